@@ -1,0 +1,58 @@
+"""The events of the fraud use: purchases, phones, and the reference data about customers and merchants."""
+
+from pipelines.rules import EventType, Real, Text, Whole
+
+MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
+
+CARD_TOKEN = r"[0-9a-f]{8}\.[0-9a-f]{32}"  # key id, then the HMAC; a bare card number can never match
+LATITUDE, LONGITUDE = Real("latitude", -90, 90), Real("longitude", -180, 180)
+AT_MS = Whole("at_ms", least=0)
+SENT_MS = Whole("sent_ms", least=0, required=False)  # when the sender meant to send it: latency counts from here
+
+transactions = EventType(
+    "transactions",
+    "A purchase at a point of sale, authorised with a card.",
+    (
+        Text("transaction_id"),
+        Text("customer"),
+        Text("card", pattern=CARD_TOKEN, max_length=41),
+        Text("merchant"),
+        Whole("amount_cents", least=1, most=1_000_000_00),
+        LATITUDE,
+        LONGITUDE,
+        AT_MS,
+        SENT_MS,
+    ),
+    key="customer",
+    id="transaction_id",
+    time="at_ms",
+    past_ms=7 * DAY_MS,
+    future_ms=5 * MINUTE_MS,
+    remembered_ms=DAY_MS,
+)
+
+device_locations = EventType(
+    "device-locations",
+    "Where a customer's phone is.",
+    (Text("customer"), LATITUDE, LONGITUDE, AT_MS, SENT_MS),
+    key="customer",
+    time="at_ms",
+    past_ms=7 * DAY_MS,
+    future_ms=5 * MINUTE_MS,
+)
+
+merchants = EventType(
+    "merchants",
+    "Reference data: a merchant, its category and its place.",
+    (Text("merchant"), Text("category"), Text("place", pattern=r"[A-Za-z0-9_.:\- ]+")),
+    key="merchant",
+    compacted=True,
+)
+
+customers = EventType(
+    "customers",
+    "Reference data: a customer and the segment it belongs to.",
+    (Text("customer"), Text("segment")),
+    key="customer",
+    compacted=True,
+)

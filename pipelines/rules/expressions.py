@@ -1,0 +1,282 @@
+"""A condition as a small tree: built once from Python's operators, then compiled by each engine to its own expressions.
+
+Null means "cannot judge": comparisons and arithmetic with null give null, `&` and `|` follow SQL's three-valued logic,
+and only a condition that is true raises an alert.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal as OneOf
+from typing import NoReturn, Protocol
+
+Kind = OneOf["whole", "real", "text", "flag"]
+Value = int | float | str | bool | None
+
+EARTH_RADIUS_KM = 6371.0088  # mean radius, IUGG
+
+_ARITHMETIC = ("+", "-", "*")
+_ORDERED = (">", ">=", "<", "<=")
+_EQUALITY = ("==", "!=")
+_LOGIC = ("&", "|")
+
+
+class RuleError(ValueError):
+    """A declaration that cannot be what its author means; says what to write instead."""
+
+
+class Expression:
+    """Anything a condition is made of; its operators build a bigger tree and compute nothing."""
+
+    kind: Kind
+
+    def __gt__(self, other: Operand) -> Binary:
+        return _binary(">", self, other)
+
+    def __ge__(self, other: Operand) -> Binary:
+        return _binary(">=", self, other)
+
+    def __lt__(self, other: Operand) -> Binary:
+        return _binary("<", self, other)
+
+    def __le__(self, other: Operand) -> Binary:
+        return _binary("<=", self, other)
+
+    def __eq__(self, other: object) -> Binary:  # type: ignore[override]  # builds a tree, as in every query library
+        return _binary("==", self, other)
+
+    def __ne__(self, other: object) -> Binary:  # type: ignore[override]  # as above
+        return _binary("!=", self, other)
+
+    def __add__(self, other: Operand) -> Binary:
+        return _binary("+", self, other)
+
+    def __radd__(self, other: Operand) -> Binary:
+        return _binary("+", _operand(other), self)
+
+    def __sub__(self, other: Operand) -> Binary:
+        return _binary("-", self, other)
+
+    def __rsub__(self, other: Operand) -> Binary:
+        return _binary("-", _operand(other), self)
+
+    def __mul__(self, other: Operand) -> Binary:
+        return _binary("*", self, other)
+
+    def __rmul__(self, other: Operand) -> Binary:
+        return _binary("*", _operand(other), self)
+
+    def __and__(self, other: Operand) -> Binary:
+        return _binary("&", self, other)
+
+    def __or__(self, other: Operand) -> Binary:
+        return _binary("|", self, other)
+
+    def __invert__(self) -> Not:
+        if self.kind != "flag":
+            raise RuleError(f"~ needs a condition, but {self} is {_a(self.kind)}; put each comparison in parentheses")
+        return Not(self)
+
+    def __bool__(self) -> NoReturn:
+        raise RuleError(
+            f"({self}) was used as true or false while the rule was being declared: write & | ~ in place of "
+            "and / or / not / if, split a chained comparison such as a < b < c into (a < b) & (b < c), and put each "
+            "comparison in parentheses"
+        )
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+
+@dataclass(frozen=True, eq=False)
+class Field(Expression):
+    """A value of the event being judged (`now`), remembered from earlier ones (`before`) or of a window (`w`)."""
+
+    owner: str
+    name: str
+    kind: Kind
+
+    def __str__(self) -> str:
+        return f"{self.owner}.{self.name}"
+
+
+@dataclass(frozen=True, eq=False)
+class Literal(Expression):
+    """A constant of the rule."""
+
+    value: int | float | str | bool
+    kind: Kind
+
+    def __str__(self) -> str:
+        return repr(self.value)
+
+
+@dataclass(frozen=True, eq=False)
+class Binary(Expression):
+    """Two operands and an operator between them."""
+
+    op: str
+    left: Expression
+    right: Expression
+    kind: Kind
+
+    def __str__(self) -> str:
+        return f"{_nested(self.left)} {self.op} {_nested(self.right)}"
+
+
+@dataclass(frozen=True, eq=False)
+class Not(Expression):
+    """The opposite of a condition."""
+
+    inner: Expression
+    kind: Kind = "flag"
+
+    def __str__(self) -> str:
+        return f"~{_nested(self.inner)}"
+
+
+@dataclass(frozen=True, eq=False)
+class Call(Expression):
+    """A function that every engine knows under this name."""
+
+    function: str
+    arguments: tuple[Expression, ...]
+    kind: Kind
+
+    def __str__(self) -> str:
+        return f"{self.function}({', '.join(map(str, self.arguments))})"
+
+
+Operand = Expression | int | float | str | bool
+
+
+class Place(Protocol):
+    """Something with a latitude and a longitude in degrees."""
+
+    @property
+    def latitude(self) -> Expression: ...
+    @property
+    def longitude(self) -> Expression: ...
+
+
+def km(here: Place, there: Place) -> Call:
+    """The great-circle distance in kilometres between two places of a rule."""
+    return Call("km", (here.latitude, here.longitude, there.latitude, there.longitude), "real")
+
+
+def haversine_km(latitude: float, longitude: float, other_latitude: float, other_longitude: float) -> float:
+    """The meaning of `km`, in the order of operations that the engines repeat."""
+    half_latitude = math.sin(math.radians(other_latitude - latitude) / 2)
+    half_longitude = math.sin(math.radians(other_longitude - longitude) / 2)
+    chord = half_latitude * half_latitude + (
+        math.cos(math.radians(latitude)) * math.cos(math.radians(other_latitude)) * half_longitude * half_longitude
+    )
+    return 2 * EARTH_RADIUS_KM * math.asin(math.sqrt(min(1.0, chord)))
+
+
+def value_of(expression: Expression, values: Mapping[tuple[str, str], Value]) -> Value:
+    """What an expression is worth, given the values of its fields by (owner, name): the meaning of a condition."""
+    match expression:
+        case Field(owner=owner, name=name):
+            return values[owner, name]
+        case Literal(value=value):
+            return value
+        case Not(inner=inner):
+            truth = value_of(inner, values)
+            return None if truth is None else not truth
+        case Binary(op="&", left=left, right=right):
+            truths = (value_of(left, values), value_of(right, values))
+            return False if False in truths else None if None in truths else True
+        case Binary(op="|", left=left, right=right):
+            truths = (value_of(left, values), value_of(right, values))
+            return True if True in truths else None if None in truths else False
+        case Binary(op=op, left=left, right=right):
+            return _computed(_OPERATIONS[op], value_of(left, values), value_of(right, values))
+        case Call(function="km", arguments=arguments):
+            return _computed(haversine_km, *(value_of(argument, values) for argument in arguments))
+    raise RuleError(f"{expression} has no meaning in the oracle")
+
+
+def fields_of(expression: Expression) -> tuple[Field, ...]:
+    """The fields an expression reads, each once, in the order of their appearance."""
+    match expression:
+        case Field():
+            found: tuple[Field, ...] = (expression,)
+        case Not(inner=inner):
+            found = fields_of(inner)
+        case Binary(left=left, right=right):
+            found = fields_of(left) + fields_of(right)
+        case Call(arguments=arguments):
+            found = tuple(field for argument in arguments for field in fields_of(argument))
+        case _:
+            found = ()
+    return tuple({str(field): field for field in found}.values())
+
+
+def condition(built: object, rule: str) -> Expression:
+    """Check that what a rule's lambda gave back is a condition."""
+    if not isinstance(built, Expression) or built.kind != "flag":
+        raise RuleError(f"rule '{rule}': alert_when must give a comparison of fields, not {built!r}")
+    return built
+
+
+_OPERATIONS: dict[str, Callable[..., Value]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    "==": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
+}
+
+
+def _computed(operation: Callable[..., Value], *operands: Value) -> Value:
+    return None if None in operands else operation(*operands)
+
+
+def _binary(op: str, left: Expression, right: object) -> Binary:
+    other = _operand(right)
+    kinds = {left.kind, other.kind}
+    if op in _LOGIC:
+        if kinds != {"flag"}:
+            raise RuleError(
+                f"{op} joins two conditions, but got ({left}) {op} ({other}); put each comparison in parentheses"
+            )
+        return Binary(op, left, other, "flag")
+    if op in _EQUALITY:
+        if len(kinds) > 1 and kinds != {"whole", "real"}:
+            raise RuleError(f"{left} is {_a(left.kind)} and {other} is {_a(other.kind)}: they can never be equal")
+        return Binary(op, left, other, "flag")
+    if not kinds <= {"whole", "real"}:
+        raise RuleError(f"{op} needs numbers, but got {left} ({left.kind}) {op} {other} ({other.kind})")
+    if op in _ORDERED:
+        return Binary(op, left, other, "flag")
+    return Binary(op, left, other, "real" if "real" in kinds else "whole")
+
+
+def _operand(value: object) -> Expression:
+    match value:
+        case Expression():
+            return value
+        case bool():
+            return Literal(value, "flag")
+        case int():
+            return Literal(value, "whole")
+        case float() if math.isfinite(value):
+            return Literal(value, "real")
+        case str():
+            return Literal(value, "text")
+    raise RuleError(f"a rule compares fields with numbers and texts, not with {value!r}")
+
+
+def _nested(expression: Expression) -> str:
+    return f"({expression})" if isinstance(expression, Binary) else str(expression)
+
+
+def _a(kind: str) -> str:
+    return {"flag": "a condition", "text": "a text"}.get(kind, "a number")

@@ -1,0 +1,71 @@
+"""A condition said as a person would say it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pipelines.rules.expressions import Binary, Call, Expression, Field, Literal, Not
+from pipelines.rules.measures import Count, Last, Max, Measure, Min, Others, Sum
+
+_WORDS = {
+    ">": "is greater than",
+    ">=": "is at least",
+    "<": "is less than",
+    "<=": "is at most",
+    "==": "is",
+    "!=": "is not",
+    "&": "and",
+    "|": "or",
+    "+": "plus",
+    "-": "minus",
+    "*": "times",
+}
+_FUNCTIONS = {"km": "the distance in km between {}"}
+
+
+def said(expression: Expression, phrases: Mapping[tuple[str, str], str]) -> str:
+    """The expression in words; a field is said by its phrase, or else by its own name."""
+    match expression:
+        case Field(owner=owner, name=name):
+            return phrases.get((owner, name), f"the {words(name)}")
+        case Literal(value=value):
+            return str(value)
+        case Not(inner=inner):
+            return f"it is not so that {said(inner, phrases)}"
+        case Binary(op=op, left=left, right=right):
+            return f"{said(left, phrases)} {_WORDS[op]} {said(right, phrases)}"
+        case Call(function=function, arguments=arguments):
+            return _FUNCTIONS[function].format(_places(arguments, phrases))
+    return str(expression)
+
+
+def measure_phrase(column: str, measure: Measure, key: str) -> str:
+    """What a measure remembers or counts, in words."""
+    match measure:
+        case Max(field=field):
+            return f"the largest {words(field)} of the {key}'s earlier events"
+        case Min(field=field):
+            return f"the smallest {words(field)} of the {key}'s earlier events"
+        case Sum(field=field):
+            return f"the sum of the {words(field)}"
+        case Count():
+            return "the number of events"
+        case Others(field=field, within_ms=within_ms):
+            return f"the number of other values of {words(field)} that the {key} showed in the last {within_ms} ms"
+        case Last(stream=stream):
+            return f"the {words(column)} of the {key}'s last event on {stream.name}"
+
+
+def words(name: str) -> str:
+    """A field's name as words."""
+    return name.replace("_", " ")
+
+
+def _places(arguments: tuple[Expression, ...], phrases: Mapping[tuple[str, str], str]) -> str:
+    here, there = arguments[0], arguments[2]
+    return f"{_owner(here, phrases)} and {_owner(there, phrases)}"
+
+
+def _owner(latitude: Expression, phrases: Mapping[tuple[str, str], str]) -> str:
+    phrase = said(latitude, phrases)
+    return "this event" if phrase == "the latitude" else phrase.removeprefix("the latitude of ")

@@ -1,0 +1,86 @@
+import pytest
+
+from pipelines.fraud import FRAUD
+from pipelines.fraud.events import transactions
+from pipelines.rules import EventRule, Max, RuleError
+from pipelines.rules.expressions import value_of
+from pipelines.rules.stages import EventStage
+
+
+def rule(alert_when, **remembers):
+    return EventRule("r", "A rule.", transactions, alert_when, remembers or {"highest": Max("amount_cents")})
+
+
+@pytest.mark.parametrize(
+    ("alert_when", "complaint"),
+    [
+        (lambda now, before: now.amount_cents > 1 and before.highest > 1, "write & | ~"),
+        (lambda now, before: now.amount_cents > 1 or before.highest > 1, "write & | ~"),
+        (lambda now, before: not now.amount_cents > 1, "write & | ~"),
+        (lambda now, before: 1 < now.amount_cents < 5, "split a chained comparison"),
+        (lambda now, before: now.amount_cents > 1 & before.highest, "put each comparison in parentheses"),
+        (lambda now, before: now.amount_cent > 1, "did you mean 'amount_cents'"),
+        (lambda now, before: now.amount_cents > before.hihgest, "did you mean 'highest'"),
+        (lambda now, before: now.merchant > 5, "needs numbers"),
+        (lambda now, before: now.merchant == 5, "never be equal"),
+        (lambda now, before: now.amount_cents + 1, "must give a comparison"),
+        (lambda now, before: True, "must give a comparison"),
+        (lambda now, before: now.amount_cents > float("nan"), "compares fields with"),
+    ],
+)
+def test_a_condition_that_would_not_mean_what_it_says_is_refused_at_definition(alert_when, complaint):
+    with pytest.raises(RuleError, match=complaint):
+        rule(alert_when)
+
+
+def test_a_measure_over_a_field_that_does_not_exist_is_refused_at_definition():
+    with pytest.raises(RuleError, match="did you mean 'amount_cents'"):
+        rule(lambda now, before: now.amount_cents > before.x, x=Max("amount_cent"))
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "both", "either"),
+    [
+        (True, None, None, True),
+        (False, None, False, None),
+        (None, None, None, None),
+        (True, False, False, True),
+    ],
+)
+def test_null_follows_the_three_valued_logic_of_sql(left, right, both, either):
+    from pipelines.rules.expressions import Field
+
+    a, b = Field("now", "a", "flag"), Field("now", "b", "flag")
+    values = {("now", "a"): left, ("now", "b"): right}
+    assert (value_of(a & b, values), value_of(a | b, values)) == (both, either)
+    assert (value_of(b & a, values), value_of(b | a, values)) == (both, either)
+
+
+def test_a_rule_prints_itself_as_an_expression_and_as_a_sentence():
+    highest = FRAUD.rule("above-previous-max")
+    assert highest.expression() == "now.amount_cents > before.highest_cents"
+    assert highest.sentence() == (
+        "Alert when the amount cents is greater than the largest amount cents of the customer's earlier events."
+    )
+
+
+def test_the_version_of_a_rule_changes_with_its_threshold_and_not_with_its_wording():
+    one = rule(lambda now, before: now.amount_cents > 100)
+    same = EventRule("r", "Other words.", transactions, lambda now, before: now.amount_cents > 100, one.remembers)
+    other = rule(lambda now, before: now.amount_cents > 101)
+    assert one.version == same.version != other.version
+
+
+def test_rules_of_one_stage_share_a_measure_they_have_in_common():
+    rules = tuple(r for r in FRAUD.rules if isinstance(r, EventRule))
+    stage = EventStage(FRAUD, rules)
+    signatures = [measure["signature"] for measure in stage.measures]
+    assert len(signatures) == len(set(signatures)) == 3
+    away = FRAUD.rule("away-from-phone")
+    assert stage.column(away.remembers, "phone_latitude") == stage.column(FRAUD.enrichment.remembers, "phone_latitude")
+    assert set(stage.columns) == {"m0", "m1_latitude", "m1_longitude", "m1_at_ms", "m2"}
+
+
+def test_an_unknown_rule_is_named_with_the_nearest_one():
+    with pytest.raises(RuleError, match="did you mean 'burst'"):
+        FRAUD.rule("bursts")
