@@ -71,8 +71,14 @@ class Expression:
     def __and__(self, other: Operand) -> Binary:
         return _binary("&", self, other)
 
+    def __rand__(self, other: Operand) -> Binary:
+        return _binary("&", _operand(other), self)
+
     def __or__(self, other: Operand) -> Binary:
         return _binary("|", self, other)
+
+    def __ror__(self, other: Operand) -> Binary:
+        return _binary("|", _operand(other), self)
 
     def __invert__(self) -> Not:
         if self.kind != "flag":
