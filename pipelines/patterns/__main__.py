@@ -1,0 +1,22 @@
+"""`python -m pipelines.patterns` writes the generated files: the schema of pattern files and the topics' contracts."""
+
+from __future__ import annotations
+
+import json
+
+from pipelines.patterns.contracts import contracts, contracts_folder
+from pipelines.patterns.model import folder, json_schema
+
+
+def main() -> None:
+    """Write every generated file."""
+    (folder() / "schema.json").write_text(json.dumps(json_schema(), indent=2) + "\n", encoding="utf-8")
+    for use, by_name in contracts().items():
+        target = contracts_folder() / use
+        target.mkdir(parents=True, exist_ok=True)
+        for name, schema in by_name.items():
+            (target / f"{name}.json").write_text(json.dumps(schema, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+"""What one engine is told to run of a pattern: everything it needs, as one JSON text."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from pipelines.patterns.model import USES, Engine, Variant
+from pipelines.rules import ALERTS, DEAD_LETTERS, EventRule, FoldRule, RuleError, UseCase, WindowRule, WindowSummary
+
+WINDOWS_TOPIC = "windows"
+
+
+@dataclass(frozen=True)
+class Stores:
+    """Where the persisting stage writes."""
+
+    hdfs: str
+    """The folder of the pattern's Parquet, as a URI."""
+    hbase_host: str
+    hbase_port: int
+    hbase_prefix: str
+
+
+@dataclass(frozen=True)
+class EnginePlan:
+    """The stages of a pattern that one engine runs, with the addresses they need."""
+
+    pattern: str
+    generation: int
+    engine: Engine
+    use_name: str
+    bootstrap: str
+    topics: Mapping[str, str]
+    """Event type's name -> topic."""
+    checkpoints: str
+    """Folder, as a URI, for the engine's own checkpoints; the next generation goes on from what it finds there."""
+    events: tuple[str, ...] = ()
+    """Names of the per-event rules, when the engine runs the events stage."""
+    windows: tuple[str, ...] = ()
+    summaries: tuple[str, ...] = ()
+    persist: tuple[str, ...] = ()
+    stores: Stores | None = None
+    parallelism: int = 1
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def use(self) -> UseCase:
+        return USES[self.use_name]
+
+    @property
+    def event_rules(self) -> tuple[EventRule, ...]:
+        return tuple(rule for name in self.events if isinstance(rule := self.use.rule(name), EventRule))
+
+    @property
+    def fold_rules(self) -> tuple[FoldRule, ...]:
+        return tuple(rule for name in self.events if isinstance(rule := self.use.rule(name), FoldRule))
+
+    @property
+    def window_rules(self) -> tuple[WindowRule, ...]:
+        return tuple(rule for name in self.windows if isinstance(rule := self.use.rule(name), WindowRule))
+
+    @property
+    def window_summaries(self) -> tuple[WindowSummary, ...]:
+        return tuple(self.use.summary(name) for name in self.summaries)
+
+    @property
+    def job_id(self) -> str:
+        """32 hexadecimal digits, the same for the same pattern and generation: two submissions are one job."""
+        return hashlib.md5(
+            f"{self.pattern}/{self.engine}/{self.generation}".encode(), usedforsecurity=False
+        ).hexdigest()
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @staticmethod
+    def from_json(text: str) -> EnginePlan:
+        content: dict[str, Any] = json.loads(text)
+        if content.get("stores"):
+            content["stores"] = Stores(**content["stores"])
+        for name in ("events", "windows", "summaries", "persist"):
+            content[name] = tuple(content[name])
+        return EnginePlan(**content)
+
+
+def engine_plans(
+    variant: Variant,
+    generation: int,
+    bootstrap: str,
+    checkpoints: str,
+    stores: Stores,
+    options: Mapping[str, str] | None = None,
+) -> list[EnginePlan]:
+    """One plan for each engine that the variant uses, the per-event engine first."""
+    stages = variant.pattern.stages
+    engines: list[Engine] = list(dict.fromkeys((stages.events.engine, stages.windows.engine)))
+    if stages.persist and stages.persist.engine not in engines:
+        engines.append(stages.persist.engine)
+    return [
+        EnginePlan(
+            pattern=variant.name,
+            generation=generation,
+            engine=engine,
+            use_name=variant.pattern.use,
+            bootstrap=bootstrap,
+            topics=topics(variant),
+            checkpoints=f"{checkpoints}/{variant.name}/{engine}",
+            events=stages.events.rules if stages.events.engine == engine else (),
+            windows=stages.windows.rules if stages.windows.engine == engine else (),
+            summaries=stages.windows.summaries if stages.windows.engine == engine else (),
+            persist=stages.persist.to if stages.persist and stages.persist.engine == engine else (),
+            stores=stores if stages.persist and stages.persist.engine == engine else None,
+            parallelism=stages.events.parallelism,
+            options=options or {},
+        )
+        for engine in engines
+    ]
+
+
+def topics(variant: Variant) -> dict[str, str]:
+    """All topics of a variant by the kind of event they carry."""
+    use = variant.use
+    carried = [*use.raw, *use.references, use.enriched, ALERTS, DEAD_LETTERS]
+    return {name: variant.topic(name) for name in [*(each.name for each in carried), WINDOWS_TOPIC, "hop"]}
+
+
+__all__ = ["EnginePlan", "RuleError", "Stores", "engine_plans", "topics"]
