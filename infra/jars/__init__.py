@@ -1,7 +1,7 @@
 """The Java parts: one pinned pom per class path, resolved once into a folder named by its content, every jar locked.
 
-A component is a folder beside this file with a `pom.xml`. Its jars go to `<home>/jars/<component>/<sha256 of the pom>/`,
-and `lock.json` says what they must be. Nothing is believed before it was compared with the lock.
+A component is a folder beside this file with a `pom.xml`. Its jars go to `<home>/jars/<component>/<sha256 of the
+pom>/`, and `lock.json` says what they must be. Nothing is believed before it was compared with the lock.
 """
 
 import asyncio
@@ -140,7 +140,7 @@ async def _download_all(
 
     async def one(name: str) -> Download | None:
         async with turns, _only_one(settings.home / "jars" / name):
-            return await _download(settings, name, locks and locks[name], progress)
+            return await _download(settings, name, locks[name] if locks else None, progress)
 
     # Largest first, so that the longest download does not start last.
     ordered = sorted(names, key=lambda name: -locks[name].size) if locks else list(names)
@@ -197,10 +197,12 @@ def _compare(name: str, found: Mapping[str, Jar], lock: Lock, place: Path) -> No
 async def _run(name: str, command: list[str], expected: Mapping[str, Jar], progress: Progress, log: Path) -> None:
     total = sum(jar.size for jar in expected.values())
     arrived = 0
-    progress(name, 0, total)
+    progress(name, 0, total or 1)
     try:
         maven = await asyncio.create_subprocess_exec(
             *command,
+            # Java 17 reads file names by the locale: in C, a folder with a letter beyond ASCII does not exist.
+            env={**os.environ, "LC_ALL": "C.UTF-8"},
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
@@ -224,7 +226,7 @@ async def _run(name: str, command: list[str], expected: Mapping[str, Jar], progr
     if code:
         errors = [line for line in log.read_text().splitlines() if "ERROR" in line]
         raise JarError(f"{name}: Maven could not download it: {errors[0] if errors else code}\n  log: {log}")
-    progress(name, total, total)
+    progress(name, total or 1, total or 1)
 
 
 @asynccontextmanager

@@ -35,10 +35,13 @@ def bars(console: Console) -> Iterator[Progress]:
 
 
 def _lines(console: Console) -> Progress:
+    arrived = set()
+
     def say(component: str, done: int, expected: int) -> None:
-        if done == 0:
-            console.print(f"jars of {component}: downloading {expected / 1e6:.0f} MB")
-        elif done == expected:
+        if done == expected and component not in arrived:
+            arrived.add(component)
             console.print(f"jars of {component}: arrived")
+        elif done == 0:
+            console.print(f"jars of {component}: downloading {expected / 1e6:.0f} MB")
 
     return say
