@@ -1,0 +1,118 @@
+"""The kernel's jar: the Java under pipelines/jvm, compiled against the very jars that the engines run with."""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from infra import environments, jars
+from infra.errors import InfraError
+from infra.settings import Settings
+
+# The parts in the order in which they are compiled. The shared part sees no engine, so it cannot come to need one.
+SHARED = "kernel"
+ENGINES = ("flink", "spark")
+
+# -parameters: Flink reads the names of a function's arguments and state from the class file.
+OPTIONS = ("--release", "17", "-parameters", "-encoding", "UTF-8", "-Xlint:all,-serial,-processing,-classfile,-path")
+
+
+def ensure(settings: Settings) -> Path:
+    """The jar of the kernel, compiled if these sources were never compiled against these engines."""
+    libraries = _libraries(settings)
+    place = settings.home / "kernel" / _content(settings, libraries)
+    jar = place / "millrace-kernel.jar"
+    if jar.exists():
+        return jar
+    place.mkdir(parents=True, exist_ok=True)
+    with (place / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not jar.exists():
+            _build(settings, libraries, jar)
+    return jar
+
+
+def _build(settings: Settings, libraries: dict[str, list[Path]], jar: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=jar.parent) as temporary:
+        classes = Path(temporary) / "classes"
+        classes.mkdir()
+        for part in (SHARED, *ENGINES):
+            sources = sorted((_root(settings) / "millrace" / part).rglob("*.java"))
+            if sources:
+                _compile(sources, [classes, *libraries[part]], classes)
+        for path in _sources(settings):
+            if path.suffix != ".java":
+                target = classes / path.relative_to(_root(settings))
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(path, target)
+        arriving = Path(temporary) / jar.name
+        _pack(classes, arriving)
+        arriving.replace(jar)
+
+
+def _compile(sources: Iterable[Path], class_path: Iterable[Path], target: Path) -> None:
+    # In an argument file, because a class path of some hundred jars is longer than a command may be.
+    arguments = target.parent / "arguments"
+    words = [*OPTIONS, "-d", target, "-cp", os.pathsep.join(map(str, class_path)), *sources]
+    arguments.write_text("".join('"' + str(word).replace("\\", "\\\\") + '"\n' for word in words))
+    try:
+        done = subprocess.run(
+            ["javac", f"@{arguments}"],
+            env={**os.environ, "LC_ALL": "C.UTF-8"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+        )
+    except FileNotFoundError:
+        raise InfraError("javac is not on PATH; `millrace doctor` says how to install a JDK") from None
+    if done.returncode:
+        raise InfraError(f"the kernel does not compile:\n{done.stderr.strip()}")
+
+
+def _pack(classes: Path, jar: Path) -> None:
+    # Without times, so that the same sources make the same bytes.
+    with zipfile.ZipFile(jar, "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.writestr(zipfile.ZipInfo("META-INF/MANIFEST.MF"), "Manifest-Version: 1.0\n\n")
+        for path in sorted(path for path in classes.rglob("*") if path.is_file()):
+            packed.writestr(zipfile.ZipInfo(path.relative_to(classes).as_posix()), path.read_bytes())
+
+
+def _libraries(settings: Settings) -> dict[str, list[Path]]:
+    """What each part may see: Jackson for all, and each engine its own jars."""
+    flink = sorted(jars.folder(settings, "flink").glob("*.jar"))
+    libraries = {
+        SHARED: [jar for jar in flink if jar.name.startswith("jackson-core-")],
+        "flink": [*sorted((environments.flink_package() / "lib").glob("*.jar")), *flink],
+        "spark": sorted((environments.spark_package() / "jars").glob("*.jar")),
+    }
+    for part, found in libraries.items():
+        if not found:
+            raise InfraError(
+                f"the jars that the kernel's part {part!r} is compiled against are missing; run `make setup`"
+            )
+    return libraries
+
+
+def _content(settings: Settings, libraries: dict[str, list[Path]]) -> str:
+    """What makes one kernel differ from another: options, names of the libraries, sources."""
+    digest = hashlib.sha256(repr(OPTIONS).encode())
+    for part, found in libraries.items():
+        digest.update(f"{part}: {[jar.name for jar in found]}\n".encode())
+    for path in _sources(settings):
+        digest.update(f"{path.relative_to(_root(settings))} {path.stat().st_size}\n".encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:32]
+
+
+def _sources(settings: Settings) -> list[Path]:
+    return sorted(path for path in _root(settings).rglob("*") if path.is_file())
+
+
+def _root(settings: Settings) -> Path:
+    return settings.project / "pipelines" / "jvm"
