@@ -1,0 +1,122 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from pipelines.fraud import FRAUD
+from pipelines.patterns import EnginePlan, PatternError, Stores, engine_plans, json_schema, load, load_all, names, read
+from pipelines.patterns.contracts import breaking_changes, contracts, contracts_folder
+from pipelines.patterns.model import folder
+
+STORES = Stores("hdfs://store/p", "localhost", 1, "p")
+
+
+def changed(tmp_path: Path, old: str, new: str) -> Path:
+    text = (folder() / "flink-spark.yaml").read_text()
+    assert old in text
+    path = tmp_path / "changed.yaml"
+    path.write_text(text.replace(old, new))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ("partitions: 2", "partition: 2", r"changed.yaml: partition: no such key; did you mean 'partitions'\?"),
+        ("to: [hdfs, hbase]", "too: [hdfs]", r"stages.persist.too: no such key; did you mean 'to'\?"),
+        ("partitions: 2", "partitions: many", r"changed.yaml: partitions: .*integer.*'many'"),
+        ("partitions: 2", "partitions: 0", "partitions: .*greater than or equal to 1"),
+        ("use: fraud\n", "", "changed.yaml: use: this key is required; add it"),
+        ("use: fraud\n", "use: frauds\n", "use: there is no use 'frauds'; there is: fraud"),
+        ("[burst]", "[bursts]", r"stages.windows.rules: .*did you mean 'burst'\?"),
+        ("[burst]", "[spree]", "'spree' is a rule of the events stage; move it to stages.events.rules"),
+        ("[spend-per-minute]", "[spend]", "stages.windows.summaries: .*there is: spend-per-minute|did you mean"),
+        ("engine: flink,", "engine: storm,", "stages.events.engine: .*'flink' or 'spark'.*'storm'"),
+        ("away-from-phone, spree]", "spree], parallelism: 3", "3 instances cannot share 2 partition"),
+        ("title:", "title: [", "this is no YAML"),
+    ],
+)
+def test_an_error_in_a_pattern_file_names_the_file_the_key_and_the_remedy(tmp_path, old, new, complaint):
+    with pytest.raises(PatternError, match=complaint):
+        read(changed(tmp_path, old, new))
+
+
+def test_flink_windows_behind_a_spark_events_stage_are_refused(tmp_path):
+    path = tmp_path / "mixed.yaml"
+    path.write_text((folder() / "spark.yaml").read_text().replace("windows: {engine: spark", "windows: {engine: flink"))
+    with pytest.raises(PatternError, match="choose spark here too"):
+        read(path)
+
+
+def test_an_unknown_pattern_is_answered_with_the_nearest_one():
+    with pytest.raises(PatternError, match="did you mean 'flink-spark'"):
+        load("flink-sparc")
+
+
+def test_all_three_variants_load_and_run_every_rule_of_the_use():
+    assert names() == ["flink", "flink-spark", "spark"]
+    for variant in load_all():
+        assert {r.name for r in (*variant.event_rules, *variant.window_rules)} == {r.name for r in FRAUD.rules}
+
+
+def test_a_plan_survives_its_way_through_json():
+    for variant in load_all():
+        for plan in engine_plans(variant, 3, "broker:1", "hdfs://store/checkpoints", STORES):
+            assert EnginePlan.from_json(plan.to_json()) == plan
+
+
+def test_the_same_pattern_and_generation_give_the_same_job_and_another_generation_another():
+    first, again, next_one = (engine_plans(load("flink"), n, "b", "c", STORES)[0].job_id for n in (1, 1, 2))
+    assert first == again != next_one
+
+
+REFRESH = "stale: run python -m pipelines.patterns"
+
+
+def test_the_schema_of_pattern_files_is_fresh():
+    assert json.loads((folder() / "schema.json").read_text()) == json_schema(), REFRESH
+
+
+def test_the_contracts_of_the_topics_are_fresh():
+    for use, by_name in contracts().items():
+        kept = {path.stem: json.loads(path.read_text()) for path in (contracts_folder() / use).glob("*.json")}
+        assert kept == json.loads(json.dumps(by_name)), REFRESH
+
+
+OLD = {
+    "properties": {
+        "a": {"type": "integer", "minimum": 0, "maximum": 9},
+        "b": {"type": ["string", "null"], "maxLength": 8},
+    },
+    "required": ["a"],
+}
+
+
+@pytest.mark.parametrize(
+    ("properties", "required", "complaints"),
+    [
+        ({}, ["a"], []),
+        ({"c": {"type": ["string", "null"]}}, ["a"], []),
+        ({"a": {"type": "integer", "minimum": 0, "maximum": 10}}, ["a"], []),
+        ({"c": {"type": "string"}}, ["a", "c"], ["'c' is new and required; make it optional"]),
+        ({"a": None}, [], ["'a' is gone; keep it, or write to a new topic"]),
+        ({"a": {"type": "string"}}, ["a"], ["'a' changed its type from integer to string"]),
+        (
+            {"a": {"type": "integer", "minimum": 0, "maximum": 5}},
+            ["a"],
+            ["'a' has a tighter maximum: 5 in place of 9; old messages may break it"],
+        ),
+        ({}, ["a", "b"], ["'b' was optional and is required now; old messages may lack it"]),
+        ({}, [], ["'a' was required and is optional now; old readers count on it"]),
+    ],
+)
+def test_a_breaking_change_of_a_contract_is_told_from_one_that_readers_survive(properties, required, complaints):
+    merged = {name: schema for name, schema in {**OLD["properties"], **properties}.items() if schema is not None}
+    assert breaking_changes(OLD, {"properties": merged, "required": required}) == complaints
+
+
+def test_a_summary_that_loses_a_number_breaks_the_contract_of_the_windows_topic():
+    old = contracts()["fraud"]["windows"]
+    summary = old["oneOf"][0]
+    new = {"oneOf": [{**summary, "properties": {k: v for k, v in summary["properties"].items() if k != "purchases"}}]}
+    assert breaking_changes(old, new) == ["spend-per-minute: 'purchases' is gone; keep it, or write to a new topic"]
