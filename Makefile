@@ -1,0 +1,34 @@
+# Thin on purpose: every verb is one command that also works without make.
+MAKEFLAGS += --no-print-directory
+PYTHON ?= python3.11
+RUN := .venv/bin/python -m
+
+.PHONY: help setup check test up down demo bench
+
+help: ## List the verbs
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+
+setup: ## Download and build everything, once; nothing is left to do a second time
+	@$(PYTHON) -m infra.setup
+
+check: setup ## Format, types and the tests that need no server: within a minute
+	$(RUN) ruff format --check .
+	$(RUN) ruff check .
+	$(RUN) mypy
+	@if [ -d terraform ] && command -v terraform >/dev/null; then terraform fmt -check -recursive terraform; fi
+	$(RUN) pytest -q -m "not stack"
+
+test: setup ## Everything, on real servers
+	$(RUN) pytest
+
+up: setup ## Start the default stack and wait until it is ready
+	.venv/bin/millrace up
+
+down: ## Stop the stack; its data stays
+	.venv/bin/millrace down
+
+demo: setup ## The main job, from nothing to a table of what was proven
+	.venv/bin/millrace demo
+
+bench: setup ## Measure this machine
+	.venv/bin/millrace bench

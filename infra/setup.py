@@ -1,0 +1,128 @@
+"""make setup: everything that is downloaded or built, once.
+
+Begins under the bare python3.11, makes the environment of the command line, and goes on inside it.
+"""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from infra import environments, jars, kernel, prerequisites, records
+from infra.errors import InfraError
+from infra.settings import PROJECT, Settings
+
+
+def main(argv: list[str]) -> int:
+    settings = Settings.read(os.environ)
+    try:
+        if Path(sys.prefix) == PROJECT / environments.FOLDERS["cli"]:
+            make_the_rest(settings, begun=json.loads(argv[0]) if argv else _begin())
+        else:
+            make_the_command_line(settings)
+    except InfraError as error:
+        print(f"set-up failed: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def make_the_command_line(settings: Settings) -> None:
+    """Makes the one environment that the rest of the set-up needs, and becomes that rest."""
+    begun = _begin()
+    if environments.absent():
+        _require(settings)
+        print("setting up; the first time some 1.5 GB are downloaded", file=sys.stderr, flush=True)
+    if made := environments.ensure(settings, "cli"):
+        begun["environments"] = {"cli": made.seconds}
+    python = str(environments.python("cli"))
+    os.execv(python, [python, "-m", "infra.setup", json.dumps(begun)])
+
+
+def make_the_rest(settings: Settings, begun: dict[str, Any]) -> None:
+    """Makes the engines' environments while the jars arrive, then builds the kernel; a record says what it took."""
+    # Imported here: the bare interpreter of the first half has no rich.
+    from rich.console import Console
+
+    from infra.jars.bars import bars
+
+    console = Console(stderr=True)
+    absent = environments.absent()
+    if absent:
+        _require(settings)
+
+    def make(name: str) -> None:
+        if made := environments.ensure(settings, name):
+            begun["environments"][name] = made.seconds
+            console.print(f"environment of {name}: made in {made.seconds} s")
+
+    with bars(console) as progress, ThreadPoolExecutor() as workers:
+        making = [workers.submit(make, name) for name in absent]
+        downloads = jars.ensure(settings, jars.components(settings), progress)
+        for one in making:
+            one.result()
+    started = time.monotonic()
+    kernel.ensure(settings)
+    if begun["environments"] or downloads:
+        _record(settings, begun, downloads, kernel_seconds=time.monotonic() - started, console_print=console.print)
+
+
+def _begin() -> dict[str, Any]:
+    return {"at": time.time(), "received_bytes": _received_bytes(), "environments": {}}
+
+
+def _require(settings: Settings) -> None:
+    prerequisites.refuse([*prerequisites.essential(settings, os.environ), prerequisites.python(os.environ)])
+
+
+def _record(
+    settings: Settings,
+    begun: dict[str, Any],
+    downloads: Iterable[jars.Download],
+    kernel_seconds: float,
+    console_print: Any,
+) -> None:
+    places = {
+        "environments": [PROJECT / folder for folder in environments.FOLDERS.values()],
+        "jars": [settings.home / "jars"],
+        "kernel": [settings.home / "kernel"],
+        "uv and its cache": [settings.home / f"uv-{environments.UV_VERSION}", settings.home / "uv"],
+    }
+    seen: set[tuple[int, int]] = set()
+    figures = {
+        "seconds": round(time.time() - begun["at"], 1),
+        # Of the whole machine, because neither uv nor Maven says it: an upper bound while others use the network.
+        "received_bytes": _received_bytes() - begun["received_bytes"],
+        "environments": {name: {"seconds": seconds} for name, seconds in sorted(begun["environments"].items())},
+        "jars": {one.component: {"seconds": one.seconds, "bytes": one.bytes, "jars": one.jars} for one in downloads},
+        "kernel": {"seconds": round(kernel_seconds, 1)},
+        "disk_bytes": {what: sum(_disk_bytes(folder, seen) for folder in folders) for what, folders in places.items()},
+    }
+    path = records.append(settings, "setup", figures)
+    total = sum(figures["disk_bytes"].values())
+    console_print(f"set up in {figures['seconds']} s, {total / 1e9:.1f} GB on disk; recorded in {path}", soft_wrap=True)
+
+
+def _received_bytes() -> int:
+    lines = Path("/proc/net/dev").read_text().splitlines()[2:]
+    counters = dict(line.split(":", 1) for line in lines)
+    return sum(int(figures.split()[0]) for name, figures in counters.items() if name.strip() != "lo")
+
+
+def _disk_bytes(folder: Path, seen: set[tuple[int, int]]) -> int:
+    """Bytes of a folder on disk; a file with several names counts where it is seen first."""
+    total = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            stat = os.lstat(os.path.join(parent, name))
+            if (stat.st_dev, stat.st_ino) not in seen:
+                seen.add((stat.st_dev, stat.st_ino))
+                total += stat.st_blocks * 512
+    return total
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
