@@ -1,0 +1,105 @@
+"""Airflow: four processes over one SQLite database, in Airflow's own environment."""
+
+import json
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, ClassVar
+
+from infra import environments
+from infra.servers.server import LOOPBACK, Preparation, Server
+from infra.settings import Settings
+
+
+@dataclass(frozen=True)
+class Airflow(Server):
+    """One of Airflow's processes; all share a home, so that the page shows the logs of every one."""
+
+    part: str = "api-server"
+
+    # A first start imports for half a minute on a busy machine.
+    within_s: ClassVar[float] = 180
+
+    @property
+    def name(self) -> str:
+        return f"airflow-{self.part}"
+
+    @property
+    def doors(self) -> Mapping[str, int]:
+        return {"http": self.settings.port("airflow")} if self.part == "api-server" else {}
+
+    @property
+    def address(self) -> str:
+        return super().address if self.doors else ""
+
+    @property
+    def web(self) -> str:
+        return url(self.settings) if self.part == "api-server" else ""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        # It is the one that makes the database.
+        return () if self.part == "api-server" else ("airflow-api-server",)
+
+    @property
+    def log(self) -> Path:
+        return self.output  # it prints its log and does not rotate it
+
+    @property
+    def data(self) -> Path:
+        return self.settings.state / "data" / "airflow"
+
+    def preparation(self) -> Preparation | None:
+        if self.part != "api-server":
+            return None
+        return Preparation(self.data, ((*self._airflow(), "db", "migrate"),))
+
+    def command(self) -> list[str]:
+        # Their own log servers listen on every address; the pages read the shared folder without them.
+        quiet = ["--skip-serve-logs"] if self.part in ("scheduler", "triggerer") else []
+        return [*self._airflow(), self.part, *quiet]
+
+    def environment(self) -> dict[str, str]:
+        port = self.settings.port("airflow")
+        return self.settings.environment() | {
+            "AIRFLOW_HOME": str(self.data),
+            "AIRFLOW__API__BASE_URL": f"http://{LOOPBACK}:{port}",
+            "AIRFLOW__API__HOST": LOOPBACK,
+            "AIRFLOW__API__PORT": str(port),
+            "AIRFLOW__API__WORKERS": "1",
+            "AIRFLOW__CORE__DAGS_FOLDER": str(self.settings.project / "dags"),
+            "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"http://{LOOPBACK}:{port}/execution/",
+            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+            "AIRFLOW__CORE__PARALLELISM": "4",
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin,viewer:viewer",
+            "AIRFLOW__LOGGING__LOGGING_LEVEL": "INFO",
+        }
+
+    def is_ready(self, since: float) -> bool:
+        health = answer(self.settings)
+        if health is None:
+            return False
+        if self.part == "api-server":
+            return bool(health["metadatabase"]["status"] == "healthy")
+        mine = health[self.part.replace("-", "_")]
+        beat = mine[f"latest_{self.part.replace('-', '_')}_heartbeat"]
+        # A heartbeat of an earlier life counts as healthy for half a minute.
+        return mine["status"] == "healthy" and datetime.fromisoformat(beat).timestamp() > since
+
+    def _airflow(self) -> list[str]:
+        return [str(environments.python("airflow")), "-m", "airflow"]
+
+
+def url(settings: Settings) -> str:
+    return f"http://{LOOPBACK}:{settings.port('airflow')}"
+
+
+def answer(settings: Settings) -> dict[str, Any] | None:
+    """What the api-server says of the health of all four; None while it does not answer."""
+    try:
+        with urllib.request.urlopen(f"{url(settings)}/api/v2/monitor/health", timeout=5) as response:
+            return dict(json.load(response))
+    except (OSError, ValueError):
+        return None
