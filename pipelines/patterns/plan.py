@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from pipelines.patterns.model import USES, Engine, Variant
@@ -45,7 +45,13 @@ class EnginePlan:
     persist: tuple[str, ...] = ()
     stores: Stores | None = None
     parallelism: int = 1
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """What each rule and summary meant when the plan was made: a plan with other versions is another plan."""
     options: Mapping[str, str] = field(default_factory=dict)
+
+    def is_same_as(self, other: EnginePlan) -> bool:
+        """Whether both ask for the same job, whatever its generation."""
+        return replace(self, generation=0) == replace(other, generation=0)
 
     @property
     def use(self) -> UseCase:
@@ -115,6 +121,7 @@ def engine_plans(
             persist=stages.persist.to if stages.persist and stages.persist.engine == engine else (),
             stores=stores if stages.persist and stages.persist.engine == engine else None,
             parallelism=stages.events.parallelism,
+            versions=_versions(variant, engine),
             options=options or {},
         )
         for engine in engines
@@ -126,6 +133,19 @@ def topics(variant: Variant) -> dict[str, str]:
     use = variant.use
     carried = [*use.raw, *use.references, use.enriched, ALERTS, DEAD_LETTERS]
     return {name: variant.topic(name) for name in [*(each.name for each in carried), WINDOWS_TOPIC, "hop"]}
+
+
+def _versions(variant: Variant, engine: Engine) -> dict[str, str]:
+    stages, use = variant.pattern.stages, variant.use
+    versions: dict[str, str] = {}
+    if stages.events.engine == engine:
+        versions |= {name: use.rule(name).version for name in stages.events.rules} | {
+            "enrichment": use.enrichment.version
+        }
+    if stages.windows.engine == engine:
+        versions |= {name: use.rule(name).version for name in stages.windows.rules}
+        versions |= {name: use.summary(name).version for name in stages.windows.summaries}
+    return versions
 
 
 __all__ = ["EnginePlan", "RuleError", "Stores", "engine_plans", "topics"]

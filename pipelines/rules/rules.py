@@ -156,6 +156,10 @@ class WindowSummary:
             self.on.kind(key)
         window_kinds(self.measures, self.on)
 
+    @property
+    def version(self) -> str:
+        return fingerprint(self)
+
 
 @dataclass(frozen=True)
 class FoldRule:
@@ -214,6 +218,10 @@ class Enrichment:
             for source in lookup.take.values():
                 lookup.reference.kind(source)
 
+    @property
+    def version(self) -> str:
+        return fingerprint(self)
+
     def enriched(self, name: str, doc: str) -> EventType:
         """The event type of the intermediate topic: what came in, what was found out about it, whence it came."""
         return EventType(
@@ -260,16 +268,28 @@ class UseCase:
         return found
 
 
-def fingerprint(rule: EventRule | WindowRule) -> str:
-    """The version of a rule: eight hexadecimal digits that change with anything that could change an alert."""
-    match rule:
-        case EventRule():
-            kept = {name: as_data(name, measure, rule.on)["signature"] for name, measure in rule.remembers.items()}
-            content: list[Any] = [rule.name, rule.on.name, kept, rule.expression()]
-        case WindowRule():
-            counted = {name: repr(measure) for name, measure in rule.measures.items()}
-            content = [rule.name, rule.on.name, rule.key, repr(rule.window), counted, rule.expression()]
+def fingerprint(declared: EventRule | WindowRule | WindowSummary | Enrichment) -> str:
+    """The version of a declaration: eight hexadecimal digits that change with anything that could change an outcome."""
+    match declared:
+        case EventRule(name=name, on=on):
+            content: list[Any] = [name, on.name, _signatures(declared.remembers, on), declared.expression()]
+        case Enrichment(on=on):
+            looked_up = [(lookup.reference.name, lookup.by, dict(lookup.take)) for lookup in declared.lookups]
+            built = {name: str(made) for name, made in declared.built.items()}
+            content = [on.name, looked_up, _signatures(declared.remembers, on), built]
+        case WindowRule(name=name, on=on):
+            content = [name, on.name, declared.key, repr(declared.window), _counted(declared), declared.expression()]
+        case WindowSummary(name=name, on=on):
+            content = [name, on.name, declared.keys, repr(declared.window), _counted(declared)]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def _signatures(remembers: Mapping[str, Measure], on: EventType) -> dict[str, str]:
+    return {name: as_data(name, measure, on)["signature"] for name, measure in remembers.items()}
+
+
+def _counted(declared: WindowRule | WindowSummary) -> dict[str, str]:
+    return {name: repr(measure) for name, measure in declared.measures.items()}
 
 
 def window_kinds(measures: Mapping[str, WindowMeasure], on: EventType) -> dict[str, Kind]:
