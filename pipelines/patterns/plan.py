@@ -11,7 +11,8 @@ from typing import Any
 from pipelines.patterns.model import USES, Engine, Variant
 from pipelines.rules import ALERTS, DEAD_LETTERS, EventRule, FoldRule, RuleError, UseCase, WindowRule, WindowSummary
 
-WINDOWS_TOPIC = "windows"
+WINDOWS_TOPIC, HOP = "windows", "hop"
+"""Window results, and the bare hop through Kafka that latencies are measured beside."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,7 @@ def topics(variant: Variant) -> dict[str, str]:
     """All topics of a variant by the kind of event they carry."""
     use = variant.use
     carried = [*use.raw, *use.references, use.enriched, ALERTS, DEAD_LETTERS]
-    return {name: variant.topic(name) for name in [*(each.name for each in carried), WINDOWS_TOPIC, "hop"]}
+    return {name: variant.topic(name) for name in [*(each.name for each in carried), WINDOWS_TOPIC, HOP]}
 
 
 def _versions(variant: Variant, engine: Engine) -> dict[str, str]:

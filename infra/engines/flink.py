@@ -1,0 +1,164 @@
+"""Flink jobs over the REST interface of a session cluster."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import requests
+
+from infra import environments, processes
+from infra.engines.job import EngineError, Job, State
+from infra.settings import PROJECT
+from infra.stores.files import Hdfs
+from pipelines.patterns import EnginePlan
+
+_STATES: Mapping[str, State] = {
+    "INITIALIZING": "starting",
+    "CREATED": "starting",
+    "RESTARTING": "starting",
+    "RECONCILING": "starting",
+    "RUNNING": "running",
+    "FAILING": "failed",
+    "FAILED": "failed",
+    "CANCELLING": "stopped",
+    "CANCELED": "stopped",
+    "SUSPENDED": "stopped",
+    "FINISHED": "stopped",
+}
+SUBMIT_WITHIN_S = 180
+STOP_WITHIN_S = 120
+
+
+@dataclass(frozen=True)
+class Flink:
+    """A session cluster by its REST address, and the file system that keeps its checkpoints."""
+
+    rest: str
+    files: Hdfs
+    logs: Path
+
+    def job(self, plan: EnginePlan) -> Job:
+        """What the cluster says of the job with the plan's id."""
+        answer = self._get(f"/jobs/{plan.job_id}")
+        if answer is None:
+            return Job("absent")
+        checkpoints = self._get(f"/jobs/{plan.job_id}/checkpoints") or {}
+        restarts = self._metric(plan.job_id, "numRestarts")
+        return Job(
+            state=_STATES.get(answer["state"], "starting"),
+            checkpoints=checkpoints.get("counts", {}).get("completed", 0),
+            restarts=restarts,
+            web=f"{self.rest}/#/job/running/{plan.job_id}/overview",
+            problem=self._problem(plan.job_id) if answer["state"] in ("FAILED", "FAILING", "RESTARTING") else "",
+            figures={"vertices": len(answer.get("vertices", ())), "since_ms": answer.get("start-time")},
+        )
+
+    def start(self, plan: EnginePlan, state_from: str | None) -> None:
+        """Submit the job under the plan's id; the cluster refuses a second one with it."""
+        log = self.logs / f"submit-{plan.pattern}-flink.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        command = [
+            str(environments.python("flink")),
+            "-m",
+            "pipelines.flink.job",
+            "--plan",
+            plan.to_json(),
+            "--rest",
+            self.rest,
+        ]
+        if state_from:
+            command += ["--from", state_from]
+        with log.open("w") as output:
+            try:
+                done = subprocess.run(
+                    command,
+                    cwd=PROJECT,
+                    env=processes.environment({}),
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    timeout=SUBMIT_WITHIN_S,
+                )
+            except subprocess.TimeoutExpired:
+                raise EngineError(
+                    f"{plan.pattern}: Flink took longer than {SUBMIT_WITHIN_S} s to take the job; see {log}"
+                ) from None
+        if done.returncode != 0 and not self.job(plan).is_up:
+            tail = "\n".join(processes.tail(log, 12))
+            raise EngineError(f"{plan.pattern}: the job was not submitted to {self.rest}; the end of {log}:\n{tail}")
+
+    def stop(self, plan: EnginePlan) -> str | None:
+        """Stop the job with a savepoint and give its path; a job that cannot take one any more is cancelled."""
+        folder = f"{plan.checkpoints}/savepoints"
+        answer = requests.post(
+            f"{self.rest}/jobs/{plan.job_id}/stop", json={"targetDirectory": folder, "drain": False}, timeout=30
+        )
+        if answer.status_code >= 300:
+            self._cancel(plan)
+            return None
+        trigger = answer.json()["request-id"]
+        deadline = time.monotonic() + STOP_WITHIN_S
+        while time.monotonic() < deadline:
+            status = self._get(f"/jobs/{plan.job_id}/savepoints/{trigger}") or {}
+            if status.get("status", {}).get("id") == "COMPLETED":
+                operation = status.get("operation", {})
+                if "location" in operation:
+                    self._wait_gone(plan)
+                    return str(operation["location"])
+                cause = operation.get("failure-cause", {}).get("stack-trace", "").splitlines()[:3]
+                raise EngineError(f"{plan.pattern}: the savepoint failed, the job goes on: {' '.join(cause)}")
+            time.sleep(0.2)
+        raise EngineError(f"{plan.pattern}: no savepoint within {STOP_WITHIN_S} s; the job goes on; see {self.rest}")
+
+    def latest_state(self, plan: EnginePlan) -> str | None:
+        """The newest completed savepoint or retained checkpoint of any generation of the pattern."""
+        scheme, _, rest = plan.checkpoints.partition("://")
+        authority, _, path = rest.partition("/")
+        complete = [file for file in self.files.files(f"/{path}") if file.path.endswith("/_metadata")]
+        if not complete:
+            return None
+        newest = max(complete, key=lambda file: file.modified_ms)
+        return f"{scheme}://{authority}{newest.path.removesuffix('/_metadata')}"
+
+    def running(self) -> dict[str, str]:
+        """The ids and names of all jobs that the cluster runs."""
+        jobs = (self._get("/jobs/overview") or {}).get("jobs", ())
+        return {job["jid"]: job["name"] for job in jobs if _STATES.get(job["state"]) in ("starting", "running")}
+
+    def _cancel(self, plan: EnginePlan) -> None:
+        requests.patch(f"{self.rest}/jobs/{plan.job_id}", params={"mode": "cancel"}, timeout=30)
+        self._wait_gone(plan)
+
+    def _wait_gone(self, plan: EnginePlan) -> None:
+        if not processes.wait_until(lambda: not self.job(plan).is_up, STOP_WITHIN_S):
+            raise EngineError(
+                f"{plan.pattern}: the job is still there {STOP_WITHIN_S} s after it was stopped; see {self.rest}"
+            )
+
+    def _metric(self, job_id: str, name: str) -> int:
+        answer = self._get(f"/jobs/{job_id}/metrics?get={name}")
+        return int(answer[0]["value"]) if answer else 0
+
+    def _problem(self, job_id: str) -> str:
+        entries = (self._get(f"/jobs/{job_id}/exceptions") or {}).get("exceptionHistory", {}).get("entries", ())
+        return str(entries[0]["stacktrace"]).splitlines()[0] if entries else ""
+
+    def _get(self, path: str) -> Any:
+        try:
+            answer = requests.get(f"{self.rest}{path}", timeout=30)
+        except requests.RequestException as error:
+            raise EngineError(
+                f"Flink does not answer at {self.rest} ({type(error).__name__}); see `millrace status`"
+            ) from None
+        if answer.status_code == 404:
+            return None
+        try:
+            return answer.json()
+        except json.JSONDecodeError:
+            raise EngineError(f"{self.rest}{path} answered {answer.status_code} with no JSON") from None

@@ -1,0 +1,49 @@
+"""A job as every engine speaks of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from infra.errors import InfraError
+from pipelines.patterns import EnginePlan
+
+State = Literal["absent", "starting", "running", "failed", "stopped"]
+
+
+class EngineError(InfraError):
+    """A job that did not do what was asked; names the job, the engine and where to look."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What an engine says of the job of a plan."""
+
+    state: State
+    checkpoints: int = 0
+    """Completed since it started: with one, a crash loses nothing."""
+    restarts: int = 0
+    web: str = ""
+    problem: str = ""
+    figures: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_up(self) -> bool:
+        return self.state in ("starting", "running")
+
+
+class Engine(Protocol):
+    """What the verbs ask of an engine."""
+
+    def job(self, plan: EnginePlan) -> Job:
+        """The job of this plan as it is now."""
+
+    def start(self, plan: EnginePlan, state_from: str | None) -> None:
+        """Start the job, from a savepoint or checkpoint if one is given; starting it twice makes one job."""
+
+    def stop(self, plan: EnginePlan) -> str | None:
+        """Stop the job so that it can go on later; gives the place of its state when there is a name for it."""
+
+    def latest_state(self, plan: EnginePlan) -> str | None:
+        """The newest state from which the pattern's next generation can go on."""

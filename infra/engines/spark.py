@@ -1,0 +1,105 @@
+"""Spark applications: one driver process for each pattern, recorded like a server of the stack."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from infra import environments, processes
+from infra.engines.job import EngineError, Job
+from infra.settings import PROJECT, Settings
+from pipelines.patterns import EnginePlan
+
+STOP_WITHIN_S = 90
+
+
+@dataclass(frozen=True)
+class Spark:
+    """Drivers in processes of their own; their progress is a file that they keep fresh."""
+
+    settings: Settings
+    master: str
+
+    def job(self, plan: EnginePlan) -> Job:
+        """What the driver's process and its progress file say."""
+        record = self._record(plan)
+        if record is None:
+            return Job("absent")
+        progress = self._progress(plan)
+        if not processes.alive(record):
+            if progress.get("state") == "stopped":
+                return Job("stopped")
+            last = next((line for line in reversed(processes.tail(record.log, 50)) if line.strip()), "")
+            return Job("failed", problem=progress.get("problem") or f"the driver is gone; its last words: {last}")
+        queries = progress.get("queries", {})
+        batches = min((query.get("batches", 0) for query in queries.values()), default=0)
+        return Job(
+            state="running" if batches else "starting",
+            checkpoints=batches,
+            web=progress.get("web", ""),
+            figures={"queries": queries, "pid": record.pid},
+        )
+
+    def start(self, plan: EnginePlan, state_from: str | None) -> None:
+        """Start the driver unless it runs; its checkpoints are where the plan says, so it goes on by itself."""
+        if self.job(plan).is_up:
+            return
+        self._progress_file(plan).unlink(missing_ok=True)
+        run = self.settings.state / "run"
+        processes.start(
+            self._name(plan),
+            [
+                str(environments.python("spark")),
+                "-m",
+                "pipelines.spark.job",
+                "--plan",
+                plan.to_json(),
+                "--master",
+                self.master,
+                "--progress",
+                str(self._progress_file(plan)),
+            ],
+            self.settings.environment(),
+            self.settings.state / "logs" / f"{self._name(plan)}.out",
+            run,
+            folder=PROJECT,
+        )
+
+    def stop(self, plan: EnginePlan) -> str | None:
+        """Ask the driver to finish its batch and end."""
+        record = self._record(plan)
+        if record is not None:
+            processes.stop(record, STOP_WITHIN_S)
+            processes.forget(record, self.settings.state / "run")
+        return None
+
+    def latest_state(self, plan: EnginePlan) -> str | None:
+        """Spark finds its checkpoints by itself, under the plan's folder."""
+        return None
+
+    def _record(self, plan: EnginePlan) -> processes.Record | None:
+        return processes.read(self.settings.state / "run" / f"{self._name(plan)}.json")
+
+    def _name(self, plan: EnginePlan) -> str:
+        return f"job-{plan.pattern}-spark"
+
+    def _progress_file(self, plan: EnginePlan) -> Path:
+        folder = self.settings.state / "patterns"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder / f"{plan.pattern}-spark-progress.json"
+
+    def _progress(self, plan: EnginePlan) -> dict[str, Any]:
+        path = self._progress_file(plan)
+        for _ in range(20):
+            try:
+                found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            except FileNotFoundError:
+                return {}
+            except ValueError:
+                time.sleep(0.05)  # the driver is just writing it
+                continue
+            return found
+        raise EngineError(f"{path} is no JSON; stop and deploy {plan.pattern} again")

@@ -1,0 +1,237 @@
+"""The four verbs, provision, deploy, validate and teardown: the one seam for command line, Airflow and Terraform.
+
+Each can be said again: it looks at what is there and makes true only what is not.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from infra.engines.job import EngineError, Job
+from infra.errors import InfraError
+from infra.stores import topics
+from infra.stores.changes import Action, Change
+from infra.target import ROOT, Target
+from pipelines.patterns import EnginePlan, Variant, engine_plans, load
+from pipelines.patterns import topics as topics_of
+from pipelines.patterns.contracts import breaking_changes, contracts_of
+from pipelines.patterns.plan import HOP
+from pipelines.patterns.tables import tables_of
+
+Report = Callable[[str], None]
+DEPLOY_WITHIN_S = 240
+
+
+class ContractError(InfraError):
+    """A change of a topic's contract that its readers or its old messages would not survive."""
+
+
+def provision(target: Target, name: str, *, plan: bool = False) -> list[Change]:
+    """Make the topics, their contracts, the folders and the tables of a pattern what it says."""
+    variant = load(name)
+    with _alone(target, name):
+        changes = _ensure_contracts(target, variant, plan=True)  # a breach is found before anything is made
+        changes = topics.ensure(target.bootstrap, wanted_topics(variant), plan=plan) + changes
+        if not plan:
+            _ensure_contracts(target, variant, plan=False)
+        persist = variant.pattern.stages.persist
+        changes.append(target.hdfs.ensure_folder(target.folder(variant), plan=plan))
+        if persist and "hbase" in persist.to:
+            changes += target.hbase.ensure(tables_of(variant.name), plan=plan)
+        return changes
+
+
+def deploy(
+    target: Target, name: str, *, plan: bool = False, fresh: bool = False, report: Report = lambda line: None
+) -> list[Change]:
+    """Bring the pattern's jobs to run as it says, and return when each has completed a checkpoint.
+
+    A job that runs as it should is adopted; one that runs otherwise is stopped with its state and goes on as the next
+    generation; one that is missing goes on from its newest state, or from the beginning with `fresh`.
+    """
+    variant = load(name)
+    _complain_unless_provisioned(target, variant)
+    with _alone(target, name):
+        last = deployed(target, name)
+        steps = [_step(target, wanted, last.get(wanted.engine)) for wanted in plans(target, variant)]
+        if plan:
+            return [step.change for step in steps]
+        for step in steps:
+            if step.change.action == "keep":
+                continue
+            report(f"{step.change.name}: {step.change.detail}")
+            engine = target.engine(step.plan.engine)
+            state_from = engine.stop(step.replaces) if step.replaces else None
+            if state_from is None and not fresh:
+                state_from = engine.latest_state(step.plan)
+            # Written before the job is submitted: whoever is killed in between finds the same id again.
+            _record(target, name, step.plan)
+            engine.start(step.plan, state_from)
+        for step in steps:
+            _await_healthy(target, step.plan, report)
+        return [step.change for step in steps]
+
+
+def teardown(target: Target, name: str, *, data: bool = False, plan: bool = False) -> list[Change]:
+    """Stop the pattern's jobs, keeping their state; with `data` remove all that the pattern ever wrote."""
+    variant = load(name)
+    with _alone(target, name):
+        changes = []
+        for deployed_plan in reversed(list(deployed(target, name).values())):
+            engine = target.engine(deployed_plan.engine)
+            is_up = engine.job(deployed_plan).is_up
+            if is_up and not plan:
+                engine.stop(deployed_plan)
+            changes.append(Change("job", job_name(deployed_plan), "stop" if is_up else "keep"))
+        if data:
+            changes += topics.remove(target.bootstrap, list(topics_of(variant).values()), plan=plan)
+            changes += target.hbase.remove(list(tables_of(name)), plan=plan)
+            changes.append(target.hdfs.remove(target.folder(variant), plan=plan))
+            changes.append(target.hdfs.remove(f"{ROOT}/checkpoints/{name}", plan=plan))
+            if not plan:
+                topics.keep_contracts(target.bootstrap, dict.fromkeys(topics_of(variant).values()))
+                _deployed_file(target, name).unlink(missing_ok=True)
+        return changes
+
+
+def jobs(target: Target, name: str) -> dict[str, tuple[EnginePlan, Job]]:
+    """The pattern's jobs as they are now, by engine."""
+    return {engine: (plan, target.engine(engine).job(plan)) for engine, plan in deployed(target, name).items()}
+
+
+def plans(target: Target, variant: Variant, generation: int = 1) -> list[EnginePlan]:
+    """What each engine of the pattern should run."""
+    return engine_plans(variant, generation, target.bootstrap, target.checkpoints, target.stores(variant))
+
+
+def wanted_topics(variant: Variant) -> list[topics.Topic]:
+    """The topics of a pattern as they must be."""
+    use, pattern = variant.use, variant.pattern
+    compacted = {event_type.name for event_type in use.references}
+    keeps = {"retention.ms": str(pattern.retention_hours * 3_600_000)}
+    return [
+        topics.Topic(
+            topic,
+            1 if kind in compacted or kind == HOP else pattern.partitions,
+            topics.APPEND_TIME | (topics.COMPACTED if kind in compacted else keeps),
+        )
+        for kind, topic in topics_of(variant).items()
+    ]
+
+
+def deployed(target: Target, name: str) -> dict[str, EnginePlan]:
+    """The plans that were last deployed of a pattern, by engine."""
+    try:
+        content = json.loads(_deployed_file(target, name).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    return {engine: EnginePlan.from_json(json.dumps(plan)) for engine, plan in content.items()}
+
+
+def job_name(plan: EnginePlan) -> str:
+    """What people call a job: pattern, engine and generation."""
+    return f"{plan.pattern}/{plan.engine} generation {plan.generation}"
+
+
+@dataclass(frozen=True)
+class _Step:
+    """What deploy does about one engine."""
+
+    change: Change
+    plan: EnginePlan
+    replaces: EnginePlan | None = None
+
+
+def _step(target: Target, wanted: EnginePlan, last: EnginePlan | None) -> _Step:
+    current = replace(wanted, generation=last.generation if last else 1)
+    following = replace(current, generation=current.generation + 1)
+    job = target.engine(wanted.engine).job(last or current)
+    if job.is_up and (last is None or wanted.is_same_as(last)):
+        return _Step(Change("job", job_name(current), "keep", "runs as it should"), current)
+    if job.is_up:
+        detail = f"stop generation {current.generation} with its state, go on as {following.generation}"
+        return _Step(Change("job", job_name(following), "change", detail), following, replaces=last)
+    # An id whose job has ended is used up; one that the engine never heard of, or lost in a crash, is not.
+    fresh_id = current if job.state == "absent" else following
+    return _Step(Change("job", job_name(fresh_id), "start", job.problem or "not running"), fresh_id)
+
+
+def _await_healthy(target: Target, plan: EnginePlan, report: Report) -> None:
+    deadline = time.monotonic() + DEPLOY_WITHIN_S
+    engine, said = target.engine(plan.engine), ""
+    while True:
+        job = engine.job(plan)
+        if job.state == "running" and job.checkpoints > 0:
+            report(f"{job_name(plan)}: running, first checkpoint done")
+            return
+        if job.state in ("failed", "stopped", "absent"):
+            raise EngineError(
+                f"{job_name(plan)} is {job.state}: {job.problem or 'no reason given'}; see `millrace logs`"
+            )
+        if time.monotonic() > deadline:
+            raise EngineError(
+                f"{job_name(plan)} was {job.state} with {job.checkpoints} checkpoints after {DEPLOY_WITHIN_S} s "
+                f"({job.problem or 'no error'}); see {job.web or '`millrace logs`'}"
+            )
+        if (now := f"{job_name(plan)}: {job.state}, waiting for its first checkpoint") != said:
+            report(said := now)
+        time.sleep(0.2)
+
+
+def _ensure_contracts(target: Target, variant: Variant, *, plan: bool) -> list[Change]:
+    wanted = {variant.topic(kind): schema for kind, schema in contracts_of(variant.use).items()}
+    agreed = topics.contracts(target.bootstrap)
+    changes, differing = [], {}
+    for topic, schema in wanted.items():
+        before = agreed.get(topic)
+        if before is None or before != json.loads(json.dumps(schema)):
+            breaks = breaking_changes(before, schema) if before else []
+            if breaks:
+                raise ContractError(f"topic {topic}: its contract would break: {'; '.join(breaks)}")
+            differing[topic] = schema
+        action: Action = "keep" if topic not in differing else "change" if before else "create"
+        changes.append(Change("contract", topic, action))
+    if differing and not plan:
+        topics.keep_contracts(target.bootstrap, differing)
+    return changes
+
+
+def _complain_unless_provisioned(target: Target, variant: Variant) -> None:
+    missing = [
+        change.name
+        for change in topics.ensure(target.bootstrap, wanted_topics(variant), plan=True)
+        if change.action == "create"
+    ]
+    if missing:
+        raise InfraError(
+            f"{variant.name} is not provisioned (no topic {missing[0]}); run `millrace provision {variant.name}` first"
+        )
+
+
+def _record(target: Target, name: str, plan: EnginePlan) -> None:
+    content = {engine: json.loads(each.to_json()) for engine, each in deployed(target, name).items()}
+    content[plan.engine] = json.loads(plan.to_json())
+    path = _deployed_file(target, name)
+    arriving = path.with_suffix(".arriving")
+    arriving.write_text(json.dumps(content, indent=1), encoding="utf-8")
+    arriving.replace(path)
+
+
+def _deployed_file(target: Target, name: str) -> Path:
+    folder = target.settings.state / "patterns"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{name}.json"
+
+
+@contextmanager
+def _alone(target: Target, name: str) -> Iterator[None]:
+    """One verb at a time for each pattern; the lock dies with its process."""
+    with _deployed_file(target, name).with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,78 @@
+"""HBase tables through its Thrift server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import happybase
+from thriftpy2.thrift import TException
+
+from infra.errors import InfraError
+from infra.stores.changes import Change
+
+Families = Mapping[str, Mapping[str, Any]]
+"""Column family -> its options, as happybase takes them."""
+
+
+@dataclass(frozen=True)
+class HBase:
+    """An HBase by the address of its Thrift server."""
+
+    host: str
+    port: int
+
+    def ensure(self, tables: Mapping[str, Families], *, plan: bool = False) -> list[Change]:
+        """Create the tables that are missing; one that is there must have the families."""
+        with self.connection() as hbase:
+            there = {name.decode() for name in hbase.tables()}
+            changes = []
+            for name, families in tables.items():
+                if name not in there:
+                    if not plan:
+                        hbase.create_table(name, {family: dict(options) for family, options in families.items()})
+                    changes.append(Change("table", name, "create", f"families {', '.join(families)}"))
+                    continue
+                present = {family.decode().rstrip(":") for family in hbase.table(name).families()}
+                if lacking := set(families) - present:
+                    raise InfraError(
+                        f"HBase table {name} lacks the families {', '.join(sorted(lacking))}; tear the pattern down "
+                        "with its data, or add them by hand"
+                    )
+                changes.append(Change("table", name, "keep"))
+            return changes
+
+    def remove(self, names: Sequence[str], *, plan: bool = False) -> list[Change]:
+        """Drop tables and all they hold."""
+        with self.connection() as hbase:
+            there = {name.decode() for name in hbase.tables()}
+            for name in there & set(names):
+                if not plan:
+                    hbase.delete_table(name, disable=True)
+            return [Change("table", name, "remove" if name in there else "keep") for name in names]
+
+    def scan(self, table: str, **bounds: Any) -> Iterator[tuple[bytes, dict[bytes, bytes]]]:
+        """The rows of a table within the bounds that happybase knows (row_prefix, limit, columns ...)."""
+        with self.connection() as hbase:
+            yield from hbase.table(table).scan(batch_size=2_000, **bounds)
+
+    def row(self, table: str, key: bytes) -> dict[bytes, bytes]:
+        """One row, empty when it is not there."""
+        with self.connection() as hbase:
+            found: dict[bytes, bytes] = hbase.table(table).row(key)
+            return found
+
+    @contextmanager
+    def connection(self) -> Iterator[Any]:
+        try:
+            hbase = happybase.Connection(self.host, self.port, timeout=60_000)
+        except (TException, OSError) as error:
+            raise InfraError(
+                f"HBase does not answer at {self.host}:{self.port} ({type(error).__name__}); see `millrace status`"
+            ) from None
+        try:
+            yield hbase
+        finally:
+            hbase.close()

@@ -1,0 +1,234 @@
+"""Kafka topics and the contracts of what they carry."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import ConfigResource, ConfigResourceType
+from kafka.errors import KafkaError, TopicAlreadyExistsError
+
+from infra.errors import InfraError
+from infra.stores.changes import Change
+from pipelines.oracle import Record
+
+# The broker's clock, not the sender's: arrival order and latency rest on it, and no sender can forge it.
+APPEND_TIME = {"message.timestamp.type": "LogAppendTime"}
+COMPACTED = {"cleanup.policy": "compact", "segment.ms": "600000", "min.cleanable.dirty.ratio": "0.1"}
+CONTRACTS_TOPIC = "millrace.contracts"
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic as it must be."""
+
+    name: str
+    partitions: int
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+
+class TopicError(InfraError):
+    """A topic that is not as it must be; names the topic and the remedy."""
+
+
+def admin(bootstrap: str) -> KafkaAdminClient:
+    """A client for topics; refused with the address when nobody answers."""
+    try:
+        return KafkaAdminClient(bootstrap_servers=bootstrap.split(","), request_timeout_ms=10_000)
+    except KafkaError as error:
+        raise TopicError(f"Kafka does not answer at {bootstrap} ({error}); is it up? see `millrace status`") from None
+
+
+def ensure(bootstrap: str, wanted: Sequence[Topic], *, plan: bool = False) -> list[Change]:
+    """Create the topics that are missing and mend those that differ; with `plan` only say what would change."""
+    with closing(admin(bootstrap)) as client:
+        there = _described(client, [topic.name for topic in wanted])
+        changes = [_change(topic, there.get(topic.name)) for topic in wanted]
+        if plan:
+            return changes
+        missing = [topic for topic, change in zip(wanted, changes, strict=True) if change.action == "create"]
+        if missing:
+            _create(client, missing)
+        for topic, change in zip(wanted, changes, strict=True):
+            if change.action == "change":
+                _mend(client, topic, there[topic.name])
+        return changes
+
+
+def remove(bootstrap: str, names: Sequence[str], *, plan: bool = False) -> list[Change]:
+    """Delete topics and all they hold."""
+    with closing(admin(bootstrap)) as client:
+        there = set(client.list_topics()) & set(names)
+        changes = [Change("topic", name, "remove" if name in there else "keep") for name in names]
+        if there and not plan:
+            client.delete_topics(sorted(there))
+            _wait(lambda: not set(client.list_topics()) & there, f"topics {', '.join(sorted(there))} to be gone")
+        return changes
+
+
+def publish(bootstrap: str, messages: Iterable[tuple[str, bytes | None, bytes | None]]) -> int:
+    """Write messages of (topic, key, value) and wait until the brokers have them all; gives their number."""
+    count, failures = 0, []
+    with closing(KafkaProducer(bootstrap_servers=bootstrap.split(","), acks="all", linger_ms=5)) as producer:
+        for topic, key, value in messages:
+            producer.send(topic, key=key, value=value).add_errback(failures.append)
+            count += 1
+        producer.flush(timeout=60)
+    if failures:
+        raise TopicError(f"{len(failures)} of {count} messages were not taken by Kafka at {bootstrap}: {failures[0]!r}")
+    return count
+
+
+class Tail:
+    """Reads topics from their beginning, and each time on from where the last reading ended."""
+
+    def __init__(self, bootstrap: str, topics: Mapping[str, str]) -> None:
+        """`topics` maps a kind of event to its topic; records come back under the kind."""
+        self._kinds = {topic: kind for kind, topic in topics.items()}
+        self._consumer = KafkaConsumer(
+            bootstrap_servers=bootstrap.split(","),
+            enable_auto_commit=False,
+            isolation_level="read_committed",
+            fetch_max_bytes=16 * 2**20,
+            max_partition_fetch_bytes=4 * 2**20,
+            max_poll_records=20_000,
+            request_timeout_ms=30_000,
+        )
+        partitions = [
+            TopicPartition(topic, partition)
+            for topic in self._kinds
+            for partition in self._consumer.partitions_for_topic(topic) or ()
+        ]
+        missing = set(self._kinds) - {each.topic for each in partitions}
+        if missing:
+            self.close()
+            raise TopicError(f"no topic {', '.join(sorted(missing))} at {bootstrap}; provision the pattern first")
+        self._partitions = partitions
+        self._consumer.assign(partitions)
+        self._consumer.seek_to_beginning(*partitions)
+
+    def new(self) -> Iterator[Record]:
+        """Every record written since the last call, up to the ends as they are now, in order within a partition."""
+        ends = self._consumer.end_offsets(self._partitions)
+        while any(self._consumer.position(each) < ends[each] for each in self._partitions):
+            for each, batch in self._consumer.poll(timeout_ms=500).items():
+                for message in batch:
+                    yield Record(
+                        self._kinds[each.topic],
+                        each.partition,
+                        message.offset,
+                        message.timestamp,
+                        message.key,
+                        message.value,
+                    )
+
+    def follow(self) -> Iterator[Record]:
+        """Every record from now on, as it comes; never ends by itself."""
+        self._consumer.seek_to_end(*self._partitions)
+        while True:
+            for each, batch in self._consumer.poll(timeout_ms=200).items():
+                for message in batch:
+                    yield Record(
+                        self._kinds[each.topic],
+                        each.partition,
+                        message.offset,
+                        message.timestamp,
+                        message.key,
+                        message.value,
+                    )
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+def contracts(bootstrap: str) -> dict[str, dict[str, Any]]:
+    """The contract under which each topic was provisioned."""
+    ensure(bootstrap, [Topic(CONTRACTS_TOPIC, 1, COMPACTED)])
+    with closing(Tail(bootstrap, {"contract": CONTRACTS_TOPIC})) as tail:
+        latest = {record.key: record.value for record in tail.new()}
+    return {key.decode(): json.loads(value) for key, value in latest.items() if key and value}
+
+
+def keep_contracts(bootstrap: str, agreed: Mapping[str, Mapping[str, Any] | None]) -> None:
+    """Record the contracts of topics; None forgets one."""
+    publish(
+        bootstrap,
+        (
+            (CONTRACTS_TOPIC, topic.encode(), None if schema is None else json.dumps(schema, sort_keys=True).encode())
+            for topic, schema in agreed.items()
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class _There:
+    partitions: int
+    configs: Mapping[str, str]
+
+
+def _described(client: KafkaAdminClient, names: Sequence[str]) -> dict[str, _There]:
+    present = sorted(set(client.list_topics()) & set(names))
+    if not present:
+        return {}
+    resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in present]
+    described = client.describe_configs(resources)
+    configs = next(iter(described.values()), {}) if described else {}
+    return {
+        topic["name"]: _There(
+            len(topic["partitions"]),
+            {key: str(_value(value)) for key, value in configs.get(topic["name"], {}).items()},
+        )
+        for topic in client.describe_topics(present)
+    }
+
+
+def _value(config: Any) -> Any:
+    return config["value"] if isinstance(config, dict) else config
+
+
+def _change(wanted: Topic, there: _There | None) -> Change:
+    if there is None:
+        return Change("topic", wanted.name, "create", f"{wanted.partitions} partition(s)")
+    if there.partitions > wanted.partitions:
+        raise TopicError(
+            f"topic {wanted.name} has {there.partitions} partitions and {wanted.partitions} were asked for: Kafka "
+            "cannot take partitions away; raise the number in the pattern file, or tear the pattern down with its data"
+        )
+    differing = [
+        f"{key}: {there.configs.get(key)} -> {value}"
+        for key, value in wanted.configs.items()
+        if there.configs.get(key) != value
+    ]
+    if there.partitions < wanted.partitions:
+        differing.insert(0, f"partitions: {there.partitions} -> {wanted.partitions}")
+    return Change("topic", wanted.name, "change" if differing else "keep", ", ".join(differing))
+
+
+def _create(client: KafkaAdminClient, missing: Sequence[Topic]) -> None:
+    # Somebody else may provision the same pattern at the same moment; the next look finds what differs.
+    with suppress(TopicAlreadyExistsError):
+        client.create_topics(
+            {topic.name: {"num_partitions": topic.partitions, "configs": dict(topic.configs)} for topic in missing},
+            wait_for_metadata=True,
+        )
+
+
+def _mend(client: KafkaAdminClient, wanted: Topic, there: _There) -> None:
+    if there.partitions < wanted.partitions:
+        client.create_partitions({wanted.name: wanted.partitions})
+    differing = {key: value for key, value in wanted.configs.items() if there.configs.get(key) != value}
+    if differing:
+        client.alter_configs([ConfigResource(ConfigResourceType.TOPIC, wanted.name, configs=differing)])
+
+
+def _wait(is_so: Any, what: str, within_s: float = 30) -> None:
+    deadline = time.monotonic() + within_s
+    while not is_so():
+        if time.monotonic() > deadline:
+            raise TopicError(f"waited {within_s:.0f} s for {what}")
+        time.sleep(0.1)

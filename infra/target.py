@@ -1,0 +1,87 @@
+"""The servers that the verbs work on: the local stack's, or others that are already there."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from infra import stack
+from infra.engines.flink import Flink
+from infra.engines.job import Engine
+from infra.engines.spark import Spark
+from infra.errors import InfraError
+from infra.settings import Settings
+from infra.stores.files import Hdfs
+from infra.stores.tables import HBase
+from pipelines.patterns import Stores, Variant
+
+ROOT = "/millrace"
+
+
+@dataclass(frozen=True)
+class Target:
+    """Addresses of servers, and where on them a pattern keeps its things."""
+
+    settings: Settings
+    addresses: Mapping[str, str]
+
+    @classmethod
+    def read(cls, settings: Settings, environ: Mapping[str, str] = os.environ) -> Target:
+        """The stack of the settings, unless MILLRACE_TARGET names a file of other addresses (`millrace env --json`)."""
+        given = environ.get("MILLRACE_TARGET")
+        if not given:
+            return cls(settings, stack.addresses(settings))
+        try:
+            addresses: dict[str, str] = json.loads(Path(given).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise InfraError(
+                f"MILLRACE_TARGET={given} cannot be read ({error}); write it with `millrace env --json`"
+            ) from None
+        return cls(settings, addresses)
+
+    @property
+    def bootstrap(self) -> str:
+        return self._address("KAFKA_BOOTSTRAP")
+
+    @property
+    def hdfs_uri(self) -> str:
+        return self._address("HDFS_URI")
+
+    @property
+    def hdfs(self) -> Hdfs:
+        return Hdfs(self._address("WEBHDFS_URL"), self.addresses.get("HDFS_USER", getpass.getuser()))
+
+    @property
+    def hbase(self) -> HBase:
+        return HBase(self._address("HBASE_THRIFT_HOST"), int(self._address("HBASE_THRIFT_PORT")))
+
+    @property
+    def checkpoints(self) -> str:
+        return f"{self.hdfs_uri}{ROOT}/checkpoints"
+
+    def folder(self, variant: Variant) -> str:
+        """The folder of a pattern's Parquet on HDFS."""
+        return f"{ROOT}/data/{variant.name}"
+
+    def stores(self, variant: Variant) -> Stores:
+        """Where the persisting stage of a pattern writes."""
+        hbase = self.hbase
+        return Stores(f"{self.hdfs_uri}{self.folder(variant)}", hbase.host, hbase.port, variant.name)
+
+    def engine(self, name: str) -> Engine:
+        """The engine of that name."""
+        match name:
+            case "flink":
+                return Flink(self._address("FLINK_REST_URL"), self.hdfs, self.settings.state / "logs")
+            case "spark":
+                return Spark(self.settings, self._address("SPARK_MASTER"))
+        raise InfraError(f"there is no engine '{name}'")
+
+    def _address(self, name: str) -> str:
+        if name not in self.addresses:
+            raise InfraError(f"the address {name} is not known; see `millrace env`, or the file in MILLRACE_TARGET")
+        return self.addresses[name]
