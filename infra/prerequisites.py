@@ -8,7 +8,7 @@ import re
 import shutil
 import socket
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,14 +35,14 @@ class Finding:
     needed: bool = True  # False: something works without it, and the remedy says what does not
 
 
-def check(settings: Settings, environ: Mapping[str, str]) -> list[Finding]:
-    """Looks at everything, needed or not."""
+def check(settings: Settings, environ: Mapping[str, str], ours: Collection[int] = ()) -> list[Finding]:
+    """Looks at everything, needed or not; `ours` are the ports that a stack of these settings listens on already."""
     return [
         *essential(settings, environ),
         python(environ),
         make(environ),
         memory(),
-        ports(settings),
+        ports(settings, ours),
         terraform(environ),
         browser(environ),
     ]
@@ -151,14 +151,16 @@ def memory() -> Finding:
     return Finding("memory", ok, f"{total:.1f} GB", remedy)
 
 
-def ports(settings: Settings) -> Finding:
-    """Ports of the stack that others hold; those of a stack that runs already are its own."""
-    name = f"ports from {settings.port_base}"
-    taken = [] if any((settings.state / "run").glob("*.json")) else [p for p in PORTS if not _is_free(settings.port(p))]
+def ports(settings: Settings, ours: Collection[int] = ()) -> Finding:
+    """The stack's ports, free or its own."""
+    doors = {settings.port(door): door for door in PORTS}
+    taken = [port for port in doors if port not in ours and not _is_free(port)]
     if not taken:
-        return Finding(name, True, f"{len(PORTS)} free or ours")
-    held = ", ".join(f"{settings.port(door)} ({door})" for door in taken)
-    return Finding(name, False, f"in use: {held}", "stop who holds them, or set MILLRACE_PORT_BASE to another thousand")
+        own = sum(port in ours for port in doors)
+        return Finding("ports", True, f"{settings.port_base} to {max(doors)}: {len(doors) - own} free, {own} ours")
+    held = ", ".join(f"{port} ({doors[port]})" for port in taken)
+    remedy = f"stop who holds them, or move the whole stack: `millrace up --port-base {settings.port_base + 100}`"
+    return Finding("ports", False, f"in use by others: {held}", remedy)
 
 
 def terraform(environ: Mapping[str, str]) -> Finding:
