@@ -59,6 +59,39 @@ def start(
     folder: Path | None = None,
 ) -> Record:
     """Starts a process in a session of its own, its output going to `log`, its record to `run_dir`."""
+    child, record = _spawn(name, command, env, log, run_dir, needs, fingerprint, folder)
+    # It is meant to outlive us; without this Python warns of a child still running.
+    child.returncode = 0
+    return record
+
+
+def run(
+    name: str,
+    command: Sequence[str],
+    env: Mapping[str, str],
+    log: Path,
+    run_dir: Path,
+    is_called_off: Callable[[], bool] = lambda: False,
+) -> int | None:
+    """Runs a process to its end and says its exit code; None when it was called off and stopped."""
+    child, record = _spawn(name, command, env, log, run_dir)
+    wait_until(lambda: child.poll() is not None or is_called_off(), float("inf"))
+    finished = child.poll()
+    stop(record, within_s=5)
+    forget(record, run_dir)
+    return finished
+
+
+def _spawn(
+    name: str,
+    command: Sequence[str],
+    env: Mapping[str, str],
+    log: Path,
+    run_dir: Path,
+    needs: Sequence[str] = (),
+    fingerprint: str = "",
+    folder: Path | None = None,
+) -> tuple[subprocess.Popen[bytes], Record]:
     run_dir.mkdir(parents=True, exist_ok=True)
     log.parent.mkdir(parents=True, exist_ok=True)
     if log.exists():
@@ -82,7 +115,7 @@ def start(
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            cwd=folder or run_dir,
+            cwd=folder or run_dir,  # what a server drops where it stands stays in the stack's folder
             start_new_session=True,
         )
     deadline = time.monotonic() + 10
@@ -90,9 +123,7 @@ def start(
         if child.poll() is not None or time.monotonic() > deadline:
             raise InfraError(f"{name}: the process did not start ({command[0]}); its log is {log}")
         time.sleep(0.005)
-    # It is meant to outlive us; without this Python warns of a child still running.
-    child.returncode = 0
-    return record
+    return child, record
 
 
 def environment(env: Mapping[str, str]) -> dict[str, str]:

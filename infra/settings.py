@@ -76,6 +76,11 @@ class Settings:
         """The port of a server or of one of its doors, by name."""
         return self.port_base + PORTS[PORT_ALIASES.get(name, name)]
 
+    @property
+    def run(self) -> Path:
+        """Where the records of running processes are."""
+        return self.state / "run"
+
     def environment(self) -> dict[str, str]:
         """The variables that make another process of ours see the same stack."""
         return {
@@ -86,7 +91,7 @@ class Settings:
 
 
 def port_base(text: str) -> int:
-    """The base that a text names; servers of ours need room for a hundred ports above it and below the ephemeral ones."""
+    """The base that a text names, with room for a stack's ports above it and below the system's ephemeral ones."""
     if not text.isdecimal() or not 1024 <= int(text) <= 32768 - PORTS_PER_STACK:
         raise InfraError(
             f"MILLRACE_PORT_BASE is {text!r}: it must be a whole number from 1024 to {32768 - PORTS_PER_STACK}, "

@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar
 
-from infra import environments
+from infra.environments import python
 from infra.servers.server import LOOPBACK, Preparation, Server
 from infra.settings import Settings
 
@@ -19,6 +19,7 @@ class Airflow(Server):
 
     part: str = "api-server"
 
+    environments: ClassVar[tuple[str, ...]] = ("airflow",)
     # A first start imports for half a minute on a busy machine.
     within_s: ClassVar[float] = 180
 
@@ -89,7 +90,7 @@ class Airflow(Server):
         return mine["status"] == "healthy" and datetime.fromisoformat(beat).timestamp() > since
 
     def _airflow(self) -> list[str]:
-        return [str(environments.python("airflow")), "-m", "airflow"]
+        return [str(python("airflow")), "-m", "airflow"]
 
 
 def url(settings: Settings) -> str:

@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 
 import yaml
 
-from infra import environments, jars, kernel
+from infra import jars, kernel
+from infra.environments import flink_package
 from infra.servers import hdfs
 from infra.servers.server import LOOPBACK, Server, hadoop_xml, java, log4j2
 from infra.settings import Settings
@@ -28,6 +29,7 @@ class Flink(Server):
     """What JobManager and TaskManager share: one FLINK_HOME of this stack, made of links into the wheel."""
 
     components: ClassVar[tuple[str, ...]] = ("flink", "flink-hadoop")
+    environments: ClassVar[tuple[str, ...]] = ("flink", "spark")  # the kernel is compiled against both
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -50,10 +52,11 @@ class Flink(Server):
         }
 
     def links(self) -> dict[str, Path]:
-        wheel = environments.flink_package()
+        wheel = flink_package()
         folders = [jars.folder(self.settings, component) for component in self.components]
         library = [jar for folder in folders for jar in folder.glob("*.jar")]
-        # Loaded once for all jobs: a second job of PyFlink in thread mode dies when each loads pemja anew (FLINK-37727).
+        # flink-python too, to be loaded once for all jobs: the second job in thread mode dies when each loads pemja
+        # anew (FLINK-37727).
         library += [*(wheel / "lib").glob("*.jar"), *(wheel / "opt").glob("flink-python-*.jar")]
         library.append(kernel.ensure(self.settings))
         return {"opt": wheel / "opt"} | {f"lib/{jar.name}": jar for jar in library}

@@ -175,7 +175,7 @@ INDEX = """<!DOCTYPE html>
 <h1>HDFS</h1>
 <ul>
 <li><a href="/webhdfs/v1/?op=LISTSTATUS">files of /</a></li>
-<li><a href="/jmx?qry=Hadoop:service=NameNode,name=NameNodeInfo">NameNode: space, blocks, live and dead DataNodes</a></li>
+<li><a href="/jmx?qry=Hadoop:service=NameNode,name=NameNodeInfo">space, blocks, live and dead DataNodes</a></li>
 <li><a href="/jmx?qry=Hadoop:service=NameNode,name=FSNamesystemState">state of the name system</a></li>
 <li><a href="/conf">configuration</a>, <a href="/stacks">threads</a>, <a href="/prom">metrics</a></li>
 </ul>

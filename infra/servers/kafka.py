@@ -103,7 +103,7 @@ class Kafka(Server):
                 cluster = admin.describe_cluster()
         except KafkaError:
             return False
-        return self.node in {broker["node_id"] for broker in cluster["brokers"]}
+        return self.node in {broker["broker_id"] for broker in cluster["brokers"] if not broker["is_fenced"]}
 
     def _port(self) -> int:
         return self.settings.port(f"kafka-{self.node}")

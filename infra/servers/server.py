@@ -29,6 +29,7 @@ class Server:
     settings: Settings
 
     components: ClassVar[tuple[str, ...]] = ()  # class paths of infra/jars that it runs on
+    environments: ClassVar[tuple[str, ...]] = ()  # environments of infra/environments that it runs on
     within_s: ClassVar[float] = 120  # until it must be ready: a crash recovery on a busy machine takes a minute
 
     @property

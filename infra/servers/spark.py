@@ -4,9 +4,9 @@ import json
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
-from infra import environments
+from infra.environments import python, spark_package
 from infra.servers.server import LOOPBACK, Server, java, log4j2
 from infra.settings import Settings
 
@@ -28,21 +28,24 @@ OPENS = tuple(
 class Spark(Server):
     """What master and worker share."""
 
+    components: ClassVar[tuple[str, ...]] = ("spark",)
+    environments: ClassVar[tuple[str, ...]] = ("spark",)
+
     def files(self) -> dict[str, str]:
         return {"log4j2.properties": log4j2(self.log)}
 
     def environment(self) -> dict[str, str]:
         return super().environment() | {
-            "SPARK_HOME": str(environments.spark_package()),
+            "SPARK_HOME": str(spark_package()),
             # Without it the web pages listen on every address.
             "SPARK_LOCAL_IP": LOOPBACK,
-            "PYSPARK_PYTHON": str(environments.python("spark")),
+            "PYSPARK_PYTHON": str(python("spark")),
         }
 
     def _java(self, main: str, *arguments: str) -> list[str]:
         logging = f"-Dlog4j2.configurationFile={(self.conf / 'log4j2.properties').as_uri()}"
         start = java(256, flags=(*OPENS, logging))
-        return [*start, "-cp", f"{environments.spark_package() / 'jars'}/*", main, "--host", LOOPBACK, *arguments]
+        return [*start, "-cp", f"{spark_package() / 'jars'}/*", main, "--host", LOOPBACK, *arguments]
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,50 @@
+"""The command line: one file for each verb, which parses, calls and prints.
+
+Exit codes: 0 done, 1 failed (one line says what and what to do), 2 wrong usage, 130 interrupted.
+"""
+
+import logging
+import sys
+
+import typer
+
+from infra.cli.down import down
+from infra.cli.env import env
+from infra.cli.kill import kill
+from infra.cli.logs import logs
+from infra.cli.restart import restart
+from infra.cli.status import status
+from infra.cli.up import up
+from infra.errors import InfraError
+
+# A verb is a file beside this one and a name in this list.
+VERBS = (up, down, status, logs, restart, kill, env)
+
+app = typer.Typer(
+    name="millrace",
+    help="Run, deploy, prove and measure streaming patterns on real servers of this machine.",
+    epilog="Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted. "
+    "MILLRACE_STATE chooses the stack's folder, MILLRACE_PORT_BASE its ports, MILLRACE_HOME the shared downloads; "
+    "NO_COLOR turns colours off.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for verb in VERBS:
+    app.command()(verb)
+
+
+def main() -> None:
+    """The one place where a known error becomes one line."""
+    # Clients complain of every refused connection while a server starts; the probes know better.
+    for name in ("kafka", "hdfs"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    try:
+        app()
+    except InfraError as error:
+        print(f"millrace: {error}", file=sys.stderr)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        print("millrace: interrupted", file=sys.stderr)
+        sys.exit(130)

@@ -1,0 +1,57 @@
+"""How verbs print: for people on a terminal, plain when piped, JSON when asked."""
+
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import asdict, is_dataclass
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from infra.settings import Settings
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+
+
+def settings() -> Settings:
+    return Settings.read(os.environ)
+
+
+def result_console() -> Console:
+    """For what was asked for: standard output, as wide as need be when piped."""
+    return Console(highlight=False, soft_wrap=True)
+
+
+def progress_console() -> Console:
+    """For what happens meanwhile: standard error, so that a pipe carries results only."""
+    return Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def report(subject: str, what: str) -> None:
+    """One line for what happened to a server."""
+    progress_console().print(f"{subject:<20} {what}", markup=False)
+
+
+def print_json(value: Any) -> None:
+    print(json.dumps(value, indent=1, default=_plain))
+
+
+def print_rows(rows: Iterable[Iterable[str]]) -> None:
+    """Columns for a pipe: tabs between, nothing cut."""
+    for row in rows:
+        print("\t".join(row))
+
+
+def _plain(value: Any) -> Any:
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
+
+
+def duration(seconds: float) -> str:
+    """A time span as people say it."""
+    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    if hours < 1:
+        return f"{minutes:.0f} min"
+    return f"{hours:.0f} h {minutes % 60:.0f} min" if days < 1 else f"{days:.0f} d {hours % 24:.0f} h"

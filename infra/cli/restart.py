@@ -1,0 +1,22 @@
+"""millrace restart: stop and start some servers."""
+
+from typing import Annotated
+
+import typer
+
+from infra import stack
+from infra.cli.print import Json, print_json, report, settings
+
+
+def restart(
+    names: Annotated[list[str], typer.Argument(metavar="SERVER...", help="Servers or services.")],
+    json: Json = False,
+) -> None:
+    """Stop the named servers and start them again with today's configuration; the others go on.
+
+    Examples:  millrace restart kafka  |  millrace restart flink-taskmanager
+    """
+    chosen = settings()
+    stack.restart(chosen, names, report)
+    if json:
+        print_json(stack.status(chosen))

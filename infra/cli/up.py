@@ -1,0 +1,46 @@
+"""millrace up: start what is missing, adopt what runs, restart what died."""
+
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from infra import stack
+from infra.cli.print import Json, print_json, progress_console, report, settings
+from infra.cli.status import print_table
+from infra.jars.bars import bars
+from infra.services import DEFAULT, PROFILES
+from infra.settings import port_base as checked
+
+
+def up(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[SERVICE]...", help=f"Which services; without any: {' '.join(DEFAULT)}."),
+    ] = None,
+    profile: Annotated[
+        list[str] | None,
+        typer.Option(help=f"Another form of the stack; may be repeated: {', '.join(PROFILES)}, or none."),
+    ] = None,
+    port_base: Annotated[
+        str | None, typer.Option(help="First port of the stack's hundred; remembered for the verbs that follow.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Start the stack, or some services and what they need, and wait until each answers.
+
+    Run it again at any time: it starts what is missing, adopts what runs and restarts what died.
+
+    Examples:  millrace up  |  millrace up kafka hbase  |  millrace up --profile durable --port-base 21000
+    """
+    chosen = settings()
+    if port_base:
+        chosen = replace(chosen, port_base=checked(port_base))
+    profiles = None if profile is None else [name for name in profile if name != "none"]
+    with bars(progress_console()) as progress:
+        stack.up(chosen, names or [], profiles, report, progress)
+    statuses = stack.status(chosen)
+    if json:
+        print_json(statuses)
+    else:
+        print_table(statuses)
