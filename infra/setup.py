@@ -27,6 +27,9 @@ def main(argv: list[str]) -> int:
     except InfraError as error:
         print(f"set-up failed: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("interrupted; `make setup` goes on from here", file=sys.stderr)
+        return 130
     return 0
 
 

@@ -100,7 +100,7 @@ def is_complete(settings: Settings, component: str, lock: Lock, *, reread: bool 
     for name in sorted(changed):
         _refuse_if_different(place / name, lock.jars[name])
     if changed:
-        _write_marker(place, lock)
+        write_marker(place, lock)
     return True
 
 
@@ -125,7 +125,7 @@ def write_lock(settings: Settings, names: Collection[str], progress: Progress | 
     downloads = asyncio.run(_download_all(settings, names, None, progress or (lambda *_: None)))
     for name in names:
         known[name] = Lock(_pom_hash(settings, name), _hashes(folder(settings, name)))
-    lock_path(settings).write_text(_lock_text(known))
+    lock_path(settings).write_text(lock_text(known))
     return downloads
 
 
@@ -175,7 +175,7 @@ async def _download(settings: Settings, name: str, lock: Lock | None, progress: 
     locked = lock or Lock(_pom_hash(settings, name), found)
     try:
         _compare(name, found, locked, staging)
-        _write_marker(staging, locked)
+        write_marker(staging, locked)
         shutil.rmtree(place, ignore_errors=True)
         staging.rename(place)
     finally:
@@ -253,7 +253,7 @@ def _check_pom(settings: Settings, component: str, locks: Mapping[str, Lock]) ->
 
 
 def _refuse_if_different(path: Path, locked: Jar, found: Jar | None = None) -> None:
-    found = found or _hash(path)
+    found = found or hash_of(path)
     if found != locked:
         raise JarError(
             f"{path} was changed: its SHA-256 is {found.sha256}, the lock says {locked.sha256}; "
@@ -274,10 +274,10 @@ def _pom_hash(settings: Settings, component: str) -> str:
 
 
 def _hashes(place: Path) -> dict[str, Jar]:
-    return {path.name: _hash(path) for path in sorted(place.glob("*.jar"))}
+    return {path.name: hash_of(path) for path in sorted(place.glob("*.jar"))}
 
 
-def _hash(path: Path) -> Jar:
+def hash_of(path: Path) -> Jar:
     with path.open("rb") as file:
         return Jar(hashlib.file_digest(file, "sha256").hexdigest(), path.stat().st_size)
 
@@ -293,7 +293,7 @@ def _read_marker(place: Path) -> dict[str, list[str | int]] | None:
         return None
 
 
-def _write_marker(place: Path, lock: Lock) -> None:
+def write_marker(place: Path, lock: Lock) -> None:
     """Says last that all is there, and when which bytes were read."""
     seen = {name: _stamp(jar, (place / name).stat()) for name, jar in lock.jars.items()}
     arriving = place / f".complete.{os.getpid()}"
@@ -301,7 +301,7 @@ def _write_marker(place: Path, lock: Lock) -> None:
     arriving.replace(place / ".complete")
 
 
-def _lock_text(locks: Mapping[str, Lock]) -> str:
+def lock_text(locks: Mapping[str, Lock]) -> str:
     """One jar on a line, so that a review sees what changed."""
     parts = []
     for name in sorted(locks):

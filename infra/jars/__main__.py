@@ -34,6 +34,9 @@ def main(argv: list[str]) -> int:
     except InfraError as error:
         console.print(str(error), style="red", markup=False, soft_wrap=True)
         return 1
+    except KeyboardInterrupt:
+        console.print("interrupted; what has arrived is kept, the next time goes on from there")
+        return 130
     return 0
 
 
