@@ -1,0 +1,295 @@
+"""The per-event stage and the windows of a use as one list of Flink SQL statements, authored from the declarations."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pipelines.flink import topics
+from pipelines.flink.expressions import compiled, quoted, text
+from pipelines.flink.topics import AT, INGEST_MS, OFFSET, PARTITION, REFUSED, TOPIC, TYPES, VALUE
+from pipelines.flink.tuning import LATE_MARGIN_MS
+from pipelines.rules import ALERTS, DEAD_LETTERS, EventRule, EventType, Lookup, UseCase, WindowRule, WindowSummary
+from pipelines.rules.expressions import Field
+from pipelines.rules.measures import WindowMeasure
+from pipelines.rules.stages import EventStage
+
+FUNCTIONS = {
+    "remember": "millrace.flink.Remember",
+    "look_up": "millrace.flink.LookUp",
+    "km": "millrace.flink.Km",
+    "millis": "millrace.flink.Millis",
+    "base64": "millrace.flink.Base64",
+}
+REMEMBERED_MS_MOST = 7 * 86_400_000
+
+EVENTS, WINDOWS = "events", "windows"  # the stages that a dead letter may come from
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which rules of a use run in one Flink job, between which topics."""
+
+    name: str
+    use: UseCase
+    bootstrap: str
+    topics: Mapping[str, str]
+    """The topic of each event type, by name."""
+    rules: tuple[str, ...]
+    summaries: tuple[str, ...] = ()
+
+    @property
+    def stage(self) -> EventStage:
+        chosen = [self.use.rule(name) for name in self.rules]
+        return EventStage(self.use, tuple(rule for rule in chosen if isinstance(rule, EventRule)))
+
+    @property
+    def windows(self) -> tuple[WindowRule, ...]:
+        chosen = [self.use.rule(name) for name in self.rules]
+        return tuple(rule for rule in chosen if isinstance(rule, WindowRule))
+
+
+@dataclass(frozen=True)
+class Script:
+    """What to run: definitions and views one by one, then the inserts all together as one job.
+
+    Views are queries and no statements of their own: CREATE VIEW cannot write down a call with PARTITION BY.
+    """
+
+    definitions: tuple[str, ...]
+    views: Mapping[str, str]
+    inserts: tuple[str, ...]
+
+
+def script(plan: Plan) -> Script:
+    """The plan as Flink SQL."""
+    inserts = [
+        _insert(plan.use.enriched.name, [enriched(plan)]),
+        _insert(ALERTS.name, [*alerts(plan), *(window_alerts(plan, rule) for rule in plan.windows)]),
+        _insert(DEAD_LETTERS.name, list(dead_letters(plan))),
+    ]
+    return Script((*_functions(), *_tables(plan)), dict(_views(plan)), tuple(insert for insert in inserts if insert))
+
+
+def _functions() -> Iterator[str]:
+    for name, implementation in FUNCTIONS.items():
+        yield f"CREATE TEMPORARY SYSTEM FUNCTION {name} AS '{implementation}'"
+
+
+def _tables(plan: Plan) -> Iterator[str]:
+    use = plan.use
+    for raw in use.raw:
+        topic = plan.topics[raw.name]
+        yield topics.source(raw.name, raw, topic, plan.bootstrap, plan.name, leads=raw is use.judged)
+    for written in (use.enriched, ALERTS, DEAD_LETTERS):
+        yield topics.sink(written.name, written, plan.topics[written.name], plan.bootstrap)
+
+
+def _views(plan: Plan) -> Iterator[tuple[str, str]]:
+    yield "looked_up", looked_up(plan)
+    yield "known", "SELECT * FROM looked_up WHERE _unknown IS NULL"
+    yield "others", others(plan)
+    yield "remembered", remembered(plan)
+    yield "judged", "SELECT * FROM remembered WHERE NOT _duplicate"
+    if plan.windows or plan.summaries:
+        late = f"rowtime <= CURRENT_WATERMARK(rowtime) + INTERVAL '{LATE_MARGIN_MS / 1000:.3f}' SECOND(1, 3)"
+        yield "timed", f"SELECT *, COALESCE({late}, FALSE) AS _late FROM judged"
+        yield "timely", "SELECT * FROM timed WHERE NOT _late"
+
+
+def looked_up(plan: Plan) -> str:
+    """Accepted events with what reference data says about them, and the first reference that does not know them."""
+    use = plan.use
+    joins, taken, unknown = [], [], []
+    for i, lookup in enumerate(use.enrichment.lookups):
+        call = f"look_up({text(_lookup(plan, lookup))}, e.{quoted(lookup.by)})"
+        names = ", ".join(quoted(name) for name in lookup.take)
+        joins.append(f", LATERAL TABLE({call}) AS l{i}(known, {names})")
+        taken += [f"l{i}.{quoted(name)}" for name in lookup.take]
+        unknown.append(f"WHEN NOT l{i}.known THEN {text('unknown:' + lookup.reference.name)}")
+    columns = ", ".join(["e.*", *taken, f"CASE {' '.join(unknown)} END AS _unknown" if unknown else "CAST(NULL AS STRING)"])
+    return f"SELECT {columns} FROM {quoted(use.judged.name)} AS e{''.join(joins)} WHERE e.{REFUSED} IS NULL"
+
+
+def others(plan: Plan) -> str:
+    """The side streams as one, with a column `stream.field` for each of their fields."""
+    use = plan.use
+    columns = {f"{stream.name}.{f.name}": (stream, f) for stream in use.others for f in stream.readable}
+    selects = []
+    for stream in use.others:
+        own = [
+            f"{quoted(f.name) if owner is stream else f'CAST(NULL AS {TYPES[f.kind]})'} AS {quoted(name)}"
+            for name, (owner, f) in columns.items()
+        ]
+        key = f"{quoted(stream.key)} AS {quoted(use.judged.key)}"
+        selects.append(
+            f"SELECT {key}, {text(stream.name)} AS _stream, {AT}, {', '.join(own)} "
+            f"FROM {quoted(stream.name)} WHERE {REFUSED} IS NULL"
+        )
+    return " UNION ALL ".join(selects)
+
+
+def remembered(plan: Plan) -> str:
+    """Each known event with what its key's earlier events left behind."""
+    judged = plan.use.judged
+    declaration = {
+        "stream": judged.name,
+        "id": judged.id,
+        "remembered_ms": judged.remembered_ms,
+        "measures": plan.stage.measures,
+    }
+    key = quoted(judged.key)
+    return (
+        f"SELECT * FROM remember(now => TABLE known PARTITION BY {key}, other => TABLE others PARTITION BY {key}, "
+        f"declaration => {text(json.dumps(declaration))}, on_time => DESCRIPTOR({AT}), uid => 'remember')"
+    )
+
+
+def enriched(plan: Plan) -> str:
+    """The events of the intermediate topic."""
+    use, stage = plan.use, plan.stage
+    values = {f.name: quoted(f.name) for f in use.judged.fields}
+    values |= {name: quoted(name) for lookup in use.enrichment.lookups for name in lookup.take}
+    values |= {
+        name: compiled(made, lambda f: _column(stage, use.enrichment.remembers, f))
+        for name, made in use.enrichment.built.items()
+    }
+    values |= {
+        "flags": _flags(stage),
+        "source_topic": TOPIC,
+        "source_partition": PARTITION,
+        "source_offset": OFFSET,
+        "ingest_ms": INGEST_MS,
+    }
+    return f"SELECT {', '.join(values[f.name] for f in use.enriched.fields)} FROM judged"
+
+
+def _flags(stage: EventStage) -> str:
+    fired = [f"CASE WHEN {_condition(stage, rule)} THEN {text(rule.name)} END" for rule in stage.rules]
+    listed = ", ".join([*fired, "CAST(NULL AS STRING)"])
+    return f"ARRAY_REMOVE(ARRAY[{listed}], CAST(NULL AS STRING))"
+
+
+def alerts(plan: Plan) -> Iterator[str]:
+    """For each rule that judges events, its alerts."""
+    stage, judged = plan.stage, plan.use.judged
+    for rule in stage.rules:
+        key, identity = quoted(rule.key), quoted(judged.id or "")
+        operands = {_operand(f): compiled(f, lambda f, rule=rule: _column(stage, rule.remembers, f)) for f in rule.operands}
+        values = {
+            "alert_id": _alert_id(rule, key, identity),
+            "rule": text(rule.name),
+            "rule_version": text(rule.version),
+            "key": key,
+            "customer": key,
+            "transaction_ids": f"ARRAY[{identity}]",
+            "operands": _map(operands),
+            "at_ms": quoted(judged.time or ""),
+            "sent_ms": "sent_ms",
+            "ingest_ms": INGEST_MS,
+            "emit_ms": "millis(CURRENT_ROW_TIMESTAMP())",
+        }
+        columns = ", ".join(values[f.name] for f in ALERTS.fields)
+        yield f"SELECT {columns} FROM judged WHERE {_condition(stage, rule)}"
+
+
+def window_alerts(plan: Plan, rule: WindowRule) -> str:
+    """The alerts of a rule that judges complete windows."""
+    time, identity, key = quoted(rule.on.time or ""), quoted(rule.on.id or ""), quoted(rule.key)
+    measured = {name: _aggregate(measure) for name, measure in rule.measures.items()}
+    aggregates = {
+        **measured,
+        "first_ms": f"MIN({time})",
+        "last_ms": f"MAX({time})",
+        "_customer": f"MAX({quoted(rule.on.key)})",
+        "_ids": f"ARRAY_SORT(ARRAY_AGG({identity}))",
+        "_sent_ms": "MAX(sent_ms)",
+        "_ingest_ms": f"MAX({INGEST_MS})",
+    }
+    listed = ", ".join(f"{value} AS {quoted(name)}" for name, value in aggregates.items())
+    gap = f"INTERVAL '{rule.window.gap_ms / 1000:.3f}' SECOND({len(str(rule.window.gap_ms // 1000))}, 3)"
+    values = {
+        "alert_id": _alert_id(rule, key, "ARRAY_JOIN(_ids, ',')"),
+        "rule": text(rule.name),
+        "rule_version": text(rule.version),
+        "key": key,
+        "customer": "_customer",
+        "transaction_ids": "_ids",
+        "operands": _map({name: quoted(name) for name in [*measured, "first_ms", "last_ms"]}),
+        "at_ms": "last_ms",
+        "sent_ms": "_sent_ms",
+        "ingest_ms": "_ingest_ms",
+        "emit_ms": "millis(CURRENT_ROW_TIMESTAMP())",
+    }
+    columns = ", ".join(values[f.name] for f in ALERTS.fields)
+    return (
+        f"SELECT {columns} FROM (SELECT {key}, {listed} FROM "
+        f"TABLE(SESSION(TABLE timely PARTITION BY {key}, DESCRIPTOR(rowtime), {gap})) "
+        f"GROUP BY {key}, window_start, window_end) WHERE {compiled(rule.condition, lambda f: f.name)}"
+    )
+
+
+def dead_letters(plan: Plan) -> Iterator[str]:
+    """Everything that is not judged or not counted, with the reason."""
+    for raw in plan.use.raw:
+        yield _dead(REFUSED, EVENTS, quoted(raw.name), f"{REFUSED} IS NOT NULL")
+    if plan.use.enrichment.lookups:
+        yield _dead("_unknown", EVENTS, "looked_up", "_unknown IS NOT NULL")
+    yield _dead("'duplicate'", EVENTS, "remembered", "_duplicate")
+    if plan.windows or plan.summaries:
+        yield _dead("'late'", WINDOWS, "timed", "_late")
+
+
+def _dead(reason: str, stage: str, table: str, condition: str) -> str:
+    values = {
+        "reason": reason,
+        "topic": TOPIC,
+        "partition": PARTITION,
+        "offset": OFFSET,
+        "ingest_ms": INGEST_MS,
+        "stage": text(stage),
+        "value_base64": f"base64({VALUE})",
+    }
+    columns = ", ".join(values[f.name] for f in DEAD_LETTERS.fields)
+    return f"SELECT {columns} FROM {table} WHERE {condition}"
+
+
+def _lookup(plan: Plan, lookup: Lookup) -> str:
+    return json.dumps(
+        {
+            "bootstrap": plan.bootstrap,
+            "topic": plan.topics[lookup.reference.name],
+            "key": lookup.reference.key,
+            "event": json.dumps(lookup.reference.reader()),
+            "take": dict(lookup.take),
+        }
+    )
+
+
+def _condition(stage: EventStage, rule: EventRule) -> str:
+    return compiled(rule.condition, lambda f: _column(stage, rule.remembers, f))
+
+
+def _column(stage: EventStage, remembers: Mapping[str, object], field: Field) -> str:
+    return field.name if field.owner == "now" else stage.column(remembers, field.name)
+
+
+def _operand(field: Field) -> str:
+    return field.name if field.owner == "now" else f"before_{field.name}"
+
+
+def _aggregate(measure: WindowMeasure) -> str:
+    return "COUNT(*)" if measure.op == "count" else f"{measure.op.upper()}({quoted(measure.field)})"
+
+
+def _alert_id(rule: EventRule | WindowRule, key: str, ids: str) -> str:
+    return f"SUBSTRING(SHA256(CONCAT_WS('|', {text(rule.name)}, {text(rule.version)}, {key}, {ids})), 1, 32)"
+
+
+def _map(values: Mapping[str, str]) -> str:
+    return f"MAP[{', '.join(f'{text(name)}, CAST({value} AS STRING)' for name, value in values.items())}]"
+
+
+def _insert(table: str, selects: Sequence[str]) -> str:
+    return f"INSERT INTO {quoted(table)} {' UNION ALL '.join(selects)}" if selects else ""

@@ -1,0 +1,180 @@
+package millrace.spark;
+
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Comparator;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import millrace.kernel.Json;
+import millrace.kernel.Measures;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Encoders;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.streaming.MapState;
+import org.apache.spark.sql.streaming.OutputMode;
+import org.apache.spark.sql.streaming.StatefulProcessor;
+import org.apache.spark.sql.streaming.TTLConfig;
+import org.apache.spark.sql.streaming.TimeMode;
+import org.apache.spark.sql.streaming.TimerValues;
+import org.apache.spark.sql.streaming.ValueState;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructType;
+import scala.collection.Iterator;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * Gives each judged event what its key's earlier events left behind, and takes it in.
+ *
+ * <p>Rows carry {@code stream}, the order of arrival ({@code ingest_ms}, {@code topic}, {@code offset}), {@code reason}
+ * if they are refused, and the event as a struct in the column named after its stream. Out come the judged events and
+ * all that is refused, where now {@code reason} also says of an id that came again that it is a duplicate. A batch holds
+ * the rows of a key in no order, so they are put in that of their arrival first.
+ */
+public final class Remember extends StatefulProcessor<String, Row, Row> {
+    private static final long serialVersionUID = 1L;
+    private static final String DUPLICATE = "duplicate";
+
+    private final StructType schema;
+    private final String judged;
+    private final String id;
+    private final long rememberedMs;
+    private final String measuresDeclaration;
+
+    private transient Measures measures;
+    private transient Map<String, Input> inputs;
+    private transient Comparator<Row> arrival;
+    private transient int stream;
+    private transient int reason;
+    private transient int idInEvent;
+    private transient ValueState<byte[]> memory;
+    private transient MapState<String, Boolean> seen;
+
+    private Remember(StructType schema, Map<String, Object> declared) {
+        this.schema = schema;
+        this.judged = (String) declared.get("stream");
+        this.id = (String) declared.get("id");
+        this.rememberedMs = ((Number) declared.get("remembered_ms")).longValue();
+        this.measuresDeclaration = (String) declared.get("measures");
+    }
+
+    /** The rows with a column for each remembered value; the declaration is JSON: stream, id, remembered_ms, measures. */
+    public static Dataset<Row> over(Dataset<Row> rows, String key, String declaration) {
+        Remember remember = new Remember(rows.schema(), Json.object(Json.parse(declaration)));
+        StructType output = rows.schema();
+        Measures declared = new Measures(remember.measuresDeclaration);
+        for (String name : declared.outputs()) {
+            output = output.add(name, type(declared.kind(name)));
+        }
+        return Rows.through(remember, rows, key, output);
+    }
+
+    @Override
+    public void init(OutputMode outputMode, TimeMode timeMode) {
+        memory = getHandle().getValueState("memory", Encoders.BINARY(), TTLConfig.NONE());
+        TTLConfig forgotten = new TTLConfig(Duration.ofMillis(rememberedMs));
+        seen = getHandle().getMapState("seen", Encoders.STRING(), Encoders.BOOLEAN(), forgotten);
+        measures = new Measures(measuresDeclaration);
+        inputs = new HashMap<>();
+        stream = schema.fieldIndex("stream");
+        reason = schema.fieldIndex("reason");
+        idInEvent = event(judged).fieldIndex(id);
+        int ingestMs = schema.fieldIndex("ingest_ms");
+        int topic = schema.fieldIndex("topic");
+        int offset = schema.fieldIndex("offset");
+        arrival = Comparator.<Row>comparingLong(row -> row.getLong(ingestMs))
+                .thenComparing(row -> row.getString(topic))
+                .thenComparingLong(row -> row.getLong(offset));
+    }
+
+    @Override
+    public Iterator<Row> handleInputRows(String key, Iterator<Row> rows, TimerValues times) {
+        List<Row> arrived = new ArrayList<>();
+        rows.foreach(arrived::add);
+        arrived.sort(arrival);
+        List<Row> told = new ArrayList<>();
+        boolean isRestored = false;
+        for (Row row : arrived) {
+            if (!row.isNullAt(reason)) {
+                told.add(refused(row));
+                continue;
+            }
+            if (!isRestored) {
+                measures.restore(memory.get());
+                isRestored = true;
+            }
+            String own = row.getString(stream);
+            Input input = inputs.computeIfAbsent(own, this::input);
+            Object[] event = input.of(row);
+            if (own.equals(judged)) {
+                String identity = row.getStruct(input.column).getString(idInEvent);
+                if (seen.containsKey(identity)) {
+                    told.add(refused(renamed(row)));
+                    continue;
+                }
+                seen.updateValue(identity, true);
+                told.add(Rows.with(row, measures.before(event)));
+            }
+            measures.learn(own, event);
+        }
+        if (isRestored) {
+            memory.update(measures.save());
+        }
+        return CollectionConverters.asScala(told.iterator());
+    }
+
+    private Row refused(Row row) {
+        return Rows.with(row, new Object[measures.outputs().size()]);
+    }
+
+    private Row renamed(Row row) {
+        Object[] values = new Object[row.size()];
+        Arrays.setAll(values, row::get);
+        values[reason] = DUPLICATE;
+        return org.apache.spark.sql.RowFactory.create(values);
+    }
+
+    private Input input(String name) {
+        int[] fields = measures.inputs(name).stream().mapToInt(event(name)::fieldIndex).toArray();
+        return new Input(schema.fieldIndex(name), fields);
+    }
+
+    private StructType event(String name) {
+        return (StructType) schema.apply(name).dataType();
+    }
+
+    private static DataType type(String kind) {
+        switch (kind) {
+            case "whole":
+                return DataTypes.LongType;
+            case "real":
+                return DataTypes.DoubleType;
+            case "flag":
+                return DataTypes.BooleanType;
+            default:
+                return DataTypes.StringType;
+        }
+    }
+
+    /** Where a stream's event is in a row, and which of its fields the measures want. */
+    private static final class Input {
+        private final int column;
+        private final int[] fields;
+
+        Input(int column, int[] fields) {
+            this.column = column;
+            this.fields = fields;
+        }
+
+        Object[] of(Row row) {
+            Row event = row.getStruct(column);
+            Object[] values = new Object[fields.length];
+            for (int i = 0; i < fields.length; i++) {
+                values[i] = event.get(fields[i]);
+            }
+            return values;
+        }
+    }
+}
