@@ -8,6 +8,7 @@ import sys
 
 import typer
 
+from infra.cli.doctor import doctor
 from infra.cli.down import down
 from infra.cli.env import env
 from infra.cli.kill import kill
@@ -18,7 +19,7 @@ from infra.cli.up import up
 from infra.errors import InfraError
 
 # A verb is a file beside this one and a name in this list.
-VERBS = (up, down, status, logs, restart, kill, env)
+VERBS = (doctor, up, down, status, logs, restart, kill, env)
 
 app = typer.Typer(
     name="millrace",
