@@ -1,33 +1,54 @@
 """millrace doctor: what this machine lacks, and the remedy for each lack."""
 
-import json
-from collections.abc import Mapping
-from dataclasses import asdict
+import os
 
+import typer
 from rich.console import Console
 
 from infra import prerequisites, processes
+from infra.cli.print import Json, print_json, print_rows, result_console, settings
 from infra.prerequisites import Finding
 from infra.settings import Settings
 
 
-def doctor(settings: Settings, environ: Mapping[str, str], console: Console, as_json: bool = False) -> int:
-    """Prints every finding and returns the exit code: 0 when nothing that is needed is missing, else 1."""
-    running = processes.records(settings.state / "run").values()
-    ours = {port for record in running if processes.alive(record) for _, port in processes.listening(record)}
-    findings = prerequisites.check(settings, environ, ours)
+def doctor(json: Json = False) -> None:
+    """Look for what a stack needs on this machine and say how to get what is missing.
+
+    Exits with 1 when something that is needed is missing; what is optional says what does not work without it.
+
+    Examples:  millrace doctor  |  millrace doctor --json
+    """
+    chosen = settings()
+    findings = prerequisites.check(chosen, os.environ, own_ports(chosen))
     healthy = all(finding.ok for finding in findings if finding.needed)
-    if as_json:
-        print(json.dumps({"ok": healthy, "findings": [asdict(finding) for finding in findings]}, indent=1))
+    if json:
+        print_json({"ok": healthy, "findings": findings})
     else:
-        for finding in findings:
-            _print(finding, console)
-    return 0 if healthy else 1
+        print_findings(findings, result_console())
+    if not healthy:
+        raise typer.Exit(1)
 
 
-def _print(finding: Finding, console: Console) -> None:
-    word, style = ("ok", "green") if finding.ok else ("missing", "red") if finding.needed else ("absent", "yellow")
-    console.print(f"[{style}]{word:7}[/]", f"{finding.name:19}", end=" ")
-    console.print(finding.found, markup=False, highlight=False, soft_wrap=True)
-    if not finding.ok:
-        console.print(f"{'':28}{finding.remedy}", markup=False, highlight=False, soft_wrap=True)
+def own_ports(settings: Settings) -> set[int]:
+    """The ports on which a stack of these settings listens already."""
+    running = [record for record in processes.records(settings.state / "run").values() if processes.alive(record)]
+    return {port for record in running for _, port in processes.listening(record)}
+
+
+def print_findings(findings: list[Finding], console: Console) -> None:
+    if not console.is_terminal:
+        print_rows((word(finding)[0], finding.name, finding.found, finding.remedy) for finding in findings)
+        return
+    for finding in findings:
+        shown, style = word(finding)
+        console.print(f"[{style}]{shown:7}[/] {finding.name:19}", end=" ")
+        console.print(finding.found, markup=False)
+        if not finding.ok:
+            console.print(f"{'':28}{finding.remedy}", markup=False)
+
+
+def word(finding: Finding) -> tuple[str, str]:
+    """How a finding is called, and its colour."""
+    if finding.ok:
+        return "ok", "green"
+    return ("missing", "red") if finding.needed else ("absent", "yellow")

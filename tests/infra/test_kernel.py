@@ -1,0 +1,64 @@
+import os
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from infra import kernel
+from infra.errors import InfraError
+from infra.settings import PROJECT, Settings
+
+ROOT = "pipelines/jvm/millrace"
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """A project with no Java of its own yet, and the real engines' jars."""
+    real = Settings.read(os.environ)
+    for folder in ("infra/jars", "pipelines/jvm"):
+        (tmp_path / "p" / folder).mkdir(parents=True)
+    (tmp_path / "p/infra/jars/flink").symlink_to(PROJECT / "infra/jars/flink")
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home/jars").symlink_to(real.home / "jars")
+    return replace(real, project=tmp_path / "p", home=tmp_path / "home")
+
+
+def source(settings: Settings, path: str, text: str) -> None:
+    file = settings.project / ROOT / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+
+
+SHARED = "package millrace.kernel; public class A { public static int twice(int number) { return 2 * number; } }"
+FLINK = "package millrace.flink; class B { org.apache.flink.types.Row row; int i = millrace.kernel.A.twice(1); }"
+SPARK = "package millrace.spark; class C { org.apache.spark.sql.Row row; int i = millrace.kernel.A.twice(1); }"
+
+
+def test_each_part_is_compiled_against_its_own_engine_into_one_jar(settings: Settings) -> None:
+    source(settings, "kernel/A.java", SHARED)
+    source(settings, "flink/B.java", FLINK)
+    source(settings, "spark/C.java", SPARK)
+    source(settings, "note.txt", "goes along")
+    jar = kernel.ensure(settings)
+    names = {name for name in zipfile.ZipFile(jar).namelist() if not name.startswith("META-INF")}
+    assert names == {f"millrace/{name}" for name in ("kernel/A.class", "flink/B.class", "spark/C.class", "note.txt")}
+
+
+def test_the_same_sources_are_compiled_once_and_make_the_same_bytes(settings: Settings) -> None:
+    source(settings, "kernel/A.java", SHARED)
+    first = kernel.ensure(settings)
+    written, content = first.stat().st_mtime_ns, first.read_bytes()
+    assert kernel.ensure(settings).stat().st_mtime_ns == written
+    first.unlink()
+    assert kernel.ensure(settings).read_bytes() == content
+    source(settings, "kernel/A.java", SHARED + "\n")
+    assert kernel.ensure(settings) != first
+
+
+def test_the_shared_part_cannot_come_to_need_an_engine(settings: Settings) -> None:
+    source(settings, "kernel/A.java", "package millrace.kernel; class A { org.apache.spark.sql.Row row; }")
+    with pytest.raises(
+        InfraError, match=r"the kernel does not compile:\n.*A\.java:1: error: package org\.apache\.spark"
+    ):
+        kernel.ensure(settings)

@@ -1,0 +1,112 @@
+import json
+import os
+import socket
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from infra import prerequisites
+from infra.environments import python
+from infra.errors import InfraError
+from infra.prerequisites import Finding
+from infra.settings import PROJECT, Settings
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(PROJECT, tmp_path / "not" / "yet" / "there", tmp_path / "state", 29000)
+
+
+def machine(tmp_path: Path, **programs: str) -> dict[str, str]:
+    """A machine on whose PATH are only these programs: a name and what it says."""
+    for name, says in programs.items():
+        program = tmp_path / "bin" / name
+        program.parent.mkdir(exist_ok=True)
+        program.write_text(f"#!/bin/sh\n{says}\n")
+        program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    return {"PATH": str(tmp_path / "bin")}
+
+
+def says(version: str) -> str:
+    return f"echo 'Picked up JAVA_TOOL_OPTIONS: -Da=b' >&2; echo 'openjdk version \"{version}\" 2025-04-15' >&2"
+
+
+@pytest.mark.parametrize("version", ["17.0.15", "17", "21.0.2", "25-ea"])
+def test_a_jdk_from_17_on_will_do(tmp_path: Path, version: str) -> None:
+    assert prerequisites.java(machine(tmp_path, java=says(version))).ok
+
+
+@pytest.mark.parametrize("version", ["1.8.0_392", "11.0.21"])
+def test_an_older_jdk_will_not(tmp_path: Path, version: str) -> None:
+    finding = prerequisites.java(machine(tmp_path, java=says(version)))
+    assert not finding.ok
+    assert finding.found == f'openjdk version "{version}" 2025-04-15 at {tmp_path}/bin/java: older than 17'
+
+
+def test_a_jdk_that_does_not_run_is_missing(tmp_path: Path) -> None:
+    assert not prerequisites.java(machine(tmp_path, java="exit 1")).ok
+
+
+def test_a_java_home_that_is_none_is_said(tmp_path: Path) -> None:
+    finding = prerequisites.java({**machine(tmp_path, java=says("17.0.15")), "JAVA_HOME": "/nowhere"})
+    assert (finding.ok, finding.remedy) == (False, "unset JAVA_HOME or point it at a JDK")
+
+
+def test_all_that_is_needed_is_named_at_once_with_its_remedy(settings: Settings, tmp_path: Path) -> None:
+    with pytest.raises(InfraError) as refusal:
+        prerequisites.require(settings, {"PATH": str(tmp_path), "MILLRACE_DISK_FREE_GB_MIN": "9e9"})
+    text = str(refusal.value)
+    for name in ("JDK", "Java compiler", "Maven", "disk for downloads", "disk for data"):
+        assert f"  {name}: " in text
+    for remedy in ("apt install openjdk-17-jdk-headless", "apt install maven", "point MILLRACE_HOME at a disk"):
+        assert remedy in text
+    assert not settings.home.exists()
+
+
+def test_what_is_optional_refuses_nothing() -> None:
+    prerequisites.refuse([Finding("terraform", False, "not on PATH", "optional", needed=False)])
+
+
+def test_a_disk_is_judged_by_the_nearest_folder_that_exists(settings: Settings) -> None:
+    assert prerequisites.disk("disk", settings.home, 0.0, "MILLRACE_HOME").ok
+    lacking = prerequisites.disk("disk", settings.home, 9e9, "MILLRACE_HOME")
+    assert not lacking.ok
+    assert lacking.found.endswith(f"GB free at {settings.home}, 9e+09 GB are needed")
+
+
+def test_a_port_that_another_holds_is_named_and_one_of_ours_is_not(settings: Settings) -> None:
+    with socket.create_server(("127.0.0.1", settings.port("kafka"))):
+        finding = prerequisites.ports(settings)
+        assert (finding.ok, finding.found) == (False, "in use by others: 29001 (kafka-1)")
+        assert "millrace up --port-base 29100" in finding.remedy
+        assert prerequisites.ports(settings, {29001}).ok
+
+
+def millrace(*words: str, environ: dict[str, str], tmp_path: Path) -> subprocess.CompletedProcess[str]:
+    places = {"MILLRACE_HOME": str(tmp_path / "höme"), "MILLRACE_STATE": str(tmp_path / "state"), "LC_ALL": "C.UTF-8"}
+    command = [str(python("cli").parent / "millrace"), *words]
+    return subprocess.run(command, env={**environ, **places}, capture_output=True, text=True, timeout=60)
+
+
+def test_doctor_says_what_is_missing_and_fails(tmp_path: Path) -> None:
+    done = millrace("doctor", environ={"PATH": str(tmp_path)}, tmp_path=tmp_path)
+    assert done.returncode == 1
+    rows = [line.split("\t") for line in done.stdout.splitlines()]
+    assert {row[1] for row in rows if row[0] == "missing"} == {"JDK", "Java compiler", "Maven", "Python 3.11", "make"}
+    assert {row[1] for row in rows if row[0] == "absent"} == {"terraform", "chromium"}
+
+
+def test_doctor_prints_json(tmp_path: Path) -> None:
+    done = millrace("doctor", "--json", environ=dict(os.environ), tmp_path=tmp_path)
+    said = json.loads(done.stdout)
+    assert said["ok"] == (done.returncode == 0) == all(one["ok"] for one in said["findings"] if one["needed"])
+
+
+@pytest.mark.parametrize("lack", [{"PATH": "/nonexistent"}, {"MILLRACE_DISK_FREE_GB_MIN": "9e9"}])
+def test_up_refuses_before_anything_is_downloaded(tmp_path: Path, lack: dict[str, str]) -> None:
+    done = millrace("up", "kafka", environ={**os.environ, **lack}, tmp_path=tmp_path)
+    assert done.returncode == 1
+    assert "this machine lacks what is needed" in done.stderr
+    assert not (tmp_path / "höme").exists()

@@ -1,0 +1,27 @@
+import re
+import subprocess
+import time
+
+from infra.settings import PROJECT
+
+VERBS = ["help", "setup", "check", "test", "up", "down", "demo", "bench"]
+
+
+def make(*words: str) -> str:
+    return subprocess.run(["make", *words], cwd=PROJECT, check=True, capture_output=True, text=True).stdout
+
+
+def test_every_verb_says_what_it_does() -> None:
+    assert re.findall(r"^(\w+) +\S", make("help"), re.MULTILINE) == VERBS
+
+
+def test_every_verb_can_be_planned() -> None:
+    for verb in VERBS:
+        make("--dry-run", verb)
+
+
+def test_a_set_up_clone_is_set_up_within_a_moment() -> None:
+    make("setup")
+    started = time.monotonic()
+    make("setup")
+    assert time.monotonic() - started < 3  # 0.4 s on a quiet machine; the promise is about a second
