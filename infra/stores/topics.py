@@ -9,9 +9,11 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource, ConfigResourceType
-from kafka.errors import KafkaError, TopicAlreadyExistsError
+from kafka.errors import KafkaError as AdminError
+from kafka.errors import TopicAlreadyExistsError
 
 from infra.errors import InfraError
 from infra.stores.changes import Change
@@ -21,6 +23,7 @@ from pipelines.oracle import Record
 APPEND_TIME = {"message.timestamp.type": "LogAppendTime"}
 COMPACTED = {"cleanup.policy": "compact", "segment.ms": "600000", "min.cleanable.dirty.ratio": "0.1"}
 CONTRACTS_TOPIC = "millrace.contracts"
+READ_WITHIN_S = 30
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,7 @@ def admin(bootstrap: str) -> KafkaAdminClient:
     """A client for topics; refused with the address when nobody answers."""
     try:
         return KafkaAdminClient(bootstrap_servers=bootstrap.split(","), request_timeout_ms=10_000)
-    except KafkaError as error:
+    except AdminError as error:
         raise TopicError(f"Kafka does not answer at {bootstrap} ({error}); is it up? see `millrace status`") from None
 
 
@@ -74,13 +77,25 @@ def remove(bootstrap: str, names: Sequence[str], *, plan: bool = False) -> list[
 def publish(bootstrap: str, messages: Iterable[tuple[str, bytes | None, bytes | None]]) -> int:
     """Write messages of (topic, key, value) and wait until the brokers have them all; gives their number."""
     count, failures = 0, []
-    with closing(KafkaProducer(bootstrap_servers=bootstrap.split(","), acks="all", linger_ms=5)) as producer:
-        for topic, key, value in messages:
-            producer.send(topic, key=key, value=value).add_errback(failures.append)
-            count += 1
-        producer.flush(timeout=60)
-    if failures:
-        raise TopicError(f"{len(failures)} of {count} messages were not taken by Kafka at {bootstrap}: {failures[0]!r}")
+
+    def delivered(error: KafkaError | None, message: Any) -> None:
+        if error is not None:
+            failures.append(error)
+
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 5, "log_level": 0})
+    for topic, key, value in messages:
+        while True:
+            try:
+                producer.produce(topic, value, key, on_delivery=delivered)
+                break
+            except BufferError:
+                producer.poll(0.1)
+        count += 1
+        producer.poll(0)
+    left = producer.flush(60)
+    if failures or left:
+        why = failures[0] if failures else "no answer within 60 s"
+        raise TopicError(f"{len(failures) + left} of {count} messages were not taken by Kafka at {bootstrap}: {why}")
     return count
 
 
@@ -90,60 +105,75 @@ class Tail:
     def __init__(self, bootstrap: str, topics: Mapping[str, str]) -> None:
         """`topics` maps a kind of event to its topic; records come back under the kind."""
         self._kinds = {topic: kind for kind, topic in topics.items()}
-        self._consumer = KafkaConsumer(
-            bootstrap_servers=bootstrap.split(","),
-            enable_auto_commit=False,
-            isolation_level="read_committed",
-            fetch_max_bytes=16 * 2**20,
-            max_partition_fetch_bytes=4 * 2**20,
-            max_poll_records=20_000,
-            request_timeout_ms=30_000,
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": "millrace-tail",  # the client insists on a name; no offset is ever committed under it
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+                "enable.partition.eof": True,
+                "fetch.wait.max.ms": 50,
+                "log_level": 0,
+            }
         )
-        partitions = [
-            TopicPartition(topic, partition)
-            for topic in self._kinds
-            for partition in self._consumer.partitions_for_topic(topic) or ()
-        ]
-        missing = set(self._kinds) - {each.topic for each in partitions}
-        if missing:
+        try:
+            known = self._consumer.list_topics(timeout=10).topics
+        except KafkaException as error:
             self.close()
-            raise TopicError(f"no topic {', '.join(sorted(missing))} at {bootstrap}; provision the pattern first")
-        self._partitions = partitions
-        self._consumer.assign(partitions)
-        self._consumer.seek_to_beginning(*partitions)
+            raise TopicError(f"Kafka does not answer at {bootstrap} ({error}); see `millrace status`") from None
+        if missing := sorted(topic for topic in self._kinds if topic not in known):
+            self.close()
+            raise TopicError(f"no topic {', '.join(missing)} at {bootstrap}; provision the pattern first")
+        self._next = {(topic, number): 0 for topic in self._kinds for number in known[topic].partitions}
+        self._ends = dict.fromkeys(self._next, 0)
 
     def new(self) -> Iterator[Record]:
         """Every record written since the last call, up to the ends as they are now, in order within a partition."""
-        ends = self._consumer.end_offsets(self._partitions)
-        while any(self._consumer.position(each) < ends[each] for each in self._partitions):
-            for each, batch in self._consumer.poll(timeout_ms=500).items():
-                for message in batch:
-                    yield Record(
-                        self._kinds[each.topic],
-                        each.partition,
-                        message.offset,
-                        message.timestamp,
-                        message.key,
-                        message.value,
-                    )
+        for place in self._next:
+            first, end = self._consumer.get_watermark_offsets(TopicPartition(*place), timeout=10)
+            self._next[place], self._ends[place] = max(self._next[place], first), end
+        behind = {place for place in self._next if self._next[place] < self._ends[place]}
+        self._consumer.assign([TopicPartition(*place, self._next[place]) for place in sorted(behind)])
+        deadline = time.monotonic() + READ_WITHIN_S
+        while behind:
+            for message in self._consumer.consume(5_000, 0.5):
+                place = (str(message.topic()), message.partition() or 0)
+                offset = message.offset() or 0
+                if error := message.error():
+                    if error.code() != KafkaError._PARTITION_EOF:
+                        raise TopicError(f"{place[0]}: reading failed: {error}; see `millrace status`")
+                    # Past its last message, even where offsets went to a transaction's marker or a compacted message.
+                    self._next[place] = max(self._next[place], offset)
+                elif offset < self._ends[place]:
+                    self._next[place] = offset + 1
+                    yield self._record(message)
+                if self._next[place] >= self._ends[place]:
+                    behind.discard(place)
+                deadline = time.monotonic() + READ_WITHIN_S
+            if time.monotonic() > deadline:
+                raise TopicError(f"nothing came from {sorted(behind)} for {READ_WITHIN_S} s; see `millrace status`")
 
-    def follow(self) -> Iterator[Record]:
-        """Every record from now on, as it comes; never ends by itself."""
-        self._consumer.seek_to_end(*self._partitions)
+    def follow(self) -> Iterator[Record | None]:
+        """Every record from now on, as it comes, and None whenever nothing came for a moment; never ends by itself."""
+        self._consumer.assign([TopicPartition(*place, OFFSET_END) for place in self._next])
         while True:
-            for each, batch in self._consumer.poll(timeout_ms=200).items():
-                for message in batch:
-                    yield Record(
-                        self._kinds[each.topic],
-                        each.partition,
-                        message.offset,
-                        message.timestamp,
-                        message.key,
-                        message.value,
-                    )
+            batch = self._consumer.consume(500, 0.1)
+            yield from (self._record(message) for message in batch if not message.error())
+            if not batch:
+                yield None
 
     def close(self) -> None:
         self._consumer.close()
+
+    def _record(self, message: Any) -> Record:
+        return Record(
+            self._kinds[message.topic()],
+            message.partition(),
+            message.offset(),
+            message.timestamp()[1],
+            message.key(),
+            message.value(),
+        )
 
 
 def contracts(bootstrap: str) -> dict[str, dict[str, Any]]:
@@ -156,6 +186,7 @@ def contracts(bootstrap: str) -> dict[str, dict[str, Any]]:
 
 def keep_contracts(bootstrap: str, agreed: Mapping[str, Mapping[str, Any] | None]) -> None:
     """Record the contracts of topics; None forgets one."""
+    ensure(bootstrap, [Topic(CONTRACTS_TOPIC, 1, COMPACTED)])
     publish(
         bootstrap,
         (
@@ -177,7 +208,7 @@ def _described(client: KafkaAdminClient, names: Sequence[str]) -> dict[str, _The
         return {}
     resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in present]
     described = client.describe_configs(resources)
-    configs = next(iter(described.values()), {}) if described else {}
+    configs: dict[str, Any] = next(iter(described.values()), {}) if described else {}
     return {
         topic["name"]: _There(
             len(topic["partitions"]),
