@@ -102,8 +102,8 @@ class JobManager(Flink):
         main = "org.apache.flink.runtime.entrypoint.StandaloneSessionClusterEntrypoint"
         return [
             *self._java(JOBMANAGER_HEAP_MB, main, "-XX:MaxMetaspaceSize=256m"),
-            *("--executionMode", "cluster"),
             f"-Dmetrics.internal.query-service.port={self.settings.port('flink-jobmanager-metrics')}",
+            *("--executionMode", "cluster"),
         ]
 
     def is_ready(self, since: float) -> bool:

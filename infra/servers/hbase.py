@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from infra.servers import hdfs
-from infra.servers.server import LOOPBACK, Server, hadoop_xml, java, log4j1, management_bean
+from infra.servers.server import LOOPBACK, Server, hadoop_xml, java, log4j1, management_bean, properties
 from infra.settings import Settings
 
 # What HBase's own start script opens on Java 17.
@@ -38,7 +38,9 @@ class HBase(Server):
     def files(self) -> dict[str, str]:
         return {
             "hbase-site.xml": hadoop_xml(self._site()),
-            "log4j.properties": log4j1(self.log),
+            "log4j.properties": log4j1(self.log, quiet=("http.requests",)),
+            # Its management beans are ten seconds old otherwise, and so would be what we know of it.
+            "hadoop-metrics2-hbase.properties": properties({"*.period": 1}),
             "hbase-webapps/master/WEB-INF/web.xml": hdfs.EMPTY_WEB_APPLICATION,
             "hbase-webapps/regionserver/WEB-INF/web.xml": hdfs.EMPTY_WEB_APPLICATION,
             "hbase-webapps/static/README": "The servers look for this folder when they start.\n",
@@ -63,6 +65,9 @@ class HBase(Server):
                 "hbase.rootdir": f"file://{data / 'hbase'}",
                 # The default local file system keeps a log's last bytes in memory: kill -9 would lose them.
                 "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+                # ZooKeeper, in the same process, ends first: without these the region server asks it for 20 s more.
+                "zookeeper.recovery.retry": 1,
+                "zookeeper.recovery.retry.intervalmill": 200,
             }
         )
         return {

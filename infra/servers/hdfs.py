@@ -14,6 +14,8 @@ OPENS = tuple(
     for package in ("java.lang", "java.util", "java.util.concurrent", "java.net", "java.nio")
 )
 
+DATASET = "org.apache.hadoop.hdfs.server.datanode.fsdataset.impl"
+
 # The jars from the package registry hold no web pages, and the servers refuse to start without these folders.
 EMPTY_WEB_APPLICATION = '<?xml version="1.0" encoding="UTF-8"?>\n<web-app xmlns="http://java.sun.com/xml/ns/j2ee"/>\n'
 
@@ -120,7 +122,8 @@ class DataNode(Server):
         return {
             "core-site.xml": core_site(self.settings),
             "hdfs-site.xml": hadoop_xml(site),
-            "log4j.properties": log4j1(self.log),
+            # It says a thousand times at each start which lock it made.
+            "log4j.properties": log4j1(self.log, quiet=(f"{DATASET}.FsDatasetImpl",)),
             "webapps/datanode/WEB-INF/web.xml": EMPTY_WEB_APPLICATION,
             "webapps/static/README": "The DataNode looks for this folder when it starts.\n",
         }

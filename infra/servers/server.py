@@ -168,10 +168,11 @@ def log4j2(log: Path) -> str:
     )
 
 
-def log4j1(log: Path) -> str:
+def log4j1(log: Path, quiet: tuple[str, ...] = ()) -> str:
     """Log4j 1, which Hadoop still speaks: one file of at most 10 MB and two older ones."""
     return properties(
-        {
+        {f"log4j.logger.{logger}": "WARN" for logger in quiet}
+        | {
             "log4j.rootLogger": "INFO,file",
             "log4j.appender.file": "org.apache.log4j.RollingFileAppender",
             "log4j.appender.file.File": log,
