@@ -8,18 +8,30 @@ import sys
 
 import typer
 
+from infra.cli.customer import customer
+from infra.cli.deploy import deploy
 from infra.cli.doctor import doctor
 from infra.cli.down import down
 from infra.cli.env import env
+from infra.cli.jobs import jobs
 from infra.cli.kill import kill
 from infra.cli.logs import logs
+from infra.cli.observe import observe
+from infra.cli.patterns import patterns
+from infra.cli.provision import provision
 from infra.cli.restart import restart
 from infra.cli.status import status
+from infra.cli.teardown import teardown
+from infra.cli.topics import topics
 from infra.cli.up import up
 from infra.errors import InfraError
 
 # A verb is a file beside this one and a name in this list.
-VERBS = (doctor, up, down, status, logs, restart, kill, env)
+VERBS = (
+    *(doctor, up, down, status, logs, restart, kill, env, observe),
+    *(patterns, provision, deploy, jobs, teardown, customer),
+)
+GROUPS = {"topics": topics}
 
 app = typer.Typer(
     name="millrace",
@@ -34,6 +46,8 @@ app = typer.Typer(
 )
 for verb in VERBS:
     app.command()(verb)
+for name, group in GROUPS.items():
+    app.add_typer(group, name=name)
 
 
 def main() -> None:

@@ -6,8 +6,11 @@ the time of the fact keeps the latest, whatever the order and number of the writ
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
+
+from pipelines.rules import EventType, Text
 
 TRANSACTIONS, CUSTOMERS = "transactions", "customers"
 
@@ -51,3 +54,22 @@ def customer_prefix(customer: str) -> bytes:
 def alert_column(rule: str, alert_id: str) -> bytes:
     """The column that says that the customer had this alert."""
     return f"{ALERTED}:{rule}|{alert_id}".encode()
+
+
+def cells_of(event: Mapping[str, Any]) -> dict[bytes, bytes]:
+    """The cells of an enriched event: texts as they are, all else as JSON, nothing for null."""
+    return {
+        f"{TRANSACTION}:{name}".encode(): (value if isinstance(value, str) else json.dumps(value)).encode()
+        for name, value in event.items()
+        if value is not None
+    }
+
+
+def event_of(event_type: EventType, cells: Mapping[bytes, bytes]) -> dict[str, Any]:
+    """The event in the cells of a row, the other way round."""
+    texts = {f.name for f in event_type.fields if isinstance(f, Text)}
+    event: dict[str, Any] = dict.fromkeys(f.name for f in event_type.fields)
+    for column, value in cells.items():
+        name = column.decode().partition(":")[2]
+        event[name] = value.decode() if name in texts else json.loads(value)
+    return event

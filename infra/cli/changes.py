@@ -1,0 +1,41 @@
+"""How the verbs that change something print what they did, or would do."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from infra.cli.print import print_json, print_rows, result_console
+from infra.stores.changes import Change, pending
+from pipelines.patterns import names
+
+SIGNS = {"create": "+", "start": "+", "change": "~", "remove": "-", "stop": "-", "keep": " "}
+COLOURS = {"create": "green", "start": "green", "change": "yellow", "remove": "red", "stop": "red", "keep": "dim"}
+
+PatternName = Annotated[
+    str,
+    typer.Argument(
+        metavar="PATTERN", help="A pattern; `millrace patterns` lists them.", autocompletion=lambda: names()
+    ),
+]
+PlanOnly = Annotated[bool, typer.Option("--plan", help="Only show what would change.")]
+
+
+def print_changes(verb: str, pattern: str, changes: Sequence[Change], *, plan: bool, json: bool) -> None:
+    """The changes, and how many there were."""
+    if json:
+        print_json({"verb": verb, "pattern": pattern, "plan": plan, "changes": changes})
+        return
+    console = result_console()
+    if not console.is_terminal:
+        print_rows((change.action, change.kind, change.name, change.detail) for change in changes)
+        return
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for change in changes:
+        style = COLOURS[change.action]
+        table.add_row(SIGNS[change.action], change.kind, change.name, change.detail, style=style)
+    console.print(table)
+    count = len(pending(changes))
+    would = "would change" if plan else "changed"
+    console.print(f"{pattern}: {f'{count} {would}' if count else f'nothing {would}'}", style="bold")

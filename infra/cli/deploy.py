@@ -1,0 +1,32 @@
+"""millrace deploy: bring the jobs of a pattern to run."""
+
+from typing import Annotated
+
+import typer
+
+from infra import lifecycle
+from infra.cli.changes import PatternName, PlanOnly, print_changes
+from infra.cli.print import Json, progress_console, settings
+from infra.target import Target
+
+
+def deploy(
+    pattern: PatternName,
+    plan: PlanOnly = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Start from the beginning of the topics, without any state.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Bring the jobs of a pattern to run, and wait until each has completed its first checkpoint.
+
+    A job that runs as the pattern says is adopted. One that runs otherwise is stopped with its state, which the next
+    generation takes up. One that is missing goes on from its newest savepoint or checkpoint.
+
+    Examples:  millrace deploy flink-spark --plan  |  millrace deploy flink-spark
+    """
+    console = progress_console()
+    changes = lifecycle.deploy(
+        Target.read(settings()), pattern, plan=plan, fresh=fresh, report=lambda line: console.print(line, markup=False)
+    )
+    print_changes("deploy", pattern, changes, plan=plan, json=json)

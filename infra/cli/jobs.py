@@ -1,0 +1,41 @@
+"""millrace jobs: how the jobs of a pattern are."""
+
+from rich.table import Table
+
+from infra import lifecycle
+from infra.cli.changes import PatternName
+from infra.cli.print import Json, print_json, print_rows, result_console, settings
+from infra.target import Target
+
+COLUMNS = ("job", "state", "checkpoints", "restarts", "web page", "problem")
+
+
+def jobs(pattern: PatternName, json: Json = False) -> None:
+    """Show the jobs of a pattern: state, completed checkpoints, restarts, web page, and what is wrong if something is.
+
+    Examples:  millrace jobs flink-spark  |  millrace jobs flink-spark --json
+    """
+    found = lifecycle.jobs(Target.read(settings()), pattern)
+    if json:
+        print_json(
+            {
+                engine: {"generation": plan.generation, "id": plan.job_id, "job": job}
+                for engine, (plan, job) in found.items()
+            }
+        )
+        return
+    rows = [
+        (lifecycle.job_name(plan), job.state, str(job.checkpoints), str(job.restarts), job.web, job.problem)
+        for plan, job in found.values()
+    ]
+    console = result_console()
+    if not console.is_terminal:
+        print_rows([COLUMNS, *rows])
+        return
+    if not rows:
+        console.print(f"{pattern} was never deployed; `millrace deploy {pattern}` does", style="dim")
+        return
+    table = Table(*COLUMNS, box=None, header_style="bold", pad_edge=False)
+    for row in rows:
+        table.add_row(*row, style="" if row[1] == "running" else "yellow")
+    console.print(table)

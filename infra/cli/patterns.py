@@ -1,0 +1,57 @@
+"""millrace patterns: what there is to run."""
+
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from infra.cli.print import Json, print_json, print_rows, result_console
+from pipelines.patterns import Variant, load, load_all
+
+
+def patterns(
+    name: Annotated[str, typer.Argument(metavar="[PATTERN]", help="Show one pattern with its rules.")] = "",
+    json: Json = False,
+) -> None:
+    """List the patterns, or show one: its stages, its topics, and its rules as sentences and as expressions.
+
+    Examples:  millrace patterns  |  millrace patterns flink-spark
+    """
+    if name:
+        show(load(name), json=json)
+        return
+    variants = load_all()
+    if json:
+        print_json([{"name": each.name, **each.pattern.model_dump()} for each in variants])
+        return
+    console = result_console()
+    rows = [(each.name, *_engines(each), each.pattern.title) for each in variants]
+    if not console.is_terminal:
+        print_rows(rows)
+        return
+    table = Table("pattern", "events", "windows", "what it is", box=None, header_style="bold", pad_edge=False)
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
+
+
+def show(variant: Variant, *, json: bool) -> None:
+    """One pattern: why one would choose it, and what its rules say."""
+    rules = [*variant.event_rules, *variant.window_rules]
+    if json:
+        said = [
+            {"name": r.name, "version": r.version, "sentence": r.sentence(), "expression": r.expression()}
+            for r in rules
+        ]
+        print_json({"name": variant.name, **variant.pattern.model_dump(), "declared_rules": said})
+        return
+    console = result_console()
+    console.print(f"[bold]{variant.name}[/bold]  {variant.pattern.title}\n\n{variant.pattern.doc}\n")
+    for rule in rules:
+        console.print(f"[bold]{rule.name}[/bold]  version {rule.version}")
+        console.print(f"  {rule.doc}", markup=False)
+        console.print(f"  {rule.expression()}", markup=False, style="dim")
+
+
+def _engines(variant: Variant) -> tuple[str, str]:
+    return variant.pattern.stages.events.engine, variant.pattern.stages.windows.engine
