@@ -35,7 +35,7 @@ MAY_IMPORT = {
     "pipelines.spark": Allowed(("pipelines.spark", *MEANING), ("pyspark", "py4j", "pandas", "pyarrow")),
     "infra": Allowed(INFRA, ANY),
     "infra.cli": Allowed(("infra.cli", *INFRA), ANY),
-    "infra.airflow": Allowed(("infra.airflow", *INFRA), ("airflow",)),
+    "infra.airflow": Allowed(("infra.airflow", *INFRA), ("airflow", "fastapi")),
     "lab": Allowed(("lab", *INFRA), ANY),
     "dags": Allowed(("dags", "infra.airflow", *INFRA), ("airflow",)),
 }

@@ -1,0 +1,81 @@
+"""For each pattern file a DAG that brings the pattern up, proves it, shows the proof and takes it down again."""
+
+from datetime import timedelta
+
+from airflow.sdk import DAG, Asset, chain, task
+
+from infra.airflow.about import pattern_doc
+from infra.airflow.alarms import within
+from infra.airflow.form import pattern_form
+from infra.airflow.operators import Approve, AsDeclared, AwaitVerb, Changes, Fault, Report, Validate, Verb
+from pipelines.patterns import load_all
+
+# Every verb can be said again, so that what a crash interrupted goes on; only a verdict is not asked for twice.
+DEFAULTS = {
+    "owner": "platform",
+    "retries": 2,
+    "retry_delay": timedelta(seconds=10),
+    "execution_timeout": timedelta(minutes=10),
+}
+TAPE = "{{ params.tape or run_id }}"
+
+
+@task(task_id="faults")
+def asked_for(params: dict) -> list[str]:
+    """The servers to crash, one mapped task for each."""
+    return params["faults"]
+
+
+for variant in load_all():
+    name = variant.name
+    with DAG(
+        name,
+        dag_display_name=name,
+        description=variant.pattern.title,
+        doc_md=pattern_doc(variant),
+        schedule=None,
+        max_active_runs=1,
+        params=pattern_form(),
+        default_args=DEFAULTS,
+        deadline=within(minutes=30),
+        tags=["pattern", variant.pattern.use],
+    ):
+        approve = Approve(task_id="approve", subject=f"Run {name}?", body="{{ params }}")
+        provision = Changes(task_id="provision", words=["provision", name])
+        planned = Changes(task_id="planned", words=["provision", name, "--plan"])
+        declared = AsDeclared.partial(task_id="declared", map_index_template="{{ task.change.name }}").expand(
+            change=planned.output
+        )
+        deploy = Verb(task_id="deploy", words=["deploy", name, "--no-wait"])
+        healthy = AwaitVerb(task_id="await_healthy", words=["await", name])
+        traffic = Verb(
+            task_id="traffic",
+            when="{{ params.events > 0 }}",
+            words=[
+                *("traffic", name, "--name", TAPE, "--events", "{{ params.events }}"),
+                *("--rate", "{{ params.rate_per_s }}", "--seed", "{{ params.seed }}"),
+                *("--poison-share", "{{ params.poison_share }}"),
+            ],
+        )
+        faults = asked_for()
+        fault = Fault.partial(task_id="fault", map_index_template="{{ task.server }}").expand(server=faults)
+        validate = Validate(
+            task_id="validate",
+            words=["validate", name],
+            verdict=Asset(f"verdict-{name}", uri=f"x-millrace://verdict/{name}", group="verdict"),
+            tape=TAPE,
+            retries=0,
+            trigger_rule="none_failed",
+        )
+        report = Report(task_id="report")
+        teardown = Verb(
+            task_id="teardown",
+            when="{{ not params.keep }}",
+            words=["teardown", name, "{{ '--data' if params.remove_data else '' }}"],
+        )
+        chain(approve, provision, deploy, healthy, [traffic, faults], validate, report, teardown)
+        chain(faults, fault, validate)
+        chain(provision, planned, declared, teardown)
+        # They run whatever became of the proof, and do not make a red run green.
+        report.as_teardown(setups=provision, on_failure_fail_dagrun=True)
+        teardown.as_teardown(setups=provision, on_failure_fail_dagrun=True)

@@ -1,0 +1,102 @@
+"""The form of a run: what may be asked of it, with limits, so that the API refuses the rest before a run exists."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from airflow.sdk import Param
+
+TRAFFIC, FAULTS, AFTERWARDS = "Traffic", "Faults", "Before and after"
+
+SURVIVABLE = ("flink-taskmanager", "flink-jobmanager", "kafka-1", "hbase-regionserver", "datanode-1")
+"""Servers whose crash a pattern must survive."""
+
+
+def pattern_form(faults: Sequence[str] = SURVIVABLE) -> dict[str, Param]:
+    """What a run of a pattern asks."""
+    return {
+        "events": Param(
+            10_000,
+            type="integer",
+            minimum=0,
+            maximum=5_000_000,
+            title="Events",
+            description="How many messages to send; 0 sends none and judges what is there.",
+            section=TRAFFIC,
+        ),
+        "rate_per_s": Param(
+            500,
+            type="integer",
+            minimum=10,
+            maximum=50_000,
+            title="Rate per second",
+            description="The pattern's promises are measured at 1,000 per second.",
+            section=TRAFFIC,
+        ),
+        "seed": Param(
+            1,
+            type="integer",
+            minimum=0,
+            maximum=2**31 - 1,
+            title="Seed",
+            description="The same seed, events, rate and poison share make the same messages again.",
+            section=TRAFFIC,
+        ),
+        "poison_share": Param(
+            0.01,
+            type="number",
+            minimum=0,
+            maximum=0.3,
+            title="Poison share",
+            description="The share of messages that nobody can read or believe: they must end as dead letters.",
+            section=TRAFFIC,
+        ),
+        "tape": Param(
+            "",
+            type=["null", "string"],
+            pattern="^[a-z0-9-]{0,40}$",
+            title="Tape",
+            description="A name for these messages. Give two patterns the same tape, seed, events, rate and poison share, "
+            "and `compare` holds their alerts against each other. Empty: a tape of this run's own.",
+            section=TRAFFIC,
+        ),
+        "faults": Param(
+            [],
+            type="array",
+            items={"type": "string", "enum": list(faults)},
+            examples=list(faults),
+            uniqueItems=True,
+            title="Servers to crash",
+            description="Each is killed when a third of the traffic has been sent, and brought back.",
+            section=FAULTS,
+        ),
+        "approval": Param(
+            False,
+            type="boolean",
+            title="Ask before anything is made",
+            description="The run waits until a person approves it under Required Actions.",
+            section=AFTERWARDS,
+        ),
+        "keep": Param(
+            False,
+            type="boolean",
+            title="Keep it running",
+            description="Leave the jobs running after the verdict; `reconcile` then looks after them.",
+            section=AFTERWARDS,
+        ),
+        "remove_data": Param(
+            False,
+            type="boolean",
+            title="Remove the data afterwards",
+            description="Delete the pattern's topics, tables, files and checkpoints at the end, with all they ever held. "
+            "Only if it is not kept running.",
+            section=AFTERWARDS,
+        ),
+    }
+
+
+def which_pattern(names: Sequence[str]) -> Param:
+    """The choice of a pattern."""
+    return Param(
+        names[0], type="string", enum=list(names), title="Pattern", description="The pattern that this is done to."
+    )

@@ -1,0 +1,42 @@
+"""Buttons on a task that lead to the engines' own pages and to the run's report."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+from airflow.sdk import BaseOperator, BaseOperatorLink
+from airflow.sdk.types import TaskInstanceKey
+
+
+class EnginePage(BaseOperatorLink):
+    """The page of the pattern's job on one engine, as the task last heard of it."""
+
+    engine = ""
+
+    @property
+    def name(self) -> str:
+        return f"{self.engine.capitalize()} job"
+
+    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
+        return getattr(operator, "pages", {}).get(self.engine, "")
+
+
+class FlinkPage(EnginePage):
+    engine = "flink"
+
+
+class SparkPage(EnginePage):
+    engine = "spark"
+
+
+class ReportPage(BaseOperatorLink):
+    """The tab of the run page that shows the report."""
+
+    name = "Report"
+
+    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
+        return f"/dags/{quote(ti_key.dag_id)}/runs/{quote(ti_key.run_id)}/plugin/{REPORT_ROUTE}"
+
+
+REPORT_ROUTE = "report"
+"""Where the plugin puts its tab on the run page."""

@@ -1,0 +1,199 @@
+"""Tasks: each says one verb and passes its answer on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
+from airflow.sdk import Asset, BaseOperator, Context
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
+from infra.airflow import reports
+from infra.airflow.command import Saying, VerbError, connected
+from infra.airflow.links import FlinkPage, ReportPage, SparkPage
+from infra.airflow.triggers import VerbTrigger
+
+PAGES = "pages"
+"""XCom key: the engines' pages for the jobs that the task was told of."""
+
+
+class Verb(BaseOperator):
+    """Says the words to the command line and returns its answer; any verb can be said again after a crash.
+
+    `when` is a template: the task is skipped if it renders to False.
+    """
+
+    template_fields = ("words", "when")
+    operator_extra_links = (FlinkPage(), SparkPage())
+    ui_color = "#e8f2ff"
+
+    def __init__(self, *, words: Sequence[str], when: str = "True", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.words = words
+        self.when = when
+        self.pages: dict[str, str] = {}
+        self._saying: Saying | None = None
+
+    def execute(self, context: Context) -> Any:
+        self.skip_unless_wanted()
+        return self.heard(context, self.say(self.words))
+
+    def on_kill(self) -> None:
+        if self._saying:
+            self._saying.stop()
+
+    def skip_unless_wanted(self) -> None:
+        if str(self.when) != "True":
+            raise AirflowSkipException("the form of this run does not ask for it")
+
+    def say(self, words: Sequence[str]) -> Any:
+        """The answer of the command line; an empty word is one that the form left out."""
+        said = [word for word in words if word]
+        self.log.info("millrace %s", " ".join(said))
+        self._saying = connected().start(said)
+        try:
+            return self._saying.finish(self.log.info)
+        finally:
+            self._saying.stop()
+
+    def heard(self, context: Context, answer: Any) -> Any:
+        """What the task returns of an answer; keeps the pages of the jobs it speaks of, or else those of an earlier task."""
+        jobs = answer.get("jobs", {}) if isinstance(answer, Mapping) else {}
+        self.pages = {engine: job["web"] for engine, job in jobs.items() if job.get("web")}
+        if self.pages:
+            context["ti"].xcom_push(PAGES, self.pages)
+        else:
+            self.pages = context["ti"].xcom_pull(task_ids=AwaitVerb.PAGED_BY, key=PAGES) or {}
+        return answer
+
+
+class AwaitVerb(Verb):
+    """Says a verb that waits for something; a triggerer says it, so that no worker is held."""
+
+    PAGED_BY = "await_healthy"
+
+    def execute(self, context: Context) -> Any:
+        self.skip_unless_wanted()
+        self.defer(trigger=VerbTrigger([word for word in self.words if word]), method_name="resume")
+
+    def resume(self, context: Context, event: Mapping[str, Any]) -> Any:
+        if "problem" in event:
+            raise VerbError(event["problem"])
+        return self.heard(context, event["answer"])
+
+
+class Changes(Verb):
+    """Says a verb that changes something, or with `--plan` would; returns the changes to topics and tables, one by one."""
+
+    KINDS = ("topic", "table")
+
+    def heard(self, context: Context, answer: Any) -> list[dict[str, str]]:
+        super().heard(context, answer)
+        for change in answer["changes"]:
+            self.log.info("%(kind)s %(name)s: %(action)s %(detail)s", change)
+        return [change for change in answer["changes"] if change["kind"] in self.KINDS]
+
+
+class AsDeclared(BaseOperator):
+    """Holds if a topic or table is as the pattern says: planning its provision again finds nothing to change."""
+
+    def __init__(self, *, change: Mapping[str, str], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.change = change
+
+    template_fields = ("change",)
+
+    def execute(self, context: Context) -> None:
+        if self.change["action"] != "keep":
+            raise AirflowFailException(
+                f"{self.change['kind']} {self.change['name']} is not as declared: would "
+                f"{self.change['action']} it ({self.change['detail']}); `millrace provision` mends it"
+            )
+
+
+class Fault(Verb):
+    """Ends a server as a crash would while the traffic runs, and brings it back."""
+
+    def __init__(self, *, server: str, **kwargs: Any) -> None:
+        super().__init__(words=(), **kwargs)
+        self.server = server
+
+    template_fields = (*Verb.template_fields, "server")
+
+    def execute(self, context: Context) -> None:
+        params = context["params"]
+        a_third = timedelta(seconds=params["events"] / params["rate_per_s"] / 3)
+        self.defer(trigger=TimeDeltaTrigger(a_third), method_name="strike")
+
+    def strike(self, context: Context, event: Any) -> None:
+        self.say(["kill", self.server])
+        self.say(["up"])
+
+
+class Validate(Verb):
+    """Asks for the verdict: small in XCom, in full in the report, remembered with the asset by the tape it judged."""
+
+    template_fields = (*Verb.template_fields, "tape")
+    operator_extra_links = (*Verb.operator_extra_links, ReportPage())
+
+    def __init__(self, *, verdict: Asset, tape: str, **kwargs: Any) -> None:
+        super().__init__(outlets=[verdict], **kwargs)
+        self.verdict = verdict
+        self.tape = tape
+
+    def heard(self, context: Context, answer: Any) -> dict[str, Any]:
+        super().heard(context, answer)
+        summary = small(answer) | {"run_id": context["run_id"], "tape": self.tape}
+        for check in answer["checks"]:
+            self.log.info("%s: %s %s", check["name"], check["status"], check.get("why", ""))
+        context["ti"].xcom_push(Report.FILE, answer["report"])
+        # Before the task turns red: a red verdict must be seen too, and Airflow keeps what a failed task pushed.
+        context["ti"].xcom_push("verdict", summary)
+        context["asset_state_store"][self.verdict].set("latest", summary)
+        if answer["verdict"] != "ok":
+            not_ok = [f"{check['name']} {check['status']}" for check in answer["checks"] if check["status"] != "ok"]
+            raise AirflowFailException(f"the verdict is {answer['verdict']}: {', '.join(not_ok)}; see the Report tab")
+        context["outlet_events"][self.verdict].extra = summary
+        return summary
+
+
+class Report(BaseOperator):
+    """Puts the report of the run where the page shows it."""
+
+    FILE = "report_file"
+    operator_extra_links = (ReportPage(),)
+
+    def execute(self, context: Context) -> str:
+        made = context["ti"].xcom_pull(task_ids="validate", key=self.FILE)
+        if not made:
+            raise AirflowSkipException("there is no verdict to report")
+        return reports.keep(made, context["dag"].dag_id, context["run_id"])
+
+
+class Approve(ApprovalOperator):
+    """Waits for a person's consent if the form asks for it; with a refusal nothing that follows runs."""
+
+    template_fields = (*ApprovalOperator.template_fields, "when")
+
+    def __init__(self, *, when: str = "{{ params.approval }}", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.when = when
+
+    def execute(self, context: Context) -> Any:
+        if str(self.when) == "True":
+            return super().execute(context)
+        self.log.info("the form of this run asks for no approval")
+        return None
+
+
+def small(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a verdict is small enough for XCom and an asset event."""
+    return {
+        "verdict": answer["verdict"],
+        "pattern": answer["pattern"],
+        "checks": {check["name"]: check["status"] for check in answer["checks"]},
+        "promises": {promise["name"]: promise["status"] for promise in answer.get("promises", ())},
+    }
