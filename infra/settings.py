@@ -48,6 +48,7 @@ PORTS = {
     "spark-worker-http": 43,
     "airflow": 50,
     "dashboard": 60,
+    "observer": 70,
 }
 # What people say when one word is enough: the port a client connects to.
 PORT_ALIASES = {"kafka": "kafka-1", "webhdfs": "hdfs-http", "thrift": "hbase-thrift", "hbase": "hbase-thrift"}

@@ -31,12 +31,16 @@ class Target:
 
     @classmethod
     def read(cls, settings: Settings, environ: Mapping[str, str] = os.environ) -> Target:
-        """The stack of the settings, unless MILLRACE_TARGET names a file of other addresses (`millrace env --json`)."""
+        """The stack of the settings, unless MILLRACE_TARGET gives other addresses.
+
+        It is JSON as `millrace env --json` prints it, or the name of a file of that.
+        """
         given = environ.get("MILLRACE_TARGET")
         if not given:
             return cls(settings, stack.addresses(settings))
         try:
-            addresses: dict[str, str] = json.loads(Path(given).read_text(encoding="utf-8"))
+            text = given if given.lstrip().startswith("{") else Path(given).read_text(encoding="utf-8")
+            addresses: dict[str, str] = json.loads(text)
         except (OSError, ValueError) as error:
             raise InfraError(
                 f"MILLRACE_TARGET={given} cannot be read ({error}); write it with `millrace env --json`"

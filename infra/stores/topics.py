@@ -42,7 +42,9 @@ class TopicError(InfraError):
 def admin(bootstrap: str) -> KafkaAdminClient:
     """A client for topics; refused with the address when nobody answers."""
     try:
-        return KafkaAdminClient(bootstrap_servers=bootstrap.split(","), request_timeout_ms=10_000)
+        return KafkaAdminClient(
+            bootstrap_servers=bootstrap.split(","), request_timeout_ms=10_000, bootstrap_timeout_ms=10_000
+        )
     except AdminError as error:
         raise TopicError(f"Kafka does not answer at {bootstrap} ({error}); is it up? see `millrace status`") from None
 

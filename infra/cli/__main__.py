@@ -1,0 +1,5 @@
+"""`python -m infra.cli`: the command line where no script of it is installed."""
+
+from infra.cli import main
+
+main()

@@ -1,0 +1,111 @@
+"""A small web server that answers "what differs?" to Terraform, in the one format that it reads without a provider.
+
+Terraform reads another state's outputs over HTTP while it plans (`terraform_remote_state`). So what runs is published
+as such a state, and a plain `terraform plan` sees what was killed or changed behind its back.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import urllib.request
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs, urlsplit
+
+from infra import processes
+from infra.errors import InfraError
+from infra.settings import PROJECT, Settings
+
+NAME = "observer"
+ANSWER_WITHIN_S = 120
+"""Asking waits for a verb that is at work on the same pattern."""
+
+
+class Answers(BaseHTTPRequestHandler):
+    """Answers each question by a new process: what it says comes from today's rules and patterns."""
+
+    def do_GET(self) -> None:
+        asked = urlsplit(self.path)
+        is_question = asked.path == "/observation"
+        body = json.dumps(as_state(answer(parse_qs(asked.query).get("pattern", [])))).encode() if is_question else b""
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+def answer(patterns: list[str]) -> str:
+    """What `millrace observe --json` says; if it fails, the failure is the answer."""
+    command = [sys.executable, "-m", "infra.cli", "observe", "--json", *patterns]
+    try:
+        done = subprocess.run(
+            command, cwd=PROJECT, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=ANSWER_WITHIN_S
+        )
+    except subprocess.TimeoutExpired:
+        return json.dumps({"problem": f"`millrace observe` gave no answer within {ANSWER_WITHIN_S} s"})
+    if done.returncode:
+        said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+        return json.dumps({"problem": said[-1]})
+    return done.stdout
+
+
+def as_state(observation: str) -> dict[str, object]:
+    """The text as the one output of a Terraform state."""
+    outputs = {"observation": {"value": observation, "type": "string"}}
+    return {
+        "version": 4,
+        "terraform_version": "1.0.0",
+        "serial": 1,
+        "lineage": "millrace",
+        "outputs": outputs,
+        "resources": [],
+    }
+
+
+def ensure(settings: Settings) -> None:
+    """Make it run, with the target that this process was given, and answer."""
+    target = os.environ.get("MILLRACE_TARGET", "")
+    record = processes.read(settings.run / f"{NAME}.json")
+    if record is not None and processes.alive(record) and record.fingerprint == target:
+        return
+    stop(settings)
+    given = {"MILLRACE_TARGET": target} if target else {}
+    log = settings.state / "logs" / f"{NAME}.log"
+    command = [sys.executable, "-m", "infra.observer"]
+    environment = settings.environment() | given | {"PYTHONPATH": str(PROJECT)}
+    processes.start(NAME, command, environment, log, settings.run, fingerprint=target)
+    if not processes.wait_until(lambda: _answers(settings), within_s=30):
+        stop(settings)
+        raise InfraError(f"the observer does not answer on port {settings.port(NAME)}; see {log}")
+
+
+def stop(settings: Settings) -> bool:
+    """End it; says whether it ran."""
+    record = processes.read(settings.run / f"{NAME}.json")
+    if record is None:
+        return False
+    did_run = processes.alive(record)
+    processes.stop(record, within_s=5)
+    processes.forget(record, settings.run)
+    return did_run
+
+
+def main() -> None:
+    """Serve until stopped, to this machine only."""
+    settings = Settings.read(os.environ)
+    ThreadingHTTPServer(("127.0.0.1", settings.port(NAME)), Answers).serve_forever()
+
+
+def _answers(settings: Settings) -> bool:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{settings.port(NAME)}/up", timeout=1) as reply:
+            return bool(reply.status == 200)
+    except OSError:
+        return False
+
+
+if __name__ == "__main__":
+    main()
