@@ -40,7 +40,7 @@ for variant in load_all():
         deadline=within(minutes=30),
         tags=["pattern", variant.pattern.use],
     ):
-        approve = Approve(task_id="approve", subject=f"Run {name}?", body="{{ params }}")
+        approve = Approve(task_id="approve", subject=f"Run {name}?", body="{{ params }}", execution_timeout=None)
         provision = Changes(task_id="provision", words=["provision", name])
         planned = Changes(task_id="planned", words=["provision", name, "--plan"])
         declared = AsDeclared.partial(task_id="declared", map_index_template="{{ task.change.name }}").expand(
@@ -65,7 +65,7 @@ for variant in load_all():
             verdict=Asset(f"verdict-{name}", uri=f"x-millrace://verdict/{name}", group="verdict"),
             tape=TAPE,
             retries=0,
-            trigger_rule="none_failed",
+            trigger_rule="none_failed_min_one_success",
         )
         report = Report(task_id="report")
         teardown = Verb(

@@ -48,12 +48,19 @@ def provision(target: Target, name: str, *, plan: bool = False) -> list[Change]:
 
 
 def deploy(
-    target: Target, name: str, *, plan: bool = False, fresh: bool = False, report: Report = lambda line: None
+    target: Target,
+    name: str,
+    *,
+    plan: bool = False,
+    fresh: bool = False,
+    wait: bool = True,
+    report: Report = lambda line: None,
 ) -> list[Change]:
     """Bring the pattern's jobs to run as it says, and return when each has completed a checkpoint.
 
     A job that runs as it should is adopted; one that runs otherwise is stopped with its state and goes on as the next
-    generation; one that is missing goes on from its newest state, or from the beginning with `fresh`.
+    generation; one that is missing goes on from its newest state, or from the beginning with `fresh`. Without `wait`
+    it returns when the engines have taken the jobs; `await_healthy` does the rest.
     """
     variant = load(name)
     _complain_unless_provisioned(target, variant)
@@ -73,9 +80,18 @@ def deploy(
             # Written before the job is submitted: whoever is killed in between finds the same id again.
             _record(target, name, step.plan)
             engine.start(step.plan, state_from)
-        for step in steps:
+        for step in steps if wait else ():
             _await_healthy(target, step.plan, report)
         return [step.change for step in steps]
+
+
+def await_healthy(target: Target, name: str, report: Report = lambda line: None) -> None:
+    """Return when each job that was deployed of the pattern runs and has completed a checkpoint."""
+    found = deployed(target, name)
+    if not found:
+        raise InfraError(f"{name} was never deployed; `millrace deploy {name}` does it")
+    for plan in found.values():
+        _await_healthy(target, plan, report)
 
 
 def teardown(target: Target, name: str, *, data: bool = False, plan: bool = False) -> list[Change]:

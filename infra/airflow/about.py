@@ -6,16 +6,17 @@ from pipelines.patterns import Variant
 
 WHEN_RED = """
 ### When it is red
-| red task | what it means | what to do |
-|---|---|---|
-| provision | a topic, a contract or a table could not be made, or a contract would break its readers | the last log line names it and the remedy |
-| declared | a topic or table is not as the pattern says | `millrace provision {name} --plan` shows the difference |
-| deploy, await_healthy | a job was not taken, or did not reach its first checkpoint | open the *Flink job* or *Spark job* button; `millrace status`, `millrace logs` |
-| traffic | Kafka did not take the messages | `millrace status` |
-| validate | the verdict is not ok: something was lost, doubled, wrongly judged, or could not be checked | the *Report* tab of the run names the first offenders |
-| teardown | a job did not stop | `millrace teardown {name}`, or clear the task: every verb can be said again |
+- **provision**: a topic, a contract or a table could not be made, or a contract would break its readers. The last line
+  of the log names it and the remedy.
+- **declared**: a topic or table is not as the pattern says. `millrace provision {name} --plan` shows the difference.
+- **deploy** or **await_healthy**: a job was not taken, or did not reach its first checkpoint. Open the *Flink job* or
+  *Spark job* button of the task; `millrace status` and `millrace logs` say how the servers are.
+- **traffic**: Kafka did not take the messages; `millrace status`.
+- **validate**: the verdict is not ok: something was lost, doubled or wrongly judged, or could not be checked. The
+  *Report* tab of the run names the first offenders.
+- **teardown**: a job did not stop. Clear the task, or say `millrace teardown {name}`.
 
-Any task can be cleared and runs again: each verb looks at what is there and does only what is missing.
+Any task may be cleared and runs again: each verb looks at what is there and does only what is missing.
 """
 
 

@@ -56,8 +56,8 @@ def pattern_form(faults: Sequence[str] = SURVIVABLE) -> dict[str, Param]:
             type=["null", "string"],
             pattern="^[a-z0-9-]{0,40}$",
             title="Tape",
-            description="A name for these messages. Give two patterns the same tape, seed, events, rate and poison share, "
-            "and `compare` holds their alerts against each other. Empty: a tape of this run's own.",
+            description="A name for these messages. Give two patterns the same tape, seed, events, rate and poison "
+            "share, and `compare` holds their alerts against each other. Empty: a tape of this run's own.",
             section=TRAFFIC,
         ),
         "faults": Param(
@@ -88,8 +88,8 @@ def pattern_form(faults: Sequence[str] = SURVIVABLE) -> dict[str, Param]:
             False,
             type="boolean",
             title="Remove the data afterwards",
-            description="Delete the pattern's topics, tables, files and checkpoints at the end, with all they ever held. "
-            "Only if it is not kept running.",
+            description="Delete the pattern's topics, tables, files and checkpoints at the end, with all they ever "
+            "held. Only if it is not kept running.",
             section=AFTERWARDS,
         ),
     }

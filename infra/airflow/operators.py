@@ -60,9 +60,9 @@ class Verb(BaseOperator):
             self._saying.stop()
 
     def heard(self, context: Context, answer: Any) -> Any:
-        """What the task returns of an answer; keeps the pages of the jobs it speaks of, or else those of an earlier task."""
+        """What the task returns of an answer; remembers the pages of the jobs that it, or an earlier one, speaks of."""
         jobs = answer.get("jobs", {}) if isinstance(answer, Mapping) else {}
-        self.pages = {engine: job["web"] for engine, job in jobs.items() if job.get("web")}
+        self.pages = {engine: found["job"]["web"] for engine, found in jobs.items() if found["job"]["web"]}
         if self.pages:
             context["ti"].xcom_push(PAGES, self.pages)
         else:
@@ -86,7 +86,7 @@ class AwaitVerb(Verb):
 
 
 class Changes(Verb):
-    """Says a verb that changes something, or with `--plan` would; returns the changes to topics and tables, one by one."""
+    """Says a verb that changes something, or with `--plan` would; returns its changes to topics and tables."""
 
     KINDS = ("topic", "table")
 
@@ -179,7 +179,7 @@ class Approve(ApprovalOperator):
     template_fields = (*ApprovalOperator.template_fields, "when")
 
     def __init__(self, *, when: str = "{{ params.approval }}", **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+        super().__init__(ignore_downstream_trigger_rules=True, **kwargs)
         self.when = when
 
     def execute(self, context: Context) -> Any:

@@ -8,6 +8,7 @@ import sys
 
 import typer
 
+from infra.cli.await_ import await_
 from infra.cli.customer import customer
 from infra.cli.deploy import deploy
 from infra.cli.doctor import doctor
@@ -29,7 +30,7 @@ from infra.errors import InfraError
 # A verb is a file beside this one and a name in this list.
 VERBS = (
     *(doctor, up, down, status, logs, restart, kill, env, observe),
-    *(patterns, provision, deploy, jobs, teardown, customer),
+    *(patterns, provision, deploy, await_, jobs, teardown, customer),
 )
 GROUPS = {"topics": topics}
 
@@ -45,7 +46,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for verb in VERBS:
-    app.command()(verb)
+    app.command(verb.__name__.rstrip("_"))(verb)
 for name, group in GROUPS.items():
     app.add_typer(group, name=name)
 

@@ -16,6 +16,9 @@ def deploy(
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Start from the beginning of the topics, without any state.")
     ] = False,
+    no_wait: Annotated[
+        bool, typer.Option("--no-wait", help="Return when the engines have taken the jobs; `await` waits for the rest.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Bring the jobs of a pattern to run, and wait until each has completed its first checkpoint.
@@ -27,6 +30,11 @@ def deploy(
     """
     console = progress_console()
     changes = lifecycle.deploy(
-        Target.read(settings()), pattern, plan=plan, fresh=fresh, report=lambda line: console.print(line, markup=False)
+        Target.read(settings()),
+        pattern,
+        plan=plan,
+        fresh=fresh,
+        wait=not no_wait,
+        report=lambda line: console.print(line, markup=False),
     )
     print_changes("deploy", pattern, changes, plan=plan, json=json)

@@ -1,11 +1,16 @@
 """millrace jobs: how the jobs of a pattern are."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from rich.table import Table
 
 from infra import lifecycle
 from infra.cli.changes import PatternName
 from infra.cli.print import Json, print_json, print_rows, result_console, settings
+from infra.engines.job import Job
 from infra.target import Target
+from pipelines.patterns import EnginePlan
 
 COLUMNS = ("job", "state", "checkpoints", "restarts", "web page", "problem")
 
@@ -17,12 +22,7 @@ def jobs(pattern: PatternName, json: Json = False) -> None:
     """
     found = lifecycle.jobs(Target.read(settings()), pattern)
     if json:
-        print_json(
-            {
-                engine: {"generation": plan.generation, "id": plan.job_id, "job": job}
-                for engine, (plan, job) in found.items()
-            }
-        )
+        print_json(described(found))
         return
     rows = [
         (lifecycle.job_name(plan), job.state, str(job.checkpoints), str(job.restarts), job.web, job.problem)
@@ -39,3 +39,10 @@ def jobs(pattern: PatternName, json: Json = False) -> None:
     for row in rows:
         table.add_row(*row, style="" if row[1] == "running" else "yellow")
     console.print(table)
+
+
+def described(found: Mapping[str, tuple[EnginePlan, Job]]) -> dict[str, Any]:
+    """Jobs for programs, by engine."""
+    return {
+        engine: {"generation": plan.generation, "id": plan.job_id, "job": job} for engine, (plan, job) in found.items()
+    }

@@ -1,0 +1,18 @@
+"""millrace await: wait until the jobs of a pattern are healthy."""
+
+from infra import lifecycle
+from infra.cli.changes import PatternName
+from infra.cli.jobs import described
+from infra.cli.print import Json, print_json, progress_console, settings
+from infra.target import Target
+
+
+def await_(pattern: PatternName, json: Json = False) -> None:
+    """Wait until each job of a pattern runs and has completed a checkpoint: what `deploy --no-wait` left to do.
+
+    Examples:  millrace deploy flink-spark --no-wait && millrace await flink-spark
+    """
+    console, target = progress_console(), Target.read(settings())
+    lifecycle.await_healthy(target, pattern, report=lambda line: console.print(line, markup=False))
+    if json:
+        print_json({"verb": "await", "pattern": pattern, "jobs": described(lifecycle.jobs(target, pattern))})
