@@ -73,6 +73,7 @@ class Rise:
         if not self._prepare(server):
             return None
         self.report(server.name, "starting")
+        server.folder.mkdir(parents=True, exist_ok=True)
         if server.log != server.output and server.log.exists():
             server.log.replace(server.log.with_name(server.log.name + ".1"))
         self.begun[server.name] = processes.start(
@@ -83,6 +84,7 @@ class Rise:
             self.settings.run,
             needs=server.needs,
             fingerprint=fingerprint(server),
+            folder=server.folder,
         )
         return self.begun[server.name]
 

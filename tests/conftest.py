@@ -1,6 +1,7 @@
 """One real stack for all tests of a session that ask for it, apart from anybody's own stack."""
 
 import fcntl
+import logging
 import os
 import tempfile
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ import pytest
 from infra import stack as stacks
 from infra.settings import PROJECT, Settings
 
-PORT_BASE = 23000
+PORT_BASE = 27000
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -20,18 +21,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="leave the tests' stack running at the end; the next session with this option adopts it with its data",
     )
+    parser.addoption(
+        "--write-golden", action="store_true", help="write the golden files instead of comparing with them"
+    )
 
 
 def settings_for_tests(name: str, port_base: int) -> Settings:
-    """A stack of the tests' own. Its folder has a space and a letter beyond ASCII, so every test shows that they work."""
+    """A stack of the tests' own. Its folder has a space and a letter beyond ASCII: every test shows that they work."""
     folder = Path(tempfile.gettempdir()) / f"millrace tests Ω {os.getuid()}" / f"{name} {port_base}"
     home = Settings.read(os.environ).home
     return Settings(project=PROJECT, home=home, state=folder, port_base=port_base)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    # Clients complain of every refused connection while a server starts; hundreds of lines for each failed test.
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)
+    config.addinivalue_line("filterwarnings", "ignore:(read|open)_text is deprecated:DeprecationWarning")
+
+
 @pytest.fixture(scope="session")
 def test_port_base() -> int:
-    """MILLRACE_TEST_PORT_BASE, or 23000: the tests use the five hundred ports from there."""
+    """MILLRACE_TEST_PORT_BASE, or 27000: the tests use the five hundred ports from there."""
     return int(os.environ.get("MILLRACE_TEST_PORT_BASE", PORT_BASE))
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from infra.servers import hdfs
-from infra.servers.server import LOOPBACK, Server, hadoop_xml, java, log4j1, management_bean, properties
+from infra.servers.server import LOOPBACK, Server, accepts, hadoop_xml, java, log4j1, management_bean, properties
 from infra.settings import Settings
 
 # What HBase's own start script opens on Java 17.
@@ -229,6 +229,8 @@ class Thrift(Server):
         import happybase
         from thriftpy2.thrift import TException
 
+        if not accepts(self.settings.port("hbase-thrift")):
+            return False
         try:
             connection = happybase.Connection(LOOPBACK, self.settings.port("hbase-thrift"), timeout=5000)
             try:

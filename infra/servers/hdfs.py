@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 from infra.servers.server import LOOPBACK, Preparation, Server, hadoop_xml, java, log4j1, management_bean
@@ -102,6 +103,10 @@ class DataNode(Server):
         return ("namenode",)
 
     @property
+    def folder(self) -> Path:
+        return self.data
+
+    @property
     def doors(self) -> Mapping[str, int]:
         port = self.settings.port
         return {"data": port(self.name), "http": port(f"{self.name}-http"), "ipc": port(f"{self.name}-ipc")}
@@ -110,7 +115,9 @@ class DataNode(Server):
         port = self.settings.port
         site = client_site(self.datanodes) | {
             "dfs.namenode.rpc-address": f"{LOOPBACK}:{port('hdfs')}",
-            "dfs.datanode.data.dir": self.data.as_uri(),
+            # The folder it stands in, by a name without "%20": Hadoop takes a thread's name for a format and would die
+            # of a space or an umlaut in it.
+            "dfs.datanode.data.dir": "file:///proc/self/cwd",
             "dfs.datanode.hostname": LOOPBACK,
             "dfs.datanode.address": f"{LOOPBACK}:{port(self.name)}",
             "dfs.datanode.http.address": f"{LOOPBACK}:{port(f'{self.name}-http')}",

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from infra.servers.server import LOOPBACK, Preparation, Server, java, log4j2, properties
+from infra.servers.server import LOOPBACK, Preparation, Server, accepts, java, log4j2, properties
 
 # Every node of a quorum must be formatted with the same id; any 16 bytes in base64 will do.
 CLUSTER_ID = "bWlsbHJhY2UtbG9jYWwtMQ"
@@ -96,6 +96,8 @@ class Kafka(Server):
         from kafka import KafkaAdminClient
         from kafka.errors import KafkaError
 
+        if not accepts(self._port()):
+            return False
         try:
             with KafkaAdminClient(
                 bootstrap_servers=self.address, bootstrap_timeout_ms=2000, request_timeout_ms=2000

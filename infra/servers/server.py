@@ -1,6 +1,7 @@
 """What every server says of itself, and the few shapes their configurations share."""
 
 import json
+import socket
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -87,6 +88,11 @@ class Server:
         return self.settings.state / "data" / self.name
 
     @property
+    def folder(self) -> Path:
+        """Where it stands: what it drops there stays in the stack's own folder."""
+        return self.settings.run
+
+    @property
     def output(self) -> Path:
         """What it prints: all of its log, or for a server with a rolling log only what comes before that."""
         return self.settings.state / "logs" / f"{self.name}.out"
@@ -113,6 +119,15 @@ def java(heap_mb: int, *, flags: tuple[str, ...] = (), quick_start: bool = True)
         "-Djava.net.preferIPv4Stack=true",
         *flags,
     ]
+
+
+def accepts(port: int) -> bool:
+    """Whether anybody listens: not yet readiness, but before that a client's own retries only cost time."""
+    try:
+        with socket.create_connection((LOOPBACK, port), timeout=1):
+            return True
+    except OSError:
+        return False
 
 
 def management_bean(port: int, query: str) -> dict[str, Any] | None:

@@ -1,0 +1,62 @@
+"""What people ask for by name is what is started, with all that it needs."""
+
+from pathlib import Path
+
+import pytest
+
+from infra.errors import InfraError
+from infra.services import PROFILES, servers_named, services, with_needs
+from infra.settings import Settings
+
+HERE = Settings(Path("/project"), Path("/home/one"), Path("/state"), 21000)
+
+
+def names(profiles: list[str], *asked: str) -> list[str]:
+    return [server.name for service in with_needs(services(HERE, profiles), asked) for server in service.servers]
+
+
+def test_kafka_stands_alone() -> None:
+    assert names([], "kafka") == ["kafka-1"]
+
+
+def test_flink_brings_the_hdfs_that_keeps_its_checkpoints() -> None:
+    assert names([], "flink")[:3] == ["namenode", "datanode-1", "datanode-2"]
+
+
+def test_spark_is_inside_its_jobs_unless_a_cluster_is_asked_for() -> None:
+    assert names([], "spark") == []
+    assert names(["spark-cluster"], "spark") == ["spark-master", "spark-worker"]
+
+
+def test_durable_means_three_brokers_and_an_hbase_in_parts_on_hdfs() -> None:
+    assert names(["durable"], "kafka") == ["kafka-1", "kafka-2", "kafka-3"]
+    assert set(names(["durable"], "hbase")) == {
+        *("namenode", "datanode-1", "datanode-2"),
+        *("zookeeper", "hbase-master", "hbase-regionserver", "hbase-thrift"),
+    }
+
+
+def test_a_service_asked_for_twice_is_there_once() -> None:
+    assert names([], "hdfs", "flink", "hdfs").count("namenode") == 1
+
+
+@pytest.mark.parametrize("profile", [None, *PROFILES])
+def test_every_need_is_met_within_the_services_that_are_needed(profile: str | None) -> None:
+    known = services(HERE, [profile] if profile else [])
+    for name in known:
+        servers = [server for service in with_needs(known, [name]) for server in service.servers]
+        there = {server.name for server in servers}
+        assert {need for server in servers for need in server.needs} <= there
+
+
+def test_a_drill_names_one_server_or_a_whole_service() -> None:
+    known = services(HERE)
+    assert [server.name for server in servers_named(known, ["datanode-1"])] == ["datanode-1"]
+    assert [server.name for server in servers_named(known, ["hdfs"])] == ["namenode", "datanode-1", "datanode-2"]
+
+
+def test_a_misspelt_name_is_answered_with_the_one_that_is_meant() -> None:
+    with pytest.raises(InfraError, match="did you mean 'kafka'"):
+        names([], "kakfa")
+    with pytest.raises(InfraError, match="there are three-brokers, durable, spark-cluster"):
+        services(HERE, ["enormous"])

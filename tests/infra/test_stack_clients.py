@@ -1,0 +1,112 @@
+"""It answers real clients as a real cluster does."""
+
+import getpass
+import uuid
+from collections.abc import Iterator
+
+import happybase
+import pytest
+from hdfs import HdfsError, InsecureClient
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import NewTopic
+from kafka.errors import TopicAlreadyExistsError, UnknownTopicOrPartitionError
+
+from infra import stack as stacks
+from infra.servers import flink
+from infra.settings import Settings
+
+pytestmark = pytest.mark.stack
+
+
+@pytest.fixture
+def topic(stack: Settings) -> Iterator[str]:
+    name = f"clients-{uuid.uuid4().hex[:8]}"
+    with KafkaAdminClient(bootstrap_servers=stacks.addresses(stack)["KAFKA_BOOTSTRAP"]) as admin:
+        admin.create_topics([NewTopic(name, num_partitions=2, replication_factor=1)])
+        yield name
+        admin.delete_topics([name])
+
+
+def test_kafka_keeps_what_is_produced_in_order_within_a_partition(stack: Settings, topic: str) -> None:
+    bootstrap = stacks.addresses(stack)["KAFKA_BOOTSTRAP"]
+    sent = [f"{number}".encode() for number in range(1000)]
+    with KafkaProducer(bootstrap_servers=bootstrap, acks="all", enable_idempotence=True) as producer:
+        for value in sent:
+            producer.send(topic, value, partition=1)
+        producer.flush()
+    consumer = KafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest", consumer_timeout_ms=10000)
+    consumer.assign([TopicPartition(topic, 1)])
+    consumer.seek_to_beginning()
+    received = [next(consumer).value for _ in sent]
+    consumer.close()
+    assert received == sent
+
+
+def test_kafka_refuses_a_topic_nobody_declared(stack: Settings) -> None:
+    bootstrap = stacks.addresses(stack)["KAFKA_BOOTSTRAP"]
+    with KafkaAdminClient(bootstrap_servers=bootstrap) as admin:
+        with pytest.raises(UnknownTopicOrPartitionError):
+            admin.delete_topics(["nobody-declared-this"])
+        assert "nobody-declared-this" not in admin.list_topics()
+
+
+def test_kafka_refuses_to_make_a_topic_twice(stack: Settings, topic: str) -> None:
+    with (
+        KafkaAdminClient(bootstrap_servers=stacks.addresses(stack)["KAFKA_BOOTSTRAP"]) as admin,
+        pytest.raises(TopicAlreadyExistsError),
+    ):
+        admin.create_topics([NewTopic(topic, num_partitions=2, replication_factor=1)])
+
+
+def test_hdfs_gives_back_sixteen_megabytes_byte_for_byte(stack: Settings) -> None:
+    client = InsecureClient(stacks.addresses(stack)["WEBHDFS_URL"], user=owner())
+    content = bytes(range(256)) * 65536
+    client.write("/tests/clients/big one é", content, overwrite=True)
+    try:
+        with client.read("/tests/clients/big one é") as reader:
+            assert reader.read() == content
+        found = client.status("/tests/clients/big one é")
+        assert (found["length"], found["replication"]) == (len(content), 2)
+    finally:
+        client.delete("/tests/clients", recursive=True)
+
+
+def test_hdfs_refuses_whoever_does_not_own_a_folder(stack: Settings) -> None:
+    mine = InsecureClient(stacks.addresses(stack)["WEBHDFS_URL"], user=owner())
+    mine.makedirs("/tests/private", permission="700")
+    try:
+        with pytest.raises(HdfsError, match="Permission denied"):
+            InsecureClient(stacks.addresses(stack)["WEBHDFS_URL"], user="somebody").write("/tests/private/a", b"x")
+    finally:
+        mine.delete("/tests/private", recursive=True)
+
+
+def test_hbase_keeps_versions_counters_and_scans_by_prefix(stack: Settings) -> None:
+    connection = happybase.Connection("127.0.0.1", stack.port("hbase-thrift"))
+    name = f"clients_{uuid.uuid4().hex[:8]}"
+    connection.create_table(name, {"f": {"max_versions": 3}})
+    try:
+        table = connection.table(name)
+        with table.batch() as batch:
+            for number in range(500):
+                batch.put(f"row-{number:04}".encode(), {b"f:value": str(number).encode()})
+        table.put(b"row-0000", {b"f:value": b"newer"})
+        assert table.cells(b"row-0000", b"f:value") == [b"newer", b"0"]
+        assert [key for key, _ in table.scan(row_prefix=b"row-04")][:2] == [b"row-0400", b"row-0401"]
+        assert len(list(table.scan())) == 500
+        assert table.counter_inc(b"count", b"f:n", 5) == 5
+    finally:
+        connection.delete_table(name, disable=True)
+        connection.close()
+
+
+def test_flink_offers_its_slots_and_keeps_its_state_on_hdfs(stack: Settings) -> None:
+    overview = flink.rest(stack, "/overview")
+    assert (overview["taskmanagers"], overview["slots-total"]) == (1, flink.SLOTS)
+    entries = {entry["key"]: entry["value"] for entry in flink.rest(stack, "/jobmanager/config")}
+    assert entries["execution.checkpointing.dir"] == f"{stacks.addresses(stack)['HDFS_URI']}/flink/checkpoints"
+
+
+def owner() -> str:
+    """Who started the NameNode is its superuser."""
+    return getpass.getuser()
