@@ -32,7 +32,7 @@ MAY_IMPORT = {
     "pipelines.verify": Allowed(MEANING, ("jinja2",)),
     "pipelines.patterns": Allowed(MEANING, ("pydantic", "yaml")),
     "pipelines.flink": Allowed(("pipelines.flink", *MEANING), ("pyflink", "py4j")),
-    "pipelines.spark": Allowed(("pipelines.spark", *MEANING), ("pyspark", "py4j", "pandas", "pyarrow")),
+    "pipelines.spark": Allowed(("pipelines.spark", *MEANING), ("pyspark", "py4j", "pandas", "pyarrow", "happybase")),
     "infra": Allowed(INFRA, ANY),
     "infra.cli": Allowed(("infra.cli", *INFRA), ANY),
     "infra.airflow": Allowed(("infra.airflow", *INFRA), ("airflow", "fastapi")),
