@@ -12,6 +12,16 @@ from infra.environments import python
 from infra.servers.server import LOOPBACK, Preparation, Server
 from infra.settings import Settings
 
+USERS = {"admin": "admin", "viewer": "viewer"}
+"""Names of users and what each may do: a viewer sees all and triggers nothing."""
+
+# Airflow would invent them too, but print them into its log and let everybody read the file.
+INVENT_PASSWORDS = """
+import json, os, secrets, sys
+file = os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
+os.write(file, json.dumps({user: secrets.token_urlsafe(12) for user in sys.argv[2:]}).encode())
+"""
+
 
 @dataclass(frozen=True)
 class Airflow(Server):
@@ -52,10 +62,16 @@ class Airflow(Server):
     def data(self) -> Path:
         return self.settings.state / "data" / "airflow"
 
+    @property
+    def passwords(self) -> Path:
+        """Where the users' passwords are, for whoever may read this account's files."""
+        return self.data / "passwords.json"
+
     def preparation(self) -> Preparation | None:
         if self.part != "api-server":
             return None
-        return Preparation(self.data, ((*self._airflow(), "db", "migrate"),))
+        invent = (str(python("airflow")), "-c", INVENT_PASSWORDS, str(self.passwords), *USERS)
+        return Preparation(self.data, ((*self._airflow(), "db", "migrate"), invent))
 
     def command(self) -> list[str]:
         # Their own log servers listen on every address; the pages read the shared folder without them.
@@ -70,12 +86,22 @@ class Airflow(Server):
             "AIRFLOW__API__HOST": LOOPBACK,
             "AIRFLOW__API__PORT": str(port),
             "AIRFLOW__API__WORKERS": "1",
+            # A verb runs because somebody asked for it, or because `reconcile` looks after what somebody left running.
+            "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
             "AIRFLOW__CORE__DAGS_FOLDER": str(self.settings.project / "dags"),
             "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"http://{LOOPBACK}:{port}/execution/",
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
             "AIRFLOW__CORE__PARALLELISM": "4",
-            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin,viewer:viewer",
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(self.passwords),
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": ",".join(f"{user}:{role}" for user, role in USERS.items()),
+            # A new pattern file is a DAG within half a minute, a changed one too.
+            "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "30",
+            "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "30",
             "AIRFLOW__LOGGING__LOGGING_LEVEL": "INFO",
+            # Whoever is killed is missed within a minute; Airflow's own five suit tasks that take hours.
+            "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "30",
+            "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "60",
+            "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "10",
         }
 
     def is_ready(self, since: float) -> bool:
