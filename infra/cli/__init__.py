@@ -10,6 +10,7 @@ import typer
 
 from infra.cli.await_ import await_
 from infra.cli.customer import customer
+from infra.cli.dead_letters import dead_letters
 from infra.cli.deploy import deploy
 from infra.cli.doctor import doctor
 from infra.cli.down import down
@@ -32,7 +33,7 @@ VERBS = (
     *(doctor, up, down, status, logs, restart, kill, env, observe),
     *(patterns, provision, deploy, await_, jobs, teardown, customer),
 )
-GROUPS = {"topics": topics}
+GROUPS = {"topics": topics, "dead-letters": dead_letters}
 
 app = typer.Typer(
     name="millrace",
@@ -59,8 +60,8 @@ def main() -> None:
     try:
         app()
     except InfraError as error:
-        print(f"millrace: {error}", file=sys.stderr)
+        sys.stderr.write(f"millrace: {error}\n")  # `print` is the module beside this one
         sys.exit(1)
     except KeyboardInterrupt:
-        print("millrace: interrupted", file=sys.stderr)
+        sys.stderr.write("millrace: interrupted\n")
         sys.exit(130)
