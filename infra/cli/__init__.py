@@ -27,6 +27,7 @@ from infra.cli.teardown import teardown
 from infra.cli.topics import topics
 from infra.cli.up import up
 from infra.errors import InfraError
+from pipelines.patterns import PatternError
 
 # A verb is a file beside this one and a name in this list.
 VERBS = (
@@ -59,7 +60,7 @@ def main() -> None:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
         app()
-    except InfraError as error:
+    except (InfraError, PatternError) as error:
         sys.stderr.write(f"millrace: {error}\n")  # `print` is the module beside this one
         sys.exit(1)
     except KeyboardInterrupt:

@@ -328,6 +328,8 @@ ALERTS = EventType(
     id="alert_id",
     time="at_ms",
 )
+REPLAYED = "replayed"
+"""The reason of a dead letter that only says: the message at this place was sent once more."""
 DEAD_LETTERS = EventType(
     "dead-letters",
     "What could not be judged, with the reason and the place it came from; identity: topic, partition, offset, reason.",

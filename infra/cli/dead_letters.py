@@ -1,0 +1,95 @@
+"""millrace dead-letters: what a pattern refused, and a second chance for it."""
+
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from infra import letters
+from infra.cli.changes import PatternName
+from infra.cli.print import Json, print_json, print_rows, result_console, settings
+from infra.letters import Letter
+from infra.target import Target
+from pipelines.patterns import load
+
+dead_letters = typer.Typer(
+    help="See what a pattern refused and why; send it again once the cause is mended.", no_args_is_help=True
+)
+
+Reason = Annotated[
+    str, typer.Option("--reason", help="Only those whose reason begins so: json, missing:merchant, unknown ...")
+]
+
+
+@dead_letters.command("list")
+def list_letters(
+    pattern: PatternName,
+    reason: Reason = "",
+    last: Annotated[int, typer.Option("--last", min=1, help="How many of the latest to show.")] = 20,
+    json: Json = False,
+) -> None:
+    """List the dead letters of a pattern: how many for each reason, and the latest with topic, partition and offset.
+
+    Examples:  millrace dead-letters list flink-spark  |  millrace dead-letters list flink --reason unknown --json
+    """
+    found = letters.read(Target.read(settings()), load(pattern), reason)
+    if json:
+        print_json(found)
+        return
+    console = result_console()
+    if not console.is_terminal:
+        print_rows(row(letter) for letter in found)
+        return
+    counts = Table("reason", "count", box=None, header_style="bold")
+    for name, count in Counter(letter.reason for letter in found).most_common():
+        counts.add_row(name, str(count))
+    console.print(counts)
+    table = Table("came", "reason", "topic", "partition", "offset", "message", box=None, header_style="bold")
+    for letter in found[-last:]:
+        table.add_row(*row(letter), style="" if letter.reason not in ("duplicate", "late") else "dim")
+    console.print(table)
+    console.print(
+        f"{len(found)} dead letters; mended the cause? `millrace dead-letters replay {pattern} --reason ...`",
+        style="dim",
+    )
+
+
+@dead_letters.command("replay")
+def replay_letters(
+    pattern: PatternName,
+    reason: Reason = "",
+    mended: Annotated[
+        Path | None,
+        typer.Option(
+            "--with",
+            exists=True,
+            dir_okay=False,
+            help="JSON lines of mended messages: topic, partition, offset, value.",
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Send refused messages again to the topic they came in by; duplicates and late ones never are.
+
+    Examples:  millrace dead-letters replay flink-spark --reason unknown:merchants
+               millrace dead-letters replay flink-spark --with mended.jsonl
+    """
+    target, variant = Target.read(settings()), load(pattern)
+    changed = letters.read_mended(mended) if mended else {}
+    found = letters.read(target, variant, reason)
+    if mended:
+        found = [letter for letter in found if letter.place in changed]
+    count = letters.replay(target, variant, found, changed)
+    if json:
+        print_json({"pattern": pattern, "replayed": count})
+    else:
+        result_console().print(f"{pattern}: {count} messages sent again")
+
+
+def row(letter: Letter) -> tuple[str, ...]:
+    """A letter in columns."""
+    came = datetime.fromtimestamp(letter.ingest_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    return came, letter.reason, letter.topic, str(letter.partition), str(letter.offset), letter.excerpt()

@@ -1,0 +1,195 @@
+"""Validate: read back what went in and what came out, wait until it has settled, and ask for the verdict."""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from infra.stores.files import Hdfs
+from infra.stores.tables import HBase
+from infra.stores.topics import Tail
+from infra.target import Target
+from pipelines.oracle import Record
+from pipelines.patterns import Variant
+from pipelines.patterns import topics as topics_of
+from pipelines.patterns.plan import HOP, WINDOWS_TOPIC
+from pipelines.patterns.tables import CUSTOMERS, TRANSACTIONS, table_of
+from pipelines.rules import ALERTS, DEAD_LETTERS
+from pipelines.verify import Asked, Bounds, Evidence, Verdict, judge
+
+Report = Callable[[str], None]
+Place = tuple[str | None, int | None, int | None]
+
+# What is still on its way arrives within this time after the last thing that did, or not at all.
+SETTLED_AFTER_S = 20.0
+
+
+def verdict(
+    target: Target,
+    variant: Variant,
+    *,
+    within_s: float,
+    bounds: Bounds | None = None,
+    labels: Mapping[str, Sequence[str]] | None = None,
+    report: Report = lambda line: None,
+) -> Verdict:
+    """Judge the pattern as soon as all that went in has come out; at the deadline judge what there is."""
+    deadline = time.monotonic() + within_s
+    asked = question(variant, bounds or Bounds())
+    with closing(_Reading(target, variant)) as reading:
+        while True:
+            changed_at, seen = time.monotonic(), None
+            while not (is_over := time.monotonic() > deadline):
+                reading.read()
+                if reading.size() != seen:
+                    changed_at, seen = time.monotonic(), reading.size()
+                    report(reading.told())
+                if reading.is_whole() and time.monotonic() > changed_at + 1:
+                    break
+                if time.monotonic() > changed_at + SETTLED_AFTER_S:
+                    break
+                time.sleep(0.5)
+            found = judge(asked, reading.evidence(labels))
+            is_settled = time.monotonic() > changed_at + SETTLED_AFTER_S
+            if found.status == "ok" or is_over or is_settled:
+                return found
+            report(f"not yet ok: {', '.join(check.name for check in found.checks if check.status != 'ok')}")
+            if not reading.wait_for_more(min(SETTLED_AFTER_S, max(0.0, deadline - time.monotonic()))):
+                return found
+
+
+def question(variant: Variant, bounds: Bounds) -> Asked:
+    """What a verdict on the pattern is about."""
+    pattern = variant.pattern
+    return Asked(
+        pattern=variant.name,
+        use=variant.use,
+        rules=(*variant.event_rules, *variant.window_rules),
+        summaries=tuple(variant.use.summary(name) for name in pattern.stages.windows.summaries),
+        stores=pattern.stages.persist.to if pattern.stages.persist else (),
+        promises={"alert_latency_ms_p99": float(pattern.promises.alert_latency_ms_p99)},
+        bounds=bounds,
+    )
+
+
+@dataclass
+class _Reading:
+    """Everything that a pattern wrote, read on from where the last reading ended."""
+
+    target: Target
+    variant: Variant
+    records: dict[str, list[Record]] = field(init=False)
+    files: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.topics = topics_of(self.variant)
+        self.records = {kind: [] for kind in self.topics}
+        self.accepted: set[Place] = set()
+        self.refused: set[Place] = set()
+        self.tail = Tail(self.target.bootstrap, self.topics)
+        persist = self.variant.pattern.stages.persist
+        self.stores = persist.to if persist else ()
+
+    def close(self) -> None:
+        self.tail.close()
+
+    def read(self) -> None:
+        """Take in what is new in topics and files."""
+        for record in self.tail.new():
+            self.records[record.topic].append(record)
+            if record.topic == self.variant.use.enriched.name:
+                self.accepted.add(_place(record, "source_"))
+            elif record.topic == DEAD_LETTERS.name:
+                self.refused.add(_place(record))
+        if "hdfs" in self.stores:
+            self.files = _parquet(self.target.hdfs, self.target.folder(self.variant), self.files)
+
+    def size(self) -> tuple[int, ...]:
+        """How much there is of everything that a job writes."""
+        return (*(len(records) for kind, records in self.records.items() if kind != HOP), self._rows())
+
+    def is_whole(self) -> bool:
+        """Whether every judged message has come out somewhere, and what was accepted has reached the files."""
+        judged = self.variant.use.judged.name
+        refused = {place for place in self.refused if place[0] == self.topics[judged]}
+        is_out = len(self.accepted | refused) >= len(self.records[judged])
+        return is_out and ("hdfs" not in self.stores or self._rows() >= len(self.accepted))
+
+    def wait_for_more(self, within_s: float) -> bool:
+        """Whether anything more arrives."""
+        before, deadline = self.size(), time.monotonic() + within_s
+        while time.monotonic() < deadline:
+            self.read()
+            if self.size() != before:
+                return True
+            time.sleep(0.5)
+        return False
+
+    def told(self) -> str:
+        """How much there is, for people."""
+        names = (self.variant.use.judged.name, self.variant.use.enriched.name, ALERTS.name, DEAD_LETTERS.name)
+        counts = [f"{len(self.records[name])} {name}" for name in names]
+        return ", ".join([*counts, f"{self._rows()} rows in files"] if "hdfs" in self.stores else counts)
+
+    def evidence(self, labels: Mapping[str, Sequence[str]] | None) -> Evidence:
+        """All of it, for the judge; a store that the pattern has not is not missing."""
+        use, hbase, name = self.variant.use, self.target.hbase, self.variant.name
+        has_tables = "hbase" in self.stores
+        return Evidence(
+            raw={each.name: self.records[each.name] for each in (*use.raw, *use.references)},
+            enriched=self.records[use.enriched.name],
+            alerts=self.records[ALERTS.name],
+            dead_letters=self.records[DEAD_LETTERS.name],
+            windows=self.records[WINDOWS_TOPIC],
+            parquet=[row for rows in self.files.values() for row in rows] if "hdfs" in self.stores else None,
+            table_transactions=_table(hbase, table_of(name, TRANSACTIONS)) if has_tables else None,
+            table_customers=_table(hbase, table_of(name, CUSTOMERS)) if has_tables else None,
+            hop_ms=_hop_ms(self.records[HOP]),
+            labels=labels,
+            kinds={topic: kind for kind, topic in self.topics.items()},
+        )
+
+    def _rows(self) -> int:
+        return sum(len(rows) for rows in self.files.values())
+
+
+def _place(record: Record, prefix: str = "") -> Place:
+    """The raw message that an output says it comes from."""
+    try:
+        content = json.loads(record.value or b"{}")
+    except ValueError:
+        return (None, None, None)
+    return content.get(f"{prefix}topic"), content.get(f"{prefix}partition"), content.get(f"{prefix}offset")
+
+
+def _parquet(hdfs: Hdfs, folder: str, known: Mapping[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
+    """The rows of every file of the folder; a file never changes, so each is read once."""
+    paths = [file.path for file in hdfs.files(folder) if is_data_file(file.path, folder)]
+    return {path: known[path] if path in known else _rows(hdfs.read(path)) for path in paths}
+
+
+def is_data_file(path: str, folder: str) -> bool:
+    """Whether a reader of the folder reads this file: nothing on its way begins with a dot or an underscore."""
+    parts = Path(path).relative_to(folder).parts
+    return path.endswith(".parquet") and not any(part.startswith((".", "_")) for part in parts)
+
+
+def _rows(content: bytes) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = pq.read_table(io.BytesIO(content)).to_pylist()
+    return rows
+
+
+def _table(hbase: HBase, name: str) -> dict[bytes, dict[bytes, bytes]]:
+    return dict(hbase.scan(name))
+
+
+def _hop_ms(records: Sequence[Record]) -> list[float]:
+    return [record.ingest_ms - json.loads(record.value)["sent_ms"] for record in records if record.value]
