@@ -1,4 +1,4 @@
-"""`python -m pipelines.patterns` writes the generated files: the schema of pattern files and the topics' contracts."""
+"""`python -m pipelines.patterns` writes the generated files: the pattern files' schema, the uses, the contracts."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import json
 
 from pipelines.patterns.contracts import contracts, contracts_folder
 from pipelines.patterns.model import folder, json_schema
+from pipelines.patterns.uses import uses
 
 
 def main() -> None:
     """Write every generated file."""
     (folder() / "schema.json").write_text(json.dumps(json_schema(), indent=2) + "\n", encoding="utf-8")
+    (folder() / "uses.json").write_text(json.dumps(uses(), indent=2) + "\n", encoding="utf-8")
     for use, by_name in contracts().items():
         target = contracts_folder() / use
         target.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,14 @@
+output "addresses" {
+  description = "The servers that are used."
+  value       = local.addresses
+}
+
+output "topics" {
+  description = "Pattern -> its topics."
+  value       = { for name, pattern in module.pattern : name => sort([for topic in pattern.topics : topic.name]) }
+}
+
+output "tail_alerts" {
+  description = "Pattern -> the command that shows its alerts as they come."
+  value       = { for name in keys(local.chosen) : name => "MILLRACE_STATE='${local.state}' MILLRACE_TARGET='${jsonencode(local.addresses)}' '${local.cli}' topics tail ${name} alerts" }
+}

@@ -1,0 +1,129 @@
+variable "kafka_bootstrap" {
+  description = "Kafka's brokers, as host:port, with commas between."
+  type        = string
+
+  validation {
+    condition     = can(regex("^[^:/@,]+:[0-9]+(,[^:/@,]+:[0-9]+)*$", var.kafka_bootstrap))
+    error_message = "Give brokers as host:port,host:port."
+  }
+}
+
+variable "hdfs_uri" {
+  description = "HDFS as its clients address it, for checkpoints and Parquet."
+  type        = string
+
+  validation {
+    condition     = can(regex("^hdfs://[^/@]+$", var.hdfs_uri))
+    error_message = "Give hdfs://host:port, without a path."
+  }
+}
+
+variable "webhdfs_url" {
+  description = "The same HDFS over WebHDFS."
+  type        = string
+
+  validation {
+    condition     = can(regex("^https?://[^/@]+$", var.webhdfs_url))
+    error_message = "Give http://host:port, without a path and without a password in it."
+  }
+}
+
+variable "hdfs_user" {
+  description = "Who writes to HDFS; null is whoever runs Terraform."
+  type        = string
+  default     = null
+}
+
+variable "hbase_thrift" {
+  description = "HBase's Thrift server, as host:port."
+  type        = string
+
+  validation {
+    condition     = can(regex("^[^:/@]+:[0-9]+$", var.hbase_thrift))
+    error_message = "Give host:port."
+  }
+}
+
+variable "flink_rest_url" {
+  description = "The REST address of a Flink session cluster."
+  type        = string
+
+  validation {
+    condition     = can(regex("^https?://[^/@]+$", var.flink_rest_url))
+    error_message = "Give http://host:port, without a path and without a password in it."
+  }
+}
+
+variable "flink_home" {
+  description = "A Flink home on this machine whose lib/ holds the cluster's jars, from which jobs are submitted; `millrace up` makes one at <state>/conf/flink."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.flink_home == null ? true : startswith(var.flink_home, "/")
+    error_message = "Give an absolute path."
+  }
+}
+
+variable "spark_master" {
+  description = "Spark's master; with local[2] each pattern's driver runs on this machine."
+  type        = string
+  default     = "local[2]"
+
+  validation {
+    condition     = can(regex("^(local(\\[[0-9*]+\\])?|spark://.+|yarn)$", var.spark_master))
+    error_message = "Give local[N], spark://host:port or yarn."
+  }
+}
+
+variable "patterns" {
+  description = "The patterns to run: names of files in pipelines/patterns, without .yaml."
+  type        = set(string)
+  default     = ["flink-spark"]
+
+  validation {
+    condition     = length(setsubtract(var.patterns, keys(local.patterns))) == 0
+    error_message = "There is no pattern ${join(", ", setsubtract(var.patterns, keys(local.patterns)))}; there is: ${join(", ", keys(local.patterns))}."
+  }
+}
+
+variable "port_base" {
+  description = "First of the hundred ports of which this machine's observer takes one (70); no server is started."
+  type        = number
+  default     = 20100
+
+  validation {
+    condition     = var.port_base >= 1024 && var.port_base <= 32668 && floor(var.port_base) == var.port_base
+    error_message = "The port base is a whole number from 1024 to 32668."
+  }
+}
+
+variable "validate" {
+  description = "Whether an apply ends with a verdict on each pattern, and fails without a good one."
+  type        = bool
+  default     = true
+}
+
+variable "keep_data" {
+  description = "Whether a destroy leaves topics, tables and files. Apply a change of this before you destroy."
+  type        = bool
+  default     = true
+}
+
+variable "state" {
+  description = "The folder for what this machine must remember of the jobs; null is .millrace/existing in the clone."
+  type        = string
+  default     = null
+}
+
+variable "home" {
+  description = "The folder of downloads that all stacks share; null is what the command line takes by itself."
+  type        = string
+  default     = null
+}
+
+variable "cli" {
+  description = "The command line of millrace; null is the clone's own, made by `make setup`."
+  type        = string
+  default     = null
+}

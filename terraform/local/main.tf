@@ -1,0 +1,63 @@
+terraform {
+  required_version = ">= 1.9"
+}
+
+locals {
+  clone    = abspath("${path.module}/../..")
+  files    = "${local.clone}/pipelines/patterns"
+  patterns = { for file in fileset(local.files, "*.yaml") : trimsuffix(file, ".yaml") => yamldecode(file("${local.files}/${file}")) }
+  chosen   = { for name, pattern in local.patterns : name => pattern if contains(var.patterns, name) }
+
+  cli   = coalesce(var.cli, "${local.clone}/.venv/bin/millrace")
+  state = abspath(coalesce(var.state, "${local.clone}/.millrace"))
+  environment = merge(
+    { MILLRACE_STATE = local.state, MILLRACE_PORT_BASE = tostring(var.port_base) },
+    var.home == null ? {} : { MILLRACE_HOME = abspath(var.home) },
+  )
+}
+
+module "observed" {
+  source   = "../modules/observed"
+  state    = local.state
+  port     = var.port_base + 70
+  patterns = toset(keys(local.chosen))
+}
+
+module "stack" {
+  source      = "../modules/stack"
+  cli         = local.cli
+  environment = local.environment
+  port_base   = var.port_base
+  services    = var.services
+  profiles    = var.profiles
+  keep_data   = var.keep_data
+  differences = module.observed.servers
+  note        = lookup(module.observed.notes, "stack", null)
+}
+
+module "pattern" {
+  source   = "../modules/pattern"
+  for_each = local.chosen
+  name     = each.key
+  pattern  = each.value
+}
+
+module "lifecycle" {
+  source         = "../modules/lifecycle"
+  for_each       = local.chosen
+  pattern        = each.key
+  topics         = module.pattern[each.key].topics
+  tables         = module.pattern[each.key].tables
+  jobs           = module.pattern[each.key].jobs
+  servers        = module.stack.id
+  cli            = local.cli
+  environment    = local.environment
+  validate       = var.validate
+  keep_data      = var.keep_data
+  servers_go_too = true
+  notes          = module.observed.notes
+  differences = {
+    provision = module.observed.provision[each.key]
+    deploy    = module.observed.deploy[each.key]
+  }
+}

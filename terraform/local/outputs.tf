@@ -1,0 +1,19 @@
+output "addresses" {
+  description = "Where clients find the servers."
+  value       = module.stack.addresses
+}
+
+output "web_pages" {
+  description = "What a person can look at."
+  value       = module.stack.web_pages
+}
+
+output "topics" {
+  description = "Pattern -> its topics."
+  value       = { for name, pattern in module.pattern : name => sort([for topic in pattern.topics : topic.name]) }
+}
+
+output "tail_alerts" {
+  description = "Pattern -> the command that shows its alerts as they come."
+  value       = { for name in keys(local.chosen) : name => "MILLRACE_STATE='${local.state}' '${local.cli}' topics tail ${name} alerts" }
+}

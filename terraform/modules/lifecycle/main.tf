@@ -1,0 +1,39 @@
+terraform {
+  required_version = ">= 1.9"
+}
+
+module "provision" {
+  source           = "../verb"
+  name             = "provision.${var.pattern}"
+  program          = var.cli
+  apply            = [["provision", var.pattern]]
+  destroy          = [concat(["teardown", var.pattern], var.keep_data ? [] : ["--data"])]
+  destroy_or_go_on = var.servers_go_too
+  wanted           = { topics = var.topics, tables = var.tables, servers = var.servers }
+  differences      = var.differences.provision
+  note             = lookup(var.notes, "provision.${var.pattern}", null)
+  environment      = var.environment
+}
+
+module "deploy" {
+  source      = "../verb"
+  name        = "deploy.${var.pattern}"
+  program     = var.cli
+  apply       = [["deploy", var.pattern]]
+  wanted      = { jobs = var.jobs }
+  differences = var.differences.deploy
+  note        = lookup(var.notes, "deploy.${var.pattern}", null)
+  environment = var.environment
+  depends_on  = [module.provision]
+}
+
+module "validate" {
+  source      = "../verb"
+  count       = var.validate ? 1 : 0
+  name        = "validate.${var.pattern}"
+  program     = var.cli
+  apply       = [["validate", var.pattern]]
+  wanted      = { provision = module.provision.id, deploy = module.deploy.id }
+  note        = lookup(var.notes, "validate.${var.pattern}", null)
+  environment = var.environment
+}

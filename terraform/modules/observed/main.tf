@@ -1,0 +1,23 @@
+terraform {
+  required_version = ">= 1.9"
+}
+
+locals {
+  # An error of a function here means that there is no such file: no observer was ever started, or it is gone.
+  record = try(jsondecode(file("${var.state}/run/observer.json")), { pid = 0, started = -1, boot = "" })
+  booted = try(trimspace(file("/proc/sys/kernel/random/boot_id")), "unknown")
+  # Field 22 of proc(5) stat: with pid and boot it names one process for good.
+  started = try(split(" ", regex("^.*\\) (.*)$", trimspace(file("/proc/${local.record.pid}/stat")))[0])[19], "none")
+  is_up   = local.booted == local.record.boot && local.started == tostring(local.record.started)
+  address = "http://127.0.0.1:${var.port}/observation?${join("&", [for name in sort(var.patterns) : "pattern=${name}"])}"
+
+  answer  = try(jsondecode(data.terraform_remote_state.observed.outputs.observation), { problem = "the observer does not run" })
+  unknown = [for problem in [try(local.answer.problem, null)] : "nothing is known: ${problem}" if problem != null]
+}
+
+# The observer publishes what it sees as a Terraform state. Data are read while planning and kept for the apply, which a
+# function that reads files would not be.
+data "terraform_remote_state" "observed" {
+  backend = local.is_up ? "http" : "local"
+  config  = local.is_up ? tomap({ address = local.address }) : tomap({ path = "${path.module}/nothing.json" })
+}

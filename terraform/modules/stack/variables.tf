@@ -1,0 +1,70 @@
+variable "cli" {
+  description = "The command line of millrace."
+  type        = string
+
+  validation {
+    condition     = length(var.cli) > 0
+    error_message = "Give the path of the millrace command, for example <clone>/.venv/bin/millrace after `make setup`."
+  }
+}
+
+variable "environment" {
+  description = "Environment of the command line; MILLRACE_STATE is required, MILLRACE_TARGET gives the addresses of servers that are already there."
+  type        = map(string)
+
+  validation {
+    condition     = startswith(lookup(var.environment, "MILLRACE_STATE", ""), "/")
+    error_message = "MILLRACE_STATE must be given, as an absolute path."
+  }
+}
+
+variable "port_base" {
+  description = "First of the hundred ports of the stack."
+  type        = number
+  default     = 20000
+
+  validation {
+    condition     = var.port_base >= 1024 && var.port_base <= 32668 && floor(var.port_base) == var.port_base
+    error_message = "The port base is a whole number from 1024 to 32668: a hundred ports follow it, and those from 32768 on are the system's own."
+  }
+}
+
+variable "services" {
+  description = "The services to run; empty to start none and use those of MILLRACE_TARGET."
+  type        = set(string)
+  default     = ["kafka", "hdfs", "hbase", "flink", "spark"]
+
+  validation {
+    condition     = alltrue([for name in var.services : contains(["kafka", "hdfs", "hbase", "flink", "spark", "airflow"], name)])
+    error_message = "A service is one of kafka, hdfs, hbase, flink, spark, airflow."
+  }
+}
+
+variable "profiles" {
+  description = "Other forms of the stack; they combine."
+  type        = set(string)
+  default     = []
+
+  validation {
+    condition     = alltrue([for name in var.profiles : contains(["three-brokers", "durable", "spark-cluster"], name)])
+    error_message = "A profile is one of three-brokers, durable, spark-cluster."
+  }
+}
+
+variable "keep_data" {
+  description = "Whether a destroy leaves topics, tables, files and logs for the next apply. Apply a change of this before you destroy."
+  type        = bool
+  default     = true
+}
+
+variable "differences" {
+  description = "What was observed to be wrong with the servers."
+  type        = list(string)
+  default     = []
+}
+
+variable "note" {
+  description = "The note that the last start left, as observed."
+  type        = string
+  default     = null
+}

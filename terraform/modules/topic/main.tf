@@ -1,0 +1,22 @@
+terraform {
+  required_version = ">= 1.9"
+}
+
+locals {
+  # The broker's clock, not the sender's: arrival order and latency rest on it.
+  append_time = { "message.timestamp.type" = "LogAppendTime" }
+  compacted   = { "cleanup.policy" = "compact", "segment.ms" = "600000", "min.cleanable.dirty.ratio" = "0.1" }
+  kept        = { "retention.ms" = tostring(var.retention_hours * 3600000) }
+  config      = merge(local.append_time, var.compacted ? local.compacted : local.kept)
+}
+
+# What is declared of the topic. `provision` makes it so; a change of it is the reason why.
+resource "terraform_data" "topic" {
+  input = {
+    name       = var.name
+    partitions = var.partitions
+    config     = local.config
+    readers    = sort(var.readers)
+    writers    = sort(var.writers)
+  }
+}

@@ -1,0 +1,54 @@
+terraform {
+  required_version = ">= 1.9"
+}
+
+locals {
+  note     = "settled/${var.name}"
+  programs = [for words in var.apply : join(" ", [for word in concat([var.program], words) : "'${replace(word, "'", "'\\''")}'"])]
+  undoing  = [for words in var.destroy : join(" ", [for word in concat([var.program], words) : "'${replace(word, "'", "'\\''")}'"])]
+
+  # Whoever puts a thing right leaves this text as a note, and it comes back with the next observation: so a second
+  # plan finds what it left. The time makes two losses of the same thing two texts.
+  seen = length(var.differences) == 0 ? coalesce(var.note, "as declared") : "${plantimestamp()}: ${join("; ", var.differences)}"
+}
+
+# Never replaced by a difference: to put things right nothing is torn down first.
+resource "terraform_data" "undo" {
+  count            = length(var.destroy) > 0 ? 1 : 0
+  triggers_replace = var.identity
+  input = {
+    command     = join(" && ", local.undoing)
+    environment = var.environment
+    or_go_on    = var.destroy_or_go_on
+  }
+
+  provisioner "local-exec" {
+    when        = destroy
+    quiet       = true
+    command     = "( ${self.input.command} )${self.input.or_go_on ? " || echo 'went on without it'" : ""}"
+    environment = self.input.environment
+  }
+}
+
+resource "terraform_data" "done" {
+  triggers_replace = {
+    wanted = var.wanted
+    seen   = local.seen
+  }
+
+  provisioner "local-exec" {
+    quiet       = true
+    command     = <<-EOT
+      set -e
+      ${join("\n", [for each in local.programs : var.stdin == null ? each : "printf '%s' \"$MILLRACE_STDIN\" | ${each}"])}
+      if [ -n "$MILLRACE_STATE" ]; then
+        mkdir -p "$MILLRACE_STATE/settled"
+        printf '%s' "$MILLRACE_SEEN" > "$MILLRACE_STATE/${local.note}"
+      fi
+    EOT
+    environment = merge(var.environment, { MILLRACE_SEEN = self.triggers_replace.seen }, var.stdin == null ? {} : { MILLRACE_STDIN = var.stdin })
+  }
+
+  # Whatever the commands began can be undone, also when they fail half-way.
+  depends_on = [terraform_data.undo]
+}
