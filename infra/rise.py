@@ -79,7 +79,7 @@ class Rise:
         self.begun[server.name] = processes.start(
             server.name,
             server.command(),
-            server.environment(),
+            self.settings.environment() | server.environment(),
             server.output,
             self.settings.run,
             needs=server.needs,
@@ -102,7 +102,12 @@ class Rise:
         output = server.output.with_name(f"{name}.out")
         for command in preparation.commands:
             code = processes.run(
-                name, command, server.environment(), output, self.settings.run, is_called_off=self.halt.is_set
+                name,
+                command,
+                self.settings.environment() | server.environment(),
+                output,
+                self.settings.run,
+                is_called_off=self.halt.is_set,
             )
             if code is None:
                 return False

@@ -80,7 +80,7 @@ class Airflow(Server):
 
     def environment(self) -> dict[str, str]:
         port = self.settings.port("airflow")
-        return self.settings.environment() | {
+        return {
             "AIRFLOW_HOME": str(self.data),
             "AIRFLOW__API__BASE_URL": f"http://{LOOPBACK}:{port}",
             "AIRFLOW__API__HOST": LOOPBACK,

@@ -1,0 +1,231 @@
+"""It comes up, is adopted, is interrupted, is in the way of another, goes down: and leaves nothing behind."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from kafka import KafkaAdminClient
+from kafka.admin import NewTopic
+
+from infra import processes
+from infra import stack as stacks
+from infra.errors import InfraError
+from infra.services import services
+from infra.settings import Settings
+from tests.conftest import settings_for_tests
+
+pytestmark = pytest.mark.stack
+
+
+@pytest.fixture
+def small(test_port_base: int) -> Iterator[Settings]:
+    """A stack of which nothing runs yet, beside that of the session."""
+    settings = settings_for_tests("small", test_port_base + 100)
+    stacks.down(settings, purge=True)
+    yield settings
+    stacks.down(settings)
+    assert what_runs(settings) == []
+
+
+def what_runs(settings: Settings) -> list[str]:
+    """Every process whose command line or environment names the stack's folder, and every port of it that is held."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            told = [*process.cmdline(), *process.environ().values()]
+            if process.pid != os.getpid() and any(str(settings.state) in word for word in told):
+                found.append(f"{process.pid} {process.cmdline()}")
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            continue
+    doors = [
+        port for service in services(settings).values() for server in service.servers for port in server.doors.values()
+    ]
+    return found + [f"port {port}" for port in doors if not stacks.is_free(port)]
+
+
+def millrace(settings: Settings, *words: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-c", "from infra.cli import main; main()", *words],
+        env={**os.environ, **settings.environment()},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def wait_until(is_so: Callable[[], bool], within_s: float = 60) -> None:
+    assert processes.wait_until(is_so, within_s)
+
+
+def test_up_again_adopts_what_runs(stack: Settings) -> None:
+    before = processes.records(stack.run)
+    began = time.monotonic()
+    stacks.up(stack)
+    assert processes.records(stack.run) == before
+    assert time.monotonic() - began < 10
+
+
+def test_everything_listens_on_loopback_only(stack: Settings) -> None:
+    listening = {name: processes.listening(record) for name, record in processes.records(stack.run).items()}
+    assert all(listening.values())  # each was seen to listen at all
+    assert {ip for doors in listening.values() for ip, _ in doors} == {"127.0.0.1"}
+
+
+def test_status_knows_every_server(stack: Settings) -> None:
+    found = {one.name: one for one in stacks.status(stack)}
+    assert {one.state for one in found.values()} == {"running"}
+    assert all(one.pid and one.memory_bytes and one.since and not one.error for one in found.values())
+    assert sum(one.memory_bytes or 0 for one in found.values()) < 3 * 2**30
+
+
+def test_down_leaves_no_process_no_socket_and_the_data(small: Settings) -> None:
+    stacks.up(small, ["kafka"])
+    make_topic(small, "kept")
+    stacks.down(small)
+    assert what_runs(small) == []
+    stacks.up(small, ["kafka"])
+    assert "kept" in topics(small)
+
+
+def test_purge_removes_the_data_and_keeps_the_records(small: Settings) -> None:
+    stacks.up(small, ["kafka"])
+    make_topic(small, "lost")
+    stacks.down(small, purge=True)
+    assert what_runs(small) == []
+    assert sorted(path.name for path in small.state.iterdir()) == ["lock", "records"]
+    stacks.up(small, ["kafka"])
+    assert "lost" not in topics(small)
+
+
+def test_two_stacks_side_by_side_do_not_see_each_other(stack: Settings, small: Settings) -> None:
+    stacks.up(small, ["kafka"])
+    make_topic(small, "only-in-the-small-one")
+    assert "only-in-the-small-one" in topics(small)
+    assert "only-in-the-small-one" not in topics(stack)
+    stacks.down(small)
+    assert {one.state for one in stacks.status(stack)} == {"running"}
+
+
+def test_a_port_in_use_is_explained_before_anything_starts(small: Settings) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", small.port("kafka")))
+        other.listen()
+        with pytest.raises(InfraError) as error:
+            stacks.up(small, ["kafka"])
+    assert f"port {small.port('kafka')} (kafka-1: clients) is in use by pid {os.getpid()}" in str(error.value)
+    assert "--port-base" in str(error.value)
+    assert processes.records(small.run) == {}
+
+
+def test_the_port_of_another_stack_is_said_to_be_that_stacks(stack: Settings, small: Settings) -> None:
+    twin = Settings(small.project, small.home, small.state, stack.port_base)
+    with pytest.raises(InfraError, match="a server of the stack in ") as error:
+        stacks.up(twin, ["kafka"])
+    assert str(stack.state) in str(error.value)
+
+
+def test_other_ports_are_refused_while_it_runs(small: Settings) -> None:
+    stacks.up(small, ["kafka"])
+    moved = Settings(small.project, small.home, small.state, small.port_base + 100)
+    with pytest.raises(InfraError, match="`millrace down` first"):
+        stacks.up(moved, ["kafka"])
+    with pytest.raises(InfraError, match="`millrace down` first"):
+        stacks.up(small, ["kafka"], ["three-brokers"])
+
+
+def test_a_server_that_dies_while_it_starts_ends_the_wait_with_its_log(small: Settings) -> None:
+    stacks.up(small, ["kafka"])
+    stacks.down(small)
+    meta = small.state / "data" / "kafka-1" / "meta.properties"
+    meta.write_text(meta.read_text().replace("node.id=1", "node.id=7"))
+    began = time.monotonic()
+    with pytest.raises(InfraError) as error:
+        stacks.up(small, ["kafka"])
+    assert time.monotonic() - began < 30
+    assert "kafka-1 died while it started" in str(error.value)
+    assert "7" in str(error.value)
+    (status,) = [one for one in stacks.status(small) if one.name == "kafka-1"]
+    assert status.state == "dead"
+    assert "ERROR" in status.error or "Exception" in status.error
+
+
+def test_a_preparation_that_was_interrupted_is_made_anew(small: Settings) -> None:
+    data = small.state / "data" / "kafka-1"
+    data.mkdir(parents=True)
+    (data / "meta.properties").write_text("half of it")
+    stacks.up(small, ["kafka"])
+    assert "half of it" not in (data / "meta.properties").read_text()
+
+
+@pytest.mark.parametrize("after_s", [0.5, 2.5, 6])
+def test_ctrl_c_leaves_nothing_of_what_it_had_started(small: Settings, after_s: float) -> None:
+    up = millrace(small, "up", "kafka", "hdfs")
+    wait_until(lambda: any(small.run.glob("*.json")) or up.poll() is not None)
+    time.sleep(after_s)  # the moment of the interruption is the input of this test, not a wait for a result
+    up.send_signal(signal.SIGINT)
+    output, _ = up.communicate(timeout=60)
+    assert (up.returncode, what_runs(small)) == (130, []), output
+
+
+def test_ctrl_c_spares_what_ran_before(small: Settings) -> None:
+    stacks.up(small, ["kafka"])
+    before = processes.records(small.run)["kafka-1"]
+    up = millrace(small, "up", "kafka", "hdfs")
+    wait_until(lambda: (small.run / "namenode.json").exists())
+    up.send_signal(signal.SIGINT)
+    output, _ = up.communicate(timeout=60)
+    assert up.returncode == 130, output
+    assert set(processes.records(small.run)) == {"kafka-1"}
+    assert processes.alive(before)
+
+
+def test_down_ends_what_an_up_that_was_killed_had_started(small: Settings) -> None:
+    up = millrace(small, "up", "kafka")
+    wait_until(lambda: (small.run / "kafka-1.json").exists())
+    up.kill()
+    up.wait()
+    stacks.down(small)
+    assert what_runs(small) == []
+
+
+def test_up_goes_on_where_an_up_that_was_killed_ended(small: Settings) -> None:
+    up = millrace(small, "up", "kafka")
+    wait_until(lambda: (small.run / "kafka-1.json").exists())
+    up.kill()
+    up.wait()
+    begun = processes.records(small.run)["kafka-1"]
+    stacks.up(small, ["kafka"])
+    assert processes.records(small.run)["kafka-1"] == begun
+    assert isinstance(topics(small), set)
+
+
+def test_two_ups_at_once_start_each_server_once(small: Settings) -> None:
+    first, second = millrace(small, "up", "kafka"), millrace(small, "up", "kafka")
+    outputs = [one.communicate(timeout=120)[0] for one in (first, second)]
+    assert (first.returncode, second.returncode) == (0, 0), outputs
+    assert sum("kafka-1              starting" in output for output in outputs) == 1
+
+
+def make_topic(settings: Settings, name: str) -> None:
+    with KafkaAdminClient(bootstrap_servers=stacks.addresses(settings)["KAFKA_BOOTSTRAP"]) as admin:
+        admin.create_topics([NewTopic(name, num_partitions=1, replication_factor=1)])
+
+
+def topics(settings: Settings) -> set[str]:
+    with KafkaAdminClient(bootstrap_servers=stacks.addresses(settings)["KAFKA_BOOTSTRAP"]) as admin:
+        return set(admin.list_topics())
+
+
+def test_the_tail_of_a_log_is_printed(stack: Settings) -> None:
+    printed = millrace(stack, "logs", "kafka", "-n", "3")
+    output, _ = printed.communicate(timeout=30)
+    assert printed.returncode == 0
+    assert str(Path("logs") / "kafka-1.log") in output
