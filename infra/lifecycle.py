@@ -13,12 +13,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from infra.engines.job import EngineError, Job
+from infra.engines.job import EngineError, Job, Running
 from infra.errors import InfraError
 from infra.stores import topics
 from infra.stores.changes import Action, Change
 from infra.target import ROOT, Target
-from pipelines.patterns import EnginePlan, Variant, engine_plans, load
+from pipelines.patterns import EnginePlan, Variant, engine_plans, load, names
 from pipelines.patterns import topics as topics_of
 from pipelines.patterns.contracts import breaking_changes, contracts_of
 from pipelines.patterns.plan import HOP
@@ -54,21 +54,28 @@ def deploy(
     plan: bool = False,
     fresh: bool = False,
     wait: bool = True,
+    only_missing: bool = False,
     report: Report = lambda line: None,
 ) -> list[Change]:
     """Bring the pattern's jobs to run as it says, and return when each has completed a checkpoint.
 
     A job that runs as it should is adopted; one that runs otherwise is stopped with its state and goes on as the next
     generation; one that is missing goes on from its newest state, or from the beginning with `fresh`. Without `wait`
-    it returns when the engines have taken the jobs; `await_healthy` does the rest.
+    it returns when the engines have taken the jobs; `await_healthy` does the rest. With `only_missing` a job that runs
+    otherwise than declared is left as it is.
     """
     variant = load(name)
     _complain_unless_provisioned(target, variant)
     with _alone(target, name):
+        if only_missing and not is_wanted(target, name):
+            return []  # torn down since the caller looked
         last = deployed(target, name)
         steps = [_step(target, wanted, last.get(wanted.engine)) for wanted in plans(target, variant)]
+        if only_missing:
+            steps = [step for step in steps if step.change.action == "start"]
         if plan:
             return [step.change for step in steps]
+        _wanted_file(target, name).touch()
         for step in steps:
             if step.change.action == "keep":
                 continue
@@ -99,6 +106,8 @@ def teardown(target: Target, name: str, *, data: bool = False, plan: bool = Fals
     variant = load(name)
     with _alone(target, name):
         changes = []
+        if not plan:
+            _wanted_file(target, name).unlink(missing_ok=True)  # first: what is killed from here on is not restarted
         for deployed_plan in reversed(list(deployed(target, name).values())):
             engine = target.engine(deployed_plan.engine)
             is_up = engine.job(deployed_plan).is_up
@@ -114,6 +123,43 @@ def teardown(target: Target, name: str, *, data: bool = False, plan: bool = Fals
                 topics.keep_contracts(target.bootstrap, dict.fromkeys(topics_of(variant).values()))
                 _deployed_file(target, name).unlink(missing_ok=True)
         return changes
+
+
+def reconcile(
+    target: Target, *, plan: bool = False, report: Report = lambda line: None
+) -> tuple[list[Change], list[Running]]:
+    """Start again what was left running and is gone, each from its newest state; and what runs that nobody asked for.
+
+    What runs otherwise than its pattern says is left as it is: that is for `deploy`, with a person behind it.
+    """
+    wanted = [name for name in names() if is_wanted(target, name)]
+    changes = [
+        change
+        for name in wanted
+        for change in deploy(target, name, plan=plan, wait=False, only_missing=True, report=report)
+    ]
+    return changes, extra(target)
+
+
+def extra(target: Target) -> list[Running]:
+    """Jobs of patterns that run though nobody asked for them, or that run twice."""
+    found = []
+    for engine in sorted({plan.engine for name in names() for plan in deployed(target, name).values()}):
+        asked_for = {
+            deployed(target, name)[engine].job_id
+            for name in names()
+            if is_wanted(target, name) and engine in deployed(target, name)
+        }
+        for running in target.engine(engine).running():
+            if running.job_id not in asked_for:
+                found.append(running)
+            asked_for.discard(running.job_id)  # a second one of the same is one too many
+    return found
+
+
+def is_wanted(target: Target, name: str) -> bool:
+    """Whether the pattern was deployed and not torn down since: its jobs ought to run."""
+    return _wanted_file(target, name).exists()
 
 
 def jobs(target: Target, name: str) -> dict[str, tuple[EnginePlan, Job]]:
@@ -243,6 +289,10 @@ def _deployed_file(target: Target, name: str) -> Path:
     folder = target.settings.state / "patterns"
     folder.mkdir(parents=True, exist_ok=True)
     return folder / f"{name}.json"
+
+
+def _wanted_file(target: Target, name: str) -> Path:
+    return _deployed_file(target, name).with_suffix(".wanted")
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from infra.cli.logs import logs
 from infra.cli.observe import observe
 from infra.cli.patterns import patterns
 from infra.cli.provision import provision
+from infra.cli.reconcile import reconcile
 from infra.cli.restart import restart
 from infra.cli.status import status
 from infra.cli.teardown import teardown
@@ -32,7 +33,7 @@ from pipelines.patterns import PatternError
 # A verb is a file beside this one and a name in this list.
 VERBS = (
     *(doctor, up, down, status, logs, restart, kill, env, observe),
-    *(patterns, provision, deploy, await_, jobs, teardown, customer),
+    *(patterns, provision, deploy, await_, reconcile, jobs, teardown, customer),
 )
 GROUPS = {"topics": topics, "dead-letters": dead_letters}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import time
 from collections.abc import Mapping
@@ -13,7 +14,7 @@ from typing import Any
 import requests
 
 from infra import environments, processes
-from infra.engines.job import EngineError, Job, State
+from infra.engines.job import EngineError, Job, Running, State
 from infra.settings import PROJECT
 from infra.stores.files import Hdfs
 from pipelines.patterns import EnginePlan
@@ -31,6 +32,8 @@ _STATES: Mapping[str, State] = {
     "SUSPENDED": "stopped",
     "FINISHED": "stopped",
 }
+NAME = re.compile(r"[a-z0-9-]+ \(generation \d+\)")
+"""How pipelines/flink/job.py names its jobs."""
 SUBMIT_WITHIN_S = 180
 STOP_WITHIN_S = 120
 
@@ -126,10 +129,14 @@ class Flink:
         newest = max(complete, key=lambda file: file.modified_ms)
         return f"{scheme}://{authority}{newest.path.removesuffix('/_metadata')}"
 
-    def running(self) -> dict[str, str]:
-        """The ids and names of all jobs that the cluster runs."""
+    def running(self) -> list[Running]:
+        """The jobs of patterns that the cluster runs, known by their names; what else it runs is not ours."""
         jobs = (self._get("/jobs/overview") or {}).get("jobs", ())
-        return {job["jid"]: job["name"] for job in jobs if _STATES.get(job["state"]) in ("starting", "running")}
+        return [
+            Running(job["jid"], job["name"], f"{self.rest}/#/job/running/{job['jid']}/overview")
+            for job in jobs
+            if _STATES.get(job["state"]) in ("starting", "running") and NAME.fullmatch(job["name"])
+        ]
 
     def _cancel(self, plan: EnginePlan) -> None:
         requests.patch(f"{self.rest}/jobs/{plan.job_id}", params={"mode": "cancel"}, timeout=30)

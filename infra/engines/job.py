@@ -33,6 +33,15 @@ class Job:
         return self.state in ("starting", "running")
 
 
+@dataclass(frozen=True)
+class Running:
+    """A job of a pattern that an engine runs, whoever started it."""
+
+    job_id: str
+    name: str
+    where: str
+
+
 class Engine(Protocol):
     """What the verbs ask of an engine."""
 
@@ -44,6 +53,9 @@ class Engine(Protocol):
 
     def stop(self, plan: EnginePlan) -> str | None:
         """Stop the job so that it can go on later; gives the place of its state when there is a name for it."""
+
+    def running(self) -> list[Running]:
+        """Every job of a pattern that it runs, once for each time."""
 
     def latest_state(self, plan: EnginePlan) -> str | None:
         """The newest state from which the pattern's next generation can go on."""

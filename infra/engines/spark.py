@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from infra import environments, processes
-from infra.engines.job import EngineError, Job
+from infra.engines.job import EngineError, Job, Running
 from infra.settings import PROJECT, Settings
 from pipelines.patterns import EnginePlan
 
@@ -76,9 +80,24 @@ class Spark:
             processes.forget(record, self.settings.state / "run")
         return None
 
+    def running(self) -> list[Running]:
+        """Every driver of this stack's patterns among the machine's processes, recorded or not."""
+        return [
+            Running(plan.job_id, f"{plan.pattern} (generation {plan.generation})", f"pid {pid}")
+            for pid, plan in self._drivers()
+        ]
+
     def latest_state(self, plan: EnginePlan) -> str | None:
         """Spark finds its checkpoints by itself, under the plan's folder."""
         return None
+
+    def _drivers(self) -> Iterator[tuple[int, EnginePlan]]:
+        folder = str(self._progress_folder())
+        for process in psutil.process_iter():
+            with suppress(psutil.Error, ValueError):
+                words = process.cmdline()
+                if "pipelines.spark.job" in words and words[words.index("--progress") + 1].startswith(folder):
+                    yield process.pid, EnginePlan.from_json(words[words.index("--plan") + 1])
 
     def _record(self, plan: EnginePlan) -> processes.Record | None:
         return processes.read(self.settings.state / "run" / f"{self._name(plan)}.json")
@@ -87,9 +106,12 @@ class Spark:
         return f"job-{plan.pattern}-spark"
 
     def _progress_file(self, plan: EnginePlan) -> Path:
+        return self._progress_folder() / f"{plan.pattern}-spark-progress.json"
+
+    def _progress_folder(self) -> Path:
         folder = self.settings.state / "patterns"
         folder.mkdir(parents=True, exist_ok=True)
-        return folder / f"{plan.pattern}-spark-progress.json"
+        return folder
 
     def _progress(self, plan: EnginePlan) -> dict[str, Any]:
         path = self._progress_file(plan)

@@ -1,0 +1,26 @@
+"""millrace reconcile: declared against running."""
+
+from infra import lifecycle
+from infra.cli.changes import PlanOnly, print_changes
+from infra.cli.print import Json, print_json, progress_console, settings
+from infra.target import Target
+
+
+def reconcile(plan: PlanOnly = False, json: Json = False) -> None:
+    """Start again the jobs that were deployed and are gone, and name those that run though nobody asked for them.
+
+    A job that died goes on from its newest savepoint or checkpoint. What was torn down stays down. Nothing is stopped:
+    what is extra is shown, and a person decides.
+
+    Examples:  millrace reconcile  |  millrace reconcile --plan
+    """
+    console = progress_console()
+    changes, extra = lifecycle.reconcile(
+        Target.read(settings()), plan=plan, report=lambda line: console.print(line, markup=False)
+    )
+    if json:
+        print_json({"verb": "reconcile", "plan": plan, "changes": changes, "extra": extra})
+        return
+    print_changes("reconcile", "all that was deployed", changes, plan=plan, json=False)
+    for running in extra:
+        console.print(f"extra: {running.name}, id {running.job_id}, {running.where}", style="red", markup=False)
