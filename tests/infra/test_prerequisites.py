@@ -85,7 +85,8 @@ def test_a_port_that_another_holds_is_named_and_one_of_ours_is_not(settings: Set
 
 
 def millrace(*words: str, environ: dict[str, str], tmp_path: Path) -> subprocess.CompletedProcess[str]:
-    places = {"MILLRACE_HOME": str(tmp_path / "höme"), "MILLRACE_STATE": str(tmp_path / "state"), "LC_ALL": "C.UTF-8"}
+    places = {"MILLRACE_HOME": str(tmp_path / "höme"), "MILLRACE_STATE": str(tmp_path / "state")}
+    places |= {"MILLRACE_PORT_BASE": "32600", "LC_ALL": "C.UTF-8"}  # no other stack of this machine is there
     command = [str(python("cli").parent / "millrace"), *words]
     return subprocess.run(command, env={**environ, **places}, capture_output=True, text=True, timeout=60)
 
