@@ -38,7 +38,7 @@ def make_the_command_line(settings: Settings) -> None:
     begun = _begin()
     if environments.absent():
         _require(settings)
-        print("setting up; the first time some 1.5 GB are downloaded", file=sys.stderr, flush=True)
+        print("setting up; the first time some 1.7 GB are downloaded", file=sys.stderr, flush=True)
     if made := environments.ensure(settings, "cli"):
         begun["environments"] = {"cli": made.seconds}
     python = str(environments.python("cli"))
