@@ -41,3 +41,8 @@ def quoted(name: str) -> str:
 def text(value: str) -> str:
     """A text as a literal."""
     return "'" + value.replace("'", "''") + "'"
+
+
+def interval(ms: int) -> str:
+    """A length of time as a literal."""
+    return f"INTERVAL '{ms / 1000:.3f}' SECOND({len(str(ms // 1000))}, 3)"

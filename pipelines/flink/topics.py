@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from pipelines.flink.expressions import quoted, text
+from pipelines.flink.expressions import interval, quoted, text
 from pipelines.flink.tuning import SINK_OPTIONS, WATERMARK_DELAY_MS
 from pipelines.rules import EventType
 
 TYPES = {"text": "STRING", "whole": "BIGINT", "real": "DOUBLE", "flag": "BOOLEAN"}
-END_OF_TIME_MS = 253_402_300_799_999  # the last millisecond of the year 9999
 
 # What the source adds to an event's own fields; no field of an event may begin with an underscore.
 REFUSED, VALUE, TOPIC, PARTITION, OFFSET, INGEST_MS, AT = (
@@ -27,10 +26,10 @@ REFUSED, VALUE, TOPIC, PARTITION, OFFSET, INGEST_MS, AT = (
 def source(name: str, event_type: EventType, topic: str, bootstrap: str, group: str, leads: bool) -> str:
     """The table of a raw topic: every message, read and checked, with the reason in `_refused` if it is refused.
 
-    A source that leads moves event time; another one never holds it back.
+    Only a source that leads moves event time.
     """
     refused = _refused(event_type)
-    at_ms = f"CASE WHEN {refused} IS NULL THEN {quoted(event_type.time or '')} ELSE 0 END" if leads else END_OF_TIME_MS
+    at_ms = f"CASE WHEN {refused} IS NULL THEN {quoted(event_type.time or '')} ELSE 0 END"
     columns = [
         *(f"{quoted(f.name)} {TYPES[f.kind]}" for f in event_type.readable),
         "`_reason` STRING",
@@ -42,9 +41,10 @@ def source(name: str, event_type: EventType, topic: str, bootstrap: str, group: 
         f"{INGEST_MS} AS millis(_arrived)",
         f"{REFUSED} AS {refused}",
         f"{AT} AS TO_TIMESTAMP_LTZ({at_ms}, 3)",
-        f"WATERMARK FOR {AT} AS {AT} - INTERVAL '{(WATERMARK_DELAY_MS if leads else 0) / 1000:.3f}' SECOND(1, 3)",
+        f"WATERMARK FOR {AT} AS {AT} - {interval(WATERMARK_DELAY_MS)}",
     ]
     options = {
+        "connector": "kafka" if leads else "millrace-side-stream",
         "topic": topic,
         "properties.bootstrap.servers": bootstrap,
         "properties.group.id": group,
@@ -66,6 +66,7 @@ def sink(name: str, event_type: EventType, topic: str, bootstrap: str) -> str:
 def sink_of(name: str, columns: list[str], key: str, topic: str, bootstrap: str) -> str:
     """The table of a topic with these columns as JSON."""
     options = {
+        "connector": "kafka",
         "topic": topic,
         "properties.bootstrap.servers": bootstrap,
         "key.format": "raw",
@@ -98,4 +99,4 @@ def _type(field: object) -> str:
 def _table(name: str, columns: list[str], options: Mapping[str, str]) -> str:
     listed = ",\n  ".join(columns)
     settings = ",\n  ".join(f"{text(option)} = {text(value)}" for option, value in options.items())
-    return f"CREATE TEMPORARY TABLE {quoted(name)} (\n  {listed}\n) WITH (\n  'connector' = 'kafka',\n  {settings}\n)"
+    return f"CREATE TEMPORARY TABLE {quoted(name)} (\n  {listed}\n) WITH (\n  {settings}\n)"

@@ -6,7 +6,9 @@ BUFFER_TIMEOUT_MS = 1  # the default of 100 ms would be the whole latency budget
 SINK_LINGER_MS = 0  # records leave at once; a burst still travels in batches behind the request in flight
 OUT_OF_ORDER_MS = 5_000  # how far behind the newest event time of its partition an event may come and still count
 IDLE_SOURCE_MS = 5_000  # a partition without traffic holds back no window for longer than this
-CHECKPOINT_INTERVAL_MS = 10_000  # what a restart repeats at most; sinks are at least once, so latency does not wait for it
+CHECKPOINT_INTERVAL_MS = (
+    10_000  # what a restart repeats at most; sinks are at least once, so latency does not wait for it
+)
 
 # Sessions of events that touch are merged, and one fires a millisecond before an event could still touch it: so an
 # event counts as late one millisecond early, and the watermark makes up for it.
@@ -20,7 +22,7 @@ JOB_SETTINGS = {
     "execution.checkpointing.min-pause": "500 ms",
     "execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION",
     "execution.state-recovery.ignore-unclaimed-state": "true",  # a removed rule's state is given up on purpose
-    "pipeline.object-reuse": "true",  # 15 to 20 % more events for the same CPU, no operator here keeps what it was given
+    "pipeline.object-reuse": "true",  # 15 to 20 % more events for the same CPU, nothing here keeps what it was given
     "pipeline.auto-watermark-interval": "50 ms",  # session alerts wait for the watermark; the default is 200 ms
     "table.exec.source.idle-timeout": f"{IDLE_SOURCE_MS} ms",
     "table.local-time-zone": "UTC",

@@ -41,7 +41,7 @@ public final class Remember extends StatefulProcessor<String, Row, Row> {
     private final String judged;
     private final String id;
     private final long rememberedMs;
-    private final String measuresDeclaration;
+    private final String declaration;
 
     private transient Measures measures;
     private transient Map<String, Input> inputs;
@@ -52,21 +52,22 @@ public final class Remember extends StatefulProcessor<String, Row, Row> {
     private transient ValueState<byte[]> memory;
     private transient MapState<String, Boolean> seen;
 
-    private Remember(StructType schema, Map<String, Object> declared) {
+    private Remember(StructType schema, String declaration) {
         this.schema = schema;
+        this.declaration = declaration;
+        Map<String, Object> declared = Json.object(Json.parse(declaration));
         this.judged = (String) declared.get("stream");
         this.id = (String) declared.get("id");
         this.rememberedMs = ((Number) declared.get("remembered_ms")).longValue();
-        this.measuresDeclaration = (String) declared.get("measures");
     }
 
     /** The rows with a column for each remembered value; the declaration is JSON: stream, id, remembered_ms, measures. */
     public static Dataset<Row> over(Dataset<Row> rows, String key, String declaration) {
-        Remember remember = new Remember(rows.schema(), Json.object(Json.parse(declaration)));
+        Remember remember = new Remember(rows.schema(), declaration);
         StructType output = rows.schema();
-        Measures declared = new Measures(remember.measuresDeclaration);
-        for (String name : declared.outputs()) {
-            output = output.add(name, type(declared.kind(name)));
+        Measures measures = remember.declared();
+        for (String name : measures.outputs()) {
+            output = output.add(name, type(measures.kind(name)));
         }
         return Rows.through(remember, rows, key, output);
     }
@@ -76,7 +77,7 @@ public final class Remember extends StatefulProcessor<String, Row, Row> {
         memory = getHandle().getValueState("memory", Encoders.BINARY(), TTLConfig.NONE());
         TTLConfig forgotten = new TTLConfig(Duration.ofMillis(rememberedMs));
         seen = getHandle().getMapState("seen", Encoders.STRING(), Encoders.BOOLEAN(), forgotten);
-        measures = new Measures(measuresDeclaration);
+        measures = declared();
         inputs = new HashMap<>();
         stream = schema.fieldIndex("stream");
         reason = schema.fieldIndex("reason");
@@ -123,6 +124,10 @@ public final class Remember extends StatefulProcessor<String, Row, Row> {
             memory.update(measures.save());
         }
         return CollectionConverters.asScala(told.iterator());
+    }
+
+    private Measures declared() {
+        return new Measures(Json.list(Json.object(Json.parse(declaration)).get("measures")));
     }
 
     private Row refused(Row row) {

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from pipelines.flink import topics
-from pipelines.flink.expressions import compiled, quoted, text
+from pipelines.flink.expressions import compiled, interval, quoted, text
 from pipelines.flink.topics import AT, INGEST_MS, OFFSET, PARTITION, REFUSED, TOPIC, TYPES, VALUE
 from pipelines.flink.tuning import LATE_MARGIN_MS
-from pipelines.rules import ALERTS, DEAD_LETTERS, EventRule, EventType, Lookup, UseCase, WindowRule, WindowSummary
+from pipelines.patterns import EnginePlan
+from pipelines.patterns.plan import WINDOWS_TOPIC
+from pipelines.rules import ALERTS, DEAD_LETTERS, EventRule, Lookup, WindowRule, WindowSummary
 from pipelines.rules.expressions import Field
 from pipelines.rules.measures import WindowMeasure
+from pipelines.rules.rules import window_kinds
 from pipelines.rules.stages import EventStage
 
 FUNCTIONS = {
@@ -22,32 +25,7 @@ FUNCTIONS = {
     "millis": "millrace.flink.Millis",
     "base64": "millrace.flink.Base64",
 }
-REMEMBERED_MS_MOST = 7 * 86_400_000
-
 EVENTS, WINDOWS = "events", "windows"  # the stages that a dead letter may come from
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Which rules of a use run in one Flink job, between which topics."""
-
-    name: str
-    use: UseCase
-    bootstrap: str
-    topics: Mapping[str, str]
-    """The topic of each event type, by name."""
-    rules: tuple[str, ...]
-    summaries: tuple[str, ...] = ()
-
-    @property
-    def stage(self) -> EventStage:
-        chosen = [self.use.rule(name) for name in self.rules]
-        return EventStage(self.use, tuple(rule for rule in chosen if isinstance(rule, EventRule)))
-
-    @property
-    def windows(self) -> tuple[WindowRule, ...]:
-        chosen = [self.use.rule(name) for name in self.rules]
-        return tuple(rule for rule in chosen if isinstance(rule, WindowRule))
 
 
 @dataclass(frozen=True)
@@ -62,12 +40,19 @@ class Script:
     inserts: tuple[str, ...]
 
 
-def script(plan: Plan) -> Script:
+def event_stage(plan: EnginePlan) -> EventStage:
+    """What the per-event rules of the plan remember together."""
+    return EventStage(plan.use, plan.event_rules)
+
+
+def script(plan: EnginePlan) -> Script:
     """The plan as Flink SQL."""
+    found = [*alerts(plan), *(window_alerts(plan, rule) for rule in plan.window_rules)]
     inserts = [
         _insert(plan.use.enriched.name, [enriched(plan)]),
-        _insert(ALERTS.name, [*alerts(plan), *(window_alerts(plan, rule) for rule in plan.windows)]),
+        _insert(ALERTS.name, found),
         _insert(DEAD_LETTERS.name, list(dead_letters(plan))),
+        *(_insert(_summary_table(each), [window_numbers(each)]) for each in plan.window_summaries),
     ]
     return Script((*_functions(), *_tables(plan)), dict(_views(plan)), tuple(insert for insert in inserts if insert))
 
@@ -77,28 +62,36 @@ def _functions() -> Iterator[str]:
         yield f"CREATE TEMPORARY SYSTEM FUNCTION {name} AS '{implementation}'"
 
 
-def _tables(plan: Plan) -> Iterator[str]:
+def _tables(plan: EnginePlan) -> Iterator[str]:
     use = plan.use
     for raw in use.raw:
         topic = plan.topics[raw.name]
-        yield topics.source(raw.name, raw, topic, plan.bootstrap, plan.name, leads=raw is use.judged)
+        yield topics.source(raw.name, raw, topic, plan.bootstrap, plan.pattern, leads=raw is use.judged)
     for written in (use.enriched, ALERTS, DEAD_LETTERS):
         yield topics.sink(written.name, written, plan.topics[written.name], plan.bootstrap)
+    for summary in plan.window_summaries:
+        yield topics.sink_of(
+            _summary_table(summary),
+            _summary_columns(summary),
+            summary.keys[0],
+            plan.topics[WINDOWS_TOPIC],
+            plan.bootstrap,
+        )
 
 
-def _views(plan: Plan) -> Iterator[tuple[str, str]]:
+def _views(plan: EnginePlan) -> Iterator[tuple[str, str]]:
     yield "looked_up", looked_up(plan)
     yield "known", "SELECT * FROM looked_up WHERE _unknown IS NULL"
     yield "others", others(plan)
     yield "remembered", remembered(plan)
     yield "judged", "SELECT * FROM remembered WHERE NOT _duplicate"
-    if plan.windows or plan.summaries:
-        late = f"rowtime <= CURRENT_WATERMARK(rowtime) + INTERVAL '{LATE_MARGIN_MS / 1000:.3f}' SECOND(1, 3)"
+    if plan.window_rules or plan.window_summaries:
+        late = f"rowtime <= CURRENT_WATERMARK(rowtime) + {interval(LATE_MARGIN_MS)}"
         yield "timed", f"SELECT *, COALESCE({late}, FALSE) AS _late FROM judged"
         yield "timely", "SELECT * FROM timed WHERE NOT _late"
 
 
-def looked_up(plan: Plan) -> str:
+def looked_up(plan: EnginePlan) -> str:
     """Accepted events with what reference data says about them, and the first reference that does not know them."""
     use = plan.use
     joins, taken, unknown = [], [], []
@@ -108,11 +101,13 @@ def looked_up(plan: Plan) -> str:
         joins.append(f", LATERAL TABLE({call}) AS l{i}(known, {names})")
         taken += [f"l{i}.{quoted(name)}" for name in lookup.take]
         unknown.append(f"WHEN NOT l{i}.known THEN {text('unknown:' + lookup.reference.name)}")
-    columns = ", ".join(["e.*", *taken, f"CASE {' '.join(unknown)} END AS _unknown" if unknown else "CAST(NULL AS STRING)"])
+    columns = ", ".join(
+        ["e.*", *taken, f"CASE {' '.join(unknown)} END AS _unknown" if unknown else "CAST(NULL AS STRING)"]
+    )
     return f"SELECT {columns} FROM {quoted(use.judged.name)} AS e{''.join(joins)} WHERE e.{REFUSED} IS NULL"
 
 
-def others(plan: Plan) -> str:
+def others(plan: EnginePlan) -> str:
     """The side streams as one, with a column `stream.field` for each of their fields."""
     use = plan.use
     columns = {f"{stream.name}.{f.name}": (stream, f) for stream in use.others for f in stream.readable}
@@ -130,14 +125,14 @@ def others(plan: Plan) -> str:
     return " UNION ALL ".join(selects)
 
 
-def remembered(plan: Plan) -> str:
+def remembered(plan: EnginePlan) -> str:
     """Each known event with what its key's earlier events left behind."""
     judged = plan.use.judged
     declaration = {
         "stream": judged.name,
         "id": judged.id,
         "remembered_ms": judged.remembered_ms,
-        "measures": plan.stage.measures,
+        "measures": event_stage(plan).measures,
     }
     key = quoted(judged.key)
     return (
@@ -146,9 +141,9 @@ def remembered(plan: Plan) -> str:
     )
 
 
-def enriched(plan: Plan) -> str:
+def enriched(plan: EnginePlan) -> str:
     """The events of the intermediate topic."""
-    use, stage = plan.use, plan.stage
+    use, stage = plan.use, event_stage(plan)
     values = {f.name: quoted(f.name) for f in use.judged.fields}
     values |= {name: quoted(name) for lookup in use.enrichment.lookups for name in lookup.take}
     values |= {
@@ -171,12 +166,14 @@ def _flags(stage: EventStage) -> str:
     return f"ARRAY_REMOVE(ARRAY[{listed}], CAST(NULL AS STRING))"
 
 
-def alerts(plan: Plan) -> Iterator[str]:
+def alerts(plan: EnginePlan) -> Iterator[str]:
     """For each rule that judges events, its alerts."""
-    stage, judged = plan.stage, plan.use.judged
+    stage, judged = event_stage(plan), plan.use.judged
     for rule in stage.rules:
         key, identity = quoted(rule.key), quoted(judged.id or "")
-        operands = {_operand(f): compiled(f, lambda f, rule=rule: _column(stage, rule.remembers, f)) for f in rule.operands}
+        operands = {
+            _operand(f): compiled(f, lambda f, rule=rule: _column(stage, rule.remembers, f)) for f in rule.operands
+        }
         values = {
             "alert_id": _alert_id(rule, key, identity),
             "rule": text(rule.name),
@@ -194,7 +191,7 @@ def alerts(plan: Plan) -> Iterator[str]:
         yield f"SELECT {columns} FROM judged WHERE {_condition(stage, rule)}"
 
 
-def window_alerts(plan: Plan, rule: WindowRule) -> str:
+def window_alerts(plan: EnginePlan, rule: WindowRule) -> str:
     """The alerts of a rule that judges complete windows."""
     time, identity, key = quoted(rule.on.time or ""), quoted(rule.on.id or ""), quoted(rule.key)
     measured = {name: _aggregate(measure) for name, measure in rule.measures.items()}
@@ -208,7 +205,6 @@ def window_alerts(plan: Plan, rule: WindowRule) -> str:
         "_ingest_ms": f"MAX({INGEST_MS})",
     }
     listed = ", ".join(f"{value} AS {quoted(name)}" for name, value in aggregates.items())
-    gap = f"INTERVAL '{rule.window.gap_ms / 1000:.3f}' SECOND({len(str(rule.window.gap_ms // 1000))}, 3)"
     values = {
         "alert_id": _alert_id(rule, key, "ARRAY_JOIN(_ids, ',')"),
         "rule": text(rule.name),
@@ -225,19 +221,31 @@ def window_alerts(plan: Plan, rule: WindowRule) -> str:
     columns = ", ".join(values[f.name] for f in ALERTS.fields)
     return (
         f"SELECT {columns} FROM (SELECT {key}, {listed} FROM "
-        f"TABLE(SESSION(TABLE timely PARTITION BY {key}, DESCRIPTOR(rowtime), {gap})) "
+        f"TABLE(SESSION(TABLE timely PARTITION BY {key}, DESCRIPTOR(rowtime), {interval(rule.window.gap_ms)})) "
         f"GROUP BY {key}, window_start, window_end) WHERE {compiled(rule.condition, lambda f: f.name)}"
     )
 
 
-def dead_letters(plan: Plan) -> Iterator[str]:
+def window_numbers(summary: WindowSummary) -> str:
+    """The rows of a window summary: one for each window and key, when the window is complete."""
+    keys = ", ".join(quoted(key) for key in summary.keys)
+    measured = ", ".join(_aggregate(measure) for measure in summary.measures.values())
+    return (
+        f"SELECT {text(summary.name)}, millis(window_start), millis(window_end), {keys}, {measured}, "
+        "millis(CURRENT_ROW_TIMESTAMP()) "
+        f"FROM TABLE(TUMBLE(TABLE timely, DESCRIPTOR(rowtime), {interval(summary.window.size_ms)})) "
+        f"GROUP BY {keys}, window_start, window_end"
+    )
+
+
+def dead_letters(plan: EnginePlan) -> Iterator[str]:
     """Everything that is not judged or not counted, with the reason."""
     for raw in plan.use.raw:
         yield _dead(REFUSED, EVENTS, quoted(raw.name), f"{REFUSED} IS NOT NULL")
     if plan.use.enrichment.lookups:
         yield _dead("_unknown", EVENTS, "looked_up", "_unknown IS NOT NULL")
     yield _dead("'duplicate'", EVENTS, "remembered", "_duplicate")
-    if plan.windows or plan.summaries:
+    if plan.window_rules or plan.window_summaries:
         yield _dead("'late'", WINDOWS, "timed", "_late")
 
 
@@ -255,7 +263,7 @@ def _dead(reason: str, stage: str, table: str, condition: str) -> str:
     return f"SELECT {columns} FROM {table} WHERE {condition}"
 
 
-def _lookup(plan: Plan, lookup: Lookup) -> str:
+def _lookup(plan: EnginePlan, lookup: Lookup) -> str:
     return json.dumps(
         {
             "bootstrap": plan.bootstrap,
@@ -277,6 +285,21 @@ def _column(stage: EventStage, remembers: Mapping[str, object], field: Field) ->
 
 def _operand(field: Field) -> str:
     return field.name if field.owner == "now" else f"before_{field.name}"
+
+
+def _summary_table(summary: WindowSummary) -> str:
+    return f"{WINDOWS_TOPIC}.{summary.name}"
+
+
+def _summary_columns(summary: WindowSummary) -> list[str]:
+    kinds = {key: summary.on.kind(key) for key in summary.keys} | window_kinds(summary.measures, summary.on)
+    return [
+        "summary STRING",
+        "window_start_ms BIGINT",
+        "window_end_ms BIGINT",
+        *(f"{quoted(name)} {TYPES[kind]}" for name, kind in kinds.items()),
+        "emit_ms BIGINT",
+    ]
 
 
 def _aggregate(measure: WindowMeasure) -> str:
