@@ -80,7 +80,8 @@ class Target:
         """The engine of that name."""
         match name:
             case "flink":
-                return Flink(self._address("FLINK_REST_URL"), self.hdfs, self.settings.state / "logs")
+                state = self.settings.state
+                return Flink(self._address("FLINK_REST_URL"), self.hdfs, state / "logs", state / "conf" / "flink")
             case "spark":
                 return Spark(self.settings, self._address("SPARK_MASTER"))
         raise InfraError(f"there is no engine '{name}'")

@@ -45,6 +45,8 @@ class Flink:
     rest: str
     files: Hdfs
     logs: Path
+    home: Path
+    """FLINK_HOME: the client plans a job with the jars that are in its lib/."""
 
     def job(self, plan: EnginePlan) -> Job:
         """What the cluster says of the job with the plan's id."""
@@ -77,12 +79,13 @@ class Flink:
         ]
         if state_from:
             command += ["--from", state_from]
+        env = processes.environment({"FLINK_HOME": str(self.home), "FLINK_CONF_DIR": str(self.home / "conf")})
         with log.open("w") as output:
             try:
                 done = subprocess.run(
                     command,
                     cwd=PROJECT,
-                    env=processes.environment({}),
+                    env=env,
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=subprocess.STDOUT,
