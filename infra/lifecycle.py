@@ -35,7 +35,7 @@ class ContractError(InfraError):
 def provision(target: Target, name: str, *, plan: bool = False) -> list[Change]:
     """Make the topics, their contracts, the folders and the tables of a pattern what it says."""
     variant = load(name)
-    with _alone(target, name):
+    with alone(target, name):
         changes = _ensure_contracts(target, variant, plan=True)  # a breach is found before anything is made
         changes = topics.ensure(target.bootstrap, wanted_topics(variant), plan=plan) + changes
         if not plan:
@@ -66,13 +66,13 @@ def deploy(
     """
     variant = load(name)
     _complain_unless_provisioned(target, variant)
-    with _alone(target, name):
+    with alone(target, name):
         if only_missing and not is_wanted(target, name):
             return []  # torn down since the caller looked
         last = deployed(target, name)
-        steps = [_step(target, wanted, last.get(wanted.engine)) for wanted in plans(target, variant)]
-        if only_missing:
-            steps = [step for step in steps if step.change.action == "start"]
+        # What died goes on as what it was: whether the pattern says something else by now is not asked.
+        asked_for = last.values() if only_missing else plans(target, variant)
+        steps = [_step(target, wanted, last.get(wanted.engine)) for wanted in asked_for]
         if plan:
             return [step.change for step in steps]
         _wanted_file(target, name).touch()
@@ -85,7 +85,7 @@ def deploy(
             if state_from is None and not fresh:
                 state_from = engine.latest_state(step.plan)
             # Written before the job is submitted: whoever is killed in between finds the same id again.
-            _record(target, name, step.plan)
+            record(target, name, step.plan)
             engine.start(step.plan, state_from)
         for step in steps if wait else ():
             _await_healthy(target, step.plan, report)
@@ -104,7 +104,7 @@ def await_healthy(target: Target, name: str, report: Report = lambda line: None)
 def teardown(target: Target, name: str, *, data: bool = False, plan: bool = False) -> list[Change]:
     """Stop the pattern's jobs, keeping their state; with `data` remove all that the pattern ever wrote."""
     variant = load(name)
-    with _alone(target, name):
+    with alone(target, name):
         changes = []
         if not plan:
             _wanted_file(target, name).unlink(missing_ok=True)  # first: what is killed from here on is not restarted
@@ -121,7 +121,7 @@ def teardown(target: Target, name: str, *, data: bool = False, plan: bool = Fals
             changes.append(target.hdfs.remove(f"{ROOT}/checkpoints/{name}", plan=plan))
             if not plan:
                 topics.keep_contracts(target.bootstrap, dict.fromkeys(topics_of(variant).values()))
-                _deployed_file(target, name).unlink(missing_ok=True)
+                deployed_file(target, name).unlink(missing_ok=True)
         return changes
 
 
@@ -190,7 +190,7 @@ def wanted_topics(variant: Variant) -> list[topics.Topic]:
 def deployed(target: Target, name: str) -> dict[str, EnginePlan]:
     """The plans that were last deployed of a pattern, by engine."""
     try:
-        content = json.loads(_deployed_file(target, name).read_text(encoding="utf-8"))
+        content = json.loads(deployed_file(target, name).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
     return {engine: EnginePlan.from_json(json.dumps(plan)) for engine, plan in content.items()}
@@ -276,28 +276,30 @@ def _complain_unless_provisioned(target: Target, variant: Variant) -> None:
         )
 
 
-def _record(target: Target, name: str, plan: EnginePlan) -> None:
+def record(target: Target, name: str, plan: EnginePlan) -> None:
+    """Remember the plan as the one deployed last on its engine."""
     content = {engine: json.loads(each.to_json()) for engine, each in deployed(target, name).items()}
     content[plan.engine] = json.loads(plan.to_json())
-    path = _deployed_file(target, name)
+    path = deployed_file(target, name)
     arriving = path.with_suffix(".arriving")
     arriving.write_text(json.dumps(content, indent=1), encoding="utf-8")
     arriving.replace(path)
 
 
-def _deployed_file(target: Target, name: str) -> Path:
+def deployed_file(target: Target, name: str) -> Path:
+    """Where the plans deployed last are written down."""
     folder = target.settings.state / "patterns"
     folder.mkdir(parents=True, exist_ok=True)
     return folder / f"{name}.json"
 
 
 def _wanted_file(target: Target, name: str) -> Path:
-    return _deployed_file(target, name).with_suffix(".wanted")
+    return deployed_file(target, name).with_suffix(".wanted")
 
 
 @contextmanager
-def _alone(target: Target, name: str) -> Iterator[None]:
+def alone(target: Target, name: str) -> Iterator[None]:
     """One verb at a time for each pattern; the lock dies with its process."""
-    with _deployed_file(target, name).with_suffix(".lock").open("w") as lock:
+    with deployed_file(target, name).with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

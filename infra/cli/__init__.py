@@ -23,17 +23,19 @@ from infra.cli.patterns import patterns
 from infra.cli.provision import provision
 from infra.cli.reconcile import reconcile
 from infra.cli.restart import restart
+from infra.cli.roll_back import roll_back
 from infra.cli.status import status
 from infra.cli.teardown import teardown
 from infra.cli.topics import topics
 from infra.cli.up import up
+from infra.cli.upgrade import upgrade
 from infra.errors import InfraError
 from pipelines.patterns import PatternError
 
 # A verb is a file beside this one and a name in this list.
 VERBS = (
     *(doctor, up, down, status, logs, restart, kill, env, observe),
-    *(patterns, provision, deploy, await_, reconcile, jobs, teardown, customer),
+    *(patterns, provision, deploy, await_, reconcile, upgrade, roll_back, jobs, teardown, customer),
 )
 GROUPS = {"topics": topics, "dead-letters": dead_letters}
 
@@ -49,7 +51,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for verb in VERBS:
-    app.command(verb.__name__.rstrip("_"))(verb)
+    app.command(verb.__name__.rstrip("_").replace("_", "-"))(verb)
 for name, group in GROUPS.items():
     app.add_typer(group, name=name)
 

@@ -9,7 +9,8 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+from urllib.parse import urlsplit
 
 import requests
 
@@ -36,6 +37,11 @@ NAME = re.compile(r"[a-z0-9-]+ \(generation \d+\)")
 """How pipelines/flink/job.py names its jobs."""
 SUBMIT_WITHIN_S = 180
 STOP_WITHIN_S = 120
+REHEARSE_WITHIN_S = 120
+
+
+class _SavepointError(EngineError):
+    """A job in no state to take a savepoint."""
 
 
 @dataclass(frozen=True)
@@ -101,13 +107,22 @@ class Flink:
 
     def stop(self, plan: EnginePlan) -> str | None:
         """Stop the job with a savepoint and give its path; a job that cannot take one any more is cancelled."""
-        folder = f"{plan.checkpoints}/savepoints"
-        answer = requests.post(
-            f"{self.rest}/jobs/{plan.job_id}/stop", json={"targetDirectory": folder, "drain": False}, timeout=30
-        )
-        if answer.status_code >= 300:
+        try:
+            state = self._savepoint(plan, "stop", f"{plan.checkpoints}/savepoints")
+        except _SavepointError:
             self._cancel(plan)
             return None
+        self._wait_gone(plan)
+        return state
+
+    def _savepoint(self, plan: EnginePlan, how: Literal["stop", "savepoints"], folder: str) -> str:
+        """Take a savepoint of the running job, of which `stop` is the last thing it does; gives its path."""
+        asked: dict[str, Any] = (
+            {"targetDirectory": folder, "drain": False} if how == "stop" else {"target-directory": folder}
+        )
+        answer = requests.post(f"{self.rest}/jobs/{plan.job_id}/{how}", json=asked, timeout=30)
+        if answer.status_code >= 300:
+            raise _SavepointError(f"{plan.pattern}: no savepoint was begun: {answer.text[:200]}")
         trigger = answer.json()["request-id"]
         deadline = time.monotonic() + STOP_WITHIN_S
         while time.monotonic() < deadline:
@@ -115,7 +130,6 @@ class Flink:
             if status.get("status", {}).get("id") == "COMPLETED":
                 operation = status.get("operation", {})
                 if "location" in operation:
-                    self._wait_gone(plan)
                     return str(operation["location"])
                 cause = operation.get("failure-cause", {}).get("stack-trace", "").splitlines()[:3]
                 raise EngineError(f"{plan.pattern}: the savepoint failed, the job goes on: {' '.join(cause)}")
@@ -124,13 +138,39 @@ class Flink:
 
     def latest_state(self, plan: EnginePlan) -> str | None:
         """The newest completed savepoint or retained checkpoint of any generation of the pattern."""
-        scheme, _, rest = plan.checkpoints.partition("://")
-        authority, _, path = rest.partition("/")
-        complete = [file for file in self.files.files(f"/{path}") if file.path.endswith("/_metadata")]
+        complete = [file for file in self.files.files(_path(plan.checkpoints)) if file.path.endswith("/_metadata")]
         if not complete:
             return None
         newest = max(complete, key=lambda file: file.modified_ms)
-        return f"{scheme}://{authority}{newest.path.removesuffix('/_metadata')}"
+        store = plan.checkpoints.removesuffix(_path(plan.checkpoints))
+        return f"{store}{newest.path.removesuffix('/_metadata')}"
+
+    def rehearse(self, running: EnginePlan, rehearsal: EnginePlan) -> None:
+        """Give a copy of the running job's state to another job, and let that complete a checkpoint with it."""
+        try:
+            self.start(rehearsal, self._savepoint(running, "savepoints", f"{rehearsal.checkpoints}/savepoints"))
+            last = Job("absent")
+
+            def is_decided() -> bool:
+                nonlocal last
+                last = self.job(rehearsal)
+                return not last.is_up or (last.state == "running" and last.checkpoints > 0)
+
+            processes.wait_until(is_decided, REHEARSE_WITHIN_S)
+            if last.state != "running" or not last.checkpoints:
+                raise EngineError(
+                    f"its state cannot be restored: the trial was {last.state} after at most {REHEARSE_WITHIN_S} s "
+                    f"({self._problem(rehearsal.job_id) or 'no error; are there task slots for a second job?'})"
+                )
+        finally:
+            self.discard(rehearsal)
+            self.files.remove(_path(rehearsal.checkpoints))
+
+    def discard(self, plan: EnginePlan) -> None:
+        """Cancel the job and delete its checkpoints."""
+        if self.job(plan).is_up:
+            self._cancel(plan)
+        self.files.remove(f"{_path(plan.checkpoints)}/{plan.job_id}")
 
     def running(self) -> list[Running]:
         """The jobs of patterns that the cluster runs, known by their names; what else it runs is not ours."""
@@ -172,3 +212,8 @@ class Flink:
             return answer.json()
         except json.JSONDecodeError:
             raise EngineError(f"{self.rest}{path} answered {answer.status_code} with no JSON") from None
+
+
+def _path(uri: str) -> str:
+    """The path of a folder on its store."""
+    return urlsplit(uri).path

@@ -54,6 +54,12 @@ class Engine(Protocol):
     def stop(self, plan: EnginePlan) -> str | None:
         """Stop the job so that it can go on later; gives the place of its state when there is a name for it."""
 
+    def rehearse(self, running: EnginePlan, rehearsal: EnginePlan) -> None:
+        """Try in a job of its own whether the running one's state can be restored; raises if not, leaves nothing."""
+
+    def discard(self, plan: EnginePlan) -> None:
+        """Stop the job and throw away the state that it made itself."""
+
     def running(self) -> list[Running]:
         """Every job of a pattern that it runs, once for each time."""
 

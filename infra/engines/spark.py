@@ -80,6 +80,13 @@ class Spark:
             processes.forget(record, self.settings.state / "run")
         return None
 
+    def rehearse(self, running: EnginePlan, rehearsal: EnginePlan) -> None:
+        """Nothing to try: memory is kept by each measure's signature, and another version of a window begins anew."""
+
+    def discard(self, plan: EnginePlan) -> None:
+        """Stop the driver; its checkpoints are those of all generations and stay."""
+        self.stop(plan)
+
     def running(self) -> list[Running]:
         """Every driver of this stack's patterns among the machine's processes, recorded or not."""
         return [

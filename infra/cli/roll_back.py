@@ -1,0 +1,20 @@
+"""millrace roll-back: put back what ran before the last upgrade."""
+
+from infra import upgrades
+from infra.cli.changes import PatternName, print_changes
+from infra.cli.print import Json, progress_console, settings
+from infra.target import Target
+
+
+def roll_back(pattern: PatternName, json: Json = False) -> None:
+    """Put the jobs from before the last upgrade of a pattern back, from the state that they left.
+
+    What the upgraded jobs wrote since is written again under the same ids: one kept for each id is there once.
+
+    Examples:  millrace roll-back flink-spark
+    """
+    console = progress_console()
+    changes = upgrades.roll_back(
+        Target.read(settings()), pattern, report=lambda line: console.print(line, markup=False)
+    )
+    print_changes("roll-back", pattern, changes, plan=False, json=json)
