@@ -1,0 +1,130 @@
+"""The engines' memory holds what the oracle's does, and survives a change of the rules."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pipelines.fraud.events import device_locations, transactions
+from pipelines.oracle import Memory
+from pipelines.rules import Count, Last, Max, Min, Others, Sum
+from pipelines.rules.expressions import haversine_km
+from pipelines.rules.measures import Measure, as_data
+from tests.kernel.conftest import Partner
+
+EVERY: dict[str, Measure] = {
+    "highest": Max("amount_cents"),
+    "lowest": Min("amount_cents"),
+    "farthest_north": Max("latitude"),
+    "first_name": Min("merchant"),
+    "total": Sum("amount_cents"),
+    "n": Count(),
+    "phone": Last(device_locations, "latitude", "longitude", "at_ms"),
+    "previous": Last(transactions, "merchant", "sent_ms"),
+    "merchants": Others("merchant", within_ms=100),
+    "longer": Others("merchant", within_ms=300),
+    "amounts": Others("amount_cents", within_ms=50),
+}
+Step = tuple[str, Mapping[str, Any]]
+
+purchases = st.fixed_dictionaries(
+    {
+        "amount_cents": st.integers(1, 5) | st.just(2**62),
+        "merchant": st.sampled_from(["M1", "M2", "M3", "Ünal 😀"]),
+        "latitude": st.sampled_from([-0.5, 0.0, 89.9]),
+        "at_ms": st.integers(0, 8).map(lambda n: 50 * n) | st.integers(0, 1000),  # often exactly at a limit
+        "sent_ms": st.none() | st.integers(0, 9),
+    }
+).map(lambda event: (transactions.name, event))
+places = st.fixed_dictionaries(
+    {"latitude": st.floats(-90, 90), "longitude": st.floats(-180, 180), "at_ms": st.integers(0, 1000)}
+).map(lambda event: (device_locations.name, event))
+tapes = st.lists(purchases | places, max_size=25)
+
+
+def data(remembers: Mapping[str, Measure]) -> list[dict[str, Any]]:
+    return [as_data(name, measure, transactions) for name, measure in remembers.items()]
+
+
+def remembered(
+    partner: Partner, remembers: Mapping[str, Measure], tape: Sequence[Step], state: str | None = None
+) -> tuple[list[dict[str, Any]], str | None]:
+    """What the kernel remembered before each purchase of a tape."""
+    found = []
+    for stream, event in tape:
+        before, state = partner.fold(data(remembers), state, stream, dict(event))
+        if stream == transactions.name:
+            found.append(before)
+    return found, state
+
+
+def meant(remembers: Mapping[str, Measure], tape: Sequence[Step]) -> list[dict[str, Any]]:
+    memory, found = Memory(remembers, transactions), []
+    for stream, event in tape:
+        if stream == transactions.name:
+            found.append(memory.before(event))
+        memory.learn(stream, event)
+    return found
+
+
+def saturated(befores: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The oracle counts beyond 64 bits; the engines stop at the limit."""
+    limit = 2**63 - 1
+    return [{k: min(v, limit) if k == "total" and v is not None else v for k, v in each.items()} for each in befores]
+
+
+thorough = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@thorough
+@given(tapes)
+def test_every_measure_remembers_what_the_oracle_remembers(partner: Partner, tape: list[Step]) -> None:
+    found, _ = remembered(partner, EVERY, tape)
+    assert found == saturated(meant(EVERY, tape))
+
+
+@thorough
+@given(tapes, tapes, st.data())
+def test_measures_added_removed_or_moved_leave_the_others_as_they_were(
+    partner: Partner, before: list[Step], after: list[Step], drawn: st.DataObject
+) -> None:
+    old = drawn.draw(st.lists(st.sampled_from(sorted(EVERY)), unique=True))
+    new = drawn.draw(st.lists(st.sampled_from(sorted(EVERY)), unique=True))
+    _, state = remembered(partner, {name: EVERY[name] for name in old}, before)
+    found, _ = remembered(partner, {name: EVERY[name] for name in new}, after, state)
+    kept = {name: EVERY[name] for name in new if name in old}
+    added = {name: EVERY[name] for name in new if name not in old}
+    purchases_before = sum(stream == transactions.name for stream, _ in before)
+    of_kept = saturated(meant(kept, [*before, *after]))[purchases_before:]
+    of_added = saturated(meant(added, after))
+    assert found == [{**k, **a} for k, a in zip(of_kept, of_added, strict=True)]
+
+
+def test_a_measure_under_another_name_keeps_its_memory(partner: Partner) -> None:
+    _, state = remembered(partner, {"highest": Max("amount_cents")}, [(transactions.name, {"amount_cents": 7})])
+    found, _ = remembered(partner, {"top": Max("amount_cents")}, [(transactions.name, {"amount_cents": 1})], state)
+    assert found == [{"top": 7}]
+
+
+def test_values_too_old_to_count_again_are_forgotten(partner: Partner) -> None:
+    tape = [(transactions.name, {"merchant": f"M{i}", "at_ms": 1000 * i}) for i in range(200)]
+    _, state = remembered(partner, {"merchants": Others("merchant", within_ms=5000)}, tape)
+    assert state is not None
+    assert len(state) < 300
+
+
+@pytest.mark.parametrize(
+    "places",
+    [
+        (0, 0, 0, 0),
+        (48.4, 9.99, 48.41, 9.99),
+        (90, 0, -90, 0),
+        (0, -180, 0, 180),
+        (0, 0, 0, 180),
+        (51.5, -0.1, 40.7, -74),
+    ],
+)
+def test_the_distance_is_the_oracles(partner: Partner, places: tuple[float, ...]) -> None:
+    assert partner.km(*places) == pytest.approx(haversine_km(*places), rel=1e-12, abs=1e-9)
