@@ -44,7 +44,7 @@ class Person:
     """The largest purchase so far; the first one is as large as the usual ones ever get."""
     cards: tuple[str, ...] = ()
     has_bought: bool = False
-    busy_ms: int = -1
+    busy_ms: int = -(10**9)
     """Until then an episode with this person goes on."""
     shopped_ms: int = -(10**9)
     """When they were last out shopping, which is when the last episode ended."""

@@ -29,7 +29,8 @@ DISORDER_MS = 2_000
 GAP_MS = burst.window.gap_ms
 # Between purchases that are no burst; a spree is forgotten after two minutes.
 REST_MS, SPREE_REST_MS = GAP_MS + DISORDER_MS + 1_000, 2 * MINUTE_MS + DISORDER_MS + 1_000
-# A phone's report comes so long before the purchase that rests on it that no engine takes the two the wrong way round.
+# A phone's report comes so long before the purchase that rests on it, and the next one so long after, that no engine
+# takes them the wrong way round.
 PHONE_LEAD_MS = 4_000
 FRESH_MS = 15 * MINUTE_MS
 LATE_MS = 60 * MINUTE_MS
@@ -220,7 +221,7 @@ def _everyday(stage: Stage, now_ms: int, left_ms: int, room: int) -> list[Step]:
                 return [stage.report(person, now_ms, label), stage.purchase(person, later_ms, label, later_ms)]
             return [stage.purchase(person, now_ms - stage.delay_ms(), label, now_ms)]
     passers_by = (stage.rng.choice(stage.cast) for _ in range(20))
-    person = next((p for p in passers_by if p.has_phone and p.busy_ms < now_ms), stage.walker)
+    person = next((p for p in passers_by if p.has_phone and p.busy_ms + PHONE_LEAD_MS < now_ms), stage.walker)
     return [stage.report(person, now_ms, stage.label("phone"))]
 
 
@@ -397,7 +398,8 @@ def _tell_race(stage: Stage, now_ms: int) -> list[Step] | None:
 
 def _tell_late(stage: Stage, now_ms: int) -> list[Step] | None:
     """A purchase that was an hour under way: accepted, but too late for any window."""
-    person = stage.somebody(now_ms, 0, _has_bought)
+    # Not straight after a spree: that rule goes by the newest time it has seen, which would still be the spree's.
+    person = stage.somebody(now_ms, 0, lambda p: _has_bought(p) and now_ms - p.shopped_ms < SPREE_REST_MS)
     if person is None:
         return None
     return [stage.purchase(person, now_ms - LATE_MS, stage.label("late"), now_ms)]

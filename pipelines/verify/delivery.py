@@ -1,0 +1,97 @@
+"""Nothing lost, nothing made up: every raw message is accounted for once, among the accepted or the dead letters."""
+
+from __future__ import annotations
+
+import base64
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from pipelines.oracle import Record
+from pipelines.rules import UseCase
+from pipelines.verify.evidence import Bounds, Event, Origin, said
+from pipelines.verify.expected import Expected
+from pipelines.verify.verdict import Check, checked
+
+LATE = "late"
+Letters = Mapping[tuple[Origin, str], Event]
+"""Dead letters by origin and reason: each once."""
+
+
+def conservation(
+    raw: Sequence[Record], enriched: Mapping[Origin, Sequence[Event]], letters: Letters, copies: int
+) -> Check:
+    """Raw messages = accepted + refused, each in exactly one place."""
+    there = {(record.topic, record.partition, record.offset) for record in raw}
+    kinds = {record.topic for record in raw}
+    refused = {origin for origin, reason in letters if reason != LATE and origin[0] in kinds}
+    accepted = set(enriched)
+    offenders = [f"{said(origin)} is neither enriched nor a dead letter" for origin in there - accepted - refused]
+    offenders += [f"{said(origin)} is both enriched and a dead letter" for origin in accepted & refused]
+    offenders += [f"{said(origin)} came out but never went in" for origin in (accepted | refused) - there]
+    figures = {"raw": len(there), "accepted": len(accepted), "refused": len(refused), "copies": copies - len(accepted)}
+    return checked(
+        "conservation", "Is every raw message either accepted or refused, and only once?", figures, sorted(offenders)
+    )
+
+
+def refusals(use: UseCase, raw: Mapping[str, Sequence[Record]], expected: Expected, letters: Letters) -> Check:
+    """Every dead letter has the right reason and carries the message; nothing good was refused."""
+    reasons: dict[Origin, list[str]] = {}
+    for (origin, reason), _ in letters.items():
+        if reason != LATE:
+            reasons.setdefault(origin, []).append(reason)
+    judged_kinds = {each.name for each in use.raw}
+    figures = dict(Counter(reason.split(":")[0] for reason in expected.refused.values()))
+    offenders = [
+        f"{said(origin)} must be refused as '{reason}'; dead letters say {sorted(reasons.get(origin, ['nothing']))}"
+        for origin, reason in expected.refused.items()
+        if reasons.get(origin) != [reason]
+    ]
+    offenders += [
+        f"{said(origin)} was refused as {sorted(found)} but is good"
+        for origin, found in reasons.items()
+        if origin[0] in judged_kinds and origin not in expected.refused
+    ]
+    offenders += _wrong_contents(use, raw, letters)
+    return checked("refusals", "Is everything bad refused, for the right reason, and nothing good?", figures, offenders)
+
+
+def lateness(use: UseCase, raw: Sequence[Record], expected: Expected, letters: Letters, bounds: Bounds) -> Check:
+    """Only what arrived well behind the newest event of its time may be kept out of the windows as late."""
+    late = {origin for origin, reason in letters if reason == LATE}
+    offenders = [f"{said(origin)} is called late but is not good" for origin in late if origin not in expected.accepted]
+    time = use.judged.time or ""
+    arrived_ms = {(record.topic, record.partition, record.offset): record.ingest_ms for record in raw}
+    ahead = sorted((arrived_ms[origin], event[time]) for origin, event in expected.accepted.items())
+    newest_ms, position = 0, 0
+    for origin in sorted(late & expected.accepted.keys(), key=lambda origin: arrived_ms[origin]):
+        while position < len(ahead) and ahead[position][0] <= arrived_ms[origin] + bounds.skew_ms:
+            newest_ms = max(newest_ms, ahead[position][1])
+            position += 1
+        behind_ms = newest_ms - expected.accepted[origin][time]
+        if behind_ms <= bounds.out_of_order_ms:
+            offenders.append(f"{said(origin)} is called late, only {behind_ms} ms behind the newest event")
+    return checked("lateness", "Was only what came too late kept out of the windows?", {"late": len(late)}, offenders)
+
+
+def contents(expected: Expected, enriched: Mapping[Origin, Sequence[Event]]) -> Check:
+    """Accepted events carry the right enrichment, every copy of them."""
+    figures = {"compared": len(expected.accepted.keys() & enriched.keys()), "races": expected.raced}
+    return checked("enrichment", "Does every enriched event say what the oracle says?", figures, expected.wrong)
+
+
+def _wrong_contents(use: UseCase, raw: Mapping[str, Sequence[Record]], letters: Letters) -> Iterator[str]:
+    most = {each.name: each.max_bytes for each in use.raw}
+    records = {(r.topic, r.partition, r.offset): r for kind in most for r in raw[kind]}
+    for (origin, reason), letter in letters.items():
+        record = records.get(origin)
+        if record is None:
+            if origin[0] in most:
+                yield f"{said(origin)} is a dead letter but never went in"
+            continue
+        carried = record.value if record.value and len(record.value) <= most[origin[0]] else None
+        wanted = base64.b64encode(carried).decode() if carried else None
+        if letter.get("value_base64") != wanted:
+            yield f"{said(origin)}: the dead letter ({reason}) does not carry the message"
+        if letter.get("ingest_ms") != record.ingest_ms:
+            yield f"{said(origin)}: ingest_ms is {letter.get('ingest_ms')}, not {record.ingest_ms}"

@@ -1,0 +1,131 @@
+"""What was persisted: each accepted event once, and of each customer the state that its events amount to."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from pipelines.patterns.tables import HIGHEST_CENTS, PHONE, TRANSACTION, alert_column, transaction_key
+from pipelines.verify.evidence import Event, Origin, is_same
+from pipelines.verify.verdict import Check, checked
+
+Accepted = Mapping[Origin, Event]
+Copies = Mapping[Origin, Sequence[Event]]
+"""What the intermediate topic carries of each event: after a failure more than once, and not always the same."""
+Rows = Mapping[bytes, Mapping[bytes, bytes]]
+
+
+def parquet(accepted: Accepted, copies: Copies, rows: Iterable[Event]) -> Check:
+    """The files hold every accepted event exactly once."""
+    wanted = {event["transaction_id"]: origin for origin, event in accepted.items()}
+    got: dict[str, Event] = {}
+    counts: Counter[str] = Counter()
+    for row in rows:
+        counts[row["transaction_id"]] += 1
+        got[row["transaction_id"]] = row
+    offenders = [f"missing: {identity}" for identity in wanted if identity not in got]
+    offenders += [f"extra: {identity}" for identity in got if identity not in wanted]
+    offenders += [f"{count} times: {identity}" for identity, count in counts.items() if count > 1]
+    for identity, row in got.items():
+        if identity in wanted and (wrong := _least_wrong(wanted[identity], accepted, copies, partial(_differing, row))):
+            offenders.append(f"wrong: {identity}: {', '.join(wrong)}")
+    figures = {"accepted": len(wanted), "rows": counts.total()}
+    return checked("files", "Do the files hold every accepted event exactly once?", figures, offenders)
+
+
+def table_transactions(accepted: Accepted, copies: Copies, rows: Rows) -> Check:
+    """The table has one row for every accepted event, with its fields."""
+    wanted = {
+        transaction_key(event["customer"], event["at_ms"], event["transaction_id"]): origin
+        for origin, event in accepted.items()
+    }
+    offenders = [f"missing: {key.decode()}" for key in wanted if key not in rows]
+    offenders += [f"extra: {key.decode(errors='replace')}" for key in rows if key not in wanted]
+    for key, origin in wanted.items():
+        if key in rows and (wrong := _least_wrong(origin, accepted, copies, partial(_differing_cells, rows[key]))):
+            offenders.append(f"wrong: {key.decode()}: {', '.join(wrong)}")
+    figures = {"accepted": len(wanted), "rows": len(rows)}
+    return checked("table of transactions", "Does HBase hold every accepted event?", figures, offenders)
+
+
+def table_customers(accepted: Iterable[Event], alerts: Iterable[Event], rows: Rows) -> Check:
+    """Each customer's row has the largest amount, the last known place of the phone, and the alerts."""
+    highest: dict[str, int] = {}
+    phones: dict[str, tuple[int, float, float]] = {}
+    for event in accepted:
+        customer = event["customer"]
+        highest[customer] = max(event["amount_cents"], highest.get(customer, 0))
+        if event.get("phone_at_ms") is not None:
+            seen = (event["phone_at_ms"], event["phone_latitude"], event["phone_longitude"])
+            phones[customer] = max(seen, phones.get(customer, seen), key=lambda each: each[0])
+    alerted: dict[str, set[bytes]] = {}
+    for alert in alerts:
+        alerted.setdefault(alert["customer"], set()).add(alert_column(alert["rule"], alert["alert_id"]))
+    offenders = [
+        f"extra: {key.decode(errors='replace')}" for key in rows if key.decode(errors="replace") not in highest
+    ]
+    for customer, cents in highest.items():
+        row = rows.get(customer.encode())
+        if row is None:
+            offenders.append(f"missing: {customer}")
+            continue
+        if row.get(HIGHEST_CENTS) != str(cents).encode():
+            offenders.append(f"wrong: {customer}: highest_cents is {row.get(HIGHEST_CENTS)!r}, not {cents}")
+        if not _is_phone(row.get(PHONE), phones.get(customer)):
+            offenders.append(f"wrong: {customer}: phone is {row.get(PHONE)!r}, not {phones.get(customer)}")
+        shown = {column for column in row if column.startswith(b"a:")}
+        if shown != alerted.get(customer, set()):
+            offenders.append(f"wrong: {customer}: {len(shown)} alerts, not {len(alerted.get(customer, set()))}")
+    figures = {"customers": len(highest), "rows": len(rows)}
+    return checked("table of customers", "Does HBase know what every customer's events amount to?", figures, offenders)
+
+
+def _least_wrong(
+    origin: Origin, accepted: Accepted, copies: Copies, differing: Callable[[Event], list[str]]
+) -> list[str]:
+    """What is wrong with a stored event, unless it is just as one of the copies on the topic."""
+    wrong = differing(accepted[origin])
+    return [] if wrong and not all(map(differing, copies.get(origin, ()))) else wrong
+
+
+def _differing(row: Event, event: Event) -> list[str]:
+    return [
+        f"{name} is {row[name]!r}, not {value!r}"
+        for name, value in event.items()
+        if name in row and name not in ("source_topic", "flags") and not is_same(value, row[name])
+    ]
+
+
+def _differing_cells(row: Mapping[bytes, bytes], event: Event) -> list[str]:
+    wrong = []
+    for name, value in event.items():
+        cell = row.get(f"{TRANSACTION}:{name}".encode())
+        if name in ("source_topic", "flags"):
+            continue
+        if not _cell_says(cell, value):
+            wrong.append(f"{name} is {cell!r}, not {value!r}")
+    return wrong
+
+
+def _cell_says(cell: bytes | None, value: Any) -> bool:
+    if value is None or cell is None:
+        return cell is None and value is None
+    if isinstance(value, str):
+        return cell.decode() == value
+    try:
+        return is_same(float(value), float(cell)) if isinstance(value, float) else int(cell) == value
+    except ValueError:
+        return False
+
+
+def _is_phone(cell: bytes | None, phone: tuple[int, float, float] | None) -> bool:
+    if cell is None or phone is None:
+        return cell is None and phone is None
+    shown = json.loads(cell)
+    at_ms, latitude, longitude = phone
+    return bool(
+        shown["at_ms"] == at_ms and is_same(latitude, shown["latitude"]) and is_same(longitude, shown["longitude"])
+    )

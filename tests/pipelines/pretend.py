@@ -1,0 +1,169 @@
+"""A pretended engine: what a right pipeline would have written for some traffic, so that tests can spoil it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pipelines import oracle
+from pipelines.fraud import FRAUD
+from pipelines.fraud.tokens import Tokens
+from pipelines.fraud.traffic import Message, Plan, closing, references, traffic
+from pipelines.oracle import Finding, Record
+from pipelines.patterns import tables
+from pipelines.rules import Rule, WindowRule
+from pipelines.verify import Asked, Evidence
+
+START_MS = 1_790_000_000_000
+TOKENS = Tokens(b"a key for tests, not for customers")
+CLOSERS = ("closing-0", "closing-1")  # one for each of the two partitions below
+ASKED = Asked("pretended", FRAUD, FRAUD.rules, FRAUD.summaries, ("hdfs", "hbase"), {"alert_latency_ms_p99": 100})
+KINDS = {f"pretended.{kind.name}": kind.name for kind in (*FRAUD.raw, *FRAUD.references)}
+HOURS_MS = 3_600_000
+
+
+def messages(plan: Plan) -> list[Message]:
+    """All that a sender would send: references, traffic and its closing."""
+    return [
+        *references(plan, CLOSERS),
+        *traffic(plan, TOKENS, START_MS),
+        *closing(plan, TOKENS, START_MS, CLOSERS, 20_000),
+    ]
+
+
+def topics(sent: Iterable[Message], partitions: int = 2) -> dict[str, list[Record]]:
+    """The raw topics after the sending; each message took 3 ms."""
+    found: dict[str, list[Record]] = {kind: [] for kind in KINDS.values()}
+    offsets: Counter[tuple[str, int]] = Counter()
+    is_reference = {reference.name for reference in FRAUD.references}
+    for message in sent:
+        partition = 0 if message.topic in is_reference else partition_of(message.key or b"", partitions)
+        offset = offsets[message.topic, partition]
+        offsets[message.topic, partition] += 1
+        ingest_ms = START_MS + message.due_ms + (-60_000 if message.topic in is_reference else 3)
+        found[message.topic].append(Record(message.topic, partition, offset, ingest_ms, message.key, message.value))
+    return found
+
+
+def partition_of(key: bytes, partitions: int) -> int:
+    return sum(key) % partitions
+
+
+def ran(plan: Plan, raw: Mapping[str, Sequence[Record]], rules: Sequence[Rule] = FRAUD.rules) -> Evidence:
+    """What a pipeline with these rules would have left behind, had it run on these topics."""
+    known = {reference.name: accepted_references(raw[reference.name], reference.name) for reference in FRAUD.references}
+    tape = sorted((r for kind in FRAUD.raw for r in raw[kind.name]), key=lambda r: (r.ingest_ms, r.topic, r.offset))
+    enriched, alerts, letters = [], [], []
+    for each in oracle.judge(FRAUD, rules, tape, known):
+        if each.reason is not None:
+            letters.append(letter(each.record, each.reason))
+        elif each.record.topic == "transactions" and each.event is not None:
+            enriched.append(each.event | {"source_topic": f"pretended.{each.record.topic}"})
+            sent_ms, ingest_ms = each.event["sent_ms"], each.record.ingest_ms
+            alerts += [alert(finding, sent_ms, ingest_ms, ingest_ms + 9) for finding in each.findings]
+    for rule in rules:
+        if isinstance(rule, WindowRule):
+            found = oracle.window_findings(rule, enriched)
+            alerts += [alert(f, f.at_ms, f.at_ms, f.at_ms + rule.window.gap_ms + 5_000) for f in found]
+    rows = [
+        {"summary": s.name, "window_start_ms": key[0], **dict(zip(s.keys, key[1:], strict=True)), **numbers}
+        for s in FRAUD.summaries
+        for key, numbers in oracle.summary_rows(s, enriched).items()
+    ]
+    return Evidence(
+        raw=raw,
+        enriched=records("enriched", enriched, [event["ingest_ms"] + 8 for event in enriched]),
+        alerts=records("alerts", alerts, [each["emit_ms"] for each in alerts]),
+        dead_letters=records("dead-letters", letters, [each["ingest_ms"] + 8 for each in letters]),
+        windows=records("windows", rows, [START_MS + HOURS_MS] * len(rows)),
+        parquet=[{name: value for name, value in event.items() if name != "flags"} for event in enriched],
+        table_transactions=transactions_table(enriched),
+        table_customers=customers_table(enriched, alerts),
+        hop_ms=[3.0] * 100,
+        labels=labels(plan),
+        kinds=KINDS,
+    )
+
+
+def labels(plan: Plan) -> dict[str, tuple[str, ...]]:
+    """What each event was made to set off."""
+    made = {}
+    for message in traffic(plan, TOKENS, START_MS):
+        if message.label.alerts and message.value:
+            made[json.loads(message.value)["transaction_id"]] = message.label.alerts
+    return made
+
+
+def accepted_references(records: Iterable[Record], kind: str) -> dict[str, Any]:
+    reference = next(each for each in FRAUD.references if each.name == kind)
+    events = (oracle.accept(reference, record.value, record.ingest_ms) for record in records)
+    return {event[reference.key]: event for event in events if not isinstance(event, oracle.Refusal)}
+
+
+def alert(finding: Finding, sent_ms: int, ingest_ms: int, emit_ms: int) -> dict[str, Any]:
+    # A broken rule must not give itself away by its version: it passes for the right one.
+    version = FRAUD.rule(finding.rule).version
+    return {
+        "alert_id": replace(finding, rule_version=version).alert_id,
+        "rule": finding.rule,
+        "rule_version": version,
+        "key": finding.key,
+        "customer": finding.customer,
+        "transaction_ids": list(finding.transaction_ids),
+        "operands": {name: None if value is None else str(value) for name, value in finding.operands.items()},
+        "at_ms": finding.at_ms,
+        "sent_ms": sent_ms,
+        "ingest_ms": ingest_ms,
+        "emit_ms": emit_ms,
+    }
+
+
+def letter(record: Record, reason: str) -> dict[str, Any]:
+    kind = next(each for each in FRAUD.raw if each.name == record.topic)
+    return {
+        "reason": reason,
+        "topic": f"pretended.{record.topic}",
+        "partition": record.partition,
+        "offset": record.offset,
+        "ingest_ms": record.ingest_ms,
+        "stage": "events",
+        "value_base64": oracle.value_base64(kind, record.value),
+    }
+
+
+def records(kind: str, events: Sequence[Mapping[str, Any]], arrived_ms: Sequence[int]) -> list[Record]:
+    """Events as the messages of an output topic."""
+    return [
+        Record(kind, 0, offset, at_ms, None, json.dumps(event).encode())
+        for offset, (event, at_ms) in enumerate(zip(events, arrived_ms, strict=True))
+    ]
+
+
+def transactions_table(enriched: Iterable[Mapping[str, Any]]) -> dict[bytes, dict[bytes, bytes]]:
+    return {
+        tables.transaction_key(e["customer"], e["at_ms"], e["transaction_id"]): {
+            f"t:{name}".encode(): str(value).encode() for name, value in e.items() if value is not None
+        }
+        for e in enriched
+    }
+
+
+def customers_table(
+    enriched: Iterable[Mapping[str, Any]], alerts: Iterable[Mapping[str, Any]]
+) -> dict[bytes, dict[bytes, bytes]]:
+    rows: dict[bytes, dict[bytes, bytes]] = {}
+    phones: dict[bytes, int] = {}
+    for e in enriched:
+        row = rows.setdefault(e["customer"].encode(), {})
+        row[tables.HIGHEST_CENTS] = str(max(e["amount_cents"], int(row.get(tables.HIGHEST_CENTS, b"0")))).encode()
+        key, seen_ms = e["customer"].encode(), e["phone_at_ms"]
+        if seen_ms is not None and seen_ms > phones.get(key, -1):
+            phones[key] = seen_ms
+            phone = {"latitude": e["phone_latitude"], "longitude": e["phone_longitude"], "at_ms": seen_ms}
+            row[tables.PHONE] = json.dumps(phone).encode()
+    for each in alerts:
+        rows[each["customer"].encode()][tables.alert_column(each["rule"], each["alert_id"])] = b"1"
+    return rows

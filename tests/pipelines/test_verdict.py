@@ -1,0 +1,312 @@
+"""A verdict turns red for every single thing that can go wrong, and only then."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from pipelines.fraud import FRAUD
+from pipelines.fraud.traffic import Plan
+from pipelines.oracle import Record
+from pipelines.rules import Count, EventRule, Last, Max, Others, Rule, Session, Sum, WindowRule, alert_id, km
+from pipelines.verify import Bounds, Evidence, Verdict, judge
+from tests.pipelines.pretend import ASKED, START_MS, messages, ran, topics
+
+# A small town with much crime: 80 seconds of it.
+PLAN = Plan(
+    events=1_200, rate_per_s=20, seed=3, name="p", customers=100, fraud_share=0.1, edge_share=0.1, race_share=0.02
+)
+
+
+# Hardly anything but edge cases, and long enough for sprees of just two minutes.
+EDGES = Plan(events=2_200, rate_per_s=12, seed=3, name="e", customers=200, fraud_share=0, edge_share=0.3)
+
+
+@pytest.fixture(scope="module")
+def raw() -> dict[str, list[Record]]:
+    return topics(messages(PLAN))
+
+
+@pytest.fixture(scope="module")
+def edges() -> dict[str, list[Record]]:
+    return topics(messages(EDGES))
+
+
+@pytest.fixture(scope="module")
+def good(raw: dict[str, list[Record]]) -> Evidence:
+    return ran(PLAN, raw)
+
+
+def red(verdict: Verdict) -> set[str]:
+    return {check.name for check in verdict.checks if check.status == "failed"}
+
+
+def changed(records: Sequence[Record] | None, change: Callable[[dict[str, Any]], object], at: int = 0) -> list[Record]:
+    """The records with one of them changed."""
+    assert records is not None
+    event = json.loads(records[at].value or b"")
+    change(event)
+    return [*records[:at], replace(records[at], value=json.dumps(event).encode()), *records[at + 1 :]]
+
+
+def position(records: Sequence[Record] | None, fits: Callable[[dict[str, Any]], bool]) -> int:
+    return next(n for n, record in enumerate(records or ()) if fits(json.loads(record.value or b"")))
+
+
+def without(records: Sequence[Record] | None, at: int) -> list[Record]:
+    assert records is not None
+    return [*records[:at], *records[at + 1 :]]
+
+
+def test_untouched_evidence_is_ok(good: Evidence) -> None:
+    verdict = judge(ASKED, good)
+    assert [check for check in verdict.checks if check.status != "ok"] == []
+    assert verdict.status == "ok"
+    assert all(verdict.check(f"alerts: {rule.name}").figures["expected"] for rule in FRAUD.rules)
+
+
+BROKEN: dict[str, Rule] = {
+    "alerts: above-previous-max": EventRule(
+        "above-previous-max",
+        "",
+        FRAUD.judged,
+        lambda now, before: now.amount_cents >= before.highest_cents,
+        {"highest_cents": Max("amount_cents")},
+    ),
+    "alerts: away-from-phone": EventRule(
+        "away-from-phone",
+        "",
+        FRAUD.judged,
+        lambda now, before: (km(now, before.phone) > 1.02) & (now.at_ms - before.phone.at_ms <= 900_000),
+        {"phone": Last(FRAUD.others[0], "latitude", "longitude", "at_ms")},
+    ),
+    "alerts: spree": EventRule(
+        "spree",
+        "",
+        FRAUD.judged,
+        lambda now, before: before.other_merchants >= 4,
+        {"other_merchants": Others("merchant", within_ms=119_999)},
+    ),
+    "alerts: burst": WindowRule(
+        "burst",
+        "",
+        FRAUD.enriched,
+        "card",
+        Session(gap_ms=9_999),
+        {"n": Count(), "total_cents": Sum("amount_cents")},
+        lambda w: w.n >= 2,
+    ),
+}
+
+
+@pytest.mark.parametrize("check", BROKEN)
+def test_a_build_with_one_rule_slightly_wrong_is_red_for_that_rule(edges: dict[str, list[Record]], check: str) -> None:
+    broken = BROKEN[check]
+    rules = [broken if rule.name == broken.name else rule for rule in FRAUD.rules]
+    assert check in red(judge(ASKED, ran(EDGES, edges, rules)))
+
+
+@pytest.mark.parametrize(("gap_ms", "least"), [(10_001, 2), (10_000, 3)])
+def test_a_burst_off_by_a_millisecond_or_by_one_is_red(edges: dict[str, list[Record]], gap_ms: int, least: int) -> None:
+    measures: dict[str, Any] = {"n": Count(), "total_cents": Sum("amount_cents")}
+    burst = WindowRule("burst", "", FRAUD.enriched, "card", Session(gap_ms), measures, lambda w: w.n >= least)
+    rules = [burst if rule.name == "burst" else rule for rule in FRAUD.rules]
+    assert "alerts: burst" in red(judge(ASKED, ran(EDGES, edges, rules)))
+
+
+def test_a_dropped_event_is_red(good: Evidence) -> None:
+    assert good.enriched is not None
+    assert red(judge(ASKED, replace(good, enriched=good.enriched[1:]))) == {"conservation"}
+
+
+def test_an_event_out_of_nowhere_is_red(good: Evidence) -> None:
+    stray = changed(good.enriched, lambda e: e.update(source_offset=10**9))
+    assert "conservation" in red(judge(ASKED, replace(good, enriched=[*(good.enriched or ()), stray[0]])))
+
+
+def test_a_lost_dead_letter_is_red(good: Evidence) -> None:
+    for at in range(3):
+        letters = without(good.dead_letters, at)
+        assert "refusals" in red(judge(ASKED, replace(good, dead_letters=letters)))
+
+
+def test_a_dead_letter_for_the_wrong_reason_or_with_another_message_is_red(good: Evidence) -> None:
+    wrong_reason = changed(good.dead_letters, lambda e: e.update(reason="json:somewhere"))
+    assert red(judge(ASKED, replace(good, dead_letters=wrong_reason))) == {"refusals"}
+    carrying = position(good.dead_letters, lambda e: e["value_base64"] is not None)
+    other = changed(good.dead_letters, lambda e: e.update(value_base64="AAAA"), carrying)
+    assert red(judge(ASKED, replace(good, dead_letters=other))) == {"refusals"}
+
+
+def test_an_event_both_accepted_and_refused_is_red(good: Evidence) -> None:
+    assert good.enriched is not None
+    event = json.loads(good.enriched[0].value or b"")
+    origin = {"partition": event["source_partition"], "offset": event["source_offset"]}
+    letters = [*(good.dead_letters or ()), *changed((good.dead_letters or ())[:1], lambda e: e.update(origin))]
+    assert "conservation" in red(judge(ASKED, replace(good, dead_letters=letters)))
+
+
+def test_a_second_copy_of_an_alert_or_event_is_counted_and_does_no_harm(good: Evidence) -> None:
+    assert good.alerts is not None
+    assert good.enriched is not None
+    assert good.dead_letters is not None
+    twice = replace(
+        good,
+        alerts=[*good.alerts, good.alerts[0]],
+        enriched=[*good.enriched, good.enriched[5]],
+        dead_letters=[*good.dead_letters, good.dead_letters[2]],
+    )
+    verdict = judge(ASKED, twice)
+    rule = json.loads(good.alerts[0].value or b"")["rule"]
+    assert verdict.status == "ok"
+    assert verdict.check(f"alerts: {rule}").figures["copies"] == 1
+    assert verdict.check("conservation").figures["copies"] == 1
+
+
+@pytest.mark.parametrize("rule", [rule.name for rule in FRAUD.rules])
+def test_a_missing_alert_is_red(good: Evidence, rule: str) -> None:
+    at = position(good.alerts, lambda e: e["rule"] == rule and e["at_ms"] < START_MS + 40_000)
+    gone = json.loads((good.alerts or ())[at].value or b"")
+    verdict = judge(ASKED, replace(good, alerts=without(good.alerts, at)))
+    assert f"alerts: {rule}" in red(verdict)
+    assert gone["transaction_ids"][0] in verdict.check(f"alerts: {rule}").offenders[0]
+
+
+@pytest.mark.parametrize("rule", [rule.name for rule in FRAUD.rules])
+def test_a_second_id_for_the_same_fact_is_red(good: Evidence, rule: str) -> None:
+    at = position(good.alerts, lambda e: e["rule"] == rule)
+    again = changed((good.alerts or ())[at : at + 1], lambda e: e.update(alert_id="0" * 32))
+    found = red(judge(ASKED, replace(good, alerts=[*(good.alerts or ()), *again])))
+    assert {f"alerts: {rule}", "alert ids"} <= found
+
+
+@pytest.mark.parametrize("rule", [rule.name for rule in FRAUD.rules])
+def test_a_wrong_operand_is_red(good: Evidence, rule: str) -> None:
+    at = position(good.alerts, lambda e: e["rule"] == rule)
+
+    def spoil(alert: dict[str, Any]) -> None:
+        name = sorted(alert["operands"])[0]
+        alert["operands"][name] = str(float(alert["operands"][name]) + 0.001)
+
+    assert red(judge(ASKED, replace(good, alerts=changed(good.alerts, spoil, at)))) == {f"alerts: {rule}"}
+
+
+def test_an_invented_alert_is_red(good: Evidence) -> None:
+    def move(alert: dict[str, Any]) -> None:
+        alert["transaction_ids"] = ["p-t00000001"]
+        alert["alert_id"] = alert_id(alert["rule"], alert["rule_version"], alert["key"], ("p-t00000001",))
+
+    at = position(good.alerts, lambda e: e["rule"] == "above-previous-max")
+    invented = changed((good.alerts or ())[at : at + 1], move)
+    assert "alerts: above-previous-max" in red(judge(ASKED, replace(good, alerts=[*(good.alerts or ()), *invented])))
+
+
+def test_a_message_that_nobody_can_read_is_red(good: Evidence) -> None:
+    garbage = Record("alerts", 0, 10**6, START_MS, None, b"{")
+    assert "readable" in red(judge(ASKED, replace(good, alerts=[*(good.alerts or ()), garbage])))
+
+
+def test_wrong_enrichment_is_red(good: Evidence) -> None:
+    for wrong in ({"merchant_category": "nonsense"}, {"flags": ["burst"]}, {"phone_at_ms": 1}, {"amount_cents": 1}):
+        spoilt = changed(good.enriched, lambda e, wrong=wrong: e.update(wrong), 7)
+        assert red(judge(ASKED, replace(good, enriched=spoilt))) == {"enrichment"}, wrong
+
+
+def test_calling_a_punctual_event_late_is_red(good: Evidence) -> None:
+    event = json.loads((good.enriched or ())[50].value or b"")
+    late = {"reason": "late", "partition": event["source_partition"], "offset": event["source_offset"]}
+    late |= {"topic": "pretended.transactions", "ingest_ms": event["ingest_ms"], "stage": "windows"}
+    record = Record("dead-letters", 0, 10**6, START_MS, None, json.dumps(late).encode())
+    assert "lateness" in red(judge(ASKED, replace(good, dead_letters=[*(good.dead_letters or ()), record])))
+
+
+def test_a_wrong_or_missing_number_in_a_summary_is_red(good: Evidence) -> None:
+    wrong = changed(good.windows, lambda row: row.update(total_cents=row["total_cents"] + 1))
+    assert red(judge(ASKED, replace(good, windows=wrong))) == {"numbers: spend-per-minute"}
+    assert red(judge(ASKED, replace(good, windows=(good.windows or ())[1:]))) == {"numbers: spend-per-minute"}
+
+
+def test_missing_doubled_and_wrong_rows_in_files_are_red(good: Evidence) -> None:
+    rows = list(good.parquet or ())
+    for spoilt in (rows[1:], [*rows, rows[0]], [{**rows[0], "amount_cents": 1}, *rows[1:]]):
+        assert red(judge(ASKED, replace(good, parquet=spoilt))) == {"files"}
+
+
+def test_missing_and_wrong_rows_in_tables_are_red(good: Evidence) -> None:
+    transactions, customers = dict(good.table_transactions or {}), dict(good.table_customers or {})
+    key, customer = sorted(transactions)[0], sorted(customers)[0]
+    less = {k: v for k, v in transactions.items() if k != key}
+    assert red(judge(ASKED, replace(good, table_transactions=less))) == {"table of transactions"}
+    wrong = transactions | {key: {**transactions[key], b"t:amount_cents": b"1"}}
+    assert red(judge(ASKED, replace(good, table_transactions=wrong))) == {"table of transactions"}
+    lower = customers | {customer: {**customers[customer], b"s:highest_cents": b"1"}}
+    assert red(judge(ASKED, replace(good, table_customers=lower))) == {"table of customers"}
+
+
+def test_what_could_not_be_read_is_unknown_and_never_ok(good: Evidence) -> None:
+    for part in ("enriched", "alerts", "dead_letters", "windows", "parquet", "table_transactions", "table_customers"):
+        assert judge(ASKED, replace(good, **{part: None})).status == "unknown", part
+    assert judge(ASKED, replace(good, raw=dict(good.raw) | {"device-locations": None})).status == "unknown"
+    assert judge(ASKED, Evidence(raw={})).status == "unknown"
+    assert judge(ASKED, replace(ran(PLAN, topics([])), labels=None)).status == "unknown"
+
+
+def test_windows_that_may_still_be_open_are_unknown_rather_than_ok(good: Evidence) -> None:
+    patient = replace(ASKED, bounds=Bounds(closing_ms=10_000_000))
+    verdict = judge(patient, good)
+    assert verdict.check("alerts: burst").status == "unknown"
+    assert verdict.status == "unknown"
+
+
+def test_a_broken_promise_is_reported_beside_the_verdict_and_not_in_it(good: Evidence) -> None:
+    verdict = judge(replace(ASKED, promises={"alert_latency_ms_p99": 1}), good)
+    assert (verdict.status, verdict.promises_status) == ("ok", "broken")
+    verdict = judge(replace(ASKED, promises={"something_else": 1}), good)
+    assert (verdict.status, verdict.promises_status) == ("ok", "unknown")
+
+
+class TestRace:
+    """Two topics have no common order: what the engine says it saw must be among what it may have seen."""
+
+    def shifted(self, raw: dict[str, list[Record]], by_ms: int) -> dict[str, list[Record]]:
+        """The topics as an engine sees them that reads locations a little later or earlier."""
+        moved = [replace(record, ingest_ms=record.ingest_ms + by_ms) for record in raw["device-locations"]]
+        return raw | {"device-locations": moved}
+
+    def seen(self, raw: dict[str, list[Record]], by_ms: int) -> Evidence:
+        evidence = ran(PLAN, self.shifted(raw, by_ms))
+        letters = [
+            record
+            for record in ran(PLAN, raw).dead_letters or ()
+            if json.loads(record.value or b"")["topic"].endswith("device-locations")
+        ]
+        others = [
+            record
+            for record in evidence.dead_letters or ()
+            if not json.loads(record.value or b"")["topic"].endswith("device-locations")
+        ]
+        return replace(evidence, raw=raw, dead_letters=[*letters, *others])
+
+    @pytest.mark.parametrize("by_ms", [-300, 300])
+    def test_a_small_shift_is_no_error_and_is_counted(self, raw: dict[str, list[Record]], by_ms: int) -> None:
+        verdict = judge(ASKED, self.seen(raw, by_ms))
+        assert verdict.status == "ok"
+        assert verdict.check("enrichment").figures["races"]
+
+    @pytest.mark.parametrize("by_ms", [-30_000, 30_000])
+    def test_a_large_shift_is_an_error(self, raw: dict[str, list[Record]], by_ms: int) -> None:
+        assert "enrichment" in red(judge(ASKED, self.seen(raw, by_ms)))
+
+    def test_an_alert_of_an_earlier_attempt_is_admissible_by_its_own_operands(
+        self, raw: dict[str, list[Record]], good: Evidence
+    ) -> None:
+        other = self.seen(raw, 300)
+        attempts = replace(good, alerts=[*(other.alerts or ()), *(good.alerts or ())])
+        verdict = judge(ASKED, attempts)
+        assert verdict.status in ("ok", "failed")
+        assert red(verdict) <= {"table of customers"}  # it holds the alerts of one attempt only
+        assert verdict.check("alerts: away-from-phone").figures["races"]
