@@ -25,7 +25,7 @@ from pipelines.patterns.plan import HOP
 from pipelines.patterns.tables import tables_of
 
 Report = Callable[[str], None]
-DEPLOY_WITHIN_S = 240
+DEPLOY_WITHIN_S = 400
 
 
 class ContractError(InfraError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -12,7 +13,7 @@ from typing import Any
 
 import psutil
 
-from infra import environments, processes
+from infra import environments, jars, kernel, processes
 from infra.engines.job import EngineError, Job, Running
 from infra.settings import PROJECT, Settings
 from pipelines.patterns import EnginePlan
@@ -63,6 +64,8 @@ class Spark:
                 plan.to_json(),
                 "--master",
                 self.master,
+                "--jars",
+                os.pathsep.join(map(str, self._jars())),
                 "--progress",
                 str(self._progress_file(plan)),
             ],
@@ -105,6 +108,9 @@ class Spark:
                 words = process.cmdline()
                 if "pipelines.spark.job" in words and words[words.index("--progress") + 1].startswith(folder):
                     yield process.pid, EnginePlan.from_json(words[words.index("--plan") + 1])
+
+    def _jars(self) -> list[Path]:
+        return [*sorted(jars.folder(self.settings, "spark").glob("*.jar")), kernel.ensure(self.settings)]
 
     def _record(self, plan: EnginePlan) -> processes.Record | None:
         return processes.read(self.settings.state / "run" / f"{self._name(plan)}.json")
