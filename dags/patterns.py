@@ -1,23 +1,15 @@
 """For each pattern file a DAG that brings the pattern up, proves it, shows the proof and takes it down again."""
 
-from datetime import timedelta
-
-from airflow.sdk import DAG, Asset, chain, task
+from airflow.sdk import DAG, chain, task
 
 from infra.airflow.about import pattern_doc
 from infra.airflow.alarms import within
-from infra.airflow.form import pattern_form
-from infra.airflow.operators import Approve, AsDeclared, AwaitVerb, Changes, Fault, Report, Validate, Verb
+from infra.airflow.assets import verdict
+from infra.airflow.form import pattern_form, tape_of
+from infra.airflow.operators import SAID_AGAIN, Approve, AsDeclared, AwaitVerb, Changes, Fault, Report, Validate, Verb
 from pipelines.patterns import load_all
 
-# Every verb can be said again, so that what a crash interrupted goes on; only a verdict is not asked for twice.
-DEFAULTS = {
-    "owner": "platform",
-    "retries": 2,
-    "retry_delay": timedelta(seconds=10),
-    "execution_timeout": timedelta(minutes=10),
-}
-TAPE = "{{ params.tape or run_id }}"
+TAPE = "{{ tape_of(params.tape, run_id) }}"
 
 
 @task(task_id="faults")
@@ -36,7 +28,8 @@ for variant in load_all():
         schedule=None,
         max_active_runs=1,
         params=pattern_form(),
-        default_args=DEFAULTS,
+        user_defined_macros={"tape_of": tape_of},
+        default_args=SAID_AGAIN,
         deadline=within(minutes=30),
         tags=["pattern", variant.pattern.use],
     ):
@@ -62,7 +55,7 @@ for variant in load_all():
         validate = Validate(
             task_id="validate",
             words=["validate", name],
-            verdict=Asset(f"verdict-{name}", uri=f"x-millrace://verdict/{name}", group="verdict"),
+            verdict=verdict(name),
             tape=TAPE,
             retries=0,
             trigger_rule="none_failed_min_one_success",

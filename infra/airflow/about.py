@@ -20,6 +20,58 @@ Any task may be cleared and runs again: each verb looks at what is there and doe
 """
 
 
+RECONCILE = """# Declared against running
+Every five minutes: whatever was deployed and not torn down ought to run. A job that is gone goes on from its newest
+savepoint or checkpoint, as what it was; a job that runs though nobody asked for it, or runs twice, makes the run red.
+
+### When it is red
+- **reconcile** names a job that is *extra*, with its id and its place. Nothing is stopped by itself: look at it, then
+  cancel it on the engine's page, or deploy its pattern if it ought to run.
+- **reconcile** says that a server does not answer: `millrace status`, `millrace up`.
+- **await_healthy**: a job was started again and does not get to its first checkpoint; open its button.
+"""
+
+UPGRADE = """# The next generation
+Takes a copy of the running job's state and lets a trial job restore it. If it cannot, the upgrade is refused and
+nothing has happened. If it can, the job stops with a savepoint, its next generation goes on from there, and a verdict
+is asked for. If that is not ok, what ran before goes on from the savepoint. The task `upgrade` returns the measured
+gap: how long nothing came out while messages came in.
+
+### When it is red
+- **upgrade** says *refused*: the state of the running job does not fit what the pattern says now. The old job still
+  runs. Change the pattern so that its state fits, or `millrace teardown` and `millrace deploy --fresh`.
+- **validate**: the verdict is not ok; **roll_back** has put the old generation back. The pattern's file still says
+  the new: mend it, or the next `deploy` asks for it again.
+- **roll_back**: say `millrace roll-back PATTERN`, or clear the task.
+"""
+
+COMPARE = """# The same tape, the same alerts
+Whenever a pattern is validated: if another one judged the same tape (the `tape` of the run's form), their alerts must
+be equal, whatever the engine. Latency and cost are put side by side in what the task returns.
+
+### When it is red
+**compare** names the first alerts that only one of the two raised. Both were valid by the oracle, so look whether the
+tape was sent twice to one of them, or with another seed, rate or share.
+"""
+
+COMPACT = """# Many small files become one
+A streaming job writes many small Parquet files; a finished hour of them becomes one, while events are stored and read.
+A compaction that was killed is finished by the next.
+
+### When it is red
+Clear the task; it goes on where it stopped. `millrace status` if HDFS does not answer.
+"""
+
+REPLAY = """# A second chance for dead letters
+Sends refused messages again to the topic they came in by, once the cause is mended: a merchant that was missing, a
+producer that wrote nonsense. Give the beginning of a reason (`unknown:merchants`, `json`) or none for all. Duplicates
+and late events never are sent again. A message that is replayed twice is accepted once.
+
+### When it is red
+Kafka does not answer: `millrace status`. Clear the task to send the rest.
+"""
+
+
 def pattern_doc(variant: Variant) -> str:
     """The page of a pattern's DAG."""
     pattern = variant.pattern

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 
 from airflow.sdk import Param
@@ -70,13 +71,7 @@ def pattern_form(faults: Sequence[str] = SURVIVABLE) -> dict[str, Param]:
             description="Each is killed when a third of the traffic has been sent, and brought back.",
             section=FAULTS,
         ),
-        "approval": Param(
-            False,
-            type="boolean",
-            title="Ask before anything is made",
-            description="The run waits until a person approves it under Required Actions.",
-            section=AFTERWARDS,
-        ),
+        "approval": approval(),
         "keep": Param(
             False,
             type="boolean",
@@ -95,8 +90,35 @@ def pattern_form(faults: Sequence[str] = SURVIVABLE) -> dict[str, Param]:
     }
 
 
+def tape_of(given: str | None, run_id: str) -> str:
+    """The name of a run's messages: as the form says, or one that no other run has."""
+    return given or f"run-{hashlib.sha256(run_id.encode()).hexdigest()[:8]}"
+
+
 def which_pattern(names: Sequence[str]) -> Param:
     """The choice of a pattern."""
     return Param(
         names[0], type="string", enum=list(names), title="Pattern", description="The pattern that this is done to."
+    )
+
+
+def approval() -> Param:
+    """Whether a person must agree first."""
+    return Param(
+        False,
+        type="boolean",
+        title="Ask first",
+        description="The run waits, before it does anything, until a person approves it under Required Actions.",
+        section=AFTERWARDS,
+    )
+
+
+def reason_begins() -> Param:
+    """Which dead letters."""
+    return Param(
+        "",
+        type=["null", "string"],
+        pattern="^[a-zA-Z0-9_:-]{0,80}$",
+        title="Reason begins with",
+        description="Such as unknown:merchants, json, missing:merchant; empty means all that may be sent again.",
     )

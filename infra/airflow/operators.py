@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from itertools import combinations
 from typing import Any
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
@@ -18,6 +19,16 @@ from infra.airflow.triggers import VerbTrigger
 
 PAGES = "pages"
 """XCom key: the engines' pages for the jobs that the task was told of."""
+SAID_AGAIN = {
+    "owner": "platform",
+    "retries": 2,
+    "retry_delay": timedelta(seconds=10),
+    "execution_timeout": timedelta(minutes=10),
+}
+"""Defaults of all tasks: every verb can be said again, so what a crash interrupted goes on."""
+TAPES = "tapes"
+"""Key of an asset's state: the newest verdict on each tape."""
+TAPES_MOST = 20
 
 
 class Verb(BaseOperator):
@@ -134,13 +145,13 @@ class Fault(Verb):
 
 
 class Validate(Verb):
-    """Asks for the verdict: small in XCom, in full in the report, remembered with the asset by the tape it judged."""
+    """Asks for the verdict: small in XCom, in full in the report, and with the asset, if one is given, by its tape."""
 
     template_fields = (*Verb.template_fields, "tape")
     operator_extra_links = (*Verb.operator_extra_links, ReportPage())
 
-    def __init__(self, *, verdict: Asset, tape: str, **kwargs: Any) -> None:
-        super().__init__(outlets=[verdict], **kwargs)
+    def __init__(self, *, verdict: Asset | None = None, tape: str = "", **kwargs: Any) -> None:
+        super().__init__(outlets=[verdict] if verdict else [], **kwargs)
         self.verdict = verdict
         self.tape = tape
 
@@ -152,12 +163,77 @@ class Validate(Verb):
         context["ti"].xcom_push(Report.FILE, answer["report"])
         # Before the task turns red: a red verdict must be seen too, and Airflow keeps what a failed task pushed.
         context["ti"].xcom_push("verdict", summary)
-        context["asset_state_store"][self.verdict].set("latest", summary)
+        if self.verdict:
+            remembered = context["asset_state_store"][self.verdict]
+            tapes = remembered.get(TAPES) or {}
+            # Taken out first, so that the newest is last.
+            tapes = {tape: known for tape, known in tapes.items() if tape != self.tape} | {self.tape: summary}
+            remembered.set(TAPES, dict(list(tapes.items())[-TAPES_MOST:]))
         if answer["verdict"] != "ok":
             not_ok = [f"{check['name']} {check['status']}" for check in answer["checks"] if check["status"] != "ok"]
             raise AirflowFailException(f"the verdict is {answer['verdict']}: {', '.join(not_ok)}; see the Report tab")
-        context["outlet_events"][self.verdict].extra = summary
+        if self.verdict:
+            context["outlet_events"][self.verdict].extra = summary
         return summary
+
+
+def not_ok(task_id: str) -> str:
+    """A template that holds unless the verdict of that task is ok; also if there is none."""
+    return f"{{{{ (ti.xcom_pull(task_ids='{task_id}', key='verdict') or {{}}).get('verdict') != 'ok' }}}}"
+
+
+class Reconcile(Verb):
+    """Starts again what died; returns what to wait for, and leaves what is extra to `NothingExtra`."""
+
+    EXTRA = "extra"
+
+    def heard(self, context: Context, answer: Any) -> list[list[str]]:
+        super().heard(context, answer)
+        context["ti"].xcom_push(self.EXTRA, answer["extra"])
+        started = {change["name"].partition("/")[0] for change in answer["changes"] if change["action"] != "keep"}
+        return [["await", pattern] for pattern in sorted(started)]
+
+
+class NothingExtra(BaseOperator):
+    """Red if a job runs that nobody asked for, or one runs twice: a person must look."""
+
+    def execute(self, context: Context) -> None:
+        extra = context["ti"].xcom_pull(task_ids="reconcile", key=Reconcile.EXTRA) or []
+        if extra:
+            named = "; ".join(f"{job['name']}, id {job['job_id']}, {job['where']}" for job in extra)
+            raise AirflowFailException(f"nobody asked for {named}. Cancel it there, or deploy its pattern")
+
+
+class Pairs(BaseOperator):
+    """Finds patterns that judged the same tape; returns for each pair how to ask for the comparison."""
+
+    def __init__(self, *, verdicts: Sequence[Asset], **kwargs: Any) -> None:
+        super().__init__(inlets=list(verdicts), **kwargs)
+        self.verdicts = verdicts
+
+    def execute(self, context: Context) -> list[list[str]]:
+        remembered = [context["asset_state_store"][asset].get(TAPES) or {} for asset in self.verdicts]
+        new = {
+            event.extra["tape"]
+            for asset in self.verdicts
+            for event in context["triggering_asset_events"].get(asset, ())
+        }
+        return [
+            ["compare", one["pattern"], other["pattern"], tape]
+            for tape in sorted(new or set().union(*remembered))
+            for one, other in combinations((known[tape] for known in remembered if tape in known), 2)
+            if one["verdict"] == other["verdict"] == "ok"
+        ]
+
+
+class Compare(Verb):
+    """Holds if both patterns raised the same alerts on the tape; returns latency and cost side by side."""
+
+    def heard(self, context: Context, answer: Any) -> Any:
+        super().heard(context, answer)
+        if not answer["equal"]:
+            raise AirflowFailException(f"their alerts differ: {'; '.join(answer['differences'])}")
+        return answer
 
 
 class Report(BaseOperator):

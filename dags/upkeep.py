@@ -1,0 +1,119 @@
+"""What keeps patterns well: reconcile, upgrade, compare, compact, and a second chance for dead letters."""
+
+from datetime import timedelta
+from functools import reduce
+from operator import or_
+
+from airflow.sdk import DAG, chain
+
+from infra.airflow import about
+from infra.airflow.alarms import within
+from infra.airflow.assets import verdict
+from infra.airflow.form import approval, reason_begins, which_pattern
+from infra.airflow.operators import (
+    SAID_AGAIN,
+    Approve,
+    AwaitVerb,
+    Compare,
+    NothingExtra,
+    Pairs,
+    Reconcile,
+    Report,
+    Validate,
+    Verb,
+    not_ok,
+)
+from pipelines.patterns import load_all, names
+
+PATTERN = "{{ params.pattern }}"
+stored = [variant.name for variant in load_all() if variant.pattern.stages.persist]
+verdicts = [verdict(name) for name in names()]
+
+with DAG(
+    "reconcile",
+    description="Declared against running: what died goes on, what nobody asked for is named",
+    doc_md=about.RECONCILE,
+    schedule=timedelta(minutes=5),
+    catchup=False,
+    max_active_runs=1,
+    default_args=SAID_AGAIN,
+    deadline=within(minutes=10),
+    tags=["upkeep"],
+):
+    reconcile = Reconcile(task_id="reconcile", words=["reconcile"])
+    reconcile >> NothingExtra(task_id="nothing_extra")
+    AwaitVerb.partial(task_id="await_healthy", map_index_template="{{ task.words[1] }}").expand(words=reconcile.output)
+
+with DAG(
+    "upgrade",
+    description="The next generation of a pattern's jobs, from the state of this one; back if it is not well",
+    doc_md=about.UPGRADE,
+    schedule=None,
+    max_active_runs=1,
+    params={"pattern": which_pattern(names()), "approval": approval()},
+    default_args=SAID_AGAIN,
+    deadline=within(minutes=30),
+    tags=["upkeep"],
+):
+    approve = Approve(
+        task_id="approve",
+        subject=f"Upgrade {PATTERN}?",
+        body="Its jobs stop with their state and go on as the next generation.",
+        execution_timeout=None,
+    )
+    upgrade = Verb(task_id="upgrade", words=["upgrade", PATTERN, "--id", "{{ run_id }}"])
+    validate = Validate(task_id="validate", words=["validate", PATTERN], retries=0)
+    report = Report(task_id="report")
+    roll_back = Verb(task_id="roll_back", words=["roll-back", PATTERN], when=not_ok("validate"))
+    chain(approve, upgrade, validate, report, roll_back)
+    # They follow whatever the verdict says, and leave the run red if it was not ok.
+    report.as_teardown(setups=upgrade, on_failure_fail_dagrun=True)
+    roll_back.as_teardown(setups=upgrade, on_failure_fail_dagrun=True)
+
+with DAG(
+    "compare",
+    description="Two patterns that judged the same tape must have raised the same alerts",
+    doc_md=about.COMPARE,
+    schedule=reduce(or_, verdicts),
+    max_active_runs=1,
+    default_args=SAID_AGAIN,
+    deadline=within(minutes=10),
+    tags=["upkeep"],
+):
+    pairs = Pairs(task_id="pairs", verdicts=verdicts)
+    Compare.partial(task_id="compare", map_index_template="{{ task.words[1:4] | join(' ') }}").expand(
+        words=pairs.output
+    )
+
+with DAG(
+    "compact",
+    description="Many small files of an hour become one",
+    doc_md=about.COMPACT,
+    schedule=None,
+    max_active_runs=1,
+    params={"pattern": which_pattern(stored)},
+    default_args=SAID_AGAIN | {"execution_timeout": timedelta(hours=1)},
+    deadline=within(minutes=60),
+    tags=["upkeep"],
+):
+    Verb(task_id="compact", words=["compact", PATTERN])
+
+with DAG(
+    "replay-dead-letters",
+    description="A second chance for what a pattern refused, once the cause is mended",
+    doc_md=about.REPLAY,
+    schedule=None,
+    max_active_runs=1,
+    params={"pattern": which_pattern(names()), "reason": reason_begins(), "approval": approval()},
+    default_args=SAID_AGAIN,
+    deadline=within(minutes=10),
+    tags=["upkeep"],
+):
+    approve = Approve(
+        task_id="approve",
+        subject=f"Send dead letters of {PATTERN} again?",
+        body="Those whose reason begins with '{{ params.reason }}'.",
+        execution_timeout=None,
+    )
+    replay = Verb(task_id="replay", words=["dead-letters", "replay", PATTERN, "--reason", "{{ params.reason }}"])
+    chain(approve, replay)
