@@ -1,0 +1,193 @@
+"""The per-event stage: every raw message becomes an enriched event with its alerts, or a dead letter."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from pipelines.patterns import EnginePlan
+from pipelines.rules import ALERTS, DEAD_LETTERS, EventRule, Lookup
+from pipelines.rules.expressions import Field
+from pipelines.rules.measures import Measure
+from pipelines.rules.stages import EventStage
+from pipelines.spark import topics
+from pipelines.spark.expressions import compiled
+
+STAGE = "events"
+_NOT_KEPT = ("empty", "oversized")
+
+
+def messages(spark: SparkSession, plan: EnginePlan) -> DataFrame:
+    """What the stage writes for all raw messages: topic, key and value of each message."""
+    raw = topics.source(spark, plan.bootstrap, [plan.topics[each.name] for each in plan.use.raw])
+    return written(plan, remembered(spark, plan, known(spark, plan, accepted(spark, plan, raw))))
+
+
+def accepted(spark: SparkSession, plan: EnginePlan, raw: DataFrame) -> DataFrame:
+    """Every message with its event, in a column named after its stream, or with the reason why it is refused."""
+    streams = {each.name: each for each in plan.use.raw}
+    is_of = {name: F.col("topic") == plan.topics[name] for name in streams}
+    events = raw.select(
+        "*",
+        *(
+            F.when(is_of[name], topics.read(spark, each, F.col("value"), F.col("ingest_ms"))).alias(name)
+            for name, each in streams.items()
+        ),
+    )
+    return events.select(
+        *raw.columns,
+        *(F.col(_quoted(name)) for name in streams),
+        F.coalesce(*(F.when(is_of[name], F.lit(name)) for name in streams)).alias("stream"),
+        F.coalesce(*(_field(name, "reason") for name in streams)).alias("reason"),
+        F.coalesce(*(_field(name, each.key) for name, each in streams.items())).alias("event_key"),
+    )
+
+
+def known(spark: SparkSession, plan: EnginePlan, events: DataFrame) -> DataFrame:
+    """Judged events with what reference data says about them; one that a reference does not know is refused."""
+    judged, reasons = plan.use.judged, [F.col("reason")]
+    is_judged = F.col("stream") == judged.name
+    for i, lookup in enumerate(plan.use.enrichment.lookups):
+        mine = _field(judged.name, lookup.by) == F.col(f"known_{i}")
+        events = events.join(F.broadcast(reference(spark, plan, lookup, f"known_{i}")), mine, "left")
+        is_unknown = is_judged & F.col(f"known_{i}").isNull()
+        reasons.append(F.when(is_unknown, F.lit(f"unknown:{lookup.reference.name}")))
+    return events.withColumn("reason", F.coalesce(*reasons)).drop(
+        *(f"known_{i}" for i in range(len(plan.use.enrichment.lookups)))
+    )
+
+
+def reference(spark: SparkSession, plan: EnginePlan, lookup: Lookup, known_as: str) -> DataFrame:
+    """The last event of each key of a compacted topic, without those that were deleted."""
+    kind = lookup.reference
+    read = topics.whole(spark, plan.bootstrap, plan.topics[kind.name]).select(
+        F.col("key").cast("string").alias("key"),
+        "offset",
+        topics.read(spark, kind, F.col("value"), F.col("ingest_ms")).alias("event"),
+    )
+    is_deletion = F.col("event.reason") == "empty"
+    last = (
+        read.filter(F.col("event.reason").isNull() | is_deletion)
+        .groupBy(F.coalesce(F.col(f"event.{kind.key}"), F.col("key")).alias(known_as))
+        .agg(F.max_by("event", "offset").alias("event"))
+    )
+    taken = (F.col(f"event.{old}").alias(new) for new, old in lookup.take.items())
+    return last.filter(F.col("event.reason").isNull()).select(known_as, *taken)
+
+
+def remembered(spark: SparkSession, plan: EnginePlan, events: DataFrame) -> DataFrame:
+    """Judged events with what their key's earlier events left behind, and all that is refused."""
+    judged = plan.use.judged
+    declaration = {
+        "stream": judged.name,
+        "id": judged.id,
+        "remembered_ms": judged.remembered_ms,
+        "measures": EventStage(plan.use, plan.event_rules).measures,
+    }
+    # What is refused has no state, but it takes the same road, so that one query sees each message once.
+    place = F.concat_ws("/", "topic", "partition", "offset")
+    keyed = events.withColumn("event_key", F.when(F.col("reason").isNull(), F.col("event_key")).otherwise(place))
+    step = spark._jvm.millrace.spark.Remember
+    return DataFrame(step.over(keyed._jdf, "event_key", json.dumps(declaration)), spark)
+
+
+def written(plan: EnginePlan, events: DataFrame) -> DataFrame:
+    """The messages for the intermediate topic, the alerts and the dead letters."""
+    stage = EventStage(plan.use, plan.event_rules)
+    is_refused = F.col("reason").isNotNull()
+    fired = [(rule, compiled(rule.condition, _column(stage, rule.remembers))) for rule in stage.rules]
+    sent = [
+        F.when(is_refused, _dead_letter(plan)),
+        F.when(~is_refused, _enriched(plan, stage, fired)),
+        *(F.when(~is_refused & is_so, _alert(plan, stage, rule)) for rule, is_so in fired),
+    ]
+    return events.select(F.explode(F.array_compact(F.array(*sent))).alias("message")).select("message.*")
+
+
+def _enriched(plan: EnginePlan, stage: EventStage, fired: Sequence[tuple[EventRule, Column]]) -> Column:
+    use = plan.use
+    names = [F.when(is_so, F.lit(rule.name)) for rule, is_so in fired]
+    values = {f.name: _field(use.judged.name, f.name) for f in use.judged.fields}
+    values |= {name: F.col(name) for lookup in use.enrichment.lookups for name in lookup.take}
+    values |= {
+        name: compiled(made, _column(stage, use.enrichment.remembers)) for name, made in use.enrichment.built.items()
+    }
+    values |= {
+        "flags": F.array_compact(F.array(*names)),
+        "source_topic": F.col("topic"),
+        "source_partition": F.col("partition"),
+        "source_offset": F.col("offset"),
+        "ingest_ms": F.col("ingest_ms"),
+    }
+    ordered = {f.name: values[f.name] for f in use.enriched.fields}
+    return topics.message(plan.topics[use.enriched.name], values[use.enriched.key], ordered)
+
+
+def _alert(plan: EnginePlan, stage: EventStage, rule: EventRule) -> Column:
+    judged = plan.use.judged
+    key, identity = _field(judged.name, rule.key), _field(judged.name, judged.id or "")
+    column = _column(stage, rule.remembers)
+    values = {
+        "alert_id": alert_id(rule.name, rule.version, key, identity),
+        "rule": F.lit(rule.name),
+        "rule_version": F.lit(rule.version),
+        "key": key,
+        "customer": key,
+        "transaction_ids": F.array(identity),
+        "operands": texts({_operand(field): column(field) for field in rule.operands}),
+        "at_ms": _field(judged.name, judged.time or ""),
+        "sent_ms": _field(judged.name, "sent_ms"),
+        "ingest_ms": F.col("ingest_ms"),
+        "emit_ms": topics.now_ms(),
+    }
+    return topics.message(plan.topics[ALERTS.name], key, values)
+
+
+def _dead_letter(plan: EnginePlan) -> Column:
+    is_kept = ~F.col("reason").isin(*_NOT_KEPT)
+    values = {
+        "reason": F.col("reason"),
+        "topic": F.col("topic"),
+        "partition": F.col("partition"),
+        "offset": F.col("offset"),
+        "ingest_ms": F.col("ingest_ms"),
+        "stage": F.lit(STAGE),
+        "value_base64": F.when(is_kept, F.base64("value")),
+    }
+    return topics.message(plan.topics[DEAD_LETTERS.name], F.col("topic"), values)
+
+
+def alert_id(rule: str, version: str, key: Column, ids: Column) -> Column:
+    """The same identity as on every engine; ids are sorted and joined by commas."""
+    return F.substring(F.sha2(F.concat_ws("|", F.lit(rule), F.lit(version), key, ids), 256), 1, 32)
+
+
+def texts(values: Mapping[str, Column]) -> Column:
+    """Named values as texts."""
+    return F.create_map(*(each for name, value in values.items() for each in (F.lit(name), value.cast("string"))))
+
+
+def _column(stage: EventStage, remembers: Mapping[str, Measure]) -> Callable[[Field], Column]:
+    judged = stage.use.judged
+
+    def column(field: Field) -> Column:
+        if field.owner == "now":
+            return _field(judged.name, field.name)
+        return F.col(stage.column(remembers, field.name))
+
+    return column
+
+
+def _operand(field: Field) -> str:
+    return field.name if field.owner == "now" else f"before_{field.name}"
+
+
+def _field(stream: str, name: str) -> Column:
+    return F.col(f"{_quoted(stream)}.{_quoted(name)}")
+
+
+def _quoted(name: str) -> str:
+    return f"`{name}`"

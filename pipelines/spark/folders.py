@@ -1,0 +1,76 @@
+"""A folder of any file system that Hadoop knows, by its URI."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class Folder:
+    """Renames are atomic on HDFS: a file is in one place or in the other."""
+
+    spark: SparkSession
+    uri: str
+
+    def has(self, name: str) -> bool:
+        """Whether there is a file or folder of that name."""
+        return bool(self._fs.exists(self._path(name)))
+
+    def names(self) -> list[str]:
+        """What is directly in the folder; nothing when there is no folder."""
+        if not self._fs.exists(self._path()):
+            return []
+        return sorted(status.getPath().getName() for status in self._fs.listStatus(self._path()))
+
+    def below(self) -> list[str]:
+        """The paths of all files in the folder and in those below it."""
+        found, start = [], len(self._fs.makeQualified(self._path()).toString()) + 1
+        files = self._fs.listFiles(self._path(), True)
+        while files.hasNext():
+            found.append(files.next().getPath().toString()[start:])
+        return sorted(found)
+
+    def modified_ms(self, name: str) -> int:
+        """When the file was written."""
+        return int(self._fs.getFileStatus(self._path(name)).getModificationTime())
+
+    def read(self, name: str) -> str:
+        """The text of a small file."""
+        stream = self._fs.open(self._path(name))
+        try:
+            return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+        finally:
+            stream.close()
+
+    def write(self, name: str, text: str) -> None:
+        """Put a small text into a new file."""
+        stream = self._fs.create(self._path(name), False)
+        try:
+            stream.write(bytearray(text.encode()))
+        finally:
+            stream.close()
+
+    def move(self, name: str, to: str) -> None:
+        """Move a file of the folder to a path outside it."""
+        target = self._jvm.org.apache.hadoop.fs.Path(to)
+        self._fs.mkdirs(target.getParent())
+        if not self._fs.rename(self._path(name), target):
+            raise OSError(f"{self.uri}/{name} could not be moved to {to}; is it there already?")
+
+    def delete(self, name: str) -> None:
+        """Remove a file, or a folder with all in it."""
+        self._fs.delete(self._path(name), True)
+
+    @property
+    def _jvm(self) -> Any:
+        return self.spark._jvm
+
+    @property
+    def _fs(self) -> Any:
+        return self._path().getFileSystem(self.spark._jsc.hadoopConfiguration())
+
+    def _path(self, name: str = "") -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(f"{self.uri}/{name}" if name else self.uri)

@@ -1,0 +1,151 @@
+"""Runs all Spark stages of a pattern in one driver.
+
+The driver keeps its progress in a file, ends in good order on SIGTERM, begins a query again that failed for a reason
+that may pass, and ends with an error when one does not get on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from pipelines.patterns import EnginePlan
+from pipelines.spark import events, files, tables, topics, windows
+from pipelines.spark.progress import ProgressFile, State
+from pipelines.spark.queries import Query, Running
+from pipelines.spark.session import session
+from pipelines.spark.ticks import Look, Silence
+from pipelines.spark.traffic import Traffic, covers
+from pipelines.spark.tuning import (
+    AT_ONCE,
+    BACKGROUND_NICE,
+    FILES_EVERY,
+    IDLE_MS,
+    LOOK_EVERY_S,
+    TABLES_EVERY,
+    WINDOWS_EVERY,
+)
+
+
+def main(argv: Sequence[str]) -> int:
+    arguments = _arguments(argv)
+    plan = EnginePlan.from_json(arguments.plan)
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    progress = ProgressFile(arguments.progress)
+    progress.write("starting", {})
+    if not plan.events:
+        os.nice(BACKGROUND_NICE)
+    jars = [Path(jar) for jar in arguments.jars.split(os.pathsep)]
+    spark = session(f"{plan.pattern} (generation {plan.generation})", arguments.master, jars, plan.options)
+    driver = Driver(spark, plan, progress, is_drain=arguments.drain)
+    try:
+        problem = driver.run(stop)
+    finally:
+        spark.stop()
+    if problem:
+        print(f"{plan.pattern}: {problem}", file=sys.stderr, flush=True)
+    return 1 if problem else 0
+
+
+def queries(spark: SparkSession, plan: EnginePlan) -> Iterator[Query]:
+    """Every query of the plan, the per-event stage first."""
+    options, place = topics.sink_options(plan.bootstrap), plan.checkpoints
+    if plan.events:
+        checkpoint = f"{place}/events"
+        stage = events.messages(spark, plan).writeStream.format("kafka").options(**options)
+        yield Query("events", stage, checkpoint, AT_ONCE)
+    for rule in plan.window_rules:
+        # Another version of a rule holds other windows: it begins with what the topic still has.
+        name, checkpoint = f"window-{rule.name}", f"{place}/window-{rule.name}-{rule.version}"
+        stage = windows.findings(spark, plan, rule, name).writeStream.format("kafka").options(**options)
+        yield Query(name, stage, checkpoint, WINDOWS_EVERY, has_windows=True)
+    for of in plan.window_summaries:
+        name, checkpoint = f"summary-{of.name}", f"{place}/summary-{of.name}-{of.version}"
+        stage = windows.summary(spark, plan, of).writeStream.format("kafka").options(**options).outputMode("update")
+        yield Query(name, stage, checkpoint, WINDOWS_EVERY)
+    if "hdfs" in plan.persist:
+        checkpoint = f"{place}/files"
+        stage = files.events(spark, plan).writeStream.foreachBatch(files.writer(plan, checkpoint))
+        yield Query("files", stage, checkpoint, FILES_EVERY)
+    if "hbase" in plan.persist:
+        stage = tables.messages(spark, plan).writeStream.foreachBatch(tables.writer(plan))
+        yield Query("tables", stage, f"{place}/tables", TABLES_EVERY)
+
+
+class Driver:
+    """The life of a plan's queries."""
+
+    def __init__(self, spark: SparkSession, plan: EnginePlan, progress: ProgressFile, *, is_drain: bool) -> None:
+        self.spark = spark
+        self.plan = plan
+        self.progress = progress
+        self.is_drain = is_drain
+        self.running = [Running(spark, query, AT_ONCE if is_drain else query.every) for query in queries(spark, plan)]
+        self.traffic = Traffic(plan)
+        self.silence = Silence(0 if is_drain else IDLE_MS)
+
+    def run(self, stop: threading.Event) -> str | None:
+        """Run until told to stop, or to the end of the topics if draining; the reason if it ends otherwise."""
+        problem, is_finished = None, False
+        try:
+            while not (stop.is_set() or problem or (self.is_drain and is_finished)):
+                problem = next((found for each in self.running if (found := each.ensure())), None)
+                is_finished = self._keep_time()
+                self._tell("running")
+                stop.wait(LOOK_EVERY_S)
+        except Exception as error:
+            problem = f"{type(error).__name__}: {error}"
+        for each in self.running:
+            each.stop()
+        self._tell("failed" if problem else "stopped", problem)
+        self.traffic.close()
+        return problem
+
+    def _keep_time(self) -> bool:
+        """Tell the windows what time it is while no events come; whether there is nothing left to do at all."""
+        enriched, judged = self.plan.topics[self.plan.use.enriched.name], self.traffic.judged
+        ends = self.traffic.ends([judged, enriched])
+        committed = {each.query.name: each.committed() for each in self.running}
+        reached = {name: each.offsets if each else {} for name, each in committed.items()}
+        judged_until = reached["events"] if self.plan.events else self.traffic.dealt_with()
+        # Who drains asks for what is there to be dealt with; what another engine has yet to write is not there.
+        is_judged = (self.is_drain and not self.plan.events) or covers(judged_until, ends, [judged])
+        is_done = is_judged and all(
+            covers(each, ends, [enriched]) for name, each in reached.items() if name != "events"
+        )
+        waiting = [each for each in self.running if each.query.has_windows and each.holds_windows()]
+        look = Look(ends, is_done, max((c.clock_ms for c in committed.values() if c), default=0), bool(waiting))
+        tick = self.silence.tick(look, int(time.time() * 1000))
+        for each in waiting if tick is not None else ():
+            self.spark._jvm.millrace.spark.Ticks.advance(each.query.name, tick)
+        return is_done and not waiting
+
+    def _tell(self, state: State, problem: str | None = None) -> None:
+        told = {each.query.name: each.progress() for each in self.running}
+        if state == "running" and not all(each.batches for each in told.values()):
+            state = "starting"
+        self.progress.write(state, told, problem)
+
+
+def _arguments(argv: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m pipelines.spark.job", description=main.__doc__)
+    parser.add_argument("--plan", required=True, help="an engine plan as JSON")
+    parser.add_argument("--jars", required=True, help="the Kafka connector's jars and the kernel's")
+    parser.add_argument("--progress", required=True, type=Path, help="the file to keep the progress in")
+    parser.add_argument("--master", default="local[2]")
+    parser.add_argument("--drain", action="store_true", help="deal with all there is, close all windows, and end")
+    return parser.parse_args(argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,26 @@
+"""The Spark session of a driver."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from pipelines.spark.tuning import SPARK_SETTINGS
+
+
+def session(name: str, master: str, jars: Sequence[Path], settings: Mapping[str, str] | None = None) -> SparkSession:
+    """A session with the Kafka connector and the kernel on its class path."""
+    # Whatever is first on PATH, Spark's Python must be the one of this environment.
+    os.environ |= {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    os.environ |= {"SPARK_LOCAL_IP": "127.0.0.1"}
+    builder = SparkSession.builder.appName(name).master(master)
+    builder = builder.config("spark.jars", ",".join(map(str, jars)))
+    for key, value in (SPARK_SETTINGS | dict(settings or {})).items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("WARN")
+    return spark

@@ -1,0 +1,155 @@
+"""The latest state in HBase: transactions by customer and time, and what is known of each customer now.
+
+Every write is idempotent: what a cell shows depends on what was written, not on how often or in which order.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import happybase
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from pipelines.patterns import EnginePlan, Stores
+from pipelines.patterns.tables import (
+    CUSTOMERS,
+    HIGHEST_CENTS,
+    PHONE,
+    TRANSACTION,
+    TRANSACTIONS,
+    alert_column,
+    table_of,
+    transaction_key,
+)
+from pipelines.rules import ALERTS
+from pipelines.spark import topics
+from pipelines.spark.tuning import PERSIST_ROWS_MOST
+
+MUTATIONS_MOST = 2_000  # in one call to HBase
+WITHIN_MS = 60_000
+
+Event = Mapping[str, Any]
+Cells = Mapping[bytes, bytes]
+
+
+@dataclass(frozen=True)
+class Put:
+    """Cells of one row; of two values of a cell the one with the larger timestamp is kept, the last one without."""
+
+    table: str
+    row: bytes
+    cells: Cells
+    timestamp: int | None = None
+
+
+def messages(spark: SparkSession, plan: EnginePlan) -> DataFrame:
+    """Accepted events and alerts as they were written."""
+    read = [plan.topics[plan.use.enriched.name], plan.topics[ALERTS.name]]
+    source = topics.source(spark, plan.bootstrap, read, PERSIST_ROWS_MOST)
+    return source.select("topic", F.col("value").cast("string").alias("value"))
+
+
+def writer(plan: EnginePlan) -> Callable[[DataFrame, int], None]:
+    """What is done with each batch of messages."""
+    assert plan.stores is not None
+    stores, alerts = plan.stores, plan.topics[ALERTS.name]
+    known = Known()
+
+    def write(batch: DataFrame, number: int) -> None:
+        read = [(row.topic == alerts, json.loads(row.value)) for row in batch.collect()]
+        events = [message for is_alert, message in read if not is_alert]
+        newer = known.without_known(of_customers(events))
+        found = (message for is_alert, message in read if is_alert)
+        put(stores, [*of_transactions(events), *of_alerts(found), *newer])
+        known.learn(newer)
+
+    return write
+
+
+class Known:
+    """What this process knows the customers table to hold, so that it writes only what changes it.
+
+    The Thrift server takes one timestamp for each call, and these cells need one each: a call for every event would
+    cost more than all else. Nothing depends on this memory but the number of calls.
+    """
+
+    CELLS_MOST = 200_000
+
+    def __init__(self) -> None:
+        self._held: dict[tuple[bytes, bytes], tuple[int, bytes]] = {}
+
+    def without_known(self, puts: Iterable[Put]) -> list[Put]:
+        """The puts that may change something."""
+        return [each for each in puts if not all(self._is_known(each, name) for name in each.cells)]
+
+    def learn(self, puts: Iterable[Put]) -> None:
+        """These are in the table now."""
+        if len(self._held) > self.CELLS_MOST:
+            self._held.clear()
+        for each in puts:
+            for name, value in each.cells.items():
+                self._held[each.row, name] = (each.timestamp or 0, value)
+
+    def _is_known(self, put: Put, name: bytes) -> bool:
+        timestamp, value = self._held.get((put.row, name), (-1, b""))
+        return value == put.cells[name] or (put.timestamp or 0) < timestamp
+
+
+def of_transactions(events: Iterable[Event]) -> Iterator[Put]:
+    """The rows of accepted events: written again they are the same."""
+    for event in events:
+        cells = {f"{TRANSACTION}:{name}".encode(): _text(value) for name, value in event.items() if value is not None}
+        yield Put(TRANSACTIONS, transaction_key(event["customer"], event["at_ms"], event["transaction_id"]), cells)
+
+
+def of_customers(events: Iterable[Event]) -> Iterator[Put]:
+    """What accepted events say of their customers."""
+    highest: dict[str, Event] = {}
+    newest: dict[str, Event] = {}
+    for event in events:
+        customer = event["customer"]
+        highest[customer] = max(highest.get(customer, event), event, key=lambda each: each["amount_cents"])
+        if event["phone_at_ms"] is not None:
+            newest[customer] = max(newest.get(customer, event), event, key=_arrival)
+    for customer, event in highest.items():
+        # The amount is its own timestamp: HBase keeps the largest.
+        yield Put(CUSTOMERS, customer.encode(), {HIGHEST_CENTS: _text(event["amount_cents"])}, event["amount_cents"])
+    for customer, event in newest.items():
+        phone = {name: event[f"phone_{name}"] for name in ("latitude", "longitude", "at_ms")}
+        yield Put(CUSTOMERS, customer.encode(), {PHONE: json.dumps(phone).encode()}, event["ingest_ms"])
+
+
+def of_alerts(alerts: Iterable[Event]) -> Iterator[Put]:
+    """A column for each alert: counted are the columns, so one that comes twice counts once."""
+    for alert in alerts:
+        cells = {alert_column(alert["rule"], alert["alert_id"]): _text(alert["at_ms"])}
+        yield Put(CUSTOMERS, alert["customer"].encode(), cells)
+
+
+def put(stores: Stores, puts: Iterable[Put]) -> None:
+    """Write them; whoever calls this again after a failure does no harm."""
+    by_call: dict[tuple[str, int | None], list[Put]] = {}
+    for each in puts:
+        by_call.setdefault((each.table, each.timestamp), []).append(each)
+    if not by_call:
+        return
+    hbase = happybase.Connection(stores.hbase_host, stores.hbase_port, timeout=WITHIN_MS)
+    try:
+        for (name, timestamp), own in by_call.items():
+            with hbase.table(table_of(stores.hbase_prefix, name)).batch(timestamp, batch_size=MUTATIONS_MOST) as batch:
+                for each in own:
+                    batch.put(each.row, each.cells)
+    finally:
+        hbase.close()
+
+
+def _arrival(event: Event) -> tuple[int, int]:
+    return event["ingest_ms"], event["source_offset"]
+
+
+def _text(value: Any) -> bytes:
+    return (value if isinstance(value, str) else json.dumps(value)).encode()

@@ -1,0 +1,91 @@
+"""Kafka topics as data frames."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from pipelines.rules import EventType, Real, Text, Whole, Words
+
+TYPES: Mapping[str, T.DataType] = {
+    "text": T.StringType(),
+    "whole": T.LongType(),
+    "real": T.DoubleType(),
+    "flag": T.BooleanType(),
+}
+WRITABLE = "struct<topic:string,key:string,value:string>"
+
+
+def source(spark: SparkSession, bootstrap: str, topics: Sequence[str], rows_most: int | None = None) -> DataFrame:
+    """All messages of topics from their beginning, with the place and the append time that Kafka gave them."""
+    reader = (
+        spark.readStream.format("kafka")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("subscribe", ",".join(topics))
+        .option("startingOffsets", "earliest")
+        .option("failOnDataLoss", "true")
+    )
+    if rows_most:
+        reader = reader.option("maxOffsetsPerTrigger", str(rows_most))
+    return _placed(reader.load())
+
+
+def whole(spark: SparkSession, bootstrap: str, topic: str) -> DataFrame:
+    """A topic as it is now; in a streaming query it is read again for each batch."""
+    reader = spark.read.format("kafka").option("kafka.bootstrap.servers", bootstrap).option("subscribe", topic)
+    return _placed(reader.load())
+
+
+def read(spark: SparkSession, event_type: EventType, value: Column, ingest_ms: Column) -> Column:
+    """A struct of `reason` and the event's fields, read and checked by the kernel."""
+    declared = [T.StructField("reason", T.StringType())]
+    declared += [T.StructField(f.name, TYPES[f.kind]) for f in event_type.readable]
+    jvm = spark._jvm.millrace.spark
+    java_type = spark._jsparkSession.parseDataType(T.StructType(declared).json())
+    return Column(jvm.ReadEvent.of(json.dumps(event_type.reader()), java_type, value._jc, ingest_ms._jc))
+
+
+def parsed(event_type: EventType, value: Column) -> Column:
+    """A struct of the fields of an event that the pipeline wrote itself; what is no JSON gives nulls."""
+    return F.from_json(value.cast("string"), parsed_type(event_type))
+
+
+def parsed_type(event_type: EventType) -> T.StructType:
+    """The fields of an event, as columns."""
+    kinds = {f.name: _type(f) for f in event_type.fields}
+    return T.StructType([T.StructField(name, kind) for name, kind in kinds.items() if kind is not None])
+
+
+def message(topic: str, key: Column, values: Mapping[str, Column]) -> Column:
+    """A message for `sink`: the values as a JSON object, nulls included."""
+    content = F.to_json(F.struct(*(value.alias(name) for name, value in values.items())), {"ignoreNullFields": "false"})
+    return F.struct(F.lit(topic).alias("topic"), key.cast("string").alias("key"), content.alias("value"))
+
+
+def sink_options(bootstrap: str) -> Mapping[str, str]:
+    """The options of a Kafka sink: all replicas have a message before its batch is done."""
+    return {"kafka.bootstrap.servers": bootstrap, "kafka.acks": "all", "kafka.compression.type": "lz4"}
+
+
+def now_ms() -> Column:
+    """The wall clock at the moment a row is made; Spark's own current_timestamp() is the start of the batch."""
+    return F.expr("cast(reflect('java.lang.System', 'currentTimeMillis') as bigint)")
+
+
+def _placed(messages: DataFrame) -> DataFrame:
+    return messages.select(
+        "topic", "partition", "offset", "key", "value", F.unix_millis("timestamp").alias("ingest_ms")
+    )
+
+
+def _type(field: object) -> T.DataType | None:
+    match field:
+        case Text() | Whole() | Real():
+            return TYPES[field.kind]
+        case Words():
+            return T.ArrayType(T.StringType())
+    return None

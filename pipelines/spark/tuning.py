@@ -1,0 +1,48 @@
+"""The settings on which recovery, lateness and the use of a small machine rest, each with its reason."""
+
+from __future__ import annotations
+
+OUT_OF_ORDER_MS = 10_000  # how far behind the newest event an event may come and still count in a window
+AT_ONCE = "0 seconds"  # the per-event stage starts its next batch as soon as one is done: seconds matter there
+WINDOWS_EVERY = "2 seconds"  # a burst is told gap + OUT_OF_ORDER_MS after its end at best; 2 s more do not matter
+FILES_EVERY = "15 seconds"  # each batch makes a file for each hour it touches, so not too often
+TABLES_EVERY = "5 seconds"
+PERSIST_ROWS_MOST = 100_000  # in one batch of a store, so that a backlog does not become one huge batch
+IDLE_MS = 10_000  # without any traffic for so long, event time goes on with the wall clock (pipelines/spark/ticks.py)
+LOOK_EVERY_S = 1.0  # how old the progress file may be, and how finely time goes on in silence
+RESTARTS_MOST = 5  # of a query that does not complete a batch in between
+RESTART_PAUSE_S_MOST = 30
+FORGOTTEN_MARGIN_MS = 60_000  # how far the clocks of Kafka, HDFS and this machine may differ
+BACKGROUND_NICE = 10  # behind a per-event stage of another engine, which promises milliseconds on the same cores
+
+# Windows and the per-event stage take all there is in one batch, however large: a limit would let one partition or
+# topic run ahead of another by minutes, and then events would be late, or judged in the wrong order, for no reason.
+
+SPARK_SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.memory": "640m",
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:+ExitOnOutOfMemoryError -Djava.awt.headless=true",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    # Each partition of each stateful step is a RocksDB of its own; two cores have no use for more than two.
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.adaptive.enabled": "false",  # the batches are small and their plans do not change
+    "spark.scheduler.mode": "FAIR",  # a long batch of one query does not hold up the others
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    # A commit uploads what changed, not whole RocksDB files.
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.streaming.stateStore.rocksdb.boundedMemoryUsage": "true",
+    "spark.sql.streaming.stateStore.rocksdb.maxMemoryUsageMB": "128",
+    # State that expires makes Spark run an empty batch at every trigger for ever; time without events is told by ticks.
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    "spark.sql.streaming.minBatchesToRetain": "20",
+    # A number too large for its type is null, "cannot judge", never the end of the query.
+    "spark.sql.ansi.enabled": "false",
+    "spark.sql.chunkBase64String.enabled": "false",
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
+}
