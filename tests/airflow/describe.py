@@ -1,0 +1,63 @@
+"""Run by Airflow's own interpreter: prints what it finds in the DAG folder, for tests that run without Airflow."""
+
+import json
+import sys
+import time
+
+
+def describe() -> dict[str, object]:
+    from airflow.dag_processing.dagbag import DagBag
+
+    began = time.monotonic()
+    bag = DagBag(sys.argv[1])
+    seconds = time.monotonic() - began
+    from airflow import plugins_manager
+
+    import infra.airflow.plugin
+    import infra.airflow.triggers  # noqa: F401 - what the triggerer imports
+
+    return {
+        "seconds": seconds,
+        "import_errors": bag.import_errors,
+        "plugin_errors": plugins_manager.get_import_errors(),
+        "modules": sorted({name.partition(".")[0] for name in sys.modules}),
+        "dags": {dag_id: described(dag) for dag_id, dag in bag.dags.items()},
+    }
+
+
+def described(dag) -> dict[str, object]:
+    return {
+        "doc": dag.doc_md or "",
+        "description": dag.description or "",
+        "tags": sorted(dag.tags),
+        "max_active_runs": dag.max_active_runs,
+        "catchup": dag.catchup,
+        "schedule": type(dag.timetable).__name__,
+        "has_deadline": bool(dag.deadline),
+        "params": {
+            name: {"default": param.value, "description": param.description, **param.schema}
+            for name, param in ((name, dag.params.get_param(name)) for name in dag.params)
+        },
+        "tasks": {task.task_id: task_described(task) for task in dag.tasks},
+    }
+
+
+def task_described(task) -> dict[str, object]:
+    return {
+        "type": task.task_type,
+        "owner": task.owner,
+        "retries": task.retries,
+        "timeout_s": task.execution_timeout.total_seconds() if task.execution_timeout else None,
+        "downstream": sorted(task.downstream_task_ids),
+        "trigger_rule": str(getattr(task.trigger_rule, "value", task.trigger_rule)),
+        "is_setup": task.is_setup,
+        "is_teardown": task.is_teardown,
+        "words": list(words) if isinstance(words := getattr(task, "words", None), (list, tuple)) else None,
+        "links": sorted(link.name for link in task.operator_extra_links),
+        "outlets": [outlet.name for outlet in task.outlets],
+    }
+
+
+if __name__ == "__main__":
+    found = describe()
+    print("\n" + json.dumps(found, default=str))

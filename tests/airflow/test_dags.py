@@ -1,0 +1,163 @@
+"""What must hold of all DAGs: they parse quickly, say what they are for, and have the shape of their pattern."""
+
+import json
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.environments import python
+from infra.settings import PROJECT
+from pipelines.patterns import names
+
+UPKEEP = ["compact", "compare", "reconcile", "replay-dead-letters", "upgrade"]
+ENGINES = {"pyflink", "pyspark", "kafka", "confluent_kafka", "happybase", "hdfs"}
+FORM = ["approval", "events", "faults", "keep", "poison_share", "rate_per_s", "remove_data", "seed", "tape"]
+
+
+def described(home: Path, project: Path = PROJECT) -> dict[str, Any]:
+    """What Airflow's own interpreter finds in a project's DAG folder."""
+    done = subprocess.run(
+        [str(python("airflow")), str(Path(__file__).with_name("describe.py")), str(project / "dags")],
+        env={
+            "PATH": os.environ["PATH"],
+            "HOME": str(home),
+            "AIRFLOW_HOME": str(home),
+            "PYTHONPATH": str(project),
+            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+            "AIRFLOW__LOGGING__LOGGING_LEVEL": "ERROR",
+        },
+        cwd=home,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return described(tmp_path_factory.mktemp("airflow"))
+
+
+@pytest.fixture(scope="module")
+def dags(found: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(found["dags"])
+
+
+def tasks_of(dags: Mapping[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
+    return [(dag_id, task_id, task) for dag_id, dag in dags.items() for task_id, task in dag["tasks"].items()]
+
+
+def test_all_dags_parse_quickly_and_without_an_error(found):
+    assert found["import_errors"] == {}
+    assert found["plugin_errors"] == {}
+    # A third of the time after which Airflow gives a DAG file up; alone on a machine it takes half a second.
+    assert found["seconds"] < 10
+
+
+def test_there_is_a_dag_for_each_pattern_and_those_for_upkeep(dags):
+    assert sorted(dags) == sorted([*names(), *UPKEEP])
+
+
+def test_what_airflow_imports_holds_no_engine_and_no_client_of_one(found):
+    assert ENGINES & set(found["modules"]) == set()
+    assert "infra" in found["modules"]
+
+
+def test_every_dag_says_what_it_is_for_what_to_do_when_it_is_red_and_when_it_is_late(dags):
+    for dag_id, dag in dags.items():
+        assert dag["description"], dag_id
+        assert "### When it is red" in dag["doc"], dag_id
+        assert set(dag["tags"]) & {"pattern", "upkeep"}, dag_id
+        assert dag["has_deadline"], dag_id
+        assert dag["max_active_runs"] == 1, dag_id
+        assert not dag["catchup"], dag_id
+
+
+def test_every_task_has_an_owner_and_tries_again_within_a_time(dags):
+    for dag_id, task_id, task in tasks_of(dags):
+        assert task["owner"] == "platform", (dag_id, task_id)
+        # A verdict asked for twice would hide what the first one found; a person may take days.
+        assert task["retries"] == (0 if task["type"] == "Validate" else 2), (dag_id, task_id)
+        assert (task["timeout_s"] is None) == (task["type"] == "Approve"), (dag_id, task_id)
+
+
+def test_every_task_that_says_a_verb_leads_to_the_engines_pages(dags):
+    for dag_id, task_id, task in tasks_of(dags):
+        if task["words"]:
+            assert {"Flink job", "Spark job"} <= set(task["links"]), (dag_id, task_id)
+        if task["type"] in ("Validate", "Report"):
+            assert "Report" in task["links"], (dag_id, task_id)
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_pattern_goes_from_provision_to_teardown(dags, name):
+    tasks = dags[name]["tasks"]
+    assert {task_id: task["downstream"] for task_id, task in tasks.items()} == {
+        "approve": ["provision"],
+        "provision": ["deploy", "planned", "report", "teardown"],
+        "planned": ["declared"],
+        "declared": ["teardown"],
+        "deploy": ["await_healthy"],
+        "await_healthy": ["faults", "traffic"],
+        "traffic": ["validate"],
+        "faults": ["fault", "validate"],
+        "fault": ["validate"],
+        "validate": ["report"],
+        "report": ["teardown"],
+        "teardown": [],
+    }
+    # What follows a red verdict still runs, and does not make the run green.
+    assert [task_id for task_id, task in tasks.items() if task["is_teardown"]] == ["report", "teardown"]
+    assert [task_id for task_id, task in tasks.items() if task["is_setup"]] == ["provision"]
+    assert tasks["validate"]["outlets"] == [f"verdict-{name}"]
+    assert tasks["validate"]["trigger_rule"] == "none_failed_min_one_success"
+
+
+def test_every_verb_is_said_with_the_dags_own_pattern_and_nothing_but_the_form(dags):
+    for name in names():
+        said = [task["words"] for task in dags[name]["tasks"].values() if task["words"]]
+        assert [words[0] for words in said] == [
+            *("provision", "provision", "deploy", "await", "traffic", "validate", "teardown")
+        ]
+        assert {words[1] for words in said} == {name}
+
+
+def test_every_field_of_a_form_has_a_title_a_description_a_default_and_limits(dags):
+    for dag_id, dag in dags.items():
+        assert sorted(dag["params"]) == (FORM if "pattern" in dag["tags"] else sorted(dag["params"]))
+        for field, schema in dag["params"].items():
+            assert schema["title"], (dag_id, field)
+            assert schema["description"], (dag_id, field)
+            assert schema["default"] is not None, (dag_id, field)
+            types = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+            if {"integer", "number"} & set(types):
+                assert schema["minimum"] <= schema["default"] <= schema["maximum"], (dag_id, field)
+            if "string" in types:
+                assert "pattern" in schema or "enum" in schema, (dag_id, field)
+            if "array" in types:
+                assert schema["items"]["enum"], (dag_id, field)
+
+
+def test_a_new_pattern_file_is_a_new_dag_with_no_other_change(tmp_path):
+    for part in ("pipelines", "infra", "dags"):
+        (tmp_path / part).mkdir()
+        for each in (PROJECT / part).iterdir():
+            if each.name not in ("patterns", "__pycache__"):
+                (tmp_path / part / each.name).symlink_to(each)
+    patterns = tmp_path / "pipelines" / "patterns"
+    patterns.mkdir()
+    for each in (PROJECT / "pipelines" / "patterns").iterdir():
+        if each.name != "__pycache__":
+            (patterns / each.name).symlink_to(each)
+    (patterns / "my-own.yaml").write_text((patterns / "flink.yaml").read_text())
+    (tmp_path / "home").mkdir()
+    found = described(tmp_path / "home", tmp_path)
+    assert found["import_errors"] == {}
+    assert sorted(found["dags"]) == sorted([*names(), *UPKEEP, "my-own"])
+    assert found["dags"]["my-own"]["tasks"].keys() == found["dags"]["flink"]["tasks"].keys()
