@@ -140,12 +140,15 @@ class DataNode(Server):
         return [*java(192, flags=OPENS), "-cp", f"{self.conf}:{self.jars('hdfs')}", main]
 
     def is_ready(self, since: float) -> bool:
+        own = management_bean(self.doors["http"], "Hadoop:service=DataNode,name=DataNodeInfo")
         state = namenode_bean(self.settings, "FSNamesystemState")
         info = namenode_bean(self.settings, "NameNodeInfo")
-        if state is None or info is None or state["FSState"] != "Operational":
+        if own is None or state is None or info is None or state.get("FSState") != "Operational":
             return False
-        living = json.loads(info["LiveNodes"]).values()
-        return any(node["xferaddr"] == self.address for node in living)
+        # Both are asked: the NameNode goes on listing one that was killed until it misses its heartbeats.
+        is_registered = any(actor["ActorState"] == "RUNNING" for actor in part(own, "BPServiceActorInfo"))
+        living = part(info, "LiveNodes").values()
+        return is_registered and any(node["xferaddr"] == self.address for node in living)
 
 
 def client_site(datanodes: int) -> dict[str, object]:
@@ -172,6 +175,11 @@ def core_site(settings: Settings) -> str:
 def uri(settings: Settings) -> str:
     """Where Hadoop's clients find the file system."""
     return f"hdfs://{LOOPBACK}:{settings.port('hdfs')}"
+
+
+def part(bean: Mapping[str, Any], name: str) -> Any:
+    """A part of a bean, which is JSON in its JSON; empty while its server is still being built."""
+    return json.loads(bean.get(name) or "{}")
 
 
 def namenode_bean(settings: Settings, name: str) -> dict[str, Any] | None:
