@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from pipelines.patterns.model import USES, Engine, Variant
@@ -45,6 +46,8 @@ class EnginePlan:
     summaries: tuple[str, ...] = ()
     persist: tuple[str, ...] = ()
     stores: Stores | None = None
+    partitions: int = 1
+    """Of the topics that it reads: a job finds its partitions when it starts, so more of them make another plan."""
     parallelism: int = 1
     versions: Mapping[str, str] = field(default_factory=dict)
     """What each rule and summary meant when the plan was made: a plan with other versions is another plan."""
@@ -85,6 +88,11 @@ class EnginePlan:
         return json.dumps(asdict(self), sort_keys=True)
 
     @staticmethod
+    def read(given: str) -> EnginePlan:
+        """The plan that a job's argument gives: JSON, or @ and the name of a file of that."""
+        return EnginePlan.from_json(Path(given[1:]).read_text(encoding="utf-8") if given.startswith("@") else given)
+
+    @staticmethod
     def from_json(text: str) -> EnginePlan:
         content: dict[str, Any] = json.loads(text)
         if content.get("stores"):
@@ -121,6 +129,7 @@ def engine_plans(
             summaries=stages.windows.summaries if stages.windows.engine == engine else (),
             persist=stages.persist.to if stages.persist and stages.persist.engine == engine else (),
             stores=stores if stages.persist and stages.persist.engine == engine else None,
+            partitions=variant.pattern.partitions,
             parallelism=stages.events.parallelism,
             versions=_versions(variant, engine),
             options=options or {},
