@@ -60,4 +60,6 @@ module "lifecycle" {
     provision = module.observed.provision[each.key]
     deploy    = module.observed.deploy[each.key]
   }
+  # Also when destroying: jobs are stopped while their servers run.
+  depends_on = [module.stack]
 }

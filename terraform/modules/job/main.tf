@@ -11,6 +11,7 @@ resource "terraform_data" "job" {
     windows     = var.windows
     summaries   = var.summaries
     persist     = var.persist
+    partitions  = var.partitions
     parallelism = var.parallelism
   }
 

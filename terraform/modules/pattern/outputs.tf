@@ -18,9 +18,14 @@ output "topic_manifests" {
   value       = { for kind, topic in module.topic : kind => topic.manifest if topic.manifest != null }
 }
 
+output "job_manifests" {
+  description = "The jobs as Kubernetes objects, where a platform is given."
+  value       = flatten([for job in module.job : job.manifests])
+}
+
 output "access" {
-  description = "User -> topic -> operations."
-  value = { for engine in local.engines : "${var.name}-${engine}" => {
-    for topic in module.topic : topic.declared.name => topic.access["${var.name}-${engine}"] if contains(keys(topic.access), "${var.name}-${engine}")
+  description = "User -> topic -> operations: of the jobs, of the edge that brings events in, of those who read what comes out."
+  value = { for user in distinct(flatten([for topic in module.topic : keys(topic.access)])) : user => {
+    for topic in module.topic : topic.declared.name => topic.access[user] if contains(keys(topic.access), user)
   } }
 }

@@ -73,3 +73,17 @@ variable "cluster" {
   })
   default = null
 }
+
+variable "kubernetes" {
+  description = "The platform for whose operators to render the jobs, with an image for each engine; without one nothing is rendered."
+  type = object({
+    namespace       = string
+    service_account = string
+    images          = object({ flink = string, spark = string })
+    kafka_bootstrap = string
+    hdfs_uri        = string
+    hdfs_user       = string
+    hbase_thrift    = string
+  })
+  default = null
+}

@@ -11,7 +11,7 @@ output "declared" {
 output "manifest" {
   description = "The KafkaTopic of the Strimzi operator; null where no cluster is given."
   value = var.cluster == null ? null : {
-    apiVersion = "kafka.strimzi.io/v1beta2"
+    apiVersion = "kafka.strimzi.io/v1"
     kind       = "KafkaTopic"
     metadata = {
       name      = lower(var.name)

@@ -3,9 +3,13 @@ terraform {
 }
 
 locals {
-  note     = "settled/${var.name}"
-  programs = [for words in var.apply : join(" ", [for word in concat([var.program], words) : "'${replace(word, "'", "'\\''")}'"])]
-  undoing  = [for words in var.destroy : join(" ", [for word in concat([var.program], words) : "'${replace(word, "'", "'\\''")}'"])]
+  pipe = var.stdin == null ? "" : "printf '%s' \"$MILLRACE_STDIN\" | "
+  calls = { for when, calls in { apply = var.apply, destroy = var.destroy } : when => [for words in calls : {
+    shown = "echo '+ ${replace(join(" ", concat([basename(var.program)], words)), "'", "")}'"
+    # A pipe's exit code is its last program's: the call's.
+    made = "${local.pipe}${join(" ", [for word in concat([var.program], words) : "'${replace(word, "'", "'\\''")}'"])}"
+  }] }
+  environment = merge(var.environment, var.stdin == null ? {} : { MILLRACE_STDIN = var.stdin })
 
   # Whoever puts a thing right leaves this text as a note, and it comes back with the next observation: so a second
   # plan finds what it left. The time makes two losses of the same thing two texts.
@@ -17,8 +21,8 @@ resource "terraform_data" "undo" {
   count            = length(var.destroy) > 0 ? 1 : 0
   triggers_replace = var.identity
   input = {
-    command     = join(" && ", local.undoing)
-    environment = var.environment
+    command     = join(" && ", flatten([for call in local.calls.destroy : [call.shown, call.made]]))
+    environment = local.environment
     or_go_on    = var.destroy_or_go_on
   }
 
@@ -40,13 +44,13 @@ resource "terraform_data" "done" {
     quiet       = true
     command     = <<-EOT
       set -e
-      ${join("\n", [for each in local.programs : var.stdin == null ? each : "printf '%s' \"$MILLRACE_STDIN\" | ${each}"])}
+      ${join("\n", flatten([for call in local.calls.apply : [call.shown, call.made]]))}
       if [ -n "$MILLRACE_STATE" ]; then
         mkdir -p "$MILLRACE_STATE/settled"
-        printf '%s' "$MILLRACE_SEEN" > "$MILLRACE_STATE/${local.note}"
+        printf '%s' "$MILLRACE_SEEN" > "$MILLRACE_STATE/settled/${var.name}"
       fi
     EOT
-    environment = merge(var.environment, { MILLRACE_SEEN = self.triggers_replace.seen }, var.stdin == null ? {} : { MILLRACE_STDIN = var.stdin })
+    environment = merge(local.environment, { MILLRACE_SEEN = self.triggers_replace.seen })
   }
 
   # Whatever the commands began can be undone, also when they fail half-way.

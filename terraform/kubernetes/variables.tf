@@ -1,0 +1,134 @@
+variable "patterns" {
+  description = "The patterns to run: names of files in pipelines/patterns, without .yaml."
+  type        = set(string)
+  default     = ["flink-spark"]
+
+  validation {
+    condition     = length(setsubtract(var.patterns, keys(local.patterns))) == 0
+    error_message = "There is no pattern ${join(", ", setsubtract(var.patterns, keys(local.patterns)))}; there is: ${join(", ", keys(local.patterns))}."
+  }
+}
+
+variable "namespace" {
+  description = "The namespace that holds everything."
+  type        = string
+  default     = "millrace"
+
+  validation {
+    condition     = can(regex("^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$", var.namespace))
+    error_message = "A namespace has small letters, digits and dashes, 63 at most."
+  }
+}
+
+variable "images" {
+  description = "The images made from terraform/kubernetes/Containerfile: one for each engine and one for the command line. Rules are in them: another rule is another tag."
+  type = object({
+    flink = string
+    spark = string
+    cli   = string
+  })
+
+  validation {
+    condition     = alltrue([for image in values(var.images) : can(regex("^[^\\s:@]+(:[0-9]+)?[^\\s:@]*(:[^\\s:@]+|@sha256:[0-9a-f]{64})$", image)) && !endswith(image, ":latest")])
+    error_message = "Name each image with a tag or a digest, and not latest: a rule that changed must be seen as a change."
+  }
+}
+
+variable "kafka" {
+  description = "The Kafka cluster that Strimzi makes."
+  type = object({
+    name          = optional(string, "millrace")
+    version       = optional(string, "4.3.1")
+    brokers       = optional(number, 3)
+    cpu           = optional(string, "1")
+    memory        = optional(string, "4Gi")
+    storage_size  = optional(string, "100Gi")
+    storage_class = optional(string)
+  })
+  default = {}
+}
+
+variable "hdfs_uri" {
+  description = "HDFS as its clients address it."
+  type        = string
+
+  validation {
+    condition     = can(regex("^hdfs://[^/@]+$", var.hdfs_uri))
+    error_message = "Give hdfs://host:port, without a path."
+  }
+}
+
+variable "webhdfs_url" {
+  description = "The same HDFS over WebHDFS."
+  type        = string
+
+  validation {
+    condition     = can(regex("^https?://[^/@]+$", var.webhdfs_url))
+    error_message = "Give http://host:port, without a path and without a password in it."
+  }
+}
+
+variable "hdfs_user" {
+  description = "Who writes to HDFS."
+  type        = string
+  default     = "millrace"
+
+  validation {
+    condition     = can(regex("^[a-z_][a-z0-9_-]*$", var.hdfs_user))
+    error_message = "A user's name has small letters, digits, dashes and underscores."
+  }
+}
+
+variable "hbase_thrift" {
+  description = "HBase's Thrift server, as host:port."
+  type        = string
+
+  validation {
+    condition     = can(regex("^[^:/@]+:[0-9]+$", var.hbase_thrift))
+    error_message = "Give host:port."
+  }
+}
+
+variable "networks" {
+  description = "What the network policies let the jobs reach beside Kafka: HDFS (NameNode and DataNodes), HBase, the Kubernetes API."
+  type = map(object({
+    cidrs = set(string)
+    ports = set(number)
+  }))
+  default = {}
+}
+
+variable "operator_namespaces" {
+  description = "Where the Flink and Spark operators run."
+  type        = set(string)
+  default     = ["flink-operator", "spark-operator"]
+}
+
+variable "apply" {
+  description = "Whether to apply the manifests with kubectl; otherwise they are rendered only (terraform output -raw manifests)."
+  type        = bool
+  default     = false
+}
+
+variable "kubectl" {
+  description = "The kubectl to call."
+  type        = string
+  default     = "kubectl"
+
+  validation {
+    condition     = length(var.kubectl) > 0
+    error_message = "Give the path of kubectl, or its name if it is on PATH."
+  }
+}
+
+variable "context" {
+  description = "The context of the kubeconfig; null is the current one."
+  type        = string
+  default     = null
+}
+
+variable "keep_data" {
+  description = "Whether a destroy leaves the namespace, Kafka and the topics, and takes only the jobs. Apply a change of this before you destroy."
+  type        = bool
+  default     = true
+}

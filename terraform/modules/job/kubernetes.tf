@@ -1,0 +1,145 @@
+# How the job is told to the operators of Kubernetes, where a platform is given.
+locals {
+  on   = var.kubernetes
+  name = "${var.pattern}-${var.engine}"
+
+  # The same plan that `millrace deploy` gives to an engine (pipelines/patterns/plan.py). What each rule means is in the
+  # image, so a changed rule is a changed image.
+  plan = local.on == null ? null : {
+    pattern     = var.pattern
+    generation  = 1
+    engine      = var.engine
+    use_name    = local.on.use
+    bootstrap   = local.on.kafka_bootstrap
+    topics      = local.on.topics
+    checkpoints = "${local.on.hdfs_uri}/millrace/checkpoints/${var.pattern}/${var.engine}"
+    events      = var.events
+    windows     = var.windows
+    summaries   = var.summaries
+    persist     = var.persist
+    stores = length(var.persist) == 0 ? null : {
+      hdfs         = "${local.on.hdfs_uri}/millrace/data/${var.pattern}"
+      hbase_host   = split(":", local.on.hbase_thrift)[0]
+      hbase_port   = tonumber(split(":", local.on.hbase_thrift)[1])
+      hbase_prefix = var.pattern
+    }
+    partitions  = var.partitions
+    parallelism = var.parallelism
+    versions    = {}
+    options     = {}
+  }
+
+  labels = {
+    "app.kubernetes.io/part-of"   = "millrace"
+    "app.kubernetes.io/component" = "job"
+    "millrace/pattern"            = var.pattern
+  }
+  metadata = local.on == null ? null : { name = local.name, namespace = local.on.namespace, labels = local.labels }
+  # HDFS without Kerberos takes the name that it is given.
+  hdfs_user = { name = "HADOOP_USER_NAME", value = try(local.on.hdfs_user, "") }
+
+  # What the "restricted" level of pod security asks for.
+  container_security = {
+    allowPrivilegeEscalation = false
+    capabilities             = { drop = ["ALL"] }
+    runAsNonRoot             = true
+    seccompProfile           = { type = "RuntimeDefault" }
+  }
+  plan_volume = { name = "plan", configMap = { name = "${local.name}-plan" } }
+  plan_mount  = { name = "plan", mountPath = "/etc/millrace", readOnly = true }
+
+  plan_manifest = local.on == null ? null : {
+    apiVersion = "v1"
+    kind       = "ConfigMap"
+    metadata   = merge(local.metadata, { name = "${local.name}-plan" })
+    data       = { "plan.json" = jsonencode(local.plan) }
+  }
+
+  flink_manifest = local.on == null || var.engine != "flink" ? null : {
+    apiVersion = "flink.apache.org/v1beta1"
+    kind       = "FlinkDeployment"
+    metadata   = local.metadata
+    spec = {
+      image           = local.on.image
+      imagePullPolicy = "IfNotPresent"
+      flinkVersion    = local.on.flink_version
+      serviceAccount  = local.on.service_account
+      flinkConfiguration = {
+        "execution.checkpointing.dir"                     = local.plan.checkpoints
+        "execution.checkpointing.savepoint-dir"           = "${local.plan.checkpoints}/savepoints"
+        "execution.checkpointing.incremental"             = "true"
+        "high-availability.type"                          = "kubernetes"
+        "high-availability.storageDir"                    = "${local.plan.checkpoints}/ha"
+        "kubernetes.operator.job.savepoint-on-deletion"   = "true"
+        "restart-strategy.type"                           = "exponential-delay"
+        "state.backend.type"                              = "rocksdb"
+        "taskmanager.numberOfTaskSlots"                   = tostring(var.parallelism)
+        "classloader.parent-first-patterns.additional"    = "pemja."
+        "kubernetes.operator.periodic.savepoint.interval" = "24h"
+      }
+      podTemplate = {
+        apiVersion = "v1"
+        kind       = "Pod"
+        metadata = {
+          labels = local.labels
+          # The operator upgrades when the pod changes, and a changed plan alone would not change it.
+          annotations = { "millrace/plan" = sha256(jsonencode(local.plan)) }
+        }
+        spec = {
+          securityContext = { runAsUser = 9999, runAsGroup = 9999, fsGroup = 9999 }
+          volumes         = [local.plan_volume]
+          containers = [{
+            name            = "flink-main-container"
+            env             = [local.hdfs_user]
+            securityContext = local.container_security
+            volumeMounts    = [local.plan_mount]
+          }]
+        }
+      }
+      jobManager  = { replicas = 1, resource = { cpu = 1, memory = "1600m" } }
+      taskManager = { resource = { cpu = local.on.flink_cpu, memory = local.on.flink_memory } }
+      job = {
+        # PyFlink's driver is in Flink's own opt/; it runs the module named behind -pym.
+        jarURI      = "local:///opt/flink/opt/flink-python-${local.on.flink_release}.jar"
+        entryClass  = "org.apache.flink.client.python.PythonDriver"
+        args        = ["-pyclientexec", "/opt/millrace/venv/bin/python", "-pyexec", "/opt/millrace/venv/bin/python", "-pym", "pipelines.flink.job", "--plan", "@/etc/millrace/plan.json"]
+        parallelism = var.parallelism
+        upgradeMode = "savepoint"
+        state       = "running"
+      }
+    }
+  }
+
+  spark_pod = local.on == null ? null : {
+    labels             = local.labels
+    env                = [local.hdfs_user]
+    volumeMounts       = [local.plan_mount]
+    securityContext    = merge(local.container_security, { runAsUser = 185, runAsGroup = 185 })
+    podSecurityContext = { fsGroup = 185, runAsNonRoot = true, seccompProfile = { type = "RuntimeDefault" } }
+  }
+  spark_manifest = local.on == null || var.engine != "spark" ? null : {
+    apiVersion = "sparkoperator.k8s.io/v1beta2"
+    kind       = "SparkApplication"
+    metadata   = local.metadata
+    spec = {
+      type                = "Python"
+      pythonVersion       = "3"
+      mode                = "cluster"
+      image               = local.on.image
+      imagePullPolicy     = "IfNotPresent"
+      sparkVersion        = local.on.spark_release
+      mainApplicationFile = "local:///opt/millrace/pipelines/spark/job.py"
+      arguments           = ["--plan", "@/etc/millrace/plan.json"]
+      # A stream never ends by itself: whatever ended it, it goes on from its checkpoints.
+      restartPolicy = { type = "Always", onFailureRetryInterval = 10, onSubmissionFailureRetryInterval = 30 }
+      volumes       = [local.plan_volume]
+      driver = merge(local.spark_pod, {
+        cores          = 1
+        memory         = local.on.spark_memory
+        serviceAccount = local.on.service_account
+        annotations    = { "millrace/plan" = sha256(jsonencode(local.plan)) }
+      })
+      executor = merge(local.spark_pod, { cores = 1, instances = local.on.spark_executors, memory = local.on.spark_memory })
+    }
+  }
+}

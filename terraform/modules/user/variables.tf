@@ -1,0 +1,32 @@
+variable "name" {
+  description = "Name of the user; its consumer groups begin with it."
+  type        = string
+
+  validation {
+    condition     = can(regex("^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$", var.name))
+    error_message = "A user's name has small letters, digits and dashes, 63 at most."
+  }
+}
+
+variable "access" {
+  description = "Topic -> what the user may do with it."
+  type        = map(list(string))
+
+  validation {
+    condition     = length(var.access) > 0
+    error_message = "A user without access is of no use."
+  }
+
+  validation {
+    condition     = alltrue(flatten([for operations in values(var.access) : [for operation in operations : contains(["Read", "Write", "Describe"], operation)]]))
+    error_message = "An operation is Read, Write or Describe."
+  }
+}
+
+variable "cluster" {
+  description = "The Strimzi cluster."
+  type = object({
+    name      = string
+    namespace = string
+  })
+}
