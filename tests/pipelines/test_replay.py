@@ -1,0 +1,107 @@
+"""A file of recorded events becomes traffic of today, without card numbers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pipelines.fraud.canaries import canaries_in, canary
+from pipelines.fraud.tokens import Tokens
+from pipelines.fraud.traffic.replay import ReplayError, read_replay
+
+TOKENS = Tokens(b"k" * 32)
+NOW_MS = 1_790_000_000_000
+HEADER = "transaction_id,customer,card_number,merchant,amount_cents,latitude,longitude,at,cardholder\n"
+NUMBER = canary(7)
+GROUPED = f"{NUMBER[:4]} {NUMBER[4:8]} {NUMBER[8:12]} {NUMBER[12:]}"
+
+
+def written(tmp_path: Path, name: str, text: str) -> Path:
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_csv_is_rebased_tokenised_and_stripped_of_undeclared_columns(tmp_path: Path) -> None:
+    path = written(
+        tmp_path,
+        "old.csv",
+        HEADER
+        + f'a,c1,{GROUPED},"m1",1250,52.5,13.4,2020-01-01T00:00:00+00:00,Anna {NUMBER}\n'
+        + f"b,c1,{NUMBER},m1,99,52.5,13.4,2020-01-01T00:00:02.500+00:00,Anna\n",
+    )
+    first, second = read_replay(path, TOKENS).messages(NOW_MS)
+    event = json.loads(first.value or b"")
+    assert event == {
+        "transaction_id": "a",
+        "customer": "c1",
+        "card": TOKENS.token(NUMBER),
+        "merchant": "m1",
+        "amount_cents": 1250,
+        "latitude": 52.5,
+        "longitude": 13.4,
+        "at_ms": NOW_MS,
+        "sent_ms": NOW_MS,
+    }
+    assert (second.due_ms, json.loads(second.value or b"")["at_ms"]) == (2_500, NOW_MS + 2_500)
+    assert json.loads(second.value or b"")["card"] == event["card"]
+    assert not canaries_in((first.value or b"") + (second.value or b""))
+
+
+def test_json_lines_may_mix_kinds_and_carry_tokens(tmp_path: Path) -> None:
+    token = TOKENS.token(NUMBER)
+    lines = [
+        {"topic": "merchants", "merchant": "m1", "category": "books", "place": "Wien"},
+        {"topic": "device-locations", "customer": "c1", "latitude": 1, "longitude": 2, "at_ms": 5_000},
+        {"transaction_id": "a", "customer": "c1", "card": token, "merchant": "m1", "amount_cents": 5, "at_ms": 4_000},
+    ]
+    replay = read_replay(written(tmp_path, "old.jsonl", "\n".join(map(json.dumps, lines)) + "\n\n"), TOKENS)
+    assert [message.topic for message in replay.references] == ["merchants"]
+    sent = list(replay.messages(NOW_MS))
+    assert [(message.topic, message.due_ms) for message in sent] == [("device-locations", 0), ("transactions", 0)]
+    assert json.loads(sent[1].value or b"")["card"] == token
+
+
+def test_faster_than_life_it_ends_now_and_begins_earlier(tmp_path: Path) -> None:
+    rows = "".join(f"t{n},c1,{NUMBER},m1,5,0,0,2020-01-01T00:{n:02d}:00+00:00,\n" for n in range(11))
+    sent = list(read_replay(written(tmp_path, "old.csv", HEADER + rows), TOKENS).messages(NOW_MS, speed=10))
+    times = [json.loads(message.value or b"")["at_ms"] - NOW_MS for message in sent]
+    assert sent[-1].due_ms == 60_000
+    assert (times[0], times[-1]) == (-540_000, 60_000)
+    assert all(at_ms <= message.due_ms for at_ms, message in zip(times, sent, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "complaint"),
+    [
+        (
+            "a.csv",
+            HEADER + f"a,c1,{NUMBER},m1,many,0,0,2020-01-01T00:00:00+00:00,\n",
+            "line 2: amount_cents is no whole",
+        ),
+        ("a.csv", HEADER + f"a,c1,{NUMBER},m1,5,0,0,yesterday,\n", "line 2: no time: 'yesterday'"),
+        ("a.csv", HEADER + f"a,c1,{NUMBER},m1,5,0,0,2020-01-01T00:00:00,\n", "line 2: no time: '2020-01-01T00:00:00'"),
+        ("a.csv", HEADER + f"a,c1,{NUMBER}77777,m1,5,0,0,2020-01-01T00:00:00+00:00,\n", "line 2: no usable card"),
+        ("a.csv", HEADER + "a,c1,,m1,5,0,0,2020-01-01T00:00:00+00:00,\n", "line 2: no usable card"),
+        ("a.csv", HEADER, "there is no event in it"),
+        ("a.jsonl", '{"at_ms": 5\n', "line 1: this is no JSON object"),
+        ("a.jsonl", '\n{"topic": "trees", "at_ms": 5}\n', "line 2: 'trees' is no kind of event"),
+        ("a.jsonl", '{"topic": "device-locations", "at_ms": 5}\n', "line 1: no customer"),
+    ],
+)
+def test_a_line_that_cannot_be_replayed_is_named_and_no_card_number_repeated(
+    tmp_path: Path, name: str, text: str, complaint: str
+) -> None:
+    path = written(tmp_path, name, text)
+    with pytest.raises(ReplayError) as error:
+        read_replay(path, TOKENS)
+    assert str(error.value).startswith(str(path))
+    assert complaint in str(error.value)
+    assert "999999" not in str(error.value)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ReplayError, match=r"nowhere\.csv: cannot be read"):
+        read_replay(tmp_path / "nowhere.csv", TOKENS)
