@@ -1,4 +1,7 @@
-"""Submits a plan to a Flink session cluster: `python -m pipelines.flink.job --plan JSON --rest URL [--from STATE]`."""
+"""Submits a plan to a Flink session cluster: `python -m pipelines.flink.job --plan JSON --rest URL [--from STATE]`.
+
+Without `--rest` it is the job that Flink itself runs as an application, as its Kubernetes operator does.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +26,8 @@ from pipelines.patterns import EnginePlan
 
 def main(argv: Sequence[str]) -> None:
     arguments = _arguments(argv)
-    plan = EnginePlan.from_json(arguments.plan)
-    environment = remote(plan, arguments.rest, arguments.state)
+    plan = EnginePlan.read(arguments.plan)
+    environment = remote(plan, arguments.rest, arguments.state) if arguments.rest else here(plan)
     build(environment, script(plan))
     client = environment.execute_async(f"{plan.pattern} (generation {plan.generation})")
     print(json.dumps({"job_id": str(client.get_job_id())}))
@@ -64,6 +67,14 @@ def remote(plan: EnginePlan, rest: str, state_from: str | None) -> StreamExecuti
     return environment_with(settings)
 
 
+def here(plan: EnginePlan) -> StreamExecutionEnvironment:
+    """The environment of the application that runs this; where its state is, the cluster's configuration says."""
+    configuration = Configuration()
+    for name, value in {**JOB_SETTINGS, **plan.options}.items():
+        configuration.set_string(name, value)
+    return StreamExecutionEnvironment.get_execution_environment(configuration)
+
+
 def environment_with(settings: dict[str, str]) -> StreamExecutionEnvironment:
     """An environment with these settings alone, whatever the client's own configuration says."""
     home = os.environ.get("FLINK_HOME")
@@ -81,8 +92,8 @@ def environment_with(settings: dict[str, str]) -> StreamExecutionEnvironment:
 
 def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m pipelines.flink.job", description=__doc__)
-    parser.add_argument("--plan", required=True, help="the engine's plan as JSON")
-    parser.add_argument("--rest", required=True, help="the session cluster's REST address, http://host:port")
+    parser.add_argument("--plan", required=True, help="the engine's plan as JSON, or @FILE")
+    parser.add_argument("--rest", help="the session cluster's REST address, http://host:port")
     parser.add_argument("--from", dest="state", help="a savepoint or retained checkpoint to go on from")
     return parser.parse_args(argv)
 
