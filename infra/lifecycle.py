@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from infra import records, traffic, validation
 from infra.engines.job import EngineError, Job, Running
 from infra.errors import InfraError
 from infra.stores import topics
@@ -23,13 +24,24 @@ from pipelines.patterns import topics as topics_of
 from pipelines.patterns.contracts import breaking_changes, contracts_of
 from pipelines.patterns.plan import HOP
 from pipelines.patterns.tables import tables_of
+from pipelines.verify import Verdict
 
 Report = Callable[[str], None]
 DEPLOY_WITHIN_S = 400
+VALIDATE_WITHIN_S = 300.0
 
 
 class ContractError(InfraError):
     """A change of a topic's contract that its readers or its old messages would not survive."""
+
+
+@dataclass(frozen=True)
+class Validation:
+    """A verdict, and where it is kept."""
+
+    verdict: Verdict
+    record: Path
+    page: Path
 
 
 def provision(target: Target, name: str, *, plan: bool = False) -> list[Change]:
@@ -101,6 +113,27 @@ def await_healthy(target: Target, name: str, report: Report = lambda line: None)
         _await_healthy(target, plan, report)
 
 
+def validate(
+    target: Target, name: str, *, within_s: float = VALIDATE_WITHIN_S, report: Report = lambda line: None
+) -> Validation:
+    """Hold all that the pattern put out against all that went in, and keep the verdict as a record and as a page."""
+    variant = load(name)
+    found = validation.verdict(
+        target,
+        variant,
+        within_s=within_s,
+        labels=traffic.labels(traffic.runs(target.settings, name)),
+        report=report,
+    )
+    restarts = {engine: job.restarts for engine, (_, job) in jobs(target, name).items()}
+    generations = {engine: plan.generation for engine, plan in deployed(target, name).items()}
+    figures = found.record() | {"restarts": restarts, "generations": generations}
+    path = records.append(target.settings, f"verdict-{name}", figures)
+    page = path.with_suffix(".html")
+    page.write_text("", encoding="utf-8")
+    return Validation(found, path, page)
+
+
 def teardown(target: Target, name: str, *, data: bool = False, plan: bool = False) -> list[Change]:
     """Stop the pattern's jobs, keeping their state; with `data` remove all that the pattern ever wrote."""
     variant = load(name)
@@ -121,6 +154,7 @@ def teardown(target: Target, name: str, *, data: bool = False, plan: bool = Fals
             changes.append(target.hdfs.remove(f"{ROOT}/checkpoints/{name}", plan=plan))
             if not plan:
                 topics.keep_contracts(target.bootstrap, dict.fromkeys(topics_of(variant).values()))
+                traffic.forget(target.settings, name)
                 deployed_file(target, name).unlink(missing_ok=True)
         return changes
 

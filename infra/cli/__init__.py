@@ -11,6 +11,7 @@ import typer
 from infra.cli.await_ import await_
 from infra.cli.customer import customer
 from infra.cli.dead_letters import dead_letters
+from infra.cli.demo import demo
 from infra.cli.deploy import deploy
 from infra.cli.doctor import doctor
 from infra.cli.down import down
@@ -27,15 +28,18 @@ from infra.cli.roll_back import roll_back
 from infra.cli.status import status
 from infra.cli.teardown import teardown
 from infra.cli.topics import topics
+from infra.cli.traffic import traffic
 from infra.cli.up import up
 from infra.cli.upgrade import upgrade
+from infra.cli.validate import validate
 from infra.errors import InfraError
 from pipelines.patterns import PatternError
 
 # A verb is a file beside this one and a name in this list.
 VERBS = (
     *(doctor, up, down, status, logs, restart, kill, env, observe),
-    *(patterns, provision, deploy, await_, reconcile, upgrade, roll_back, jobs, teardown, customer),
+    *(patterns, provision, deploy, await_, reconcile, upgrade, roll_back, traffic, validate, jobs, teardown),
+    *(customer, demo),
 )
 GROUPS = {"topics": topics, "dead-letters": dead_letters}
 
