@@ -95,6 +95,10 @@ class AwaitVerb(Verb):
             raise VerbError(event["problem"])
         return self.heard(context, event["answer"])
 
+    def heard(self, context: Context, answer: Any) -> dict[str, Any]:
+        super().heard(context, answer)
+        return {engine: {"id": found["id"], "state": found["job"]["state"]} for engine, found in answer["jobs"].items()}
+
 
 class Changes(Verb):
     """Says a verb that changes something, or with `--plan` would; returns its changes to topics and tables."""
