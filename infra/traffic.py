@@ -22,7 +22,7 @@ from infra.errors import InfraError
 from infra.settings import Settings
 from pipelines.fraud.rules import burst
 from pipelines.fraud.tokens import Tokens, ensure_key
-from pipelines.fraud.traffic import Label, Message, Plan, closing, references, traffic
+from pipelines.fraud.traffic import CLOSING, Label, Message, Plan, closing, references, traffic
 from pipelines.fraud.traffic.replay import Replay
 from pipelines.fraud.traffic.stage import PHONE_LEAD_MS
 from pipelines.patterns.plan import HOP
@@ -73,6 +73,7 @@ class Run:
     about: Mapping[str, Any]
     start_ms: int
     sent: int
+    """Without the closing and the bare hops, which by_topic counts too."""
     by_topic: Mapping[str, int]
     seconds: float
     rate_per_s: float
@@ -225,13 +226,15 @@ class _Pace:
             time.sleep(early_s)
 
     def sent(self, message: Message) -> None:
-        self.last = time.monotonic()
+        now = time.monotonic()
         self.by_topic[message.topic] += 1
-        if message.topic != HOP:
-            self.behind_ms.append((self.last - self.zero) * 1000 - message.due_ms)
-        if self.last > self.told_at + REPORT_EVERY_S:
-            self.told_at = self.last
-            sent, seconds = len(self.behind_ms), self.last - self.zero
+        if message.label.kind in (CLOSING, HOP):
+            return
+        self.last = now
+        self.behind_ms.append((now - self.zero) * 1000 - message.due_ms)
+        if now > self.told_at + REPORT_EVERY_S:
+            self.told_at = now
+            sent, seconds = len(self.behind_ms), now - self.zero
             self.report(f"{sent} sent in {seconds:.0f} s, {sent / seconds:.0f}/s, {self.behind_ms[-1]:.1f} ms behind")
 
     def run(self, about: Mapping[str, Any], is_complete: bool) -> Run:
@@ -263,7 +266,7 @@ def _beside(messages: Iterable[Message], start_ms: int, per_s: int) -> Iterator[
         due_ms = 0.0
         while due_ms <= ends_ms[0] + 1000:
             value = json.dumps({"sent_ms": start_ms + int(due_ms)}).encode()
-            yield Message(int(due_ms), HOP, None, value, Label("hop"))
+            yield Message(int(due_ms), HOP, None, value, Label(HOP))
             due_ms += 1000 / per_s
 
     yield from merge(watched(), hops(), key=lambda message: message.due_ms)

@@ -17,7 +17,9 @@ from pipelines.fraud.traffic.plan import Label, Message, Plan, message
 from pipelines.fraud.traffic.poison import REFERENCE_POISON
 from pipelines.fraud.traffic.stage import DISORDER_MS, Stage
 
-__all__ = ["DISORDER_MS", "Label", "Message", "Plan", "closing", "references", "traffic"]
+CLOSING = "closing"
+
+__all__ = ["CLOSING", "DISORDER_MS", "Label", "Message", "Plan", "closing", "references", "traffic"]
 
 
 def references(plan: Plan, also: Sequence[str] = ()) -> Iterator[Message]:
@@ -64,4 +66,4 @@ def closing(plan: Plan, tokens: Tokens, start_ms: int, names: Sequence[str], for
                 "at_ms": start_ms + due_ms,
                 "sent_ms": start_ms + due_ms,
             }
-            yield message(due_ms, transactions.name, name, purchase, Label("closing"))
+            yield message(due_ms, transactions.name, name, purchase, Label(CLOSING))

@@ -60,7 +60,7 @@ class Plan:
     @property
     def people(self) -> int:
         """How many customers take part."""
-        return self.customers or max(20, min(self.events // 8, round(self.rate_per_s * 10)))
+        return self.customers or max(20, min(self.events // 4, round(self.rate_per_s * 10)))
 
     def due_ms(self, position: int) -> int:
         """When the message at this position is due, whatever became of those before it."""
