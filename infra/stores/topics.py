@@ -144,8 +144,9 @@ class Tail:
                 if error := message.error():
                     if error.code() != KafkaError._PARTITION_EOF:
                         raise TopicError(f"{place[0]}: reading failed: {error}; see `millrace status`")
-                    # Past its last message, even where offsets went to a transaction's marker or a compacted message.
-                    self._next[place] = max(self._next[place], offset)
+                    # Past its last message, even where offsets went to a transaction's marker or a compacted message;
+                    # not past what was written meanwhile, which is for the next call.
+                    self._next[place] = max(self._next[place], min(offset, self._ends[place]))
                 elif offset < self._ends[place]:
                     self._next[place] = offset + 1
                     yield self._record(message)
