@@ -1,0 +1,149 @@
+"""Plays messages to a running pattern in an order that the engine must see, and reads back what it made of them."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from infra.stores import topics
+from infra.stores.topics import Tail
+from pipelines.fraud import FRAUD
+from pipelines.oracle import Record
+from pipelines.patterns import EnginePlan
+from pipelines.rules import ALERTS, DEAD_LETTERS
+from tests.scenarios import card_token
+
+PROBE, CLOSER, SHOP, PROBES = "probe", "closer", "probe-shop", "probes"
+LEARNT_WITHIN_S, CLOSED_WITHIN_S = 60, 60
+
+Event = dict[str, Any]
+Sent = tuple[str, bytes | None, bytes | None]
+"""Kind of event, key and value."""
+
+
+@dataclass
+class Outcome:
+    """Whole topics, without what the player itself caused."""
+
+    raw: list[Record] = field(default_factory=list)
+    enriched: list[Event] = field(default_factory=list)
+    alerts: list[Event] = field(default_factory=list)
+    dead_letters: list[Event] = field(default_factory=list)
+    windows: list[Event] = field(default_factory=list)
+    keys: dict[str, list[bytes | None]] = field(default_factory=dict)
+    """The keys of the messages, by kind."""
+
+
+class Player:
+    """Sends to the topics of a plan, each with one partition.
+
+    Kafka keeps the order within a topic only. Where the order between two matters, `settle` waits until the engine has
+    taken in all that was sent: a customer of the player's own shows where its phone is, and pays until the engine's
+    enriched events say that it knows.
+    """
+
+    def __init__(self, plan: EnginePlan) -> None:
+        self._plan = plan
+        self._tail = Tail(plan.bootstrap, {FRAUD.enriched.name: plan.topics[FRAUD.enriched.name]})
+        self._found = Tail(plan.bootstrap, {kind: plan.topics[kind] for kind in (ALERTS.name, "windows")})
+        self._steps = 0
+        self._early_ms = 0
+
+    def references(self, events: Iterable[tuple[str, Event]]) -> None:
+        """Publish reference data, before the job starts or while it runs."""
+        own = [("customers", {"customer": who, "segment": "none"}) for who in (PROBE, CLOSER)]
+        own += [("merchants", {"merchant": SHOP, "category": PROBES, "place": "nowhere"})]
+        self._send((kind, event[kind.removesuffix("s")].encode(), _json(event)) for kind, event in [*events, *own])
+
+    def play(self, sent: Sequence[Sent], early_ms: int) -> None:
+        """Publish messages and wait until all are taken in; `early_ms` is before all of them."""
+        self._early_ms = early_ms
+        self._send(sent)
+        self.settle()
+
+    def settle(self) -> None:
+        self._steps += 1
+        shown = self._steps / 1000
+        phone = {"customer": PROBE, "latitude": shown, "longitude": 0.0, "at_ms": self._early_ms}
+        self._send([("device-locations", PROBE.encode(), _json(phone))])
+        deadline = time.monotonic() + LEARNT_WITHIN_S
+        attempt = 0
+        while time.monotonic() < deadline:
+            attempt += 1
+            self._send([self._pays(PROBE, f"probe-{self._steps}-{attempt}", self._early_ms)])
+            pause = time.monotonic() + 0.1
+            while time.monotonic() < pause:
+                for record in self._tail.new():
+                    event = json.loads(record.value or b"{}")
+                    if event["customer"] == PROBE and event["phone_latitude"] == shown:
+                        return
+        raise AssertionError(f"{self._plan.pattern}: the engine took nothing in for {LEARNT_WITHIN_S} s")
+
+    def close(self, after_ms: int) -> None:
+        """Let event time pass far beyond `after_ms`, and wait until the windows before it are reported."""
+        burst = [("closing-1", after_ms + 60_000), ("closing-2", after_ms + 61_000), ("closing-3", after_ms + 200_000)]
+        self._send(self._pays(CLOSER, name, at_ms) for name, at_ms in burst)
+        deadline = time.monotonic() + CLOSED_WITHIN_S
+        closed = set()
+        while time.monotonic() < deadline:
+            for record in self._found.new():
+                found = json.loads(record.value or b"{}")
+                if found.get("rule") == "burst" and found["customer"] == CLOSER:
+                    closed.add("sessions")
+                if found.get("merchant_category") == PROBES and found["window_end_ms"] > after_ms:
+                    closed.add("minutes")
+            if len(closed) == 2:
+                return
+        raise AssertionError(f"{self._plan.pattern}: no window was closed within {CLOSED_WITHIN_S} s")
+
+    def outcome(self) -> Outcome:
+        """Everything that is in the topics now."""
+        self._tail.close()
+        self._found.close()
+        written = (FRAUD.enriched.name, ALERTS.name, DEAD_LETTERS.name, "windows")
+        kinds = (*(kind.name for kind in FRAUD.raw), *written)
+        reader = Tail(self._plan.bootstrap, {kind: self._plan.topics[kind] for kind in kinds})
+        records: dict[str, list[Record]] = {kind: [] for kind in kinds}
+        for record in reader.new():
+            records[record.topic].append(record)
+        reader.close()
+        own = {
+            (self._plan.topics[record.topic], record.offset)
+            for kind in FRAUD.raw
+            for record in records[kind.name]
+            if record.key in (PROBE.encode(), CLOSER.encode())
+        }
+        read = {kind: [json.loads(record.value or b"") for record in records[kind]] for kind in written}
+        return Outcome(
+            raw=[
+                r for kind in FRAUD.raw for r in records[kind.name] if (self._plan.topics[r.topic], r.offset) not in own
+            ],
+            enriched=[e for e in read[FRAUD.enriched.name] if (e["source_topic"], e["source_offset"]) not in own],
+            alerts=[alert for alert in read[ALERTS.name] if alert["customer"] not in (PROBE, CLOSER)],
+            dead_letters=[e for e in read[DEAD_LETTERS.name] if (e["topic"], e["offset"]) not in own],
+            windows=[row for row in read["windows"] if row["merchant_category"] != PROBES],
+            keys={kind: [record.key for record in records[kind]] for kind in written},
+        )
+
+    def _send(self, sent: Iterable[Sent]) -> None:
+        topics.publish(self._plan.bootstrap, ((self._plan.topics[kind], key, value) for kind, key, value in sent))
+
+    def _pays(self, who: str, name: str, at_ms: int) -> Sent:
+        event = {
+            "transaction_id": name,
+            "customer": who,
+            "card": card_token(who),
+            "merchant": SHOP,
+            "amount_cents": 1,
+            "latitude": 0.0,
+            "longitude": 0.0,
+            "at_ms": at_ms,
+        }
+        return FRAUD.judged.name, who.encode(), _json(event)
+
+
+def _json(event: Event) -> bytes:
+    return json.dumps(event).encode()

@@ -1,0 +1,299 @@
+"""Flink satisfies every scenario and agrees with the oracle on random tapes, with its state on heap and in RocksDB."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pytest
+
+from infra.lifecycle import wanted_topics
+from infra.settings import Settings
+from infra.stores import topics
+from infra.target import Target
+from pipelines import oracle
+from pipelines.fraud import FRAUD
+from pipelines.oracle import summary_rows, value_base64, window_findings
+from pipelines.patterns import EnginePlan, engine_plans, load
+from pipelines.rules import WindowRule
+from tests.player import Outcome, Player, Sent
+from tests.scenarios import Scenario, card_token, load_all, placed, span_ms
+from tests.test_scenarios_oracle import check_operands, expected
+
+SCENARIOS = load_all()
+BACKENDS = ("hashmap", "rocksdb")
+SEED = int(os.environ.get("MILLRACE_SEED", "20261121"))
+DAY_MS = 86_400_000
+
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module", params=BACKENDS)
+def played(request: pytest.FixtureRequest, outcomes: Mapping[str, Outcome]) -> Outcome:
+    return outcomes[request.param]
+
+
+@pytest.fixture(scope="module")
+def start_ms() -> int:
+    """Two days ago: far enough from the limits of what is believed, on both sides."""
+    return int(time.time() * 1000) // 60_000 * 60_000 - 2 * DAY_MS
+
+
+@pytest.fixture(scope="module")
+def outcomes(stack: Settings, start_ms: int) -> Iterator[dict[str, Outcome]]:
+    """What came of the scenarios and the tape, played to one job for each state backend."""
+    target = Target.read(stack, {})
+    plans = {backend: plan(target, backend) for backend in BACKENDS}
+    flink = target.engine("flink")
+    with ThreadPoolExecutor() as both:
+        try:
+            yield dict(zip(plans, both.map(partial(play, target, start_ms=start_ms), plans.values()), strict=True))
+        finally:
+            for each in plans.values():
+                if flink.job(each).is_up:
+                    flink.stop(each)
+
+
+def plan(target: Target, backend: str) -> EnginePlan:
+    """The variant in which Flink does everything, under a name of its own."""
+    variant = load("flink")
+    name = f"scenarios-{backend}-{time.time_ns() // 1_000_000}"
+    whole = engine_plans(variant, 1, target.bootstrap, target.checkpoints, target.stores(variant))[0]
+    return replace(
+        whole,
+        pattern=name,
+        topics={kind: topic.replace(variant.name, name, 1) for kind, topic in whole.topics.items()},
+        checkpoints=whole.checkpoints.replace(f"/{variant.name}/", f"/{name}/"),
+        options={"state.backend.type": backend},
+    )
+
+
+def play(target: Target, plan: EnginePlan, start_ms: int) -> Outcome:
+    variant = load("flink")
+    wanted = [
+        replace(t, name=t.name.replace(variant.name, plan.pattern, 1), partitions=1) for t in wanted_topics(variant)
+    ]
+    topics.ensure(target.bootstrap, wanted)
+    player = Player(plan)
+    player.references([*(each for scenario in SCENARIOS for each in scenario.references()), *tape_references()])
+    target.engine("flink").start(plan, None)
+    stories = [message for scenario, at_ms in placed(SCENARIOS, start_ms) for message in scenario.messages(at_ms)]
+    for phase in range(max(message.phase for message in stories) + 1):
+        now = [message for message in stories if message.phase == phase]
+        player.play([(message.topic, message.key, message.value) for message in now], start_ms - DAY_MS)
+    for phase_of_tape in tape(start_ms + span_ms(SCENARIOS)):
+        player.play(phase_of_tape, start_ms - DAY_MS)
+    player.close(start_ms + span_ms(SCENARIOS) + DAY_MS)
+    return player.outcome()
+
+
+TAPE_CUSTOMERS = [f"tape-{n}" for n in range(12)]
+TAPE_MERCHANTS = [f"shop-{n}" for n in range(9)]
+
+
+def tape_references() -> Iterator[tuple[str, dict[str, str]]]:
+    for customer in TAPE_CUSTOMERS:
+        yield "customers", {"customer": customer, "segment": "private"}
+    for merchant in TAPE_MERCHANTS:
+        yield "merchants", {"merchant": merchant, "category": merchant[-1], "place": "Ulm"}
+
+
+def tape(start_ms: int) -> Iterator[list[Sent]]:
+    """Phases of random purchases, or of random phones: a few customers who do everything that a rule may look at."""
+    random_ = random.Random(SEED)
+    at_ms, sent = start_ms, list[bytes]()
+    for phase in range(12):
+        messages: list[Sent] = []
+        for number in range(15 if phase % 2 == 0 else 80):
+            customer = random_.choice(TAPE_CUSTOMERS)
+            place = {"latitude": 48 + random_.choice([0, 0, 0.005, 0.02]), "longitude": 10.0}
+            if phase % 2 == 0:
+                event: dict[str, Any] = {
+                    "customer": customer,
+                    **place,
+                    "at_ms": at_ms - random_.randrange(0, 1_200_000),
+                }
+                messages.append(("device-locations", customer.encode(), json.dumps(event).encode()))
+                continue
+            at_ms += random_.choice([0, 1, 500, 1_000, 3_000, 9_999, 10_000, 10_001])
+            event = {
+                "transaction_id": f"tape-{phase}-{number}",
+                "customer": customer,
+                "card": card_token(f"{customer}-{random_.choice('ab')}"),
+                "merchant": random_.choice(TAPE_MERCHANTS),
+                "amount_cents": random_.choice([1, 500, random_.randrange(1, 5_000), 100_000_000]),
+                **place,
+                "at_ms": at_ms - random_.choice([0, 0, 0, 1, 2_500, 5_000]),
+                "sent_ms": random_.choice([None, at_ms]),
+            }
+            sent.append(json.dumps(event).encode())
+            again = random_.random() < 0.1
+            value = random_.choice(sent) if again else sent[-1] if random_.random() < 0.9 else spoilt(random_, sent[-1])
+            messages.append(("transactions", customer.encode(), value))
+        yield messages
+
+
+def spoilt(random_: random.Random, value: bytes) -> bytes:
+    at = random_.randrange(len(value))
+    return value[:at] + bytes([random_.randrange(256)]) + value[at + 1 :]
+
+
+def lates(played: Outcome) -> set[int]:
+    return {letter["offset"] for letter in played.dead_letters if letter["reason"] == "late"}
+
+
+def belongs(scenario: Scenario, event: Mapping[str, Any]) -> bool:
+    return str(event["customer"]).startswith(scenario.prefix)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: f"{s.file}: {s.title}")
+def test_flink_satisfies(scenario: Scenario, played: Outcome) -> None:
+    refused = {(d["topic"].partition(".")[2], d["offset"]): d["reason"] for d in played.dead_letters}
+    own = [record for record in played.raw if (record.key or b"").decode().startswith(scenario.prefix)]
+    sent = {
+        topic: [m for m in scenario.messages(0) if m.topic == topic]
+        for topic in {m.topic for m in scenario.messages(0)}
+    }
+    reasons = {
+        message.line: reason
+        for topic, messages in sent.items()
+        for message, record in zip(messages, [r for r in own if r.topic == topic], strict=True)
+        if (reason := refused.get((topic, record.offset), "late")) != "late"
+    }
+    alerts = [alert for alert in played.alerts if belongs(scenario, alert)]
+    found = Counter((alert["rule"], frozenset(alert["transaction_ids"])) for alert in alerts)
+    assert (found, reasons) == expected(scenario)
+    for alert in alerts:
+        check_operands(scenario, as_finding(alert))
+
+
+def as_finding(alert: Mapping[str, Any]) -> oracle.Finding:
+    return oracle.Finding(
+        alert["rule"],
+        alert["rule_version"],
+        alert["key"],
+        alert["customer"],
+        tuple(alert["transaction_ids"]),
+        alert["operands"],
+        alert["at_ms"],
+    )
+
+
+@pytest.fixture(scope="module")
+def judged(played: Outcome) -> list[oracle.Judged]:
+    """What the oracle says of the very messages; settled phases make the order of arrival certain."""
+    references: dict[str, dict[str, Any]] = {"customers": {}, "merchants": {}}
+    for kind, event in [*(each for scenario in SCENARIOS for each in scenario.references()), *tape_references()]:
+        references[kind][event[kind.removesuffix("s")]] = event
+    arrived = sorted(played.raw, key=lambda record: (record.ingest_ms, record.topic, record.offset))
+    return list(oracle.judge(FRAUD, FRAUD.rules, arrived, references))
+
+
+def test_every_accepted_event_is_enriched_as_the_oracle_says(played: Outcome, judged: list[oracle.Judged]) -> None:
+    meant = {
+        each.record.offset: {**each.event, "source_topic": played.enriched[0]["source_topic"]}
+        for each in judged
+        if each.reason is None and each.event and each.record.topic == FRAUD.judged.name
+    }
+    found = {event["source_offset"]: event for event in played.enriched}
+    assert len(found) == len(played.enriched)
+    assert found.keys() == meant.keys()
+    for offset, event in found.items():
+        assert list(event) == [field.name for field in FRAUD.enriched.fields]
+        assert event == {**meant[offset], "km_from_phone": pytest.approx(meant[offset]["km_from_phone"], rel=1e-9)}
+
+
+def test_every_refusal_is_a_dead_letter_with_its_reason_and_its_bytes(
+    played: Outcome, judged: list[oracle.Judged]
+) -> None:
+    kinds = {kind.name: kind for kind in FRAUD.raw}
+    meant = Counter(
+        (each.record.topic, each.record.offset, each.reason, value_base64(kinds[each.record.topic], each.record.value))
+        for each in judged
+        if each.reason is not None
+    )
+    found = Counter(
+        (letter["topic"].partition(".")[2], letter["offset"], letter["reason"], letter["value_base64"])
+        for letter in played.dead_letters
+        if letter["reason"] != "late"
+    )
+    assert found == meant
+    raw = {(record.topic, record.offset): record for record in played.raw}
+    for letter in played.dead_letters:
+        record = raw[letter["topic"].partition(".")[2], letter["offset"]]
+        assert (letter["partition"], letter["ingest_ms"]) == (record.partition, record.ingest_ms)
+
+
+def test_every_alert_is_the_oracles_and_every_finding_has_one(played: Outcome, judged: list[oracle.Judged]) -> None:
+    late = lates(played)
+    accepted = [e for e in played.enriched if e["source_offset"] not in late]
+    findings = [finding for each in judged for finding in each.findings]
+    findings += [f for rule in FRAUD.rules if isinstance(rule, WindowRule) for f in window_findings(rule, accepted)]
+    meant = {finding.alert_id: finding for finding in findings}
+    found = {alert["alert_id"]: alert for alert in played.alerts}
+    assert len(found) == len(played.alerts)
+    assert found.keys() == meant.keys()
+    for identity, alert in found.items():
+        finding = meant[identity]
+        assert alert == {
+            **alert,
+            "rule": finding.rule,
+            "rule_version": finding.rule_version,
+            "key": finding.key,
+            "customer": finding.customer,
+            "transaction_ids": list(finding.transaction_ids),
+            "at_ms": finding.at_ms,
+        }
+        assert {name: float(text) for name, text in alert["operands"].items()} == finding.operands
+    assert {alert["rule"] for alert in found.values()} == {rule.name for rule in FRAUD.rules}
+
+
+def test_only_what_came_too_late_is_kept_out_of_the_windows(played: Outcome) -> None:
+    newest = 0
+    late = lates(played)
+    for event in sorted(played.enriched, key=lambda event: event["source_offset"]):
+        assert event["source_offset"] not in late or event["at_ms"] < newest - 5_000
+        newest = max(newest, event["at_ms"])
+
+
+def test_every_minute_is_summed_up_as_the_oracle_says(played: Outcome) -> None:
+    late = lates(played)
+    summary = FRAUD.summaries[0]
+    meant = summary_rows(summary, [event for event in played.enriched if event["source_offset"] not in late])
+    found = {
+        (row["window_start_ms"], *(row[key] for key in summary.keys)): {name: row[name] for name in summary.measures}
+        for row in played.windows
+    }
+    assert len(found) == len(played.windows)
+    assert found == meant
+    assert {row["window_end_ms"] - row["window_start_ms"] for row in played.windows} == {60_000}
+
+
+def test_every_message_has_its_key(played: Outcome) -> None:
+    assert set(played.keys["alerts"]) >= {alert["customer"].encode() for alert in played.alerts}
+    assert set(played.keys["enriched"]) >= {event["customer"].encode() for event in played.enriched}
+    assert None not in played.keys["alerts"] + played.keys["enriched"] + played.keys["dead-letters"]
+
+
+def test_both_state_backends_say_the_same(outcomes: Mapping[str, Outcome]) -> None:
+    """Memory that is changed in place is lost on RocksDB without a word, and right on the heap by luck."""
+    heap, rocksdb = (
+        (
+            Counter(alert["alert_id"] for alert in outcomes[backend].alerts if alert["rule"] != "burst"),
+            Counter(
+                (d["topic"].partition(".")[2], d["offset"], d["reason"])
+                for d in outcomes[backend].dead_letters
+                if d["reason"] != "late"
+            ),
+        )
+        for backend in BACKENDS
+    )
+    assert heap == rocksdb
