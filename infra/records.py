@@ -7,7 +7,6 @@ import json
 import os
 import platform
 import subprocess
-import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,8 +29,8 @@ def append(settings: Settings, kind: str, figures: Mapping[str, Any], seed: int 
     }
     folder = settings.state / "records"
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{now:%Y%m%dT%H%M%S}-{time.monotonic_ns() % 1_000_000:06}-{kind}.json"
-    arriving = path.with_suffix(".arriving")
+    path = folder / f"{now:%Y%m%dT%H%M%S.%f}-{kind}.json"
+    arriving = path.with_name(f"{path.name}.arriving")
     arriving.write_text(json.dumps(record, indent=1) + "\n")
     arriving.replace(path)
     return path

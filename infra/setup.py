@@ -54,7 +54,7 @@ def make_the_rest(settings: Settings, begun: dict[str, Any]) -> None:
 
     console = Console(stderr=True)
     absent = environments.absent()
-    if absent:
+    if absent or jars.absent(settings, jars.components(settings)):
         _require(settings)
 
     def make(name: str) -> None:
@@ -70,7 +70,10 @@ def make_the_rest(settings: Settings, begun: dict[str, Any]) -> None:
     started = time.monotonic()
     kernel.ensure(settings)
     if begun["environments"] or downloads:
-        _record(settings, begun, downloads, kernel_seconds=time.monotonic() - started, console_print=console.print)
+        figures = _figures(settings, begun, downloads, kernel_seconds=time.monotonic() - started)
+        path = records.append(settings, "setup", figures)
+        size = sum(figures["disk_bytes"].values()) / 1e9
+        console.print(f"set up in {figures['seconds']} s, {size:.1f} GB on disk; recorded in {path}", soft_wrap=True)
 
 
 def _begin() -> dict[str, Any]:
@@ -81,13 +84,9 @@ def _require(settings: Settings) -> None:
     prerequisites.refuse([*prerequisites.essential(settings, os.environ), prerequisites.python(os.environ)])
 
 
-def _record(
-    settings: Settings,
-    begun: dict[str, Any],
-    downloads: Iterable[jars.Download],
-    kernel_seconds: float,
-    console_print: Any,
-) -> None:
+def _figures(
+    settings: Settings, begun: dict[str, Any], downloads: Iterable[jars.Download], kernel_seconds: float
+) -> dict[str, Any]:
     places = {
         "environments": [PROJECT / folder for folder in environments.FOLDERS.values()],
         "jars": [settings.home / "jars"],
@@ -95,7 +94,7 @@ def _record(
         "uv and its cache": [settings.home / f"uv-{environments.UV_VERSION}", settings.home / "uv"],
     }
     seen: set[tuple[int, int]] = set()
-    figures = {
+    return {
         "seconds": round(time.time() - begun["at"], 1),
         # Of the whole machine, because neither uv nor Maven says it: an upper bound while others use the network.
         "received_bytes": _received_bytes() - begun["received_bytes"],
@@ -104,9 +103,6 @@ def _record(
         "kernel": {"seconds": round(kernel_seconds, 1)},
         "disk_bytes": {what: sum(_disk_bytes(folder, seen) for folder in folders) for what, folders in places.items()},
     }
-    path = records.append(settings, "setup", figures)
-    total = sum(figures["disk_bytes"].values())
-    console_print(f"set up in {figures['seconds']} s, {total / 1e9:.1f} GB on disk; recorded in {path}", soft_wrap=True)
 
 
 def _received_bytes() -> int:

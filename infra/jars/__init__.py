@@ -75,13 +75,17 @@ def folder(settings: Settings, component: str) -> Path:
 
 def ensure(settings: Settings, names: Iterable[str], progress: Progress | None = None) -> list[Download]:
     """Makes every named component present and as locked; says what had to be downloaded."""
+    if not (missing := absent(settings, names)):
+        return []
+    return asyncio.run(_download_all(settings, missing, read_lock(settings), progress or (lambda *_: None)))
+
+
+def absent(settings: Settings, names: Iterable[str]) -> list[str]:
+    """Which of the named components must be downloaded; raises by name for a jar that is not as locked."""
     locks = read_lock(settings)
     for name in (names := list(dict.fromkeys(names))):
         _check_pom(settings, name, locks)
-    absent = [name for name in names if not is_complete(settings, name, locks[name])]
-    if not absent:
-        return []
-    return asyncio.run(_download_all(settings, absent, locks, progress or (lambda *_: None)))
+    return [name for name in names if not is_complete(settings, name, locks[name])]
 
 
 def is_complete(settings: Settings, component: str, lock: Lock, *, reread: bool = False) -> bool:
