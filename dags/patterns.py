@@ -10,7 +10,7 @@ from infra.airflow.form import pattern_form, tape_of
 from infra.airflow.operators import SAID_AGAIN, Approve, AsDeclared, AwaitVerb, Changes, Fault, Report, Validate, Verb
 from pipelines.patterns import load_all
 
-TAPE = "{{ tape_of(params.tape, run_id) }}"
+TAPE = "{{ tape_of(params.tape, run_id, ti.try_number) }}"
 
 
 @task(task_id="faults")
@@ -48,7 +48,7 @@ for variant in load_all():
             words=[
                 *("traffic", name, "--name", TAPE, "--events", "{{ params.events }}"),
                 *("--rate", "{{ params.rate_per_s }}", "--seed", "{{ params.seed }}"),
-                *("--poison-share", "{{ params.poison_share }}"),
+                *("--poison", "{{ params.poison_share }}"),
             ],
         )
         faults = asked_for()
@@ -57,7 +57,7 @@ for variant in load_all():
             task_id="validate",
             words=["validate", name],
             verdict=verdict(name),
-            tape=TAPE,
+            tape="{{ (ti.xcom_pull('traffic') or {}).get('about', {}).get('plan', {}).get('name', '') }}",
             retries=0,
             trigger_rule="none_failed_min_one_success",
         )

@@ -23,6 +23,7 @@ CONNECTION = "millrace"
 """The connection that says where the command line is; without it, it is that of the clone these files are in."""
 
 USAGE = 2
+COMPLAINS = "millrace: "
 
 
 class VerbError(AirflowException):
@@ -93,20 +94,22 @@ class Saying:
     answer: IO[bytes]
 
     def finish(self, log: Callable[[str], None]) -> Any:
-        """Log what the verb reports until it ends, and return its answer."""
-        last = ""
-        for last in self._lines():
-            log(last)
+        """Log what the verb reports until it ends, and return its answer; a verdict that is not ok is one, too."""
+        complaint: list[str] = []
+        for line in self._lines():
+            log(line)
+            complaint = [line] if line.startswith(COMPLAINS) or not complaint else [*complaint, line]
         code = self.child.wait()
-        if code == USAGE:
-            raise AirflowFailException(f"millrace {self.verb} does not know these words: {last}")
-        if code != 0:
-            raise VerbError(last.removeprefix("millrace: ") or f"millrace {self.verb} ended with code {code}")
         self.answer.seek(0)
+        answer = self.answer.read()
+        if code == USAGE:
+            raise AirflowFailException(f"millrace {self.verb} does not know these words: {' '.join(complaint)}")
+        if code != 0 and not answer:
+            raise VerbError(" ".join(complaint).removeprefix(COMPLAINS) or f"{self.verb} ended with code {code}")
         try:
-            return json.loads(self.answer.read())
+            return json.loads(answer)
         except ValueError:
-            raise VerbError(f"millrace {self.verb} ended well but its answer is no JSON") from None
+            raise VerbError(f"millrace {self.verb} ended with code {code} and its answer is no JSON") from None
 
     def stop(self) -> None:
         """End the verb and all that it started; each verb can be said again."""

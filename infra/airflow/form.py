@@ -90,9 +90,13 @@ def pattern_form(faults: Sequence[str] = SURVIVABLE) -> dict[str, Param]:
     }
 
 
-def tape_of(given: str | None, run_id: str) -> str:
-    """The name of a run's messages: as the form says, or one that no other run has."""
-    return given or f"run-{hashlib.sha256(run_id.encode()).hexdigest()[:8]}"
+def tape_of(given: str | None, run_id: str, try_number: int) -> str:
+    """The name of a run's messages: as the form says, or one that no other run has.
+
+    A second try has another name: its messages come at other times, so they are not those that were sent already.
+    """
+    name = given or f"run-{hashlib.sha256(run_id.encode()).hexdigest()[:8]}"
+    return name if try_number <= 1 else f"{name}-{try_number}"
 
 
 def which_pattern(names: Sequence[str]) -> Param:
