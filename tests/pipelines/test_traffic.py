@@ -1,0 +1,158 @@
+"""Invented traffic is what its labels say: the oracle finds just what each message was made for."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipelines import oracle
+from pipelines.fraud import FRAUD
+from pipelines.fraud.canaries import canaries_in
+from pipelines.fraud.rules import burst
+from pipelines.fraud.tokens import Tokens
+from pipelines.fraud.traffic import DISORDER_MS, Message, Plan, closing, references, traffic
+from pipelines.oracle import Judged, Record
+
+START_MS = 1_790_000_000_000
+TOKENS = Tokens(b"k" * 32)
+# Two and a half minutes, so that every story has room.
+PLAN = Plan(events=3_000, rate_per_s=20, seed=11, fraud_share=0.1, edge_share=0.1, late_share=0.01, race_share=0.01)
+
+PLANS = st.builds(
+    Plan,
+    events=st.integers(1, 400),
+    rate_per_s=st.sampled_from([10, 33.3, 200, 5_000]),
+    seed=st.integers(0, 10_000),
+    customers=st.sampled_from([0, 1, 2, 30]),
+    fraud_share=st.sampled_from([0, 0.02, 0.3]),
+    edge_share=st.sampled_from([0, 0.3]),
+    poison_share=st.sampled_from([0, 0.05]),
+    duplicate_share=st.sampled_from([0, 0.3]),
+    race_share=st.sampled_from([0, 0.1]),
+    late_share=st.sampled_from([0, 0.1]),
+)
+
+
+def judged(plan: Plan) -> Iterator[tuple[Message, Judged]]:
+    """Each message with what the oracle says of it, if it arrived the moment it was due."""
+    known: dict[str, dict[str, Any]] = {reference.name: {} for reference in FRAUD.references}
+    for message in references(plan):
+        kind = next(each for each in FRAUD.references if each.name == message.topic)
+        event = oracle.accept(kind, message.value, START_MS)
+        if isinstance(event, oracle.Refusal):
+            assert event.reason == message.label.refusal
+        else:
+            known[message.topic][event[kind.key]] = event
+    messages = list(traffic(plan, TOKENS, START_MS))
+    tape = [Record(m.topic, 0, n, START_MS + m.due_ms, m.key, m.value) for n, m in enumerate(messages)]
+    return zip(messages, oracle.judge(FRAUD, FRAUD.rules, tape, known), strict=True)
+
+
+def assert_labels_tell_the_truth(plan: Plan) -> Counter[str]:
+    results = list(judged(plan))
+    purchases = [each.event for _, each in results if each.event and each.record.topic == "transactions"]
+    in_burst = {identity for f in oracle.window_findings(burst, purchases) for identity in f.transaction_ids}
+    kinds: Counter[str] = Counter()
+    for message, each in results:
+        kinds[message.label.kind] += 1
+        assert each.reason == message.label.refusal, message
+        if message.topic == "transactions" and each.event and message.label.kind != "race":
+            found = {finding.rule for finding in each.findings}
+            found |= {burst.name} if each.event["transaction_id"] in in_burst else set()
+            assert found == set(message.label.alerts), message
+    return kinds
+
+
+def test_every_story_is_told_and_every_label_is_true() -> None:
+    kinds = assert_labels_tell_the_truth(PLAN)
+    told = {kind for kind in kinds if not kind.startswith("poison")}
+    assert told == {
+        *("everyday", "phone", "burst", "above", "away", "spree", "duplicate", "race", "late", "trip", "no phone"),
+        *(f"2 purchases {ms} ms apart" for ms in (9_999, 10_000, 10_001)),
+        *("3 purchases 10000 ms apart", "two cards", "the same amount again", "one cent more"),
+        *("985 m from the phone", "1015 m from the phone"),
+        *("phone seen 15 minutes before", "phone seen 15 minutes and 1 ms before"),
+    }
+
+
+def test_the_usual_mixture_is_mostly_harmless() -> None:
+    plan = Plan(events=5_000, rate_per_s=100)
+    kinds = assert_labels_tell_the_truth(plan)
+    harmless = kinds["everyday"] + kinds["phone"]
+    assert 0.8 < harmless / plan.events < 0.97
+    assert 0.002 < sum(n for kind, n in kinds.items() if kind.startswith("poison")) / plan.events < 0.02
+
+
+@settings(max_examples=60)
+@given(PLANS)
+def test_labels_are_true_whatever_the_plan(plan: Plan) -> None:
+    assert_labels_tell_the_truth(plan)
+
+
+@settings(max_examples=60)
+@given(PLANS)
+def test_a_plan_gives_as_many_messages_as_it_says_each_when_it_says(plan: Plan) -> None:
+    messages = list(traffic(plan, TOKENS, START_MS))
+    assert [message.due_ms for message in messages] == [plan.due_ms(n) for n in range(plan.events)]
+
+
+@settings(max_examples=30)
+@given(PLANS)
+def test_purchases_are_out_of_order_within_the_stated_bound(plan: Plan) -> None:
+    newest_ms = 0
+    for message, each in judged(plan):
+        if message.topic == "transactions" and each.event and message.label.kind != "late":
+            assert each.event["at_ms"] >= newest_ms - DISORDER_MS
+            newest_ms = max(newest_ms, each.event["at_ms"])
+
+
+def test_the_same_plan_gives_the_same_bytes_and_another_seed_others() -> None:
+    def sent(seed: int) -> list[bytes | None]:
+        return [m.value for m in traffic(Plan(events=300, rate_per_s=50, seed=seed), TOKENS, START_MS)]
+
+    assert sent(1) == sent(1)
+    assert sent(1) != sent(2)
+
+
+def test_ids_of_runs_with_different_names_never_meet() -> None:
+    def ids(name: str) -> set[str]:
+        values = (m.value for m in traffic(Plan(500, 50, name=name), TOKENS, START_MS) if m.label.refusal is None)
+        events = [json.loads(value or b"") for value in values]
+        return {event[field] for event in events for field in ("customer", "transaction_id", "card") if field in event}
+
+    assert not ids("monday") & ids("tuesday")
+
+
+def test_every_event_says_when_it_was_meant_to_be_sent() -> None:
+    for message in traffic(Plan(events=500, rate_per_s=50, poison_share=0), TOKENS, START_MS):
+        assert json.loads(message.value or b"")["sent_ms"] == START_MS + message.due_ms
+
+
+def test_no_card_number_leaves() -> None:
+    messages = [*references(PLAN), *traffic(PLAN, TOKENS, START_MS), *closing(PLAN, TOKENS, START_MS, ["a"], 5_000)]
+    sent = b"\n".join((message.key or b"") + b" " + (message.value or b"") for message in messages)
+    assert canaries_in(sent) == set()
+
+
+def test_the_closing_goes_on_every_second_and_sets_off_nothing() -> None:
+    plan = Plan(events=100, rate_per_s=50)
+    names = ["x", "y"]
+    messages = list(closing(plan, TOKENS, START_MS, names, 20_000))
+    assert [message.due_ms for message in messages] == [2_000 + 1_000 * (n // 2 + 1) for n in range(40)]
+    tape = [Record(m.topic, 0, n, START_MS + m.due_ms, m.key, m.value) for n, m in enumerate(messages)]
+    known = {"merchants": {"m-000": {"category": "c", "place": "p"}}, "customers": {n: {"segment": "s"} for n in names}}
+    results = list(oracle.judge(FRAUD, FRAUD.rules, tape, known))
+    assert not [each for each in results if each.reason or each.findings]
+    assert oracle.window_findings(burst, [each.event for each in results if each.event]) == []
+
+
+@pytest.mark.parametrize("wrong", [{"events": 0}, {"rate_per_s": 5}, {"poison_share": 0.9}, {"fraud_share": -1}])
+def test_a_plan_that_cannot_be_kept_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"traffic needs|must be from 0"):
+        Plan(**({"events": 10, "rate_per_s": 10} | wrong))
