@@ -185,6 +185,7 @@ def addresses(settings: Settings) -> dict[str, str]:
         "FLINK_CONF_DIR": str(flink_home / "conf"),
         "SPARK_MASTER": spark,
         "AIRFLOW_URL": airflow.url(settings),
+        "AIRFLOW_HOME": str(settings.state / "data" / "airflow"),
     }
 
 

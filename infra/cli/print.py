@@ -30,7 +30,7 @@ def progress_console() -> Console:
 
 def report(subject: str, what: str) -> None:
     """One line for what happened to a server."""
-    progress_console().print(f"{subject:<20} {what}", markup=False)
+    progress_console().print(f"{subject:<22} {what}", markup=False)
 
 
 def print_json(value: Any) -> None:

@@ -31,7 +31,7 @@ class Airflow(Server):
 
     environments: ClassVar[tuple[str, ...]] = ("airflow",)
     # A first start imports for half a minute on a busy machine.
-    within_s: ClassVar[float] = 180
+    within_s: ClassVar[float] = 300
 
     @property
     def name(self) -> str:

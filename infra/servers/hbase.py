@@ -57,6 +57,9 @@ class HBase(Server):
             {
                 "hbase.rootdir": f"{hdfs.uri(self.settings)}/hbase",
                 "dfs.replication": 2,
+                # How long it waits for HDFS to close the log of a server that died, before it looks again.
+                "hbase.lease.recovery.first.pause": 1000,
+                "hbase.lease.recovery.pause": 500,
                 "dfs.client.block.write.replace-datanode-on-failure.policy": "NEVER",
             }
             if self.durable
@@ -159,7 +162,7 @@ class Master(HBase):
             return False
         if self.durable:  # it is not initialized before a region server is there, which waits for it
             return master.get("tag.isActiveMaster") == "true"
-        return int(master.get("masterFinishedInitializationTime", 0)) > 0
+        return int(master.get("masterFinishedInitializationTime", 0)) > since * 1000
 
 
 @dataclass(frozen=True)
@@ -186,7 +189,9 @@ class RegionServer(HBase):
 
     def is_ready(self, since: float) -> bool:
         master = master_bean(self.settings)
-        return master is not None and int(master.get("masterFinishedInitializationTime", 0)) > 0
+        # Names like "127.0.0.1,20023,1795251622335;...": the last part is when that life began.
+        living = (master or {}).get("tag.liveRegionServers", "").split(";")
+        return any(int(name.split(",")[2]) > since * 1000 for name in living if name)
 
 
 @dataclass(frozen=True)

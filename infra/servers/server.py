@@ -31,7 +31,7 @@ class Server:
 
     components: ClassVar[tuple[str, ...]] = ()  # class paths of infra/jars that it runs on
     environments: ClassVar[tuple[str, ...]] = ()  # environments of infra/environments that it runs on
-    within_s: ClassVar[float] = 120  # until it must be ready: a crash recovery on a busy machine takes a minute
+    within_s: ClassVar[float] = 180  # until it must be ready: a crash recovery on a busy machine takes minutes
 
     @property
     def name(self) -> str:

@@ -44,7 +44,8 @@ class Spark(Server):
 
     def _java(self, main: str, *arguments: str) -> list[str]:
         logging = f"-Dlog4j2.configurationFile={(self.conf / 'log4j2.properties').as_uri()}"
-        start = java(256, flags=(*OPENS, logging))
+        # A second door of the master, on a port of its own choice, that nobody here uses.
+        start = java(256, flags=(*OPENS, logging, "-Dspark.master.rest.enabled=false"))
         return [*start, "-cp", f"{spark_package() / 'jars'}/*", main, "--host", LOOPBACK, *arguments]
 
 

@@ -211,7 +211,7 @@ def test_two_ups_at_once_start_each_server_once(small: Settings) -> None:
     first, second = millrace(small, "up", "kafka"), millrace(small, "up", "kafka")
     outputs = [one.communicate(timeout=120)[0] for one in (first, second)]
     assert (first.returncode, second.returncode) == (0, 0), outputs
-    assert sum("kafka-1              starting" in output for output in outputs) == 1
+    assert sum(f"{'kafka-1':<22} starting" in output for output in outputs) == 1
 
 
 def make_topic(settings: Settings, name: str) -> None:
