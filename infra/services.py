@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from infra.errors import InfraError
+from infra.errors import UsageError
 from infra.servers.airflow import Airflow
 from infra.servers.flink import JobManager, TaskManager
 from infra.servers.hbase import Master, RegionServer, Thrift, ZooKeeper
@@ -42,7 +42,7 @@ def services(settings: Settings, profiles: Iterable[str] = ()) -> dict[str, Serv
     form: dict[str, Any] = {"brokers": 1, "durable": False, "spark_cluster": False}
     for profile in profiles:
         if profile not in PROFILES:
-            raise InfraError(f"no profile {profile!r}; there are {', '.join(PROFILES)}")
+            raise UsageError(f"no profile {profile!r}; there are {', '.join(PROFILES)}")
         form |= PROFILES[profile]
     brokers, durable = form["brokers"], form["durable"]
     kafka = tuple(Kafka(settings, node=node, brokers=brokers) for node in range(1, brokers + 1))
@@ -97,4 +97,4 @@ def suggesting(name: str, known: Iterable[str]) -> str:
         return name
     close = difflib.get_close_matches(name, names, n=1)
     meant = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(names)}"
-    raise InfraError(f"no service or server {name!r}; {meant}")
+    raise UsageError(f"no service or server {name!r}; {meant}")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from infra.errors import InfraError
+from infra.errors import InfraError, UsageError
 
 PROJECT = Path(__file__).resolve().parent.parent
 
@@ -94,7 +94,7 @@ class Settings:
 def port_base(text: str) -> int:
     """The base that a text names, with room for a stack's ports above it and below the system's ephemeral ones."""
     if not text.isdecimal() or not 1024 <= int(text) <= 32768 - PORTS_PER_STACK:
-        raise InfraError(
+        raise UsageError(
             f"MILLRACE_PORT_BASE is {text!r}: it must be a whole number from 1024 to {32768 - PORTS_PER_STACK}, "
             "for example 20000 (ports from 32768 on are the system's own)"
         )

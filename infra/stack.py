@@ -233,7 +233,7 @@ def refuse_another_form(settings: Settings, known: Mapping[str, Service], record
 def bring(settings: Settings, wanted: Sequence[Service], progress: jars.Progress | None) -> None:
     """Makes present what the servers run on; what the machine lacks is said before anything is downloaded."""
     prerequisites.require(settings, os.environ)
-    sources: list[Service | Server] = [source for service in wanted for source in (service, *service.servers)]
+    sources: list[Service | Server] = [*wanted, *(server for service in wanted for server in service.servers)]
     for name in dict.fromkeys(name for source in sources for name in source.environments):
         environments.ensure(settings, name)
     jars.ensure(settings, [name for source in sources for name in source.components], progress)

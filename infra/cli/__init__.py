@@ -32,7 +32,7 @@ from infra.cli.traffic import traffic
 from infra.cli.up import up
 from infra.cli.upgrade import upgrade
 from infra.cli.validate import validate
-from infra.errors import InfraError
+from infra.errors import InfraError, UsageError
 from pipelines.patterns import PatternError
 
 # A verb is a file beside this one and a name in this list.
@@ -69,7 +69,7 @@ def main() -> None:
         app()
     except (InfraError, PatternError) as error:
         sys.stderr.write(f"millrace: {error}\n")  # `print` is the module beside this one
-        sys.exit(1)
+        sys.exit(2 if isinstance(error, UsageError) else 1)
     except KeyboardInterrupt:
         sys.stderr.write("millrace: interrupted\n")
         sys.exit(130)

@@ -7,14 +7,18 @@ from typing import Annotated
 import typer
 
 from infra import stack
-from infra.cli.print import Json, print_json, settings
+from infra.cli.print import Json, complete_servers, print_json, settings
 from infra.processes import tail
 
 
 def logs(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[SERVER]...", help="Servers or services; without any all that have a log."),
+        typer.Argument(
+            metavar="[SERVER]...",
+            help="Servers or services; without any all that have a log.",
+            autocompletion=complete_servers,
+        ),
     ] = None,
     lines: Annotated[int, typer.Option("--lines", "-n", min=1, help="How many lines of each.")] = 20,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as they write, until Ctrl-C.")] = False,

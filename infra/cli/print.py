@@ -9,9 +9,23 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from infra.services import services
 from infra.settings import Settings
+from infra.stack import profiles_of
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+
+
+def complete_services(incomplete: str) -> list[str]:
+    """The services that a half-typed word may become."""
+    return [name for name in services(settings()) if name.startswith(incomplete)]
+
+
+def complete_servers(incomplete: str) -> list[str]:
+    """The servers and services that a half-typed word may become."""
+    known = services(settings(), profiles_of(settings()))
+    servers = (server.name for service in known.values() for server in service.servers)
+    return [name for name in (*known, *servers) if name.startswith(incomplete)]
 
 
 def settings() -> Settings:

@@ -5,11 +5,13 @@ from typing import Annotated
 import typer
 
 from infra import stack
-from infra.cli.print import Json, print_json, report, settings
+from infra.cli.print import Json, complete_servers, print_json, report, settings
 
 
 def restart(
-    names: Annotated[list[str], typer.Argument(metavar="SERVER...", help="Servers or services.")],
+    names: Annotated[
+        list[str], typer.Argument(metavar="SERVER...", help="Servers or services.", autocompletion=complete_servers)
+    ],
     json: Json = False,
 ) -> None:
     """Stop the named servers and start them again with today's configuration; the others go on.

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from infra import stack
-from infra.cli.print import Json, print_json, progress_console, report, settings
+from infra.cli.print import Json, complete_services, print_json, progress_console, report, settings
 from infra.cli.status import print_table
 from infra.jars.bars import bars
 from infra.services import DEFAULT, PROFILES
@@ -16,7 +16,11 @@ from infra.settings import port_base as checked
 def up(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[SERVICE]...", help=f"Which services; without any: {' '.join(DEFAULT)}."),
+        typer.Argument(
+            metavar="[SERVICE]...",
+            autocompletion=complete_services,
+            help=f"Which services; without any: {' '.join(DEFAULT)}.",
+        ),
     ] = None,
     profile: Annotated[
         list[str] | None,

@@ -1,6 +1,7 @@
 """It answers real clients as a real cluster does."""
 
 import getpass
+import urllib.request
 import uuid
 from collections.abc import Iterator
 
@@ -105,6 +106,14 @@ def test_flink_offers_its_slots_and_keeps_its_state_on_hdfs(stack: Settings) -> 
     assert (overview["taskmanagers"], overview["slots-total"]) == (1, flink.SLOTS)
     entries = {entry["key"]: entry["value"] for entry in flink.rest(stack, "/jobmanager/config")}
     assert entries["execution.checkpointing.dir"] == f"{stacks.addresses(stack)['HDFS_URI']}/flink/checkpoints"
+
+
+def test_every_web_page_is_there(stack: Settings) -> None:
+    pages = [one.web for one in stacks.status(stack) if one.web]
+    assert len(pages) == 3
+    for page in pages:
+        with urllib.request.urlopen(page, timeout=20) as answer:
+            assert (answer.status, b"<html" in answer.read().lower()) == (200, True), page
 
 
 def owner() -> str:

@@ -1,0 +1,89 @@
+"""What the command line says to a pipe, to a program and to whoever mistypes."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from infra.cli.print import complete_servers, duration
+from infra.settings import PROJECT
+
+
+def millrace(state: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-c", "from infra.cli import main; main()", *words],
+        cwd=PROJECT,
+        env={"MILLRACE_STATE": str(state), "MILLRACE_PORT_BASE": "29000", "HOME": str(state), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_status_is_tabs_for_a_pipe_and_a_list_for_a_program(tmp_path: Path) -> None:
+    lines = millrace(tmp_path, "status").stdout.splitlines()
+    assert lines[0].split("\t")[:3] == ["server", "state", "address"]
+    assert lines[1].split("\t")[:3] == ["kafka-1", "stopped", "127.0.0.1:29001"]
+    first = json.loads(millrace(tmp_path, "status", "--json").stdout)[0]
+    assert (first["name"], first["service"], first["state"], first["pid"]) == ("kafka-1", "kafka", "stopped", None)
+
+
+def test_status_can_be_asked_whether_all_is_well(tmp_path: Path) -> None:
+    assert millrace(tmp_path, "status").returncode == 0
+    assert millrace(tmp_path, "status", "--check").returncode == 1
+
+
+def test_addresses_are_exports_that_a_shell_reads_back(tmp_path: Path) -> None:
+    state = tmp_path / "my 'stück'"
+    exports = millrace(state, "env").stdout
+    read_back = subprocess.run(
+        ["sh", "-c", f'{exports}\nprintf %s "$MILLRACE_STATE"'], capture_output=True, text=True, check=True
+    )
+    assert read_back.stdout == str(state)
+    assert json.loads(millrace(state, "env", "--json").stdout)["KAFKA_BOOTSTRAP"] == "127.0.0.1:29001"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["up", "kakfa"],
+        ["up", "--profile", "huge"],
+        ["up", "--port-base", "80"],
+        ["logs", "kafak"],
+        ["kill"],
+        ["nothing"],
+    ],
+)
+def test_wrong_usage_ends_with_two(tmp_path: Path, words: list[str]) -> None:
+    done = millrace(tmp_path, *words)
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_what_does_not_run_cannot_be_killed(tmp_path: Path) -> None:
+    done = millrace(tmp_path, "kill", "kafka")
+    assert (done.returncode, "kafka-1 does not run" in done.stderr) == (1, True)
+
+
+def test_down_of_nothing_is_done(tmp_path: Path) -> None:
+    done = millrace(tmp_path, "down")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_every_verb_has_help_with_examples(tmp_path: Path) -> None:
+    for verb in ("up", "down", "status", "logs", "restart", "kill", "env"):
+        done = millrace(tmp_path, verb, "--help")
+        assert (done.returncode, "Examples:" in done.stdout) == (0, True), verb
+
+
+def test_a_half_typed_server_is_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MILLRACE_STATE", str(tmp_path))
+    assert complete_servers("datan") == ["datanode-1", "datanode-2"]
+    assert complete_servers("k") == ["kafka", "kafka-1"]
+
+
+def test_time_spans_are_said_as_people_say_them() -> None:
+    spans = [duration(seconds) for seconds in (5, 65, 3600 + 120, 86400 * 2 + 3600)]
+    assert spans == ["5 s", "1 min", "1 h 2 min", "2 d 1 h"]
