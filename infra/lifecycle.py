@@ -25,6 +25,7 @@ from pipelines.patterns.contracts import breaking_changes, contracts_of
 from pipelines.patterns.plan import HOP
 from pipelines.patterns.tables import tables_of
 from pipelines.verify import Verdict
+from pipelines.verify.report import html
 
 Report = Callable[[str], None]
 DEPLOY_WITHIN_S = 400
@@ -130,7 +131,7 @@ def validate(
     figures = found.record() | {"restarts": restarts, "generations": generations}
     path = records.append(target.settings, f"verdict-{name}", figures)
     page = path.with_suffix(".html")
-    page.write_text("", encoding="utf-8")
+    page.write_text(html(found, _about(path)), encoding="utf-8")
     return Validation(found, path, page)
 
 
@@ -242,6 +243,19 @@ class _Step:
     change: Change
     plan: EnginePlan
     replaces: EnginePlan | None = None
+
+
+def _about(record: Path) -> dict[str, str | float | None]:
+    """Which run a page is about: what its record says of the machine and the moment."""
+    kept = json.loads(record.read_text(encoding="utf-8"))
+    generations = ", ".join(f"{engine} {number}" for engine, number in kept["figures"]["generations"].items())
+    return {
+        "at": kept["at"],
+        "commit": kept["commit"],
+        "generations": generations,
+        "cpus": kept["machine"]["cpus"],
+        "load before": round(kept["load_average"][0], 1),
+    }
 
 
 def _step(target: Target, wanted: EnginePlan, last: EnginePlan | None) -> _Step:

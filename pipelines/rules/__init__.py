@@ -6,6 +6,7 @@ from pipelines.rules.measures import Count, Last, Max, Min, Others, Sum
 from pipelines.rules.rules import (
     ALERTS,
     DEAD_LETTERS,
+    REPLAYED,
     Enrichment,
     EventRule,
     FoldRule,
@@ -22,6 +23,7 @@ from pipelines.rules.rules import (
 __all__ = [
     "ALERTS",
     "DEAD_LETTERS",
+    "REPLAYED",
     "Count",
     "Enrichment",
     "EventRule",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from pipelines.oracle import Record
-from pipelines.rules import Rule, UseCase, WindowRule, WindowSummary
+from pipelines.rules import REPLAYED, Rule, UseCase, WindowRule, WindowSummary
 from pipelines.verify import correctness, delivery, stores
 from pipelines.verify.evidence import Bounds, Event, Evidence, Origin, Read, read
 from pipelines.verify.expected import Expected, expect
@@ -70,6 +70,7 @@ class _Case:
         self.letters = {
             (evidence.origin(letter["topic"], letter["partition"], letter["offset"]), letter["reason"]): letter
             for _, letter in self.dead_letters.events
+            if letter["reason"] != REPLAYED
         }
         self.late = {origin for origin, reason in self.letters if reason == delivery.LATE}
         self.expected: Expected = expect(use, asked.rules, self.raw, self.copies, asked.bounds)
@@ -126,7 +127,7 @@ class _Case:
                 "table of customers",
                 ("table of customers", "alerts"),
                 lambda: stores.table_customers(
-                    accepted.values(), (alert for _, alert in self.alerts.events), customers or {}
+                    accepted, copies, (alert for _, alert in self.alerts.events), customers or {}
                 ),
             )
 

@@ -1,0 +1,181 @@
+"""Every variant on the real stack: provision, deploy, labelled traffic, verdict, and nothing left behind."""
+
+import base64
+import io
+import json
+import os
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from infra import customers, letters, lifecycle, processes, traffic
+from infra.lifecycle import ContractError, Validation
+from infra.settings import Settings
+from infra.stores import topics
+from infra.stores.changes import pending
+from infra.stores.topics import Tail
+from infra.target import Target
+from infra.validation import is_data_file
+from pipelines.fraud.canaries import canaries_in, canary
+from pipelines.fraud.traffic import Plan
+from pipelines.patterns import Variant, load, names
+from pipelines.patterns import topics as topics_of
+from pipelines.patterns.contracts import contracts_of
+
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(1200)]
+
+EVENTS, RATE_PER_S = 6_000, 300
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A variant that was deployed, had its traffic, and was judged."""
+
+    target: Target
+    variant: Variant
+    validation: Validation
+
+
+@pytest.fixture(scope="module", params=names())
+def ran(request: pytest.FixtureRequest, stack: Settings) -> Iterator[Ran]:
+    target, variant = Target.read(stack, {}), load(request.param)
+    try:
+        lifecycle.provision(target, variant.name)
+        lifecycle.deploy(target, variant.name, report=print)
+        plan = Plan(events=EVENTS, rate_per_s=RATE_PER_S, seed=20, name=f"{variant.name}-t", poison_share=0.02)
+        run = traffic.send(target.bootstrap, topics_of(variant), traffic.invented(plan, traffic.card_tokens(stack)))
+        traffic.keep(stack, variant.name, run)
+        yield Ran(target, variant, lifecycle.validate(target, variant.name, report=print))
+    finally:
+        lifecycle.teardown(target, variant.name, data=True)
+
+
+def test_the_verdict_is_ok(ran: Ran) -> None:
+    problems = [
+        f"{c.name} {c.status}: {c.why} {c.offenders}" for c in ran.validation.verdict.checks if c.status != "ok"
+    ]
+    assert not problems
+    assert ran.validation.verdict.status == "ok"
+
+
+def test_every_rule_alerted_and_every_kind_of_refusal_was_met(ran: Ran) -> None:
+    verdict = ran.validation.verdict
+    assert set(verdict.alerts_by_rule) == {r.name for r in (*ran.variant.event_rules, *ran.variant.window_rules)}
+    met = {reason.partition(":")[0] for reason in verdict.dead_letters_by_reason}
+    assert met >= {
+        *("empty", "oversized", "encoding", "json", "shape", "missing", "null", "type", "range", "pattern"),
+        *("past", "future", "unknown", "duplicate"),
+    }
+
+
+def test_bad_input_restarted_nothing(ran: Ran) -> None:
+    jobs = lifecycle.jobs(ran.target, ran.variant.name)
+    assert jobs
+    assert {engine: job.restarts for engine, (_, job) in jobs.items()} == dict.fromkeys(jobs, 0)
+
+
+def test_the_verdict_is_kept_as_a_record_and_as_a_page(ran: Ran) -> None:
+    record = json.loads(ran.validation.record.read_text(encoding="utf-8"))
+    assert record["figures"]["status"] == ran.validation.verdict.status
+    assert {latency["name"] for latency in record["figures"]["latencies"]} >= {"bare hop", "alerts from intended send"}
+    assert "<html" in ran.validation.page.read_text(encoding="utf-8")
+
+
+def test_a_second_provision_and_deploy_change_nothing(ran: Ran) -> None:
+    assert pending(lifecycle.provision(ran.target, ran.variant.name)) == []
+    assert pending(lifecycle.deploy(ran.target, ran.variant.name)) == []
+
+
+def test_a_contract_that_would_break_is_refused_before_anything_changes(ran: Ran) -> None:
+    topic = ran.variant.topic(ran.variant.use.judged)
+    agreed = contracts_of(ran.variant.use)[ran.variant.use.judged.name]
+    older = json.loads(json.dumps(agreed))
+    older["properties"]["terminal"] = {"type": "string"}
+    topics.keep_contracts(ran.target.bootstrap, {topic: older})
+    try:
+        with pytest.raises(ContractError, match=rf"{topic}: .*'terminal' is gone"):
+            lifecycle.provision(ran.target, ran.variant.name)
+    finally:
+        topics.keep_contracts(ran.target.bootstrap, {topic: agreed})
+
+
+def test_a_customer_is_one_row_and_one_short_scan(ran: Ran) -> None:
+    with closing(Tail(ran.target.bootstrap, {"enriched": ran.variant.topic("enriched")})) as tail:
+        events = [json.loads(record.value or b"{}") for record in tail.new()]
+    chosen = max(events, key=lambda event: len(event["flags"]))["customer"]
+    own = {event["transaction_id"]: event for event in events if event["customer"] == chosen}
+    found = customers.read(ran.target, ran.variant.name, chosen, last=3)
+    latest = sorted(own.values(), key=lambda event: (-event["at_ms"], event["transaction_id"]))[:3]
+    assert [each["transaction_id"] for each in found.transactions] == [each["transaction_id"] for each in latest]
+    assert found.highest_cents == max(event["amount_cents"] for event in own.values())
+    assert sum(found.alerts.values()) >= max(len(event["flags"]) for event in own.values())
+
+
+def test_a_refused_message_is_accepted_when_it_is_replayed_after_the_cause_was_mended(ran: Ran) -> None:
+    target, variant = ran.target, ran.variant
+    refused = letters.read(target, variant, "unknown:merchants")
+    assert refused
+    originals = [json.loads(_decoded(letter)) for letter in refused]
+    known = [{"merchant": event["merchant"], "category": "books", "place": "Hamburg"} for event in originals]
+    merchants = variant.topic("merchants")
+    topics.publish(target.bootstrap, ((merchants, m["merchant"].encode(), json.dumps(m).encode()) for m in known))
+    assert letters.replay(target, variant, refused, {}) == len(refused)
+    assert letters.read(target, variant, "unknown:merchants") == []
+    wanted = {event["transaction_id"] for event in originals}
+    with closing(Tail(target.bootstrap, {"enriched": variant.topic("enriched")})) as tail:
+        seen: set[str] = set()
+
+        def is_back() -> bool:
+            seen.update(json.loads(record.value or b"{}")["transaction_id"] for record in tail.new())
+            return wanted <= seen
+
+        assert processes.wait_until(is_back, within_s=60), wanted - seen
+
+
+def test_no_card_number_is_in_any_topic_file_table_checkpoint_or_log(ran: Ran) -> None:
+    state = ran.target.settings.state
+    leaks = {str(path): found for path in _files(state) if (found := canaries_in(path.read_bytes()))}
+    hdfs, folder = ran.target.hdfs, ran.target.folder(ran.variant)
+    for file in hdfs.files(folder):
+        if is_data_file(file.path, folder):
+            text = json.dumps(pq.read_table(io.BytesIO(hdfs.read(file.path))).to_pylist()).encode()
+            leaks |= {file.path: found} if (found := canaries_in(text)) else {}
+    assert leaks == {}
+
+
+def test_the_search_for_card_numbers_finds_one_that_is_there(ran: Ran) -> None:
+    planted = ran.target.settings.state / "logs" / "planted.log"
+    planted.write_text(f"paid with {canary(7)}\n", encoding="utf-8")
+    try:
+        assert [path for path in _files(ran.target.settings.state) if canaries_in(path.read_bytes())] == [planted]
+    finally:
+        planted.unlink()
+
+
+def test_teardown_leaves_no_job_and_the_next_deploy_goes_on_where_it_stopped(ran: Ran) -> None:
+    target, name = ran.target, ran.variant.name
+    before = lifecycle.deployed(target, name)
+    lifecycle.teardown(target, name)
+    assert not [engine for engine, (_, job) in lifecycle.jobs(target, name).items() if job.is_up]
+    run = target.settings.state / "run"
+    assert not [record for record in processes.records(run).values() if name in record.name and processes.alive(record)]
+    lifecycle.deploy(target, name, report=print)
+    assert {engine for engine, (_, job) in lifecycle.jobs(target, name).items() if job.is_up} == set(before)
+    again = lifecycle.validate(target, name, report=print)
+    assert again.verdict.status == "ok", [c for c in again.verdict.checks if c.status != "ok"]
+
+
+def _decoded(letter: letters.Letter) -> bytes:
+    return base64.b64decode(letter.value_base64 or "")
+
+
+def _files(state: Path) -> Iterator[Path]:
+    for folder, _, found in os.walk(state):
+        for name in found:
+            path = Path(folder, name)
+            if path.is_file() and not path.is_symlink():
+                yield path
