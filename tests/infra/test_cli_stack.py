@@ -3,26 +3,45 @@
 import json
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from infra.cli import main
 from infra.cli.print import complete_servers, duration
-from infra.settings import PROJECT
 
 
-def millrace(state: Path, *words: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-c", "from infra.cli import main; main()", *words],
-        cwd=PROJECT,
-        env={"MILLRACE_STATE": str(state), "MILLRACE_PORT_BASE": "29000", "HOME": str(state), "PATH": "/usr/bin:/bin"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+@dataclass(frozen=True)
+class Done:
+    """How a command ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
 
 
-def test_status_is_tabs_for_a_pipe_and_a_list_for_a_program(tmp_path: Path) -> None:
+Millrace = Callable[..., Done]
+
+
+@pytest.fixture
+def millrace(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Millrace:
+    """The command, in this process: one of its own would take a second for each test."""
+
+    def run(state: Path, *words: str) -> Done:
+        monkeypatch.setenv("MILLRACE_STATE", str(state))
+        monkeypatch.setenv("MILLRACE_PORT_BASE", "29000")
+        monkeypatch.setattr(sys, "argv", ["millrace", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        said = capsys.readouterr()
+        return Done(int(ended.value.code or 0), said.out, said.err)
+
+    return run
+
+
+def test_status_is_tabs_for_a_pipe_and_a_list_for_a_program(millrace: Millrace, tmp_path: Path) -> None:
     lines = millrace(tmp_path, "status").stdout.splitlines()
     assert lines[0].split("\t")[:3] == ["server", "state", "address"]
     assert lines[1].split("\t")[:3] == ["kafka-1", "stopped", "127.0.0.1:29001"]
@@ -30,12 +49,12 @@ def test_status_is_tabs_for_a_pipe_and_a_list_for_a_program(tmp_path: Path) -> N
     assert (first["name"], first["service"], first["state"], first["pid"]) == ("kafka-1", "kafka", "stopped", None)
 
 
-def test_status_can_be_asked_whether_all_is_well(tmp_path: Path) -> None:
+def test_status_can_be_asked_whether_all_is_well(millrace: Millrace, tmp_path: Path) -> None:
     assert millrace(tmp_path, "status").returncode == 0
     assert millrace(tmp_path, "status", "--check").returncode == 1
 
 
-def test_addresses_are_exports_that_a_shell_reads_back(tmp_path: Path) -> None:
+def test_addresses_are_exports_that_a_shell_reads_back(millrace: Millrace, tmp_path: Path) -> None:
     state = tmp_path / "my 'stück'"
     exports = millrace(state, "env").stdout
     read_back = subprocess.run(
@@ -56,23 +75,23 @@ def test_addresses_are_exports_that_a_shell_reads_back(tmp_path: Path) -> None:
         ["nothing"],
     ],
 )
-def test_wrong_usage_ends_with_two(tmp_path: Path, words: list[str]) -> None:
+def test_wrong_usage_ends_with_two(millrace: Millrace, tmp_path: Path, words: list[str]) -> None:
     done = millrace(tmp_path, *words)
     assert done.returncode == 2, done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_what_does_not_run_cannot_be_killed(tmp_path: Path) -> None:
+def test_what_does_not_run_cannot_be_killed(millrace: Millrace, tmp_path: Path) -> None:
     done = millrace(tmp_path, "kill", "kafka")
     assert (done.returncode, "kafka-1 does not run" in done.stderr) == (1, True)
 
 
-def test_down_of_nothing_is_done(tmp_path: Path) -> None:
+def test_down_of_nothing_is_done(millrace: Millrace, tmp_path: Path) -> None:
     done = millrace(tmp_path, "down")
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_every_verb_has_help_with_examples(tmp_path: Path) -> None:
+def test_every_verb_has_help_with_examples(millrace: Millrace, tmp_path: Path) -> None:
     for verb in ("up", "down", "status", "logs", "restart", "kill", "env"):
         done = millrace(tmp_path, verb, "--help")
         assert (done.returncode, "Examples:" in done.stdout) == (0, True), verb
