@@ -55,6 +55,7 @@ def up(
     """
     began = time.monotonic()
     with only_one(settings, "up", report):
+        cap_logs(settings)
         profiles = profiles_of(settings) if profiles is None else profiles
         known = services(settings, profiles)
         recorded = processes.records(settings.run)
@@ -113,6 +114,7 @@ def kill(settings: Settings, names: Sequence[str], report: Report = lambda *_: N
 
 def status(settings: Settings) -> list[ServerStatus]:
     """How every server of the default stack is, and every other that was started."""
+    cap_logs(settings)
     recorded = processes.records(settings.run)
     shown = [
         (service.name, server)
@@ -126,7 +128,6 @@ def status(settings: Settings) -> list[ServerStatus]:
 
 def status_of(service: str, server: Server, record: Record | None) -> ServerStatus:
     """How one server is, asked now."""
-    processes.cap(server.output)
     running = record if record and processes.alive(record) else None
     state = state_of(server, record, running)
     return ServerStatus(
@@ -285,6 +286,12 @@ def described(process: psutil.Process) -> str:
     except (psutil.AccessDenied, psutil.NoSuchProcess):
         stack = None
     return f"pid {process.pid} ({short})" + (f", a server of the stack in {stack}" if stack else "")
+
+
+def cap_logs(settings: Settings) -> None:
+    """Keeps short what processes print; what they log they rotate themselves."""
+    for output in (settings.state / "logs").glob("*.out"):
+        processes.cap(output)
 
 
 def is_alive(record: Record | None) -> bool:

@@ -96,6 +96,7 @@ class Airflow(Server):
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": ",".join(f"{user}:{role}" for user, role in USERS.items()),
             # A new pattern file is a DAG within half a minute, a changed one too.
             "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "30",
+            "AIRFLOW__DAG_PROCESSOR__PRINT_STATS_INTERVAL": "0",  # a table of all files, twice a minute, for ever
             "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "30",
             "AIRFLOW__LOGGING__LOGGING_LEVEL": "INFO",
             # Whoever is killed is missed within a minute; Airflow's own five suit tasks that take hours.
