@@ -51,16 +51,15 @@ def table_transactions(accepted: Accepted, copies: Copies, rows: Rows) -> Check:
     return checked("table of transactions", "Does HBase hold every accepted event?", figures, offenders)
 
 
-def table_customers(accepted: Iterable[Event], alerts: Iterable[Event], rows: Rows) -> Check:
-    """Each customer's row has the largest amount, the last known place of the phone, and the alerts."""
+def table_customers(accepted: Accepted, copies: Copies, alerts: Iterable[Event], rows: Rows) -> Check:
+    """Each customer's row has the largest amount, where the phone was at the last purchase, and the alerts."""
     highest: dict[str, int] = {}
-    phones: dict[str, tuple[int, float, float]] = {}
-    for event in accepted:
+    last: dict[str, Origin] = {}
+    for origin, event in sorted(accepted.items(), key=lambda each: (each[1]["ingest_ms"], each[0])):
         customer = event["customer"]
         highest[customer] = max(event["amount_cents"], highest.get(customer, 0))
-        if event.get("phone_at_ms") is not None:
-            seen = (event["phone_at_ms"], event["phone_latitude"], event["phone_longitude"])
-            phones[customer] = max(seen, phones.get(customer, seen), key=lambda each: each[0])
+        if any(copy["phone_at_ms"] is not None for copy in (event, *copies.get(origin, ()))):
+            last[customer] = origin
     alerted: dict[str, set[bytes]] = {}
     for alert in alerts:
         alerted.setdefault(alert["customer"], set()).add(alert_column(alert["rule"], alert["alert_id"]))
@@ -74,8 +73,12 @@ def table_customers(accepted: Iterable[Event], alerts: Iterable[Event], rows: Ro
             continue
         if row.get(HIGHEST_CENTS) != str(cents).encode():
             offenders.append(f"wrong: {customer}: highest_cents is {row.get(HIGHEST_CENTS)!r}, not {cents}")
-        if not _is_phone(row.get(PHONE), phones.get(customer)):
-            offenders.append(f"wrong: {customer}: phone is {row.get(PHONE)!r}, not {phones.get(customer)}")
+        phones = [_phone(None)]
+        if customer in last:
+            origin = last[customer]
+            phones = [_phone(event) for event in (accepted[origin], *copies.get(origin, ()))]
+        if not any(is_same(phone, _shown(row.get(PHONE))) for phone in phones):
+            offenders.append(f"wrong: {customer}: phone is {row.get(PHONE)!r}, not {phones[0]}")
         shown = {column for column in row if column.startswith(b"a:")}
         if shown != alerted.get(customer, set()):
             offenders.append(f"wrong: {customer}: {len(shown)} alerts, not {len(alerted.get(customer, set()))}")
@@ -121,11 +124,12 @@ def _cell_says(cell: bytes | None, value: Any) -> bool:
         return False
 
 
-def _is_phone(cell: bytes | None, phone: tuple[int, float, float] | None) -> bool:
-    if cell is None or phone is None:
-        return cell is None and phone is None
-    shown = json.loads(cell)
-    at_ms, latitude, longitude = phone
-    return bool(
-        shown["at_ms"] == at_ms and is_same(latitude, shown["latitude"]) and is_same(longitude, shown["longitude"])
-    )
+def _phone(event: Event | None) -> list[Any]:
+    """Where a phone was when an event was judged."""
+    return [None if event is None else event[f"phone_{name}"] for name in ("at_ms", "latitude", "longitude")]
+
+
+def _shown(cell: bytes | None) -> list[Any]:
+    """Where a phone is by its cell."""
+    shown = json.loads(cell or b"{}")
+    return [shown.get(name) for name in ("at_ms", "latitude", "longitude")]

@@ -155,14 +155,11 @@ def customers_table(
     enriched: Iterable[Mapping[str, Any]], alerts: Iterable[Mapping[str, Any]]
 ) -> dict[bytes, dict[bytes, bytes]]:
     rows: dict[bytes, dict[bytes, bytes]] = {}
-    phones: dict[bytes, int] = {}
-    for e in enriched:
+    for e in sorted(enriched, key=lambda e: (e["ingest_ms"], e["source_partition"], e["source_offset"])):
         row = rows.setdefault(e["customer"].encode(), {})
         row[tables.HIGHEST_CENTS] = str(max(e["amount_cents"], int(row.get(tables.HIGHEST_CENTS, b"0")))).encode()
-        key, seen_ms = e["customer"].encode(), e["phone_at_ms"]
-        if seen_ms is not None and seen_ms > phones.get(key, -1):
-            phones[key] = seen_ms
-            phone = {"latitude": e["phone_latitude"], "longitude": e["phone_longitude"], "at_ms": seen_ms}
+        if e["phone_at_ms"] is not None:
+            phone = {name: e[f"phone_{name}"] for name in ("latitude", "longitude", "at_ms")}
             row[tables.PHONE] = json.dumps(phone).encode()
     for each in alerts:
         rows[each["customer"].encode()][tables.alert_column(each["rule"], each["alert_id"])] = b"1"

@@ -243,6 +243,8 @@ def test_missing_and_wrong_rows_in_tables_are_red(good: Evidence) -> None:
     assert red(judge(ASKED, replace(good, table_transactions=less))) == {"table of transactions"}
     wrong = transactions | {key: {**transactions[key], b"t:amount_cents": b"1"}}
     assert red(judge(ASKED, replace(good, table_transactions=wrong))) == {"table of transactions"}
+    elsewhere = customers | {customer: {**customers[customer], b"s:phone": b'{"at_ms": 1}'}}
+    assert red(judge(ASKED, replace(good, table_customers=elsewhere))) == {"table of customers"}
     lower = customers | {customer: {**customers[customer], b"s:highest_cents": b"1"}}
     assert red(judge(ASKED, replace(good, table_customers=lower))) == {"table of customers"}
 
