@@ -17,3 +17,11 @@ output "tail_alerts" {
   description = "Pattern -> the command that shows its alerts as they come."
   value       = { for name in keys(local.chosen) : name => "MILLRACE_STATE='${local.state}' '${local.cli}' topics tail ${name} alerts" }
 }
+
+output "because" {
+  description = "What was found when each part was last made true: a killed server, a changed rule."
+  value = merge(
+    { stack = module.stack.because },
+    { for name, lifecycle in module.lifecycle : name => lifecycle.because },
+  )
+}

@@ -129,17 +129,21 @@ locals {
       imagePullPolicy     = "IfNotPresent"
       sparkVersion        = local.on.spark_release
       mainApplicationFile = "local:///opt/millrace/pipelines/spark/job.py"
-      arguments           = ["--plan", "@/etc/millrace/plan.json"]
+      # The driver does all the work in its own pod, as it does on one machine; no executor is ever asked for.
+      arguments = [
+        "--plan", "@/etc/millrace/plan.json", "--master", "local[${local.on.spark_cores}]",
+        "--jars", "/opt/spark/jars/millrace-kernel.jar", "--progress", "/tmp/progress.json",
+      ]
       # A stream never ends by itself: whatever ended it, it goes on from its checkpoints.
       restartPolicy = { type = "Always", onFailureRetryInterval = 10, onSubmissionFailureRetryInterval = 30 }
       volumes       = [local.plan_volume]
       driver = merge(local.spark_pod, {
-        cores          = 1
+        cores          = local.on.spark_cores
         memory         = local.on.spark_memory
         serviceAccount = local.on.service_account
         annotations    = { "millrace/plan" = sha256(jsonencode(local.plan)) }
       })
-      executor = merge(local.spark_pod, { cores = 1, instances = local.on.spark_executors, memory = local.on.spark_memory })
+      executor = { instances = 1 }
     }
   }
 }

@@ -86,8 +86,8 @@ variable "kubernetes" {
     flink_cpu       = optional(number, 1)
     flink_memory    = optional(string, "2g")
     spark_release   = optional(string, "4.2.0")
-    spark_executors = optional(number, 1)
-    spark_memory    = optional(string, "1g")
+    spark_cores     = optional(number, 2)
+    spark_memory    = optional(string, "2g")
   })
   default = null
 

@@ -31,3 +31,8 @@ output "observer_port" {
   description = "Where the observer answers."
   value       = var.port_base + 70
 }
+
+output "because" {
+  description = "What was found when the servers were last started or looked at."
+  value       = module.servers.because
+}

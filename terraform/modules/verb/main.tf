@@ -12,8 +12,9 @@ locals {
   environment = merge(var.environment, var.stdin == null ? {} : { MILLRACE_STDIN = var.stdin })
 
   # Whoever puts a thing right leaves this text as a note, and it comes back with the next observation: so a second
-  # plan finds what it left. The time makes two losses of the same thing two texts.
-  seen = length(var.differences) == 0 ? coalesce(var.note, "as declared") : "${plantimestamp()}: ${join("; ", var.differences)}"
+  # plan finds what it left. Two losses of the same thing must be two texts, also within a second.
+  found = "${plantimestamp()}: ${join("; ", var.differences)}"
+  seen  = length(var.differences) == 0 ? coalesce(var.note, "as declared") : local.found == var.note ? "${local.found}, again" : local.found
 }
 
 # Never replaced by a difference: to put things right nothing is torn down first.
@@ -36,8 +37,9 @@ resource "terraform_data" "undo" {
 
 resource "terraform_data" "done" {
   triggers_replace = {
-    wanted = var.wanted
-    seen   = local.seen
+    wanted   = var.wanted
+    identity = var.identity
+    seen     = local.seen
   }
 
   provisioner "local-exec" {

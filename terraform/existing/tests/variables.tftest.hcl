@@ -1,0 +1,79 @@
+variables {
+  kafka_bootstrap = "127.0.0.1:20001"
+  hdfs_uri        = "hdfs://127.0.0.1:20010"
+  webhdfs_url     = "http://127.0.0.1:20011"
+  hbase_thrift    = "127.0.0.1:20025"
+  flink_rest_url  = "http://127.0.0.1:20030"
+}
+
+run "a_broker_without_a_port" {
+  command = plan
+  variables {
+    kafka_bootstrap = "kafka"
+  }
+  expect_failures = [var.kafka_bootstrap]
+}
+
+run "hdfs_with_a_path" {
+  command = plan
+  variables {
+    hdfs_uri = "hdfs://n:8020/data"
+  }
+  expect_failures = [var.hdfs_uri]
+}
+
+run "a_password_in_an_address" {
+  command = plan
+  variables {
+    webhdfs_url = "http://me:secret@n:9870"
+  }
+  expect_failures = [var.webhdfs_url]
+}
+
+run "thrift_without_a_port" {
+  command = plan
+  variables {
+    hbase_thrift = "hbase"
+  }
+  expect_failures = [var.hbase_thrift]
+}
+
+run "flink_with_a_path" {
+  command = plan
+  variables {
+    flink_rest_url = "http://f:8081/jobs"
+  }
+  expect_failures = [var.flink_rest_url]
+}
+
+run "a_relative_flink_home" {
+  command = plan
+  variables {
+    flink_home = "flink"
+  }
+  expect_failures = [var.flink_home]
+}
+
+run "a_master_that_is_not" {
+  command = plan
+  variables {
+    spark_master = "mesos://x"
+  }
+  expect_failures = [var.spark_master]
+}
+
+run "a_pattern_that_is_not" {
+  command = plan
+  variables {
+    patterns = ["flinc"]
+  }
+  expect_failures = [var.patterns]
+}
+
+run "ports_of_the_system" {
+  command = plan
+  variables {
+    port_base = 32669
+  }
+  expect_failures = [var.port_base]
+}

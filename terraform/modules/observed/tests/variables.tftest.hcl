@@ -1,0 +1,29 @@
+variables {
+  state    = "/nowhere"
+  port     = 26070
+  patterns = ["flink"]
+}
+
+run "a_relative_folder" {
+  command = plan
+  variables {
+    state = ".millrace"
+  }
+  expect_failures = [var.state]
+}
+
+run "a_port_of_the_system" {
+  command = plan
+  variables {
+    port = 80
+  }
+  expect_failures = [var.port]
+}
+
+run "a_pattern_that_is_a_path" {
+  command = plan
+  variables {
+    patterns = ["../flink"]
+  }
+  expect_failures = [var.patterns]
+}
