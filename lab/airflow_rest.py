@@ -1,0 +1,113 @@
+"""Airflow as a person's script sees it: its REST interface, over plain HTTP."""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from infra.errors import InfraError
+from infra.servers import airflow
+from infra.settings import Settings
+
+ENDED = ("success", "failed")
+
+
+class Refused(InfraError):  # noqa: N818 - an answer, not a fault
+    """An answer that says no; carries its status and what it says."""
+
+    def __init__(self, status: int, said: str) -> None:
+        super().__init__(f"Airflow answered {status}: {said}")
+        self.status = status
+        self.said = said
+
+
+@dataclass
+class AirflowRest:
+    """One user of a stack's Airflow."""
+
+    settings: Settings
+    user: str = "admin"
+    _token: str = field(default="", repr=False)
+
+    @property
+    def url(self) -> str:
+        return airflow.url(self.settings)
+
+    def password(self) -> str:
+        """The user's password, as `millrace up airflow` left it."""
+        passwords = airflow.Airflow(self.settings).passwords
+        return str(json.loads(passwords.read_text(encoding="utf-8"))[self.user])
+
+    def trigger(self, dag: str, run_id: str, conf: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Ask for a run."""
+        body = {"logical_date": None, "dag_run_id": run_id, "conf": dict(conf or {})}
+        return dict(self.api("POST", f"/dags/{dag}/dagRuns", body))
+
+    def run(self, dag: str, run_id: str) -> dict[str, Any]:
+        return dict(self.api("GET", f"/dags/{dag}/dagRuns/{_quoted(run_id)}"))
+
+    def tasks(self, dag: str, run_id: str) -> dict[str, dict[str, Any]]:
+        """The run's tasks; a mapped one is named with its index."""
+        found = self.api("GET", f"/dags/{dag}/dagRuns/{_quoted(run_id)}/taskInstances?limit=500")["task_instances"]
+        return {
+            task["task_id"] if task["map_index"] < 0 else f"{task['task_id']}[{task['map_index']}]": task
+            for task in found
+        }
+
+    def xcom(self, dag: str, run_id: str, task: str, key: str = "return_value") -> Any:
+        path = f"/dags/{dag}/dagRuns/{_quoted(run_id)}/taskInstances/{task}/xcomEntries/{key}?deserialize=true"
+        return self.api("GET", path)["value"]
+
+    def await_end(self, dag: str, run_id: str, within_s: float) -> str:
+        """The state in which the run ends; an Airflow that is down meanwhile is waited for."""
+        deadline = time.monotonic() + within_s
+        state = "unknown"
+        while time.monotonic() < deadline:
+            try:
+                state = str(self.run(dag, run_id)["state"])
+            except (OSError, Refused):
+                state = "unknown"
+            if state in ENDED:
+                return state
+            time.sleep(1)
+        raise InfraError(f"run {run_id} of {dag} was {state} after {within_s:.0f} s; see {self.url}/dags/{dag}")
+
+    def api(self, method: str, path: str, body: Any = None) -> Any:
+        return json.loads(self.http(method, f"/api/v2{path}", body))
+
+    def http(self, method: str, path: str, body: Any = None) -> bytes:
+        """Any page of the server, logged in."""
+        try:
+            return self._http(method, path, body, self._token or self._log_in())
+        except Refused as refused:
+            if refused.status != 401:
+                raise
+            return self._http(method, path, body, self._log_in())
+
+    def _log_in(self) -> str:
+        answer = self._http("POST", "/auth/token", {"username": self.user, "password": self.password()}, "")
+        self._token = str(json.loads(answer)["access_token"])
+        return self._token
+
+    def _http(self, method: str, path: str, body: Any, token: str) -> bytes:
+        request = urllib.request.Request(
+            f"{self.url}{path}",
+            None if body is None else json.dumps(body).encode(),
+            {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {}),
+            method=method,
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                return bytes(answer.read())
+        except urllib.error.HTTPError as error:
+            raise Refused(error.code, error.read().decode("utf-8", errors="replace")) from None
+
+
+def _quoted(run_id: str) -> str:
+    return urllib.parse.quote(run_id, safe="")

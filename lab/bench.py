@@ -1,0 +1,120 @@
+"""Measure variants: labelled traffic at a stated rate, the verdict, and latencies beside a bare hop of the same minutes.
+
+`python -m lab.bench` (or `make bench`) measures the running stack's variants and leaves one record for each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import asdict
+from typing import Any
+
+from infra import lifecycle, records, stack, traffic
+from infra.settings import Settings
+from infra.stores.topics import Tail
+from infra.target import Target
+from infra.traffic import Run
+from pipelines.fraud.traffic import Plan
+from pipelines.oracle import Record
+from pipelines.patterns import Variant, load, names
+from pipelines.patterns import topics as topics_of
+from pipelines.patterns.plan import HOP
+from pipelines.rules import ALERTS, WindowRule
+from pipelines.verify.latency import latency
+
+WARM_UP_S = 20  # a JVM that has not seen the code is several times slower, and nobody's promise is about that
+
+
+def main(argv: Sequence[str]) -> int:
+    arguments = _arguments(argv)
+    settings = Settings.read(os.environ)
+    stack.up(settings, report=_say)
+    target = Target.read(settings)
+    statuses = []
+    for name in arguments.patterns or names():
+        figures = measured(target, load(name), arguments.events, arguments.rate, arguments.seed)
+        path = records.append(settings, f"bench-{name}", figures, arguments.seed)
+        statuses.append(figures["verdict"])
+        print(f"{name}: {figures['verdict']}, {told(figures)}; record {path}")
+    return 0 if set(statuses) == {"ok"} else 1
+
+
+def measured(target: Target, variant: Variant, events: int, rate_per_s: float, seed: int) -> dict[str, Any]:
+    """One variant from nothing to its verdict, and what it took; afterwards its jobs are stopped and its data is gone."""
+    name = variant.name
+    lifecycle.teardown(target, name, data=True)
+    lifecycle.provision(target, name)
+    try:
+        lifecycle.deploy(target, name, report=lambda line: _say(name, line))
+        warm_up = _sent(target, variant, Plan(round(WARM_UP_S * rate_per_s), rate_per_s, seed + 1, name=f"w{seed}"))
+        run = _sent(target, variant, Plan(events, rate_per_s, seed, name=f"b{seed}"))
+        changed = lifecycle.deploy(target, name)
+        found = lifecycle.validate(target, name, within_s=900, report=lambda line: _say(name, line))
+        jobs = {engine: asdict(job) for engine, (_, job) in lifecycle.jobs(target, name).items()}
+        return {
+            "verdict": found.verdict.status,
+            "promises": found.verdict.promises_status,
+            "warm_up": asdict(warm_up),
+            "run": asdict(run),
+            "latencies": latencies(target, variant, run),
+            "second_deploy": [change.action for change in changed],
+            "restarts": {engine: job["restarts"] for engine, job in jobs.items()},
+            "checks": {check.name: {"status": check.status, **check.figures} for check in found.verdict.checks},
+        }
+    finally:
+        lifecycle.teardown(target, name, data=True)
+
+
+def latencies(target: Target, variant: Variant, run: Run) -> list[dict[str, Any]]:
+    """Of the measured run alone, without its warm-up: per-event alerts, enriched events, and the bare hop beside them."""
+    per_event = {rule.name for rule in variant.event_rules if not isinstance(rule, WindowRule)}
+    kinds = {kind: topics_of(variant)[kind] for kind in (ALERTS.name, variant.use.enriched.name, HOP)}
+    times: dict[str, dict[str, float]] = {kind: {} for kind in kinds}
+    with closing(Tail(target.bootstrap, kinds)) as tail:
+        for record in tail.new():
+            content = json.loads(record.value or b"{}")
+            sent_ms = content.get("sent_ms")
+            is_ours = isinstance(sent_ms, int) and sent_ms >= run.start_ms
+            if is_ours and (record.topic != ALERTS.name or content["rule"] in per_event):
+                times[record.topic].setdefault(_identity(record, content), record.ingest_ms - sent_ms)
+    return [latency(kind, own.values()).record() for kind, own in times.items()]
+
+
+def told(figures: dict[str, Any]) -> str:
+    """The figures that people ask for first."""
+    shown = {each["name"]: f"{each['p50_ms']} / {each['p99_ms']} ms" for each in figures["latencies"] if each["count"]}
+    return f"{figures['run']['rate_per_s']:.0f} events/s, p50 / p99: {', '.join(f'{k} {v}' for k, v in shown.items())}"
+
+
+def _sent(target: Target, variant: Variant, plan: Plan) -> Run:
+    load_ = traffic.invented(plan, traffic.card_tokens(target.settings))
+    run = traffic.send(target.bootstrap, topics_of(variant), load_, report=lambda line: _say(variant.name, line))
+    traffic.keep(target.settings, variant.name, run)
+    return run
+
+
+def _identity(record: Record, content: dict[str, Any]) -> str:
+    named = content.get("alert_id") or content.get("transaction_id")
+    return str(named or f"{record.partition}/{record.offset}")
+
+
+def _say(subject: str, what: str) -> None:
+    print(f"{subject:<20} {what}", file=sys.stderr, flush=True)
+
+
+def _arguments(argv: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m lab.bench", description=__doc__)
+    parser.add_argument("patterns", nargs="*", metavar="PATTERN", help="default: all of them, one after the other")
+    parser.add_argument("--events", type=int, default=100_000)
+    parser.add_argument("--rate", type=float, default=1_000, help="events per second")
+    parser.add_argument("--seed", type=int, default=1)
+    return parser.parse_args(argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
