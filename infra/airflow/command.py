@@ -98,7 +98,7 @@ class Saying:
         complaint: list[str] = []
         for line in self._lines():
             log(line)
-            complaint = [line] if line.startswith(COMPLAINS) or not complaint else [*complaint, line]
+            complaint = [line] if line.startswith(COMPLAINS) or not complaint else [*complaint[-20:], line]
         code = self.child.wait()
         self.answer.seek(0)
         answer = self.answer.read()
