@@ -1,6 +1,6 @@
-"""Measure variants: labelled traffic at a stated rate, the verdict, and latencies beside a bare hop of the same minutes.
+"""Measure variants: labelled traffic at a stated rate, the verdict, and latencies beside a bare hop.
 
-`python -m lab.bench` (or `make bench`) measures the running stack's variants and leaves one record for each.
+`python -m lab.bench` (or `make bench`) measures on a stack of its own and leaves one record for each variant.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from infra import lifecycle, records, stack, traffic
-from infra.settings import Settings
+from infra.settings import PORTS_PER_STACK, Settings
 from infra.stores.topics import Tail
 from infra.target import Target
 from infra.traffic import Run
@@ -32,22 +32,26 @@ WARM_UP_S = 20  # a JVM that has not seen the code is several times slower, and 
 
 def main(argv: Sequence[str]) -> int:
     arguments = _arguments(argv)
-    settings = Settings.read(os.environ)
-    stack.up(settings, report=_say)
-    target = Target.read(settings)
+    own = Settings.read(os.environ)
+    # A stack of its own: what is measured starts from nothing, and nobody's data is in its way.
+    settings = replace(own, state=own.state / "bench", port_base=own.port_base + PORTS_PER_STACK)
     statuses = []
-    for name in arguments.patterns or names():
-        figures = measured(target, load(name), arguments.events, arguments.rate, arguments.seed)
-        path = records.append(settings, f"bench-{name}", figures, arguments.seed)
-        statuses.append(figures["verdict"])
-        print(f"{name}: {figures['verdict']}, {told(figures)}; record {path}")
+    try:
+        stack.up(settings, report=_say)
+        target = Target.read(settings, {})
+        for name in arguments.patterns or names():
+            figures = measured(target, load(name), arguments.events, arguments.rate, arguments.seed)
+            path = records.append(own, f"bench-{name}", figures, arguments.seed)
+            statuses.append(figures["verdict"])
+            print(f"{name}: {figures['verdict']}, {told(figures)}; record {path}", flush=True)
+    finally:
+        stack.down(settings, purge=True, report=_say)
     return 0 if set(statuses) == {"ok"} else 1
 
 
 def measured(target: Target, variant: Variant, events: int, rate_per_s: float, seed: int) -> dict[str, Any]:
-    """One variant from nothing to its verdict, and what it took; afterwards its jobs are stopped and its data is gone."""
+    """One variant from nothing to its verdict, and what that took."""
     name = variant.name
-    lifecycle.teardown(target, name, data=True)
     lifecycle.provision(target, name)
     try:
         lifecycle.deploy(target, name, report=lambda line: _say(name, line))
@@ -71,7 +75,7 @@ def measured(target: Target, variant: Variant, events: int, rate_per_s: float, s
 
 
 def latencies(target: Target, variant: Variant, run: Run) -> list[dict[str, Any]]:
-    """Of the measured run alone, without its warm-up: per-event alerts, enriched events, and the bare hop beside them."""
+    """Of the measured run alone: per-event alerts, enriched events, and the bare hop beside them."""
     per_event = {rule.name for rule in variant.event_rules if not isinstance(rule, WindowRule)}
     kinds = {kind: topics_of(variant)[kind] for kind in (ALERTS.name, variant.use.enriched.name, HOP)}
     times: dict[str, dict[str, float]] = {kind: {} for kind in kinds}
