@@ -20,6 +20,7 @@ from kafka.partitioner.default import murmur2
 
 from infra.errors import InfraError
 from infra.settings import Settings
+from infra.stores.topics import PRODUCER
 from pipelines.fraud.rules import burst
 from pipelines.fraud.tokens import Tokens, ensure_key
 from pipelines.fraud.traffic import CLOSING, Label, Message, Plan, closing, references, traffic
@@ -38,15 +39,7 @@ STARTS_AFTER_S = 0.5
 FLUSH_WITHIN_S = 60
 REPORT_EVERY_S = 5.0
 
-PRODUCER = {
-    "acks": "all",
-    "enable.idempotence": True,  # a retry neither repeats nor overtakes: the order of a partition is what was sent
-    "linger.ms": 0,
-    "partitioner": "murmur2_random",  # as every Java client: the same key in the same partition, whoever sends
-    "queue.buffering.max.messages": 500_000,
-    "delivery.report.only.error": True,
-    "log_level": 0,
-}
+OPEN_LOOP = {"linger.ms": 0, "queue.buffering.max.messages": 500_000, "delivery.report.only.error": True}
 
 
 class TrafficError(InfraError):
@@ -132,7 +125,12 @@ def send(
     """
     failures: list[KafkaError] = []
     producer = Producer(
-        {**PRODUCER, "bootstrap.servers": bootstrap, "on_delivery": lambda error, _: failures.append(error)}
+        {
+            **PRODUCER,
+            **OPEN_LOOP,
+            "bootstrap.servers": bootstrap,
+            "on_delivery": lambda error, _: failures.append(error),
+        }
     )
     partitions = _partitions(producer, bootstrap, topics)
     names = closing_names(load.name, partitions)

@@ -22,6 +22,12 @@ from pipelines.oracle import Record
 # The broker's clock, not the sender's: arrival order and latency rest on it, and no sender can forge it.
 APPEND_TIME = {"message.timestamp.type": "LogAppendTime"}
 COMPACTED = {"cleanup.policy": "compact", "segment.ms": "600000", "min.cleanable.dirty.ratio": "0.1"}
+PRODUCER: Mapping[str, str | int | bool] = {
+    "acks": "all",
+    "enable.idempotence": True,  # a retry neither repeats nor overtakes: the order of a partition is what was sent
+    "partitioner": "murmur2_random",  # as every Java client: the same key in the same partition, whoever sends
+    "log_level": 0,
+}
 CONTRACTS_TOPIC = "millrace.contracts"
 READ_WITHIN_S = 30
 
@@ -84,7 +90,7 @@ def publish(bootstrap: str, messages: Iterable[tuple[str, bytes | None, bytes | 
         if error is not None:
             failures.append(error)
 
-    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 5, "log_level": 0})
+    producer = Producer({**PRODUCER, "bootstrap.servers": bootstrap, "linger.ms": 5})
     for topic, key, value in messages:
         while True:
             try:
