@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from pipelines.rules import OUT_OF_ORDER_MS
+
 BUFFER_TIMEOUT_MS = 1  # the default of 100 ms would be the whole latency budget
 SINK_LINGER_MS = 0  # records leave at once; a burst still travels in batches behind the request in flight
-OUT_OF_ORDER_MS = 5_000  # how far behind the newest event time of its partition an event may come and still count
 IDLE_SOURCE_MS = 5_000  # a partition without traffic holds back no window for longer than this
 CHECKPOINT_INTERVAL_MS = (
     10_000  # what a restart repeats at most; sinks are at least once, so latency does not wait for it

@@ -6,6 +6,7 @@ from pipelines.rules.measures import Count, Last, Max, Min, Others, Sum
 from pipelines.rules.rules import (
     ALERTS,
     DEAD_LETTERS,
+    OUT_OF_ORDER_MS,
     REPLAYED,
     Enrichment,
     EventRule,
@@ -23,6 +24,7 @@ from pipelines.rules.rules import (
 __all__ = [
     "ALERTS",
     "DEAD_LETTERS",
+    "OUT_OF_ORDER_MS",
     "REPLAYED",
     "Count",
     "Enrichment",

@@ -90,6 +90,10 @@ class EventRule:
         return f"Alert when {said(self.condition, phrases)}."
 
 
+OUT_OF_ORDER_MS = 5_000
+"""How far behind the newest event an event may come and still be counted in its window; what comes later is late."""
+
+
 @dataclass(frozen=True)
 class Session:
     """A maximal chain of events in which each is at most `gap_ms` after the one before."""

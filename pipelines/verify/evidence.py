@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipelines.oracle import Record
+from pipelines.rules import OUT_OF_ORDER_MS
 
 Event = Mapping[str, Any]
 Origin = tuple[str, int, int]
@@ -20,7 +21,7 @@ class Bounds:
 
     skew_ms: int = 2_000
     """Two topics are read so far apart at most: within it, which of two messages came first is open."""
-    out_of_order_ms: int = 5_000
+    out_of_order_ms: int = OUT_OF_ORDER_MS
     """An event no further behind the newest one must be counted in its windows."""
     closing_ms: int = 2_000
     """How far event time must have gone on after a window's end, and the disorder, for its result to be due."""
