@@ -198,6 +198,12 @@ def runs(settings: Settings, pattern: str) -> list[Run]:
 def forget(settings: Settings, pattern: str) -> None:
     """Forgets the runs of traffic, when the topics that hold them are removed."""
     _runs(settings, pattern).unlink(missing_ok=True)
+    arrivals(settings, pattern).unlink(missing_ok=True)
+
+
+def arrivals(settings: Settings, pattern: str) -> Path:
+    """Where the listener beside the traffic writes what it heard."""
+    return settings.state / "patterns" / f"{pattern}.heard.jsonl"
 
 
 def labels(found: Iterable[Run]) -> dict[str, tuple[str, ...]] | None:

@@ -11,6 +11,7 @@ from infra import traffic as sending
 from infra.cli.changes import PatternName
 from infra.cli.print import Json, print_json, progress_console, result_console, settings
 from infra.errors import InfraError
+from infra.listening import listening
 from infra.target import Target
 from infra.traffic import Load, Run
 from pipelines.fraud.tokens import TokenError, Tokens
@@ -57,12 +58,9 @@ def traffic(
     except (TokenError, ReplayError, ValueError) as error:
         raise InfraError(str(error)) from None
     progress = progress_console()
-    run = sending.send(
-        Target.read(chosen).bootstrap,
-        topics_of(variant),
-        wanted,
-        report=lambda line: progress.print(line, markup=False),
-    )
+    bootstrap, topics = Target.read(chosen).bootstrap, topics_of(variant)
+    with listening(bootstrap, topics, sending.arrivals(chosen, pattern)):
+        run = sending.send(bootstrap, topics, wanted, report=lambda line: progress.print(line, markup=False))
     sending.keep(chosen, pattern, run)
     if json:
         print_json(run)

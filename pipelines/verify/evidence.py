@@ -43,6 +43,10 @@ class Evidence:
     table_customers: Mapping[bytes, Mapping[bytes, bytes]] | None = None
     hop_ms: Sequence[float] | None = None
     """What a bare hop through Kafka took in the same minutes, from intended send time to the topic."""
+    received_ms: Mapping[str, float] | None = None
+    """When a reader had each alert in its hands, by alert id, where one was listening."""
+    hop_received_ms: Sequence[float] | None = None
+    """What a bare hop took until that reader had it."""
     labels: Mapping[str, Sequence[str]] | None = None
     """For generated traffic: event id -> the rules it was made to set off."""
     kinds: Mapping[str, str] = field(default_factory=dict)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 
 from pipelines.verify import plots
-from pipelines.verify.judging import FROM_INGEST, FROM_SENT, HOP
+from pipelines.verify.judging import FROM_INGEST, FROM_SENT, HOP, HOP_RECEIVED, RECEIVED
 from pipelines.verify.verdict import Check, Figure, Verdict
 
 SUMMARIES = {
@@ -16,6 +15,7 @@ SUMMARIES = {
     "failed": "Something is wrong: the checks in red say what, with the first offenders.",
     "unknown": "Something could not be looked at, so nobody can say that all is well: the checks in yellow say what.",
 }
+DRAWN = (FROM_SENT, FROM_INGEST, HOP, RECEIVED, HOP_RECEIVED)
 ORDER = {"failed": 0, "unknown": 1, "ok": 2}
 
 
@@ -23,7 +23,7 @@ def html(verdict: Verdict, about: Mapping[str, Figure] | None = None) -> str:
     """The page; `about` says which run it was."""
     environment = Environment(loader=PackageLoader("pipelines.verify", ""), autoescape=True, undefined=StrictUndefined)
     promised = next((p.promised for p in verdict.promises if p.name == "alert_latency_ms_p99"), None)
-    drawn = [each for each in verdict.latencies if each.name in (FROM_SENT, FROM_INGEST, HOP)]
+    drawn = [each for each in verdict.latencies if each.name in DRAWN]
     return environment.get_template("report.html.jinja").render(
         verdict=verdict,
         about=dict(about or {}),
@@ -31,9 +31,9 @@ def html(verdict: Verdict, about: Mapping[str, Figure] | None = None) -> str:
         checks=sorted(verdict.checks, key=lambda check: ORDER[check.status]),
         figures=figures,
         number=number,
-        latency_plot=Markup(plots.latencies(drawn, promised)),
-        alerts_plot=Markup(plots.alerts_over_time(verdict.alerts_by_rule)),
-        letters_plot=Markup(plots.dead_letters(verdict.dead_letters_by_reason)),
+        latency_plot=plots.latencies(drawn, promised),
+        alerts_plot=plots.alerts_over_time(verdict.alerts_by_rule),
+        letters_plot=plots.dead_letters(verdict.dead_letters_by_reason),
     )
 
 

@@ -1,0 +1,192 @@
+"""Traffic over the real Kafka: at its own pace, in the right partitions, remembered, and listened to."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from infra import traffic as sending
+from infra.lifecycle import wanted_topics
+from infra.listening import heard, listening
+from infra.settings import Settings
+from infra.stack import addresses
+from infra.stores import topics
+from infra.stores.topics import Tail
+from pipelines.fraud.canaries import canaries_in
+from pipelines.fraud.tokens import Tokens
+from pipelines.fraud.traffic import Plan
+from pipelines.fraud.traffic.replay import read_replay
+from pipelines.oracle import Record
+from pipelines.patterns import Variant, load
+from pipelines.patterns import topics as topics_of
+
+pytestmark = pytest.mark.stack
+TOKENS = Tokens(b"k" * 32)
+WITHIN_S = 30
+
+
+@pytest.fixture
+def bootstrap(stack: Settings) -> str:
+    return addresses(stack)["KAFKA_BOOTSTRAP"]
+
+
+@pytest.fixture
+def names(bootstrap: str) -> Iterator[dict[str, str]]:
+    """Topics as a pattern has them, empty and of this test alone."""
+    variant = Variant(f"traffic-{time.time_ns():x}", load("flink-spark").pattern)
+    topics.ensure(bootstrap, wanted_topics(variant))
+    found = topics_of(variant)
+    yield found
+    topics.remove(bootstrap, list(found.values()))
+
+
+def read(bootstrap: str, names: dict[str, str]) -> list[Record]:
+    with closing(Tail(bootstrap, names)) as tail:
+        return list(tail.new())
+
+
+def test_all_of_it_arrives_in_order_and_each_key_keeps_its_partition(bootstrap: str, names: dict[str, str]) -> None:
+    plan = Plan(events=1_500, rate_per_s=500, name="one")
+    run = sending.send(bootstrap, names, sending.invented(plan, TOKENS, closing_ms=2_000), hop_per_s=20)
+    records = read(bootstrap, names)
+    by_kind = {kind: [r for r in records if r.topic == kind] for kind in names}
+    assert (run.sent, run.is_complete) == (1_500, True)
+    assert len(by_kind["transactions"]) + len(by_kind["device-locations"]) == 1_500 + 2 * 2  # two seconds of closing
+    assert run.by_topic["hop"] == len(by_kind["hop"]) > 80
+    for kind in ("transactions", "device-locations"):
+        assert all(r.partition == sending.partition_of(r.key or b"", 2) for r in by_kind[kind])
+        for partition in (0, 1):
+            due = [sent_ms(r) for r in by_kind[kind] if r.partition == partition and sent_ms(r)]
+            assert due == sorted(due)
+    closers = [r for r in by_kind["transactions"] if b"closing" in (r.key or b"")]
+    assert {r.partition for r in closers} == {0, 1}
+    assert not canaries_in(b"\n".join((r.key or b"") + (r.value or b"") for r in records))
+
+
+def test_the_pace_is_that_of_the_plan_and_lateness_is_told(bootstrap: str, names: dict[str, str]) -> None:
+    plan = Plan(events=1_000, rate_per_s=500)
+    run = sending.send(bootstrap, names, sending.invented(plan, TOKENS, closing_ms=0))
+    assert run.seconds >= 1.99
+    assert run.behind_ms["count"] == 1_000
+    behind = [r.ingest_ms - ms for r in read(bootstrap, names) if r.topic == "transactions" and (ms := sent_ms(r))]
+    assert min(behind) >= -2  # never before its time, but for rounding to milliseconds
+
+
+def test_an_impossible_rate_is_not_hidden(bootstrap: str, names: dict[str, str]) -> None:
+    plan = Plan(events=3_000, rate_per_s=10_000_000)
+    run = sending.send(bootstrap, names, sending.invented(plan, TOKENS, closing_ms=0))
+    assert run.rate_per_s < 10_000_000
+    behind = run.behind_ms["max_ms"]
+    assert isinstance(behind, float)
+    assert behind > 1
+
+
+def test_a_listener_hears_every_alert_and_hop_that_is_written_while_it_listens(
+    bootstrap: str, names: dict[str, str], tmp_path: Path
+) -> None:
+    into = tmp_path / "heard.jsonl"
+    with listening(bootstrap, names, into):
+        now_ms = int(time.time() * 1000)
+        alerts = [
+            (names["alerts"], b"c", json.dumps({"alert_id": f"a{n}", "sent_ms": now_ms}).encode()) for n in range(5)
+        ]
+        hops = [(names["hop"], None, json.dumps({"sent_ms": now_ms}).encode())] * 3
+        topics.publish(bootstrap, [*alerts, *hops, (names["alerts"], None, b"{")])
+        deadline = time.monotonic() + WITHIN_S
+        while len(heard(into)[1]) < 3 or len(heard(into)[0]) < 5:
+            assert time.monotonic() < deadline, heard(into)
+            time.sleep(0.05)
+    received, hop_ms = heard(into)
+    assert received.keys() == {f"a{n}" for n in range(5)}
+    assert all(now_ms <= at_ms <= time.time() * 1000 for at_ms in received.values())
+    assert len(hop_ms) == 3
+
+
+def test_runs_are_remembered_with_what_they_were_made_to_set_off(stack: Settings) -> None:
+    plan = Plan(events=2_000, rate_per_s=50, name="kept")
+    behind = {"name": "behind the plan", "count": 2_000, "max_ms": 12.0}
+    about = {"plan": asdict(plan)}
+    run = sending.Run(about, 1_790_000_000_000, 2_000, {"transactions": 900}, 40.0, 50.0, behind, True)
+    sending.keep(stack, "kept", run)
+    try:
+        assert sending.runs(stack, "kept") == [run]
+        assert sending.labels([run]) == run.labels
+        assert {rule for rules in run.labels.values() for rule in rules} >= {"burst", "spree"}
+        late = sending.Run(**(asdict(run) | {"behind_ms": {"max_ms": 5_000.0}}))
+        assert sending.labels([late]) is None
+    finally:
+        sending.forget(stack, "kept")
+    assert sending.runs(stack, "kept") == []
+
+
+def test_a_file_is_replayed_with_its_reference_data(bootstrap: str, names: dict[str, str], tmp_path: Path) -> None:
+    path = tmp_path / "old.jsonl"
+    lines = [
+        {"topic": "customers", "customer": "c1", "segment": "private"},
+        {"transaction_id": "a", "customer": "c1", "card_number": "9999990000000009", "at_ms": 1_000, "amount_cents": 5},
+        {"topic": "device-locations", "customer": "c1", "latitude": 1, "longitude": 2, "at_ms": 1_200},
+    ]
+    path.write_text("\n".join(map(json.dumps, lines)))
+    run = sending.send(bootstrap, names, sending.replayed(read_replay(path, TOKENS), path), hop_per_s=0)
+    assert (run.sent, run.labels) == (2, {})
+    assert sorted(r.topic for r in read(bootstrap, names)) == ["customers", "device-locations", "transactions"]
+
+
+def test_nobody_listening_at_the_address_is_said_in_one_line(names: dict[str, str]) -> None:
+    load_of_one = sending.invented(Plan(events=1, rate_per_s=10), TOKENS)
+    with pytest.raises(sending.TrafficError, match=r"Kafka does not answer at 127\.0\.0\.1:9 "):
+        sending.send("127.0.0.1:9", names, load_of_one)
+
+
+def test_interrupted_it_stops_at_once_and_says_that_it_is_not_complete(bootstrap: str, names: dict[str, str]) -> None:
+    script = (
+        "import json, sys\n"
+        "from dataclasses import asdict\n"
+        "from infra import traffic as t\n"
+        "from pipelines.fraud.tokens import Tokens\n"
+        "from pipelines.fraud.traffic import Plan\n"
+        "load = t.invented(Plan(events=100_000, rate_per_s=100), Tokens(b'k'))\n"
+        "run = t.send(sys.argv[1], json.loads(sys.argv[2]), load, report=lambda l: print(l, flush=True))\n"
+        "print(json.dumps(asdict(run)))\n"
+    )
+    sender = subprocess.Popen(
+        [sys.executable, "-c", script, bootstrap, json.dumps(names)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+    )
+    try:
+        assert sender.stdout is not None
+        assert "traffic begins" in sender.stdout.readline()
+        with closing(Tail(bootstrap, {"transactions": names["transactions"]})) as tail:
+            deadline = time.monotonic() + WITHIN_S
+            while not list(tail.new()):
+                assert time.monotonic() < deadline
+        sender.send_signal(signal.SIGINT)
+        out, _ = sender.communicate(timeout=WITHIN_S)
+    finally:
+        sender.kill()
+    run = json.loads(out.splitlines()[-1])
+    assert sender.returncode == 0
+    assert run["is_complete"] is False
+    assert 0 < run["sent"] < 100_000
+
+
+def sent_ms(record: Record) -> int | None:
+    """When the sender meant to send it; None for what is no readable event."""
+    try:
+        value = json.loads(record.value or b"")
+    except ValueError:
+        return None
+    found = value.get("sent_ms") if isinstance(value, dict) else None
+    return found if isinstance(found, int) else None
