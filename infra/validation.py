@@ -13,10 +13,12 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from infra.listening import heard
 from infra.stores.files import Hdfs
 from infra.stores.tables import HBase
 from infra.stores.topics import Tail
 from infra.target import Target
+from infra.traffic import arrivals
 from pipelines.oracle import Record
 from pipelines.patterns import Variant
 from pipelines.patterns import topics as topics_of
@@ -144,6 +146,7 @@ class _Reading:
         """All of it, for the judge; a store that the pattern has not is not missing."""
         use, hbase, name = self.variant.use, self.target.hbase, self.variant.name
         has_tables = "hbase" in self.stores
+        received_ms, hop_received_ms = heard(arrivals(self.target.settings, name))
         return Evidence(
             raw={each.name: self.records[each.name] for each in (*use.raw, *use.references)},
             enriched=self.records[use.enriched.name],
@@ -154,6 +157,8 @@ class _Reading:
             table_transactions=_table(hbase, table_of(name, TRANSACTIONS)) if has_tables else None,
             table_customers=_table(hbase, table_of(name, CUSTOMERS)) if has_tables else None,
             hop_ms=_hop_ms(self.records[HOP]),
+            received_ms=received_ms,
+            hop_received_ms=hop_received_ms,
             labels=labels,
             kinds={topic: kind for kind, topic in self.topics.items()},
         )
