@@ -29,11 +29,12 @@ def events(spark: SparkSession, plan: EnginePlan) -> DataFrame:
     """The events of the intermediate topic, each once as far as the query's state remembers."""
     on = plan.use.enriched
     source = topics.source(spark, plan.bootstrap, [plan.topics[on.name]], PERSIST_ROWS_MOST)
-    read = source.select(topics.parsed(on, F.col("value")).alias("event")).select("event.*")
-    whole = read.filter(F.col(on.key).isNotNull() & F.col(on.id or "").isNotNull() & F.col(on.time or "").isNotNull())
+    read = source.select(topics.parsed(on, F.col("value")).alias("event"))
+    # The windows stage makes a dead letter of what is no event.
+    whole = read.filter(topics.is_whole(on, "event")).select("event.*")
     step = spark._jvm.millrace.spark.Admit
     once = DataFrame(step.over(whole._jdf, on.key, on.id, on.time, plan.use.judged.remembered_ms), spark)
-    return once.select(*read.columns)
+    return once.select(*whole.columns)
 
 
 def writer(plan: EnginePlan, checkpoint: str) -> Callable[[DataFrame, int], None]:

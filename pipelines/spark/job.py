@@ -27,6 +27,7 @@ from pipelines.spark.traffic import Traffic, covers
 from pipelines.spark.tuning import (
     AT_ONCE,
     BACKGROUND_NICE,
+    DRAINED_AHEAD_MS,
     FILES_EVERY,
     IDLE_MS,
     LOOK_EVERY_S,
@@ -37,7 +38,7 @@ from pipelines.spark.tuning import (
 
 def main(argv: Sequence[str]) -> int:
     arguments = _arguments(argv)
-    plan = EnginePlan.from_json(arguments.plan)
+    plan = EnginePlan.read(arguments.plan)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
@@ -92,7 +93,7 @@ class Driver:
         self.is_drain = is_drain
         self.running = [Running(spark, query, AT_ONCE if is_drain else query.every) for query in queries(spark, plan)]
         self.traffic = Traffic(plan)
-        self.silence = Silence(0 if is_drain else IDLE_MS)
+        self.silence = Silence(0, DRAINED_AHEAD_MS) if is_drain else Silence(IDLE_MS)
 
     def run(self, stop: threading.Event) -> str | None:
         """Run until told to stop, or to the end of the topics if draining; the reason if it ends otherwise."""
@@ -139,7 +140,7 @@ class Driver:
 
 def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m pipelines.spark.job", description=main.__doc__)
-    parser.add_argument("--plan", required=True, help="an engine plan as JSON")
+    parser.add_argument("--plan", required=True, help="an engine plan as JSON, or @FILE")
     parser.add_argument("--jars", required=True, help="the Kafka connector's jars and the kernel's")
     parser.add_argument("--progress", required=True, type=Path, help="the file to keep the progress in")
     parser.add_argument("--master", default="local[2]")

@@ -11,9 +11,10 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
+from pipelines.rules import OUT_OF_ORDER_MS
 from pipelines.spark.folders import Folder
 from pipelines.spark.progress import QueryProgress
-from pipelines.spark.tuning import OUT_OF_ORDER_MS, RESTART_PAUSE_S_MOST, RESTARTS_MOST
+from pipelines.spark.tuning import RESTART_PAUSE_S_MOST, RESTARTS_MOST
 
 Offsets = Mapping[str, Mapping[int, int]]
 """Topic -> partition -> the offset after the last message."""
@@ -115,7 +116,7 @@ class Running:
             if line.startswith("{"):
                 topics = json.loads(line).items()
                 offsets |= {topic: {int(partition): n for partition, n in ends.items()} for topic, ends in topics}
-        return Committed(offsets, watermark_ms + OUT_OF_ORDER_MS if watermark_ms else 0)
+        return Committed(offsets, watermark_ms + OUT_OF_ORDER_MS + 1 if watermark_ms else 0)
 
     def holds_windows(self) -> bool:
         """Whether windows are open, as far as is known."""

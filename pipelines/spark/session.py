@@ -11,6 +11,15 @@ from pyspark.sql import SparkSession
 
 from pipelines.spark.tuning import SPARK_SETTINGS
 
+# They warn of what is meant to be so, at every start and for every query.
+QUIET = (
+    "org.apache.spark.scheduler.FairSchedulableBuilder",
+    "org.apache.spark.scheduler.DAGScheduler",
+    "org.apache.spark.sql.catalyst.util.SparkStringUtils",
+    "org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution",
+    "org.apache.hadoop.util.NativeCodeLoader",
+)
+
 
 def session(name: str, master: str, jars: Sequence[Path], settings: Mapping[str, str] | None = None) -> SparkSession:
     """A session with the Kafka connector and the kernel on its class path."""
@@ -23,4 +32,7 @@ def session(name: str, master: str, jars: Sequence[Path], settings: Mapping[str,
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("WARN")
+    levels = spark._jvm.org.apache.logging.log4j
+    for logger in QUIET:
+        levels.core.config.Configurator.setLevel(logger, levels.Level.ERROR)
     return spark

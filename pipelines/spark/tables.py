@@ -19,9 +19,9 @@ from pipelines.patterns.tables import (
     CUSTOMERS,
     HIGHEST_CENTS,
     PHONE,
-    TRANSACTION,
     TRANSACTIONS,
     alert_column,
+    cells_of,
     table_of,
     transaction_key,
 )
@@ -47,24 +47,28 @@ class Put:
 
 
 def messages(spark: SparkSession, plan: EnginePlan) -> DataFrame:
-    """Accepted events and alerts as they were written."""
-    read = [plan.topics[plan.use.enriched.name], plan.topics[ALERTS.name]]
-    source = topics.source(spark, plan.bootstrap, read, PERSIST_ROWS_MOST)
-    return source.select("topic", F.col("value").cast("string").alias("value"))
+    """Accepted events and alerts, each in a column of its own."""
+    enriched = plan.use.enriched
+    source = topics.source(
+        spark, plan.bootstrap, [plan.topics[kind.name] for kind in (enriched, ALERTS)], PERSIST_ROWS_MOST
+    )
+    read = [
+        F.when(F.col("topic") == plan.topics[kind.name], topics.parsed(kind, F.col("value"))).alias(name)
+        for kind, name in ((enriched, "event"), (ALERTS, "alert"))
+    ]
+    return source.select(*read).filter(topics.is_whole(enriched, "event") | topics.is_whole(ALERTS, "alert"))
 
 
 def writer(plan: EnginePlan) -> Callable[[DataFrame, int], None]:
     """What is done with each batch of messages."""
     assert plan.stores is not None
-    stores, alerts = plan.stores, plan.topics[ALERTS.name]
-    known = Known()
+    stores, known = plan.stores, Known()
 
     def write(batch: DataFrame, number: int) -> None:
-        read = [(row.topic == alerts, json.loads(row.value)) for row in batch.collect()]
-        events = [message for is_alert, message in read if not is_alert]
+        rows = batch.collect()
+        events = [row.event.asDict() for row in rows if row.event is not None]
         newer = known.without_known(of_customers(events))
-        found = (message for is_alert, message in read if is_alert)
-        put(stores, [*of_transactions(events), *of_alerts(found), *newer])
+        put(stores, [*of_transactions(events), *of_alerts(row.alert for row in rows if row.alert is not None), *newer])
         known.learn(newer)
 
     return write
@@ -102,8 +106,8 @@ class Known:
 def of_transactions(events: Iterable[Event]) -> Iterator[Put]:
     """The rows of accepted events: written again they are the same."""
     for event in events:
-        cells = {f"{TRANSACTION}:{name}".encode(): _text(value) for name, value in event.items() if value is not None}
-        yield Put(TRANSACTIONS, transaction_key(event["customer"], event["at_ms"], event["transaction_id"]), cells)
+        key = transaction_key(event["customer"], event["at_ms"], event["transaction_id"])
+        yield Put(TRANSACTIONS, key, cells_of(event))
 
 
 def of_customers(events: Iterable[Event]) -> Iterator[Put]:
@@ -117,7 +121,7 @@ def of_customers(events: Iterable[Event]) -> Iterator[Put]:
             newest[customer] = max(newest.get(customer, event), event, key=_arrival)
     for customer, event in highest.items():
         # The amount is its own timestamp: HBase keeps the largest.
-        yield Put(CUSTOMERS, customer.encode(), {HIGHEST_CENTS: _text(event["amount_cents"])}, event["amount_cents"])
+        yield Put(CUSTOMERS, customer.encode(), {HIGHEST_CENTS: b"%d" % event["amount_cents"]}, event["amount_cents"])
     for customer, event in newest.items():
         phone = {name: event[f"phone_{name}"] for name in ("latitude", "longitude", "at_ms")}
         yield Put(CUSTOMERS, customer.encode(), {PHONE: json.dumps(phone).encode()}, event["ingest_ms"])
@@ -126,7 +130,7 @@ def of_customers(events: Iterable[Event]) -> Iterator[Put]:
 def of_alerts(alerts: Iterable[Event]) -> Iterator[Put]:
     """A column for each alert: counted are the columns, so one that comes twice counts once."""
     for alert in alerts:
-        cells = {alert_column(alert["rule"], alert["alert_id"]): _text(alert["at_ms"])}
+        cells = {alert_column(alert["rule"], alert["alert_id"]): b"%d" % alert["at_ms"]}
         yield Put(CUSTOMERS, alert["customer"].encode(), cells)
 
 
@@ -149,7 +153,3 @@ def put(stores: Stores, puts: Iterable[Put]) -> None:
 
 def _arrival(event: Event) -> tuple[int, int]:
     return event["ingest_ms"], event["source_offset"]
-
-
-def _text(value: Any) -> bytes:
-    return (value if isinstance(value, str) else json.dumps(value)).encode()

@@ -29,6 +29,8 @@ class Silence:
     """For how long nothing came, and what time it therefore is."""
 
     idle_ms: int
+    ahead_ms: int = 0
+    """How much further time goes at once, for whoever knows that nothing will ever come."""
     offsets: object = None
     since_ms: int = 0
     clock_ms: int = 0
@@ -42,4 +44,4 @@ class Silence:
             return None
         # The query's own clock now follows what it is told, so the time at which silence began is kept here.
         self.clock_ms = self.clock_ms or look.clock_ms
-        return self.clock_ms + silent_ms
+        return self.clock_ms + silent_ms + self.ahead_ms

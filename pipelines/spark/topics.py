@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -60,6 +61,12 @@ def parsed_type(event_type: EventType) -> T.StructType:
     return T.StructType([T.StructField(name, kind) for name, kind in kinds.items() if kind is not None])
 
 
+def is_whole(event_type: EventType, event: str) -> Column:
+    """Whether the struct of that name is an event, and not what remains of garbage."""
+    needed = (name for name in (event_type.key, event_type.id, event_type.time) if name)
+    return reduce(Column.__and__, (F.col(f"{event}.{name}").isNotNull() for name in needed))
+
+
 def message(topic: str, key: Column, values: Mapping[str, Column]) -> Column:
     """A message for `sink`: the values as a JSON object, nulls included."""
     content = F.to_json(F.struct(*(value.alias(name) for name, value in values.items())), {"ignoreNullFields": "false"})
@@ -68,7 +75,7 @@ def message(topic: str, key: Column, values: Mapping[str, Column]) -> Column:
 
 def sink_options(bootstrap: str) -> Mapping[str, str]:
     """The options of a Kafka sink: all replicas have a message before its batch is done."""
-    return {"kafka.bootstrap.servers": bootstrap, "kafka.acks": "all", "kafka.compression.type": "lz4"}
+    return {"kafka.bootstrap.servers": bootstrap, "kafka.acks": "all"}
 
 
 def now_ms() -> Column:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-OUT_OF_ORDER_MS = 10_000  # how far behind the newest event an event may come and still count in a window
 AT_ONCE = "0 seconds"  # the per-event stage starts its next batch as soon as one is done: seconds matter there
 WINDOWS_EVERY = "2 seconds"  # a burst is told gap + OUT_OF_ORDER_MS after its end at best; 2 s more do not matter
 FILES_EVERY = "15 seconds"  # each batch makes a file for each hour it touches, so not too often
 TABLES_EVERY = "5 seconds"
 PERSIST_ROWS_MOST = 100_000  # in one batch of a store, so that a backlog does not become one huge batch
 IDLE_MS = 10_000  # without any traffic for so long, event time goes on with the wall clock (pipelines/spark/ticks.py)
+DRAINED_AHEAD_MS = 86_400_000  # farther than any clock may be ahead: at the end of a drain every window is closed
 LOOK_EVERY_S = 1.0  # how old the progress file may be, and how finely time goes on in silence
 RESTARTS_MOST = 5  # of a query that does not complete a batch in between
 RESTART_PAUSE_S_MOST = 30

@@ -1,7 +1,7 @@
 """The windows stage: alerts on complete windows, and the numbers for the charts.
 
 Event time follows the newest event, but never runs ahead of the wall clock: a customer whose clock is wrong by minutes
-would otherwise make everybody else late. An event that is OUT_OF_ORDER_MS or more behind is late: it becomes a dead
+would otherwise make everybody else late. An event that is more than OUT_OF_ORDER_MS behind is late: it becomes a dead
 letter and is in no window. Everything else is in exactly one.
 """
 
@@ -12,16 +12,16 @@ from pyspark.sql import functions as F
 
 from pipelines.patterns import EnginePlan
 from pipelines.patterns.plan import WINDOWS_TOPIC
-from pipelines.rules import ALERTS, DEAD_LETTERS, EventType, WindowRule, WindowSummary
+from pipelines.rules import ALERTS, DEAD_LETTERS, OUT_OF_ORDER_MS, EventType, WindowRule, WindowSummary
 from pipelines.rules.measures import WindowMeasure
 from pipelines.spark import topics
 from pipelines.spark.events import alert_id, texts
 from pipelines.spark.expressions import compiled
-from pipelines.spark.tuning import OUT_OF_ORDER_MS
 
 STAGE = "windows"
 LATE, UNREADABLE = "late", "json"
-CLOCK = "clock"  # the name under which a query tells the newest time it has seen
+# What is not after the watermark is late, and an event that is OUT_OF_ORDER_MS behind the newest is not.
+WATERMARK_DELAY = f"{OUT_OF_ORDER_MS + 1} milliseconds"
 
 
 def findings(spark: SparkSession, plan: EnginePlan, rule: WindowRule, clock: str) -> DataFrame:
@@ -36,7 +36,7 @@ def timed(spark: SparkSession, plan: EnginePlan, on: EventType, clock: str) -> D
         "event", topics.parsed(on, F.col("value"))
     )
     at_ms, identity = F.col(f"event.{on.time}"), F.col(f"event.{on.id}")
-    is_whole = at_ms.isNotNull() & identity.isNotNull() & F.col(f"event.{on.key}").isNotNull()
+    is_whole = topics.is_whole(on, "event")
     events = read.select(
         *("topic", "partition", "offset", "ingest_ms", "event"),
         F.when(is_whole, F.col(f"event.{on.key}")).otherwise("").alias("event_key"),
@@ -44,7 +44,7 @@ def timed(spark: SparkSession, plan: EnginePlan, on: EventType, clock: str) -> D
         F.when(is_whole, at_ms).alias("at_ms"),
         F.when(is_whole, F.least(at_ms, F.col("event.ingest_ms"))).alias("clock_ms"),
         F.lit(False).alias("is_tick"),
-    ).observe(CLOCK, F.max("clock_ms").alias("at_ms"), F.count(F.lit(1)).alias("rows"))
+    )
     ticks = spark.readStream.format("millrace.spark.Ticks").option("clock", clock).load()
     moments = ticks.select(
         "at_ms", F.lit("").alias("event_key"), F.col("at_ms").alias("clock_ms"), F.lit(True).alias("is_tick")
@@ -52,7 +52,7 @@ def timed(spark: SparkSession, plan: EnginePlan, on: EventType, clock: str) -> D
     both = events.unionByName(moments, allowMissingColumns=True)
     return (
         both.withColumn("clock", F.timestamp_millis("clock_ms"))
-        .withWatermark("clock", f"{OUT_OF_ORDER_MS} milliseconds")
+        .withWatermark("clock", WATERMARK_DELAY)
         .drop("clock", "clock_ms")
     )
 
@@ -72,7 +72,7 @@ def _lettered(on: EventType, events: DataFrame) -> DataFrame:
     timed = (
         events.withColumn("reason", reason)
         .withColumn("time", F.timestamp_millis(time_ms))
-        .withWatermark("time", f"{OUT_OF_ORDER_MS} milliseconds")
+        .withWatermark("time", WATERMARK_DELAY)
     )
     # It reads the time on purpose: a filter that does not is moved before the watermark, and ticks would not move it.
     is_event = F.when(F.col("is_tick"), F.lit(None)).otherwise(F.col("time")).isNotNull()
