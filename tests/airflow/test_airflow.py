@@ -1,0 +1,239 @@
+"""Airflow with its four processes and the real stack: what a person's script and a person's browser see."""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from infra import lifecycle, processes
+from infra import stack as stacks
+from infra.settings import Settings
+from infra.stores import topics
+from infra.target import Target
+from lab.airflow_rest import AirflowRest, Refused
+from pipelines.patterns import names
+from tests.browser import browser
+
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(1800)]
+
+SMALL = {"events": 1500, "rate_per_s": 100, "seed": 5}
+RUN_WITHIN_S = 900
+PLANTED = "planted-4f1c-secret-Zb77"
+
+
+@pytest.fixture(scope="module")
+def airflow(stack: Settings) -> Iterator[AirflowRest]:
+    """Airflow beside the tests' stack, gone after these tests."""
+    stacks.up(stack, ["airflow"], report=print)
+    rest = AirflowRest(stack)
+    assert processes.wait_until(lambda: len(rest.api("GET", "/dags")["dags"]) == len(names()) + 5, 300)
+    yield rest
+    for record in processes.records(stack.run).values():
+        if record.name.startswith("airflow-"):
+            processes.stop(record, 40)
+            processes.forget(record, stack.run)
+
+
+@pytest.fixture(scope="module")
+def leaky(airflow: AirflowRest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The command line, found by connection, that says its secret whenever it is used."""
+    command = tmp_path_factory.mktemp("leaky") / "millrace"
+    real = airflow.settings.project / ".venv" / "bin" / "millrace"
+    command.write_text(f'#!/bin/sh\necho "I know $BROKER_PASSWORD" >&2\nexec "{real}" "$@"\n')
+    command.chmod(0o755)
+    extra = {"command": str(command), "environment": {"BROKER_PASSWORD": PLANTED}}
+    body = {"connection_id": "millrace", "conn_type": "generic", "password": PLANTED, "extra": json.dumps(extra)}
+    airflow.api("POST", "/connections", body)
+    yield
+    airflow.http("DELETE", "/api/v2/connections/millrace")
+
+
+@pytest.fixture(scope="module")
+def proven(airflow: AirflowRest, leaky: None) -> str:
+    """A green run of a pattern."""
+    airflow.trigger("flink-spark", "proven", SMALL)
+    state = airflow.await_end("flink-spark", "proven", RUN_WITHIN_S)
+    assert state == "success", {name: task["state"] for name, task in airflow.tasks("flink-spark", "proven").items()}
+    return "proven"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "complaint"),
+    [
+        ({"events": -1}, "less than the minimum"),
+        ({"events": "many"}, "not of type 'integer'"),
+        ({"rate_per_s": 9}, "less than the minimum"),
+        ({"poison_share": 0.5}, "greater than the maximum"),
+        ({"faults": ["the-moon"]}, "is not one of"),
+        ({"tape": "A tape; with spaces"}, "does not match"),
+        ({"keep": "yes"}, "not of type 'boolean'"),
+    ],
+)
+def test_a_wrong_value_is_refused_before_a_run_exists(airflow, wrong, complaint):
+    with pytest.raises(Refused, match=complaint) as refused:
+        airflow.trigger("flink", "wrong", wrong)
+    assert refused.value.status == 400
+    with pytest.raises(Refused) as absent:
+        airflow.run("flink", "wrong")
+    assert absent.value.status == 404
+
+
+def test_a_viewer_sees_the_dags_and_triggers_none(airflow):
+    viewer = AirflowRest(airflow.settings, "viewer")
+    assert {dag["dag_id"] for dag in viewer.api("GET", "/dags")["dags"]} >= set(names())
+    for ask in (
+        lambda: viewer.trigger("flink", "not-mine"),
+        lambda: viewer.api("PATCH", "/dags/flink", {"is_paused": True}),
+        lambda: viewer.api("GET", "/connections"),
+    ):
+        with pytest.raises(Refused) as refused:
+            ask()
+        assert refused.value.status == 403
+
+
+def test_the_passwords_are_for_the_owner_of_the_account_only(airflow):
+    path = airflow.settings.state / "data" / "airflow" / "passwords.json"
+    assert path.stat().st_mode & 0o077 == 0
+
+
+def test_a_green_run_has_proven_the_pattern_and_taken_it_down(airflow, proven):
+    tasks = airflow.tasks("flink-spark", proven)
+    states = {name: task["state"] for name, task in tasks.items() if "[" not in name}
+    assert states.pop("fault") == "skipped"
+    assert set(states.values()) == {"success"}
+    assert {task["state"] for name, task in tasks.items() if name.startswith("declared[")} == {"success"}
+    verdict = airflow.xcom("flink-spark", proven, "validate")
+    assert verdict["verdict"] == "ok"
+    assert set(verdict["checks"].values()) == {"ok"}
+    target = Target.read(airflow.settings, {})
+    assert not any(job.is_up for _, job in lifecycle.jobs(target, "flink-spark").values())
+    assert lifecycle.extra(target) == []
+
+
+def test_a_verdict_is_an_asset_event_small_enough_for_one(airflow, proven):
+    events = airflow.api("GET", "/assets/events?limit=50")["asset_events"]
+    mine = [event for event in events if event["source_run_id"] == proven and event["name"] == "verdict-flink-spark"]
+    assert [event["extra"]["verdict"] for event in mine] == ["ok"]
+    assert len(json.dumps(mine[0]["extra"])) < 4_000
+
+
+def test_each_task_leads_to_the_flink_job_and_to_the_report(airflow, proven):
+    path = f"/dags/flink-spark/dagRuns/{proven}/taskInstances/validate/links"
+    links = airflow.api("GET", path)["extra_links"]
+    assert "#/job/" in links["Flink job"]
+    assert links["Report"] == f"/dags/flink-spark/runs/{proven}/plugin/report"
+
+
+def test_the_report_is_for_those_who_may_see_the_dag(airflow, proven):
+    page = airflow.http("GET", f"/millrace/report/flink-spark?run={proven}").decode()
+    assert "conservation" in page
+    assert AirflowRest(airflow.settings, "viewer").http("GET", f"/millrace/report/flink-spark?run={proven}")
+    with pytest.raises(Refused) as nobody:
+        airflow._http("GET", f"/millrace/report/flink-spark?run={proven}", None, "")
+    assert nobody.value.status == 401
+    with pytest.raises(Refused) as nothing:
+        airflow.http("GET", "/millrace/report/flink-spark?run=../../../etc/passwd")
+    assert nothing.value.status == 404
+    for path in ("/millrace/docs", "/millrace/openapi.json", "/millrace/redoc"):
+        with pytest.raises(Refused):
+            airflow._http("GET", path, None, "")
+
+
+def test_no_secret_is_in_logs_rendered_fields_or_results(airflow, proven):
+    said = "I know ***"
+    logs = [
+        path.read_text(errors="replace")
+        for path in (airflow.settings.state / "data" / "airflow" / "logs").rglob("*.log*")
+    ]
+    assert sum(said in log for log in logs) > 5, (
+        "the command line said its secret in every task; it must be masked there"
+    )
+    card_key = (airflow.settings.state / "conf" / "card.key").read_bytes().strip()
+    for path in holding(airflow.settings.state, PLANTED.encode()):
+        pytest.fail(f"{path} holds the planted password")
+    assert holding(airflow.settings.state, card_key) == [airflow.settings.state / "conf" / "card.key"]
+    own = airflow.password().encode()
+    assert holding(airflow.settings.state, own) == [airflow.settings.state / "data" / "airflow" / "passwords.json"]
+
+
+def holding(folder: Path, secret: bytes) -> list[Path]:
+    """The files below a folder that hold these bytes."""
+    return [
+        path for path in folder.rglob("*") if path.is_file() and not path.is_symlink() and secret in path.read_bytes()
+    ]
+
+
+def test_a_red_verdict_makes_the_run_red_and_the_pattern_still_goes_down(airflow, leaky):
+    target = Target.read(airflow.settings, {})
+    lifecycle.provision(target, "flink")
+    forged = {"alert_id": "0" * 32, "rule": "spree", "rule_version": "1", "key": "c", "customer": "c"}
+    forged |= {"transaction_ids": ["t"], "operands": {}, "at_ms": 1, "sent_ms": 1, "ingest_ms": 1, "emit_ms": 1}
+    topics.publish(target.bootstrap, [("flink.alerts", b"c", json.dumps(forged).encode())])
+    airflow.trigger("flink", "red", SMALL | {"remove_data": True})
+    assert airflow.await_end("flink", "red", RUN_WITHIN_S) == "failed"
+    tasks = airflow.tasks("flink", "red")
+    assert {name: tasks[name]["state"] for name in ("traffic", "validate", "proven", "report", "teardown")} == {
+        "traffic": "success",
+        "validate": "failed",
+        "proven": "upstream_failed",
+        "report": "success",
+        "teardown": "success",
+    }
+    verdict = airflow.xcom("flink", "red", "validate", "verdict")
+    assert verdict["verdict"] == "failed"
+    assert verdict["checks"]["alert ids"] == "failed"
+    assert b"alert ids" in airflow.http("GET", "/millrace/report/flink?run=red")
+    assert not any(job.is_up for _, job in lifecycle.jobs(target, "flink").values())
+    assert lifecycle.provision(target, "flink", plan=True)[0].action == "create", "its data ought to be gone"
+
+
+def test_nothing_happens_before_a_person_agrees(airflow):
+    airflow.trigger("spark", "refused", SMALL | {"approval": True})
+    path = "/dags/spark/dagRuns/refused/taskInstances/approve"
+    assert processes.wait_until(lambda: airflow.api("GET", path)["state"] == "awaiting_input", 120)
+    viewer = AirflowRest(airflow.settings, "viewer")
+    answer = {"chosen_options": ["Reject"], "params_input": {}}
+    with pytest.raises(Refused) as forbidden:
+        viewer.api("PATCH", f"{path}/-1/hitlDetails", answer)
+    assert forbidden.value.status == 403
+    airflow.api("PATCH", f"{path}/-1/hitlDetails", answer)
+    airflow.await_end("spark", "refused", 180)
+    states = {name: task["state"] for name, task in airflow.tasks("spark", "refused").items()}
+    assert states.pop("approve") == "success"
+    assert set(states.values()) == {"skipped"}
+
+
+def test_what_a_person_sees(airflow, proven):
+    """Kept as pictures, for whoever wants to know what it looks like."""
+    pictures = airflow.settings.state / "pictures"
+    with browser(1500, 1000) as page:
+        page.open(f"{airflow.url}/auth/login/")
+        page.wait_for("Username")
+        page.type("input[name=username]", "admin")
+        page.type("input[name=password]", airflow.password())
+        page.click("button[type=submit]")
+        page.wait_for("Dags")
+        page.open(f"{airflow.url}/dags")
+        page.wait_for("replay-dead-letters")
+        page.screenshot(pictures / "dags.png")
+        page.open(f"{airflow.url}/dags/flink-spark")
+        page.wait_for("Trigger")
+        page.run("[...document.querySelectorAll('button')].find(b => b.innerText.trim() === 'Trigger').click()")
+        page.wait_for("Rate per second")
+        page.wait_for("Servers to crash")
+        page.screenshot(pictures / "form.png")
+        page.open(f"{airflow.url}/dags/flink-spark/runs/{proven}")
+        page.wait_for("await_healthy")
+        page.run("document.querySelector('[aria-label*=raph i]')?.click()")
+        page.wait_for(lambda: page.run("return document.querySelectorAll('.react-flow__node').length") >= 13)
+        time.sleep(1)  # it moves into its place
+        page.screenshot(pictures / "graph.png")
+        page.open(f"{airflow.url}/dags/flink-spark/runs/{proven}/plugin/report")
+        page.wait_for(lambda: bool(page.run("return document.querySelector('iframe') !== null")))
+        page.enter("iframe")
+        page.wait_for("conservation")
+        page.leave()
+        page.screenshot(pictures / "report.png")
+    assert all(path.stat().st_size > 20_000 for path in pictures.glob("*.png"))
