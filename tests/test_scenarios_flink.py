@@ -9,26 +9,24 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pytest
 
-from infra.lifecycle import wanted_topics
 from infra.settings import Settings
-from infra.stores import topics
 from infra.target import Target
 from pipelines import oracle
 from pipelines.fraud import FRAUD
 from pipelines.oracle import summary_rows, value_base64, window_findings
-from pipelines.patterns import EnginePlan, engine_plans, load
+from pipelines.patterns import EnginePlan, load
 from pipelines.rules import WindowRule
-from tests.player import Outcome, Player, Sent
+from tests.player import Outcome, Player, Sent, ensure_topics, own_plan
 from tests.scenarios import Scenario, card_token, load_all, placed, span_ms
 from tests.test_scenarios_oracle import check_operands, expected
 
 SCENARIOS = load_all()
+VARIANT = load("flink")  # the one in which Flink does everything
 BACKENDS = ("hashmap", "rocksdb")
 SEED = int(os.environ.get("MILLRACE_SEED", "20261121"))
 DAY_MS = 86_400_000
@@ -51,7 +49,10 @@ def start_ms() -> int:
 def outcomes(stack: Settings, start_ms: int) -> Iterator[dict[str, Outcome]]:
     """What came of the scenarios and the tape, played to one job for each state backend."""
     target = Target.read(stack, {})
-    plans = {backend: plan(target, backend) for backend in BACKENDS}
+    plans = {
+        backend: own_plan(target, VARIANT, f"scenarios-{backend}", options={"state.backend.type": backend})
+        for backend in BACKENDS
+    }
     flink = target.engine("flink")
     with ThreadPoolExecutor() as both:
         try:
@@ -62,26 +63,8 @@ def outcomes(stack: Settings, start_ms: int) -> Iterator[dict[str, Outcome]]:
                     flink.stop(each)
 
 
-def plan(target: Target, backend: str) -> EnginePlan:
-    """The variant in which Flink does everything, under a name of its own."""
-    variant = load("flink")
-    name = f"scenarios-{backend}-{time.time_ns() // 1_000_000}"
-    whole = engine_plans(variant, 1, target.bootstrap, target.checkpoints, target.stores(variant))[0]
-    return replace(
-        whole,
-        pattern=name,
-        topics={kind: topic.replace(variant.name, name, 1) for kind, topic in whole.topics.items()},
-        checkpoints=whole.checkpoints.replace(f"/{variant.name}/", f"/{name}/"),
-        options={"state.backend.type": backend},
-    )
-
-
 def play(target: Target, plan: EnginePlan, start_ms: int) -> Outcome:
-    variant = load("flink")
-    wanted = [
-        replace(t, name=t.name.replace(variant.name, plan.pattern, 1), partitions=1) for t in wanted_topics(variant)
-    ]
-    topics.ensure(target.bootstrap, wanted)
+    ensure_topics(plan, VARIANT)
     player = Player(plan)
     player.references([*(each for scenario in SCENARIOS for each in scenario.references()), *tape_references()])
     target.engine("flink").start(plan, None)

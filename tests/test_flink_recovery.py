@@ -1,0 +1,189 @@
+"""A Flink job that is stopped, changed or killed goes on from what it knew, and loses nothing."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from infra import stack as stacks
+from infra.settings import Settings
+from infra.target import Target
+from pipelines.patterns import EnginePlan, load
+from tests.player import Player, Sent, ensure_topics, own_plan
+from tests.scenarios import card_token
+
+VARIANT = load("flink")
+HOUR_MS = 3_600_000
+CUSTOMERS = ("anna", "berta", "carla")
+SHOPS = [f"shop-{n}" for n in range(6)]
+
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
+
+
+@pytest.fixture
+def target(stack: Settings) -> Target:
+    return Target.read(stack, {})
+
+
+@pytest.fixture
+def plan(target: Target) -> Iterator[EnginePlan]:
+    """Two rules, often checkpointed; whatever generation runs at the end is stopped."""
+    rules = ("above-previous-max", "away-from-phone")
+    often = {"execution.checkpointing.interval": "1 s"}
+    plan = own_plan(target, VARIANT, "recovery", events=rules, options=often)
+    ensure_topics(plan, VARIANT)
+    yield plan
+    flink = target.engine("flink")
+    for generation in range(1, 5):
+        if flink.job(each := replace(plan, generation=generation)).is_up:
+            flink.stop(each)
+
+
+@pytest.fixture
+def player(plan: EnginePlan) -> Player:
+    player = Player(plan)
+    customers = [("customers", {"customer": name, "segment": "private"}) for name in CUSTOMERS]
+    shops = [("merchants", {"merchant": name, "category": "food", "place": "Ulm"}) for name in SHOPS]
+    player.references([*customers, *shops])
+    return player
+
+
+@pytest.fixture
+def now_ms() -> int:
+    return int(time.time() * 1000) - 3 * HOUR_MS
+
+
+def pays(identity: str, customer: str, cents: int, at_ms: int, shop: int = 0, latitude: float = 48.0) -> Sent:
+    event: dict[str, Any] = {
+        "transaction_id": identity,
+        "customer": customer,
+        "card": card_token(customer),
+        "merchant": SHOPS[shop],
+        "amount_cents": cents,
+        "latitude": latitude,
+        "longitude": 10.0,
+        "at_ms": at_ms,
+    }
+    return "transactions", customer.encode(), json.dumps(event).encode()
+
+
+def phone(customer: str, at_ms: int) -> Sent:
+    event = {"customer": customer, "latitude": 48.0, "longitude": 10.0, "at_ms": at_ms}
+    return "device-locations", customer.encode(), json.dumps(event).encode()
+
+
+def test_a_job_that_is_replaced_by_one_with_other_rules_keeps_what_it_knew(
+    target: Target, plan: EnginePlan, player: Player, now_ms: int
+) -> None:
+    flink, early_ms = target.engine("flink"), now_ms - HOUR_MS
+    flink.start(plan, None)
+    player.play([phone("anna", now_ms)], early_ms)
+    player.play([pays("a1", "anna", 500, now_ms, shop=0)], early_ms)
+
+    # A new rule with a measure of its own, and the old ones in another order. Nobody reads while events go on coming.
+    more = replace(plan, generation=2, events=("spree", "away-from-phone", "above-previous-max"))
+    state = flink.stop(plan)
+    assert state
+    away = [
+        pays("a1", "anna", 500, now_ms, shop=0),
+        pays("a2", "anna", 400, now_ms + 9_000, shop=1),
+        pays("a3", "anna", 501, now_ms + 18_000, shop=2, latitude=49.0),
+        pays("a4", "anna", 1, now_ms + 19_000, shop=3),
+        pays("a5", "anna", 1, now_ms + 20_000, shop=4),
+        pays("a6", "anna", 1, now_ms + 21_000, shop=5),
+    ]
+    flink.start(more, state)
+    player.play(away, early_ms)
+
+    # Fewer rules and no windows: what they remembered is given up on purpose, the rest goes on.
+    fewer = replace(plan, generation=3, events=("above-previous-max",), windows=(), summaries=())
+    state = flink.stop(more)
+    flink.start(fewer, state)
+    player.play([pays("a7", "anna", 502, now_ms + 22_000), pays("a8", "anna", 502, now_ms + 23_000)], early_ms)
+
+    # All rules again: the session of the second generation is gone with its windows, the customer's memory is not.
+    again = replace(more, generation=4)
+    state = flink.stop(fewer)
+    flink.start(again, state)
+    player.play([pays("a9", "anna", 503, now_ms + 24_000)], early_ms)
+    player.close(now_ms + HOUR_MS)
+
+    found = player.outcome()
+    assert {event["transaction_id"]: event["flags"] for event in found.enriched} == {
+        "a1": [],
+        "a2": [],
+        "a3": ["away-from-phone", "above-previous-max"],
+        "a4": [],
+        "a5": [],
+        "a6": ["spree"],
+        "a7": ["above-previous-max"],
+        "a8": [],
+        "a9": ["above-previous-max"],
+    }
+    assert [(letter["reason"], letter["stage"]) for letter in found.dead_letters] == [("duplicate", "events")]
+    before = {alert["transaction_ids"][0]: alert["operands"].get("before_highest_cents") for alert in found.alerts}
+    assert before == {"a3": "500", "a6": None, "a7": "501", "a9": "502"}
+
+
+def test_a_session_that_is_open_when_the_job_stops_is_completed_by_the_next_one(
+    target: Target, plan: EnginePlan, player: Player, now_ms: int
+) -> None:
+    flink, early_ms = target.engine("flink"), now_ms - HOUR_MS
+    flink.start(plan, None)
+    player.play([pays("b1", "berta", 5, now_ms), pays("b2", "berta", 5, now_ms + 10_000)], early_ms)
+    more = replace(plan, generation=2, events=(*plan.events, "spree"))
+    flink.start(more, flink.stop(plan))
+    player.play([pays("b3", "berta", 5, now_ms + 20_000), pays("b4", "berta", 5, now_ms + 30_001)], early_ms)
+    player.close(now_ms + HOUR_MS)
+    found = player.outcome()
+    assert [(alert["rule"], alert["transaction_ids"]) for alert in found.alerts] == [("burst", ["b1", "b2", "b3"])]
+    assert [(row["purchases"], row["total_cents"]) for row in found.windows if row["purchases"]] == minutes(now_ms)
+
+
+def minutes(now_ms: int) -> list[tuple[int, int]]:
+    """Four purchases of 5 cents, by the minute."""
+    counts: dict[int, int] = {}
+    for after_ms in (0, 10_000, 20_000, 30_001):
+        minute = (now_ms + after_ms) // 60_000
+        counts[minute] = counts.get(minute, 0) + 1
+    return [(count, 5 * count) for _, count in sorted(counts.items())]
+
+
+def test_nothing_is_lost_or_found_twice_when_the_taskmanager_is_killed(
+    stack: Settings, target: Target, plan: EnginePlan, player: Player, now_ms: int
+) -> None:
+    flink, early_ms = target.engine("flink"), now_ms - HOUR_MS
+    flink.start(plan, None)
+    # Each amount is larger than ever, and 20 s lie between: an alert for each but the first, and no burst.
+    growing = [pays(f"{who}-{n:03d}", who, 100 + n, now_ms + 20_000 * n) for n in range(100) for who in CUSTOMERS]
+    player.play(growing[:150], early_ms)
+    wait_for_checkpoints(target, plan, flink.job(plan).checkpoints + 1)
+    player.send(growing[150:225])  # in flight, behind the last checkpoint or not yet read
+    stacks.kill(stack, ["flink-taskmanager"])
+    player.send(growing[225:])
+    stacks.up(stack, ["flink"])
+    player.settle()
+    assert flink.job(plan).restarts > 0
+    player.close(now_ms + HOUR_MS)
+    found = player.outcome()
+    sent = [json.loads(value or b"")["transaction_id"] for _, _, value in growing]
+    assert {event["transaction_id"] for event in found.enriched} == set(sent)
+    alerted = {alert["alert_id"]: alert["transaction_ids"][0] for alert in found.alerts}
+    assert sorted(alerted.values()) == sorted(set(sent) - {f"{who}-000" for who in CUSTOMERS})
+    # What is read again after a crash is judged with the memory of that moment: it is no duplicate.
+    assert not [letter for letter in found.dead_letters if letter["reason"] != "late"]
+    per_minute = {(row["window_start_ms"], row["merchant_category"]): row["purchases"] for row in found.windows}
+    late = sum(letter["reason"] == "late" for letter in found.dead_letters)
+    assert sum(per_minute.values()) + late == len(sent)
+
+
+def wait_for_checkpoints(target: Target, plan: EnginePlan, count: int) -> None:
+    deadline = time.monotonic() + 60
+    while target.engine("flink").job(plan).checkpoints < count:
+        assert time.monotonic() < deadline, f"{plan.pattern} completed no checkpoint within 60 s"
+        time.sleep(0.1)
