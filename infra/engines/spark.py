@@ -32,7 +32,9 @@ class Spark:
         """What the driver's process and its progress file say."""
         record = self._record(plan)
         if record is None:
-            return Job("absent")
+            # Whoever started it may have been killed before the record was there.
+            unrecorded = [pid for pid, other in self._drivers() if other.pattern == plan.pattern]
+            return Job("starting", problem=f"pid {unrecorded[0]} has no record yet") if unrecorded else Job("absent")
         progress = self._progress(plan)
         if not processes.alive(record):
             if progress.get("state") == "stopped":
@@ -81,6 +83,9 @@ class Spark:
         if record is not None:
             processes.stop(record, STOP_WITHIN_S)
             processes.forget(record, self.settings.state / "run")
+        for pid, other in self._drivers():
+            if other.pattern == plan.pattern:
+                psutil.Process(pid).kill()
         return None
 
     def rehearse(self, running: EnginePlan, rehearsal: EnginePlan) -> None:
