@@ -9,6 +9,8 @@ import sys
 import typer
 
 from infra.cli.await_ import await_
+from infra.cli.compact import compact
+from infra.cli.compare import compare
 from infra.cli.customer import customer
 from infra.cli.dead_letters import dead_letters
 from infra.cli.demo import demo
@@ -39,7 +41,7 @@ from pipelines.patterns import PatternError
 VERBS = (
     *(doctor, up, down, status, logs, restart, kill, env, observe),
     *(patterns, provision, deploy, await_, reconcile, upgrade, roll_back, traffic, validate, jobs, teardown),
-    *(customer, demo),
+    *(compare, compact, customer, demo),
 )
 GROUPS = {"topics": topics, "dead-letters": dead_letters}
 

@@ -85,7 +85,8 @@ class Spark:
             processes.forget(record, self.settings.state / "run")
         for pid, other in self._drivers():
             if other.pattern == plan.pattern:
-                psutil.Process(pid).kill()
+                with suppress(psutil.NoSuchProcess):
+                    psutil.Process(pid).kill()
         return None
 
     def rehearse(self, running: EnginePlan, rehearsal: EnginePlan) -> None:

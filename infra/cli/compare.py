@@ -1,0 +1,40 @@
+"""millrace compare: two patterns on one tape."""
+
+from typing import Annotated
+
+import typer
+
+from infra import comparison
+from infra.cli.print import Json, print_json, result_console, settings
+from infra.target import Target
+from pipelines.patterns import names
+
+Name = Annotated[str, typer.Argument(metavar="PATTERN", autocompletion=lambda: names())]
+
+
+def compare(
+    left: Name,
+    right: Name,
+    tape: Annotated[
+        str, typer.Argument(metavar="TAPE", help="The --name under which both were sent the same traffic.")
+    ],
+    json: Json = False,
+) -> None:
+    """Hold the alerts that two patterns raised on the same traffic against each other; they must be equal.
+
+    Exit code 0 only if they are.
+
+    Examples:  millrace compare flink spark tape-1
+    """
+    found = comparison.compare(Target.read(settings()), left, right, tape)
+    if json:
+        print_json({"verb": "compare", "equal": found.equal, **vars(found)})
+    else:
+        console = result_console()
+        console.print(f"{found.alerts} alerts raised by both, {found.open} left open", highlight=False)
+        for line in found.differences:
+            console.print(line, style="red", markup=False)
+        for pattern, figures in found.figures.items():
+            console.print(f"{pattern}: {figures}", markup=False, highlight=False)
+    if not found.equal:
+        raise typer.Exit(1)
