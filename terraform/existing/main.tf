@@ -70,6 +70,7 @@ module "lifecycle" {
   cli         = local.cli
   environment = local.environment
   validate    = var.validate
+  traffic     = var.traffic
   keep_data   = var.keep_data
   notes       = module.observed.notes
   differences = {

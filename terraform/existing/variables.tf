@@ -99,9 +99,23 @@ variable "port_base" {
 }
 
 variable "validate" {
-  description = "Whether an apply ends with a verdict on each pattern, and fails without a good one."
+  description = "Whether an apply ends with a verdict on each pattern, and fails without a good one: there must have been traffic."
   type        = bool
-  default     = true
+  default     = false
+}
+
+variable "traffic" {
+  description = "Invented events that are sent before each verdict; null sends none: on these servers others may be at work."
+  type = object({
+    rate    = optional(number, 200)
+    seconds = optional(number, 10)
+  })
+  default = null
+
+  validation {
+    condition     = var.traffic == null ? true : var.traffic.rate >= 10 && var.traffic.seconds >= 1
+    error_message = "Traffic is at least 10 events per second, for at least a second."
+  }
 }
 
 variable "keep_data" {

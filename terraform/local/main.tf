@@ -53,6 +53,7 @@ module "lifecycle" {
   cli            = local.cli
   environment    = local.environment
   validate       = var.validate
+  traffic        = var.traffic
   keep_data      = var.keep_data
   servers_go_too = true
   notes          = module.observed.notes

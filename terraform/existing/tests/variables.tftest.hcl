@@ -77,3 +77,11 @@ run "ports_of_the_system" {
   }
   expect_failures = [var.port_base]
 }
+
+run "hardly_any_traffic" {
+  command = plan
+  variables {
+    traffic = { rate = 1 }
+  }
+  expect_failures = [var.traffic]
+}

@@ -21,3 +21,11 @@ run "a_stack_without_kafka" {
   }
   expect_failures = [var.services]
 }
+
+run "hardly_any_traffic" {
+  command = plan
+  variables {
+    traffic = { rate = 1 }
+  }
+  expect_failures = [var.traffic]
+}

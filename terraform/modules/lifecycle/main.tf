@@ -28,11 +28,14 @@ module "deploy" {
 }
 
 module "validate" {
-  source      = "../verb"
-  count       = var.validate ? 1 : 0
-  name        = "validate.${var.pattern}"
-  program     = var.cli
-  apply       = [["validate", var.pattern]]
+  source  = "../verb"
+  count   = var.validate ? 1 : 0
+  name    = "validate.${var.pattern}"
+  program = var.cli
+  apply = concat(
+    var.traffic == null ? [] : [["traffic", var.pattern, "--rate", tostring(var.traffic.rate), "--seconds", tostring(var.traffic.seconds)]],
+    [["validate", var.pattern]],
+  )
   wanted      = { provision = module.provision.id, deploy = module.deploy.id }
   note        = lookup(var.notes, "validate.${var.pattern}", null)
   environment = var.environment

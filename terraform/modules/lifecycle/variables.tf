@@ -55,6 +55,20 @@ variable "validate" {
   default     = true
 }
 
+variable "traffic" {
+  description = "Invented events that are sent before each verdict, so that there is something to judge; null sends none."
+  type = object({
+    rate    = optional(number, 200)
+    seconds = optional(number, 10)
+  })
+  default = null
+
+  validation {
+    condition     = var.traffic == null ? true : var.traffic.rate >= 10 && var.traffic.seconds >= 1
+    error_message = "Traffic is at least 10 events per second, for at least a second."
+  }
+}
+
 variable "keep_data" {
   description = "Whether a destroy leaves topics, tables and files; the jobs' state stays with them. Apply a change of this before you destroy."
   type        = bool

@@ -30,3 +30,11 @@ run "a_relative_state_folder" {
   }
   expect_failures = [var.environment]
 }
+
+run "hardly_any_traffic" {
+  command = plan
+  variables {
+    traffic = { rate = 1 }
+  }
+  expect_failures = [var.traffic]
+}

@@ -1,0 +1,180 @@
+# The life of a stack and a pattern, on real servers: applied, lost, repaired, changed, and destroyed at the end.
+# It changes files of its clone and kills servers: tests/terraform/test_local_target.py runs it in a copy.
+
+variables {
+  patterns = ["flink-spark"]
+}
+
+run "apply" {
+  assert {
+    condition     = fileexists("${var.state}/run/kafka-1.json")
+    error_message = "The stack should have started."
+  }
+}
+
+run "a_second_plan_finds_nothing" {
+  command = plan
+
+  assert {
+    condition     = jsonencode(output.because) == jsonencode(run.apply.because)
+    error_message = "Something would be made again: ${jsonencode(output.because)}"
+  }
+}
+
+run "kill_a_server" {
+  module {
+    source = "../modules/verb"
+  }
+  variables {
+    name        = "kill"
+    program     = "${var.clone}/.venv/bin/millrace"
+    apply       = [["kill", "kafka-1"]]
+    environment = { MILLRACE_STATE = var.state }
+  }
+}
+
+run "the_killed_server_is_drift" {
+  command = plan
+
+  assert {
+    condition     = strcontains(output.because.stack, "kafka-1 is dead")
+    error_message = "The plan should say what died: ${output.because.stack}"
+  }
+}
+
+run "it_is_repaired" {}
+
+run "then_there_is_nothing_to_do" {
+  command = plan
+
+  assert {
+    condition     = jsonencode(output.because) == jsonencode(run.it_is_repaired.because)
+    error_message = "Something would be made again: ${jsonencode(output.because)}"
+  }
+}
+
+run "lose_the_jobs_and_a_topic" {
+  module {
+    source = "../modules/verb"
+  }
+  variables {
+    name        = "lose"
+    program     = "${var.clone}/.venv/bin/python"
+    apply       = [["${var.clone}/tests/terraform/lose.py", "flink-spark"]]
+    environment = { MILLRACE_STATE = var.state, PYTHONPATH = var.clone }
+  }
+}
+
+run "the_lost_jobs_and_topic_are_drift" {
+  command = plan
+
+  assert {
+    condition = alltrue([for engine in ["flink", "spark"] :
+      strcontains(output.because["flink-spark"].deploy, "job flink-spark/${engine}")
+    ])
+    error_message = "The plan should name both jobs: ${output.because["flink-spark"].deploy}"
+  }
+  assert {
+    condition     = strcontains(output.because["flink-spark"].provision, "topic flink-spark.hop: create")
+    error_message = "The plan should name the topic: ${output.because["flink-spark"].provision}"
+  }
+}
+
+run "they_are_repaired_and_nothing_is_lost" {}
+
+run "change_a_threshold_and_the_partitions" {
+  module {
+    source = "../modules/verb"
+  }
+  variables {
+    name    = "change"
+    program = "sed"
+    apply = [
+      ["-i", "s/km(now, before.phone) > 1.0)/km(now, before.phone) > 2.0)/", "${var.clone}/pipelines/fraud/rules.py"],
+      ["-i", "s/partitions: 2/partitions: 3/", "${var.clone}/pipelines/patterns/flink-spark.yaml"],
+    ]
+  }
+}
+
+run "the_plan_is_that_change" {
+  command = plan
+
+  assert {
+    condition     = strcontains(output.because["flink-spark"].deploy, "flink job: versions.away-from-phone")
+    error_message = "The plan should name the rule: ${output.because["flink-spark"].deploy}"
+  }
+  assert {
+    condition     = strcontains(output.because["flink-spark"].provision, "topic flink-spark.transactions: change (partitions: 2 -> 3)")
+    error_message = "The plan should name the topic: ${output.because["flink-spark"].provision}"
+  }
+  assert {
+    condition     = output.because.stack == run.they_are_repaired_and_nothing_is_lost.because.stack
+    error_message = "The servers have nothing to do with it: ${output.because.stack}"
+  }
+}
+
+run "it_is_changed_in_place" {
+  assert {
+    condition     = strcontains(output.because["flink-spark"].deploy, "go on as")
+    error_message = "The jobs should go on from their state: ${output.because["flink-spark"].deploy}"
+  }
+}
+
+run "and_again_nothing_to_do" {
+  command = plan
+
+  assert {
+    condition     = jsonencode(output.because) == jsonencode(run.it_is_changed_in_place.because)
+    error_message = "Something would be made again: ${jsonencode(output.because)}"
+  }
+}
+
+# The same servers as the target "existing", by their addresses, under a state folder of its own.
+run "another_team_uses_the_servers" {
+  module {
+    source = "../existing"
+  }
+  variables {
+    patterns        = ["flink"]
+    kafka_bootstrap = run.apply.addresses.KAFKA_BOOTSTRAP
+    hdfs_uri        = run.apply.addresses.HDFS_URI
+    webhdfs_url     = run.apply.addresses.WEBHDFS_URL
+    hbase_thrift    = "${run.apply.addresses.HBASE_THRIFT_HOST}:${run.apply.addresses.HBASE_THRIFT_PORT}"
+    flink_rest_url  = run.apply.addresses.FLINK_REST_URL
+    flink_home      = "${var.state}/conf/flink"
+    state           = "${var.state}-existing"
+    port_base       = var.port_base + 100
+    validate        = true
+    traffic         = {}
+  }
+
+  assert {
+    condition     = !fileexists("${var.state}-existing/run/kafka-1.json")
+    error_message = "No server should have been started."
+  }
+}
+
+run "for_them_too_a_second_plan_finds_nothing" {
+  command = plan
+  module {
+    source = "../existing"
+  }
+  variables {
+    patterns        = ["flink"]
+    kafka_bootstrap = run.apply.addresses.KAFKA_BOOTSTRAP
+    hdfs_uri        = run.apply.addresses.HDFS_URI
+    webhdfs_url     = run.apply.addresses.WEBHDFS_URL
+    hbase_thrift    = "${run.apply.addresses.HBASE_THRIFT_HOST}:${run.apply.addresses.HBASE_THRIFT_PORT}"
+    flink_rest_url  = run.apply.addresses.FLINK_REST_URL
+    flink_home      = "${var.state}/conf/flink"
+    state           = "${var.state}-existing"
+    port_base       = var.port_base + 100
+    validate        = true
+    traffic         = {}
+  }
+
+  assert {
+    condition     = jsonencode(output.because) == jsonencode(run.another_team_uses_the_servers.because)
+    error_message = "Something would be made again: ${jsonencode(output.because)}"
+  }
+}

@@ -1,0 +1,121 @@
+"""The local target on real servers, in a copy of the clone: applied, stopped short, lost, repaired, changed, gone."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from datetime import datetime
+from pathlib import Path
+
+import psutil
+import pytest
+
+from infra import records
+from infra.settings import PORTS, PROJECT, Settings
+from tests.terraform.conftest import Terraform
+
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(3600)]
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """A copy of this clone with environments of its own: its rules and patterns can be changed, and its jobs see it."""
+    copy = tmp_path / "clone"
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=PROJECT,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    for name in filter(None, listed.stdout.split("\0")):
+        if (PROJECT / name).is_file():
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(PROJECT / name, copy / name)
+    program = "import os, infra.environments as e, infra.settings as s; e.ensure(s.Settings.read(os.environ), 'cli')"
+    subprocess.run([sys.executable, "-c", program], cwd=copy, check=True, env=os.environ | {"PYTHONPATH": str(copy)})
+    return copy
+
+
+@pytest.fixture
+def local(clone: Path, tmp_path: Path, test_port_base: int, terraform_in) -> Terraform:
+    base = test_port_base + 600
+    return terraform_in(
+        clone / "terraform" / "local",
+        TF_VAR_state=str(tmp_path / "state"),
+        TF_VAR_port_base=str(base),
+        TF_VAR_home=str(Settings.read(os.environ).home),
+    )
+
+
+def listeners(base: int) -> list[int]:
+    """The ports of the stack on which somebody listens."""
+    ports = {base + offset for offset in PORTS.values()}
+    found = psutil.net_connections(kind="tcp")
+    return sorted({one.laddr.port for one in found if one.status == psutil.CONN_LISTEN and one.laddr.port in ports})
+
+
+def test_an_interrupted_apply_leaves_nothing_running_and_the_next_one_goes_on(local: Terraform, tmp_path: Path):
+    apply = subprocess.Popen(
+        ["terraform", "apply", "-no-color", "-auto-approve", "-input=false", "-var", "patterns=[]"],
+        cwd=local.folder,
+        env=local.variables(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    base = int(local.environment["TF_VAR_port_base"])
+    assert apply.stdout is not None
+    for line in apply.stdout:
+        if "kafka-1" in line and "starting" in line:
+            os.killpg(apply.pid, signal.SIGINT)  # Ctrl-C reaches the whole group
+            break
+    said = apply.stdout.read()
+    assert apply.wait(timeout=120) != 0, said
+    assert listeners(base) == [], said
+    local.run("apply", "-no-color", "-auto-approve", "-input=false", "-var", "patterns=[]", within_s=600)
+    assert base + PORTS["kafka-1"] in listeners(base)
+    local.run("destroy", "-no-color", "-auto-approve", "-input=false", "-var", "patterns=[]", within_s=300)
+    assert listeners(base) == []
+
+
+def test_a_stack_and_a_pattern_are_applied_lost_repaired_changed_and_destroyed(
+    local: Terraform, clone: Path, tmp_path: Path
+):
+    began = time.monotonic()
+    said = local.run(
+        *("test", "-json", "-test-directory=tests/stack", f"-var=clone={clone}"),
+        codes=(0, 1),
+        within_s=3000,
+    )
+    lines = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+    runs = {line["@testrun"]: line["test_run"] for line in lines if line["type"] == "test_run"}
+    problems = [line["diagnostic"] for line in lines if line["type"] == "diagnostic" and line["@level"] == "error"]
+    assert not problems, json.dumps(problems, indent=1)
+    assert runs
+    assert {each["status"] for each in runs.values()} == {"pass"}
+    assert listeners(int(local.environment["TF_VAR_port_base"])) == []
+    assert any((tmp_path / "state" / "data").iterdir()), "a destroy keeps the data"
+    figures = {"seconds": round(time.monotonic() - began, 1), "runs": seconds_of(lines)}
+    records.append(Settings.read(os.environ), "terraform-local", figures)
+
+
+def seconds_of(lines: list[dict]) -> dict[str, float]:
+    """How long each run took, the destroying at the end included."""
+    ends = [
+        (
+            line["test_run"]["run"] if line["type"] == "test_run" else "destroy",
+            datetime.fromisoformat(line["@timestamp"]),
+        )
+        for line in lines
+        if (line["type"] == "test_run" and line["test_run"].get("progress") == "complete")
+        or line["type"] == "test_summary"
+    ]
+    first = datetime.fromisoformat(lines[0]["@timestamp"])
+    starts = [first, *(at for _, at in ends)]
+    return {name: round((at - before).total_seconds(), 1) for (name, at), before in zip(ends, starts, strict=False)}
