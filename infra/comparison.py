@@ -15,6 +15,7 @@ from infra.target import Target
 from infra.traffic import Run
 from pipelines.fraud.tokens import Tokens
 from pipelines.fraud.traffic import Plan
+from pipelines.fraud.traffic import traffic as made_after
 from pipelines.patterns import load
 from pipelines.rules import ALERTS
 
@@ -82,7 +83,7 @@ def _complain_unless_the_same(runs: Mapping[str, Run]) -> None:
 
 def _raced(run: Run) -> set[str]:
     """The purchases that were sent together with the phone's report."""
-    made = traffic.traffic(Plan(**run.about["plan"]), Tokens(b"labels"), run.start_ms)
+    made = made_after(Plan(**run.about["plan"]), Tokens(b"labels"), run.start_ms)
     raced = (message for message in made if message.label.kind == "race" and message.value)
     return {found for message in raced if (found := json.loads(message.value or b"{}").get("transaction_id"))}
 

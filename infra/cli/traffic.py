@@ -1,12 +1,14 @@
 """millrace traffic: send events to a pattern, invented ones or those of a file."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
+from infra import cost
 from infra import traffic as sending
 from infra.cli.changes import PatternName
 from infra.cli.print import Json, print_json, progress_console, result_console, settings
@@ -59,8 +61,11 @@ def traffic(
         raise InfraError(str(error)) from None
     progress = progress_console()
     bootstrap, topics = Target.read(chosen).bootstrap, topics_of(variant)
+    before = cost.cpu_seconds(chosen, pattern)
     with listening(bootstrap, topics, sending.arrivals(chosen, pattern)):
         run = sending.send(bootstrap, topics, wanted, report=lambda line: progress.print(line, markup=False))
+    cpu_s = cost.spent(before, cost.cpu_seconds(chosen, pattern))
+    run = replace(run, about={**run.about, "cpu_s": cpu_s})
     sending.keep(chosen, pattern, run)
     if json:
         print_json(run)
