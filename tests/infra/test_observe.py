@@ -1,0 +1,79 @@
+"""What an observer says: of servers that do not run, of a plan that became another, and to Terraform."""
+
+import json
+import urllib.request
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from infra import observer, processes
+from infra.observe import differences, notes, observe
+from infra.settings import PROJECT, Settings
+from infra.target import Target
+from pipelines.patterns import Stores, engine_plans, load
+
+STORES = Stores("hdfs://store/p", "localhost", 1, "p")
+
+
+@pytest.fixture
+def settings(tmp_path: Path, test_port_base: int) -> Settings:
+    return Settings(PROJECT, tmp_path / "home", tmp_path / "state", test_port_base + 800)
+
+
+def test_a_stack_that_does_not_run_is_one_difference_for_each_server_and_leaves_the_rest_unknown(settings: Settings):
+    found = observe(Target.read(settings, {}), ["flink"], {})
+    assert found.servers["kafka-1"] == ["kafka-1 is stopped"]
+    assert found.provision == found.deploy == {"flink": ["cannot be told while kafka-1 is stopped"]}
+
+
+def test_notes_come_back_as_they_were_left(settings: Settings):
+    target = Target.read(settings, {})
+    notes(target).mkdir(parents=True)
+    (notes(target) / "deploy.flink").write_text("it was gone", encoding="utf-8")
+    assert observe(target, [], {}).settled == {"deploy.flink": "it was gone"}
+
+
+def test_servers_that_are_already_there_are_not_judged_by_what_this_machine_started(settings: Settings):
+    target = Target.read(settings, {"MILLRACE_TARGET": '{"KAFKA_BOOTSTRAP": "127.0.0.1:1"}'})
+    assert observe(target, [], {"MILLRACE_TARGET": "{}"}).servers == {}
+
+
+def test_a_changed_plan_is_told_part_by_part():
+    old = engine_plans(load("flink"), 1, "k:1", "hdfs://c", STORES)[0]
+    new = replace(old, generation=2, parallelism=2, events=("spree",), versions={**old.versions, "spree": "12345678"})
+    assert differences(old, new) == [
+        "events: above-previous-max, away-from-phone, spree -> spree",
+        "parallelism: 1 -> 2",
+        f"versions.spree: {old.versions['spree']} -> 12345678",
+    ]
+
+
+def test_a_plan_that_differs_in_its_generation_only_is_the_same():
+    old = engine_plans(load("flink"), 1, "k:1", "hdfs://c", STORES)[0]
+    assert differences(old, replace(old, generation=2)) == []
+
+
+def test_the_observer_answers_terraform_until_it_is_stopped(settings: Settings):
+    observer.ensure(settings)
+    try:
+        record = processes.read(settings.run / "observer.json")
+        assert record is not None
+        assert processes.listening(record) == [("127.0.0.1", settings.port("observer"))]
+        asked = f"http://127.0.0.1:{settings.port('observer')}/observation?pattern=flink"
+        with urllib.request.urlopen(asked, timeout=60) as reply:
+            state = json.load(reply)
+        assert state["version"] == 4
+        said = json.loads(state["outputs"]["observation"]["value"])
+        assert said["servers"]["kafka-1"] == ["kafka-1 is stopped"]
+        observer.ensure(settings)
+        assert processes.read(settings.run / "observer.json") == record
+    finally:
+        assert observer.stop(settings)
+    assert not observer.stop(settings)
+
+
+def test_an_observation_that_fails_is_its_answer(settings: Settings, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("MILLRACE_STATE", str(settings.state))
+    said = json.loads(observer.answer(["no-such-pattern"]))
+    assert "no-such-pattern" in json.dumps(said)
