@@ -27,7 +27,8 @@ from tests.test_scenarios_oracle import check_operands, expected
 
 SCENARIOS = load_all()
 VARIANT = load("flink")  # the one in which Flink does everything
-BACKENDS = ("hashmap", "rocksdb")
+BACKENDS = {"hashmap": 1, "rocksdb": 2}
+"""State backend -> parallel instances: with two, half of them have no partition to read, and must hold nobody back."""
 SEED = int(os.environ.get("MILLRACE_SEED", "20261121"))
 DAY_MS = 86_400_000
 
@@ -50,8 +51,14 @@ def outcomes(stack: Settings, start_ms: int) -> Iterator[dict[str, Outcome]]:
     """What came of the scenarios and the tape, played to one job for each state backend."""
     target = Target.read(stack, {})
     plans = {
-        backend: own_plan(target, VARIANT, f"scenarios-{backend}", options={"state.backend.type": backend})
-        for backend in BACKENDS
+        backend: own_plan(
+            target,
+            VARIANT,
+            f"scenarios-{backend}",
+            parallelism=parallelism,
+            options={"state.backend.type": backend},
+        )
+        for backend, parallelism in BACKENDS.items()
     }
     flink = target.engine("flink")
     with ThreadPoolExecutor() as both:
