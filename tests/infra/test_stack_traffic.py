@@ -24,7 +24,7 @@ from infra.stores import topics
 from infra.stores.topics import Tail
 from pipelines.fraud.canaries import canaries_in
 from pipelines.fraud.tokens import Tokens
-from pipelines.fraud.traffic import Plan
+from pipelines.fraud.traffic import Plan, traffic
 from pipelines.fraud.traffic.replay import read_replay
 from pipelines.oracle import Record
 from pipelines.patterns import Variant, load
@@ -61,6 +61,7 @@ def test_all_of_it_arrives_in_order_and_each_key_keeps_its_partition(bootstrap: 
     records = read(bootstrap, names)
     by_kind = {kind: [r for r in records if r.topic == kind] for kind in names}
     assert (run.sent, run.is_complete) == (1_500, True)
+    assert run.labels == made_labels(plan, run.start_ms)
     assert len(by_kind["transactions"]) + len(by_kind["device-locations"]) == 1_500 + 2 * 2  # two seconds of closing
     assert run.by_topic["hop"] == len(by_kind["hop"]) > 80
     for kind in ("transactions", "device-locations"):
@@ -116,7 +117,10 @@ def test_runs_are_remembered_with_what_they_were_made_to_set_off(stack: Settings
     plan = Plan(events=2_000, rate_per_s=50, name="kept")
     behind = {"name": "behind the plan", "count": 2_000, "max_ms": 12.0}
     about = {"plan": asdict(plan)}
-    run = sending.Run(about, 1_790_000_000_000, 2_000, {"transactions": 900}, 40.0, 50.0, behind, True)
+    digest = sending.Digest()
+    for message in traffic(plan, TOKENS, 1_790_000_000_000):
+        digest.take(message)
+    run = sending.Run(about, 1_790_000_000_000, 2_000, {"transactions": 900}, 40.0, 50.0, behind, True, digest.hex)
     sending.keep(stack, "kept", run)
     try:
         assert sending.runs(stack, "kept") == [run]
@@ -124,6 +128,8 @@ def test_runs_are_remembered_with_what_they_were_made_to_set_off(stack: Settings
         assert {rule for rules in run.labels.values() for rule in rules} >= {"burst", "spree"}
         late = sending.Run(**(asdict(run) | {"behind_ms": {"max_ms": 5_000.0}}))
         assert sending.labels([late]) is None
+        of_an_older_generator = sending.Run(**(asdict(run) | {"digest": "other"}))
+        assert sending.labels([of_an_older_generator]) is None
     finally:
         sending.forget(stack, "kept")
     assert sending.runs(stack, "kept") == []
@@ -180,6 +186,12 @@ def test_interrupted_it_stops_at_once_and_says_that_it_is_not_complete(bootstrap
     assert sender.returncode == 0
     assert run["is_complete"] is False
     assert 0 < run["sent"] < 100_000
+
+
+def made_labels(plan: Plan, start_ms: int) -> dict[str, tuple[str, ...]]:
+    """What the plan's purchases are made to set off, read from the traffic itself."""
+    made = ((m.value, m.label.alerts) for m in traffic(plan, TOKENS, start_ms) if m.label.alerts)
+    return {json.loads(value or b"")["transaction_id"]: alerts for value, alerts in made}
 
 
 def sent_ms(record: Record) -> int | None:
