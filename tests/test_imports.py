@@ -32,7 +32,9 @@ MAY_IMPORT = {
     "pipelines.verify": Allowed(MEANING, ("jinja2", "markupsafe")),
     "pipelines.patterns": Allowed(MEANING, ("pydantic", "yaml")),
     "pipelines.flink": Allowed(("pipelines.flink", *MEANING), ("pyflink", "py4j")),
-    "pipelines.spark": Allowed(("pipelines.spark", *MEANING), ("pyspark", "py4j", "pandas", "pyarrow", "happybase", "kafka")),
+    "pipelines.spark": Allowed(
+        ("pipelines.spark", *MEANING), ("pyspark", "py4j", "pandas", "pyarrow", "happybase", "kafka")
+    ),
     "infra": Allowed(INFRA, ANY),
     "infra.cli": Allowed(("infra.cli", *INFRA), ANY),
     "infra.airflow": Allowed(("infra.airflow", *INFRA), ("airflow", "fastapi")),
