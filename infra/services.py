@@ -11,6 +11,7 @@ from infra.servers.flink import JobManager, TaskManager
 from infra.servers.hbase import Master, RegionServer, Thrift, ZooKeeper
 from infra.servers.hdfs import DataNode, NameNode
 from infra.servers.kafka import Kafka
+from infra.servers.postgres import Postgres
 from infra.servers.server import Server
 from infra.servers.spark import SparkMaster, SparkWorker
 from infra.settings import Settings
@@ -22,6 +23,7 @@ PROFILES: Mapping[str, Mapping[str, Any]] = {
     "three-brokers": {"brokers": 3},
     "durable": {"brokers": 3, "durable": True},
     "spark-cluster": {"spark_cluster": True},
+    "airflow-postgres": {"on_postgres": True},
 }
 
 
@@ -39,7 +41,7 @@ class Service:
 
 def services(settings: Settings, profiles: Iterable[str] = ()) -> dict[str, Service]:
     """Every service there is, in the form that the profiles give it."""
-    form: dict[str, Any] = {"brokers": 1, "durable": False, "spark_cluster": False}
+    form: dict[str, Any] = {"brokers": 1, "durable": False, "spark_cluster": False, "on_postgres": False}
     for profile in profiles:
         if profile not in PROFILES:
             raise UsageError(f"no profile {profile!r}; there are {', '.join(PROFILES)}")
@@ -56,14 +58,16 @@ def services(settings: Settings, profiles: Iterable[str] = ()) -> dict[str, Serv
     )
     flink = (JobManager(settings), TaskManager(settings))
     spark = (SparkMaster(settings), SparkWorker(settings)) if form["spark_cluster"] else ()
-    airflow = tuple(Airflow(settings, part=part) for part in ("api-server", "scheduler", "dag-processor", "triggerer"))
+    parts = ("api-server", "scheduler", "dag-processor", "triggerer")
+    airflow = tuple(Airflow(settings, part=part, on_postgres=form["on_postgres"]) for part in parts)
+    database = (Postgres(settings),) if form["on_postgres"] else ()
     found = (
         Service("kafka", kafka),
         Service("hdfs", hdfs),
         Service("hbase", apart if durable else together, needs=("hdfs",) if durable else ()),
         Service("flink", flink, needs=("hdfs",)),
         Service("spark", spark, components=("spark",), environments=("spark",)),
-        Service("airflow", airflow),
+        Service("airflow", (*database, *airflow)),
     )
     return {service.name: service for service in found}
 

@@ -1,4 +1,4 @@
-"""Airflow: four processes over one SQLite database, in Airflow's own environment."""
+"""Airflow: four processes over one database, SQLite or PostgreSQL, in Airflow's own environment."""
 
 import json
 import urllib.request
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from infra.environments import python
+from infra.servers import postgres
 from infra.servers.server import LOOPBACK, Preparation, Server
 from infra.settings import Settings
 
@@ -28,6 +29,7 @@ class Airflow(Server):
     """One of Airflow's processes; all share a home, so that the page shows the logs of every one."""
 
     part: str = "api-server"
+    on_postgres: bool = False
 
     environments: ClassVar[tuple[str, ...]] = ("airflow",)
     # A first start imports for half a minute on a busy machine.
@@ -52,7 +54,9 @@ class Airflow(Server):
     @property
     def needs(self) -> tuple[str, ...]:
         # It is the one that makes the database.
-        return () if self.part == "api-server" else ("airflow-api-server",)
+        if self.part == "api-server":
+            return ("postgres",) if self.on_postgres else ()
+        return ("airflow-api-server",)
 
     @property
     def log(self) -> Path:
@@ -60,12 +64,12 @@ class Airflow(Server):
 
     @property
     def data(self) -> Path:
-        return self.settings.state / "data" / "airflow"
+        return self.settings.state / "data" / ("airflow-on-postgres" if self.on_postgres else "airflow")
 
     @property
     def passwords(self) -> Path:
         """Where the users' passwords are, for whoever may read this account's files."""
-        return self.data / "passwords.json"
+        return self.settings.state / "conf" / "airflow-passwords.json"
 
     def preparation(self) -> Preparation | None:
         if self.part != "api-server":
@@ -103,6 +107,15 @@ class Airflow(Server):
             "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "30",
             "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "60",
             "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "10",
+            **self._database(),
+        }
+
+    def _database(self) -> dict[str, str]:
+        if not self.on_postgres:
+            return {}
+        return {
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": postgres.url(self.settings, "psycopg2"),
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_ASYNC": postgres.url(self.settings, "asyncpg"),
         }
 
     def is_ready(self, since: float) -> bool:

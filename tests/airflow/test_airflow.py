@@ -94,7 +94,7 @@ def test_a_viewer_sees_the_dags_and_triggers_none(airflow):
 
 
 def test_the_passwords_are_for_the_owner_of_the_account_only(airflow):
-    path = airflow.settings.state / "data" / "airflow" / "passwords.json"
+    path = airflow.settings.state / "conf" / "airflow-passwords.json"
     assert path.stat().st_mode & 0o077 == 0
 
 
@@ -155,7 +155,7 @@ def test_no_secret_is_in_logs_rendered_fields_or_results(airflow, proven):
         pytest.fail(f"{path} holds the planted password")
     assert holding(airflow.settings.state, card_key) == [airflow.settings.state / "conf" / "card.key"]
     own = airflow.password().encode()
-    assert holding(airflow.settings.state, own) == [airflow.settings.state / "data" / "airflow" / "passwords.json"]
+    assert holding(airflow.settings.state, own) == [airflow.settings.state / "conf" / "airflow-passwords.json"]
 
 
 def holding(folder: Path, secret: bytes) -> list[Path]:
