@@ -68,11 +68,11 @@ class Flink(Server):
             "HADOOP_CONF_DIR": str(self.conf / "conf"),
         }
 
-    def _java(self, heap_mb: int, main: str, *flags: str) -> list[str]:
+    def _java(self, heap_mb: int, main: str, *flags: str, quick: bool = False) -> list[str]:
         conf = self.conf / "conf"
         logging = (f"-Dlog.file={self.log}", f"-Dlog4j.configurationFile={(conf / 'log4j.properties').as_uri()}")
         opens = tuple(configuration(self.settings)["env.java.opts.all"].split())
-        start = java(heap_mb, flags=(*opens, *logging, *flags), quick_start=False)
+        start = java(heap_mb, flags=(*opens, *logging, *flags), quick_start=quick)
         return [*start, "-cp", f"{self.conf}/lib/*:{conf}", main, "--configDir", str(conf)]
 
 
@@ -101,7 +101,7 @@ class JobManager(Flink):
     def command(self) -> list[str]:
         main = "org.apache.flink.runtime.entrypoint.StandaloneSessionClusterEntrypoint"
         return [
-            *self._java(JOBMANAGER_HEAP_MB, main, "-XX:MaxMetaspaceSize=256m"),
+            *self._java(JOBMANAGER_HEAP_MB, main, "-XX:MaxMetaspaceSize=256m", quick=True),
             f"-Dmetrics.internal.query-service.port={self.settings.port('flink-jobmanager-metrics')}",
             *("--executionMode", "cluster"),
         ]
