@@ -15,6 +15,8 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from kafka.errors import KafkaError
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from pipelines.patterns import EnginePlan
@@ -101,7 +103,7 @@ class Driver:
         try:
             while not (stop.is_set() or problem or (self.is_drain and is_finished)):
                 problem = next((found for each in self.running if (found := each.ensure())), None)
-                is_finished = self._keep_time()
+                is_finished = self._time_is_kept()
                 self._tell("running")
                 stop.wait(LOOK_EVERY_S)
         except Exception as error:
@@ -112,6 +114,14 @@ class Driver:
         self.traffic.close()
         return problem
 
+    def _time_is_kept(self) -> bool:
+        try:
+            return self._keep_time()
+        except (KafkaError, Py4JError) as error:
+            # Time stands still while Kafka or HDFS do not answer; whether the queries can live with it, they say.
+            print(f"cannot see how far the topics are: {type(error).__name__}: {error}", flush=True)
+            return False
+
     def _keep_time(self) -> bool:
         """Tell the windows what time it is while no events come; whether there is nothing left to do at all."""
         enriched, judged = self.plan.topics[self.plan.use.enriched.name], self.traffic.judged
@@ -121,15 +131,15 @@ class Driver:
         judged_until = reached["events"] if self.plan.events else self.traffic.dealt_with()
         # Who drains asks for what is there to be dealt with; what another engine has yet to write is not there.
         is_judged = (self.is_drain and not self.plan.events) or covers(judged_until, ends, [judged])
-        is_done = is_judged and all(
-            covers(each, ends, [enriched]) for name, each in reached.items() if name != "events"
-        )
-        waiting = [each for each in self.running if each.query.has_windows and each.holds_windows()]
-        look = Look(ends, is_done, max((c.clock_ms for c in committed.values() if c), default=0), bool(waiting))
+        behind = {name for name, each in reached.items() if name != "events" and not covers(each, ends, [enriched])}
+        windows = {each.query.name: each for each in self.running if each.query.has_windows}
+        waiting = [each for each in windows.values() if each.holds_windows()]
+        clock_ms = max((each.clock_ms for name, each in committed.items() if each and name in windows), default=0)
+        look = Look(ends, is_judged and not behind & windows.keys(), clock_ms, bool(waiting))
         tick = self.silence.tick(look, int(time.time() * 1000))
         for each in waiting if tick is not None else ():
             self.spark._jvm.millrace.spark.Ticks.advance(each.query.name, tick)
-        return is_done and not waiting
+        return is_judged and not behind and not waiting
 
     def _tell(self, state: State, problem: str | None = None) -> None:
         told = {each.query.name: each.progress() for each in self.running}

@@ -54,6 +54,8 @@ class Running:
         self._failures = 0
         self._again_at = 0.0
         self._problem: str | None = None
+        self._last_commit: int | None = None
+        self._committed: Committed | None = None
 
     def ensure(self) -> str | None:
         """Start the query, or start it again; the reason if that has been tried often enough."""
@@ -104,10 +106,20 @@ class Running:
     def committed(self) -> Committed | None:
         """What the last committed batch says; None before the first."""
         commits = Folder(self.spark, f"{self.query.checkpoint}/commits")
-        numbers = [int(name) for name in commits.names() if name.isdecimal()]
-        if not numbers:
-            return None
-        number = str(max(numbers))
+        last = max((int(name) for name in commits.names() if name.isdecimal()), default=None)
+        if last != self._last_commit:
+            self._committed = None if last is None else self._read(commits, str(last))
+            self._last_commit = last
+        return self._committed
+
+    def holds_windows(self) -> bool:
+        """Whether windows are open, as far as is known."""
+        last: Any = self._stream.lastProgress if self._stream is not None else None
+        if last is None:
+            return True
+        return any(each["numRowsTotal"] for each in last["stateOperators"] if "sessionWindow" in each["operatorName"])
+
+    def _read(self, commits: Folder, number: str) -> Committed:
         watermark_ms = json.loads(commits.read(number).splitlines()[1])["nextBatchWatermarkMs"]
         # The first two lines are the format's version and the batch's settings, then comes a line for each source.
         sources = Folder(self.spark, f"{self.query.checkpoint}/offsets").read(number).splitlines()[2:]
@@ -117,13 +129,6 @@ class Running:
                 topics = json.loads(line).items()
                 offsets |= {topic: {int(partition): n for partition, n in ends.items()} for topic, ends in topics}
         return Committed(offsets, watermark_ms + OUT_OF_ORDER_MS + 1 if watermark_ms else 0)
-
-    def holds_windows(self) -> bool:
-        """Whether windows are open, as far as is known."""
-        last: Any = self._stream.lastProgress if self._stream is not None else None
-        if last is None:
-            return True
-        return any(each["numRowsTotal"] for each in last["stateOperators"] if "sessionWindow" in each["operatorName"])
 
 
 def _reason(stream: StreamingQuery) -> str:

@@ -17,7 +17,7 @@ class Look:
     offsets: object
     """Where the topics end: it changes with any traffic."""
     is_done: bool
-    """Whether every message before these ends has been dealt with, by every stage before the query and by itself."""
+    """Whether every message before these ends has been dealt with, by the stage before the query and by itself."""
     clock_ms: int
     """The event time that the query has reached; 0 when it has seen no event yet."""
     is_open: bool
@@ -37,11 +37,11 @@ class Silence:
 
     def tick(self, look: Look, now_ms: int) -> int | None:
         """The moment to tell the query; None while there is traffic, or nothing is left to close."""
-        if look.offsets != self.offsets or not look.is_done:
+        if look.offsets != self.offsets:
             self.offsets, self.since_ms, self.clock_ms = look.offsets, now_ms, 0
         silent_ms = now_ms - self.since_ms
         if not look.is_done or silent_ms < self.idle_ms or not look.clock_ms or not look.is_open:
             return None
-        # The query's own clock now follows what it is told, so the time at which silence began is kept here.
+        # The query's own clock now follows what it is told, so the one at which silence began is kept here.
         self.clock_ms = self.clock_ms or look.clock_ms
         return self.clock_ms + silent_ms + self.ahead_ms
