@@ -129,6 +129,8 @@ def validate(
     restarts = {engine: job.restarts for engine, (_, job) in jobs(target, name).items()}
     generations = {engine: plan.generation for engine, plan in deployed(target, name).items()}
     figures = found.record() | {"restarts": restarts, "generations": generations}
+    if (gap_ms := _upgrade_gap_ms(target, name)) is not None:
+        figures["upgrade_gap_ms"] = gap_ms
     path = records.append(target.settings, f"verdict-{name}", figures)
     page = path.with_suffix(".html")
     page.write_text(html(found, _about(path)), encoding="utf-8")
@@ -157,6 +159,7 @@ def teardown(target: Target, name: str, *, data: bool = False, plan: bool = Fals
                 topics.keep_contracts(target.bootstrap, dict.fromkeys(topics_of(variant).values()))
                 traffic.forget(target.settings, name)
                 deployed_file(target, name).unlink(missing_ok=True)
+                upgrade_file(target, name).unlink(missing_ok=True)
         return changes
 
 
@@ -249,10 +252,12 @@ def _about(record: Path) -> dict[str, str | float | None]:
     """Which run a page is about: what its record says of the machine and the moment."""
     kept = json.loads(record.read_text(encoding="utf-8"))
     generations = ", ".join(f"{engine} {number}" for engine, number in kept["figures"]["generations"].items())
+    gap_ms = kept["figures"].get("upgrade_gap_ms")
     return {
         "at": kept["at"],
         "commit": kept["commit"],
         "generations": generations,
+        **({} if gap_ms is None else {"gap of the upgrade": f"{gap_ms} ms"}),
         "cpus": kept["machine"]["cpus"],
         "load before": round(kept["load_average"][0], 1),
     }
@@ -339,6 +344,25 @@ def deployed_file(target: Target, name: str) -> Path:
     folder = target.settings.state / "patterns"
     folder.mkdir(parents=True, exist_ok=True)
     return folder / f"{name}.json"
+
+
+def upgrade_file(target: Target, name: str) -> Path:
+    """Where the last upgrade of the pattern is written down, by infra/upgrades.py."""
+    return deployed_file(target, name).with_suffix(".upgrade")
+
+
+def _upgrade_gap_ms(target: Target, name: str) -> int | None:
+    """For how long nothing came out in the upgrade that made the generation that runs."""
+    try:
+        upgrade = json.loads(upgrade_file(target, name).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    is_latest = all(
+        plan.generation == upgrade["plans"][engine]["generation"] + 1
+        for engine, plan in deployed(target, name).items()
+        if engine in upgrade["plans"]
+    )
+    return upgrade.get("gap_ms") if is_latest else None
 
 
 def _wanted_file(target: Target, name: str) -> Path:

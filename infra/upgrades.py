@@ -9,12 +9,11 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 from infra.engines.job import EngineError
 from infra.errors import InfraError
-from infra.lifecycle import alone, await_healthy, deployed, deployed_file, job_name, plans, record
+from infra.lifecycle import alone, await_healthy, deployed, job_name, plans, record, upgrade_file
 from infra.stores import topics
 from infra.stores.changes import Change
 from infra.stores.topics import Tail, Topic
@@ -34,6 +33,8 @@ class Before:
     plans: Mapping[str, EnginePlan]
     states: Mapping[str, str | None]
     """By engine, for those that have been stopped."""
+    gap_ms: int | None = None
+    """For how long nothing came out while messages came in, once that is known."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,10 @@ def upgrade(target: Target, name: str, upgrade_id: str, *, report: Report = lamb
             _write(target, name, before)
         changes = [_next(target, before, running, wanted[engine], report) for engine, running in before.plans.items()]
     await_healthy(target, name, report)
-    return Upgraded(changes, _gap_ms(target, name, before.began_ms))
+    gap_ms = _gap_ms(target, name, before.began_ms)
+    with alone(target, name):
+        _write(target, name, replace(_read(target, name) or before, gap_ms=gap_ms))
+    return Upgraded(changes, gap_ms)
 
 
 def roll_back(target: Target, name: str, *, report: Report = lambda line: None) -> list[Change]:
@@ -94,7 +98,7 @@ def roll_back(target: Target, name: str, *, report: Report = lambda line: None) 
                 engine.start(again, before.states.get(engine_name))
             changes.append(Change("job", job_name(again), "change", f"generation {old.generation} again"))
     await_healthy(target, name, report)
-    _file(target, name).unlink(missing_ok=True)
+    upgrade_file(target, name).unlink(missing_ok=True)
     return changes
 
 
@@ -174,7 +178,7 @@ def _gap_ms(target: Target, name: str, since_ms: int) -> int:
 
 def _read(target: Target, name: str) -> Before | None:
     try:
-        content: dict[str, Any] = json.loads(_file(target, name).read_text(encoding="utf-8"))
+        content: dict[str, Any] = json.loads(upgrade_file(target, name).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     content["plans"] = {engine: EnginePlan.from_json(json.dumps(plan)) for engine, plan in content["plans"].items()}
@@ -182,11 +186,7 @@ def _read(target: Target, name: str) -> Before | None:
 
 
 def _write(target: Target, name: str, before: Before) -> None:
-    path = _file(target, name)
+    path = upgrade_file(target, name)
     arriving = path.with_suffix(".arriving")
     arriving.write_text(json.dumps(asdict(before), indent=1), encoding="utf-8")
     arriving.replace(path)
-
-
-def _file(target: Target, name: str) -> Path:
-    return deployed_file(target, name).with_suffix(".before-upgrade")
