@@ -18,7 +18,7 @@ from infra.stores import topics
 from infra.stores.changes import Change
 from infra.stores.topics import Tail, Topic
 from infra.target import ROOT, Target
-from pipelines.patterns import EnginePlan, load
+from pipelines.patterns import EnginePlan, Variant
 from pipelines.patterns import topics as topics_of
 
 Report = Callable[[str], None]
@@ -45,13 +45,13 @@ class Upgraded:
     gap_ms: int
 
 
-def upgrade(target: Target, name: str, upgrade_id: str, *, report: Report = lambda line: None) -> Upgraded:
+def upgrade(target: Target, variant: Variant, upgrade_id: str, *, report: Report = lambda line: None) -> Upgraded:
     """Bring the running jobs of a pattern to their next generation, each from its state; healthy when it returns.
 
     Each state is tried out first, in a job whose outputs nobody reads: one that cannot be restored is refused while the
     old job runs. Saying it again with the same id goes on with an upgrade that was interrupted.
     """
-    variant = load(name)
+    name = variant.name
     wanted: dict[str, EnginePlan] = {plan.engine: plan for plan in plans(target, variant)}
     with alone(target, name):
         before = _read(target, name)
@@ -67,7 +67,7 @@ def upgrade(target: Target, name: str, upgrade_id: str, *, report: Report = lamb
             _write(target, name, before)
         changes = [_next(target, before, running, wanted[engine], report) for engine, running in before.plans.items()]
     await_healthy(target, name, report)
-    gap_ms = _gap_ms(target, name, before.began_ms)
+    gap_ms = _gap_ms(target, variant, before.began_ms)
     with alone(target, name):
         _write(target, name, replace(_read(target, name) or before, gap_ms=gap_ms))
     return Upgraded(changes, gap_ms)
@@ -160,9 +160,8 @@ def _complain_unless_running(target: Target, name: str, last: Mapping[str, Engin
         )
 
 
-def _gap_ms(target: Target, name: str, since_ms: int) -> int:
+def _gap_ms(target: Target, variant: Variant, since_ms: int) -> int:
     """The longest time since then in which messages came in and none came out of the per-event stage."""
-    variant = load(name)
     kinds = (variant.use.judged.name, variant.use.enriched.name)
     with closing(Tail(target.bootstrap, {kind: topics_of(variant)[kind] for kind in kinds})) as tail:
         at_ms: dict[str, list[int]] = {kind: [since_ms] for kind in kinds}

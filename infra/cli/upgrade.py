@@ -9,6 +9,7 @@ from infra import upgrades
 from infra.cli.changes import PatternName, print_changes
 from infra.cli.print import Json, print_json, progress_console, settings
 from infra.target import Target
+from pipelines.patterns import load
 
 
 def upgrade(
@@ -28,7 +29,7 @@ def upgrade(
     console = progress_console()
     done = upgrades.upgrade(
         Target.read(settings()),
-        pattern,
+        load(pattern),
         upgrade_id or uuid.uuid4().hex,
         report=lambda line: console.print(line, markup=False),
     )

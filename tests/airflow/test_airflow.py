@@ -53,10 +53,16 @@ def leaky(airflow: AirflowRest, tmp_path_factory: pytest.TempPathFactory) -> Ite
 @pytest.fixture(scope="module")
 def proven(airflow: AirflowRest, leaky: None) -> str:
     """A green run of a pattern."""
-    airflow.trigger("flink-spark", "proven", SMALL)
-    state = airflow.await_end("flink-spark", "proven", RUN_WITHIN_S)
-    assert state == "success", {name: task["state"] for name, task in airflow.tasks("flink-spark", "proven").items()}
-    return "proven"
+    run = unique("proven")
+    airflow.trigger("flink-spark", run, SMALL)
+    state = airflow.await_end("flink-spark", run, RUN_WITHIN_S)
+    assert state == "success", {name: task["state"] for name, task in airflow.tasks("flink-spark", run).items()}
+    return run
+
+
+def unique(name: str) -> str:
+    """A run's id that a kept stack does not know yet."""
+    return f"{name}-{int(time.time())}"
 
 
 @pytest.mark.parametrize(
@@ -171,9 +177,10 @@ def test_a_red_verdict_makes_the_run_red_and_the_pattern_still_goes_down(airflow
     forged = {"alert_id": "0" * 32, "rule": "spree", "rule_version": "1", "key": "c", "customer": "c"}
     forged |= {"transaction_ids": ["t"], "operands": {}, "at_ms": 1, "sent_ms": 1, "ingest_ms": 1, "emit_ms": 1}
     topics.publish(target.bootstrap, [("flink.alerts", b"c", json.dumps(forged).encode())])
-    airflow.trigger("flink", "red", SMALL | {"remove_data": True})
-    assert airflow.await_end("flink", "red", RUN_WITHIN_S) == "failed"
-    tasks = airflow.tasks("flink", "red")
+    red = unique("red")
+    airflow.trigger("flink", red, SMALL | {"remove_data": True})
+    assert airflow.await_end("flink", red, RUN_WITHIN_S) == "failed"
+    tasks = airflow.tasks("flink", red)
     assert {name: tasks[name]["state"] for name in ("traffic", "validate", "proven", "report", "teardown")} == {
         "traffic": "success",
         "validate": "failed",
@@ -181,17 +188,18 @@ def test_a_red_verdict_makes_the_run_red_and_the_pattern_still_goes_down(airflow
         "report": "success",
         "teardown": "success",
     }
-    verdict = airflow.xcom("flink", "red", "validate", "verdict")
+    verdict = airflow.xcom("flink", red, "validate", "verdict")
     assert verdict["verdict"] == "failed"
     assert verdict["checks"]["alert ids"] == "failed"
-    assert b"alert ids" in airflow.http("GET", "/millrace/report/flink?run=red")
+    assert b"alert ids" in airflow.http("GET", f"/millrace/report/flink?run={red}")
     assert not any(job.is_up for _, job in lifecycle.jobs(target, "flink").values())
     assert lifecycle.provision(target, "flink", plan=True)[0].action == "create", "its data ought to be gone"
 
 
 def test_nothing_happens_before_a_person_agrees(airflow):
-    airflow.trigger("spark", "refused", SMALL | {"approval": True})
-    path = "/dags/spark/dagRuns/refused/taskInstances/approve"
+    run = unique("refused")
+    airflow.trigger("spark", run, SMALL | {"approval": True})
+    path = f"/dags/spark/dagRuns/{run}/taskInstances/approve"
     assert processes.wait_until(lambda: airflow.api("GET", path)["state"] == "awaiting_input", 120)
     viewer = AirflowRest(airflow.settings, "viewer")
     answer = {"chosen_options": ["Reject"], "params_input": {}}
@@ -199,8 +207,8 @@ def test_nothing_happens_before_a_person_agrees(airflow):
         viewer.api("PATCH", f"{path}/-1/hitlDetails", answer)
     assert forbidden.value.status == 403
     airflow.api("PATCH", f"{path}/-1/hitlDetails", answer)
-    airflow.await_end("spark", "refused", 180)
-    states = {name: task["state"] for name, task in airflow.tasks("spark", "refused").items()}
+    airflow.await_end("spark", run, 300)
+    states = {name: task["state"] for name, task in airflow.tasks("spark", run).items()}
     assert states.pop("approve") == "success"
     assert set(states.values()) == {"skipped"}
 

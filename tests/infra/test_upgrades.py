@@ -1,0 +1,114 @@
+"""Upgrades on the real stack: under traffic, refused before anything stops, and taken back."""
+
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from infra import lifecycle, upgrades
+from infra.engines.job import EngineError
+from infra.environments import python
+from infra.settings import Settings
+from infra.target import Target
+from pipelines.patterns import Variant, load
+
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(1800)]
+
+
+@pytest.fixture
+def target(stack: Settings) -> Target:
+    return Target.read(stack, {})
+
+
+@pytest.fixture
+def running(target: Target, request: pytest.FixtureRequest) -> Iterator[str]:
+    """A pattern that runs, and is gone with all its data afterwards."""
+    name = request.param
+    lifecycle.teardown(target, name, data=True)
+    lifecycle.provision(target, name)
+    lifecycle.deploy(target, name, report=print)
+    yield name
+    lifecycle.teardown(target, name, data=True)
+
+
+def traffic(stack: Settings, pattern: str, seconds: int, name: str) -> subprocess.Popen[bytes]:
+    words = ["traffic", pattern, "--rate", "100", "--seconds", str(seconds), "--name", name]
+    environment = stack.environment() | {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
+    return subprocess.Popen([str(python("cli").with_name("millrace")), *words], env=environment, cwd="/")
+
+
+def without_windows(variant: Variant) -> Variant:
+    """The same pattern, its windows in Spark: what Flink remembers of them would have nowhere to go."""
+    stages = variant.pattern.stages
+    moved = stages.model_copy(update={"windows": stages.windows.model_copy(update={"engine": "spark"})})
+    return replace(variant, pattern=variant.pattern.model_copy(update={"stages": moved}))
+
+
+@pytest.mark.parametrize("running", ["flink-spark"], indirect=True)
+def test_an_upgrade_under_traffic_loses_and_doubles_nothing_and_says_its_gap(stack, target, running):
+    sender = traffic(stack, running, 60, "across")
+    done = upgrades.upgrade(target, load(running), "one", report=print)
+    again = upgrades.upgrade(target, load(running), "one")
+    assert sender.wait(300) == 0
+    assert [change.action for change in done.changes] == ["change", "change"]
+    generations = {engine: plan.generation for engine, plan in lifecycle.deployed(target, running).items()}
+    assert generations == {"flink": 2, "spark": 2}, "said again with the same id, it goes on with the same upgrade"
+    assert again.gap_ms == done.gap_ms > 0
+    found = lifecycle.validate(target, running, report=print)
+    assert found.verdict.status == "ok", found.page
+    assert f"{done.gap_ms} ms" in found.page.read_text()
+    assert lifecycle.extra(target) == []
+
+
+@pytest.mark.parametrize("running", ["flink"], indirect=True)
+def test_an_upgrade_whose_state_fits_not_is_refused_while_the_old_job_runs(stack, target, running):
+    assert traffic(stack, running, 15, "before").wait(300) == 0
+    before, old = lifecycle.jobs(target, running)["flink"]
+    with pytest.raises(EngineError, match="upgrade refused, flink/flink generation 1 goes on as it was"):
+        upgrades.upgrade(target, without_windows(load(running)), "refused", report=print)
+    after, job = lifecycle.jobs(target, running)["flink"]
+    assert after == before
+    assert job.state == "running"
+    assert job.figures["since_ms"] == old.figures["since_ms"], "it was never stopped"
+    assert lifecycle.extra(target) == []
+    assert lifecycle.validate(target, running).verdict.status == "ok"
+
+
+@pytest.mark.parametrize("running", ["flink"], indirect=True)
+def test_an_upgrade_can_be_taken_back(stack, target, running):
+    assert traffic(stack, running, 15, "first").wait(300) == 0
+    upgrades.upgrade(target, load(running), "regretted", report=print)
+    sender = traffic(stack, running, 15, "second")
+    upgrades.roll_back(target, running, report=print)
+    assert sender.wait(300) == 0
+    generations = {engine: plan.generation for engine, plan in lifecycle.deployed(target, running).items()}
+    assert generations == {"flink": 3, "spark": 3}
+    assert lifecycle.validate(target, running, report=print).verdict.status == "ok"
+    assert lifecycle.extra(target) == []
+
+
+@pytest.mark.parametrize("running", ["flink"], indirect=True)
+def test_what_died_goes_on_and_what_was_torn_down_stays_down(target, running):
+    plan, _ = lifecycle.jobs(target, running)["flink"]
+    target.engine("flink").discard(plan)
+    assert [change.name for change in lifecycle.reconcile(target, plan=True)[0] if change.action == "start"] == [
+        "flink/flink generation 2"
+    ]
+    changes, extra = lifecycle.reconcile(target, report=print)
+    lifecycle.await_healthy(target, running)
+    assert [change.name for change in changes if change.action == "start"] == ["flink/flink generation 2"]
+    assert extra == []
+    lifecycle.teardown(target, running)
+    assert lifecycle.reconcile(target) == ([], [])
+
+
+@pytest.mark.parametrize("running", ["flink"], indirect=True)
+def test_a_job_that_nobody_asked_for_is_named_and_left_alone(target, running):
+    plan, _ = lifecycle.jobs(target, running)["flink"]
+    stray = replace(plan, generation=77, checkpoints=f"{plan.checkpoints}-stray")
+    target.engine("flink").start(stray, None)
+    _, extra = lifecycle.reconcile(target)
+    assert [(running.name, running.job_id) for running in extra] == [("flink (generation 77)", stray.job_id)]
+    assert target.engine("flink").job(stray).is_up
+    target.engine("flink").discard(stray)
