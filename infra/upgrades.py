@@ -67,7 +67,7 @@ def upgrade(target: Target, variant: Variant, upgrade_id: str, *, report: Report
             _write(target, name, before)
         changes = [_next(target, before, running, wanted[engine], report) for engine, running in before.plans.items()]
     await_healthy(target, name, report)
-    gap_ms = _gap_ms(target, variant, before.began_ms)
+    gap_ms = before.gap_ms if before.gap_ms is not None else _gap_ms(target, variant, before.began_ms)
     with alone(target, name):
         _write(target, name, replace(_read(target, name) or before, gap_ms=gap_ms))
     return Upgraded(changes, gap_ms)
