@@ -88,7 +88,11 @@ def _libraries(settings: Settings) -> dict[str, list[Path]]:
     flink = sorted(jars.folder(settings, "flink").glob("*.jar"))
     libraries = {
         SHARED: [jar for jar in flink if jar.name.startswith("jackson-core-")],
-        "flink": [*sorted((environments.flink_package() / "lib").glob("*.jar")), *flink],
+        "flink": [
+            *sorted((environments.flink_package() / "lib").glob("*.jar")),
+            *sorted((environments.flink_package() / "opt").glob("flink-python-*.jar")),
+            *flink,
+        ],
         "spark": sorted((environments.spark_package() / "jars").glob("*.jar")),
     }
     for part, found in libraries.items():

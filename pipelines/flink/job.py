@@ -19,7 +19,7 @@ from pyflink.java_gateway import get_gateway
 from pyflink.table import StreamTableEnvironment
 
 from pipelines.flink.operators import ensure_stable_ids
-from pipelines.flink.script import Script, script
+from pipelines.flink.script import script
 from pipelines.flink.tuning import JOB_SETTINGS
 from pipelines.patterns import EnginePlan
 
@@ -31,13 +31,14 @@ def main(argv: Sequence[str]) -> None:
     arguments = _arguments(argv)
     plan = EnginePlan.read(arguments.plan)
     environment = remote(plan, arguments.rest, arguments.state) if arguments.rest else here(plan)
-    build(environment, script(plan))
+    build(environment, plan)
     client = environment.execute_async(f"{plan.pattern} (generation {plan.generation})")
     print(json.dumps({"job_id": str(client.get_job_id())}))
 
 
-def build(environment: StreamExecutionEnvironment, job: Script) -> dict[str, str]:
+def build(environment: StreamExecutionEnvironment, plan: EnginePlan) -> dict[str, str]:
     """Put the whole job into an environment as one graph; returns the operators' ids with their names."""
+    job = script(plan)
     tables = StreamTableEnvironment.create(environment)
     for definition in job.definitions:
         tables.execute_sql(definition)

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from pipelines.flink import topics
 from pipelines.flink.expressions import compiled, interval, quoted, text
+from pipelines.flink.folds import steps_of
 from pipelines.flink.topics import AT, INGEST_MS, OFFSET, PARTITION, REFUSED, TOPIC, TYPES, VALUE
 from pipelines.flink.tuning import LATE_MARGIN_MS
 from pipelines.patterns import EnginePlan
 from pipelines.patterns.plan import WINDOWS_TOPIC
-from pipelines.rules import ALERTS, DEAD_LETTERS, EventRule, Lookup, WindowRule, WindowSummary
+from pipelines.rules import ALERTS, DEAD_LETTERS, EventRule, FoldRule, Lookup, WindowRule, WindowSummary
 from pipelines.rules.expressions import Field
-from pipelines.rules.measures import WindowMeasure
+from pipelines.rules.measures import Measure, WindowMeasure
 from pipelines.rules.rules import window_kinds
 from pipelines.rules.stages import EventStage
 
+FOUND = "_found"
+"""Prefix of the columns that hold what each rule in plain Python found: its operands as text, or null."""
 FUNCTIONS = {
     "remember": "millrace.flink.Remember",
+    "fold": "millrace.flink.Fold",
     "look_up": "millrace.flink.LookUp",
     "km": "millrace.flink.Km",
     "millis": "millrace.flink.Millis",
@@ -84,7 +91,12 @@ def _views(plan: EnginePlan) -> Iterator[tuple[str, str]]:
     yield "known", "SELECT * FROM looked_up WHERE _unknown IS NULL"
     yield "others", others(plan)
     yield "remembered", remembered(plan)
-    yield "judged", "SELECT * FROM remembered WHERE NOT _duplicate"
+    if plan.fold_rules:
+        columns = ", ".join(map(quoted, folded_columns(plan)))
+        yield "unfolded", f"SELECT {columns}, rowtime AS {AT} FROM remembered WHERE NOT _duplicate"
+        yield "judged", folded(plan)
+    else:
+        yield "judged", "SELECT * FROM remembered WHERE NOT _duplicate"
     if plan.window_rules or plan.window_summaries:
         late = f"rowtime <= CURRENT_WATERMARK(rowtime) + {interval(LATE_MARGIN_MS)}"
         yield "timed", f"SELECT *, COALESCE({late}, FALSE) AS _late FROM judged"
@@ -101,9 +113,8 @@ def looked_up(plan: EnginePlan) -> str:
         joins.append(f", LATERAL TABLE({call}) AS l{i}(known, {names})")
         taken += [f"l{i}.{quoted(name)}" for name in lookup.take]
         unknown.append(f"WHEN NOT l{i}.known THEN {text('unknown:' + lookup.reference.name)}")
-    columns = ", ".join(
-        ["e.*", *taken, f"CASE {' '.join(unknown)} END AS _unknown" if unknown else "CAST(NULL AS STRING)"]
-    )
+    first_unknown = f"CASE {' '.join(unknown)} END" if unknown else "CAST(NULL AS STRING)"
+    columns = ", ".join(["e.*", *taken, f"{first_unknown} AS _unknown"])
     return f"SELECT {columns} FROM {quoted(use.judged.name)} AS e{''.join(joins)} WHERE e.{REFUSED} IS NULL"
 
 
@@ -141,17 +152,41 @@ def remembered(plan: EnginePlan) -> str:
     )
 
 
+def folded(plan: EnginePlan) -> str:
+    """Each judged event with what rules in plain Python find in it."""
+    use = plan.use
+    declaration = {
+        "stream": use.judged.name,
+        "fields": {stream.name: [f.name for f in stream.readable] for stream in use.raw},
+        "rules": len(plan.fold_rules),
+        "python": sys.executable,
+        # The interpreter inside the worker knows neither its own environment nor ours.
+        "paths": [str(Path(__file__).parents[2]), sysconfig.get_path("purelib")],
+        "steps": steps_of(plan.fold_rules),
+    }
+    key = quoted(use.judged.key)
+    return (
+        f"SELECT * FROM fold(now => TABLE unfolded PARTITION BY {key}, other => TABLE others PARTITION BY {key}, "
+        f"declaration => {text(json.dumps(declaration))}, on_time => DESCRIPTOR({AT}), uid => 'fold')"
+    )
+
+
+def folded_columns(plan: EnginePlan) -> list[str]:
+    """What must get through a fold, so that everything behind it still finds its columns."""
+    use = plan.use
+    taken = [name for lookup in use.enrichment.lookups for name in lookup.take]
+    return [*(f.name for f in use.judged.readable), *taken, *event_stage(plan).columns, *topics.ADDED]
+
+
 def enriched(plan: EnginePlan) -> str:
     """The events of the intermediate topic."""
     use, stage = plan.use, event_stage(plan)
     values = {f.name: quoted(f.name) for f in use.judged.fields}
     values |= {name: quoted(name) for lookup in use.enrichment.lookups for name in lookup.take}
+    column = _columns(stage, use.enrichment.remembers)
+    values |= {name: compiled(made, column) for name, made in use.enrichment.built.items()}
     values |= {
-        name: compiled(made, lambda f: _column(stage, use.enrichment.remembers, f))
-        for name, made in use.enrichment.built.items()
-    }
-    values |= {
-        "flags": _flags(stage),
+        "flags": _flags(plan),
         "source_topic": TOPIC,
         "source_partition": PARTITION,
         "source_offset": OFFSET,
@@ -160,35 +195,43 @@ def enriched(plan: EnginePlan) -> str:
     return f"SELECT {', '.join(values[f.name] for f in use.enriched.fields)} FROM judged"
 
 
-def _flags(stage: EventStage) -> str:
-    fired = [f"CASE WHEN {_condition(stage, rule)} THEN {text(rule.name)} END" for rule in stage.rules]
-    listed = ", ".join([*fired, "CAST(NULL AS STRING)"])
-    return f"ARRAY_REMOVE(ARRAY[{listed}], CAST(NULL AS STRING))"
+def _flags(plan: EnginePlan) -> str:
+    stage = event_stage(plan)
+    fired = [(_condition(stage, rule), rule.name) for rule in stage.rules]
+    fired += [(f"{FOUND}{i} IS NOT NULL", rule.name) for i, rule in enumerate(plan.fold_rules)]
+    listed = ", ".join(f"CASE WHEN {condition} THEN {text(name)} END" for condition, name in fired)
+    return f"ARRAY_REMOVE(ARRAY[{listed}, CAST(NULL AS STRING)], CAST(NULL AS STRING))"
 
 
 def alerts(plan: EnginePlan) -> Iterator[str]:
     """For each rule that judges events, its alerts."""
-    stage, judged = event_stage(plan), plan.use.judged
+    stage = event_stage(plan)
     for rule in stage.rules:
-        key, identity = quoted(rule.key), quoted(judged.id or "")
-        operands = {
-            _operand(f): compiled(f, lambda f, rule=rule: _column(stage, rule.remembers, f)) for f in rule.operands
-        }
-        values = {
-            "alert_id": _alert_id(rule, key, identity),
-            "rule": text(rule.name),
-            "rule_version": text(rule.version),
-            "key": key,
-            "customer": key,
-            "transaction_ids": f"ARRAY[{identity}]",
-            "operands": _map(operands),
-            "at_ms": quoted(judged.time or ""),
-            "sent_ms": "sent_ms",
-            "ingest_ms": INGEST_MS,
-            "emit_ms": "millis(CURRENT_ROW_TIMESTAMP())",
-        }
-        columns = ", ".join(values[f.name] for f in ALERTS.fields)
-        yield f"SELECT {columns} FROM judged WHERE {_condition(stage, rule)}"
+        column = _columns(stage, rule.remembers)
+        operands = _map({_operand(field): compiled(field, column) for field in rule.operands})
+        yield _event_alerts(plan, rule, operands, _condition(stage, rule))
+    for i, fold in enumerate(plan.fold_rules):
+        yield _event_alerts(plan, fold, f"{FOUND}{i}", f"{FOUND}{i} IS NOT NULL")
+
+
+def _event_alerts(plan: EnginePlan, rule: EventRule | FoldRule, operands: str, condition: str) -> str:
+    judged = plan.use.judged
+    key, identity = quoted(rule.key), quoted(judged.id or "")
+    values = {
+        "alert_id": _alert_id(rule, key, identity),
+        "rule": text(rule.name),
+        "rule_version": text(rule.version),
+        "key": key,
+        "customer": key,
+        "transaction_ids": f"ARRAY[{identity}]",
+        "operands": operands,
+        "at_ms": quoted(judged.time or ""),
+        "sent_ms": "sent_ms",
+        "ingest_ms": INGEST_MS,
+        "emit_ms": "millis(CURRENT_ROW_TIMESTAMP())",
+    }
+    columns = ", ".join(values[f.name] for f in ALERTS.fields)
+    return f"SELECT {columns} FROM judged WHERE {condition}"
 
 
 def window_alerts(plan: EnginePlan, rule: WindowRule) -> str:
@@ -276,11 +319,11 @@ def _lookup(plan: EnginePlan, lookup: Lookup) -> str:
 
 
 def _condition(stage: EventStage, rule: EventRule) -> str:
-    return compiled(rule.condition, lambda f: _column(stage, rule.remembers, f))
+    return compiled(rule.condition, _columns(stage, rule.remembers))
 
 
-def _column(stage: EventStage, remembers: Mapping[str, object], field: Field) -> str:
-    return field.name if field.owner == "now" else stage.column(remembers, field.name)
+def _columns(stage: EventStage, remembers: Mapping[str, Measure]) -> Callable[[Field], str]:
+    return lambda field: field.name if field.owner == "now" else stage.column(remembers, field.name)
 
 
 def _operand(field: Field) -> str:
@@ -306,7 +349,7 @@ def _aggregate(measure: WindowMeasure) -> str:
     return "COUNT(*)" if measure.op == "count" else f"{measure.op.upper()}({quoted(measure.field)})"
 
 
-def _alert_id(rule: EventRule | WindowRule, key: str, ids: str) -> str:
+def _alert_id(rule: EventRule | FoldRule | WindowRule, key: str, ids: str) -> str:
     return f"SUBSTRING(SHA256(CONCAT_WS('|', {text(rule.name)}, {text(rule.version)}, {key}, {ids})), 1, 32)"
 
 

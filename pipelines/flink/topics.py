@@ -21,6 +21,8 @@ REFUSED, VALUE, TOPIC, PARTITION, OFFSET, INGEST_MS, AT = (
     "_ingest_ms",
     "_at",
 )
+ADDED = (VALUE, TOPIC, PARTITION, OFFSET, INGEST_MS)
+"""What of it goes all the way with an event."""
 
 
 def source(name: str, event_type: EventType, topic: str, bootstrap: str, group: str, leads: bool) -> str:

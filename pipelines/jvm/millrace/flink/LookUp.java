@@ -17,7 +17,6 @@ import org.apache.flink.table.functions.SpecializedFunction;
 import org.apache.flink.table.functions.TableFunction;
 import org.apache.flink.table.functions.UserDefinedFunction;
 import org.apache.flink.table.types.DataType;
-import org.apache.flink.table.types.inference.CallContext;
 import org.apache.flink.table.types.inference.InputTypeStrategies;
 import org.apache.flink.table.types.inference.TypeInference;
 
@@ -44,7 +43,7 @@ public final class LookUp extends TableFunction<RowData> implements SpecializedF
 
     @Override
     public UserDefinedFunction specialize(SpecializedContext context) {
-        return new LookUp(declared(context.getCallContext()));
+        return new LookUp(Calls.literal(context.getCallContext(), 0));
     }
 
     @Override
@@ -52,7 +51,7 @@ public final class LookUp extends TableFunction<RowData> implements SpecializedF
         DataType text = DataTypes.STRING().bridgedTo(StringData.class);
         return TypeInference.newBuilder()
                 .inputTypeStrategy(InputTypeStrategies.explicitSequence(text, text))
-                .outputTypeStrategy(call -> Optional.of(outputType(declared(call))))
+                .outputTypeStrategy(call -> Optional.of(outputType(Calls.literal(call, 0))))
                 .build();
     }
 
@@ -83,11 +82,6 @@ public final class LookUp extends TableFunction<RowData> implements SpecializedF
             row.setField(i + 1, value instanceof String ? StringData.fromString((String) value) : value);
         }
         collect(row);
-    }
-
-    private static String declared(CallContext call) {
-        return call.getArgumentValue(0, String.class)
-                .orElseThrow(() -> call.newValidationError("the declaration must be a literal"));
     }
 
     private static DataType outputType(String declaration) {

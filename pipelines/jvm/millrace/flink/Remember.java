@@ -1,8 +1,6 @@
 package millrace.flink;
 
 import java.time.Duration;
-import java.util.ArrayList;
-import java.util.EnumSet;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -20,13 +18,10 @@ import org.apache.flink.table.data.utils.JoinedRowData;
 import org.apache.flink.table.functions.FunctionContext;
 import org.apache.flink.table.functions.ProcessTableFunction;
 import org.apache.flink.table.functions.SpecializedFunction;
-import org.apache.flink.table.functions.TableSemantics;
 import org.apache.flink.table.functions.UserDefinedFunction;
 import org.apache.flink.table.types.DataType;
 import org.apache.flink.table.types.inference.CallContext;
 import org.apache.flink.table.types.inference.StateTypeStrategy;
-import org.apache.flink.table.types.inference.StaticArgument;
-import org.apache.flink.table.types.inference.StaticArgumentTrait;
 import org.apache.flink.table.types.inference.TypeInference;
 import org.apache.flink.types.Row;
 
@@ -70,7 +65,7 @@ public final class Remember extends ProcessTableFunction<RowData> implements Spe
     @Override
     public UserDefinedFunction specialize(SpecializedContext context) {
         CallContext call = context.getCallContext();
-        return new Remember(declared(call), tableType(call, NOW), tableType(call, OTHER));
+        return new Remember(Calls.literal(call, DECLARATION), Calls.table(call, NOW), Calls.table(call, OTHER));
     }
 
     @Override
@@ -82,10 +77,7 @@ public final class Remember extends ProcessTableFunction<RowData> implements Spe
         state.put("memory", StateTypeStrategy.of(call -> Optional.of(memory)));
         state.put("seen", new Expiring(seen));
         return TypeInference.newBuilder()
-                .staticArguments(
-                        argument("now", nowType),
-                        argument("other", otherType),
-                        StaticArgument.scalar("declaration", DataTypes.STRING().bridgedTo(StringData.class), false))
+                .staticArguments(Calls.streams(nowType, otherType))
                 .stateTypeStrategies(state)
                 .outputTypeStrategy(call -> Optional.of(outputType(call)))
                 .build();
@@ -130,41 +122,15 @@ public final class Remember extends ProcessTableFunction<RowData> implements Spe
     }
 
     private Columns columnsOfOther(Object from) {
-        List<String> names = new ArrayList<>();
-        measures.inputs((String) from).forEach(field -> names.add(from + "." + field));
-        return new Columns(otherType, names);
-    }
-
-    private static String declared(CallContext call) {
-        return call.getArgumentValue(DECLARATION, String.class)
-                .orElseThrow(() -> call.newValidationError("the declaration must be a literal"));
-    }
-
-    private static DataType tableType(CallContext call, int argument) {
-        return call.getTableSemantics(argument).orElseThrow(IllegalStateException::new).dataType();
+        return Columns.ofStream(otherType, (String) from, measures.inputs((String) from));
     }
 
     private static DataType outputType(CallContext call) {
-        TableSemantics now = call.getTableSemantics(NOW).orElseThrow(IllegalStateException::new);
-        List<DataTypes.Field> fields = new ArrayList<>();
-        List<String> names = DataType.getFieldNames(now.dataType());
-        List<DataType> types = DataType.getFieldDataTypes(now.dataType());
-        for (int i = 0; i < names.size(); i++) {
-            boolean isKey = now.partitionByColumns()[0] == i;
-            fields.add(DataTypes.FIELD((isKey ? "_" : "") + names.get(i), types.get(i)));
-        }
-        Measures measures = new Measures(Json.list(Json.object(Json.parse(declared(call))).get("measures")));
+        List<DataTypes.Field> fields = Calls.columns(call, NOW);
+        Measures measures = new Measures(Json.list(Json.object(Json.parse(Calls.literal(call, DECLARATION))).get("measures")));
         measures.outputs().forEach(name -> fields.add(DataTypes.FIELD(name, Types.of(measures.kind(name)))));
         fields.add(DataTypes.FIELD(DUPLICATE, DataTypes.BOOLEAN().notNull()));
         return DataTypes.ROW(fields).notNull().bridgedTo(RowData.class);
-    }
-
-    private static StaticArgument argument(String name, DataType type) {
-        EnumSet<StaticArgumentTrait> traits =
-                EnumSet.of(StaticArgumentTrait.TABLE, StaticArgumentTrait.SET_SEMANTIC_TABLE);
-        return type == null
-                ? StaticArgument.table(name, Row.class, false, traits)
-                : StaticArgument.table(name, type.bridgedTo(RowData.class), false, traits);
     }
 
     /** Ids are forgotten after the declared time, or the state would grow with every event. */
@@ -182,31 +148,8 @@ public final class Remember extends ProcessTableFunction<RowData> implements Spe
 
         @Override
         public Optional<Duration> getTimeToLive(CallContext call) {
-            Object rememberedMs = Json.object(Json.parse(declared(call))).get("remembered_ms");
+            Object rememberedMs = Json.object(Json.parse(Calls.literal(call, DECLARATION))).get("remembered_ms");
             return Optional.of(Duration.ofMillis(((Number) rememberedMs).longValue()));
-        }
-    }
-
-    /** Some columns of a table as the kernel wants them. */
-    private static final class Columns {
-        private final RowData.FieldGetter[] getters;
-
-        Columns(DataType table, List<String> names) {
-            List<String> all = DataType.getFieldNames(table);
-            getters = names.stream()
-                    .map(name -> RowData.createFieldGetter(
-                            DataType.getFieldDataTypes(table).get(all.indexOf(name)).getLogicalType(),
-                            all.indexOf(name)))
-                    .toArray(RowData.FieldGetter[]::new);
-        }
-
-        Object[] of(RowData row) {
-            Object[] values = new Object[getters.length];
-            for (int i = 0; i < values.length; i++) {
-                Object value = getters[i].getFieldOrNull(row);
-                values[i] = value instanceof StringData ? value.toString() : value;
-            }
-            return values;
         }
     }
 }

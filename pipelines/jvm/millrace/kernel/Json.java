@@ -1,9 +1,11 @@
 package millrace.kernel;
 
 import com.fasterxml.jackson.core.JsonFactory;
+import com.fasterxml.jackson.core.JsonGenerator;
 import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonToken;
 import java.io.IOException;
+import java.io.StringWriter;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -11,15 +13,42 @@ import java.util.Map;
 
 /** Declarations as plain maps and lists; events are read by {@link EventReader}, which builds no tree. */
 public final class Json {
+    private static final JsonFactory FACTORY = new JsonFactory();
+
     private Json() {}
 
     public static Object parse(String text) {
-        try (JsonParser parser = new JsonFactory().createParser(text)) {
+        try (JsonParser parser = FACTORY.createParser(text)) {
             parser.nextToken();
             return value(parser);
         } catch (IOException error) {
             throw new IllegalArgumentException("a declaration is no JSON: " + error.getMessage(), error);
         }
+    }
+
+    /** An object as text; the values are texts, numbers, truths and nulls. */
+    public static String text(Map<String, Object> object) {
+        StringWriter text = new StringWriter();
+        try (JsonGenerator to = FACTORY.createGenerator(text)) {
+            to.writeStartObject();
+            for (Map.Entry<String, Object> field : object.entrySet()) {
+                Object value = field.getValue();
+                to.writeFieldName(field.getKey());
+                if (value instanceof Long) {
+                    to.writeNumber((Long) value);
+                } else if (value instanceof Double) {
+                    to.writeNumber((Double) value);
+                } else if (value instanceof Boolean) {
+                    to.writeBoolean((Boolean) value);
+                } else {
+                    to.writeString((String) value);
+                }
+            }
+            to.writeEndObject();
+        } catch (IOException error) {
+            throw new IllegalStateException(error);
+        }
+        return text.toString();
     }
 
     @SuppressWarnings("unchecked")

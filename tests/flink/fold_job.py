@@ -1,0 +1,40 @@
+"""A use with a rule in plain Python, and `python -m tests.flink.fold_job` to submit it as pipelines.flink.job does."""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from pipelines.fraud import FRAUD
+from pipelines.fraud.events import device_locations, transactions
+from pipelines.patterns import USES
+from pipelines.rules import FoldRule
+
+
+def step(state: Any, event: Mapping[str, Any], stream: str) -> tuple[Any, Mapping[str, Any] | None]:
+    """Counts purchases of the same amount at the same merchant in a row, and the phone's reports."""
+    state = state or {"last": None, "times": 0, "reports": 0}
+    if stream == device_locations.name:
+        return {**state, "reports": state["reports"] + 1}, None
+    now = [event["merchant"], event["amount_cents"]]
+    times = state["times"] + 1 if state["last"] == now else 1
+    operands = {"times": times, "reports": state["reports"], "merchant": event["merchant"], "nothing": None}
+    return {**state, "last": now, "times": times}, operands if times >= 3 else None
+
+
+charged_again = FoldRule(
+    "charged-again",
+    "The same amount at the same merchant for the third time in a row.",
+    transactions,
+    step,
+    version="1",
+    also=(device_locations,),
+)
+USE = replace(FRAUD, rules=(*FRAUD.rules, charged_again))
+
+if __name__ == "__main__":
+    from pipelines.flink.job import main
+    from tests.flink import fold_job
+
+    USES[USE.name] = fold_job.USE  # type: ignore[index]  # a use that only this test has
+    main(sys.argv[1:])
