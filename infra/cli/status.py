@@ -39,7 +39,9 @@ def print_table(statuses: Sequence[ServerStatus]) -> None:
     if not console.is_terminal:
         print_rows([COLUMNS, *map(row, statuses)])
         return
-    table = Table(*COLUMNS, box=None, header_style="bold", pad_edge=False)
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for column in COLUMNS:
+        table.add_column(column, overflow="fold")  # an address that is cut is of no use
     for one in statuses:
         name, state, *rest = row(one)
         table.add_row(name, f"[{COLOURS[one.state]}]{state}[/]", *rest)

@@ -24,7 +24,7 @@ def up(
     ] = None,
     profile: Annotated[
         list[str] | None,
-        typer.Option(help=f"Another form of the stack; may be repeated: {', '.join(PROFILES)}, or none."),
+        typer.Option(help=f"Another form of the stack, kept until another is named: {', '.join(PROFILES)}, or none."),
     ] = None,
     port_base: Annotated[
         str | None, typer.Option(help="First port of the stack's hundred; remembered for the verbs that follow.")

@@ -3,6 +3,7 @@
 import getpass
 import json
 import subprocess
+import urllib.request
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -114,10 +115,11 @@ def test_a_killed_server_is_said_to_be_dead_and_comes_back_with_its_data(written
     assert (flink.rest(settings, "/overview") or {})["slots-total"] == flink.SLOTS
 
 
-def test_all_killed_at_once_come_back_with_their_data(written: Written) -> None:
+@pytest.mark.parametrize("end", ["killed", "stopped"])
+def test_all_ended_at_once_come_back_with_their_data(written: Written, end: str) -> None:
     settings = written.settings
-    stacks.kill(settings, EVERY_SERVER)
-    assert {one.state for one in stacks.status(settings)} == {"dead"}
+    stacks.kill(settings, EVERY_SERVER) if end == "killed" else stacks.down(settings)
+    assert {one.state for one in stacks.status(settings)} == {"dead" if end == "killed" else "stopped"}
     stacks.up(settings)
     assert written.in_kafka() == NUMBERS
     assert written.in_hdfs() == b"\n".join(NUMBERS) * 1000
@@ -170,8 +172,6 @@ def completed(settings: Settings, job: str) -> int:
 
 
 def cancel(settings: Settings, job: str) -> None:
-    import urllib.request
-
     request = urllib.request.Request(f"{flink.rest_url(settings)}/jobs/{job}?mode=cancel", method="PATCH")
     urllib.request.urlopen(request, timeout=10).close()
 
