@@ -2,37 +2,48 @@
 
 from __future__ import annotations
 
+import io
 import json
+import math
 import os
 import random
-import subprocess
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
-from infra import environments, processes
+from infra import processes
 from infra.engines.spark import Spark
 from infra.lifecycle import wanted_topics
-from infra.settings import PROJECT, Settings
+from infra.settings import Settings
 from infra.stores import topics
 from infra.stores.topics import Tail
 from infra.target import Target
 from infra.validation import is_data_file
 from pipelines.fraud import FRAUD
-from pipelines.oracle import window_findings
+from pipelines.oracle import summary_rows, window_findings
 from pipelines.patterns import EnginePlan, engine_plans, load
-from pipelines.patterns.tables import CUSTOMERS, HIGHEST_CENTS, PHONE, TRANSACTIONS, cells_of, table_of, transaction_key
+from pipelines.patterns.tables import (
+    CUSTOMERS,
+    HIGHEST_CENTS,
+    PHONE,
+    TRANSACTIONS,
+    cells_of,
+    table_of,
+    tables_of,
+    transaction_key,
+)
 from pipelines.rules import WindowRule
 from tests.scenarios import card_token
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 
 SEED = int(os.environ.get("MILLRACE_SEED", "20261121"))
-SECONDS, EVENTS_PER_S, KILLS = 60, 60, 3
+SECONDS, EVENTS_PER_S, KILLS = 60, 60, 3  # at least so long, and until it was killed so often
 BURST = FRAUD.rule("burst")
 WITHIN_S = 400
 
@@ -88,8 +99,6 @@ def plan_of(target: Target) -> EnginePlan:
     variant = replace(load("flink-spark"), name=f"persist-{time.time_ns() // 1_000_000}")
     topics.ensure(target.bootstrap, wanted_topics(variant))
     plans = engine_plans(variant, 1, target.bootstrap, target.checkpoints, target.stores(variant))
-    from pipelines.patterns.tables import tables_of
-
     target.hbase.ensure(tables_of(variant.name))
     return next(plan for plan in plans if plan.engine == "spark")
 
@@ -97,18 +106,20 @@ def plan_of(target: Target) -> EnginePlan:
 def tell(story: Story, spark: Spark, stack: Settings) -> None:
     """Write events at their own pace; now and then the driver dies and is started again."""
     random_ = random.Random(SEED)
-    kills = sorted(random_.uniform(0.2, 0.9) * SECONDS for _ in range(KILLS))
+    kills, dies_at = KILLS, math.inf
     enriched = story.plan.topics[FRAUD.enriched.name]
     began = time.monotonic()
     again: list[tuple[float, bytes, bytes]] = []
     number = 0
-    while (passed := time.monotonic() - began) < SECONDS:
-        if kills and passed > kills[0]:
-            kills.pop(0)
+    while (passed := time.monotonic() - began) < SECONDS or kills:
+        if passed > dies_at:
+            kills, dies_at = kills - 1, math.inf
             record = processes.read(stack.state / "run" / f"job-{story.plan.pattern}-spark.json")
             assert record is not None
             processes.kill(record)
             spark.start(story.plan, None)
+        elif kills and dies_at == math.inf and has_worked(spark, story.plan):
+            dies_at = passed + random_.uniform(0, 8)
         batch: list[tuple[bytes, bytes]] = []
         while number < passed * EVENTS_PER_S:
             event = an_event(random_, number)
@@ -129,6 +140,12 @@ def tell(story: Story, spark: Spark, stack: Settings) -> None:
         topics.publish(story.plan.bootstrap, [(enriched, key, value) for key, value in batch])
         time.sleep(0.2)
     topics.publish(story.plan.bootstrap, [(enriched, key, value) for _, key, value in again])
+
+
+def has_worked(spark: Spark, plan: EnginePlan) -> bool:
+    """Whether every query has completed a batch since the driver was started."""
+    queries = spark.job(plan).figures.get("queries", {})
+    return bool(queries) and all(query["last_batch"] for query in queries.values())
 
 
 def an_event(random_: random.Random, number: int) -> Event:
@@ -184,10 +201,6 @@ def _await(is_so: Any, what: str, spark: Spark, plan: EnginePlan) -> None:
 
 def rows_of_files(story: Story) -> list[Event]:
     """What a reader who knows nothing but Parquet finds."""
-    import io
-
-    import pyarrow.parquet as pq
-
     folder = story.target.folder(replace(load("flink-spark"), name=story.plan.pattern))
     hdfs = story.target.hdfs
     paths = [file.path for file in hdfs.files(folder) if is_data_file(file.path, folder)]
@@ -251,8 +264,6 @@ def test_garbage_in_the_intermediate_topic_is_a_dead_letter_too(story: Story) ->
 
 
 def test_the_last_numbers_of_each_minute_are_right(story: Story) -> None:
-    from pipelines.oracle import summary_rows
-
     summary = FRAUD.summaries[0]
     found = {
         (row["window_start_ms"], *(row[key] for key in summary.keys)): {name: row[name] for name in summary.measures}
@@ -261,33 +272,3 @@ def test_the_last_numbers_of_each_minute_are_right(story: Story) -> None:
     recent = [event for event in story.sent.values() if event["transaction_id"] not in story.meant_late]
     meant = summary_rows(summary, recent)
     assert {key: found.get(key) for key in meant} == meant
-
-
-def test_compaction_leaves_each_event_once_and_few_files(story: Story) -> None:
-    before = rows_of_files(story)
-    done = subprocess.run(
-        [
-            *(str(environments.python("spark")), "-m", "pipelines.spark.compaction"),
-            *(story.plan.stores.hdfs if story.plan.stores else "", "--grace", "0"),
-        ],
-        cwd=PROJECT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    after = rows_of_files(story)
-    key = lambda row: row["transaction_id"]  # noqa: E731
-    assert sorted(after, key=key) == sorted(before, key=key)
-    assert "became one" in done.stdout
-
-
-def test_the_reader_shown_in_the_documents_reads_each_event_once(story: Story) -> None:
-    command: Sequence[str] = [
-        *(str(environments.python("spark")), "-m", "pipelines.spark.reading"),
-        *(story.plan.stores.hdfs if story.plan.stores else "", "--columns", "customer", "transaction_id"),
-    ]
-    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    found = [json.loads(line)["transaction_id"] for line in done.stdout.splitlines()]
-    assert sorted(found) == sorted(story.sent)

@@ -1,0 +1,117 @@
+"""Storing, reading and compacting against each other, in one session; says what it saw as one line of JSON."""
+
+import json
+import sys
+import threading
+import time
+from collections import Counter
+
+from pyspark.sql import DataFrame, SparkSession
+
+from pipelines.fraud import FRAUD
+from pipelines.spark import compaction, files, reading
+from pipelines.spark.folders import Folder
+from pipelines.spark.session import session
+from pipelines.spark.topics import parsed_type
+
+HOUR_MS = 3_600_000
+BEGAN_MS = int(time.time() * 1000)
+NEW_MS = BEGAN_MS + HOUR_MS
+"""An arrival after the query's state began: the state knows such an event."""
+
+
+def main(root: str, checkpoint: str) -> None:
+    spark = session("files drill", "local[2]", [])
+    Folder(spark, checkpoint).write("metadata", "{}")
+    store = files.Store(root, checkpoint, FRAUD.enriched, FRAUD.judged.remembered_ms)
+    spark.sparkContext.setLocalProperty("sql.streaming.queryId", "drill")
+
+    store.write(batch(spark, range(0, 10)), 0)
+    store.write(batch(spark, range(0, 10)), 0)
+    said = {"a batch again": stored(spark, root)}
+
+    half_moved(store, spark, root)
+    said["a batch that was killed while it was moved"] = stored(spark, root)
+
+    store.write(batch(spark, range(15, 25), arrived_ms=BEGAN_MS), 2)
+    said["repetitions older than the state"] = stored(spark, root)
+
+    for number in range(3, 7):
+        store.write(batch(spark, range(number * 10, number * 10 + 10)), number)
+    said["before compaction"] = stored(spark, root)
+    said["files before"] = len(parquet(spark, root))
+
+    said["during compaction"] = while_compacting(spark, store, root)
+    said["files after"] = len(parquet(spark, root))
+    said["after compaction"] = stored(spark, root)
+    said["to a plain reader"] = counted(spark.read.parquet(root))
+
+    for hour in reading.hours_of(spark, root):
+        compaction._rewrite(spark, root, FRAUD.enriched, hour, 2)
+    said["when compaction was killed before it was finished"] = stored(spark, root)
+    compaction.compact(spark, root, FRAUD.enriched, grace_s=0)
+    said["finished by the next"] = counted(spark.read.parquet(root))
+    print(json.dumps(said))
+    spark.stop()
+
+
+def half_moved(store: files.Store, spark: SparkSession, root: str) -> None:
+    staging = Folder(spark, f"{root}/{files.STAGING}/drill-1")
+    store._write(batch(spark, range(10, 20)), staging)
+    first = next(path for path in staging.below() if path.endswith(".parquet"))
+    staging.move(first, f"{root}/{first}")
+    store.write(batch(spark, range(10, 20)), 1)
+
+
+def while_compacting(spark: SparkSession, store: files.Store, root: str) -> list[int]:
+    """What readers counted while files were compacted and one more batch was stored."""
+    seen: set[tuple[int, int]] = set()
+    done = threading.Event()
+
+    def read() -> None:
+        while not done.is_set():
+            seen.add(tuple(stored(spark, root)))
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    compactor = threading.Thread(target=compaction.compact, args=(spark, root, FRAUD.enriched), kwargs={"grace_s": 8})
+    compactor.start()
+    store.write(batch(spark, range(70, 80)), 7)
+    compactor.join()
+    done.set()
+    reader.join()
+    return sorted(seen)
+
+
+def stored(spark: SparkSession, root: str) -> list[int]:
+    return counted(reading.transactions(spark, root, FRAUD.enriched))
+
+
+def counted(rows: DataFrame) -> list[int]:
+    """Rows, and different transactions among them."""
+    found = Counter(row.transaction_id for row in rows.select("transaction_id").collect())
+    return [sum(found.values()), len(found)]
+
+
+def parquet(spark: SparkSession, root: str) -> list[str]:
+    return [p for hour in reading.hours_of(spark, root) for p in reading.live(spark, f"{root}/{hour}")]
+
+
+def batch(spark: SparkSession, numbers: range, arrived_ms: int = NEW_MS) -> DataFrame:
+    """Events of two hours."""
+    rows = [
+        {
+            "transaction_id": f"t{n}",
+            "customer": f"C{n % 3}",
+            "amount_cents": n,
+            "at_ms": BEGAN_MS + (n % 2) * HOUR_MS,
+            "ingest_ms": arrived_ms,
+        }
+        for n in numbers
+    ]
+    schema = parsed_type(FRAUD.enriched)
+    return spark.createDataFrame([tuple(row.get(f.name) for f in schema.fields) for row in rows], schema)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
