@@ -91,7 +91,13 @@ def test_a_stack_and_a_pattern_are_applied_lost_repaired_changed_and_destroyed(
     local.run("init", "-no-color", "-test-directory=tests/stack")
     began = time.monotonic()
     said = local.run(
-        *("test", "-json", "-test-directory=tests/stack", f"-var=clone={clone}"),
+        *(
+            "test",
+            "-json",
+            "-test-directory=tests/stack",
+            f'-var=clone="{clone}"',
+            f'-var=folder="{tmp_path / "state"}"',
+        ),
         codes=(0, 1),
         within_s=3000,
     )

@@ -1,5 +1,6 @@
 # The life of a stack and a pattern, on real servers: applied, lost, repaired, changed, and destroyed at the end.
-# It changes files of its clone and kills servers: tests/terraform/test_local_target.py runs it in a copy.
+# It changes files of its clone and kills servers: tests/terraform/test_local_target.py runs it in a copy, and says with
+# -var where that is (clone) and where the state folder is (folder, which is what TF_VAR_state says to the target alone).
 
 variables {
   patterns = ["flink-spark"]
@@ -29,7 +30,7 @@ run "kill_a_server" {
     name        = "kill"
     program     = "${var.clone}/.venv/bin/millrace"
     apply       = [["kill", "kafka-1"]]
-    environment = { MILLRACE_STATE = var.state }
+    environment = { MILLRACE_STATE = var.folder }
   }
 }
 
@@ -61,7 +62,7 @@ run "lose_the_jobs_and_a_topic" {
     name        = "lose"
     program     = "${var.clone}/.venv/bin/python"
     apply       = [["${var.clone}/tests/terraform/lose.py", "flink-spark"]]
-    environment = { MILLRACE_STATE = var.state, PYTHONPATH = var.clone }
+    environment = { MILLRACE_STATE = var.folder, PYTHONPATH = var.clone }
   }
 }
 
@@ -154,15 +155,15 @@ run "another_team_uses_the_servers" {
     webhdfs_url     = run.apply.addresses.WEBHDFS_URL
     hbase_thrift    = "${run.apply.addresses.HBASE_THRIFT_HOST}:${run.apply.addresses.HBASE_THRIFT_PORT}"
     flink_rest_url  = run.apply.addresses.FLINK_REST_URL
-    flink_home      = "${var.state}/conf/flink"
-    state           = "${var.state}-existing"
+    flink_home      = "${var.folder}/conf/flink"
+    state           = "${var.folder}-existing"
     port_base       = var.port_base + 100
     validate        = true
     traffic         = {}
   }
 
   assert {
-    condition     = !fileexists("${var.state}-existing/run/kafka-1.json")
+    condition     = !fileexists("${var.folder}-existing/run/kafka-1.json")
     error_message = "No server should have been started."
   }
 }
@@ -179,8 +180,8 @@ run "for_them_too_a_second_plan_finds_nothing" {
     webhdfs_url     = run.apply.addresses.WEBHDFS_URL
     hbase_thrift    = "${run.apply.addresses.HBASE_THRIFT_HOST}:${run.apply.addresses.HBASE_THRIFT_PORT}"
     flink_rest_url  = run.apply.addresses.FLINK_REST_URL
-    flink_home      = "${var.state}/conf/flink"
-    state           = "${var.state}-existing"
+    flink_home      = "${var.folder}/conf/flink"
+    state           = "${var.folder}-existing"
     port_base       = var.port_base + 100
     validate        = true
     traffic         = {}
