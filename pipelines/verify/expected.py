@@ -115,10 +115,16 @@ def _tape(
     arrivals = []
     for rank, name in enumerate(names):
         latest: dict[int, int] = {}
+        following: dict[int, int] = {}
         for record in raw[name]:
             # A broker's clock may be set back; the order of the partition stands.
             latest[record.partition] = max(record.ingest_ms, latest.get(record.partition, 0))
-            arrivals.append((latest[record.partition], rank, record.partition, record.offset, record))
+            is_whole = record.offset == following.get(record.partition, 0)
+            following[record.partition] = record.offset + 1 if is_whole else -1
+            # Compaction has taken messages that were here before this one, and this one's key may have been in them:
+            # it counts as known from the beginning.
+            arrived_ms = 0 if name in by_name and not is_whole else latest[record.partition]
+            arrivals.append((arrived_ms, rank, record.partition, record.offset, record))
     arrivals.sort(key=lambda arrival: arrival[:4])
     for *_, record in arrivals:
         reference = by_name.get(record.topic)

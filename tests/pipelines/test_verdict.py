@@ -216,6 +216,16 @@ def test_wrong_enrichment_is_red(good: Evidence) -> None:
         assert red(judge(ASKED, replace(good, enriched=spoilt))) == {"enrichment"}, wrong
 
 
+def test_reference_data_sent_again_and_compacted_was_known_before(good: Evidence) -> None:
+    def compacted(records: Sequence[Record] | None) -> list[Record]:
+        assert records is not None
+        count, later_ms = len(records), 3_600_000
+        return [replace(each, offset=each.offset + count, ingest_ms=each.ingest_ms + later_ms) for each in records]
+
+    again = {name: compacted(good.raw[name]) for name in ("merchants", "customers")}
+    assert judge(ASKED, replace(good, raw={**good.raw, **again})).status == "ok"
+
+
 def test_calling_a_punctual_event_late_is_red(good: Evidence) -> None:
     event = json.loads((good.enriched or ())[50].value or b"")
     late = {"reason": "late", "partition": event["source_partition"], "offset": event["source_offset"]}
