@@ -28,6 +28,7 @@ run "kill_a_server" {
   }
   variables {
     name        = "kill"
+    wanted      = "kill" # runs of one module share a state: another wish is another call
     program     = "${var.clone}/.venv/bin/millrace"
     apply       = [["kill", "kafka-1"]]
     environment = { MILLRACE_STATE = var.folder }
@@ -60,6 +61,7 @@ run "lose_the_jobs_and_a_topic" {
   }
   variables {
     name        = "lose"
+    wanted      = "lose"
     program     = "${var.clone}/.venv/bin/python"
     apply       = [["${var.clone}/tests/terraform/lose.py", "flink-spark"]]
     environment = { MILLRACE_STATE = var.folder, PYTHONPATH = var.clone }
@@ -89,6 +91,7 @@ run "change_a_threshold_and_the_partitions" {
   }
   variables {
     name    = "change"
+    wanted  = "change"
     program = "sed"
     apply = [
       ["-i", "s/km(now, before.phone) > 1.0)/km(now, before.phone) > 2.0)/", "${var.clone}/pipelines/fraud/rules.py"],
