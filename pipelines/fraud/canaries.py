@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import base64
 import re
+from collections.abc import Iterator
 
 PREFIX = "999999"  # no issuer has it
 _INDEXES = 10**9
 _PLAIN = re.compile(rb"9(?:[ -]?9){5}(?:[ -]?[0-9]){10}")
 _WIDE = re.compile(rb"(?:9\x00){6}(?:[0-9]\x00){10}")  # UTF-16; either byte order holds this run but for its edge
-# Whatever the alignment, six nines hold three that fall on a base64 boundary.
-_BASE64 = re.compile(rb"[A-Za-z0-9+/]*OTk5[A-Za-z0-9+/]*")
+# Whatever the alignment, six nines hold three that fall on a base64 boundary; 19 characters of a grouped number are 28.
+_BASE64_NINES, _BASE64_AROUND = b"OTk5", 32
+_BASE64 = re.compile(rb"[A-Za-z0-9+/]+")
 
 
 def canary(index: int) -> str:
@@ -31,12 +33,21 @@ def luhn_digit(digits: str) -> int:
 def canaries_in(data: bytes) -> set[str]:
     """The canaries found in some bytes: plain, grouped by spaces or dashes, as UTF-16, or inside base64."""
     found = _plainly_in(data) | {match.group().replace(b"\0", b"").decode() for match in _WIDE.finditer(data)}
-    for match in _BASE64.finditer(data):
-        text = match.group()
+    for text in _base64_around_nines(data):
         for start in range(4):
             part = text[start : start + (len(text) - start) // 4 * 4]
             found |= _plainly_in(base64.b64decode(part))
     return {number for number in found if luhn_digit(number[:-1]) == int(number[-1])}
+
+
+def _base64_around_nines(data: bytes) -> Iterator[bytes]:
+    # Looks for the nines first: a pattern that begins with "any base64" would try every place of every long text.
+    at = data.find(_BASE64_NINES)
+    while at >= 0:
+        begin = max(0, at - _BASE64_AROUND)
+        around = data[begin : at + _BASE64_AROUND + len(_BASE64_NINES)]
+        yield from (match.group() for match in _BASE64.finditer(around) if _BASE64_NINES in match.group())
+        at = data.find(_BASE64_NINES, at + 1)
 
 
 def _plainly_in(data: bytes) -> set[str]:
