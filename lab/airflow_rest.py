@@ -16,6 +16,7 @@ from infra.servers import airflow
 from infra.settings import Settings
 
 ENDED = ("success", "failed")
+ANSWER_WITHIN_S = 120  # an api-server that has just started imports at its first questions
 
 
 class Refused(InfraError):  # noqa: N818 - an answer, not a fault
@@ -103,7 +104,7 @@ class AirflowRest:
             method=method,
         )
         try:
-            with urllib.request.urlopen(request, timeout=30) as answer:
+            with urllib.request.urlopen(request, timeout=ANSWER_WITHIN_S) as answer:
                 return bytes(answer.read())
         except urllib.error.HTTPError as error:
             raise Refused(error.code, error.read().decode("utf-8", errors="replace")) from None
