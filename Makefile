@@ -3,7 +3,7 @@ MAKEFLAGS += --no-print-directory
 PYTHON ?= python3.11
 RUN := .venv/bin/python -m
 
-.PHONY: help setup check test up down demo bench
+.PHONY: help setup check test drills up down demo bench
 
 help: ## List the verbs
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -18,8 +18,11 @@ check: setup ## Format, types and the tests that need no server: within a minute
 	@if [ -d terraform ] && command -v terraform >/dev/null; then terraform fmt -check -recursive terraform; fi
 	$(RUN) pytest -q -m "not stack"
 
-test: setup ## Everything, on real servers
-	$(RUN) pytest
+test: setup ## All tests but the long drills, on real servers
+	$(RUN) pytest -m "not drill"
+
+drills: setup ## The long suites on real servers: Airflow, upgrades, Terraform
+	$(RUN) pytest -m drill
 
 up: setup ## Start the default stack and wait until it is ready
 	.venv/bin/millrace up
