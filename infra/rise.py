@@ -67,6 +67,8 @@ class Rise:
             self.is_up[server.name].set()
             took = "runs already" if adopted else f"ready in {time.monotonic() - began:.1f} s"
             self.report(server.name, f"{took} at {server.address}" if server.address else took)
+            if server.hint:
+                self.report(server.name, server.hint)
 
     def _start(self, server: Server) -> Record | None:
         write_files(server)

@@ -52,6 +52,10 @@ class Airflow(Server):
         return url(self.settings) if self.part == "api-server" else ""
 
     @property
+    def hint(self) -> str:
+        return f"log in as {' or '.join(USERS)}; their passwords are in {self.passwords}" if self.web else ""
+
+    @property
     def needs(self) -> tuple[str, ...]:
         # It is the one that makes the database.
         if self.part == "api-server":

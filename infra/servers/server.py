@@ -53,6 +53,11 @@ class Server:
         return ""
 
     @property
+    def hint(self) -> str:
+        """What a person must know to use it, said when it is ready."""
+        return ""
+
+    @property
     def needs(self) -> tuple[str, ...]:
         """The servers that must be ready before this one starts."""
         return ()
