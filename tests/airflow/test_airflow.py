@@ -19,6 +19,7 @@ from tests.browser import browser
 pytestmark = [pytest.mark.stack, pytest.mark.drill, pytest.mark.timeout(1800)]
 
 SMALL = {"events": 1500, "rate_per_s": 100, "seed": 5}
+TAPE = f"tape-{int(time.time())}"
 RUN_WITHIN_S = 900
 PLANTED = "planted-4f1c-secret-Zb77"
 
@@ -54,7 +55,7 @@ def leaky(airflow: AirflowRest, tmp_path_factory: pytest.TempPathFactory) -> Ite
 def proven(airflow: AirflowRest, leaky: None) -> str:
     """A green run of a pattern."""
     run = unique("proven")
-    airflow.trigger("flink-spark", run, SMALL)
+    airflow.trigger("flink-spark", run, SMALL | {"tape": TAPE})
     state = airflow.await_end("flink-spark", run, RUN_WITHIN_S)
     assert state == "success", {name: task["state"] for name, task in airflow.tasks("flink-spark", run).items()}
     return run
@@ -194,6 +195,23 @@ def test_a_red_verdict_makes_the_run_red_and_the_pattern_still_goes_down(airflow
     assert b"alert ids" in airflow.http("GET", f"/millrace/report/flink?run={red}")
     assert not any(job.is_up for _, job in lifecycle.jobs(target, "flink").values())
     assert lifecycle.provision(target, "flink", plan=True)[0].action == "create", "its data ought to be gone"
+
+
+def test_two_patterns_on_one_tape_are_compared_by_themselves(airflow, proven):
+    run = unique("same-tape")
+    airflow.trigger("flink", run, SMALL | {"tape": TAPE, "faults": ["flink-taskmanager"]})
+    assert airflow.await_end("flink", run, RUN_WITHIN_S) == "success"
+    assert airflow.tasks("flink", run)["fault[0]"]["state"] == "success", "a killed task manager must not matter"
+
+    def compared() -> dict[str, str]:
+        runs = airflow.api("GET", "/dags/compare/dagRuns?order_by=-run_after&limit=1")["dag_runs"]
+        return {f"{runs[0]['dag_run_id']}": runs[0]["state"]} if runs else {}
+
+    assert processes.wait_until(lambda: "success" in compared().values(), 300), compared()
+    (latest,) = compared()
+    found = airflow.api("GET", f"/dags/compare/dagRuns/{latest}/taskInstances/compare/0")
+    assert found["state"] == "success"
+    assert TAPE in found["rendered_map_index"]
 
 
 def test_nothing_happens_before_a_person_agrees(airflow):
