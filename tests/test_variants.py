@@ -160,7 +160,8 @@ def test_teardown_leaves_no_job_and_the_next_deploy_goes_on_where_it_stopped(ran
     lifecycle.teardown(target, name)
     assert not [engine for engine, (_, job) in lifecycle.jobs(target, name).items() if job.is_up]
     run = target.settings.state / "run"
-    assert not [record for record in processes.records(run).values() if name in record.name and processes.alive(record)]
+    drivers = [record for record in processes.records(run).values() if record.name.startswith("job-")]
+    assert not [record.name for record in drivers if processes.alive(record)]
     lifecycle.deploy(target, name, report=print)
     assert {engine for engine, (_, job) in lifecycle.jobs(target, name).items() if job.is_up} == set(before)
     again = lifecycle.validate(target, name, report=print)
