@@ -1,0 +1,73 @@
+"""Declarations become Flink SQL that says the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipelines.flink.expressions import compiled, interval, quoted, text
+from pipelines.flink.script import script
+from pipelines.fraud import FRAUD
+from pipelines.patterns import EnginePlan, Stores, engine_plans, load
+from pipelines.rules import RuleError
+from pipelines.rules.expressions import Call, Expression, Field, Literal, km
+
+
+def field(name: str, kind: str = "whole") -> Field:
+    return Field("now", name, kind)  # type: ignore[arg-type]
+
+
+class Here:
+    latitude, longitude = field("lat", "real"), field("lon", "real")
+
+
+@pytest.mark.parametrize(
+    ("expression", "sql"),
+    [
+        (field("a") > field("b"), "(`a` > `b`)"),
+        (field("a") == 1, "(`a` = CAST(1 AS BIGINT))"),
+        (field("a") != -5, "(`a` <> CAST(-5 AS BIGINT))"),
+        (field("a") * 3 - 1 >= 7, "(((`a` * CAST(3 AS BIGINT)) - CAST(1 AS BIGINT)) >= CAST(7 AS BIGINT))"),
+        (field("r", "real") < 0.1, "(`r` < CAST('0.1' AS DOUBLE))"),
+        (field("r", "real") < 1e-7, "(`r` < CAST('1e-07' AS DOUBLE))"),
+        (field("t", "text") == "it's", "(`t` = 'it''s')"),
+        (field("f", "flag") & Literal(True, "flag"), "(`f` AND TRUE)"),
+        (~((field("a") > 1) | (field("a") < 0)), "(NOT ((`a` > CAST(1 AS BIGINT)) OR (`a` < CAST(0 AS BIGINT))))"),
+        (km(Here, Here) > 1.0, "(km(`lat`, `lon`, `lat`, `lon`) > CAST('1.0' AS DOUBLE))"),
+    ],
+)
+def test_an_expression_becomes_sql(expression: Expression, sql: str) -> None:
+    assert compiled(expression, lambda f: f.name) == sql
+
+
+def test_a_function_that_flink_does_not_know_is_refused_by_name() -> None:
+    with pytest.raises(RuleError, match=r"moon\(\) cannot be said in Flink SQL"):
+        compiled(Call("moon", (), "real"), lambda f: f.name)
+
+
+def test_names_texts_and_times_are_quoted() -> None:
+    assert (quoted("a`b"), text("it's")) == ("`a``b`", "'it''s'")
+    assert (interval(10_000), interval(1), interval(900_000)) == (
+        "INTERVAL '10.000' SECOND(2, 3)",
+        "INTERVAL '0.001' SECOND(1, 3)",
+        "INTERVAL '900.000' SECOND(3, 3)",
+    )
+
+
+def plan(variant: str) -> EnginePlan:
+    return engine_plans(load(variant), 1, "kafka:9092", "file:///c", Stores("", "", 0, ""))[0]
+
+
+def test_the_stage_without_windows_keeps_no_window_and_calls_nothing_late() -> None:
+    alone, whole = script(plan("flink-spark")), script(plan("flink"))
+    assert {"timed", "timely"} <= whole.views.keys() - alone.views.keys()
+    assert "SESSION" not in " ".join(alone.inserts)
+    assert "SESSION" in " ".join(whole.inserts)
+    assert "TUMBLE" in " ".join(whole.inserts)
+
+
+def test_what_every_topic_carries_is_what_its_contract_says() -> None:
+    definitions = {
+        d.split("`")[1]: d for d in script(plan("flink")).definitions if d.startswith("CREATE TEMPORARY TABLE")
+    }
+    for kind in (*FRAUD.raw, FRAUD.enriched):
+        assert all(f"`{f.name}` " in definitions[kind.name] for f in kind.fields)
