@@ -91,7 +91,8 @@ def _wrong_contents(use: UseCase, raw: Mapping[str, Sequence[Record]], letters: 
             continue
         carried = record.value if record.value and len(record.value) <= most[origin[0]] else None
         wanted = base64.b64encode(carried).decode() if carried else None
-        if letter.get("value_base64") != wanted:
+        # What is late was accepted: whoever finds it so, behind the intermediate topic, no longer has the raw message.
+        if letter.get("value_base64") != wanted and reason != LATE:
             yield f"{said(origin)}: the dead letter ({reason}) does not carry the message"
         if letter.get("ingest_ms") != record.ingest_ms:
             yield f"{said(origin)}: ingest_ms is {letter.get('ingest_ms')}, not {record.ingest_ms}"
