@@ -19,7 +19,7 @@ from pipelines.rules import ALERTS, DEAD_LETTERS
 from tests.scenarios import card_token
 
 PROBE, CLOSER, SHOP, PROBES = "probe", "closer", "probe-shop", "probes"
-LEARNT_WITHIN_S, CLOSED_WITHIN_S = 120, 60
+LEARNT_WITHIN_S, CLOSED_WITHIN_S = 180, 180
 
 Event = dict[str, Any]
 Sent = tuple[str, bytes | None, bytes | None]

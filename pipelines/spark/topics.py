@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from pipelines.rules import EventType, Real, Text, Whole, Words
+from pipelines.spark.tuning import TASKS
 
 TYPES: Mapping[str, T.DataType] = {
     "text": T.StringType(),
@@ -32,7 +33,7 @@ def source(spark: SparkSession, bootstrap: str, topics: Sequence[str], rows_most
     )
     if rows_most:
         reader = reader.option("maxOffsetsPerTrigger", str(rows_most))
-    return _placed(reader.load())
+    return _placed(reader.load().coalesce(TASKS))
 
 
 def whole(spark: SparkSession, bootstrap: str, topic: str) -> DataFrame:

@@ -1,0 +1,78 @@
+"""Spark satisfies every scenario and agrees with the oracle on a random tape, all in one driver and one run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from infra.settings import Settings
+from infra.target import Target
+from pipelines.fraud import FRAUD
+from pipelines.oracle import summary_rows
+from pipelines.patterns import load
+from tests.flink.test_scenarios import (  # noqa: F401  # the same checks for every engine, collected here for Spark
+    DAY_MS,
+    SCENARIOS,
+    judged,
+    tape,
+    tape_references,
+    test_every_accepted_event_is_enriched_as_the_oracle_says,
+    test_every_alert_is_the_oracles_and_every_finding_has_one,
+    test_every_message_has_its_key,
+    test_every_refusal_is_a_dead_letter_with_its_reason_and_its_bytes,
+    test_flink_satisfies,
+    test_only_what_came_too_late_is_kept_out_of_the_windows,
+)
+from tests.player import Outcome, Player, ensure_topics, own_plan
+from tests.scenarios import placed, span_ms
+
+VARIANT = load("spark")  # the one in which Spark does everything
+STARTED_WITHIN_S = 300
+
+pytestmark = [pytest.mark.stack, pytest.mark.drill, pytest.mark.timeout(1200)]
+
+
+@pytest.fixture(scope="module")
+def start_ms() -> int:
+    """Two days ago: far enough from the limits of what is believed, on both sides."""
+    return int(time.time() * 1000) // 60_000 * 60_000 - 2 * DAY_MS
+
+
+@pytest.fixture(scope="module")
+def played(stack: Settings, start_ms: int) -> Iterator[Outcome]:
+    """What came of the scenarios and the tape; settled in between, so there are many batches."""
+    target = Target.read(stack, {})
+    plan = own_plan(target, VARIANT, "scenarios-spark", persist=(), stores=None)
+    ensure_topics(plan, VARIANT)
+    player = Player(plan)
+    player.references([*(each for scenario in SCENARIOS for each in scenario.references())])
+    spark = target.engine("spark")
+    spark.start(plan, None)
+    try:
+        deadline = time.monotonic() + STARTED_WITHIN_S
+        while spark.job(plan).state == "starting" and time.monotonic() < deadline:
+            time.sleep(0.5)
+        assert spark.job(plan).state == "running", spark.job(plan)
+        stories = [message for scenario, at_ms in placed(SCENARIOS, start_ms) for message in scenario.messages(at_ms)]
+        for phase in range(max(message.phase for message in stories) + 1):
+            now = [message for message in stories if message.phase == phase]
+            player.play([(message.topic, message.key, message.value) for message in now], start_ms - DAY_MS)
+        # Reference data that comes while the driver runs is known from the next batch on.
+        player.references(tape_references())
+        for phase_of_tape in tape(start_ms + span_ms(SCENARIOS)):
+            player.play(phase_of_tape, start_ms - DAY_MS)
+        player.close(start_ms + span_ms(SCENARIOS) + DAY_MS)
+        yield player.outcome()
+    finally:
+        spark.stop(plan)
+
+
+def test_the_last_numbers_of_each_minute_are_those_of_the_oracle(played: Outcome) -> None:
+    summary = FRAUD.summaries[0]
+    found = {
+        (row["window_start_ms"], *(row[key] for key in summary.keys)): {name: row[name] for name in summary.measures}
+        for row in played.windows
+    }
+    assert found == summary_rows(summary, played.enriched)
