@@ -30,6 +30,7 @@ from pipelines.spark.tuning import (
     AT_ONCE,
     BACKGROUND_NICE,
     DRAINED_AHEAD_MS,
+    EVENTS_EVERY,
     FILES_EVERY,
     IDLE_MS,
     LOOK_EVERY_S,
@@ -66,7 +67,7 @@ def queries(spark: SparkSession, plan: EnginePlan) -> Iterator[Query]:
     if plan.events:
         checkpoint = f"{place}/events"
         stage = events.messages(spark, plan).writeStream.format("kafka").options(**options)
-        yield Query("events", stage, checkpoint, AT_ONCE)
+        yield Query("events", stage, checkpoint, EVENTS_EVERY)
     for rule in plan.window_rules:
         # Another version of a rule holds other windows: it begins with what the topic still has.
         name, checkpoint = f"window-{rule.name}", f"{place}/window-{rule.name}-{rule.version}"
