@@ -110,7 +110,7 @@ def tell(story: Story, spark: Spark, stack: Settings) -> None:
     enriched = story.plan.topics[FRAUD.enriched.name]
     began = time.monotonic()
     again: list[tuple[float, bytes, bytes]] = []
-    number = 0
+    number, has_begun = 0, False
     while (passed := time.monotonic() - began) < SECONDS or kills:
         if passed > dies_at:
             kills, dies_at = kills - 1, math.inf
@@ -120,9 +120,10 @@ def tell(story: Story, spark: Spark, stack: Settings) -> None:
             spark.start(story.plan, None)
         elif kills and dies_at == math.inf and has_worked(spark, story.plan):
             dies_at = passed + random_.uniform(0, 8)
+        has_begun = has_begun or time_has_begun(spark, story.plan)
         batch: list[tuple[bytes, bytes]] = []
         while number < passed * EVENTS_PER_S:
-            event = an_event(random_, number)
+            event = an_event(random_, number, may_be_late=has_begun)
             number += 1
             name = event["transaction_id"]
             story.sent[name] = event
@@ -148,10 +149,17 @@ def has_worked(spark: Spark, plan: EnginePlan) -> bool:
     return bool(queries) and all(query["last_batch"] for query in queries.values())
 
 
-def an_event(random_: random.Random, number: int) -> Event:
+def time_has_begun(spark: Spark, plan: EnginePlan) -> bool:
+    """Whether an event can be late: of the first batch none is, however old."""
+    window = spark.job(plan).figures.get("queries", {}).get(f"window-{BURST.name}")
+    return bool(window and window["watermark"] and not window["watermark"].startswith("1970"))
+
+
+def an_event(random_: random.Random, number: int, *, may_be_late: bool) -> Event:
     now_ms = int(time.time() * 1000)
     customer = f"K{random_.randrange(150)}"
-    at_ms = now_ms - (random_.randrange(2_000) if random_.random() > 0.01 else 120_000 + random_.randrange(60_000))
+    is_late = may_be_late and random_.random() < 0.01
+    at_ms = now_ms - (120_000 + random_.randrange(60_000) if is_late else random_.randrange(2_000))
     phone = {"latitude": random_.uniform(0, 9), "longitude": 1.0, "at_ms": at_ms - 5_000} if number % 3 else None
     return {
         "transaction_id": f"x{number}",
