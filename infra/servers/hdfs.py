@@ -125,6 +125,10 @@ class DataNode(Server):
             "dfs.datanode.handler.count": 3,
             "dfs.datanode.du.reserved": 0,
             "dfs.heartbeat.interval": 1,
+            # It answers WebHDFS as a client of the NameNode. Its connection may be to one that is dead, and a new one
+            # may be on its way.
+            "dfs.client.retry.policy.enabled": "true",
+            "dfs.client.retry.policy.spec": "500,40",
         }
         return {
             "core-site.xml": core_site(self.settings),

@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.stack, pytest.mark.timeout(1800)]
 
 
 def test_a_pattern_is_proven_in_one_process(stack: Settings, tmp_path: Path) -> None:
-    environment = Airflow(stack).environment() | {
+    environment = Airflow(stack).environment() | stack.environment() | {
         "AIRFLOW_HOME": str(tmp_path),
         "PATH": "/usr/local/bin:/usr/bin:/bin",
         "HOME": str(tmp_path),
