@@ -16,6 +16,7 @@ from pathlib import Path
 from infra import records, traffic, validation
 from infra.engines.job import EngineError, Job, Running
 from infra.errors import InfraError
+from infra.settings import VALIDATE_WITHIN_S
 from infra.stores import topics
 from infra.stores.changes import Action, Change
 from infra.target import ROOT, Target
@@ -29,7 +30,6 @@ from pipelines.verify.report import html
 
 Report = Callable[[str], None]
 DEPLOY_WITHIN_S = 400
-VALIDATE_WITHIN_S = 300.0
 
 
 class ContractError(InfraError):

@@ -53,6 +53,9 @@ PORTS = {
 # What people say when one word is enough: the port a client connects to.
 PORT_ALIASES = {"kafka": "kafka-1", "webhdfs": "hdfs-http", "thrift": "hbase-thrift", "hbase": "hbase-thrift"}
 
+# How long `validate` waits for all that went in to come out, unless it is told otherwise.
+VALIDATE_WITHIN_S = 300.0
+
 
 @dataclass(frozen=True)
 class Settings:

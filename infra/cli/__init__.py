@@ -1,6 +1,9 @@
 """The command line: one file for each verb, which parses, calls and prints.
 
 Exit codes: 0 done, 1 failed (one line says what and what to do), 2 wrong usage, 130 interrupted.
+
+All verbs are imported to answer any of them, `--help` or a Tab. So each imports inside itself what it works with: the
+clients of the servers take longer to import than `millrace status` takes in all.
 """
 
 import logging
@@ -35,7 +38,6 @@ from infra.cli.up import up
 from infra.cli.upgrade import upgrade
 from infra.cli.validate import validate
 from infra.errors import InfraError, UsageError
-from pipelines.patterns import PatternError
 
 # A verb is a file beside this one and a name in this list.
 VERBS = (
@@ -69,9 +71,13 @@ def main() -> None:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
         app()
-    except (InfraError, PatternError) as error:
-        sys.stderr.write(f"millrace: {error}\n")  # `print` is the module beside this one
-        sys.exit(2 if isinstance(error, UsageError) else 1)
     except KeyboardInterrupt:
-        sys.stderr.write("millrace: interrupted\n")
+        print("millrace: interrupted", file=sys.stderr)
         sys.exit(130)
+    except Exception as error:
+        from pipelines.patterns import PatternError
+
+        if not isinstance(error, InfraError | PatternError):
+            raise
+        print(f"millrace: {error}", file=sys.stderr)
+        sys.exit(2 if isinstance(error, UsageError) else 1)

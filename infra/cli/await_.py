@@ -1,10 +1,8 @@
 """millrace await: wait until the jobs of a pattern are healthy."""
 
-from infra import lifecycle
 from infra.cli.changes import PatternName
 from infra.cli.jobs import described
-from infra.cli.print import Json, print_json, progress_console, settings
-from infra.target import Target
+from infra.cli.printing import Json, print_json, progress_console, settings
 
 
 def await_(pattern: PatternName, json: Json = False) -> None:
@@ -12,6 +10,9 @@ def await_(pattern: PatternName, json: Json = False) -> None:
 
     Examples:  millrace deploy flink-spark --no-wait && millrace await flink-spark
     """
+    from infra import lifecycle
+    from infra.target import Target
+
     console, target = progress_console(), Target.read(settings())
     lifecycle.await_healthy(target, pattern, report=lambda line: console.print(line, markup=False))
     if json:

@@ -6,17 +6,24 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from infra.cli.print import print_json, print_rows, result_console
+from infra.cli.printing import print_json, print_rows, result_console
 from infra.stores.changes import Change, pending
-from pipelines.patterns import names
 
 SIGNS = {"create": "+", "start": "+", "change": "~", "remove": "-", "stop": "-", "keep": " "}
 COLOURS = {"create": "green", "start": "green", "change": "yellow", "remove": "red", "stop": "red", "keep": "dim"}
 
+
+def complete_patterns() -> list[str]:
+    """The patterns there are."""
+    from pipelines.patterns import names
+
+    return names()
+
+
 PatternName = Annotated[
     str,
     typer.Argument(
-        metavar="PATTERN", help="A pattern; `millrace patterns` lists them.", autocompletion=lambda: names()
+        metavar="PATTERN", help="A pattern; `millrace patterns` lists them.", autocompletion=complete_patterns
     ),
 ]
 PlanOnly = Annotated[bool, typer.Option("--plan", help="Only show what would change.")]

@@ -1,9 +1,7 @@
 """millrace compact: many small files become one."""
 
-from infra import compaction
 from infra.cli.changes import PatternName
-from infra.cli.print import Json, print_json, result_console, settings
-from infra.target import Target
+from infra.cli.printing import Json, print_json, result_console, settings
 
 
 def compact(pattern: PatternName, json: Json = False) -> None:
@@ -11,6 +9,9 @@ def compact(pattern: PatternName, json: Json = False) -> None:
 
     Examples:  millrace compact flink-spark
     """
+    from infra import compaction
+    from infra.target import Target
+
     hours = compaction.compact(Target.read(settings()), pattern)
     if json:
         print_json({"verb": "compact", "pattern": pattern, "hours": hours})

@@ -4,12 +4,10 @@ from typing import Annotated
 
 import typer
 
-from infra import comparison
-from infra.cli.print import Json, print_json, result_console, settings
-from infra.target import Target
-from pipelines.patterns import names
+from infra.cli.changes import complete_patterns
+from infra.cli.printing import Json, print_json, result_console, settings
 
-Name = Annotated[str, typer.Argument(metavar="PATTERN", autocompletion=lambda: names())]
+Name = Annotated[str, typer.Argument(metavar="PATTERN", autocompletion=complete_patterns)]
 
 
 def compare(
@@ -26,6 +24,9 @@ def compare(
 
     Examples:  millrace compare flink spark tape-1
     """
+    from infra import comparison
+    from infra.target import Target
+
     found = comparison.compare(Target.read(settings()), left, right, tape)
     if json:
         print_json({"verb": "compare", "equal": found.equal, **vars(found)})

@@ -6,9 +6,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from infra import customers
-from infra.cli.print import Json, print_json, result_console, settings
-from infra.target import Target
+from infra.cli.printing import Json, print_json, result_console, settings
 
 
 def customer(
@@ -21,6 +19,9 @@ def customer(
 
     Examples:  millrace customer run-c00001  |  millrace customer run-c00001 --pattern flink --last 50 --json
     """
+    from infra import customers
+    from infra.target import Target
+
     found = customers.read(Target.read(settings()), pattern, customer_id, last)
     if json:
         print_json(found)

@@ -3,17 +3,16 @@
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
-from infra import letters
 from infra.cli.changes import PatternName
-from infra.cli.print import Json, print_json, print_rows, result_console, settings
-from infra.letters import Letter
-from infra.target import Target
-from pipelines.patterns import load
+from infra.cli.printing import Json, print_json, print_rows, result_console, settings
+
+if TYPE_CHECKING:
+    from infra.letters import Letter
 
 dead_letters = typer.Typer(
     help="See what a pattern refused and why; send it again once the cause is mended.", no_args_is_help=True
@@ -35,6 +34,10 @@ def list_letters(
 
     Examples:  millrace dead-letters list flink-spark  |  millrace dead-letters list flink --reason unknown --json
     """
+    from infra import letters
+    from infra.target import Target
+    from pipelines.patterns import load
+
     found = letters.read(Target.read(settings()), load(pattern), reason)
     if json:
         print_json(found)
@@ -77,6 +80,10 @@ def replay_letters(
     Examples:  millrace dead-letters replay flink-spark --reason unknown:merchants
                millrace dead-letters replay flink-spark --with mended.jsonl
     """
+    from infra import letters
+    from infra.target import Target
+    from pipelines.patterns import load
+
     target, variant = Target.read(settings()), load(pattern)
     changed = letters.read_mended(mended) if mended else {}
     found = letters.read(target, variant, reason)
@@ -89,7 +96,7 @@ def replay_letters(
         result_console().print(f"{pattern}: {count} messages sent again")
 
 
-def row(letter: Letter) -> tuple[str, ...]:
+def row(letter: "Letter") -> tuple[str, ...]:
     """A letter in columns."""
     came = datetime.fromtimestamp(letter.ingest_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
     return came, letter.reason, letter.topic, str(letter.partition), str(letter.offset), letter.excerpt()

@@ -6,21 +6,21 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
-from infra import lifecycle, stack
+from infra import stack
 from infra.cli.changes import PatternName
-from infra.cli.print import progress_console, report, result_console, settings
+from infra.cli.printing import progress_console, report, result_console, settings
 from infra.cli.validate import print_checks, print_latencies
 from infra.errors import InfraError
 from infra.settings import Settings
-from infra.stores.topics import Tail
-from infra.target import Target
-from pipelines.patterns import Variant, load
-from pipelines.rules import ALERTS
+
+if TYPE_CHECKING:
+    from infra.target import Target
+    from pipelines.patterns import Variant
 
 SHOWN_EVERY_S = 0.3  # alerts come faster than anybody reads
 
@@ -37,6 +37,10 @@ def demo(
 
     Examples:  millrace demo  |  KEEP=1 millrace demo flink --seconds 120 --rate 1000
     """
+    from infra import lifecycle
+    from infra.target import Target
+    from pipelines.patterns import load
+
     chosen, variant, console = settings(), load(pattern), progress_console()
     began = time.monotonic()
     with _stopped_at_the_end(chosen, keep=keep):
@@ -63,7 +67,10 @@ def demo(
         raise typer.Exit(1)
 
 
-def _traffic_with_alerts(target: Target, variant: Variant, events: int, rate: int, console: Console) -> None:
+def _traffic_with_alerts(target: "Target", variant: "Variant", events: int, rate: int, console: Console) -> None:
+    from infra.stores.topics import Tail
+    from pipelines.rules import ALERTS
+
     words = ["traffic", variant.name, "--events", str(events), "--rate", str(rate), "--json"]
     with closing(Tail(target.bootstrap, {ALERTS.name: variant.topic(ALERTS)})) as tail:
         following = tail.follow()
@@ -97,7 +104,10 @@ def _alert_line(alert: dict[str, object], arrived_ms: int) -> str:
     return f"  {alert['rule']:<20} {after}  {alert['customer']}: {reason}"
 
 
-def _where_to_look_next(target: Target, variant: Variant, *, keep: bool) -> None:
+def _where_to_look_next(target: "Target", variant: "Variant", *, keep: bool) -> None:
+    from infra.stores.topics import Tail
+    from pipelines.rules import ALERTS
+
     console = result_console()
     console.print("\nWhere to look next", style="bold")
     with closing(Tail(target.bootstrap, {ALERTS.name: variant.topic(ALERTS)})) as tail:

@@ -4,10 +4,8 @@ from typing import Annotated
 
 import typer
 
-from infra import lifecycle
 from infra.cli.changes import PatternName, PlanOnly, print_changes
-from infra.cli.print import Json, progress_console, settings
-from infra.target import Target
+from infra.cli.printing import Json, progress_console, settings
 
 
 def deploy(
@@ -28,6 +26,9 @@ def deploy(
 
     Examples:  millrace deploy flink-spark --plan  |  millrace deploy flink-spark
     """
+    from infra import lifecycle
+    from infra.target import Target
+
     console = progress_console()
     changes = lifecycle.deploy(
         Target.read(settings()),

@@ -6,7 +6,7 @@ import typer
 from rich.console import Console
 
 from infra import prerequisites, processes
-from infra.cli.print import Json, print_json, print_rows, result_console, settings
+from infra.cli.printing import Json, print_json, print_rows, result_console, settings
 from infra.prerequisites import Finding
 from infra.settings import Settings
 

@@ -3,7 +3,7 @@
 import shlex
 
 from infra import stack
-from infra.cli.print import Json, print_json, settings
+from infra.cli.printing import Json, print_json, settings
 
 
 def env(json: Json = False) -> None:

@@ -1,16 +1,16 @@
 """millrace jobs: how the jobs of a pattern are."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from infra import lifecycle
 from infra.cli.changes import PatternName
-from infra.cli.print import Json, print_json, print_rows, result_console, settings
-from infra.engines.job import Job
-from infra.target import Target
-from pipelines.patterns import EnginePlan
+from infra.cli.printing import Json, print_json, print_rows, result_console, settings
+
+if TYPE_CHECKING:
+    from infra.engines.job import Job
+    from pipelines.patterns import EnginePlan
 
 COLUMNS = ("job", "state", "checkpoints", "restarts", "web page", "problem")
 
@@ -20,6 +20,9 @@ def jobs(pattern: PatternName, json: Json = False) -> None:
 
     Examples:  millrace jobs flink-spark  |  millrace jobs flink-spark --json
     """
+    from infra import lifecycle
+    from infra.target import Target
+
     found = lifecycle.jobs(Target.read(settings()), pattern)
     if json:
         print_json(described(found))
@@ -41,7 +44,7 @@ def jobs(pattern: PatternName, json: Json = False) -> None:
     console.print(table)
 
 
-def described(found: Mapping[str, tuple[EnginePlan, Job]]) -> dict[str, Any]:
+def described(found: "Mapping[str, tuple[EnginePlan, Job]]") -> dict[str, Any]:
     """Jobs for programs, by engine."""
     return {
         engine: {"generation": plan.generation, "id": plan.job_id, "job": job} for engine, (plan, job) in found.items()

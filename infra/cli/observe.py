@@ -6,10 +6,7 @@ from typing import Annotated
 import typer
 
 from infra import observer
-from infra.cli.print import Json, print_json, report, settings
-from infra.observe import observe as look
-from infra.target import Target
-from pipelines.patterns import names
+from infra.cli.printing import Json, print_json, report, settings
 
 
 def observe(
@@ -31,6 +28,10 @@ def observe(
         observer.ensure(chosen)
         report("observer", f"answers on port {chosen.port(observer.NAME)}")
     else:
+        from infra.observe import observe as look
+        from infra.target import Target
+        from pipelines.patterns import names
+
         found = look(Target.read(chosen), patterns or names(), os.environ)
         if json:
             print_json(found)

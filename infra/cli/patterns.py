@@ -1,12 +1,14 @@
 """millrace patterns: what there is to run."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
-from infra.cli.print import Json, print_json, print_rows, result_console
-from pipelines.patterns import Variant, load, load_all
+from infra.cli.printing import Json, print_json, print_rows, result_console
+
+if TYPE_CHECKING:
+    from pipelines.patterns import Variant
 
 
 def patterns(
@@ -17,6 +19,8 @@ def patterns(
 
     Examples:  millrace patterns  |  millrace patterns flink-spark
     """
+    from pipelines.patterns import load, load_all
+
     if name:
         show(load(name), json=json)
         return
@@ -35,7 +39,7 @@ def patterns(
     console.print(table)
 
 
-def show(variant: Variant, *, json: bool) -> None:
+def show(variant: "Variant", *, json: bool) -> None:
     """One pattern: why one would choose it, and what its rules say."""
     rules = [*variant.event_rules, *variant.window_rules]
     if json:
@@ -53,5 +57,5 @@ def show(variant: Variant, *, json: bool) -> None:
         console.print(f"  {rule.expression()}", markup=False, style="dim")
 
 
-def _engines(variant: Variant) -> tuple[str, str]:
+def _engines(variant: "Variant") -> tuple[str, str]:
     return variant.pattern.stages.events.engine, variant.pattern.stages.windows.engine

@@ -1,9 +1,7 @@
 """millrace provision: make the topics, contracts, folders and tables of a pattern."""
 
-from infra import lifecycle
 from infra.cli.changes import PatternName, PlanOnly, print_changes
-from infra.cli.print import Json, settings
-from infra.target import Target
+from infra.cli.printing import Json, settings
 
 
 def provision(pattern: PatternName, plan: PlanOnly = False, json: Json = False) -> None:
@@ -13,5 +11,8 @@ def provision(pattern: PatternName, plan: PlanOnly = False, json: Json = False) 
 
     Examples:  millrace provision flink-spark --plan  |  millrace provision flink-spark
     """
+    from infra import lifecycle
+    from infra.target import Target
+
     changes = lifecycle.provision(Target.read(settings()), pattern, plan=plan)
     print_changes("provision", pattern, changes, plan=plan, json=json)

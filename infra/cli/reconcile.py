@@ -1,9 +1,7 @@
 """millrace reconcile: declared against running."""
 
-from infra import lifecycle
 from infra.cli.changes import PlanOnly, print_changes
-from infra.cli.print import Json, print_json, progress_console, settings
-from infra.target import Target
+from infra.cli.printing import Json, print_json, progress_console, settings
 
 
 def reconcile(plan: PlanOnly = False, json: Json = False) -> None:
@@ -14,6 +12,9 @@ def reconcile(plan: PlanOnly = False, json: Json = False) -> None:
 
     Examples:  millrace reconcile  |  millrace reconcile --plan
     """
+    from infra import lifecycle
+    from infra.target import Target
+
     console = progress_console()
     changes, extra = lifecycle.reconcile(
         Target.read(settings()), plan=plan, report=lambda line: console.print(line, markup=False)

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from infra import stack
-from infra.cli.print import Json, complete_servers, print_json, report, settings
+from infra.cli.printing import Json, complete_servers, print_json, report, settings
 
 
 def restart(

@@ -1,9 +1,7 @@
 """millrace roll-back: put back what ran before the last upgrade."""
 
-from infra import upgrades
 from infra.cli.changes import PatternName, print_changes
-from infra.cli.print import Json, progress_console, settings
-from infra.target import Target
+from infra.cli.printing import Json, progress_console, settings
 
 
 def roll_back(pattern: PatternName, json: Json = False) -> None:
@@ -13,6 +11,9 @@ def roll_back(pattern: PatternName, json: Json = False) -> None:
 
     Examples:  millrace roll-back flink-spark
     """
+    from infra import upgrades
+    from infra.target import Target
+
     console = progress_console()
     changes = upgrades.roll_back(
         Target.read(settings()), pattern, report=lambda line: console.print(line, markup=False)

@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 
 from infra import stack
-from infra.cli.print import Json, duration, print_json, print_rows, result_console, settings
+from infra.cli.printing import Json, duration, print_json, print_rows, result_console, settings
 from infra.stack import ServerStatus
 
 COLOURS = {"running": "green", "starting": "yellow", "unready": "red", "dead": "red", "stopped": "dim"}

@@ -4,10 +4,8 @@ from typing import Annotated
 
 import typer
 
-from infra import lifecycle
 from infra.cli.changes import PatternName, PlanOnly, print_changes
-from infra.cli.print import Json, settings
-from infra.target import Target
+from infra.cli.printing import Json, settings
 
 
 def teardown(
@@ -22,5 +20,8 @@ def teardown(
 
     Examples:  millrace teardown flink-spark  |  millrace teardown flink-spark --data --plan
     """
+    from infra import lifecycle
+    from infra.target import Target
+
     changes = lifecycle.teardown(Target.read(settings()), pattern, data=data, plan=plan)
     print_changes("teardown", pattern, changes, plan=plan, json=json)

@@ -6,12 +6,8 @@ from typing import Annotated
 import typer
 
 from infra.cli.changes import PatternName
-from infra.cli.print import Json, print_json, print_rows, settings
+from infra.cli.printing import Json, print_json, print_rows, settings
 from infra.errors import InfraError
-from infra.stores.topics import Tail
-from infra.target import Target
-from pipelines.patterns import load
-from pipelines.patterns import topics as topics_of
 
 topics = typer.Typer(help="Look into the topics of a pattern.", no_args_is_help=True)
 
@@ -22,6 +18,9 @@ def list_topics(pattern: PatternName, json: Json = False) -> None:
 
     Example:  millrace topics list flink-spark
     """
+    from pipelines.patterns import load
+    from pipelines.patterns import topics as topics_of
+
     found = topics_of(load(pattern))
     if json:
         print_json(found)
@@ -41,6 +40,11 @@ def tail_topic(
 
     Examples:  millrace topics tail flink-spark alerts  |  millrace topics tail flink dead-letters --all
     """
+    from infra.stores.topics import Tail
+    from infra.target import Target
+    from pipelines.patterns import load
+    from pipelines.patterns import topics as topics_of
+
     found = topics_of(load(pattern))
     if kind not in found:
         raise InfraError(f"{pattern} has no topic for '{kind}'; there is: {', '.join(found)}")

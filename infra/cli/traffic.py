@@ -3,24 +3,18 @@
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
-from infra import cost
-from infra import traffic as sending
 from infra.cli.changes import PatternName
-from infra.cli.print import Json, print_json, progress_console, result_console, settings
+from infra.cli.printing import Json, print_json, progress_console, result_console, settings
 from infra.errors import InfraError
-from infra.listening import listening
-from infra.target import Target
-from infra.traffic import Load, Run
-from pipelines.fraud.tokens import TokenError, Tokens
-from pipelines.fraud.traffic import Plan
-from pipelines.fraud.traffic.replay import ReplayError, read_replay
-from pipelines.patterns import load
-from pipelines.patterns import topics as topics_of
+
+if TYPE_CHECKING:
+    from infra.traffic import Load, Run
+    from pipelines.fraud.tokens import Tokens
 
 
 def traffic(
@@ -44,6 +38,16 @@ def traffic(
 
     Examples:  millrace traffic flink-spark  |  millrace traffic flink --rate 5000 --seconds 30 --seed 7
     """
+    from infra import cost
+    from infra import traffic as sending
+    from infra.listening import listening
+    from infra.target import Target
+    from pipelines.fraud.tokens import TokenError
+    from pipelines.fraud.traffic import Plan
+    from pipelines.fraud.traffic.replay import ReplayError
+    from pipelines.patterns import load
+    from pipelines.patterns import topics as topics_of
+
     chosen, variant = settings(), load(pattern)
     try:
         tokens = sending.card_tokens(chosen)
@@ -73,12 +77,15 @@ def traffic(
         show(run)
 
 
-def from_file(file: Path, tokens: Tokens, speed: float) -> Load:
+def from_file(file: Path, tokens: "Tokens", speed: float) -> "Load":
     """What is in the file, checked whole before any of it is sent."""
+    from infra import traffic as sending
+    from pipelines.fraud.traffic.replay import read_replay
+
     return sending.replayed(read_replay(file, tokens), file, speed)
 
 
-def show(run: Run) -> None:
+def show(run: "Run") -> None:
     """What was sent, and how punctually."""
     table = Table(box=None, show_header=False, pad_edge=False)
     for topic, count in sorted(run.by_topic.items()):

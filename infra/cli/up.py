@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from infra import stack
-from infra.cli.print import Json, complete_services, print_json, progress_console, report, settings
+from infra.cli.printing import Json, complete_services, print_json, progress_console, report, settings
 from infra.cli.status import print_table
 from infra.jars.bars import bars
 from infra.services import DEFAULT, PROFILES

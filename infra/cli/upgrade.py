@@ -5,11 +5,8 @@ from typing import Annotated
 
 import typer
 
-from infra import upgrades
 from infra.cli.changes import PatternName, print_changes
-from infra.cli.print import Json, print_json, progress_console, settings
-from infra.target import Target
-from pipelines.patterns import load
+from infra.cli.printing import Json, print_json, progress_console, settings
 
 
 def upgrade(
@@ -26,6 +23,10 @@ def upgrade(
 
     Examples:  millrace upgrade flink-spark
     """
+    from infra import upgrades
+    from infra.target import Target
+    from pipelines.patterns import load
+
     console = progress_console()
     done = upgrades.upgrade(
         Target.read(settings()),

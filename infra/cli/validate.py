@@ -1,17 +1,18 @@
 """millrace validate: the verdict on a pattern."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from infra import lifecycle
 from infra.cli.changes import PatternName
-from infra.cli.print import Json, print_json, print_rows, progress_console, result_console, settings
-from infra.lifecycle import VALIDATE_WITHIN_S, Validation
-from infra.target import Target
-from pipelines.verify import Verdict
+from infra.cli.printing import Json, print_json, print_rows, progress_console, result_console, settings
+from infra.settings import VALIDATE_WITHIN_S
+
+if TYPE_CHECKING:
+    from infra.lifecycle import Validation
+    from pipelines.verify import Verdict
 
 COLOURS = {"ok": "green", "kept": "green", "failed": "red", "broken": "yellow", "unknown": "yellow"}
 
@@ -29,6 +30,9 @@ def validate(
 
     Examples:  millrace validate flink-spark  |  millrace validate flink --within 600 --json
     """
+    from infra import lifecycle
+    from infra.target import Target
+
     console = progress_console()
     found = lifecycle.validate(
         Target.read(settings()), pattern, within_s=within_s, report=lambda line: console.print(line, markup=False)
@@ -41,13 +45,13 @@ def validate(
         raise typer.Exit(1)
 
 
-def as_data(found: Validation) -> dict[str, object]:
+def as_data(found: "Validation") -> dict[str, object]:
     """The verdict for programs."""
     record = found.verdict.record()
     return {**record, "verdict": found.verdict.status, "record": str(found.record), "report": str(found.page)}
 
 
-def print_verdict(found: Validation) -> None:
+def print_verdict(found: "Validation") -> None:
     """The verdict for people."""
     verdict, console = found.verdict, result_console()
     if not console.is_terminal:
@@ -64,7 +68,7 @@ def print_verdict(found: Validation) -> None:
     console.print(f"report {found.page}", style="dim")
 
 
-def print_checks(console: Console, verdict: Verdict) -> None:
+def print_checks(console: Console, verdict: "Verdict") -> None:
     table = Table("check", "", "figures", box=None, header_style="bold", pad_edge=False)
     for check in verdict.checks:
         figures = ", ".join(f"{name} {value}" for name, value in check.figures.items() if name != "offenders")
@@ -74,7 +78,7 @@ def print_checks(console: Console, verdict: Verdict) -> None:
     console.print(table)
 
 
-def print_latencies(console: Console, verdict: Verdict) -> None:
+def print_latencies(console: Console, verdict: "Verdict") -> None:
     table = Table("latency in ms", "count", "p50", "p95", "p99", "p99.9", box=None, header_style="bold", pad_edge=False)
     for each in verdict.latencies:
         quantiles = (each.quantile(q) for q in (0.5, 0.95, 0.99, 0.999))

@@ -1,6 +1,7 @@
 """What the command line says to a pipe, to a program and to whoever mistypes."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from infra.cli import main
-from infra.cli.print import complete_servers, duration
+from infra.cli.printing import complete_servers, duration
+from infra.settings import PROJECT
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,23 @@ def test_every_verb_has_help_with_examples(millrace: Millrace, tmp_path: Path) -
     for verb in ("up", "down", "status", "logs", "restart", "kill", "env"):
         done = millrace(tmp_path, verb, "--help")
         assert (done.returncode, "Examples:" in done.stdout) == (0, True), verb
+
+
+# What takes longer to import than `millrace status` takes in all; pydantic is not among it, since Typer imports it.
+HEAVY = {"confluent_kafka", "happybase", "hdfs", "jinja2", "kafka", "pipelines.patterns", "pyarrow", "requests"}
+
+
+@pytest.mark.parametrize("words", [["--help"], ["deploy", "--help"], ["status"]], ids=" ".join)
+def test_what_a_verb_works_with_is_not_imported_before_it_works(tmp_path: Path, words: list[str]) -> None:
+    script = f"import sys\nsys.argv = {['millrace', *words]}\nfrom infra.cli import main\n"
+    script += "try:\n    main()\nfinally:\n    print(*sys.modules, file=sys.stderr)"
+    environ = os.environ | {"MILLRACE_STATE": str(tmp_path)}
+    ran = subprocess.run(
+        [sys.executable, "-c", script], cwd=PROJECT, env=environ, check=True, capture_output=True, text=True
+    )
+    imported = set(ran.stderr.split())
+    assert "infra.cli" in imported
+    assert imported & HEAVY == set()
 
 
 def test_a_half_typed_server_is_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
