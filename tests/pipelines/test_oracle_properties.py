@@ -20,6 +20,7 @@ from pipelines.oracle import Judged, Record, Refusal
 from pipelines.rules.expressions import EARTH_RADIUS_KM, haversine_km
 
 START_MS = 1_790_000_000_000
+ARRIVES_MS = START_MS + 12 * 3_600_000  # after the last of forty steps: what comes before it happens is refused
 REFERENCES = {
     "merchants": {name: {"merchant": name, "category": "c", "place": "p"} for name in "mnopqrs"},
     "customers": {name: {"customer": name, "segment": "s"} for name in "abc"},
@@ -79,7 +80,7 @@ def tape_of(steps: Sequence[Step]) -> list[Record]:
             event |= {"transaction_id": f"t{offset}", "card": card, "merchant": step.merchant}
             event |= {"amount_cents": step.cents}
         value = json.dumps(event).encode()
-        tape.append(Record(topic, 0, offset, START_MS + 3_600_000, step.customer.encode(), value))
+        tape.append(Record(topic, 0, offset, ARRIVES_MS, step.customer.encode(), value))
     return tape
 
 
@@ -152,10 +153,10 @@ def test_what_is_refused_leaves_no_trace(steps: list[Step], spoilt: list[tuple[A
     more = list(tape)
     for number, (poison, where, customer) in enumerate(spoilt):
         good = {"transaction_id": f"x{number}", "customer": customer, "card": CARDS["a"], "merchant": "m"}
-        good |= {"amount_cents": 10**7, "latitude": 45.0, "longitude": 45.0, "at_ms": START_MS + 3_600_000}
+        good |= {"amount_cents": 10**7, "latitude": 45.0, "longitude": 45.0, "at_ms": ARRIVES_MS}
         if poison.topic == "device-locations":
             good = {name: good[name] for name in ("customer", "latitude", "longitude", "at_ms")}
-        record = Record(poison.topic, 1, number, START_MS + 3_600_000, customer.encode(), poison.spoil(good))
+        record = Record(poison.topic, 1, number, ARRIVES_MS, customer.encode(), poison.spoil(good))
         more.insert(min(where, len(more)), record)
     results = judged(more)
     assert findings(results) == findings(judged(tape))
