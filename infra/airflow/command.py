@@ -15,7 +15,7 @@ from typing import IO, Any
 
 from airflow.sdk import BaseHook, Connection
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException
-from airflow.sdk.log import mask_secret
+from airflow.sdk.log import mask_secret, redact
 
 from infra import environments, processes
 
@@ -122,4 +122,6 @@ class Saying:
         assert self.child.stderr is not None
         for line in self.child.stderr:
             if text := line.decode("utf-8", errors="replace").rstrip():
-                yield text
+                # Here, not only where a log is written: the local executor repeats every line, unmasked, in the
+                # scheduler's own output.
+                yield str(redact(text))

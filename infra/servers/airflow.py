@@ -19,6 +19,7 @@ USERS = {"admin": "admin", "viewer": "viewer"}
 # Airflow would invent them too, but print them into its log and let everybody read the file.
 INVENT_PASSWORDS = """
 import json, os, secrets, sys
+os.makedirs(os.path.dirname(sys.argv[1]), exist_ok=True)
 file = os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
 os.write(file, json.dumps({user: secrets.token_urlsafe(12) for user in sys.argv[2:]}).encode())
 """

@@ -41,8 +41,9 @@ class Postgres(Server):
         return Preparation(self.data, (*owned, (*as_owner(), str(program("initdb")), *words)))
 
     def command(self) -> list[str]:
-        options = {"listen_addresses": "", "unix_socket_directories": str(self.data), "unix_socket_permissions": "0700"}
-        words = [word for name, value in options.items() for word in ("-c", f"{name}={_quoted(value)}")]
+        folders = f'"{self.data}"'  # a list of one, quoted: the name may hold spaces and commas
+        options = {"listen_addresses": "", "unix_socket_directories": folders, "unix_socket_permissions": "0700"}
+        words = [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
         return [*as_owner(), str(program("postgres")), "-D", str(self.data), *words]
 
     def is_ready(self, since: float) -> bool:
@@ -67,8 +68,3 @@ def program(name: str) -> Path:
     if not found:
         raise InfraError(f"no PostgreSQL below {DEBIAN}; `apt-get install postgresql`, or leave the profile out")
     return found[-1]
-
-
-def _quoted(value: str) -> str:
-    """A list of one: the name may hold spaces and commas."""
-    return f'"{value}"' if value else value
