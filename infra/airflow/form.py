@@ -7,8 +7,6 @@ from collections.abc import Sequence
 
 from airflow.sdk import Param
 
-TRAFFIC, FAULTS, AFTERWARDS = "Traffic", "Faults", "Before and after"
-
 SURVIVABLE = ("flink-taskmanager", "flink-jobmanager", "kafka-1", "hbase-regionserver", "datanode-1")
 """Servers whose crash a pattern must survive."""
 
@@ -23,7 +21,6 @@ def pattern_form(faults: Sequence[str] = SURVIVABLE) -> dict[str, Param]:
             maximum=5_000_000,
             title="Events",
             description="How many messages to send; 0 sends none and judges what is there.",
-            section=TRAFFIC,
         ),
         "rate_per_s": Param(
             500,
@@ -32,7 +29,6 @@ def pattern_form(faults: Sequence[str] = SURVIVABLE) -> dict[str, Param]:
             maximum=50_000,
             title="Rate per second",
             description="The pattern's promises are measured at 1,000 per second.",
-            section=TRAFFIC,
         ),
         "seed": Param(
             1,
@@ -41,7 +37,6 @@ def pattern_form(faults: Sequence[str] = SURVIVABLE) -> dict[str, Param]:
             maximum=2**31 - 1,
             title="Seed",
             description="The same seed, events, rate and poison share make the same messages again.",
-            section=TRAFFIC,
         ),
         "poison_share": Param(
             0.01,
@@ -50,7 +45,6 @@ def pattern_form(faults: Sequence[str] = SURVIVABLE) -> dict[str, Param]:
             maximum=0.3,
             title="Poison share",
             description="The share of messages that nobody can read or believe: they must end as dead letters.",
-            section=TRAFFIC,
         ),
         "tape": Param(
             "",
@@ -59,7 +53,6 @@ def pattern_form(faults: Sequence[str] = SURVIVABLE) -> dict[str, Param]:
             title="Tape",
             description="A name for these messages. Give two patterns the same tape, seed, events, rate and poison "
             "share, and `compare` holds their alerts against each other. Empty: a tape of this run's own.",
-            section=TRAFFIC,
         ),
         "faults": Param(
             [],
@@ -69,7 +62,6 @@ def pattern_form(faults: Sequence[str] = SURVIVABLE) -> dict[str, Param]:
             uniqueItems=True,
             title="Servers to crash",
             description="Each is killed when a third of the traffic has been sent, and brought back.",
-            section=FAULTS,
         ),
         "approval": approval(),
         "keep": Param(
@@ -77,7 +69,6 @@ def pattern_form(faults: Sequence[str] = SURVIVABLE) -> dict[str, Param]:
             type="boolean",
             title="Keep it running",
             description="Leave the jobs running after the verdict; `reconcile` then looks after them.",
-            section=AFTERWARDS,
         ),
         "remove_data": Param(
             False,
@@ -85,7 +76,6 @@ def pattern_form(faults: Sequence[str] = SURVIVABLE) -> dict[str, Param]:
             title="Remove the data afterwards",
             description="Delete the pattern's topics, tables, files and checkpoints at the end, with all they ever "
             "held. Only if it is not kept running.",
-            section=AFTERWARDS,
         ),
     }
 
@@ -113,7 +103,6 @@ def approval() -> Param:
         type="boolean",
         title="Ask first",
         description="The run waits, before it does anything, until a person approves it under Required Actions.",
-        section=AFTERWARDS,
     )
 
 
