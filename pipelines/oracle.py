@@ -81,7 +81,7 @@ def accept(event_type: EventType, value: bytes | None, ingest_ms: int) -> Event 
     except UnicodeDecodeError:
         return Refusal("encoding")
     try:
-        read = json.loads(text, parse_constant=_no_such_number, parse_int=_whole)
+        read = _JSON.decode(text)
     except (ValueError, RecursionError):
         return Refusal("json")
     if not isinstance(read, dict):
@@ -289,6 +289,9 @@ def _no_such_number(name: str) -> None:
 def _whole(digits: str) -> int:
     # Python refuses integers of more than 4300 digits; none so long could be in range anyway.
     return int(digits) if len(digits) <= 20 else (WHOLE_MOST + 1 if digits[0] != "-" else WHOLE_LEAST - 1)
+
+
+_JSON = json.JSONDecoder(parse_constant=_no_such_number, parse_int=_whole)
 
 
 def _problem(declared: EventField, read: Mapping[str, Any]) -> str | None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import cached_property
 from typing import Any
 
 from pipelines.rules.expressions import Kind, RuleError
@@ -132,7 +133,7 @@ class EventType:
             raise RuleError(f"event type '{self.name}' has no field '{name}'{hint}")
         return self._kinds[name]
 
-    @property
+    @cached_property
     def readable(self) -> tuple[EventField, ...]:
         """The fields a rule can read: single values."""
         return tuple(f for f in self.fields if isinstance(f, EventField))
