@@ -56,7 +56,7 @@ def partner() -> Iterator[Partner]:
     class_path = os.pathsep.join((str(kernel.ensure(settings)), str(library)))
     source = Path(__file__).with_name("Partner.java")
     with subprocess.Popen(
-        ["java", "-XX:+UseSerialGC", "-Xmx128m", "-cp", class_path, str(source)],
+        ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx128m", "-cp", class_path, str(source)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         encoding="utf-8",
