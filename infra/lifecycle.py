@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from infra import records, traffic, validation
 from infra.engines.job import EngineError, Job, Running
@@ -25,7 +26,7 @@ from pipelines.patterns import topics as topics_of
 from pipelines.patterns.contracts import breaking_changes, contracts_of
 from pipelines.patterns.plan import HOP
 from pipelines.patterns.tables import tables_of
-from pipelines.verify import Verdict
+from pipelines.verify import InForce, Verdict
 from pipelines.verify.report import html
 
 Report = Callable[[str], None]
@@ -123,6 +124,7 @@ def validate(
         target,
         variant,
         within_s=within_s,
+        in_force=in_force(target, name),
         labels=traffic.labels(traffic.runs(target.settings, name)),
         report=report,
     )
@@ -160,6 +162,7 @@ def teardown(target: Target, name: str, *, data: bool = False, plan: bool = Fals
                 traffic.forget(target.settings, name)
                 deployed_file(target, name).unlink(missing_ok=True)
                 upgrade_file(target, name).unlink(missing_ok=True)
+                _past_file(target, name).unlink(missing_ok=True)
         return changes
 
 
@@ -330,10 +333,49 @@ def _complain_unless_provisioned(target: Target, variant: Variant) -> None:
 
 
 def record(target: Target, name: str, plan: EnginePlan) -> None:
-    """Remember the plan as the one deployed last on its engine."""
+    """Remember the plan as the one deployed last on its engine; what stood there until now has stopped."""
+    last = deployed(target, name).get(plan.engine)
+    if last is not None and (changed := _meant_otherwise(last, plan)):
+        _replace(_past_file(target, name), [*_past(target, name), *changed])
     content = {engine: json.loads(each.to_json()) for engine, each in deployed(target, name).items()}
     content[plan.engine] = json.loads(plan.to_json())
-    path = deployed_file(target, name)
+    _replace(deployed_file(target, name), content)
+
+
+def in_force(target: Target, name: str) -> dict[str, InForce]:
+    """The rules and summaries of a pattern that once meant something else, and since when they mean what they do."""
+    now = {each: version for plan in deployed(target, name).values() for each, version in plan.versions.items()}
+    found: dict[str, InForce] = {}
+    for past in _past(target, name):
+        each = past["name"]
+        versions = {past["version"], *found.get(each, InForce()).earlier}
+        found[each] = InForce(past["until_ms"], frozenset(versions) - {None, now.get(each)})
+    return found
+
+
+def _meant_otherwise(last: EnginePlan, plan: EnginePlan) -> list[dict[str, Any]]:
+    until_ms = int(time.time() * 1000)
+    return [
+        {"name": name, "version": last.versions.get(name), "until_ms": until_ms}
+        for name in sorted({*last.versions, *plan.versions})
+        if last.versions.get(name) != plan.versions.get(name)
+    ]
+
+
+def _past(target: Target, name: str) -> list[dict[str, Any]]:
+    try:
+        past: list[dict[str, Any]] = json.loads(_past_file(target, name).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return []
+    return past
+
+
+def _past_file(target: Target, name: str) -> Path:
+    """Which versions of its rules a pattern had, and until when."""
+    return deployed_file(target, name).with_suffix(".past")
+
+
+def _replace(path: Path, content: object) -> None:
     arriving = path.with_suffix(".arriving")
     arriving.write_text(json.dumps(content, indent=1), encoding="utf-8")
     arriving.replace(path)

@@ -25,7 +25,7 @@ from pipelines.patterns import topics as topics_of
 from pipelines.patterns.plan import HOP, WINDOWS_TOPIC
 from pipelines.patterns.tables import CUSTOMERS, TRANSACTIONS, table_of
 from pipelines.rules import ALERTS, DEAD_LETTERS
-from pipelines.verify import Asked, Bounds, Evidence, Verdict, judge
+from pipelines.verify import Asked, Bounds, Evidence, InForce, Verdict, judge
 
 Report = Callable[[str], None]
 Place = tuple[str | None, int | None, int | None]
@@ -41,12 +41,13 @@ def verdict(
     *,
     within_s: float,
     bounds: Bounds | None = None,
+    in_force: Mapping[str, InForce] | None = None,
     labels: Mapping[str, Sequence[str]] | None = None,
     report: Report = lambda line: None,
 ) -> Verdict:
     """Judge the pattern as soon as all that went in has come out; at the deadline judge what there is."""
     deadline = time.monotonic() + within_s
-    asked = question(variant, bounds or Bounds())
+    asked = question(variant, bounds or Bounds(), in_force or {})
     with closing(_Reading(target, variant)) as reading:
         while True:
             changed_at, seen = time.monotonic(), None
@@ -70,7 +71,7 @@ def verdict(
                 return judge(asked, reading.evidence(labels))
 
 
-def question(variant: Variant, bounds: Bounds) -> Asked:
+def question(variant: Variant, bounds: Bounds, in_force: Mapping[str, InForce]) -> Asked:
     """What a verdict on the pattern is about."""
     pattern = variant.pattern
     return Asked(
@@ -81,6 +82,7 @@ def question(variant: Variant, bounds: Bounds) -> Asked:
         stores=pattern.stages.persist.to if pattern.stages.persist else (),
         promises={"alert_latency_ms_p99": float(pattern.promises.alert_latency_ms_p99)},
         bounds=bounds,
+        in_force=in_force,
     )
 
 

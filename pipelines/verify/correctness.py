@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pipelines.oracle import Finding, Record, summary_rows
 from pipelines.rules import EventRule, FoldRule, Rule, UseCase, WindowRule, WindowSummary, alert_id
-from pipelines.verify.evidence import Bounds, Event, Origin, is_same, place
+from pipelines.verify.evidence import Bounds, Event, InForce, Origin, is_same, place
 from pipelines.verify.expected import Expected, expected_windows, time_passed_ms
 from pipelines.verify.verdict import Check, checked
 
@@ -22,19 +22,27 @@ class Alternatives:
 
     must: Mapping[str, Finding]
     may: Mapping[str, Finding]
+    """In windows that may still be open."""
+    before: Mapping[str, Finding] = field(default_factory=dict)
+    """In events that came out before the rule meant what it means."""
+    earlier: frozenset[str] = frozenset()
+    """Versions of the rule whose alerts are none of its business."""
 
 
 def alerts_of_rule(use: UseCase, rule: Rule, alerts: Alerts, expected: Expected, found: Alternatives) -> Check:
     """The alerts of one rule: none missing, none wrong, none too many; copies of one alert do no harm."""
     copies: dict[str, list[Event]] = defaultdict(list)
+    earlier = 0
     for _, alert in alerts:
-        if alert["rule"] == rule.name:
+        if alert["rule"] == rule.name and alert["rule_version"] in found.earlier:
+            earlier += 1
+        elif alert["rule"] == rule.name:
             copies[alert["alert_id"]].append(alert)
     offenders = [f"missing: {_told(finding)}" for identity, finding in found.must.items() if identity not in copies]
     raced = 0
     for identity, own in copies.items():
         for alert in own:
-            wanted = found.must.get(identity) or found.may.get(identity)
+            wanted = found.must.get(identity) or found.may.get(identity) or found.before.get(identity)
             if wanted is not None and not (wrong := _wrong(use, wanted, alert, expected)):
                 continue
             if any(not _wrong(use, other, alert, expected) for other in _admissible(rule, alert, expected)):
@@ -50,43 +58,67 @@ def alerts_of_rule(use: UseCase, rule: Rule, alerts: Alerts, expected: Expected,
     }
     if isinstance(rule, WindowRule):
         figures["still open"] = len(found.may)
+    if earlier:
+        figures["by earlier versions, not judged"] = earlier
     return checked(f"alerts: {rule.name}", f"Is every alert of {rule.name} there and right?", figures, offenders)
 
 
-def findings_of_rule(rule: Rule, expected: Expected, late: set[Origin], bounds: Bounds) -> Alternatives:
-    """What the oracle says that a rule must have found."""
+def findings_of_rule(
+    rule: Rule,
+    expected: Expected,
+    late: set[Origin],
+    bounds: Bounds,
+    force: InForce,
+    came_out_ms: Mapping[str, int],
+) -> Alternatives:
+    """What the oracle says that a rule must have found in events that came out since it means what it means."""
     if isinstance(rule, WindowRule):
-        return Alternatives(*expected_windows(rule, expected.accepted, late, bounds))
-    return Alternatives({i: f for i, f in expected.findings.items() if f.rule == rule.name}, {})
+        must, may = expected_windows(rule, expected.accepted, late, bounds)
+    else:
+        must, may = {i: f for i, f in expected.findings.items() if f.rule == rule.name}, {}
+    before = {i: f for i, f in must.items() if min(came_out_ms.get(e, 0) for e in f.transaction_ids) < force.since_ms}
+    return Alternatives({i: f for i, f in must.items() if i not in before}, may, before, force.earlier)
 
 
-def identities(rules: Iterable[Rule], alerts: Alerts) -> Check:
-    """One fact has one id, and the id follows from the fact."""
+def identities(rules: Iterable[Rule], alerts: Alerts, in_force: Mapping[str, InForce]) -> Check:
+    """One fact has one id in each version of a rule, and the id follows from the fact."""
     versions = {rule.name: rule.version for rule in rules}
     by_fact: dict[tuple[Any, ...], set[str]] = defaultdict(set)
     offenders = []
     for record, alert in alerts:
         rule, ids = alert["rule"], tuple(alert["transaction_ids"])
-        if rule not in versions:
+        is_earlier = rule in in_force and alert["rule_version"] in in_force[rule].earlier
+        if rule not in versions and not is_earlier:
             offenders.append(f"{place(record)}: there is no rule '{rule}' in this pattern")
         elif alert["alert_id"] != alert_id(rule, alert["rule_version"], alert["key"], ids):
             offenders.append(f"{place(record)}: the id {alert['alert_id']} does not follow from the alert's facts")
-        elif alert["rule_version"] != versions[rule]:
+        elif not is_earlier and alert["rule_version"] != versions[rule]:
             offenders.append(f"{place(record)}: judged by version {alert['rule_version']} of '{rule}'")
-        by_fact[rule, alert["key"], tuple(sorted(ids))].add(alert["alert_id"])
+        by_fact[rule, alert["rule_version"], alert["key"], tuple(sorted(ids))].add(alert["alert_id"])
     offenders += [
         f"{rule} {key} {','.join(ids)} was alerted under {len(found)} ids"
-        for (rule, key, ids), found in by_fact.items()
+        for (rule, _, key, ids), found in by_fact.items()
         if len(found) > 1
     ]
     return checked("alert ids", "Does every fact have one alert id?", {"facts": len(by_fact)}, offenders)
 
 
-def labelled(labels: Mapping[str, Sequence[str]], rules: Iterable[Rule], alerts: Alerts) -> Check:
+def labelled(
+    labels: Mapping[str, Sequence[str]],
+    rules: Iterable[Rule],
+    alerts: Alerts,
+    in_force: Mapping[str, InForce],
+    came_out_ms: Mapping[str, int],
+) -> Check:
     """What the traffic's maker meant to be a fraud was alerted, whatever the oracle says."""
-    names = {rule.name for rule in rules}
+    since_ms = {rule.name: in_force.get(rule.name, InForce()).since_ms for rule in rules}
     alerted = {(alert["rule"], identity) for _, alert in alerts for identity in alert["transaction_ids"]}
-    meant = [(rule, identity) for identity, wanted in labels.items() for rule in wanted if rule in names]
+    meant = [
+        (rule, identity)
+        for identity, wanted in labels.items()
+        for rule in wanted
+        if rule in since_ms and came_out_ms.get(identity, 0) >= since_ms[rule]
+    ]
     offenders = [
         f"{identity} was made to set off {rule}" for rule, identity in meant if (rule, identity) not in alerted
     ]
@@ -94,8 +126,15 @@ def labelled(labels: Mapping[str, Sequence[str]], rules: Iterable[Rule], alerts:
     return checked("labels", "Was everything alerted that the traffic was made to set off?", figures, offenders)
 
 
-def summaries(summary: WindowSummary, rows: Alerts, expected: Expected, late: set[Origin], bounds: Bounds) -> Check:
-    """The last row of every window that is over has the right numbers.
+def summaries(
+    summary: WindowSummary,
+    rows: Alerts,
+    expected: Expected,
+    late: set[Origin],
+    bounds: Bounds,
+    since_ms: int = 0,
+) -> Check:
+    """The last row of every window that is over, and began since the summary means what it means, is right.
 
     What came late for the windows of rules may still be counted in a chart, whose window may be open for longer.
     """
@@ -107,9 +146,10 @@ def summaries(summary: WindowSummary, rows: Alerts, expected: Expected, late: se
             got[row["window_start_ms"], *(row[key] for key in summary.keys)] = row
     wanted = summary_rows(summary, counted.values())
     with_late = summary_rows(summary, expected.accepted.values())
-    due = {key: numbers for key, numbers in wanted.items() if key[0] + summary.window.size_ms < passed_ms}
+    over = {key: numbers for key, numbers in wanted.items() if key[0] + summary.window.size_ms < passed_ms}
+    due = {key: numbers for key, numbers in over.items() if key[0] >= since_ms}
     offenders = [f"missing: {key}" for key in due if key not in got]
-    offenders += [f"extra: {key}" for key in got if key not in with_late]
+    offenders += [f"extra: {key}" for key in got if key not in with_late and key[0] >= since_ms]
     offenders += [
         f"wrong: {key}: {got[key]} is neither {numbers} nor, with what came late, {with_late[key]}"
         for key, numbers in due.items()

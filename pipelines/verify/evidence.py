@@ -28,6 +28,15 @@ class Bounds:
 
 
 @dataclass(frozen=True)
+class InForce:
+    """Since when a rule or summary has meant what it means now, and what it meant before."""
+
+    since_ms: int = 0
+    earlier: frozenset[str] = frozenset()
+    """Versions that judged what came out before then."""
+
+
+@dataclass(frozen=True)
 class Evidence:
     """Whole topics and stores of one pattern; None stands for what could not be read."""
 

@@ -10,7 +10,7 @@ from functools import partial
 from pipelines.oracle import Record
 from pipelines.rules import REPLAYED, Rule, UseCase, WindowRule, WindowSummary
 from pipelines.verify import correctness, delivery, stores
-from pipelines.verify.evidence import Bounds, Event, Evidence, Origin, Read, read
+from pipelines.verify.evidence import Bounds, Event, Evidence, InForce, Origin, Read, read
 from pipelines.verify.expected import Expected, expect
 from pipelines.verify.latency import Latency, latency
 from pipelines.verify.verdict import Check, Figure, Promise, Verdict, checked, unchecked
@@ -34,6 +34,8 @@ class Asked:
     stores: Sequence[str] = ()
     promises: Mapping[str, float] | None = None
     bounds: Bounds = field(default_factory=Bounds)
+    in_force: Mapping[str, InForce] = field(default_factory=dict)
+    """Rules and summaries that once meant something else, those that are gone among them."""
 
 
 def judge(asked: Asked, evidence: Evidence) -> Verdict:
@@ -65,16 +67,26 @@ class _Case:
         self.dead_letters = _read(evidence.dead_letters, LETTER_FIELDS)
         self.windows = _read(evidence.windows, ("summary", "window_start_ms"))
         self.copies: dict[Origin, list[Event]] = defaultdict(list)
-        for _, event in self.enriched.events:
+        first_ms: dict[Origin, int] = {}
+        self.came_out_ms: dict[str, int] = {}
+        """When each event last came out, by id."""
+        for record, event in self.enriched.events:
             origin = evidence.origin(event["source_topic"], event["source_partition"], event["source_offset"])
             self.copies[origin].append(event)
+            first_ms[origin] = min(record.ingest_ms, first_ms.get(origin, record.ingest_ms))
+            identity = str(event.get(use.judged.id or ""))
+            self.came_out_ms[identity] = max(record.ingest_ms, self.came_out_ms.get(identity, 0))
+        changes = sorted((force.since_ms, name) for name, force in asked.in_force.items())
+        unjudged = {
+            origin: {name for since_ms, name in changes if since_ms > at_ms} for origin, at_ms in first_ms.items()
+        }
         self.letters = {
             (evidence.origin(letter["topic"], letter["partition"], letter["offset"]), letter["reason"]): letter
             for _, letter in self.dead_letters.events
             if letter["reason"] != REPLAYED
         }
         self.late = {origin for origin, reason in self.letters if reason == delivery.LATE}
-        self.expected: Expected = expect(use, asked.rules, self.raw, self.copies, asked.bounds)
+        self.expected: Expected = expect(use, asked.rules, self.raw, self.copies, asked.bounds, unjudged)
 
     def checks(self) -> Iterator[Check]:
         asked, use, expected = self.asked, self.asked.use, self.expected
@@ -98,17 +110,31 @@ class _Case:
         for rule in asked.rules:
             needed = ("alerts", "dead letters") if isinstance(rule, WindowRule) else ("alerts",)
             yield self.given(f"alerts: {rule.name}", needed, partial(self.alerts_of, rule))
-        yield self.given("alert ids", ("alerts",), lambda: correctness.identities(asked.rules, self.alerts.events))
+        yield self.given(
+            "alert ids",
+            ("alerts",),
+            lambda: correctness.identities(asked.rules, self.alerts.events, asked.in_force),
+        )
         if self.evidence.labels is not None:
             labels = self.evidence.labels
             yield self.given(
-                "labels", ("alerts",), lambda: correctness.labelled(labels, asked.rules, self.alerts.events)
+                "labels",
+                ("alerts",),
+                lambda: correctness.labelled(labels, asked.rules, self.alerts.events, asked.in_force, self.came_out_ms),
             )
         for summary in asked.summaries:
             yield self.given(
                 f"numbers: {summary.name}",
                 ("windows", "dead letters"),
-                partial(correctness.summaries, summary, self.windows.events, expected, self.late, asked.bounds),
+                partial(
+                    correctness.summaries,
+                    summary,
+                    self.windows.events,
+                    expected,
+                    self.late,
+                    asked.bounds,
+                    self.force(summary.name).since_ms,
+                ),
             )
         yield from self.store_checks()
 
@@ -159,12 +185,18 @@ class _Case:
         return checked("readable", "Can everything be read that came out?", figures, offenders)
 
     def alerts_of(self, rule: Rule) -> Check:
-        found = correctness.findings_of_rule(rule, self.expected, self.late, self.asked.bounds)
+        found = correctness.findings_of_rule(
+            rule, self.expected, self.late, self.asked.bounds, self.force(rule.name), self.came_out_ms
+        )
         check = correctness.alerts_of_rule(self.asked.use, rule, self.alerts.events, self.expected, found)
         if check.status == "ok" and found.may and not found.must:
             why = "all windows may still be open: let later events, or the traffic's closing, come first"
             return unchecked(check.name, check.asks, why)
         return check
+
+    def force(self, name: str) -> InForce:
+        """Since when a rule or summary means what it means."""
+        return self.asked.in_force.get(name, InForce())
 
     def first_alerts(self) -> dict[str, list[int]]:
         """When each alert first reached the topic, by rule."""

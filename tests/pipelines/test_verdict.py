@@ -13,7 +13,7 @@ from pipelines.fraud import FRAUD
 from pipelines.fraud.traffic import Plan
 from pipelines.oracle import Record
 from pipelines.rules import Count, EventRule, Last, Max, Others, Rule, Session, Sum, WindowRule, alert_id, km
-from pipelines.verify import Bounds, Evidence, Verdict, judge
+from pipelines.verify import Bounds, Evidence, InForce, Verdict, judge
 from tests.pipelines.pretend import ASKED, START_MS, messages, ran, topics
 
 # A small town with much crime: 80 seconds of it.
@@ -116,6 +116,59 @@ def test_a_burst_off_by_a_millisecond_or_by_one_is_red(edges: dict[str, list[Rec
     burst = WindowRule("burst", "", FRAUD.enriched, "card", Session(gap_ms), measures, lambda w: w.n >= least)
     rules = [burst if rule.name == "burst" else rule for rule in FRAUD.rules]
     assert "alerts: burst" in red(judge(ASKED, ran(EDGES, edges, rules)))
+
+
+@pytest.fixture(scope="module")
+def with_a_rule_changed(edges: dict[str, list[Record]]) -> tuple[Evidence, int]:
+    """A run in the middle of which a rule was changed, and when that was: all that was judged before has old alerts."""
+    rule = BROKEN["alerts: away-from-phone"]
+    old = ran(EDGES, edges, [rule if each.name == rule.name else each for each in FRAUD.rules])
+    new = ran(EDGES, edges)
+    assert old.enriched is not None
+    since_ms = old.enriched[len(old.enriched) // 2].ingest_ms
+
+    def halves(before: Sequence[Record] | None, after: Sequence[Record] | None, at_ms: Callable[[Any], int]):
+        return [
+            *(record for record in before or () if at_ms(record) < since_ms),
+            *(record for record in after or () if at_ms(record) >= since_ms),
+        ]
+
+    def of_old_version(record: Record) -> Record:
+        alert = json.loads(record.value or b"")
+        if alert["rule"] == rule.name and record.ingest_ms < since_ms:
+            alert["rule_version"] = "old"
+            alert["alert_id"] = alert_id(rule.name, "old", alert["key"], tuple(alert["transaction_ids"]))
+        return replace(record, value=json.dumps(alert).encode())
+
+    alerts = [of_old_version(record) for record in halves(old.alerts, new.alerts, lambda record: record.ingest_ms)]
+    enriched = halves(old.enriched, new.enriched, lambda record: record.ingest_ms)
+    return replace(new, enriched=enriched, alerts=alerts, table_customers=None), since_ms
+
+
+def test_what_an_earlier_version_of_a_rule_said_is_not_held_against_this_one(
+    with_a_rule_changed: tuple[Evidence, int],
+) -> None:
+    evidence, since_ms = with_a_rule_changed
+    assert {"alert ids", "alerts: away-from-phone", "enrichment"} <= red(judge(ASKED, evidence))
+    asked = replace(ASKED, in_force={"away-from-phone": InForce(since_ms, frozenset({"old"}))})
+    verdict = judge(asked, evidence)
+    assert red(verdict) == set()
+    figures = verdict.check("alerts: away-from-phone").figures
+    assert figures["by earlier versions, not judged"]
+    assert figures["expected"]
+
+
+def test_since_its_change_a_rule_is_judged_as_ever(with_a_rule_changed: tuple[Evidence, int]) -> None:
+    evidence, since_ms = with_a_rule_changed
+    asked = replace(ASKED, in_force={"away-from-phone": InForce(since_ms, frozenset({"old"}))})
+    last = max(
+        n for n, r in enumerate(evidence.alerts or ()) if json.loads(r.value or b"")["rule"] == "away-from-phone"
+    )
+    assert "alerts: away-from-phone" in red(judge(asked, replace(evidence, alerts=without(evidence.alerts, last))))
+    wrong = changed(evidence.alerts, lambda alert: alert.update(rule_version="unheard of"), last)
+    assert "alert ids" in red(judge(asked, replace(evidence, alerts=wrong)))
+    of_others = replace(asked, in_force={"spree": InForce(since_ms, frozenset({"old"}))})
+    assert "alerts: away-from-phone" in red(judge(of_others, evidence))
 
 
 def test_a_dropped_event_is_red(good: Evidence) -> None:
