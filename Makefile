@@ -16,7 +16,7 @@ check: setup ## Format, types and the tests that need no server: within a minute
 	$(RUN) ruff check .
 	$(RUN) mypy
 	@if [ -d terraform ] && command -v terraform >/dev/null; then terraform fmt -check -recursive terraform; fi
-	$(RUN) pytest -q -m "not stack"
+	$(RUN) pytest -q -m "not stack" -n 2 --dist loadfile
 
 test: setup ## All tests but the long drills, on real servers
 	$(RUN) pytest -m "not drill"
