@@ -104,21 +104,15 @@ def identities(rules: Iterable[Rule], alerts: Alerts, in_force: Mapping[str, InF
 
 
 def labelled(
-    labels: Mapping[str, Sequence[str]],
-    rules: Iterable[Rule],
-    alerts: Alerts,
-    in_force: Mapping[str, InForce],
-    came_out_ms: Mapping[str, int],
+    labels: Mapping[str, Sequence[str]], rules: Iterable[Rule], alerts: Alerts, in_force: Mapping[str, InForce]
 ) -> Check:
-    """What the traffic's maker meant to be a fraud was alerted, whatever the oracle says."""
-    since_ms = {rule.name: in_force.get(rule.name, InForce()).since_ms for rule in rules}
+    """What the traffic's maker meant to be a fraud was alerted, whatever the oracle says.
+
+    A rule that was changed is left out: the maker of the traffic knows nothing of that.
+    """
+    names = {rule.name for rule in rules} - in_force.keys()
     alerted = {(alert["rule"], identity) for _, alert in alerts for identity in alert["transaction_ids"]}
-    meant = [
-        (rule, identity)
-        for identity, wanted in labels.items()
-        for rule in wanted
-        if rule in since_ms and came_out_ms.get(identity, 0) >= since_ms[rule]
-    ]
+    meant = [(rule, identity) for identity, wanted in labels.items() for rule in wanted if rule in names]
     offenders = [
         f"{identity} was made to set off {rule}" for rule, identity in meant if (rule, identity) not in alerted
     ]

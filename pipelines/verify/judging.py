@@ -120,7 +120,7 @@ class _Case:
             yield self.given(
                 "labels",
                 ("alerts",),
-                lambda: correctness.labelled(labels, asked.rules, self.alerts.events, asked.in_force, self.came_out_ms),
+                lambda: correctness.labelled(labels, asked.rules, self.alerts.events, asked.in_force),
             )
         for summary in asked.summaries:
             yield self.given(

@@ -16,6 +16,7 @@ from tests.flink.test_scenarios import (  # noqa: F401  # the same checks for ev
     DAY_MS,
     SCENARIOS,
     judged,
+    lates,
     tape,
     tape_references,
     test_every_accepted_event_is_enriched_as_the_oracle_says,
@@ -70,9 +71,13 @@ def played(stack: Settings, start_ms: int) -> Iterator[Outcome]:
 
 
 def test_the_last_numbers_of_each_minute_are_those_of_the_oracle(played: Outcome) -> None:
-    summary = FRAUD.summaries[0]
+    """What came late for the windows of rules may still be counted in a minute, or not."""
+    summary, late = FRAUD.summaries[0], lates(played)
     found = {
         (row["window_start_ms"], *(row[key] for key in summary.keys)): {name: row[name] for name in summary.measures}
         for row in played.windows
     }
-    assert found == summary_rows(summary, played.enriched)
+    with_late = summary_rows(summary, played.enriched)
+    without = summary_rows(summary, [event for event in played.enriched if event["source_offset"] not in late])
+    assert without.keys() <= found.keys() <= with_late.keys()
+    assert [key for key, numbers in found.items() if numbers not in (with_late[key], without.get(key))] == []
