@@ -103,10 +103,6 @@ run "change_a_threshold_and_the_partitions" {
 run "the_plan_is_that_change" {
   command = plan
 
-  variables {
-    validate = false
-  }
-
   assert {
     condition     = strcontains(output.because["flink-spark"].deploy, "flink job: versions.away-from-phone")
     error_message = "The plan should name the rule: ${output.because["flink-spark"].deploy}"
@@ -122,11 +118,6 @@ run "the_plan_is_that_change" {
 }
 
 run "it_is_changed_in_place" {
-  # The verdict holds every alert against today's rule, the ones from before its change too.
-  variables {
-    validate = false
-  }
-
   assert {
     condition     = strcontains(output.because["flink-spark"].deploy, "go on as")
     error_message = "The jobs should go on from their state: ${output.because["flink-spark"].deploy}"
@@ -135,10 +126,6 @@ run "it_is_changed_in_place" {
 
 run "and_again_nothing_to_do" {
   command = plan
-
-  variables {
-    validate = false
-  }
 
   assert {
     condition     = jsonencode(output.because) == jsonencode(run.it_is_changed_in_place.because)
