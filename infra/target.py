@@ -7,9 +7,10 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from infra import stack
+from infra import kernel, stack
 from infra.engines.flink import Flink
 from infra.engines.job import Engine
 from infra.engines.spark import Spark
@@ -81,7 +82,8 @@ class Target:
         match name:
             case "flink":
                 state = self.settings.state
-                return Flink(self._address("FLINK_REST_URL"), self.hdfs, state / "logs", state / "conf" / "flink")
+                rest, home = self._address("FLINK_REST_URL"), state / "conf" / "flink"
+                return Flink(rest, self.hdfs, state / "logs", home, partial(kernel.ensure, self.settings))
             case "spark":
                 return Spark(self.settings, self._address("SPARK_MASTER"))
         raise InfraError(f"there is no engine '{name}'")

@@ -118,6 +118,13 @@ def strike(settings: Settings, rest: AirflowRest, pattern: str, run_id: str, blo
     return "unknown", killed
 
 
+def _is_there(rest: AirflowRest, pattern: str) -> bool:
+    with suppress(OSError, Refused):
+        rest.api("GET", f"/dags/{pattern}")
+        return True
+    return False
+
+
 def count(target: Target, pattern: str, engine: str) -> int:
     """How many jobs of the pattern an engine runs, as the engine itself and the machine's processes say."""
     return sum(running.name.startswith(f"{pattern} (") for running in target.engine(engine).running())
@@ -150,6 +157,8 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--seed", type=int, default=1, help="of the first round; each next one adds one")
     given = parser.parse_args(argv)
     settings = Settings.read(os.environ)
+    if not processes.wait_until(lambda: _is_there(AirflowRest(settings), given.pattern), 120):
+        raise InfraError(f"Airflow has no DAG {given.pattern} within 120 s; see `millrace logs airflow-dag-processor`")
     rounds: list[Round] = []
     for seed in range(given.seed, given.seed + given.rounds):
         rounds.append(drill(settings, given.pattern, seed))

@@ -6,7 +6,7 @@ import json
 import re
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -53,6 +53,8 @@ class Flink:
     logs: Path
     home: Path
     """FLINK_HOME: the client plans a job with the jars that are in its lib/."""
+    kernel: Callable[[], Path]
+    """The kernel's jar as the sources are now."""
 
     def job(self, plan: EnginePlan) -> Job:
         """What the cluster says of the job with the plan's id."""
@@ -72,6 +74,7 @@ class Flink:
 
     def start(self, plan: EnginePlan, state_from: str | None) -> None:
         """Submit the job under the plan's id; the cluster refuses a second one with it."""
+        self._complain_of_another_kernel()
         log = self.logs / f"submit-{plan.pattern}-flink.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         command = [
@@ -102,8 +105,18 @@ class Flink:
                     f"{plan.pattern}: Flink took longer than {SUBMIT_WITHIN_S} s to take the job; see {log}"
                 ) from None
         if done.returncode != 0 and not self.job(plan).is_up:
-            tail = "\n".join(processes.tail(log, 12))
+            said = [line for line in processes.tail(log, 300) if not line.lstrip().startswith(("at ", "... "))]
+            tail = "\n".join(said[-12:])
             raise EngineError(f"{plan.pattern}: the job was not submitted to {self.rest}; the end of {log}:\n{tail}")
+
+    def _complain_of_another_kernel(self) -> None:
+        """A cluster keeps the classes that it was started with."""
+        installed = self.home / "lib" / self.kernel().name
+        if installed.exists() and installed.resolve() != self.kernel().resolve():
+            raise EngineError(
+                "Flink was started with another build of pipelines/jvm than the one that is in the sources now; "
+                "`millrace restart flink` and then `millrace reconcile`, which brings back the jobs that ran"
+            )
 
     def stop(self, plan: EnginePlan) -> str | None:
         """Stop the job with a savepoint and give its path; a job that cannot take one any more is cancelled."""

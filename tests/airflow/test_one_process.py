@@ -16,13 +16,17 @@ pytestmark = [pytest.mark.stack, pytest.mark.timeout(1800)]
 
 
 def test_a_pattern_is_proven_in_one_process(stack: Settings, tmp_path: Path) -> None:
-    environment = Airflow(stack).environment() | stack.environment() | {
-        "AIRFLOW_HOME": str(tmp_path),
-        "PATH": "/usr/local/bin:/usr/bin:/bin",
-        "HOME": str(tmp_path),
-        "LC_ALL": "C.UTF-8",
-        "AIRFLOW__LOGGING__LOGGING_LEVEL": "WARNING",
-    }
+    environment = (
+        Airflow(stack).environment()
+        | stack.environment()
+        | {
+            "AIRFLOW_HOME": str(tmp_path),
+            "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "HOME": str(tmp_path),
+            "LC_ALL": "C.UTF-8",
+            "AIRFLOW__LOGGING__LOGGING_LEVEL": "WARNING",
+        }
+    )
     airflow = [str(python("airflow")), "-m", "airflow"]
     subprocess.run([*airflow, "db", "migrate"], env=environment, cwd=tmp_path, check=True, capture_output=True)
     conf = {"events": 1000, "rate_per_s": 100, "seed": 11, "remove_data": True}
