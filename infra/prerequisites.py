@@ -166,8 +166,11 @@ def ports(settings: Settings, ours: Collection[int] = ()) -> Finding:
 def terraform(environ: Mapping[str, str]) -> Finding:
     """Terraform, for whoever provisions by it."""
     path = _which("terraform", environ)
-    remedy = "" if path else "optional: without it the modules under terraform/ cannot be planned, applied or tested"
-    return Finding("terraform", bool(path), path or "not on PATH", remedy, needed=False)
+    remedy = (
+        "optional: without it nothing under terraform/ can be planned, applied or tested; "
+        "1.9 or newer from https://developer.hashicorp.com/terraform/install, on PATH"
+    )
+    return Finding("terraform", bool(path), path or "not on PATH", "" if path else remedy, needed=False)
 
 
 def browser(environ: Mapping[str, str]) -> Finding:

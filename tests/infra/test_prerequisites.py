@@ -97,6 +97,7 @@ def test_doctor_says_what_is_missing_and_fails(tmp_path: Path) -> None:
     rows = [line.split("\t") for line in done.stdout.splitlines()]
     assert {row[1] for row in rows if row[0] == "missing"} == {"JDK", "Java compiler", "Maven", "Python 3.11", "make"}
     assert {row[1] for row in rows if row[0] == "absent"} == {"terraform", "chromium"}
+    assert "developer.hashicorp.com" in next(row[3] for row in rows if row[1] == "terraform")
 
 
 def test_doctor_prints_json(tmp_path: Path) -> None:

@@ -61,6 +61,15 @@ def test_the_examples_of_its_readme_plan_and_use_every_option(terraform_in, fold
     assert "No changes" not in terraform_in(place).run("plan", "-no-color", "-input=false")
 
 
+@pytest.mark.parametrize("folder", ROOTS, ids=name_of)
+def test_the_example_of_a_target_plans_and_names_its_variables_only(terraform_in, folder, tmp_path):
+    named = re.findall(r"^(\w+) +=", (folder / "terraform.tfvars.example").read_text(), re.MULTILINE)
+    # Of a file's variable that nobody declared, Terraform only warns.
+    assert set(named) <= set(variables(folder))
+    planned = terraform_in(folder, TF_VAR_state=str(tmp_path / "state")).planned(*EXAMPLE)
+    assert planned["planned_values"]["outputs"]
+
+
 def test_commands_are_run_in_one_module_only():
     with_commands = {path.parent.name for path in TERRAFORM.rglob("*.tf") if "local-exec" in path.read_text()}
     assert with_commands == {"verb"}
