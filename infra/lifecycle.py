@@ -79,7 +79,8 @@ def deploy(
     otherwise than declared is left as it is.
     """
     variant = load(name)
-    _complain_unless_provisioned(target, variant)
+    if not plan:  # what is lacking besides the jobs is in the plan of `provision`
+        _complain_unless_provisioned(target, variant)
     with alone(target, name):
         if only_missing and not is_wanted(target, name):
             return []  # torn down since the caller looked

@@ -81,9 +81,9 @@ class Target:
         """The engine of that name."""
         match name:
             case "flink":
-                state = self.settings.state
-                rest, home = self._address("FLINK_REST_URL"), state / "conf" / "flink"
-                return Flink(rest, self.hdfs, state / "logs", home, partial(kernel.ensure, self.settings))
+                logs, own = self.settings.state / "logs", self.settings.state / "conf" / "flink"
+                rest, home = self._address("FLINK_REST_URL"), Path(self.addresses.get("FLINK_HOME", own))
+                return Flink(rest, self.hdfs, logs, home, partial(kernel.ensure, self.settings))
             case "spark":
                 return Spark(self.settings, self._address("SPARK_MASTER"))
         raise InfraError(f"there is no engine '{name}'")
