@@ -12,7 +12,7 @@ from pathlib import Path
 from pipelines.flink import topics
 from pipelines.flink.expressions import compiled, interval, quoted, text
 from pipelines.flink.folds import steps_of
-from pipelines.flink.topics import AT, INGEST_MS, OFFSET, PARTITION, REFUSED, TOPIC, TYPES, VALUE
+from pipelines.flink.topics import AT, INGEST_MS, OFFSET, PARTITION, REFUSED, STREAM, TOPIC, TYPES, VALUE
 from pipelines.flink.tuning import LATE_MARGIN_MS
 from pipelines.patterns import EnginePlan
 from pipelines.patterns.plan import WINDOWS_TOPIC
@@ -32,6 +32,7 @@ FUNCTIONS = {
     "millis": "millrace.flink.Millis",
     "base64": "millrace.flink.Base64",
 }
+ARRIVALS = "arrivals"
 EVENTS, WINDOWS = "events", "windows"  # the stages that a dead letter may come from
 
 
@@ -71,9 +72,7 @@ def _functions() -> Iterator[str]:
 
 def _tables(plan: EnginePlan) -> Iterator[str]:
     use = plan.use
-    for raw in use.raw:
-        topic = plan.topics[raw.name]
-        yield topics.source(raw.name, raw, topic, plan.bootstrap, plan.pattern, leads=raw is use.judged)
+    yield topics.arrivals(ARRIVALS, use, plan.topics, plan.bootstrap)
     for written in (use.enriched, ALERTS, DEAD_LETTERS):
         yield topics.sink(written.name, written, plan.topics[written.name], plan.bootstrap)
     for summary in plan.window_summaries:
@@ -89,7 +88,6 @@ def _tables(plan: EnginePlan) -> Iterator[str]:
 def _views(plan: EnginePlan) -> Iterator[tuple[str, str]]:
     yield "looked_up", looked_up(plan)
     yield "known", "SELECT * FROM looked_up WHERE _unknown IS NULL"
-    yield "others", others(plan)
     yield "remembered", remembered(plan)
     if plan.fold_rules:
         columns = ", ".join(map(quoted, folded_columns(plan)))
@@ -104,7 +102,11 @@ def _views(plan: EnginePlan) -> Iterator[tuple[str, str]]:
 
 
 def looked_up(plan: EnginePlan) -> str:
-    """Accepted events with what reference data says about them, and the first reference that does not know them."""
+    """What arrived and can be read, with what reference data says, and the first reference that does not know an event.
+
+    From here to the memory all streams go the same single way: where ways part and meet again, order is lost. What the
+    events of side streams are looked up by is of no account.
+    """
     use = plan.use
     joins, taken, unknown = [], [], []
     for i, lookup in enumerate(use.enrichment.lookups):
@@ -113,27 +115,10 @@ def looked_up(plan: EnginePlan) -> str:
         joins.append(f", LATERAL TABLE({call}) AS l{i}(known, {names})")
         taken += [f"l{i}.{quoted(name)}" for name in lookup.take]
         unknown.append(f"WHEN NOT l{i}.known THEN {text('unknown:' + lookup.reference.name)}")
-    first_unknown = f"CASE {' '.join(unknown)} END" if unknown else "CAST(NULL AS STRING)"
+    aside = f"WHEN e.{STREAM} <> {text(use.judged.name)} THEN CAST(NULL AS STRING)"
+    first_unknown = f"CASE {' '.join([aside, *unknown])} END" if unknown else "CAST(NULL AS STRING)"
     columns = ", ".join(["e.*", *taken, f"{first_unknown} AS _unknown"])
-    return f"SELECT {columns} FROM {quoted(use.judged.name)} AS e{''.join(joins)} WHERE e.{REFUSED} IS NULL"
-
-
-def others(plan: EnginePlan) -> str:
-    """The side streams as one, with a column `stream.field` for each of their fields."""
-    use = plan.use
-    columns = {f"{stream.name}.{f.name}": (stream, f) for stream in use.others for f in stream.readable}
-    selects = []
-    for stream in use.others:
-        own = [
-            f"{quoted(f.name) if owner is stream else f'CAST(NULL AS {TYPES[f.kind]})'} AS {quoted(name)}"
-            for name, (owner, f) in columns.items()
-        ]
-        key = f"{quoted(stream.key)} AS {quoted(use.judged.key)}"
-        selects.append(
-            f"SELECT {key}, {text(stream.name)} AS _stream, {AT}, {', '.join(own)} "
-            f"FROM {quoted(stream.name)} WHERE {REFUSED} IS NULL"
-        )
-    return " UNION ALL ".join(selects)
+    return f"SELECT {columns} FROM {ARRIVALS} AS e{''.join(joins)} WHERE e.{REFUSED} IS NULL"
 
 
 def remembered(plan: EnginePlan) -> str:
@@ -144,10 +129,11 @@ def remembered(plan: EnginePlan) -> str:
         "id": judged.id,
         "remembered_ms": judged.remembered_ms,
         "measures": event_stage(plan).measures,
+        "columns": _columns_of_streams(plan),
+        "passes": bool(plan.fold_rules),
     }
-    key = quoted(judged.key)
     return (
-        f"SELECT * FROM remember(now => TABLE known PARTITION BY {key}, other => TABLE others PARTITION BY {key}, "
+        f"SELECT * FROM remember(events => TABLE known PARTITION BY {quoted(judged.key)}, "
         f"declaration => {text(json.dumps(declaration))}, on_time => DESCRIPTOR({AT}), uid => 'remember')"
     )
 
@@ -157,25 +143,29 @@ def folded(plan: EnginePlan) -> str:
     use = plan.use
     declaration = {
         "stream": use.judged.name,
-        "fields": {stream.name: [f.name for f in stream.readable] for stream in use.raw},
+        "columns": _columns_of_streams(plan),
         "rules": len(plan.fold_rules),
         "python": sys.executable,
         # The interpreter inside the worker knows neither its own environment nor ours.
         "paths": [str(Path(__file__).parents[2]), sysconfig.get_path("purelib")],
         "steps": steps_of(plan.fold_rules),
     }
-    key = quoted(use.judged.key)
     return (
-        f"SELECT * FROM fold(now => TABLE unfolded PARTITION BY {key}, other => TABLE others PARTITION BY {key}, "
+        f"SELECT * FROM fold(events => TABLE unfolded PARTITION BY {quoted(use.judged.key)}, "
         f"declaration => {text(json.dumps(declaration))}, on_time => DESCRIPTOR({AT}), uid => 'fold')"
     )
+
+
+def _columns_of_streams(plan: EnginePlan) -> dict[str, dict[str, str]]:
+    return {stream.name: topics.columns_of(plan.use, stream) for stream in plan.use.raw}
 
 
 def folded_columns(plan: EnginePlan) -> list[str]:
     """What must get through a fold, so that everything behind it still finds its columns."""
     use = plan.use
     taken = [name for lookup in use.enrichment.lookups for name in lookup.take]
-    return [*(f.name for f in use.judged.readable), *taken, *event_stage(plan).columns, *topics.ADDED]
+    own = dict.fromkeys(column for columns in _columns_of_streams(plan).values() for column in columns.values())
+    return [*own, *taken, *event_stage(plan).columns, STREAM, *topics.ADDED]
 
 
 def enriched(plan: EnginePlan) -> str:
@@ -283,8 +273,7 @@ def window_numbers(summary: WindowSummary) -> str:
 
 def dead_letters(plan: EnginePlan) -> Iterator[str]:
     """Everything that is not judged or not counted, with the reason."""
-    for raw in plan.use.raw:
-        yield _dead(REFUSED, EVENTS, quoted(raw.name), f"{REFUSED} IS NOT NULL")
+    yield _dead(REFUSED, EVENTS, ARRIVALS, f"{REFUSED} IS NOT NULL")
     if plan.use.enrichment.lookups:
         yield _dead("_unknown", EVENTS, "looked_up", "_unknown IS NOT NULL")
     yield _dead("'duplicate'", EVENTS, "remembered", "_duplicate")

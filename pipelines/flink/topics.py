@@ -7,54 +7,70 @@ from collections.abc import Mapping
 
 from pipelines.flink.expressions import interval, quoted, text
 from pipelines.flink.tuning import SINK_OPTIONS, WATERMARK_DELAY_MS
-from pipelines.rules import EventType
+from pipelines.rules import EventType, UseCase
 
 TYPES = {"text": "STRING", "whole": "BIGINT", "real": "DOUBLE", "flag": "BOOLEAN"}
 
 # What the source adds to an event's own fields; no field of an event may begin with an underscore.
-REFUSED, VALUE, TOPIC, PARTITION, OFFSET, INGEST_MS, AT = (
+STREAM, REFUSED, VALUE, TOPIC, PARTITION, OFFSET, INGEST_MS, AT_MS, AT = (
+    "_stream",
     "_refused",
     "_value",
     "_topic",
     "_partition",
     "_offset",
     "_ingest_ms",
+    "_at_ms",
     "_at",
 )
 ADDED = (VALUE, TOPIC, PARTITION, OFFSET, INGEST_MS)
 """What of it goes all the way with an event."""
 
 
-def source(name: str, event_type: EventType, topic: str, bootstrap: str, group: str, leads: bool) -> str:
-    """The table of a raw topic: every message, read and checked, with the reason in `_refused` if it is refused.
+def columns_of(use: UseCase, stream: EventType) -> dict[str, str]:
+    """The column of each field of a raw stream; the keys of all streams are in the column of the judged one's."""
+    if stream is use.judged:
+        return {f.name: f.name for f in stream.readable}
+    return {f.name: use.judged.key if f.name == stream.key else f"{stream.name}.{f.name}" for f in stream.readable}
 
-    Only a source that leads moves event time.
+
+def arrivals(name: str, use: UseCase, topics: Mapping[str, str], bootstrap: str) -> str:
+    """The table of all raw topics: every message in the order of its arrival, with the reason in `_refused` if it is.
+
+    Only judged events move event time, and none moves it beyond its own arrival: a clock that is ahead makes nobody
+    else's events late.
     """
-    refused = _refused(event_type)
-    at_ms = f"CASE WHEN {refused} IS NULL THEN {quoted(event_type.time or '')} ELSE 0 END"
+    fields = {columns_of(use, stream)[f.name]: TYPES[f.kind] for stream in use.raw for f in stream.readable}
     columns = [
-        *(f"{quoted(f.name)} {TYPES[f.kind]}" for f in event_type.readable),
-        "`_reason` STRING",
+        *(f"{quoted(column)} {sql_type}" for column, sql_type in fields.items()),
+        f"{STREAM} STRING",
+        f"{TOPIC} STRING",
+        f"{PARTITION} INT",
+        f"{OFFSET} BIGINT",
+        f"{INGEST_MS} BIGINT",
+        f"{AT_MS} BIGINT",
+        f"{REFUSED} STRING",
         f"{VALUE} BYTES",
-        f"{TOPIC} STRING METADATA FROM 'topic' VIRTUAL",
-        f"{PARTITION} INT METADATA FROM 'partition' VIRTUAL",
-        f"{OFFSET} BIGINT METADATA FROM 'offset' VIRTUAL",
-        "_arrived TIMESTAMP_LTZ(3) METADATA FROM 'timestamp' VIRTUAL",
-        f"{INGEST_MS} AS millis(_arrived)",
-        f"{REFUSED} AS {refused}",
-        f"{AT} AS TO_TIMESTAMP_LTZ({at_ms}, 3)",
-        f"WATERMARK FOR {AT} AS {AT} - {interval(WATERMARK_DELAY_MS)}",
+        f"{AT} AS TO_TIMESTAMP_LTZ({AT_MS}, 3)",
+        f"WATERMARK FOR {AT} AS TO_TIMESTAMP_LTZ(LEAST({AT_MS}, {INGEST_MS}), 3) - {interval(WATERMARK_DELAY_MS)}",
+    ]
+    # Of the same millisecond, what was known before the judged event comes first.
+    streams = [
+        {
+            "stream": stream.name,
+            "topic": topics[stream.name],
+            "event": json.dumps(stream.reader()),
+            "time": stream.time,
+            "columns": columns_of(use, stream),
+            "keeps": stream is use.judged,
+        }
+        for stream in (*use.others, use.judged)
     ]
     options = {
-        "connector": "kafka" if leads else "millrace-side-stream",
-        "topic": topic,
-        "properties.bootstrap.servers": bootstrap,
-        "properties.group.id": group,
-        "properties.auto.offset.reset": "earliest",
-        "scan.startup.mode": "earliest-offset",
-        "scan.topic-partition-discovery.interval": "0",  # the partitions of a topic are fixed by its pattern
-        "format": "millrace-event",
-        "millrace-event.declaration": json.dumps(event_type.reader()),
+        "connector": "millrace-arrivals",
+        "bootstrap": bootstrap,
+        "streams": json.dumps(streams),
+        "leads": use.judged.name,
     }
     return _table(name, columns, options)
 
@@ -78,17 +94,6 @@ def sink_of(name: str, columns: list[str], key: str, topic: str, bootstrap: str)
         **SINK_OPTIONS,
     }
     return _table(name, columns, options)
-
-
-def _refused(event_type: EventType) -> str:
-    if event_type.time is None:
-        return "`_reason`"
-    time = quoted(event_type.time)
-    return (
-        "CASE WHEN `_reason` IS NOT NULL THEN `_reason` "
-        f"WHEN {time} < millis(_arrived) - {event_type.past_ms} THEN {text('past:' + event_type.time)} "
-        f"WHEN {time} > millis(_arrived) + {event_type.future_ms} THEN {text('future:' + event_type.time)} END"
-    )
 
 
 def _type(field: object) -> str:

@@ -6,6 +6,7 @@ import pytest
 
 from pipelines.flink.expressions import compiled, interval, quoted, text
 from pipelines.flink.script import script
+from pipelines.flink.topics import columns_of
 from pipelines.fraud import FRAUD
 from pipelines.patterns import EnginePlan, Stores, engine_plans, load
 from pipelines.rules import RuleError
@@ -69,5 +70,7 @@ def test_what_every_topic_carries_is_what_its_contract_says() -> None:
     definitions = {
         d.split("`")[1]: d for d in script(plan("flink")).definitions if d.startswith("CREATE TEMPORARY TABLE")
     }
-    for kind in (*FRAUD.raw, FRAUD.enriched):
-        assert all(f"`{f.name}` " in definitions[kind.name] for f in kind.fields)
+    assert all(f"`{f.name}` " in definitions[FRAUD.enriched.name] for f in FRAUD.enriched.fields)
+    for stream in FRAUD.raw:
+        columns = columns_of(FRAUD, stream)
+        assert all(f"`{columns[f.name]}` " in definitions["arrivals"] for f in stream.fields)

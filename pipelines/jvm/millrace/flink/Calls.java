@@ -3,6 +3,8 @@ package millrace.flink;
 import java.util.ArrayList;
 import java.util.EnumSet;
 import java.util.List;
+import java.util.Map;
+import millrace.kernel.Json;
 import org.apache.flink.table.api.DataTypes;
 import org.apache.flink.table.data.RowData;
 import org.apache.flink.table.data.StringData;
@@ -13,16 +15,28 @@ import org.apache.flink.table.types.inference.StaticArgument;
 import org.apache.flink.table.types.inference.StaticArgumentTrait;
 import org.apache.flink.types.Row;
 
-/** What the functions over two streams, {@code f(now => TABLE, other => TABLE, declaration => '...')}, have in common. */
+/**
+ * What the functions over arrivals, {@code f(events => TABLE, declaration => '...')}, have in common.
+ *
+ * <p>One table with the events of all streams, told apart by the column {@code _stream}: between two tables Flink keeps no
+ * order, not even within a key.
+ */
 final class Calls {
+    static final int EVENTS = 0;
+    static final int DECLARATION = 1;
+    static final String STREAM = "_stream";
+
     private Calls() {}
 
-    /** Their arguments; the types of the tables are not known before a call is. */
-    static List<StaticArgument> streams(DataType nowType, DataType otherType) {
+    /** Their arguments; the type of the table is not known before a call is. */
+    static List<StaticArgument> arguments(DataType eventsType) {
         return List.of(
-                table("now", nowType),
-                table("other", otherType),
+                table("events", eventsType),
                 StaticArgument.scalar("declaration", DataTypes.STRING().bridgedTo(StringData.class), false));
+    }
+
+    static Map<String, Object> declaration(CallContext call) {
+        return Json.object(Json.parse(literal(call, DECLARATION)));
     }
 
     static String literal(CallContext call, int argument) {
@@ -30,13 +44,13 @@ final class Calls {
                 .orElseThrow(() -> call.newValidationError("the declaration must be a literal"));
     }
 
-    static DataType table(CallContext call, int argument) {
-        return semantics(call, argument).dataType();
+    static DataType eventsType(CallContext call) {
+        return semantics(call).dataType();
     }
 
     /** The columns of a table as a result may repeat them: Flink puts the key in front by itself, so ours gets a prefix. */
-    static List<DataTypes.Field> columns(CallContext call, int argument) {
-        TableSemantics table = semantics(call, argument);
+    static List<DataTypes.Field> columns(CallContext call) {
+        TableSemantics table = semantics(call);
         List<String> names = DataType.getFieldNames(table.dataType());
         List<DataType> types = DataType.getFieldDataTypes(table.dataType());
         List<DataTypes.Field> fields = new ArrayList<>();
@@ -47,8 +61,8 @@ final class Calls {
         return fields;
     }
 
-    private static TableSemantics semantics(CallContext call, int argument) {
-        return call.getTableSemantics(argument).orElseThrow(IllegalStateException::new);
+    private static TableSemantics semantics(CallContext call) {
+        return call.getTableSemantics(EVENTS).orElseThrow(IllegalStateException::new);
     }
 
     private static StaticArgument table(String name, DataType type) {

@@ -1,6 +1,7 @@
 package millrace.flink;
 
 import java.util.List;
+import java.util.Map;
 import java.util.stream.Collectors;
 import org.apache.flink.table.data.RowData;
 import org.apache.flink.table.data.StringData;
@@ -19,9 +20,9 @@ final class Columns {
                 .toArray(RowData.FieldGetter[]::new);
     }
 
-    /** Those of a side stream, whose columns are called {@code stream.field}. */
-    static Columns ofStream(DataType others, String stream, List<String> fields) {
-        return new Columns(others, fields.stream().map(field -> stream + "." + field).collect(Collectors.toList()));
+    /** Those with the fields of a stream, as a declaration says {field: column}. */
+    static Columns ofStream(DataType events, Map<String, Object> columns, List<String> fields) {
+        return new Columns(events, fields.stream().map(f -> (String) columns.get(f)).collect(Collectors.toList()));
     }
 
     Object[] of(RowData row) {

@@ -31,40 +31,37 @@ import pemja.core.PythonInterpreterConfig;
  *
  * <p>Python runs in this JVM, by the library that PyFlink's thread mode uses. PyFlink's own way leads through its
  * DataStream API, which cuts the plan in two and would read the topics, and remember everything, twice.
- * The declaration is {"stream", "fields": {stream: [field]}, "rules": n, "python", "paths", "steps"}; see
+ * The declaration is {"stream", "columns": {stream: {field: column}}, "rules": n, "python", "paths", "steps"}; see
  * pipelines/flink/folds.py for the other side.
  */
 public final class Fold extends ProcessTableFunction<RowData> implements SpecializedFunction {
     private static final long serialVersionUID = 1L;
-    private static final int NOW = 0;
-    private static final int OTHER = 1;
-    private static final int DECLARATION = 2;
     private static final AtomicInteger OPENED = new AtomicInteger();
 
     private final String declaration;
-    private final DataType nowType;
-    private final DataType otherType;
-    private transient String stream;
-    private transient Map<String, List<String>> fields;
-    private transient Map<String, Columns> columns;
-    private transient Columns streamOfOther;
+    private final DataType eventsType;
+    private transient StringData judged;
+    private transient int stream;
+    private transient Map<StringData, Fields> fields;
     private transient PythonInterpreter python;
     private transient String fold;
 
+    /** A stream's name, the fields of its events, and where they are. */
+    private record Fields(String stream, List<String> names, Columns columns) {}
+
     public Fold() {
-        this(null, null, null);
+        this(null, null);
     }
 
-    private Fold(String declaration, DataType nowType, DataType otherType) {
+    private Fold(String declaration, DataType eventsType) {
         this.declaration = declaration;
-        this.nowType = nowType;
-        this.otherType = otherType;
+        this.eventsType = eventsType;
     }
 
     @Override
     public UserDefinedFunction specialize(SpecializedContext context) {
         CallContext call = context.getCallContext();
-        return new Fold(Calls.literal(call, DECLARATION), Calls.table(call, NOW), Calls.table(call, OTHER));
+        return new Fold(Calls.literal(call, Calls.DECLARATION), Calls.eventsType(call));
     }
 
     @Override
@@ -73,7 +70,7 @@ public final class Fold extends ProcessTableFunction<RowData> implements Special
         DataType memory = DataTypes.ROW(DataTypes.FIELD("json", DataTypes.STRING())).bridgedTo(Row.class);
         state.put("memory", StateTypeStrategy.of(call -> Optional.of(memory)));
         return TypeInference.newBuilder()
-                .staticArguments(Calls.streams(nowType, otherType))
+                .staticArguments(Calls.arguments(eventsType))
                 .stateTypeStrategies(state)
                 .outputTypeStrategy(call -> Optional.of(outputType(call)))
                 .build();
@@ -82,16 +79,15 @@ public final class Fold extends ProcessTableFunction<RowData> implements Special
     @Override
     public void open(FunctionContext context) {
         Map<String, Object> declared = Json.object(Json.parse(declaration));
-        stream = (String) declared.get("stream");
+        judged = StringData.fromString((String) declared.get("stream"));
+        stream = DataType.getFieldNames(eventsType).indexOf(Calls.STREAM);
         fields = new HashMap<>();
-        columns = new HashMap<>();
-        Json.object(declared.get("fields")).forEach((name, listed) -> {
-            List<String> own = Json.list(listed);
-            fields.put(name, own);
-            columns.put(name, name.equals(stream)
-                    ? new Columns(nowType, own) : Columns.ofStream(otherType, name, own));
+        Json.object(declared.get("columns")).forEach((name, each) -> {
+            Map<String, Object> columns = Json.object(each);
+            List<String> names = List.copyOf(columns.keySet());
+            fields.put(StringData.fromString(name),
+                    new Fields(name, names, Columns.ofStream(eventsType, columns, names)));
         });
-        streamOfOther = new Columns(otherType, List.of("_stream"));
         python = new PythonInterpreter(PythonInterpreterConfig.newBuilder()
                 .setPythonExec((String) declared.get("python"))
                 .addPythonPaths(Json.<String>list(declared.get("paths")).toArray(new String[0]))
@@ -110,27 +106,28 @@ public final class Fold extends ProcessTableFunction<RowData> implements Special
         }
     }
 
-    public void eval(Row memory, RowData now, RowData other, StringData declaration) {
-        String from = other == null ? stream : (String) streamOfOther.of(other)[0];
-        String event = Json.text(event(from, other == null ? now : other));
-        String answer = (String) python.invoke(fold, (String) memory.getField(0), event, from);
+    public void eval(Row memory, RowData events, StringData declaration) {
+        StringData name = events.getString(stream);
+        Fields from = fields.get(name);
+        String event = Json.text(event(from, events));
+        String answer = (String) python.invoke(fold, (String) memory.getField(0), event, from.stream);
         Map<String, Object> answered = Json.object(Json.parse(answer));
         memory.setField(0, answered.get("state"));
-        if (other == null) {
+        if (judged.equals(name)) {
             List<Map<String, Object>> found = Json.list(answered.get("found"));
             GenericRowData added = new GenericRowData(found.size());
             for (int i = 0; i < found.size(); i++) {
                 added.setField(i, found.get(i) == null ? null : texts(found.get(i)));
             }
-            collect(new JoinedRowData(now.getRowKind(), now, added));
+            collect(new JoinedRowData(events.getRowKind(), events, added));
         }
     }
 
-    private Map<String, Object> event(String from, RowData row) {
+    private static Map<String, Object> event(Fields from, RowData row) {
         Map<String, Object> event = new LinkedHashMap<>();
-        Object[] values = columns.get(from).of(row);
+        Object[] values = from.columns.of(row);
         for (int i = 0; i < values.length; i++) {
-            event.put(fields.get(from).get(i), values[i]);
+            event.put(from.names.get(i), values[i]);
         }
         return event;
     }
@@ -143,8 +140,8 @@ public final class Fold extends ProcessTableFunction<RowData> implements Special
     }
 
     private static DataType outputType(CallContext call) {
-        List<DataTypes.Field> columns = Calls.columns(call, NOW);
-        Object rules = Json.object(Json.parse(Calls.literal(call, DECLARATION))).get("rules");
+        List<DataTypes.Field> columns = Calls.columns(call);
+        Object rules = Calls.declaration(call).get("rules");
         for (long i = 0; i < (Long) rules; i++) {
             columns.add(DataTypes.FIELD("_found" + i, DataTypes.MAP(DataTypes.STRING(), DataTypes.STRING())));
         }

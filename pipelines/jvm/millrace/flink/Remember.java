@@ -28,44 +28,41 @@ import org.apache.flink.types.Row;
 /**
  * Adds to each event what its key's earlier events left behind, and whether its id was seen before.
  *
- * <p>{@code now} are the events to be judged; {@code other} are those of the side streams, told apart by the column
- * {@code _stream}, with a column {@code stream.field} for each field that a measure wants. Both are taken in the order
- * of their arrival. The declaration is {"stream", "id", "remembered_ms", "measures"}. The key column of {@code now}
- * stands in front of the result; its copy among the others gets the prefix {@code _}.
+ * <p>The events of one stream are judged; those of the others are learnt from, and are in the result only where the
+ * declaration says that they pass, for whoever comes next. All are taken in the order in which they come. The declaration
+ * is {"stream", "id", "remembered_ms", "measures", "columns": {stream: {field: column}}, "passes"}. The key column stands
+ * in front of the result; its copy among the others gets the prefix {@code _}.
  */
 public final class Remember extends ProcessTableFunction<RowData> implements SpecializedFunction {
     private static final long serialVersionUID = 1L;
-    private static final int NOW = 0;
-    private static final int OTHER = 1;
-    private static final int DECLARATION = 2;
-    private static final String STREAM = "_stream";
     private static final String DUPLICATE = "_duplicate";
 
     private final String declaration;
-    private final DataType nowType;
-    private final DataType otherType;
-    private transient String stream;
+    private final DataType eventsType;
+    private transient StringData judged;
+    private transient boolean passes;
     private transient Measures measures;
-    private transient Columns nowColumns;
+    private transient int stream;
     private transient Columns id;
-    private transient Columns streamOfOther;
-    private transient Map<Object, Columns> otherColumns;
+    private transient Map<StringData, Inputs> inputs;
+
+    /** A stream's name, and what the measures take from its events. */
+    private record Inputs(String stream, Columns columns) {}
 
     public Remember() {
-        this(null, null, null);
+        this(null, null);
     }
 
-    private Remember(String declaration, DataType nowType, DataType otherType) {
+    private Remember(String declaration, DataType eventsType) {
         this.declaration = declaration;
-        this.nowType = nowType;
-        this.otherType = otherType;
+        this.eventsType = eventsType;
     }
 
-    /** The function for one call: only now are the tables' types known, and typed tables arrive without conversion. */
+    /** The function for one call: only now is the table's type known, and a typed table arrives without conversion. */
     @Override
     public UserDefinedFunction specialize(SpecializedContext context) {
         CallContext call = context.getCallContext();
-        return new Remember(Calls.literal(call, DECLARATION), Calls.table(call, NOW), Calls.table(call, OTHER));
+        return new Remember(Calls.literal(call, Calls.DECLARATION), Calls.eventsType(call));
     }
 
     @Override
@@ -77,7 +74,7 @@ public final class Remember extends ProcessTableFunction<RowData> implements Spe
         state.put("memory", StateTypeStrategy.of(call -> Optional.of(memory)));
         state.put("seen", new Expiring(seen));
         return TypeInference.newBuilder()
-                .staticArguments(Calls.streams(nowType, otherType))
+                .staticArguments(Calls.arguments(eventsType))
                 .stateTypeStrategies(state)
                 .outputTypeStrategy(call -> Optional.of(outputType(call)))
                 .build();
@@ -87,47 +84,54 @@ public final class Remember extends ProcessTableFunction<RowData> implements Spe
     public void open(FunctionContext context) {
         Map<String, Object> declared = Json.object(Json.parse(declaration));
         measures = new Measures(Json.list(declared.get("measures")));
-        stream = (String) declared.get("stream");
-        nowColumns = new Columns(nowType, measures.inputs(stream));
-        id = new Columns(nowType, List.of((String) declared.get("id")));
-        streamOfOther = new Columns(otherType, List.of(STREAM));
-        otherColumns = new HashMap<>();
+        passes = (Boolean) declared.get("passes");
+        String own = (String) declared.get("stream");
+        judged = StringData.fromString(own);
+        stream = DataType.getFieldNames(eventsType).indexOf(Calls.STREAM);
+        Map<String, Object> columns = Json.object(declared.get("columns"));
+        id = Columns.ofStream(eventsType, Json.object(columns.get(own)), List.of((String) declared.get("id")));
+        inputs = new HashMap<>();
+        columns.forEach((name, fields) -> inputs.put(StringData.fromString(name), new Inputs(
+                name, Columns.ofStream(eventsType, Json.object(fields), measures.inputs(name)))));
     }
 
-    public void eval(
-            Row memory, MapView<String, Boolean> seen, RowData now, RowData other, StringData declaration)
+    public void eval(Row memory, MapView<String, Boolean> seen, RowData events, StringData declaration)
             throws Exception {
+        StringData name = events.getString(stream);
+        Inputs from = inputs.get(name);
+        Object[] values = from.columns.of(events);
         measures.restore((byte[]) memory.getField(0));
-        if (other != null) {
-            String from = (String) streamOfOther.of(other)[0];
-            measures.learn(from, otherColumns.computeIfAbsent(from, this::columnsOfOther).of(other));
+        if (!judged.equals(name)) {
+            measures.learn(from.stream, values);
             memory.setField(0, measures.save());
+            if (passes) {
+                collect(new JoinedRowData(events.getRowKind(), events, added(new Object[measures.outputs().size()], false)));
+            }
             return;
         }
-        Object[] values = nowColumns.of(now);
-        String identity = String.valueOf(id.of(now)[0]);
+        String identity = String.valueOf(id.of(events)[0]);
         boolean isDuplicate = seen.contains(identity);
         Object[] before = measures.before(values);
         if (!isDuplicate) {
             seen.put(identity, true);
-            measures.learn(stream, values);
+            measures.learn(from.stream, values);
             memory.setField(0, measures.save());
         }
+        collect(new JoinedRowData(events.getRowKind(), events, added(before, isDuplicate)));
+    }
+
+    private static GenericRowData added(Object[] before, boolean isDuplicate) {
         GenericRowData added = new GenericRowData(before.length + 1);
         for (int i = 0; i < before.length; i++) {
             added.setField(i, before[i] instanceof String ? StringData.fromString((String) before[i]) : before[i]);
         }
         added.setField(before.length, isDuplicate);
-        collect(new JoinedRowData(now.getRowKind(), now, added));
-    }
-
-    private Columns columnsOfOther(Object from) {
-        return Columns.ofStream(otherType, (String) from, measures.inputs((String) from));
+        return added;
     }
 
     private static DataType outputType(CallContext call) {
-        List<DataTypes.Field> fields = Calls.columns(call, NOW);
-        Measures measures = new Measures(Json.list(Json.object(Json.parse(Calls.literal(call, DECLARATION))).get("measures")));
+        List<DataTypes.Field> fields = Calls.columns(call);
+        Measures measures = new Measures(Json.list(Calls.declaration(call).get("measures")));
         measures.outputs().forEach(name -> fields.add(DataTypes.FIELD(name, Types.of(measures.kind(name)))));
         fields.add(DataTypes.FIELD(DUPLICATE, DataTypes.BOOLEAN().notNull()));
         return DataTypes.ROW(fields).notNull().bridgedTo(RowData.class);
@@ -148,7 +152,7 @@ public final class Remember extends ProcessTableFunction<RowData> implements Spe
 
         @Override
         public Optional<Duration> getTimeToLive(CallContext call) {
-            Object rememberedMs = Json.object(Json.parse(Calls.literal(call, DECLARATION))).get("remembered_ms");
+            Object rememberedMs = Calls.declaration(call).get("remembered_ms");
             return Optional.of(Duration.ofMillis(((Number) rememberedMs).longValue()));
         }
     }

@@ -84,8 +84,7 @@ public final class EventReader {
         return reason == null ? event : refused(reason);
     }
 
-    /** As above, but for an engine that compares the event's time with its arrival by itself. */
-    public Object[] read(byte[] value) {
+    private Object[] read(byte[] value) {
         String problem = parse(value);
         if (problem != null) {
             return refused(problem);

@@ -1,0 +1,113 @@
+package millrace.flink.arrivals;
+
+import java.io.Serializable;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.function.Function;
+import millrace.kernel.EventReader;
+import millrace.kernel.Json;
+import org.apache.flink.kafka.shaded.org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.flink.table.data.GenericRowData;
+import org.apache.flink.table.data.RowData;
+import org.apache.flink.table.data.StringData;
+
+/**
+ * What becomes of a message: a row with its stream's columns filled, and those that every message has.
+ *
+ * <p>The declaration is a list of {"stream", "topic", "event", "time", "columns": {field: column}, "keeps"}. Of streams
+ * whose messages arrived in the same millisecond, the one that stands earlier in the list counts as earlier. The bytes
+ * are kept for the streams that say so, and for what is refused.
+ */
+final class Rows implements Serializable {
+    static final String STREAM = "_stream";
+    private static final long serialVersionUID = 1L;
+    private static final String EMPTY = "empty";
+    private static final String OVERSIZED = "oversized";
+
+    private final String declaration;
+    private final Serializable columns;
+
+    Rows(String declaration, List<String> columns) {
+        this.declaration = declaration;
+        this.columns = columns.toArray(new String[0]);
+    }
+
+    /** The topics in the order in which messages of the same millisecond are taken. */
+    List<String> topics() {
+        List<String> topics = new ArrayList<>();
+        Json.list(Json.parse(declaration)).forEach(each -> topics.add((String) Json.object(each).get("topic")));
+        return topics;
+    }
+
+    /** A reader of its own for each thread that asks. */
+    Function<ConsumerRecord<byte[], byte[]>, RowData> reader() {
+        Map<String, Stream> streams = new HashMap<>();
+        Json.list(Json.parse(declaration)).forEach(each -> {
+            Map<String, Object> declared = Json.object(each);
+            streams.put((String) declared.get("topic"), new Stream(declared, Arrays.asList((String[]) columns)));
+        });
+        return message -> streams.get(message.topic()).row(message);
+    }
+
+    private static final class Stream {
+        private final StringData name;
+        private final StringData topic;
+        private final boolean keepsBytes;
+        private final EventReader reader;
+        private final int width;
+        private final int time;
+        private final int[] fields;
+        private final int inStream;
+        private final int inTopic;
+        private final int inPartition;
+        private final int inOffset;
+        private final int inIngestMs;
+        private final int inAtMs;
+        private final int inRefused;
+        private final int inValue;
+
+        Stream(Map<String, Object> declared, List<String> columns) {
+            name = StringData.fromString((String) declared.get("stream"));
+            topic = StringData.fromString((String) declared.get("topic"));
+            keepsBytes = (Boolean) declared.get("keeps");
+            reader = new EventReader((String) declared.get("event"));
+            List<String> names = Arrays.asList(reader.names());
+            Map<String, Object> columnOf = Json.object(declared.get("columns"));
+            width = columns.size();
+            time = names.indexOf(declared.get("time")) + 1;
+            fields = names.stream().mapToInt(field -> columns.indexOf(columnOf.get(field))).toArray();
+            inStream = columns.indexOf(STREAM);
+            inTopic = columns.indexOf("_topic");
+            inPartition = columns.indexOf("_partition");
+            inOffset = columns.indexOf("_offset");
+            inIngestMs = columns.indexOf("_ingest_ms");
+            inAtMs = columns.indexOf("_at_ms");
+            inRefused = columns.indexOf("_refused");
+            inValue = columns.indexOf("_value");
+        }
+
+        RowData row(ConsumerRecord<byte[], byte[]> message) {
+            Object[] event = reader.read(message.value(), message.timestamp());
+            Object refused = event[0];
+            boolean isAccepted = refused == null;
+            boolean isWorthKeeping = isAccepted ? keepsBytes : !EMPTY.equals(refused) && !OVERSIZED.equals(refused);
+            GenericRowData row = new GenericRowData(width);
+            row.setField(inStream, name);
+            row.setField(inTopic, topic);
+            row.setField(inPartition, message.partition());
+            row.setField(inOffset, message.offset());
+            row.setField(inIngestMs, message.timestamp());
+            row.setField(inAtMs, isAccepted && time > 0 ? event[time] : (Object) 0L);
+            row.setField(inRefused, isAccepted ? null : StringData.fromString((String) refused));
+            row.setField(inValue, isWorthKeeping ? message.value() : null);
+            for (int i = 0; i < fields.length; i++) {
+                Object value = event[i + 1];
+                row.setField(fields[i], value instanceof String ? StringData.fromString((String) value) : value);
+            }
+            return row;
+        }
+    }
+}

@@ -1,0 +1,171 @@
+"""A Flink job that finds a backlog takes it in the order of its arrival, as if it had been there all the time."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from infra.lifecycle import wanted_topics
+from infra.settings import Settings
+from infra.stores import topics
+from infra.stores.topics import Tail
+from infra.target import Target
+from pipelines import oracle
+from pipelines.fraud import FRAUD
+from pipelines.oracle import Record
+from pipelines.patterns import EnginePlan, load
+from tests.flink.test_recovery import SHOPS, pays, phone
+from tests.player import Player, ensure_topics, own_plan
+
+VARIANT = load("flink")
+SEED = 7
+PARTITIONS = 3
+CUSTOMERS = [f"customer-{n}" for n in range(24)]
+ENRICHED_WITHIN_S = 120
+MINUTE_MS = 60_000
+PADDING = "x" * 8_000  # so that a partition holds more than a reader keeps of it in memory
+
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
+
+
+@pytest.fixture
+def target(stack: Settings) -> Target:
+    return Target.read(stack, {})
+
+
+@pytest.fixture
+def plan(target: Target) -> Iterator[EnginePlan]:
+    plan = own_plan(target, VARIANT, "arrivals", events=("away-from-phone",), parallelism=2)
+    yield plan
+    flink = target.engine("flink")
+    for generation in range(1, 3):
+        if flink.job(each := replace(plan, generation=generation)).is_up:
+            flink.stop(each)
+
+
+def ensure_topics_that_believe_the_sender(plan: EnginePlan) -> None:
+    """Topics with several partitions, in which a test can say when a message arrived."""
+    raw = {plan.topics[kind.name] for kind in FRAUD.raw}
+    wanted = [replace(t, name=plan.pattern + t.name.removeprefix(VARIANT.name)) for t in wanted_topics(VARIANT)]
+    believing = {"message.timestamp.type": "CreateTime"}
+    topics.ensure(
+        plan.bootstrap,
+        [replace(t, partitions=PARTITIONS, configs=believing) if t.name in raw else t for t in wanted],
+    )
+
+
+def backlog(start_ms: int, name: str) -> Iterator[tuple[int, str, bytes | None, bytes | None]]:
+    """Long nothing but purchases, then purchases and phones that move on, some of them in the same millisecond."""
+    random_ = random.Random(f"{SEED} {name}")
+    arrived_ms = start_ms
+    for number in range(4_000):
+        arrived_ms += random_.choice([0, 1, 10, 200])
+        who = random_.choice(CUSTOMERS)
+        if number < 2_000 or random_.random() < 0.4:
+            kind, key, value = pays(f"{name}-{number}", who, 100, arrived_ms - 500, latitude=48.0)
+        else:
+            latitude = 48 + random_.randrange(1, 90_000) / 1e5
+            kind, key, value = phone(who, arrived_ms - random_.choice([0, 900]), latitude)
+        padded = number < 2_000 or kind == "device-locations"
+        event = {**json.loads(value or b""), **({"padding": PADDING} if padded else {})}
+        yield arrived_ms, kind, key, json.dumps(event).encode()
+
+
+def forge(plan: EnginePlan, messages: Iterator[tuple[int, str, bytes | None, bytes | None]]) -> None:
+    producer = Producer({**topics.PRODUCER, "bootstrap.servers": plan.bootstrap})
+    for arrived_ms, kind, key, value in messages:
+        producer.produce(plan.topics[kind], value, key, timestamp=arrived_ms)
+        producer.poll(0)
+        if len(producer) > 2_000:
+            producer.flush(30)
+    assert producer.flush(30) == 0
+
+
+def enriched_events(plan: EnginePlan, count: int) -> dict[tuple[int, int], dict[str, Any]]:
+    """By the place of the purchase, when there are so many."""
+    found: dict[tuple[int, int], dict[str, Any]] = {}
+    deadline = time.monotonic() + ENRICHED_WITHIN_S
+    with closing(Tail(plan.bootstrap, {"enriched": plan.topics[FRAUD.enriched.name]})) as tail:
+        while len(found) < count:
+            assert time.monotonic() < deadline, f"{len(found)} of {count} after {ENRICHED_WITHIN_S} s"
+            for record in tail.new():
+                event = json.loads(record.value or b"")
+                found[event["source_partition"], event["source_offset"]] = event
+            time.sleep(0.2)
+    return found
+
+
+def raw(plan: EnginePlan) -> list[Record]:
+    """All that arrived, in that order."""
+    with closing(Tail(plan.bootstrap, {kind.name: plan.topics[kind.name] for kind in FRAUD.raw})) as tail:
+        # In the same millisecond, what was known before a purchase comes first: d before t.
+        return sorted(tail.new(), key=lambda r: (r.ingest_ms, r.topic, r.partition, r.offset))
+
+
+def test_a_backlog_is_judged_in_the_order_of_arrival_before_and_after_a_change_of_parallelism(
+    target: Target, plan: EnginePlan
+) -> None:
+    flink, start_ms = target.engine("flink"), int(time.time() * 1000) - 60 * MINUTE_MS
+    ensure_topics_that_believe_the_sender(plan)
+    player = Player(plan)
+    customers = [("customers", {"customer": name, "segment": "private"}) for name in CUSTOMERS]
+    shops = [("merchants", {"merchant": name, "category": "food", "place": "Ulm"}) for name in SHOPS]
+    player.references([*customers, *shops])
+    forge(plan, backlog(start_ms, "first"))
+    flink.start(plan, None)
+    arrived = raw(plan)
+    enriched_events(plan, sum(record.topic == FRAUD.judged.name for record in arrived))
+    state = flink.stop(plan)
+    assert state
+    forge(plan, backlog(start_ms + 20 * MINUTE_MS, "second"))
+    flink.start(replace(plan, generation=2, parallelism=PARTITIONS), state)
+    arrived = raw(plan)
+    found = enriched_events(plan, sum(record.topic == FRAUD.judged.name for record in arrived))
+
+    assert arrived[-1].ingest_ms - arrived[0].ingest_ms > 20 * MINUTE_MS
+    assert len({record.partition for record in arrived}) == PARTITIONS
+    assert any(a.ingest_ms == b.ingest_ms and a.topic != b.topic and a.key == b.key for a, b in pairwise(arrived))
+    references = {
+        "customers": {name: event for _, event in customers for name in [event["customer"]]},
+        "merchants": {name: event for _, event in shops for name in [event["merchant"]]},
+    }
+    judged = oracle.judge(FRAUD, [FRAUD.rule("away-from-phone")], arrived, references)
+    meant = {
+        (each.record.partition, each.record.offset): each.event
+        for each in judged
+        if each.event and each.record.topic == FRAUD.judged.name
+    }
+    assert found.keys() == meant.keys()
+    told = ("phone_latitude", "phone_at_ms", "flags", "ingest_ms")
+    wrong = [
+        (place, {name: (event[name], found[place][name]) for name in told})
+        for place, event in meant.items()
+        if [event[name] for name in told] != [found[place][name] for name in told]
+    ]
+    assert not wrong, f"{len(wrong)} of {len(meant)}, the first (meant, found): {wrong[0]}"
+    assert sum(event["flags"] != [] for event in meant.values()) > 500
+
+
+def test_an_event_that_is_ahead_of_its_time_makes_no_other_late(target: Target, plan: EnginePlan) -> None:
+    ensure_topics(plan, VARIANT)
+    player, now_ms = Player(plan), int(time.time() * 1000)
+    player.references([("merchants", {"merchant": name, "category": "food", "place": "Ulm"}) for name in SHOPS])
+    player.references([("customers", {"customer": name, "segment": "private"}) for name in CUSTOMERS])
+    target.engine("flink").start(plan, None)
+    player.play([pays("now", CUSTOMERS[0], 1, int(time.time() * 1000))], now_ms)
+    player.play([pays("ahead", CUSTOMERS[1], 1, int(time.time() * 1000) + 4 * MINUTE_MS)], now_ms)
+    time.sleep(1)  # the watermark, if it moved, has come everywhere
+    player.play([pays(f"after-{n}", CUSTOMERS[n], 1, int(time.time() * 1000) - 1_000) for n in range(2, 6)], now_ms)
+    player.settle()
+    found = player.outcome()
+    assert {event["transaction_id"] for event in found.enriched} >= {"now", "ahead", "after-2", "after-5"}
+    assert found.dead_letters == []
