@@ -8,7 +8,7 @@ from __future__ import annotations
 import fcntl
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -88,6 +88,7 @@ def deploy(
         # What died goes on as what it was: whether the pattern says something else by now is not asked.
         asked_for = last.values() if only_missing else plans(target, variant)
         steps = [_step(target, wanted, last.get(wanted.engine)) for wanted in asked_for]
+        complain_of_moved([step.replaces for step in steps if step.replaces], [step.plan for step in steps])
         if plan:
             return [step.change for step in steps]
         _wanted_file(target, name).touch()
@@ -105,6 +106,19 @@ def deploy(
         for step in steps if wait else ():
             _await_healthy(target, step.plan, report)
         return [step.change for step in steps]
+
+
+def complain_of_moved(running: Iterable[EnginePlan], wanted: Sequence[EnginePlan]) -> None:
+    """Refuse to hand a rule or summary to another engine while it runs: what the first remembers, the other cannot."""
+    for old in running:
+        mine = {name for plan in wanted if plan.engine == old.engine for name in plan.judges}
+        theirs = {name: plan.engine for plan in wanted for name in plan.judges if plan.engine != old.engine}
+        moved = [name for name in old.judges if name not in mine and name in theirs]
+        if moved:
+            raise EngineError(
+                f"{old.pattern}: upgrade refused, {job_name(old)} goes on as it was: what it remembers for "
+                f"{', '.join(moved)} cannot move to {theirs[moved[0]]}; `millrace teardown {old.pattern}` first"
+            )
 
 
 def await_healthy(target: Target, name: str, report: Report = lambda line: None) -> None:
@@ -268,9 +282,13 @@ def _about(record: Path) -> dict[str, str | float | None]:
 
 
 def _step(target: Target, wanted: EnginePlan, last: EnginePlan | None) -> _Step:
+    engine = target.engine(wanted.engine)
     current = replace(wanted, generation=last.generation if last else 1)
+    # What was removed with all its data has used up its ids, too.
+    while last is None and engine.job(current).state in ("stopped", "failed"):
+        current = replace(current, generation=current.generation + 1)
     following = replace(current, generation=current.generation + 1)
-    job = target.engine(wanted.engine).job(last or current)
+    job = engine.job(last or current)
     if job.is_up and (last is None or wanted.is_same_as(last)):
         return _Step(Change("job", job_name(current), "keep", "runs as it should"), current)
     if job.is_up:

@@ -13,7 +13,7 @@ from typing import Any
 
 from infra.engines.job import EngineError
 from infra.errors import InfraError
-from infra.lifecycle import alone, await_healthy, deployed, job_name, plans, record, upgrade_file
+from infra.lifecycle import alone, await_healthy, complain_of_moved, deployed, job_name, plans, record, upgrade_file
 from infra.stores import topics
 from infra.stores.changes import Change
 from infra.stores.topics import Tail, Topic
@@ -60,6 +60,7 @@ def upgrade(target: Target, variant: Variant, upgrade_id: str, *, report: Report
                 engine: plan for engine, plan in deployed(target, name).items() if engine in wanted
             }
             _complain_unless_running(target, name, last)
+            complain_of_moved(last.values(), list(wanted.values()))
             for engine, running in last.items():
                 report(f"{job_name(running)}: trying its state out in the next generation")
                 _rehearse(target, running, wanted[engine])

@@ -78,6 +78,11 @@ class EnginePlan:
         return tuple(self.use.summary(name) for name in self.summaries)
 
     @property
+    def judges(self) -> tuple[str, ...]:
+        """Everything that it remembers something for."""
+        return (*self.events, *self.windows, *self.summaries)
+
+    @property
     def job_id(self) -> str:
         """32 hexadecimal digits, the same for the same pattern and generation: two submissions are one job."""
         return hashlib.md5(

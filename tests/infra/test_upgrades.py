@@ -32,6 +32,10 @@ def running(target: Target, request: pytest.FixtureRequest) -> Iterator[str]:
     lifecycle.teardown(target, name, data=True)
 
 
+def generations(target: Target, name: str) -> dict[str, int]:
+    return {engine: plan.generation for engine, plan in lifecycle.deployed(target, name).items()}
+
+
 def traffic(stack: Settings, pattern: str, seconds: int, name: str) -> subprocess.Popen[bytes]:
     words = ["traffic", pattern, "--rate", "100", "--seconds", str(seconds), "--name", name]
     environment = stack.environment() | {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
@@ -47,13 +51,15 @@ def without_windows(variant: Variant) -> Variant:
 
 @pytest.mark.parametrize("running", ["flink-spark"], indirect=True)
 def test_an_upgrade_under_traffic_loses_and_doubles_nothing_and_says_its_gap(stack, target, running):
+    first = generations(target, running)
     sender = traffic(stack, running, 60, "across")
     done = upgrades.upgrade(target, load(running), "one", report=print)
     again = upgrades.upgrade(target, load(running), "one")
     assert sender.wait(300) == 0
     assert [change.action for change in done.changes] == ["change", "change"]
-    generations = {engine: plan.generation for engine, plan in lifecycle.deployed(target, running).items()}
-    assert generations == {"flink": 2, "spark": 2}, "said again with the same id, it goes on with the same upgrade"
+    assert generations(target, running) == {engine: number + 1 for engine, number in first.items()}, (
+        "said again with the same id, it goes on with the same upgrade"
+    )
     assert again.gap_ms == done.gap_ms > 0
     found = lifecycle.validate(target, running, report=print)
     assert found.verdict.status == "ok", found.page
@@ -62,11 +68,18 @@ def test_an_upgrade_under_traffic_loses_and_doubles_nothing_and_says_its_gap(sta
 
 
 @pytest.mark.parametrize("running", ["flink"], indirect=True)
-def test_an_upgrade_whose_state_fits_not_is_refused_while_the_old_job_runs(stack, target, running):
+@pytest.mark.parametrize("how", ["moved to another engine", "not restorable"])
+def test_an_upgrade_whose_state_fits_not_is_refused_while_the_old_job_runs(stack, target, running, how, monkeypatch):
+    wanted = load(running)
+    if how == "not restorable":
+        other = [replace(plan, options={"pipeline.max-parallelism": "7"}) for plan in upgrades.plans(target, wanted)]
+        monkeypatch.setattr(upgrades, "plans", lambda *_: other)
+    else:
+        wanted = without_windows(wanted)
     assert traffic(stack, running, 15, "before").wait(300) == 0
     before, old = lifecycle.jobs(target, running)["flink"]
-    with pytest.raises(EngineError, match="upgrade refused, flink/flink generation 1 goes on as it was"):
-        upgrades.upgrade(target, without_windows(load(running)), "refused", report=print)
+    with pytest.raises(EngineError, match=r"upgrade refused, flink/flink generation \d+ goes on as it was"):
+        upgrades.upgrade(target, wanted, "refused", report=print)
     after, job = lifecycle.jobs(target, running)["flink"]
     assert after == before
     assert job.state == "running"
@@ -77,13 +90,13 @@ def test_an_upgrade_whose_state_fits_not_is_refused_while_the_old_job_runs(stack
 
 @pytest.mark.parametrize("running", ["flink"], indirect=True)
 def test_an_upgrade_can_be_taken_back(stack, target, running):
+    first = generations(target, running)
     assert traffic(stack, running, 15, "first").wait(300) == 0
     upgrades.upgrade(target, load(running), "regretted", report=print)
     sender = traffic(stack, running, 15, "second")
     upgrades.roll_back(target, running, report=print)
     assert sender.wait(300) == 0
-    generations = {engine: plan.generation for engine, plan in lifecycle.deployed(target, running).items()}
-    assert generations == {"flink": 3, "spark": 3}
+    assert generations(target, running) == {engine: number + 2 for engine, number in first.items()}
     assert lifecycle.validate(target, running, report=print).verdict.status == "ok"
     assert lifecycle.extra(target) == []
 
@@ -92,12 +105,13 @@ def test_an_upgrade_can_be_taken_back(stack, target, running):
 def test_what_died_goes_on_and_what_was_torn_down_stays_down(target, running):
     plan, _ = lifecycle.jobs(target, running)["flink"]
     target.engine("flink").discard(plan)
+    following = lifecycle.job_name(replace(plan, generation=plan.generation + 1))
     assert [change.name for change in lifecycle.reconcile(target, plan=True)[0] if change.action == "start"] == [
-        "flink/flink generation 2"
+        following
     ]
     changes, extra = lifecycle.reconcile(target, report=print)
     lifecycle.await_healthy(target, running)
-    assert [change.name for change in changes if change.action == "start"] == ["flink/flink generation 2"]
+    assert [change.name for change in changes if change.action == "start"] == [following]
     assert extra == []
     lifecycle.teardown(target, running)
     assert lifecycle.reconcile(target) == ([], [])
