@@ -133,6 +133,21 @@ run "and_again_nothing_to_do" {
   }
 }
 
+# The labels of invented traffic fit the rules as they stand here, and bind a rule that was changed before it first ran.
+run "change_the_threshold_back" {
+  module {
+    source = "../modules/verb"
+  }
+  variables {
+    name    = "change"
+    wanted  = "change back"
+    program = "sed"
+    apply = [
+      ["-i", "s/km(now, before.phone) > 2.0)/km(now, before.phone) > 1.0)/", "${var.clone}/pipelines/fraud/rules.py"],
+    ]
+  }
+}
+
 # The same servers as the target "existing", by their addresses, under a state folder of its own.
 run "another_team_uses_the_servers" {
   module {
