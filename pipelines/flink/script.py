@@ -72,7 +72,7 @@ def _functions() -> Iterator[str]:
 
 def _tables(plan: EnginePlan) -> Iterator[str]:
     use = plan.use
-    yield topics.arrivals(ARRIVALS, use, plan.topics, plan.bootstrap)
+    yield topics.arrivals(ARRIVALS, use, plan.topics, plan.bootstrap, plan.pattern)
     for written in (use.enriched, ALERTS, DEAD_LETTERS):
         yield topics.sink(written.name, written, plan.topics[written.name], plan.bootstrap)
     for summary in plan.window_summaries:

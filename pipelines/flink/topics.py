@@ -34,7 +34,7 @@ def columns_of(use: UseCase, stream: EventType) -> dict[str, str]:
     return {f.name: use.judged.key if f.name == stream.key else f"{stream.name}.{f.name}" for f in stream.readable}
 
 
-def arrivals(name: str, use: UseCase, topics: Mapping[str, str], bootstrap: str) -> str:
+def arrivals(name: str, use: UseCase, topics: Mapping[str, str], bootstrap: str, group: str) -> str:
     """The table of all raw topics: every message in the order of its arrival, with the reason in `_refused` if it is.
 
     Only judged events move event time, and none moves it beyond its own arrival: a clock that is ahead makes nobody
@@ -69,6 +69,7 @@ def arrivals(name: str, use: UseCase, topics: Mapping[str, str], bootstrap: str)
     options = {
         "connector": "millrace-arrivals",
         "bootstrap": bootstrap,
+        "group": group,
         "streams": json.dumps(streams),
         "leads": use.judged.name,
     }

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from itertools import pairwise
@@ -13,7 +14,9 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
+from kafka import KafkaConsumer, TopicPartition
 
+from infra import processes
 from infra.lifecycle import wanted_topics
 from infra.settings import Settings
 from infra.stores import topics
@@ -104,6 +107,12 @@ def enriched_events(plan: EnginePlan, count: int) -> dict[tuple[int, int], dict[
     return found
 
 
+def committed(plan: EnginePlan, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int | None]:
+    """How far the job says, to Kafka, that it has come; Spark waits for it before it lets time go on in silence."""
+    with closing(KafkaConsumer(bootstrap_servers=plan.bootstrap, group_id=plan.pattern)) as consumer:
+        return {place: consumer.committed(TopicPartition(*place)) for place in places}
+
+
 def raw(plan: EnginePlan) -> list[Record]:
     """All that arrived, in that order."""
     with closing(Tail(plan.bootstrap, {kind.name: plan.topics[kind.name] for kind in FRAUD.raw})) as tail:
@@ -130,6 +139,8 @@ def test_a_backlog_is_judged_in_the_order_of_arrival_before_and_after_a_change_o
     flink.start(replace(plan, generation=2, parallelism=PARTITIONS), state)
     arrived = raw(plan)
     found = enriched_events(plan, sum(record.topic == FRAUD.judged.name for record in arrived))
+    ends = Counter((plan.topics[record.topic], record.partition) for record in arrived)
+    assert processes.wait_until(lambda: committed(plan, ends) == ends, 60), "it says how far it has come"
 
     assert arrived[-1].ingest_ms - arrived[0].ingest_ms > 20 * MINUTE_MS
     assert len({record.partition for record in arrived}) == PARTITIONS

@@ -11,6 +11,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import java.util.Set;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Supplier;
 import org.apache.flink.connector.base.source.reader.RecordsBySplits;
 import org.apache.flink.connector.base.source.reader.RecordsWithSplitIds;
@@ -19,6 +20,7 @@ import org.apache.flink.connector.base.source.reader.splitreader.SplitsChange;
 import org.apache.flink.kafka.shaded.org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.flink.kafka.shaded.org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.flink.kafka.shaded.org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.flink.kafka.shaded.org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.flink.kafka.shaded.org.apache.kafka.common.TopicPartition;
 import org.apache.flink.kafka.shaded.org.apache.kafka.common.errors.WakeupException;
 import org.apache.flink.kafka.shaded.org.apache.kafka.common.serialization.ByteArrayDeserializer;
@@ -31,24 +33,31 @@ import org.apache.flink.metrics.groups.SourceReaderMetricGroup;
  * has none. Only what is known to lie in Kafka is waited for, never what may yet come: a live message goes straight on.
  */
 final class ArrivalReader implements SplitReader<ConsumerRecord<byte[], byte[]>, ArrivalSplit> {
-    private static final Duration PATIENCE = Duration.ofSeconds(10); // a wake-up ends it
+    private static final Duration PATIENCE = Duration.ofSeconds(1); // for messages; then it says how far it has come
     private static final int POLLED_MOST = 2_000;
     private static final long HELD_MOST_BYTES = 4 << 20; // by topic and partition, of which a fetch brings 1 MB at most
     private static final int OVERHEAD_BYTES = 200; // of a message in memory
 
     private final KafkaConsumer<byte[], byte[]> consumer;
     private final List<String> topics;
+    private final AtomicReference<Collection<ArrivalSplit>> dealtWith;
     private final Map<TopicPartition, Queue> queues = new HashMap<>();
     private final Map<String, List<Queue>> splits = new LinkedHashMap<>();
     private volatile long pending;
 
-    ArrivalReader(Properties kafka, List<String> topics, SourceReaderMetricGroup metrics) {
+    /** With the splits of the last complete checkpoint, once there is one. */
+    ArrivalReader(
+            Properties kafka,
+            List<String> topics,
+            AtomicReference<Collection<ArrivalSplit>> dealtWith,
+            SourceReaderMetricGroup metrics) {
         Properties settings = new Properties();
         settings.putAll(kafka);
         settings.put("enable.auto.commit", "false"); // offsets are in the checkpoints
         settings.put("auto.offset.reset", "earliest"); // of what was deleted before it was read
         settings.put("max.poll.records", String.valueOf(POLLED_MOST));
         this.topics = topics;
+        this.dealtWith = dealtWith;
         consumer = new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer());
         metrics.setPendingRecordsGauge(() -> pending);
     }
@@ -83,6 +92,7 @@ final class ArrivalReader implements SplitReader<ConsumerRecord<byte[], byte[]>,
 
     @Override
     public RecordsWithSplitIds<ConsumerRecord<byte[], byte[]>> fetch() {
+        sayHowFar();
         try {
             // To the end of all that Kafka's client has received: the next full batch may hold what arrived before.
             for (Duration patience = PATIENCE; take(consumer.poll(patience)); patience = Duration.ZERO) {}
@@ -109,6 +119,18 @@ final class ArrivalReader implements SplitReader<ConsumerRecord<byte[], byte[]>,
     @Override
     public void close() {
         consumer.close();
+    }
+
+    /** For whoever wants to know, as a consumer group; the job itself goes on from its checkpoints. */
+    private void sayHowFar() {
+        Map<TopicPartition, OffsetAndMetadata> offsets = new HashMap<>();
+        for (ArrivalSplit split : dealtWith.getAndSet(List.of())) {
+            split.next().forEach((topic, next) ->
+                    offsets.put(new TopicPartition(topic, split.partition()), new OffsetAndMetadata(next)));
+        }
+        if (!offsets.isEmpty()) {
+            consumer.commitAsync(offsets, null);
+        }
     }
 
     private boolean take(ConsumerRecords<byte[], byte[]> polled) {

@@ -1,7 +1,12 @@
 package millrace.flink.arrivals;
 
+import java.util.Collection;
+import java.util.List;
 import java.util.Map;
+import java.util.NavigableMap;
 import java.util.Properties;
+import java.util.TreeMap;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Function;
 import java.util.function.Supplier;
 import org.apache.flink.api.connector.source.Boundedness;
@@ -59,8 +64,10 @@ final class ArrivalSource implements Source<RowData, ArrivalSplit, ArrivalEnumer
     @Override
     public SourceReader<RowData, ArrivalSplit> createReader(SourceReaderContext context) {
         Function<ConsumerRecord<byte[], byte[]>, RowData> reader = rows.reader();
+        AtomicReference<Collection<ArrivalSplit>> dealtWith = new AtomicReference<>(List.of());
         return new Reader(
-                () -> new ArrivalReader(kafka, rows.topics(), context.metricGroup()),
+                dealtWith,
+                () -> new ArrivalReader(kafka, rows.topics(), dealtWith, context.metricGroup()),
                 (message, output, progress) -> {
                     output.collect(reader.apply(message), message.timestamp());
                     progress.handedOn(message.topic(), message.offset());
@@ -70,11 +77,33 @@ final class ArrivalSource implements Source<RowData, ArrivalSplit, ArrivalEnumer
 
     private static final class Reader extends SingleThreadMultiplexSourceReaderBase<
             ConsumerRecord<byte[], byte[]>, RowData, ArrivalSplit, ArrivalSplit.Progress> {
+        private final AtomicReference<Collection<ArrivalSplit>> dealtWith;
+        private final NavigableMap<Long, List<ArrivalSplit>> checkpoints = new TreeMap<>();
+
         Reader(
+                AtomicReference<Collection<ArrivalSplit>> dealtWith,
                 Supplier<SplitReader<ConsumerRecord<byte[], byte[]>, ArrivalSplit>> splitReaders,
                 RecordEmitter<ConsumerRecord<byte[], byte[]>, RowData, ArrivalSplit.Progress> emitter,
                 SourceReaderContext context) {
             super(splitReaders, emitter, context.getConfiguration(), context);
+            this.dealtWith = dealtWith;
+        }
+
+        @Override
+        public List<ArrivalSplit> snapshotState(long checkpoint) {
+            List<ArrivalSplit> splits = super.snapshotState(checkpoint);
+            checkpoints.put(checkpoint, splits);
+            return splits;
+        }
+
+        @Override
+        public void notifyCheckpointComplete(long checkpoint) throws Exception {
+            super.notifyCheckpointComplete(checkpoint);
+            Map.Entry<Long, List<ArrivalSplit>> last = checkpoints.floorEntry(checkpoint);
+            if (last != null) {
+                dealtWith.set(last.getValue());
+                checkpoints.headMap(checkpoint, true).clear();
+            }
         }
 
         @Override

@@ -30,6 +30,7 @@ import org.apache.flink.table.types.logical.RowType;
  */
 public final class Arrivals implements DynamicTableSourceFactory {
     private static final ConfigOption<String> BOOTSTRAP = ConfigOptions.key("bootstrap").stringType().noDefaultValue();
+    private static final ConfigOption<String> GROUP = ConfigOptions.key("group").stringType().noDefaultValue();
     private static final ConfigOption<String> STREAMS = ConfigOptions.key("streams").stringType().noDefaultValue();
     private static final ConfigOption<String> LEADS = ConfigOptions.key("leads").stringType().noDefaultValue();
 
@@ -40,7 +41,7 @@ public final class Arrivals implements DynamicTableSourceFactory {
 
     @Override
     public Set<ConfigOption<?>> requiredOptions() {
-        return Set.of(BOOTSTRAP, STREAMS, LEADS);
+        return Set.of(BOOTSTRAP, GROUP, STREAMS, LEADS);
     }
 
     @Override
@@ -83,6 +84,7 @@ public final class Arrivals implements DynamicTableSourceFactory {
         public ScanRuntimeProvider getScanRuntimeProvider(ScanContext context) {
             Properties kafka = new Properties();
             kafka.put("bootstrap.servers", options.get(BOOTSTRAP));
+            kafka.put("group.id", options.get(GROUP));
             List<String> names = ((RowType) columns.getLogicalType()).getFieldNames();
             ArrivalSource source = new ArrivalSource(kafka, new Rows(options.get(STREAMS), names));
             return new DataStreamScanProvider() {
