@@ -355,10 +355,10 @@ def record(target: Target, name: str, plan: EnginePlan) -> None:
     """Remember the plan as the one deployed last on its engine; what stood there until now has stopped."""
     last = deployed(target, name).get(plan.engine)
     if last is not None and (changed := _meant_otherwise(last, plan)):
-        _replace(_past_file(target, name), [*_past(target, name), *changed])
+        write_whole(_past_file(target, name), [*_past(target, name), *changed])
     content = {engine: json.loads(each.to_json()) for engine, each in deployed(target, name).items()}
     content[plan.engine] = json.loads(plan.to_json())
-    _replace(deployed_file(target, name), content)
+    write_whole(deployed_file(target, name), content)
 
 
 def in_force(target: Target, name: str) -> dict[str, InForce]:
@@ -394,7 +394,8 @@ def _past_file(target: Target, name: str) -> Path:
     return deployed_file(target, name).with_suffix(".past")
 
 
-def _replace(path: Path, content: object) -> None:
+def write_whole(path: Path, content: object) -> None:
+    """Write what must never be seen half."""
     arriving = path.with_suffix(".arriving")
     arriving.write_text(json.dumps(content, indent=1), encoding="utf-8")
     arriving.replace(path)

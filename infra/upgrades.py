@@ -13,7 +13,17 @@ from typing import Any
 
 from infra.engines.job import EngineError
 from infra.errors import InfraError
-from infra.lifecycle import alone, await_healthy, complain_of_moved, deployed, job_name, plans, record, upgrade_file
+from infra.lifecycle import (
+    alone,
+    await_healthy,
+    complain_of_moved,
+    deployed,
+    job_name,
+    plans,
+    record,
+    upgrade_file,
+    write_whole,
+)
 from infra.stores import topics
 from infra.stores.changes import Change
 from infra.stores.topics import Tail, Topic
@@ -186,7 +196,4 @@ def _read(target: Target, name: str) -> Before | None:
 
 
 def _write(target: Target, name: str, before: Before) -> None:
-    path = upgrade_file(target, name)
-    arriving = path.with_suffix(".arriving")
-    arriving.write_text(json.dumps(asdict(before), indent=1), encoding="utf-8")
-    arriving.replace(path)
+    write_whole(upgrade_file(target, name), asdict(before))

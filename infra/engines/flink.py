@@ -111,8 +111,9 @@ class Flink:
 
     def _complain_of_another_kernel(self) -> None:
         """A cluster keeps the classes that it was started with."""
-        installed = self.home / "lib" / self.kernel().name
-        if installed.exists() and installed.resolve() != self.kernel().resolve():
+        wanted = self.kernel()
+        installed = self.home / "lib" / wanted.name
+        if installed.exists() and installed.resolve() != wanted.resolve():
             raise EngineError(
                 "Flink was started with another build of pipelines/jvm than the one that is in the sources now; "
                 "`millrace restart flink` and then `millrace reconcile`, which brings back the jobs that ran"

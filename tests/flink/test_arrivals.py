@@ -18,7 +18,6 @@ from kafka import KafkaConsumer, TopicPartition
 
 from infra import processes
 from infra.lifecycle import wanted_topics
-from infra.settings import Settings
 from infra.stores import topics
 from infra.stores.topics import Tail
 from infra.target import Target
@@ -38,11 +37,6 @@ MINUTE_MS = 60_000
 PADDING = "x" * 8_000  # so that a partition holds more than a reader keeps of it in memory
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
-
-
-@pytest.fixture
-def target(stack: Settings) -> Target:
-    return Target.read(stack, {})
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from infra import environments, processes
-from infra.settings import PROJECT, Settings
+from infra.settings import PROJECT
 from infra.target import Target
 from pipelines import oracle
 from pipelines.patterns import EnginePlan, load
@@ -22,11 +22,6 @@ VARIANT = load("flink")
 HOUR_MS = 3_600_000
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
-
-
-@pytest.fixture
-def target(stack: Settings) -> Target:
-    return Target.read(stack, {})
 
 
 @pytest.fixture

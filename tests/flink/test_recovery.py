@@ -28,11 +28,6 @@ pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
 
 
 @pytest.fixture
-def target(stack: Settings) -> Target:
-    return Target.read(stack, {})
-
-
-@pytest.fixture
 def plan(target: Target) -> Iterator[EnginePlan]:
     """Two rules, often checkpointed; whatever generation runs at the end is stopped."""
     rules = ("above-previous-max", "away-from-phone")
