@@ -29,7 +29,7 @@ def test_airflow_runs_on_postgresql(airflow):
     airflow.trigger("spark", "refused", {"approval": True})
     path = "/dags/spark/dagRuns/refused/taskInstances/approve"
     assert processes.wait_until(lambda: airflow.api("GET", path)["state"] == "awaiting_input", 300)
-    airflow.api("PATCH", f"{path}/-1/hitlDetails", {"chosen_options": ["Reject"], "params_input": {}})
+    airflow.answer("spark", "refused", "approve", "Reject")
     airflow.await_end("spark", "refused", 300)
     states = {task["state"] for name, task in airflow.tasks("spark", "refused").items() if name != "approve"}
     assert states == {"skipped"}
