@@ -2,8 +2,9 @@
 MAKEFLAGS += --no-print-directory
 PYTHON ?= python3.11
 RUN := .venv/bin/python -m
+PURE_TESTS := $(RUN) pytest -q -m "not stack" -n 2 --dist loadfile
 
-.PHONY: help setup check test drills up down demo bench
+.PHONY: help setup check test up down demo bench
 
 help: ## List the verbs
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -16,13 +17,11 @@ check: setup ## Format, types and the tests that need no server: within a minute
 	$(RUN) ruff check .
 	$(RUN) mypy
 	@if [ -d terraform ] && command -v terraform >/dev/null; then terraform fmt -check -recursive terraform; fi
-	$(RUN) pytest -q -m "not stack" -n 2 --dist loadfile
+	$(PURE_TESTS)
 
-test: setup ## All tests but the long drills, on real servers
-	$(RUN) pytest -m "not drill"
-
-drills: setup ## The long suites on real servers: Airflow, upgrades, Terraform
-	$(RUN) pytest -m drill
+test: setup ## All tests, on real servers too: more than an hour on two cores
+	$(PURE_TESTS)
+	$(RUN) pytest -m stack
 
 up: setup ## Start the default stack and wait until it is ready
 	.venv/bin/millrace up

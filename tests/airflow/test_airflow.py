@@ -16,7 +16,7 @@ from lab.airflow_rest import AirflowRest, Refused
 from pipelines.patterns import names
 from tests.browser import browser
 
-pytestmark = [pytest.mark.stack, pytest.mark.drill, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(1800)]
 
 SMALL = {"events": 1500, "rate_per_s": 100, "seed": 5}
 TAPE = f"tape-{int(time.time())}"

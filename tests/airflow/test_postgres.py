@@ -11,7 +11,7 @@ from lab.airflow_rest import AirflowRest
 from pipelines.patterns import names
 from tests.conftest import settings_for_tests
 
-pytestmark = [pytest.mark.stack, pytest.mark.drill, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")

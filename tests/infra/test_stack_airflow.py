@@ -13,7 +13,7 @@ from infra.servers import airflow
 from infra.settings import Settings
 from tests.conftest import settings_for_tests
 
-pytestmark = [pytest.mark.stack, pytest.mark.drill, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 
 PARTS = ("airflow-api-server", "airflow-scheduler", "airflow-dag-processor", "airflow-triggerer")
 

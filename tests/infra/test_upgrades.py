@@ -13,7 +13,7 @@ from infra.settings import Settings
 from infra.target import Target
 from pipelines.patterns import Variant, load
 
-pytestmark = [pytest.mark.stack, pytest.mark.drill, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(1800)]
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ from tests.scenarios import placed, span_ms
 VARIANT = load("spark")  # the one in which Spark does everything
 STARTED_WITHIN_S = 300
 
-pytestmark = [pytest.mark.stack, pytest.mark.drill, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(1200)]
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from tests.terraform import kube
 from tests.terraform.conftest import TERRAFORM, Terraform
 from tests.terraform.kube.server import ApiServer
 
-pytestmark = [pytest.mark.stack, pytest.mark.drill, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 
 EXAMPLE = f"-var-file={TERRAFORM / 'kubernetes' / 'terraform.tfvars.example'}"
 # The newest Flink that the definitions in reach know; see docs/decisions.

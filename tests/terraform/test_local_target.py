@@ -17,7 +17,7 @@ from infra import processes, records
 from infra.settings import PORTS, PROJECT, Settings
 from tests.terraform.conftest import Terraform
 
-pytestmark = [pytest.mark.stack, pytest.mark.drill, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(3600)]
 
 
 @pytest.fixture

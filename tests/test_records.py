@@ -1,0 +1,33 @@
+"""Numbers in the documents: each is what its record says, and each record is there because a document names it."""
+
+import json
+import re
+
+import pytest
+
+from infra.settings import PROJECT
+from pipelines.patterns import names
+
+README = (PROJECT / "README.md").read_text()
+RECORDS = PROJECT / "docs" / "records"
+FIGURE = re.compile(r"\[(\w+) (\d+) / (\d+) ms\]\(docs/records/([\w-]+)\.json\)")
+
+
+@pytest.mark.parametrize(("what", "p50", "p99", "name"), FIGURE.findall(README))
+def test_a_latency_is_that_of_its_record(what: str, p50: str, p99: str, name: str) -> None:
+    record = json.loads((RECORDS / f"{name}.json").read_text())["figures"]
+    assert record["verdict"] == "ok"
+    found = {each["name"]: (each["p50_ms"], each["p99_ms"]) for each in record["latencies"]}
+    assert found[what] == (int(p50), int(p99))
+
+
+def test_every_pattern_was_measured() -> None:
+    assert {f"bench-{name}" for name in names()} <= {name for *_, name in FIGURE.findall(README)}
+
+
+def test_every_record_is_named_by_a_document_and_made_from_a_commit() -> None:
+    documents = [*PROJECT.glob("*.md"), *PROJECT.glob("docs/**/*.md"), *PROJECT.glob("terraform/**/*.md")]
+    text = "\n".join(document.read_text() for document in documents)
+    for path in RECORDS.glob("*.json"):
+        assert f"records/{path.name}" in text, f"no document names {path}"
+        assert re.fullmatch(r"[0-9a-f]{40}(\+changes)?", json.loads(path.read_text())["commit"]), f"{path}: of no commit"
