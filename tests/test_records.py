@@ -30,4 +30,6 @@ def test_every_record_is_named_by_a_document_and_made_from_a_commit() -> None:
     text = "\n".join(document.read_text() for document in documents)
     for path in RECORDS.glob("*.json"):
         assert f"records/{path.name}" in text, f"no document names {path}"
-        assert re.fullmatch(r"[0-9a-f]{40}(\+changes)?", json.loads(path.read_text())["commit"]), f"{path}: of no commit"
+        assert re.fullmatch(r"[0-9a-f]{40}(\+changes)?", json.loads(path.read_text())["commit"]), (
+            f"{path}: of no commit"
+        )
