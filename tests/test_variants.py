@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from infra import customers, letters, lifecycle, processes, traffic
+from infra.engines.job import EngineError
 from infra.lifecycle import ContractError, Validation
 from infra.settings import Settings
 from infra.stores import topics
@@ -86,6 +87,14 @@ def test_the_verdict_is_kept_as_a_record_and_as_a_page(ran: Ran) -> None:
 def test_a_second_provision_and_deploy_change_nothing(ran: Ran) -> None:
     assert pending(lifecycle.provision(ran.target, ran.variant.name)) == []
     assert pending(lifecycle.deploy(ran.target, ran.variant.name)) == []
+
+
+def test_a_job_that_runs_does_not_lose_its_state_to_a_fresh_start(ran: Ran) -> None:
+    if "flink" not in lifecycle.jobs(ran.target, ran.variant.name):
+        assert pending(lifecycle.deploy(ran.target, ran.variant.name, fresh=True)) == []
+        return
+    with pytest.raises(EngineError, match=f"runs; `millrace teardown {ran.variant.name}` first"):
+        lifecycle.deploy(ran.target, ran.variant.name, fresh=True)
 
 
 def test_a_contract_that_would_break_is_refused_before_anything_changes(ran: Ran) -> None:

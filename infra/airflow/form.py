@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from airflow.sdk import Param
 
-SURVIVABLE = ("flink-taskmanager", "flink-jobmanager", "kafka-1", "hbase-regionserver", "datanode-1")
+SURVIVABLE = ("flink-taskmanager", "flink-jobmanager", "kafka-1", "datanode-1")
 """Servers whose crash a pattern must survive."""
 
 

@@ -12,7 +12,8 @@ def deploy(
     pattern: PatternName,
     plan: PlanOnly = False,
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Start from the beginning of the topics, without any state.")
+        bool,
+        typer.Option("--fresh", help="A Flink job that does not run begins anew, without its state."),
     ] = False,
     no_wait: Annotated[
         bool, typer.Option("--no-wait", help="Return when the engines have taken the jobs; `await` waits for the rest.")

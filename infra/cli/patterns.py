@@ -54,6 +54,7 @@ def show(variant: "Variant", *, json: bool) -> None:
     for rule in rules:
         console.print(f"[bold]{rule.name}[/bold]  version {rule.version}")
         console.print(f"  {rule.doc}", markup=False)
+        console.print(f"  {rule.sentence()}", markup=False)
         console.print(f"  {rule.expression()}", markup=False, style="dim")
 
 
