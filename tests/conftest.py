@@ -3,6 +3,7 @@
 import fcntl
 import logging
 import os
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,6 +37,8 @@ def settings_for_tests(name: str, port_base: int) -> Settings:
 def pytest_configure(config: pytest.Config) -> None:
     # Clients complain of every refused connection while a server starts; hundreds of lines for each failed test.
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
+    # A shell makes what it starts in the background ignore Ctrl-C, and so would every command that the tests start.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     config.addinivalue_line("filterwarnings", "ignore:(read|open)_text is deprecated:DeprecationWarning")
 
 
