@@ -5,7 +5,7 @@ import io
 import json
 import os
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -143,24 +143,20 @@ def test_a_refused_message_is_accepted_when_it_is_replayed_after_the_cause_was_m
         assert processes.wait_until(is_back, within_s=60), wanted - seen
 
 
-def test_no_card_number_is_in_any_topic_file_table_checkpoint_or_log(ran: Ran) -> None:
+def test_no_card_number_is_in_any_topic_file_table_checkpoint_or_log_but_the_one_that_was_planted(ran: Ran) -> None:
     state = ran.target.settings.state
-    leaks = {str(path): found for path in _files(state) if (found := canaries_in(path.read_bytes()))}
+    planted = state / "logs" / "planted.log"
+    planted.write_text(f"paid with {canary(7)}\n", encoding="utf-8")
+    try:
+        leaks = {str(path): found for path in _files(state) if (found := canaries_in(_written(path)))}
+    finally:
+        planted.unlink()
     hdfs, folder = ran.target.hdfs, ran.target.folder(ran.variant)
     for file in hdfs.files(folder):
         if is_data_file(file.path, folder):
             text = json.dumps(pq.read_table(io.BytesIO(hdfs.read(file.path))).to_pylist()).encode()
             leaks |= {file.path: found} if (found := canaries_in(text)) else {}
-    assert leaks == {}
-
-
-def test_the_search_for_card_numbers_finds_one_that_is_there(ran: Ran) -> None:
-    planted = ran.target.settings.state / "logs" / "planted.log"
-    planted.write_text(f"paid with {canary(7)}\n", encoding="utf-8")
-    try:
-        assert [path for path in _files(ran.target.settings.state) if canaries_in(path.read_bytes())] == [planted]
-    finally:
-        planted.unlink()
+    assert leaks == {str(planted): {canary(7)}}
 
 
 def test_teardown_leaves_no_job_and_the_next_deploy_goes_on_where_it_stopped(ran: Ran) -> None:
@@ -187,3 +183,14 @@ def _files(state: Path) -> Iterator[Path]:
             path = Path(folder, name)
             if path.is_file() and not path.is_symlink():
                 yield path
+
+
+def _written(path: Path) -> bytes:
+    """What a file holds, without its holes: Kafka's indexes are gigabytes of nothing."""
+    parts, at = [], 0
+    with path.open("rb", buffering=0) as file, suppress(OSError):  # there is no data behind the last
+        while True:
+            begin = os.lseek(file.fileno(), at, os.SEEK_DATA)
+            at = os.lseek(file.fileno(), begin, os.SEEK_HOLE)
+            parts.append(os.pread(file.fileno(), at - begin, begin))
+    return b"".join(parts)
