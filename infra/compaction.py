@@ -21,7 +21,9 @@ def compact(target: Target, name: str) -> list[str]:
     persist = variant.pattern.stages.persist
     if not persist or "hdfs" not in persist.to:
         raise InfraError(f"{name} stores no files: nothing to compact")
+    target.hdfs.files(target.folder(variant))  # says at once, and in one line, that HDFS does not answer
     log = target.settings.state / "logs" / f"compact-{name}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
     with deployed_file(target, name).with_suffix(".compacting").open("w") as lock, log.open("w") as output:
         try:
             # Spark's process holds it too: if we are killed, it goes on alone, and no second one begins beside it.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from infra import records, traffic
-from infra.errors import InfraError
+from infra.errors import InfraError, UsageError
 from infra.stores.topics import Tail
 from infra.target import Target
 from infra.traffic import Run
@@ -45,6 +45,8 @@ class Comparison:
 
 def compare(target: Target, left: str, right: str, tape: str) -> Comparison:
     """Hold the alerts of two patterns on one tape against each other."""
+    if left == right:
+        raise UsageError(f"{left} was named twice; compare two patterns")
     runs = {name: _run(target, name, tape) for name in (left, right)}
     _complain_unless_the_same(runs)
     raced = _raced(runs[left])

@@ -16,12 +16,12 @@ from typing import Any
 
 from infra import records, traffic, validation
 from infra.engines.job import EngineError, Job, Running
-from infra.errors import InfraError
+from infra.errors import InfraError, UsageError
 from infra.settings import VALIDATE_WITHIN_S
 from infra.stores import topics
 from infra.stores.changes import Action, Change
 from infra.target import ROOT, Target
-from pipelines.patterns import EnginePlan, Variant, engine_plans, load, names
+from pipelines.patterns import EnginePlan, Variant, engine_plans, is_name, load, names
 from pipelines.patterns import topics as topics_of
 from pipelines.patterns.contracts import breaking_changes, contracts_of
 from pipelines.patterns.plan import HOP
@@ -413,6 +413,8 @@ def write_whole(path: Path, content: object) -> None:
 
 def deployed_file(target: Target, name: str) -> Path:
     """Where the plans deployed last are written down."""
+    if not is_name(name):
+        raise UsageError(f"'{name}' cannot be the name of a pattern; `millrace patterns` lists them")
     folder = target.settings.state / "patterns"
     folder.mkdir(parents=True, exist_ok=True)
     return folder / f"{name}.json"
@@ -444,6 +446,6 @@ def _wanted_file(target: Target, name: str) -> Path:
 @contextmanager
 def alone(target: Target, name: str) -> Iterator[None]:
     """One verb at a time for each pattern; the lock dies with its process."""
-    with deployed_file(target, name).with_suffix(".lock").open("w") as lock:
+    with deployed_file(target, name).with_suffix(".lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

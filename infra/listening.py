@@ -14,8 +14,9 @@ from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
+from infra.processes import wait_until
 from pipelines.patterns.plan import HOP
 from pipelines.rules import ALERTS
 
@@ -34,7 +35,7 @@ def listening(bootstrap: str, topics: Mapping[str, str], into: Path) -> Iterator
     listener.start()
     try:
         # A listener that cannot start spoils no traffic: what it did not hear is not measured.
-        ready.wait(READY_WITHIN_S)
+        wait_until(lambda: ready.is_set() or not listener.is_alive(), READY_WITHIN_S)
         yield
     finally:
         stop.set()
@@ -69,8 +70,8 @@ def listen(bootstrap: str, topics: Mapping[str, str], into: Path, ready: Event, 
                 if message is None or message.error():
                     continue
                 opened.write(json.dumps(_heard(kinds[message.topic() or ""], message.value(), time.time())) + "\n")
-    except KeyboardInterrupt:
-        pass  # the sender was interrupted, and says so
+    except (KeyboardInterrupt, KafkaException):
+        pass  # the sender was interrupted, or meets the same brokers, and says so
     finally:
         consumer.close()
 

@@ -255,6 +255,9 @@ class _Pace:
         now = time.monotonic()
         self.by_topic[message.topic] += 1
         if message.label.kind in (CLOSING, HOP):
+            if message.label.kind == CLOSING and now > self.told_at + REPORT_EVERY_S:
+                self.told_at = now
+                self.report("all sent; small purchases go on until the last windows are known to be complete")
             return
         self.last = now
         self.digest.take(message)

@@ -75,9 +75,12 @@ def main() -> None:
         print("millrace: interrupted", file=sys.stderr)
         sys.exit(130)
     except Exception as error:
-        from pipelines.patterns import PatternError
+        # The patterns themselves may be what cannot be imported.
+        from pipelines.rules.expressions import DeclarationError
 
-        if not isinstance(error, InfraError | PatternError):
+        if isinstance(error, OSError) and error.filename and error.strerror:
+            error = InfraError(f"{error.filename}: {error.strerror}; MILLRACE_STATE says where a stack's files go")
+        if not isinstance(error, InfraError | DeclarationError):
             raise
         print(f"millrace: {error}", file=sys.stderr)
         sys.exit(2 if isinstance(error, UsageError) else 1)

@@ -7,6 +7,7 @@ import typer
 from rich.table import Table
 
 from infra.cli.printing import print_json, print_rows, result_console
+from infra.errors import UsageError
 from infra.stores.changes import Change, pending
 
 SIGNS = {"create": "+", "start": "+", "change": "~", "remove": "-", "stop": "-", "keep": " "}
@@ -20,10 +21,24 @@ def complete_patterns() -> list[str]:
     return names()
 
 
+def known(name: str) -> str:
+    """A name that a pattern has."""
+    from pipelines.patterns import PatternError, complain_unless_known
+
+    try:
+        complain_unless_known(name)
+    except PatternError as error:
+        raise UsageError(str(error)) from None
+    return name
+
+
 PatternName = Annotated[
     str,
     typer.Argument(
-        metavar="PATTERN", help="A pattern; `millrace patterns` lists them.", autocompletion=complete_patterns
+        metavar="PATTERN",
+        help="A pattern; `millrace patterns` lists them.",
+        autocompletion=complete_patterns,
+        callback=known,
     ),
 ]
 PlanOnly = Annotated[bool, typer.Option("--plan", help="Only show what would change.")]

@@ -4,10 +4,10 @@ from typing import Annotated
 
 import typer
 
-from infra.cli.changes import complete_patterns
+from infra.cli.changes import complete_patterns, known
 from infra.cli.printing import Json, print_json, result_console, settings
 
-Name = Annotated[str, typer.Argument(metavar="PATTERN", autocompletion=complete_patterns)]
+Name = Annotated[str, typer.Argument(metavar="PATTERN", autocompletion=complete_patterns, callback=known)]
 
 
 def compare(

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from infra import observer
+from infra.cli.changes import known
 from infra.cli.printing import Json, print_json, report, settings
 
 
@@ -32,7 +33,7 @@ def observe(
         from infra.target import Target
         from pipelines.patterns import names
 
-        found = look(Target.read(chosen), patterns or names(), os.environ)
+        found = look(Target.read(chosen), [known(name) for name in patterns or names()], os.environ)
         if json:
             print_json(found)
         else:

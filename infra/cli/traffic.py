@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def traffic(
     pattern: PatternName,
-    rate: Annotated[float, typer.Option(min=10, help="Events per second, however the pipeline fares.")] = 1_000,
+    rate: Annotated[float, typer.Option(min=10, max=100_000, help="Events per second, come what may.")] = 1_000,
     seconds: Annotated[float, typer.Option(min=1, help="For how long, unless --events says how many.")] = 60,
     events: Annotated[int, typer.Option(min=0, help="How many events.")] = 0,
     seed: Annotated[int, typer.Option(help="The same seed invents the same people and purchases.")] = 1,
@@ -75,6 +75,8 @@ def traffic(
         print_json(run)
     else:
         show(run)
+    if not run.is_complete:
+        raise typer.Exit(130)  # as a shell says of what was interrupted
 
 
 def from_file(file: Path, tokens: "Tokens", speed: float) -> "Load":

@@ -52,7 +52,11 @@ def admin(bootstrap: str) -> KafkaAdminClient:
             bootstrap_servers=bootstrap.split(","), request_timeout_ms=10_000, bootstrap_timeout_ms=10_000
         )
     except AdminError as error:
-        raise TopicError(f"Kafka does not answer at {bootstrap} ({error}); is it up? see `millrace status`") from None
+        raise TopicError(_silent(bootstrap, error)) from None
+
+
+def _silent(bootstrap: str, why: object) -> str:
+    return f"Kafka does not answer at {bootstrap} ({why}); is it up? see `millrace status`, `millrace up kafka`"
 
 
 def ensure(bootstrap: str, wanted: Sequence[Topic], *, plan: bool = False) -> list[Change]:
@@ -128,7 +132,7 @@ class Tail:
             known = self._consumer.list_topics(timeout=10).topics
         except KafkaException as error:
             self.close()
-            raise TopicError(f"Kafka does not answer at {bootstrap} ({error}); see `millrace status`") from None
+            raise TopicError(_silent(bootstrap, error.args[0].str())) from None
         if missing := sorted(topic for topic in self._kinds if topic not in known):
             self.close()
             raise TopicError(f"no topic {', '.join(missing)} at {bootstrap}; provision the pattern first")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -14,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pipelines.fraud import FRAUD
 from pipelines.rules import EventRule, EventType, FoldRule, RuleError, UseCase, WindowRule
+from pipelines.rules.expressions import DeclarationError
 
 USES: Mapping[str, UseCase] = {FRAUD.name: FRAUD}
 Engine = Literal["flink", "spark"]
@@ -24,7 +26,7 @@ CANNOT: Mapping[tuple[str, str], str] = {
 }
 
 
-class PatternError(ValueError):
+class PatternError(DeclarationError):
     """A pattern file that cannot be used: names the file, the key and the remedy."""
 
 
@@ -126,17 +128,31 @@ def load_all() -> list[Variant]:
 
 def load(name: str) -> Variant:
     """The pattern of that name."""
+    complain_unless_known(name)
+    return read(folder() / f"{name}.yaml")
+
+
+def complain_unless_known(name: str) -> None:
+    """Refuse a name that no pattern file has."""
     if name not in names():
         near = get_close_matches(name, names(), 1)
         hint = f"did you mean '{near[0]}'?" if near else f"there is: {', '.join(names())}"
         raise PatternError(f"there is no pattern '{name}'; {hint}")
-    return read(folder() / f"{name}.yaml")
+
+
+def is_name(name: str) -> bool:
+    """Whether a pattern may be called so: topics, tables, folders and files are."""
+    return re.fullmatch(r"[a-z0-9][a-z0-9-]*", name) is not None
 
 
 def read(path: Path) -> Variant:
     """The pattern in a file, checked against the model and against what its use declares."""
+    if not is_name(path.stem):
+        raise PatternError(f"{path}: its name must be of small letters, digits and dashes, as in my-pattern.yaml")
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise PatternError(f"{path}: cannot be read: {error}") from None
     except yaml.YAMLError as error:
         raise PatternError(f"{path.name}: this is no YAML: {str(error).replace(chr(10), ' ')}") from None
     try:

@@ -23,7 +23,11 @@ _EQUALITY = ("==", "!=")
 _LOGIC = ("&", "|")
 
 
-class RuleError(ValueError):
+class DeclarationError(ValueError):
+    """Something that was declared, in Python or in a file, cannot be used; names the place and the remedy."""
+
+
+class RuleError(DeclarationError):
     """A declaration that cannot be what its author means; says what to write instead."""
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from pathlib import PurePath
 from typing import Any
 
 from pipelines.rules.events import EventType, Numbers, Real, Text, Whole, Words
@@ -43,6 +45,18 @@ class _Group:
         raise RuleError(f"{self._of}: '{self._owner}.{self._name}' has no '{name}'{_nearest(name, list(self._kinds))}")
 
 
+@contextmanager
+def _naming(rule: str, condition: Callable[..., Any]) -> Iterator[None]:
+    """Whatever a condition does wrong while it is built is said with its rule and its place."""
+    try:
+        yield
+    except (ValueError, TypeError, AttributeError) as error:
+        code = condition.__code__
+        place = f"{PurePath(code.co_filename).name}, line {code.co_firstlineno}"
+        why = str(error).removeprefix(f"rule '{rule}': ")
+        raise RuleError(f"rule '{rule}' ({place}): {why}") from None
+
+
 EventCondition = Callable[[Any, Any], Any]
 WindowCondition = Callable[[Any], Any]
 
@@ -60,7 +74,8 @@ class EventRule:
 
     def __post_init__(self) -> None:
         before = _before(self.remembers, self.on, f"rule '{self.name}'")
-        built = self.alert_when(_now(self.on, f"rule '{self.name}'"), before)
+        with _naming(self.name, self.alert_when):
+            built = self.alert_when(_now(self.on, f"rule '{self.name}'"), before)
         object.__setattr__(self, "condition", condition(built, self.name))
 
     @property
@@ -129,7 +144,8 @@ class WindowRule:
 
     def __post_init__(self) -> None:
         self.on.kind(self.key)
-        built = self.alert_when(Names("w", window_kinds(self.measures, self.on), f"rule '{self.name}'", {}))
+        with _naming(self.name, self.alert_when):
+            built = self.alert_when(Names("w", window_kinds(self.measures, self.on), f"rule '{self.name}'", {}))
         object.__setattr__(self, "condition", condition(built, self.name))
 
     @property

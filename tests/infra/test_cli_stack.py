@@ -12,7 +12,10 @@ import pytest
 
 from infra.cli import main
 from infra.cli.printing import complete_servers, duration
-from infra.settings import PROJECT
+from infra.errors import UsageError
+from infra.lifecycle import deployed_file
+from infra.settings import PROJECT, Settings
+from infra.target import Target
 
 
 @dataclass(frozen=True)
@@ -75,12 +78,34 @@ def test_addresses_are_exports_that_a_shell_reads_back(millrace: Millrace, tmp_p
         ["logs", "kafak"],
         ["kill"],
         ["nothing"],
+        ["deploy", "flink-sparks"],
+        ["jobs", "nope"],
+        ["observe", "nope"],
+        ["traffic", "flink", "--rate", "inf"],
     ],
 )
 def test_wrong_usage_ends_with_two(millrace: Millrace, tmp_path: Path, words: list[str]) -> None:
     done = millrace(tmp_path, *words)
     assert done.returncode == 2, done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_name_that_leads_elsewhere_is_refused_and_nothing_is_written(millrace: Millrace, tmp_path: Path) -> None:
+    victim = tmp_path / "uv.lock"
+    victim.write_text("precious")
+    for name in ("../../uv", str(tmp_path / "uv"), "nope"):
+        assert millrace(tmp_path / "state", "roll-back", name).returncode == 2
+    with pytest.raises(UsageError):
+        deployed_file(Target.read(Settings.read({"MILLRACE_STATE": str(tmp_path / "state")}), {}), "../../uv")
+    assert [path.name for path in tmp_path.rglob("*")] == ["uv.lock"]
+    assert victim.read_text() == "precious"
+
+
+def test_a_state_folder_that_cannot_be_one_is_said_in_one_line(millrace: Millrace) -> None:
+    done = millrace(Path("/dev/null"), "traffic", "flink")
+    assert done.returncode == 1
+    assert "/dev/null" in done.stderr
+    assert "MILLRACE_STATE" in done.stderr
 
 
 def test_what_does_not_run_cannot_be_killed(millrace: Millrace, tmp_path: Path) -> None:

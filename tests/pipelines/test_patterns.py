@@ -41,6 +41,15 @@ def test_an_error_in_a_pattern_file_names_the_file_the_key_and_the_remedy(tmp_pa
         read(changed(tmp_path, old, new))
 
 
+def test_a_pattern_file_that_cannot_be_read_is_named(tmp_path):
+    not_text, badly_named = tmp_path / "not-text.yaml", tmp_path / "Bad Name.yaml"
+    not_text.write_bytes(b"\xff\xfe")
+    with pytest.raises(PatternError, match=r"not-text.yaml: cannot be read"):
+        read(not_text)
+    with pytest.raises(PatternError, match=r"Bad Name.yaml: its name must be"):
+        read(badly_named)
+
+
 def test_flink_windows_behind_a_spark_events_stage_are_refused(tmp_path):
     path = tmp_path / "mixed.yaml"
     path.write_text((folder() / "spark.yaml").read_text().replace("windows: {engine: spark", "windows: {engine: flink"))
