@@ -33,3 +33,14 @@ def test_every_record_is_named_by_a_document_and_made_from_a_commit() -> None:
         assert re.fullmatch(r"[0-9a-f]{40}(\+changes)?", json.loads(path.read_text())["commit"]), (
             f"{path}: of no commit"
         )
+
+
+def test_every_link_of_a_document_leads_somewhere() -> None:
+    documents = [*PROJECT.glob("*.md"), *PROJECT.glob("docs/**/*.md"), *PROJECT.glob("terraform/**/*.md")]
+    dead = [
+        f"{document.relative_to(PROJECT)}: {link}"
+        for document in documents
+        for link in re.findall(r"\]\(([^)#:]+)\)", document.read_text())
+        if not (document.parent / link).exists()
+    ]
+    assert dead == []
