@@ -50,14 +50,13 @@ def provision(target: Target, name: str, *, plan: bool = False) -> list[Change]:
     """Make the topics, their contracts, the folders and the tables of a pattern what it says."""
     variant = load(name)
     with alone(target, name):
-        changes = _ensure_contracts(target, variant, plan=True)  # a breach is found before anything is made
-        changes = topics.ensure(target.bootstrap, wanted_topics(variant), plan=plan) + changes
+        # A breach, or a store that does not answer, is found before anything is made.
+        contracts = _ensure_contracts(target, variant, plan=True)
+        stores = _ensure_stores(target, variant, plan=True)
+        changes = topics.ensure(target.bootstrap, wanted_topics(variant), plan=plan) + contracts + stores
         if not plan:
             _ensure_contracts(target, variant, plan=False)
-        persist = variant.pattern.stages.persist
-        changes.append(target.hdfs.ensure_folder(target.folder(variant), plan=plan))
-        if persist and "hbase" in persist.to:
-            changes += target.hbase.ensure(tables_of(variant.name), plan=plan)
+            _ensure_stores(target, variant, plan=False)
         return changes
 
 
@@ -329,6 +328,14 @@ def _await_healthy(target: Target, plan: EnginePlan, report: Report) -> None:
         if (now := f"{job_name(plan)}: {job.state}, waiting for its first checkpoint") != said:
             report(said := now)
         time.sleep(0.2)
+
+
+def _ensure_stores(target: Target, variant: Variant, *, plan: bool) -> list[Change]:
+    persist = variant.pattern.stages.persist
+    changes = [target.hdfs.ensure_folder(target.folder(variant), plan=plan)]
+    if persist and "hbase" in persist.to:
+        changes += target.hbase.ensure(tables_of(variant.name), plan=plan)
+    return changes
 
 
 def _ensure_contracts(target: Target, variant: Variant, *, plan: bool) -> list[Change]:

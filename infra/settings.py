@@ -113,4 +113,6 @@ def remembered(state: Path) -> dict[str, Any]:
         content = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise InfraError(f"{path} is not JSON ({error}); delete it and give MILLRACE_PORT_BASE again") from error
-    return dict(content)
+    if not isinstance(content, dict) or not isinstance(content.get("port_base", 0), int):
+        raise InfraError(f"{path} is not what `millrace up` wrote; delete it and give MILLRACE_PORT_BASE again")
+    return content

@@ -209,11 +209,13 @@ def keep(settings: Settings, pattern: str, run: Run) -> None:
 
 def runs(settings: Settings, pattern: str) -> list[Run]:
     """The runs of traffic that a pattern's topics hold, oldest first."""
+    path = _runs(settings, pattern)
     try:
-        lines = _runs(settings, pattern).read_text(encoding="utf-8").splitlines()
+        return [Run(**json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
     except FileNotFoundError:
         return []
-    return [Run(**json.loads(line)) for line in lines]
+    except (ValueError, TypeError) as error:
+        raise TrafficError(f"{path} is damaged ({error}); take the line out, or delete the file") from None
 
 
 def forget(settings: Settings, pattern: str) -> None:

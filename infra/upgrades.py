@@ -167,7 +167,7 @@ def _complain_unless_running(target: Target, name: str, last: Mapping[str, Engin
     down = [job_name(plan) for engine, plan in last.items() if not target.engine(engine).job(plan).is_up]
     if down or not last:
         raise InfraError(
-            f"{name}: {', '.join(down) or 'nothing'} runs not, so there is nothing to upgrade; `millrace deploy {name}`"
+            f"{name}: {', '.join(down) or 'no job'} is not running: nothing to upgrade; `millrace deploy {name}`"
         )
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from infra.cli import main
 from infra.cli.printing import complete_servers, duration
-from infra.errors import UsageError
+from infra.errors import InfraError, UsageError
 from infra.lifecycle import deployed_file
 from infra.settings import PROJECT, Settings
 from infra.target import Target
@@ -106,6 +106,13 @@ def test_a_state_folder_that_cannot_be_one_is_said_in_one_line(millrace: Millrac
     assert done.returncode == 1
     assert "/dev/null" in done.stderr
     assert "MILLRACE_STATE" in done.stderr
+
+
+@pytest.mark.parametrize("damaged", ["{", "[]", '{"port_base": "x"}'])
+def test_a_damaged_memory_of_the_stack_is_named(tmp_path: Path, damaged: str) -> None:
+    (tmp_path / "stack.json").write_text(damaged)
+    with pytest.raises(InfraError, match=r"stack\.json is not .* delete it"):
+        Settings.read({"MILLRACE_STATE": str(tmp_path)})
 
 
 def test_what_does_not_run_cannot_be_killed(millrace: Millrace, tmp_path: Path) -> None:
