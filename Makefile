@@ -19,7 +19,7 @@ check: setup ## Format, types and the tests that need no server: within a minute
 	@if [ -d terraform ] && command -v terraform >/dev/null; then terraform fmt -check -recursive terraform; fi
 	$(PURE_TESTS)
 
-test: setup ## All tests, on real servers too: more than an hour on two cores
+test: setup ## All tests, on real servers too
 	$(PURE_TESTS)
 	$(RUN) pytest -m stack
 

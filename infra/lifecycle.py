@@ -73,9 +73,10 @@ def deploy(
     """Bring the pattern's jobs to run as it says, and return when each has completed a checkpoint.
 
     A job that runs as it should is adopted; one that runs otherwise is stopped with its state and goes on as the next
-    generation; one that is missing goes on from its newest state. With `fresh` a Flink job that is missing starts from
-    the beginning, and one that runs is refused. Without `wait` it returns when the engines have taken the jobs;
-    `await_healthy` does the rest. With `only_missing` a job that runs otherwise than declared is left as it is.
+    generation; one that is missing goes on from its newest state. With `fresh` nothing may run: Flink begins anew, and
+    Spark goes on from its checkpoints, or its files would be doubled. Without `wait` it returns when the engines have
+    taken the jobs; `await_healthy` does the rest. With `only_missing` a job that runs otherwise than declared is left
+    as it is.
     """
     variant = load(name)
     if not plan:  # what is lacking besides the jobs is in the plan of `provision`
@@ -88,7 +89,7 @@ def deploy(
         asked_for = last.values() if only_missing else plans(target, variant)
         steps = [_step(target, wanted, last.get(wanted.engine)) for wanted in asked_for]
         if fresh:
-            _complain_of_running(target, steps)
+            _complain_of_running(steps)
         complain_of_moved([step.replaces for step in steps if step.replaces], [step.plan for step in steps])
         if plan:
             return [step.change for step in steps]
@@ -109,10 +110,10 @@ def deploy(
         return [step.change for step in steps]
 
 
-def _complain_of_running(target: Target, steps: Iterable[_Step]) -> None:
-    """Refuse to give up the state of a job that runs; Spark's is not given up at all: its files would be doubled."""
+def _complain_of_running(steps: Iterable[_Step]) -> None:
+    """Refuse to give up the state of what runs."""
     for step in steps:
-        if step.plan.engine == "flink" and step.change.action != "start":
+        if step.change.action != "start":
             name = step.plan.pattern
             raise EngineError(f"{name}: {job_name(step.replaces or step.plan)} runs; `millrace teardown {name}` first")
 

@@ -10,6 +10,7 @@ from pipelines.patterns import names
 
 README = (PROJECT / "README.md").read_text()
 RECORDS = PROJECT / "docs" / "records"
+DOCUMENTS = [*PROJECT.glob("*.md"), *PROJECT.glob("docs/**/*.md"), *PROJECT.glob("terraform/**/*.md")]
 FIGURE = re.compile(r"\[(\w+) (\d+) / (\d+) ms\]\(docs/records/([\w-]+)\.json\)")
 
 
@@ -26,8 +27,7 @@ def test_every_pattern_was_measured() -> None:
 
 
 def test_every_record_is_named_by_a_document_and_made_from_a_commit() -> None:
-    documents = [*PROJECT.glob("*.md"), *PROJECT.glob("docs/**/*.md"), *PROJECT.glob("terraform/**/*.md")]
-    text = "\n".join(document.read_text() for document in documents)
+    text = "\n".join(document.read_text() for document in DOCUMENTS)
     for path in RECORDS.glob("*.json"):
         assert f"records/{path.name}" in text, f"no document names {path}"
         assert re.fullmatch(r"[0-9a-f]{40}(\+changes)?", json.loads(path.read_text())["commit"]), (
@@ -36,10 +36,9 @@ def test_every_record_is_named_by_a_document_and_made_from_a_commit() -> None:
 
 
 def test_every_link_of_a_document_leads_somewhere() -> None:
-    documents = [*PROJECT.glob("*.md"), *PROJECT.glob("docs/**/*.md"), *PROJECT.glob("terraform/**/*.md")]
     dead = [
         f"{document.relative_to(PROJECT)}: {link}"
-        for document in documents
+        for document in DOCUMENTS
         for link in re.findall(r"\]\(([^)#:]+)\)", document.read_text())
         if not (document.parent / link).exists()
     ]

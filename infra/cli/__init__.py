@@ -7,6 +7,7 @@ clients of the servers take longer to import than `millrace status` takes in all
 """
 
 import logging
+import os
 import sys
 
 import typer
@@ -79,7 +80,9 @@ def main() -> None:
         from pipelines.rules.expressions import DeclarationError
 
         if isinstance(error, OSError) and error.filename and error.strerror:
-            error = InfraError(f"{error.filename}: {error.strerror}; MILLRACE_STATE says where a stack's files go")
+            is_of_stack = os.environ.get("MILLRACE_STATE", ".millrace") in str(error.filename)
+            hint = "; MILLRACE_STATE says where a stack's files go" if is_of_stack else ""
+            error = InfraError(f"{error.filename}: {error.strerror}{hint}")
         if not isinstance(error, InfraError | DeclarationError):
             raise
         print(f"millrace: {error}", file=sys.stderr)

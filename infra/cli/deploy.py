@@ -13,7 +13,7 @@ def deploy(
     plan: PlanOnly = False,
     fresh: Annotated[
         bool,
-        typer.Option("--fresh", help="A Flink job that does not run begins anew, without its state."),
+        typer.Option("--fresh", help="Nothing of the pattern may run; Flink then begins anew, without its state."),
     ] = False,
     no_wait: Annotated[
         bool, typer.Option("--no-wait", help="Return when the engines have taken the jobs; `await` waits for the rest.")
