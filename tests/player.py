@@ -98,7 +98,7 @@ class Player:
         attempt = 0
         while time.monotonic() < deadline:
             attempt += 1
-            self.send([self._pays(PROBE, f"probe-{self._steps}-{attempt}", self._early_ms)])
+            self.send([self.pays(PROBE, f"probe-{self._steps}-{attempt}", self._early_ms)])
             pause = time.monotonic() + 0.1
             while time.monotonic() < pause:
                 for record in self._tail.new():
@@ -110,7 +110,7 @@ class Player:
     def close(self, after_ms: int) -> None:
         """Let event time pass far beyond `after_ms`, and wait until the windows before it are reported."""
         burst = [("closing-1", after_ms + 60_000), ("closing-2", after_ms + 61_000), ("closing-3", after_ms + 200_000)]
-        self.send(self._pays(CLOSER, name, at_ms) for name, at_ms in burst)
+        self.send(self.pays(CLOSER, name, at_ms) for name, at_ms in burst)
         deadline = time.monotonic() + CLOSED_WITHIN_S
         closed = set()
         while time.monotonic() < deadline:
@@ -153,7 +153,8 @@ class Player:
             keys={kind: [record.key for record in records[kind]] for kind in written},
         )
 
-    def _pays(self, who: str, name: str, at_ms: int) -> Sent:
+    def pays(self, who: str, name: str, at_ms: int) -> Sent:
+        """A purchase for one cent, for `send`."""
         event = {
             "transaction_id": name,
             "customer": who,
