@@ -14,6 +14,7 @@ from pipelines.rules.expressions import Field
 from pipelines.rules.measures import Measure
 from pipelines.rules.stages import EventStage
 from pipelines.spark import topics
+from pipelines.spark.clock import moved_to, watermarked
 from pipelines.spark.expressions import compiled
 
 STAGE = "events"
@@ -23,7 +24,7 @@ _NOT_KEPT = ("empty", "oversized")
 def messages(spark: SparkSession, plan: EnginePlan) -> DataFrame:
     """What the stage writes for all raw messages: topic, key and value of each message."""
     raw = topics.source(spark, plan.bootstrap, [plan.topics[each.name] for each in plan.use.raw])
-    return written(plan, remembered(spark, plan, known(spark, plan, accepted(spark, plan, raw))))
+    return written(plan, timed(plan, remembered(spark, plan, known(spark, plan, accepted(spark, plan, raw)))))
 
 
 def accepted(spark: SparkSession, plan: EnginePlan, raw: DataFrame) -> DataFrame:
@@ -92,6 +93,13 @@ def remembered(spark: SparkSession, plan: EnginePlan, events: DataFrame) -> Data
     keyed = events.withColumn("event_key", F.when(F.col("reason").isNull(), F.col("event_key")).otherwise(place))
     step = spark._jvm.millrace.spark.Remember
     return DataFrame(step.over(keyed._jdf, "event_key", json.dumps(declaration)), spark)
+
+
+def timed(plan: EnginePlan, events: DataFrame) -> DataFrame:
+    """The same, with a watermark that nothing here waits for: each commit says how far time is for the windows."""
+    judged = plan.use.judged
+    moment_ms = moved_to(_field(judged.name, judged.time or ""), F.col("ingest_ms"))
+    return watermarked(events, F.when(F.col("reason").isNull(), moment_ms))
 
 
 def written(plan: EnginePlan, events: DataFrame) -> DataFrame:

@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -143,13 +143,19 @@ class Driver:
         is_judged = (self.is_drain and not self.plan.events) or covers(judged_until, ends, [judged])
         behind = {name for name, each in reached.items() if name != "events" and not covers(each, ends, [enriched])}
         windows = {each.query.name: each for each in self.running if each.query.has_windows}
+        if judged_by_us := committed.get("events"):
+            self._advance(windows, judged_by_us.clock_ms)
         waiting = [each for each in windows.values() if each.holds_windows()]
         clock_ms = max((each.clock_ms for name, each in committed.items() if each and name in windows), default=0)
         look = Look(ends, is_judged and not behind & windows.keys(), clock_ms, bool(waiting))
         tick = self.silence.tick(look, int(time.time() * 1000))
-        for each in waiting if tick is not None else ():
-            self.spark._jvm.millrace.spark.Ticks.advance(each.query.name, tick)
+        if tick is not None:
+            self._advance((each.query.name for each in waiting), tick)
         return is_judged and not behind and not waiting
+
+    def _advance(self, windows: Iterable[str], moment_ms: int) -> None:
+        for name in windows:
+            self.spark._jvm.millrace.spark.Ticks.advance(name, moment_ms)
 
     def _tell(self, state: State, problem: str | None = None) -> None:
         told = {each.query.name: each.progress() for each in self.running}

@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
-from pipelines.rules import OUT_OF_ORDER_MS
+from pipelines.spark.clock import reached_ms
 from pipelines.spark.folders import Folder
 from pipelines.spark.progress import QueryProgress
 from pipelines.spark.tuning import RESTART_PAUSE_S_MOST, RESTARTS_MOST
@@ -119,7 +119,7 @@ class Running:
             return True
         if not last["stateOperators"]:
             # It has done no batch since it started, and says nothing of the windows that it found in its checkpoint.
-            return self._committed is not None and self._committed.clock_ms > 0
+            return self._committed is not None
         return any(each["numRowsTotal"] for each in last["stateOperators"] if "sessionWindow" in each["operatorName"])
 
     def _read(self, commits: Folder, number: str) -> Committed:
@@ -131,7 +131,7 @@ class Running:
             if line.startswith("{"):
                 topics = json.loads(line).items()
                 offsets |= {topic: {int(partition): n for partition, n in ends.items()} for topic, ends in topics}
-        return Committed(offsets, watermark_ms + OUT_OF_ORDER_MS + 1 if watermark_ms else 0)
+        return Committed(offsets, reached_ms(watermark_ms))
 
 
 def _reason(stream: StreamingQuery) -> str:

@@ -35,6 +35,7 @@ SPARK_SETTINGS = {
     "spark.driver.extraJavaOptions": (
         "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:+ExitOnOutOfMemoryError -Djava.awt.headless=true"
     ),
+    "spark.sql.codegen.cache.maxEntries": "2000",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": str(TASKS),

@@ -3,6 +3,10 @@
 Event time follows the newest event, but never runs ahead of the wall clock: a customer whose clock is wrong by minutes
 would otherwise make everybody else late. An event that is more than OUT_OF_ORDER_MS behind is late: it becomes a dead
 letter and is in no window. Everything else is in exactly one.
+
+Another engine writes events one by one, as they arrived, and each moves the time. Spark's own per-event stage writes a
+batch key by key, so that half a batch in the topic is all of some customers and nothing of others: here time moves
+only when the batch is done, and the driver tells it.
 """
 
 from __future__ import annotations
@@ -15,13 +19,12 @@ from pipelines.patterns.plan import WINDOWS_TOPIC
 from pipelines.rules import ALERTS, DEAD_LETTERS, OUT_OF_ORDER_MS, EventType, WindowRule, WindowSummary
 from pipelines.rules.measures import WindowMeasure
 from pipelines.spark import topics
+from pipelines.spark.clock import BEHIND_MS, moved_to, watermarked
 from pipelines.spark.events import alert_id, texts
 from pipelines.spark.expressions import compiled
 
 STAGE = "windows"
 LATE, UNREADABLE = "late", "json"
-# What is not after the watermark is late, and an event that is OUT_OF_ORDER_MS behind the newest is not.
-WATERMARK_DELAY = f"{OUT_OF_ORDER_MS + 1} milliseconds"
 
 
 def findings(spark: SparkSession, plan: EnginePlan, rule: WindowRule, clock: str) -> DataFrame:
@@ -31,7 +34,7 @@ def findings(spark: SparkSession, plan: EnginePlan, rule: WindowRule, clock: str
 
 
 def timed(spark: SparkSession, plan: EnginePlan, on: EventType, clock: str) -> DataFrame:
-    """Events and ticks of the clock, with the watermark that both move."""
+    """Ticks of the clock and events, with the watermark that they move."""
     read = topics.source(spark, plan.bootstrap, [plan.topics[on.name]]).withColumn(
         "event", topics.parsed(on, F.col("value"))
     )
@@ -42,19 +45,16 @@ def timed(spark: SparkSession, plan: EnginePlan, on: EventType, clock: str) -> D
         F.when(is_whole, F.col(f"event.{on.key}")).otherwise("").alias("event_key"),
         F.when(is_whole, identity).alias("id"),
         F.when(is_whole, at_ms).alias("at_ms"),
-        F.when(is_whole, F.least(at_ms, F.col("event.ingest_ms"))).alias("clock_ms"),
+        F.when(is_whole & F.lit(not plan.events), moved_to(at_ms, F.col("event.ingest_ms"))).alias("clock_ms"),
         F.lit(False).alias("is_tick"),
     )
     ticks = spark.readStream.format("millrace.spark.Ticks").option("clock", clock).load()
     moments = ticks.select(
         "at_ms", F.lit("").alias("event_key"), F.col("at_ms").alias("clock_ms"), F.lit(True).alias("is_tick")
     )
-    both = events.unionByName(moments, allowMissingColumns=True)
-    return (
-        both.withColumn("clock", F.timestamp_millis("clock_ms"))
-        .withWatermark("clock", WATERMARK_DELAY)
-        .drop("clock", "clock_ms")
-    )
+    # Ticks first: Spark asks its sources in this order how far they are, and what a tick speaks of is there by then.
+    both = moments.unionByName(events, allowMissingColumns=True)
+    return watermarked(both, F.col("clock_ms")).drop("clock", "clock_ms")
 
 
 def admitted(spark: SparkSession, events: DataFrame, on: EventType, remembered_ms: int) -> DataFrame:
@@ -72,7 +72,7 @@ def _lettered(on: EventType, events: DataFrame) -> DataFrame:
     timed = (
         events.withColumn("reason", reason)
         .withColumn("time", F.timestamp_millis(time_ms))
-        .withWatermark("time", WATERMARK_DELAY)
+        .withWatermark("time", f"{BEHIND_MS} milliseconds")
     )
     # It reads the time on purpose: a filter that does not is moved before the watermark, and ticks would not move it.
     is_event = F.when(F.col("is_tick"), F.lit(None)).otherwise(F.col("time")).isNotNull()
