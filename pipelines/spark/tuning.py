@@ -30,11 +30,12 @@ SPARK_SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "640m",
-    # The optimizing compiler costs more than it brings: 60,000 events through three queries took 49 s of CPU without it
-    # and 92 s with it; 2,000 events 32 s and 50 s.
+    # Five queries make more code than Java's default cache holds: what was compiled would be swept, and compiled again.
     "spark.driver.extraJavaOptions": (
-        "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:+ExitOnOutOfMemoryError -Djava.awt.headless=true"
+        "-XX:+UseSerialGC -XX:ReservedCodeCacheSize=160m -XX:+ExitOnOutOfMemoryError -Djava.awt.headless=true"
     ),
+    # Spark writes Java for each step of a plan and keeps the classes of 100; five queries have more. What is not
+    # kept is compiled anew in every batch and never runs long enough to become fast.
     "spark.sql.codegen.cache.maxEntries": "2000",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
