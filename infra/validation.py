@@ -81,6 +81,7 @@ def question(variant: Variant, bounds: Bounds, in_force: Mapping[str, InForce]) 
         summaries=tuple(variant.use.summary(name) for name in pattern.stages.windows.summaries),
         stores=pattern.stages.persist.to if pattern.stages.persist else (),
         promises={"alert_latency_ms_p99": float(pattern.promises.alert_latency_ms_p99)},
+        warm_after_ms=pattern.promises.warm_after_s * 1000,
         bounds=bounds,
         in_force=in_force,
     )

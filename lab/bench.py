@@ -27,8 +27,6 @@ from pipelines.patterns.plan import HOP
 from pipelines.rules import ALERTS, WindowRule
 from pipelines.verify.latency import latency
 
-WARM_UP_S = 20  # a JVM that has not seen the code is several times slower, and nobody's promise is about that
-
 
 def main(argv: Sequence[str]) -> int:
     arguments = _arguments(argv)
@@ -55,7 +53,8 @@ def measured(target: Target, variant: Variant, events: int, rate_per_s: float, s
     lifecycle.provision(target, name)
     try:
         lifecycle.deploy(target, name, report=lambda line: _say(name, line))
-        warm_up = _sent(target, variant, Plan(round(WARM_UP_S * rate_per_s), rate_per_s, seed + 1, name=f"w{seed}"))
+        cold = round(variant.pattern.promises.warm_after_s * rate_per_s)  # events that nothing is promised of
+        warm_up = _sent(target, variant, Plan(cold, rate_per_s, seed + 1, name=f"w{seed}"))
         run = _sent(target, variant, Plan(events, rate_per_s, seed, name=f"b{seed}"))
         changed = lifecycle.deploy(target, name)
         found = lifecycle.validate(target, name, within_s=900, report=lambda line: _say(name, line))

@@ -86,8 +86,8 @@ Per-event stage on **{stages.events.engine}**, windows on **{stages.windows.engi
 ### What a green run proves
 That on this stack, with this traffic, nothing was lost or doubled by id, that every alert is exactly the one the rules'
 plain meaning gives, and that everything bad ended as a dead letter with its reason. The promise
-(p99 of per-event alerts within {pattern.promises.alert_latency_ms_p99} ms at 1,000 events/s) is measured and reported
-beside it. A check that could not run makes the run red.
+(p99 of per-event alerts within {pattern.promises.alert_latency_ms_p99} ms at 1,000 events/s, once the jobs are warm) is
+measured and reported beside it. A check that could not run makes the run red.
 
 The rules:
 

@@ -13,7 +13,7 @@ from pipelines.fraud import FRAUD
 from pipelines.fraud.traffic import Plan
 from pipelines.oracle import Record
 from pipelines.rules import Count, EventRule, Last, Max, Others, Rule, Session, Sum, WindowRule, alert_id, km
-from pipelines.verify import Bounds, Evidence, InForce, Verdict, judge
+from pipelines.verify import Asked, Bounds, Evidence, InForce, Verdict, judge
 from tests.pipelines.pretend import ASKED, START_MS, messages, ran, topics
 
 # A small town with much crime: 80 seconds of it.
@@ -332,6 +332,27 @@ def test_a_broken_promise_is_reported_beside_the_verdict_and_not_in_it(good: Evi
     assert (verdict.status, verdict.promises_status) == ("ok", "broken")
     verdict = judge(replace(ASKED, promises={"something_else": 1}), good)
     assert (verdict.status, verdict.promises_status) == ("ok", "unknown")
+
+
+def test_what_is_slow_while_it_is_cold_breaks_no_promise_and_what_is_slow_later_does(good: Evidence) -> None:
+    first_ms, last_ms = (pick(map(_sent_ms, good.enriched or ())) for pick in (min, max))
+    middle_ms = (first_ms + last_ms) // 2
+    asked = replace(ASKED, promises={"alert_latency_ms_p99": 60_000}, warm_after_ms=middle_ms - first_ms)
+
+    def kept(asked: Asked, is_slow: Callable[[int], bool]) -> str:
+        hour = 3_600_000
+        alerts = [replace(r, ingest_ms=r.ingest_ms + hour * is_slow(_sent_ms(r))) for r in good.alerts or ()]
+        return judge(asked, replace(good, alerts=alerts)).promises_status
+
+    assert kept(asked, lambda sent_ms: sent_ms < middle_ms) == "kept"
+    assert kept(asked, lambda sent_ms: sent_ms >= middle_ms) == "broken"
+    assert kept(replace(asked, warm_after_ms=0), lambda sent_ms: sent_ms < middle_ms) == "broken"
+    assert kept(replace(asked, warm_after_ms=2 * (last_ms - first_ms)), lambda sent_ms: False) == "unknown"
+
+
+def _sent_ms(record: Record) -> int:
+    sent_ms: int = json.loads(record.value or b"{}")["sent_ms"]
+    return sent_ms
 
 
 class TestRace:

@@ -35,6 +35,7 @@ variable "pattern" {
     promises = object({
       delivery             = string
       alert_latency_ms_p99 = number
+      warm_after_s         = optional(number, 20)
     })
   })
 
