@@ -26,6 +26,12 @@ def test_every_pattern_was_measured() -> None:
     assert {f"bench-{name}" for name in names()} <= {name for *_, name in FIGURE.findall(README)}
 
 
+def test_the_readme_names_those_who_kept_their_promise() -> None:
+    (said,) = re.findall(r"In these records it was by\s([^;]*);", README)
+    records = {name: json.loads((RECORDS / f"bench-{name}.json").read_text())["figures"] for name in names()}
+    assert set(re.findall(r"`([\w-]+)`", said)) == {n for n, record in records.items() if record["promises"] == "kept"}
+
+
 def test_every_record_is_named_by_a_document_and_made_from_a_commit() -> None:
     text = "\n".join(document.read_text() for document in DOCUMENTS)
     for path in RECORDS.glob("*.json"):
