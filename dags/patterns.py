@@ -8,7 +8,7 @@ from infra.airflow.alarms import within
 from infra.airflow.assets import verdict
 from infra.airflow.form import pattern_form, tape_of
 from infra.airflow.operators import SAID_AGAIN, Approve, AsDeclared, AwaitVerb, Changes, Fault, Report, Validate, Verb
-from pipelines.patterns import load_all
+from pipelines.patterns import readable
 
 TAPE = "{{ tape_of(params.tape, run_id, ti.try_number) }}"
 
@@ -19,7 +19,7 @@ def asked_for(params: dict) -> list[str]:
     return params["faults"]
 
 
-for variant in load_all():
+for variant in readable():
     name = variant.name
     with DAG(
         name,

@@ -24,11 +24,12 @@ from infra.airflow.operators import (
     Verb,
     not_ok,
 )
-from pipelines.patterns import load_all, names
+from pipelines.patterns import readable
 
 PATTERN = "{{ params.pattern }}"
-stored = [variant.name for variant in load_all() if variant.pattern.stages.persist]
-verdicts = [verdict(name) for name in names()]
+names = [variant.name for variant in readable()]
+stored = [variant.name for variant in readable() if variant.pattern.stages.persist]
+verdicts = [verdict(name) for name in names]
 
 with DAG(
     "reconcile",
@@ -51,7 +52,7 @@ with DAG(
     doc_md=about.UPGRADE,
     schedule=None,
     max_active_runs=1,
-    params={"pattern": which_pattern(names()), "approval": approval()},
+    params={"pattern": which_pattern(names), "approval": approval()},
     default_args=SAID_AGAIN,
     deadline=within(minutes=30),
     tags=["upkeep"],
@@ -107,7 +108,7 @@ with DAG(
     doc_md=about.REPLAY,
     schedule=None,
     max_active_runs=1,
-    params={"pattern": which_pattern(names()), "reason": reason_begins(), "approval": approval()},
+    params={"pattern": which_pattern(names), "reason": reason_begins(), "approval": approval()},
     default_args=SAID_AGAIN,
     deadline=within(minutes=10),
     tags=["upkeep"],

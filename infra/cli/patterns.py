@@ -1,5 +1,6 @@
 """millrace patterns: what there is to run."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,24 +20,28 @@ def patterns(
 
     Examples:  millrace patterns  |  millrace patterns flink-spark
     """
-    from pipelines.patterns import load, load_all
+    from pipelines.patterns import load, load_all, readable
 
     if name:
         show(load(name), json=json)
         return
-    variants = load_all()
     if json:
-        print_json([{"name": each.name, **each.pattern.model_dump()} for each in variants])
-        return
+        print_json([{"name": each.name, **each.pattern.model_dump()} for each in readable()])
+    else:
+        table([(each.name, *_engines(each), each.pattern.title) for each in readable()])
+    load_all()  # complains of those that are not listed
+
+
+def table(rows: Sequence[Sequence[str]]) -> None:
+    """The patterns, a line each."""
     console = result_console()
-    rows = [(each.name, *_engines(each), each.pattern.title) for each in variants]
     if not console.is_terminal:
         print_rows(rows)
         return
-    table = Table("pattern", "events", "windows", "what it is", box=None, header_style="bold", pad_edge=False)
+    drawn = Table("pattern", "events", "windows", "what it is", box=None, header_style="bold", pad_edge=False)
     for row in rows:
-        table.add_row(*row)
-    console.print(table)
+        drawn.add_row(*row)
+    console.print(drawn)
 
 
 def show(variant: "Variant", *, json: bool) -> None:

@@ -13,6 +13,7 @@ from pipelines.patterns.model import (
     load_all,
     names,
     read,
+    readable,
 )
 from pipelines.patterns.plan import EnginePlan, Stores, engine_plans, topics
 
@@ -32,5 +33,6 @@ __all__ = [
     "load_all",
     "names",
     "read",
+    "readable",
     "topics",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import resources
@@ -127,8 +128,25 @@ def names() -> list[str]:
 
 
 def load_all() -> list[Variant]:
-    """Every pattern, sorted by name."""
-    return [load(name) for name in names()]
+    """Every pattern, sorted by name; complains of all files that are wrong."""
+    found, complaints = [], []
+    for name in names():
+        try:
+            found.append(load(name))
+        except PatternError as error:
+            complaints.append(str(error))
+    if complaints:
+        raise PatternError("\n".join(complaints))
+    return found
+
+
+def readable() -> list[Variant]:
+    """Every pattern whose file is right, sorted by name: another's mistake is not theirs."""
+    found = []
+    for name in names():
+        with suppress(PatternError):
+            found.append(load(name))
+    return found
 
 
 def load(name: str) -> Variant:

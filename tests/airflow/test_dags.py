@@ -146,6 +146,24 @@ def test_every_field_of_a_form_has_a_title_a_description_a_default_and_limits(da
 
 
 def test_a_new_pattern_file_is_a_new_dag_with_no_other_change(tmp_path):
+    patterns = copied(tmp_path)
+    (patterns / "my-own.yaml").write_text((patterns / "flink.yaml").read_text())
+    found = described(tmp_path / "home", tmp_path)
+    assert found["import_errors"] == {}
+    assert sorted(found["dags"]) == sorted([*names(), *UPKEEP, "my-own"])
+    assert found["dags"]["my-own"]["tasks"].keys() == found["dags"]["flink"]["tasks"].keys()
+
+
+def test_a_wrong_pattern_file_is_an_import_error_that_says_so_and_stops_no_other_dag(tmp_path):
+    (copied(tmp_path) / "my-own.yaml").write_text("title: half a pattern\n")
+    found = described(tmp_path / "home", tmp_path)
+    assert sorted(found["dags"]) == sorted([*names(), *UPKEEP])
+    (error,) = found["import_errors"].values()
+    assert "my-own.yaml: stages: this key is required; add it" in error
+
+
+def copied(tmp_path):
+    """The project beside itself, with a folder of patterns of its own."""
     for part in ("pipelines", "infra", "dags"):
         (tmp_path / part).mkdir()
         for each in (PROJECT / part).iterdir():
@@ -156,9 +174,5 @@ def test_a_new_pattern_file_is_a_new_dag_with_no_other_change(tmp_path):
     for each in (PROJECT / "pipelines" / "patterns").iterdir():
         if each.name != "__pycache__":
             (patterns / each.name).symlink_to(each)
-    (patterns / "my-own.yaml").write_text((patterns / "flink.yaml").read_text())
     (tmp_path / "home").mkdir()
-    found = described(tmp_path / "home", tmp_path)
-    assert found["import_errors"] == {}
-    assert sorted(found["dags"]) == sorted([*names(), *UPKEEP, "my-own"])
-    assert found["dags"]["my-own"]["tasks"].keys() == found["dags"]["flink"]["tasks"].keys()
+    return patterns

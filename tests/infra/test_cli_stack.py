@@ -16,6 +16,7 @@ from infra.errors import InfraError, UsageError
 from infra.lifecycle import deployed_file
 from infra.settings import PROJECT, Settings
 from infra.target import Target
+from pipelines.patterns.model import folder
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,19 @@ def test_addresses_are_exports_that_a_shell_reads_back(millrace: Millrace, tmp_p
     )
     assert read_back.stdout == str(state)
     assert json.loads(millrace(state, "env", "--json").stdout)["KAFKA_BOOTSTRAP"] == "127.0.0.1:29001"
+
+
+def test_patterns_lists_what_can_be_read_and_names_all_that_cannot(
+    millrace: Millrace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in (("good", (folder() / "flink.yaml").read_text()), ("bad", "title: [\n"), ("worse", "use: it\n")):
+        (tmp_path / f"{name}.yaml").write_text(text)
+    monkeypatch.setattr("pipelines.patterns.model.folder", lambda: tmp_path)
+    done = millrace(tmp_path / "state", "patterns")
+    assert [line.split("\t")[0] for line in done.stdout.splitlines()] == ["good"]
+    assert "bad.yaml: this is no YAML" in done.stderr
+    assert "worse.yaml: title: this key is required; add it" in done.stderr
+    assert done.returncode == 1
 
 
 @pytest.mark.parametrize(
