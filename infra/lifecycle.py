@@ -145,12 +145,14 @@ def validate(
 ) -> Validation:
     """Hold all that the pattern put out against all that went in, and keep the verdict as a record and as a page."""
     variant = load(name)
+    tapes = traffic.runs(target.settings, name)
     found = validation.verdict(
         target,
         variant,
         within_s=within_s,
         in_force=in_force(target, name),
-        labels=traffic.labels(traffic.runs(target.settings, name)),
+        labels=traffic.labels(tapes),
+        began_ms=[tape.start_ms for tape in tapes],
         report=report,
     )
     restarts = {engine: job.restarts for engine, (_, job) in jobs(target, name).items()}

@@ -21,6 +21,8 @@ INHERITED = ("HOME", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER")
 
 LOG_BYTES_MAX = 20_000_000
 
+FOLLOWS_WITHIN_S = 5  # what a process started has this long to end by itself after it
+
 # The shell writes the record, then becomes the server: pid and start time stay the same, and whatever kills us in
 # between, no server runs without a record. Field 22 of stat is the start time (proc(5)); the name before it is "(sh)".
 RECORD_THEN_EXEC = """
@@ -189,12 +191,18 @@ def family(record: Record) -> list[psutil.Process]:
 
 
 def stop(record: Record, within_s: float) -> bool:
-    """Ends the process and all that it started: TERM, then KILL at the deadline; says whether TERM was enough."""
+    """Ends the process and all that it started: TERM, then KILL at the deadline; says whether TERM was enough.
+
+    What it started has a few seconds more to follow it.
+    """
     willing = True
     members = family(record)
     if alive(record):
         send(record, signal.SIGTERM)
         willing = wait_until(lambda: not alive(record), within_s)
+        if willing:
+            # A Spark driver's JVM follows its Python, and only then clears away the libraries it had unpacked.
+            wait_until(lambda: not family(record), FOLLOWS_WITHIN_S)
     for member in {*members, *family(record)}:
         with suppress(psutil.NoSuchProcess):
             if member.pid != record.pid or not willing:

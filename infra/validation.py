@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,11 +43,12 @@ def verdict(
     bounds: Bounds | None = None,
     in_force: Mapping[str, InForce] | None = None,
     labels: Mapping[str, Sequence[str]] | None = None,
+    began_ms: Sequence[int] = (),
     report: Report = lambda line: None,
 ) -> Verdict:
     """Judge the pattern as soon as all that went in has come out; at the deadline judge what there is."""
     deadline = time.monotonic() + within_s
-    asked = question(variant, bounds or Bounds(), in_force or {})
+    asked = replace(question(variant, bounds or Bounds(), in_force or {}), began_ms=began_ms)
     with closing(_Reading(target, variant)) as reading:
         while True:
             changed_at, seen = time.monotonic(), None

@@ -54,7 +54,7 @@ def measured(target: Target, variant: Variant, events: int, rate_per_s: float, s
     try:
         lifecycle.deploy(target, name, report=lambda line: _say(name, line))
         cold = round(variant.pattern.promises.warm_after_s * rate_per_s)  # events that nothing is promised of
-        warm_up = _sent(target, variant, Plan(cold, rate_per_s, seed + 1, name=f"w{seed}"))
+        warm_up = _sent(target, variant, Plan(max(cold, 1), rate_per_s, seed + 1, name=f"w{seed}"))
         run = _sent(target, variant, Plan(events, rate_per_s, seed, name=f"b{seed}"))
         changed = lifecycle.deploy(target, name)
         found = lifecycle.validate(target, name, within_s=900, report=lambda line: _say(name, line))

@@ -15,7 +15,7 @@ def pattern_form(faults: Sequence[str] = SURVIVABLE) -> dict[str, Param]:
     """What a run of a pattern asks."""
     return {
         "events": Param(
-            10_000,
+            20_000,
             type="integer",
             minimum=0,
             maximum=5_000_000,
@@ -28,7 +28,7 @@ def pattern_form(faults: Sequence[str] = SURVIVABLE) -> dict[str, Param]:
             minimum=10,
             maximum=50_000,
             title="Rate per second",
-            description="The pattern's promises are measured at 1,000 per second.",
+            description="The pattern's promises hold at 1,000 per second, from the twentieth second on.",
         ),
         "seed": Param(
             1,

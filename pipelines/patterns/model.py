@@ -77,8 +77,8 @@ class Promises(Closed):
     )
     warm_after_s: Annotated[int, Field(ge=0, le=600)] = Field(
         20,
-        description="No latency is promised for the first seconds of a pattern's traffic: until a JVM has compiled "
-        "what it runs, it is several times slower.",
+        description="No latency is promised for the first seconds after traffic begins: until a JVM has compiled what "
+        "it runs, it is several times slower.",
     )
 
 

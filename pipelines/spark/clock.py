@@ -9,6 +9,7 @@ from pipelines.rules import OUT_OF_ORDER_MS
 
 # What is not after the watermark is late, and an event that is OUT_OF_ORDER_MS behind the newest is not.
 BEHIND_MS = OUT_OF_ORDER_MS + 1
+CLOCK = "_clock"
 
 
 def moved_to(at_ms: Column, ingest_ms: Column) -> Column:
@@ -17,8 +18,8 @@ def moved_to(at_ms: Column, ingest_ms: Column) -> Column:
 
 
 def watermarked(events: DataFrame, moment_ms: Column) -> DataFrame:
-    """The events, each with its moment in a column `clock`; null moves nothing."""
-    return events.withColumn("clock", F.timestamp_millis(moment_ms)).withWatermark("clock", f"{BEHIND_MS} milliseconds")
+    """The events, each with its moment in a column of its own; null moves nothing."""
+    return events.withColumn(CLOCK, F.timestamp_millis(moment_ms)).withWatermark(CLOCK, f"{BEHIND_MS} milliseconds")
 
 
 def reached_ms(watermark_ms: int) -> int:

@@ -106,6 +106,8 @@ class Driver:
         self.running = [Running(spark, query, AT_ONCE if is_drain else query.every) for query in queries(spark, plan)]
         self.traffic = Traffic(plan)
         self.silence = Silence(0, DRAINED_AHEAD_MS) if is_drain else Silence(IDLE_MS)
+        self.ticks = spark._jvm.millrace.spark.Ticks
+        self.told_ms: dict[str, int] = {}
 
     def run(self, stop: threading.Event) -> str | None:
         """Run until told to stop, or to the end of the topics if draining; the reason if it ends otherwise."""
@@ -133,29 +135,32 @@ class Driver:
             return False
 
     def _keep_time(self) -> bool:
-        """Tell the windows what time it is while no events come; whether there is nothing left to do at all."""
+        """Tell the windows what time it is; whether there is nothing left to do at all."""
+        committed = {each.query.name: each.committed() for each in self.running}
+        clocks = {name: each.clock_ms for name, each in committed.items() if each}
+        windows = {each.query.name: each for each in self.running if each.query.has_windows}
+        self._advance(windows, clocks.get("events", 0))
         enriched, judged = self.plan.topics[self.plan.use.enriched.name], self.traffic.judged
         ends = self.traffic.ends([judged, enriched])
-        committed = {each.query.name: each.committed() for each in self.running}
         reached = {name: each.offsets if each else {} for name, each in committed.items()}
         judged_until = reached["events"] if self.plan.events else self.traffic.dealt_with()
         # Who drains asks for what is there to be dealt with; what another engine has yet to write is not there.
         is_judged = (self.is_drain and not self.plan.events) or covers(judged_until, ends, [judged])
         behind = {name for name, each in reached.items() if name != "events" and not covers(each, ends, [enriched])}
-        windows = {each.query.name: each for each in self.running if each.query.has_windows}
-        if judged_by_us := committed.get("events"):
-            self._advance(windows, judged_by_us.clock_ms)
         waiting = [each for each in windows.values() if each.holds_windows()]
-        clock_ms = max((each.clock_ms for name, each in committed.items() if each and name in windows), default=0)
+        # The windows may have read the last events before they were told of them.
+        clock_ms = max((clocks.get(name, 0) for name in ("events", *windows)), default=0)
         look = Look(ends, is_judged and not behind & windows.keys(), clock_ms, bool(waiting))
         tick = self.silence.tick(look, int(time.time() * 1000))
         if tick is not None:
-            self._advance((each.query.name for each in waiting), tick)
+            self._advance([each.query.name for each in waiting], tick)
         return is_judged and not behind and not waiting
 
     def _advance(self, windows: Iterable[str], moment_ms: int) -> None:
         for name in windows:
-            self.spark._jvm.millrace.spark.Ticks.advance(name, moment_ms)
+            if moment_ms > self.told_ms.get(name, 0):
+                self.ticks.advance(name, moment_ms)
+                self.told_ms[name] = moment_ms
 
     def _tell(self, state: State, problem: str | None = None) -> None:
         told = {each.query.name: each.progress() for each in self.running}

@@ -119,7 +119,7 @@ class Running:
             return True
         if not last["stateOperators"]:
             # It has done no batch since it started, and says nothing of the windows that it found in its checkpoint.
-            return self._committed is not None
+            return self._committed is not None and self._committed.clock_ms > 0
         return any(each["numRowsTotal"] for each in last["stateOperators"] if "sessionWindow" in each["operatorName"])
 
     def _read(self, commits: Folder, number: str) -> Committed:

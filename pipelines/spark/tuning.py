@@ -30,10 +30,7 @@ SPARK_SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "640m",
-    # Five queries make more code than Java's default cache holds: what was compiled would be swept, and compiled again.
-    "spark.driver.extraJavaOptions": (
-        "-XX:+UseSerialGC -XX:ReservedCodeCacheSize=160m -XX:+ExitOnOutOfMemoryError -Djava.awt.headless=true"
-    ),
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:+ExitOnOutOfMemoryError -Djava.awt.headless=true",
     # Spark writes Java for each step of a plan and keeps the classes of 100; five queries have more. What is not
     # kept is compiled anew in every batch and never runs long enough to become fast.
     "spark.sql.codegen.cache.maxEntries": "2000",

@@ -19,7 +19,7 @@ from pipelines.patterns.plan import WINDOWS_TOPIC
 from pipelines.rules import ALERTS, DEAD_LETTERS, OUT_OF_ORDER_MS, EventType, WindowRule, WindowSummary
 from pipelines.rules.measures import WindowMeasure
 from pipelines.spark import topics
-from pipelines.spark.clock import BEHIND_MS, moved_to, watermarked
+from pipelines.spark.clock import BEHIND_MS, CLOCK, moved_to, watermarked
 from pipelines.spark.events import alert_id, texts
 from pipelines.spark.expressions import compiled
 
@@ -52,9 +52,10 @@ def timed(spark: SparkSession, plan: EnginePlan, on: EventType, clock: str) -> D
     moments = ticks.select(
         "at_ms", F.lit("").alias("event_key"), F.col("at_ms").alias("clock_ms"), F.lit(True).alias("is_tick")
     )
-    # Ticks first: Spark asks its sources in this order how far they are, and what a tick speaks of is there by then.
-    both = moments.unionByName(events, allowMissingColumns=True)
-    return watermarked(both, F.col("clock_ms")).drop("clock", "clock_ms")
+    # Spark asks its sources in this order how far they are: what a tick says of the stage before is in the topic then.
+    first, second = (moments, events) if plan.events else (events, moments)
+    both = first.unionByName(second, allowMissingColumns=True)
+    return watermarked(both, F.col("clock_ms")).drop(CLOCK, "clock_ms")
 
 
 def admitted(spark: SparkSession, events: DataFrame, on: EventType, remembered_ms: int) -> DataFrame:

@@ -35,7 +35,9 @@ class Asked:
     stores: Sequence[str] = ()
     promises: Mapping[str, float] | None = None
     warm_after_ms: int = 0
-    """For how long after the first event nothing is promised."""
+    """For how long nothing is promised after traffic began."""
+    began_ms: Sequence[int] = ()
+    """When each tape of traffic began; empty if nobody knows, then it was with the first alert."""
     bounds: Bounds = field(default_factory=Bounds)
     in_force: Mapping[str, InForce] = field(default_factory=dict)
     """Rules and summaries that once meant something else, those that are gone among them."""
@@ -221,17 +223,21 @@ class _Case:
         first: dict[str, tuple[int, Event]] = {}
         for record, event in self.enriched.events:
             first.setdefault(str(event.get(self.asked.use.judged.id or "")), (record.ingest_ms, event))
-        sent = [(at, event["sent_ms"]) for at, event in first.values() if event.get("sent_ms") is not None]
+        sent = ((at, event["sent_ms"]) for at, event in first.values() if event.get("sent_ms") is not None)
         yield latency(ENRICHED_FROM_SENT, (at - sent_ms for at, sent_ms in sent))
         yield latency(HOP, self.evidence.hop_ms or ())
         received = self.evidence.received_ms or {}
         heard = [(received[alert["alert_id"]], alert) for _, alert in timed if alert["alert_id"] in received]
         yield latency(RECEIVED, (at - alert["sent_ms"] for at, alert in heard))
         yield latency(HOP_RECEIVED, self.evidence.hop_received_ms or ())
-        warm_ms = min((sent_ms for _, sent_ms in sent), default=0) + self.asked.warm_after_ms
         # To the reader's hands, if a reader was listening all the time; else to the topic.
         promised = heard if len(heard) >= 0.9 * len(timed) else timed
-        yield latency(PROMISED, (at - alert["sent_ms"] for at, alert in promised if alert["sent_ms"] >= warm_ms))
+        began_ms = self.asked.began_ms or [min((alert["sent_ms"] for _, alert in timed), default=0)]
+
+        def is_warm(sent_ms: int) -> bool:
+            return not any(0 <= sent_ms - each < self.asked.warm_after_ms for each in began_ms)
+
+        yield latency(PROMISED, (at - alert["sent_ms"] for at, alert in promised if is_warm(alert["sent_ms"])))
 
     def _firsts(self) -> Iterator[tuple[str, int, Event]]:
         seen: dict[str, tuple[int, Event]] = {}

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from pipelines.verify import plots
-from pipelines.verify.judging import FROM_INGEST, FROM_SENT, HOP, HOP_RECEIVED, RECEIVED
+from pipelines.verify.judging import FROM_INGEST, FROM_SENT, HOP, HOP_RECEIVED, PROMISED, RECEIVED
 from pipelines.verify.verdict import Check, Figure, Verdict
 
 SUMMARIES = {
@@ -15,7 +15,7 @@ SUMMARIES = {
     "failed": "Something is wrong: the checks in red say what, with the first offenders.",
     "unknown": "Something could not be looked at, so nobody can say that all is well: the checks in yellow say what.",
 }
-DRAWN = (FROM_SENT, FROM_INGEST, HOP, RECEIVED, HOP_RECEIVED)
+DRAWN = (FROM_SENT, FROM_INGEST, HOP, RECEIVED, HOP_RECEIVED, PROMISED)
 ORDER = {"failed": 0, "unknown": 1, "ok": 2}
 
 

@@ -23,7 +23,7 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
- * A source of moments, for a query whose time must go on while no events come.
+ * A source of moments, for a query whose time its own events do not move: no events come, or not in order.
  *
  * <p>Each call of {@link #advance} makes one row, the moment it was given; the moment is the offset too, so a batch that
  * is run again sees the same.
