@@ -117,6 +117,18 @@ class Memory:
             fold.learn(stream, event)
 
 
+def refer(reference: EventType, known: dict[str, Event], record: Record) -> str | None:
+    """Take in a message of reference data, or say why it is refused: a key's last event counts, no value deletes it."""
+    if record.value is None:
+        known.pop((record.key or b"").decode(errors="replace"), None)
+        return None
+    event = accept(reference, record.value, record.ingest_ms)
+    if isinstance(event, Refusal):
+        return event.reason
+    known[event[reference.key]] = event
+    return None
+
+
 def judge(
     use: UseCase, rules: Sequence[Rule], tape: Iterable[Record], references: Mapping[str, Mapping[str, Event]]
 ) -> Iterator[Judged]:
@@ -165,7 +177,7 @@ def judge(
         yield Judged(
             record,
             None,
-            enriched_event(use, event, before[ENRICHMENT], record, references, findings),
+            enriched_event(use, event, before[ENRICHMENT], record, _looked_up(use, event, references), findings),
             before,
             tuple(findings),
         )
@@ -189,15 +201,10 @@ def enriched_event(
     event: Event,
     before: Mapping[str, Value],
     record: Record,
-    references: Mapping[str, Mapping[str, Event]],
+    looked_up: Event,
     findings: Iterable[Finding],
 ) -> dict[str, Any]:
     """The event of the intermediate topic that an accepted event must become."""
-    looked_up = {
-        new: references[lookup.reference.name][event[lookup.by]][old]
-        for lookup in use.enrichment.lookups
-        for new, old in lookup.take.items()
-    }
     values = _values(event, before)
     return {
         **event,
@@ -378,6 +385,14 @@ def _others(on: EventType, field_name: str, within_ms: int) -> _Fold:
         return {name: sum(1 for value, at_ms in latest.items() if value != now[field_name] and at_ms >= since)}
 
     return _Fold(take, values)
+
+
+def _looked_up(use: UseCase, event: Event, references: Mapping[str, Mapping[str, Event]]) -> Event:
+    return {
+        new: references[lookup.reference.name][event[lookup.by]][old]
+        for lookup in use.enrichment.lookups
+        for new, old in lookup.take.items()
+    }
 
 
 def _memories(

@@ -50,6 +50,7 @@ class Outcome:
     """Whole topics, without what the player itself caused."""
 
     raw: list[Record] = field(default_factory=list)
+    references: list[Record] = field(default_factory=list)
     enriched: list[Event] = field(default_factory=list)
     alerts: list[Event] = field(default_factory=list)
     dead_letters: list[Event] = field(default_factory=list)
@@ -129,7 +130,7 @@ class Player:
         self._tail.close()
         self._found.close()
         written = (FRAUD.enriched.name, ALERTS.name, DEAD_LETTERS.name, "windows")
-        kinds = (*(kind.name for kind in FRAUD.raw), *written)
+        kinds = (*(kind.name for kind in (*FRAUD.raw, *FRAUD.references)), *written)
         reader = Tail(self._plan.bootstrap, {kind: self._plan.topics[kind] for kind in kinds})
         records: dict[str, list[Record]] = {kind: [] for kind in kinds}
         for record in reader.new():
@@ -146,6 +147,7 @@ class Player:
             raw=[
                 r for kind in FRAUD.raw for r in records[kind.name] if (self._plan.topics[r.topic], r.offset) not in own
             ],
+            references=[r for kind in FRAUD.references for r in records[kind.name]],
             enriched=[e for e in read[FRAUD.enriched.name] if (e["source_topic"], e["source_offset"]) not in own],
             alerts=[alert for alert in read[ALERTS.name] if alert["customer"] not in (PROBE, CLOSER)],
             dead_letters=[e for e in read[DEAD_LETTERS.name] if (e["topic"], e["offset"]) not in own],

@@ -32,7 +32,7 @@ FUNCTIONS = {
     "millis": "millrace.flink.Millis",
     "base64": "millrace.flink.Base64",
 }
-ARRIVALS = "arrivals"
+ARRIVALS, REFERENCES = "arrivals", "references"
 EVENTS, WINDOWS = "events", "windows"  # the stages that a dead letter may come from
 
 
@@ -72,7 +72,9 @@ def _functions() -> Iterator[str]:
 
 def _tables(plan: EnginePlan) -> Iterator[str]:
     use = plan.use
-    yield topics.arrivals(ARRIVALS, use, plan.topics, plan.bootstrap, plan.pattern)
+    yield topics.arrivals(ARRIVALS, plan)
+    if use.references:
+        yield topics.references(REFERENCES, plan)
     for written in (use.enriched, ALERTS, DEAD_LETTERS):
         yield topics.sink(written.name, written, plan.topics[written.name], plan.bootstrap)
     for summary in plan.window_summaries:
@@ -274,6 +276,8 @@ def window_numbers(summary: WindowSummary) -> str:
 def dead_letters(plan: EnginePlan) -> Iterator[str]:
     """Everything that is not judged or not counted, with the reason."""
     yield _dead(REFUSED, EVENTS, ARRIVALS, f"{REFUSED} IS NOT NULL")
+    if plan.use.references:
+        yield _dead(REFUSED, EVENTS, quoted(REFERENCES), f"{REFUSED} IS NOT NULL")
     if plan.use.enrichment.lookups:
         yield _dead("_unknown", EVENTS, "looked_up", "_unknown IS NOT NULL")
     yield _dead("'duplicate'", EVENTS, "remembered", "_duplicate")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pipelines.flink.expressions import interval, quoted, text
 from pipelines.flink.tuning import SINK_OPTIONS, WATERMARK_DELAY_MS
+from pipelines.patterns import EnginePlan
 from pipelines.rules import EventType, UseCase
 
 TYPES = {"text": "STRING", "whole": "BIGINT", "real": "DOUBLE", "flag": "BOOLEAN"}
@@ -34,13 +35,29 @@ def columns_of(use: UseCase, stream: EventType) -> dict[str, str]:
     return {f.name: use.judged.key if f.name == stream.key else f"{stream.name}.{f.name}" for f in stream.readable}
 
 
-def arrivals(name: str, use: UseCase, topics: Mapping[str, str], bootstrap: str, group: str) -> str:
+def arrivals(name: str, plan: EnginePlan) -> str:
     """The table of all raw topics: every message in the order of its arrival, with the reason in `_refused` if it is.
 
     Only judged events move event time, and none moves it beyond its own arrival: a clock that is ahead makes nobody
     else's events late.
     """
-    fields = {columns_of(use, stream)[f.name]: TYPES[f.kind] for stream in use.raw for f in stream.readable}
+    # Of the same millisecond, what was known before the judged event comes first.
+    streams = (*plan.use.others, plan.use.judged)
+    time = [
+        f"{AT} AS TO_TIMESTAMP_LTZ({AT_MS}, 3)",
+        f"WATERMARK FOR {AT} AS TO_TIMESTAMP_LTZ(LEAST({AT_MS}, {INGEST_MS}), 3) - {interval(WATERMARK_DELAY_MS)}",
+    ]
+    return _arrivals(name, plan, streams, time)
+
+
+def references(name: str, plan: EnginePlan) -> str:
+    """The table of all reference topics, read in the same way: who looks an event up follows them by himself."""
+    return _arrivals(name, plan, plan.use.references, [])
+
+
+def _arrivals(name: str, plan: EnginePlan, streams: Sequence[EventType], time: Sequence[str]) -> str:
+    use = plan.use
+    fields = {columns_of(use, stream)[f.name]: TYPES[f.kind] for stream in streams for f in stream.readable}
     columns = [
         *(f"{quoted(column)} {sql_type}" for column, sql_type in fields.items()),
         f"{STREAM} STRING",
@@ -51,26 +68,25 @@ def arrivals(name: str, use: UseCase, topics: Mapping[str, str], bootstrap: str,
         f"{AT_MS} BIGINT",
         f"{REFUSED} STRING",
         f"{VALUE} BYTES",
-        f"{AT} AS TO_TIMESTAMP_LTZ({AT_MS}, 3)",
-        f"WATERMARK FOR {AT} AS TO_TIMESTAMP_LTZ(LEAST({AT_MS}, {INGEST_MS}), 3) - {interval(WATERMARK_DELAY_MS)}",
+        *time,
     ]
-    # Of the same millisecond, what was known before the judged event comes first.
-    streams = [
+    declared = [
         {
             "stream": stream.name,
-            "topic": topics[stream.name],
+            "topic": plan.topics[stream.name],
             "event": json.dumps(stream.reader()),
             "time": stream.time,
             "columns": columns_of(use, stream),
             "keeps": stream is use.judged,
+            "deletes": stream in use.references,
         }
-        for stream in (*use.others, use.judged)
+        for stream in streams
     ]
     options = {
         "connector": "millrace-arrivals",
-        "bootstrap": bootstrap,
-        "group": group,
-        "streams": json.dumps(streams),
+        "bootstrap": plan.bootstrap,
+        "group": plan.pattern,
+        "streams": json.dumps(declared),
         "leads": use.judged.name,
     }
     return _table(name, columns, options)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -23,26 +24,36 @@ _NOT_KEPT = ("empty", "oversized")
 
 def messages(spark: SparkSession, plan: EnginePlan) -> DataFrame:
     """What the stage writes for all raw messages: topic, key and value of each message."""
-    raw = topics.source(spark, plan.bootstrap, [plan.topics[each.name] for each in plan.use.raw])
+    kinds = (*plan.use.raw, *plan.use.references)
+    raw = topics.source(spark, plan.bootstrap, [plan.topics[each.name] for each in kinds])
     return written(plan, timed(plan, remembered(spark, plan, known(spark, plan, accepted(spark, plan, raw)))))
 
 
 def accepted(spark: SparkSession, plan: EnginePlan, raw: DataFrame) -> DataFrame:
-    """Every message with its event, in a column named after its stream, or with the reason why it is refused."""
+    """Every message with its event, in a column named after its stream, or with the reason why it is refused.
+
+    Of reference data, only what is refused: who looks an event up reads it by himself.
+    """
     streams = {each.name: each for each in plan.use.raw}
-    is_of = {name: F.col("topic") == plan.topics[name] for name in streams}
+    is_of = {name: F.col("topic") == topic for name, topic in plan.topics.items()}
+    aside = [
+        F.when(is_of[each.name], topics.read(spark, each, F.col("value"), F.col("ingest_ms"))["reason"])
+        for each in plan.use.references
+    ]
+    is_reference = reduce(Column.__or__, (is_of[each.name] for each in plan.use.references), F.lit(False))
     events = raw.select(
         "*",
         *(
             F.when(is_of[name], topics.read(spark, each, F.col("value"), F.col("ingest_ms"))).alias(name)
             for name, each in streams.items()
         ),
-    )
+        F.coalesce(*aside, F.lit(None)).alias("aside"),
+    ).filter(~is_reference | (F.col("aside").isNotNull() & F.col("value").isNotNull()))
     return events.select(
         *raw.columns,
         *(F.col(_quoted(name)) for name in streams),
         F.coalesce(*(F.when(is_of[name], F.lit(name)) for name in streams)).alias("stream"),
-        F.coalesce(*(_field(name, "reason") for name in streams)).alias("reason"),
+        F.coalesce(*(_field(name, "reason") for name in streams), F.col("aside")).alias("reason"),
         F.coalesce(*(_field(name, each.key) for name, each in streams.items())).alias("event_key"),
     )
 
@@ -67,11 +78,11 @@ def reference(spark: SparkSession, plan: EnginePlan, lookup: Lookup, known_as: s
     read = topics.whole(spark, plan.bootstrap, plan.topics[kind.name]).select(
         F.col("key").cast("string").alias("key"),
         "offset",
+        F.col("value").isNull().alias("is_deletion"),
         topics.read(spark, kind, F.col("value"), F.col("ingest_ms")).alias("event"),
     )
-    is_deletion = F.col("event.reason") == "empty"
     last = (
-        read.filter(F.col("event.reason").isNull() | is_deletion)
+        read.filter(F.col("event.reason").isNull() | F.col("is_deletion"))
         .groupBy(F.coalesce(F.col(f"event.{kind.key}"), F.col("key")).alias(known_as))
         .agg(F.max_by("event", "offset").alias("event"))
     )

@@ -40,17 +40,19 @@ def refusals(use: UseCase, raw: Mapping[str, Sequence[Record]], expected: Expect
     for (origin, reason), _ in letters.items():
         if reason != LATE:
             reasons.setdefault(origin, []).append(reason)
-    judged_kinds = {each.name for each in use.raw}
+    kept = {each.name for each in use.raw}
     figures = dict(Counter(reason.split(":")[0] for reason in expected.refused.values()))
     offenders = [
         f"{said(origin)} must be refused as '{reason}'; dead letters say {sorted(reasons.get(origin, ['nothing']))}"
         for origin, reason in expected.refused.items()
         if reasons.get(origin) != [reason]
     ]
+    # Compaction takes reference data away, refused or not; from the other topics nothing is taken.
+    there = {(r.topic, r.partition, r.offset) for each in use.references for r in raw[each.name]}
     offenders += [
         f"{said(origin)} was refused as {sorted(found)} but is good"
         for origin, found in reasons.items()
-        if origin[0] in judged_kinds and origin not in expected.refused
+        if origin not in expected.refused and (origin[0] in kept or origin in there)
     ]
     offenders += _wrong_contents(use, raw, letters)
     return checked("refusals", "Is everything bad refused, for the right reason, and nothing good?", figures, offenders)
@@ -81,12 +83,13 @@ def contents(expected: Expected, enriched: Mapping[Origin, Sequence[Event]]) -> 
 
 
 def _wrong_contents(use: UseCase, raw: Mapping[str, Sequence[Record]], letters: Letters) -> Iterator[str]:
-    most = {each.name: each.max_bytes for each in use.raw}
+    most = {each.name: each.max_bytes for each in (*use.raw, *use.references)}
+    kept = {each.name for each in use.raw}
     records = {(r.topic, r.partition, r.offset): r for kind in most for r in raw[kind]}
     for (origin, reason), letter in letters.items():
         record = records.get(origin)
         if record is None:
-            if origin[0] in most:
+            if origin[0] in kept:
                 yield f"{said(origin)} is a dead letter but never went in"
             continue
         carried = record.value if record.value and len(record.value) <= most[origin[0]] else None

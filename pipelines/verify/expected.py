@@ -18,11 +18,10 @@ from pipelines.oracle import (
     Finding,
     Judged,
     Record,
-    Refusal,
-    accept,
     enriched_event,
     finding_of,
     judge,
+    refer,
     window_findings,
 )
 from pipelines.rules import EventRule, Last, Rule, UseCase, WindowRule
@@ -39,7 +38,7 @@ class Expected:
 
     views: Views
     refused: dict[Origin, str] = field(default_factory=dict)
-    """The reasons, of judged events and other streams."""
+    """The reasons, of judged events, other streams and reference data."""
     accepted: dict[Origin, Event] = field(default_factory=dict)
     """The enriched events that judged events must have become."""
     findings: dict[str, Finding] = field(default_factory=dict)
@@ -72,9 +71,9 @@ def expect(
     `unjudged` names the rules that did not mean yet what they mean now when an event was judged.
     """
     references: dict[str, dict[str, Event]] = {reference.name: {} for reference in use.references}
-    views = Views(use, [rule for rule in rules if isinstance(rule, EventRule)], references, bounds)
+    views = Views(use, [rule for rule in rules if isinstance(rule, EventRule)], bounds)
     expected = Expected(views)
-    for each in judge(use, rules, _tape(use, raw, references), references):
+    for each in judge(use, rules, _tape(use, raw, references, expected.refused), references):
         record = each.record
         if each.reason is not None:
             expected.refused[record.topic, record.partition, record.offset] = each.reason
@@ -112,7 +111,10 @@ def time_passed_ms(time: str, accepted: Mapping[Origin, Event], bounds: Bounds) 
 
 
 def _tape(
-    use: UseCase, raw: Mapping[str, Sequence[Record]], references: Mapping[str, dict[str, Event]]
+    use: UseCase,
+    raw: Mapping[str, Sequence[Record]],
+    references: Mapping[str, dict[str, Event]],
+    refused: dict[Origin, str],
 ) -> Iterator[Record]:
     """All raw messages in the order of their arrival; reference data takes effect as the tape passes it."""
     by_name = {reference.name: reference for reference in use.references}
@@ -136,9 +138,9 @@ def _tape(
         if reference is None:
             yield record
             continue
-        event = accept(reference, record.value, record.ingest_ms)
-        if not isinstance(event, Refusal):
-            references[reference.name][event[reference.key]] = event
+        reason = refer(reference, references[reference.name], record)
+        if reason is not None:
+            refused[record.topic, record.partition, record.offset] = reason
 
 
 @dataclass
@@ -147,7 +149,6 @@ class Views:
 
     use: UseCase
     rules: Sequence[EventRule]
-    references: Mapping[str, Mapping[str, Event]]
     bounds: Bounds
     others: dict[tuple[str, str], list[tuple[int, Event]]] = field(default_factory=lambda: defaultdict(list))
 
@@ -163,6 +164,7 @@ class Views:
         assert each.event is not None
         yield each.event, each.findings
         now = {f.name: each.event[f.name] for f in use.judged.readable}
+        looked_up = {name: each.event[name] for lookup in use.enrichment.lookups for name in lookup.take}
         own = {rule.name for rule in self.rules}
         folded = tuple(finding for finding in each.findings if finding.rule not in own)
         remembers = {rule.name: rule.remembers for rule in self.rules} | {ENRICHMENT: use.enrichment.remembers}
@@ -174,7 +176,7 @@ class Views:
             before = {name: _seeing(values, remembers[name], dict(last)) for name, values in each.before.items()}
             found = (finding_of(rule, now, before[rule.name]) for rule in self.rules)
             findings = (*(finding for finding in found if finding is not None), *folded)
-            yield enriched_event(use, now, before[ENRICHMENT], record, self.references, findings), findings
+            yield enriched_event(use, now, before[ENRICHMENT], record, looked_up, findings), findings
 
     def _last(self, stream: str, key: str, at_ms: int) -> list[Event | None]:
         """The last event that was certainly seen by then, and all that may have been."""

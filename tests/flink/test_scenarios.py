@@ -18,6 +18,7 @@ from infra.settings import Settings
 from infra.target import Target
 from pipelines import oracle
 from pipelines.fraud import FRAUD
+from pipelines.fraud.traffic.poison import REFERENCE_POISON
 from pipelines.oracle import summary_rows, value_base64, window_findings
 from pipelines.patterns import EnginePlan, load
 from pipelines.rules import WindowRule
@@ -74,6 +75,7 @@ def play(target: Target, plan: EnginePlan, start_ms: int) -> Outcome:
     ensure_topics(plan, VARIANT)
     player = Player(plan)
     player.references([*(each for scenario in SCENARIOS for each in scenario.references()), *tape_references()])
+    player.send(spoilt_references())
     target.engine("flink").start(plan, None)
     stories = [message for scenario, at_ms in placed(SCENARIOS, start_ms) for message in scenario.messages(at_ms)]
     for phase in range(max(message.phase for message in stories) + 1):
@@ -87,6 +89,7 @@ def play(target: Target, plan: EnginePlan, start_ms: int) -> Outcome:
 
 TAPE_CUSTOMERS = [f"tape-{n}" for n in range(12)]
 TAPE_MERCHANTS = [f"shop-{n}" for n in range(9)]
+CLOSED_SHOP = "closed-shop"
 
 
 def tape_references() -> Iterator[tuple[str, dict[str, str]]]:
@@ -94,6 +97,16 @@ def tape_references() -> Iterator[tuple[str, dict[str, str]]]:
         yield "customers", {"customer": customer, "segment": "private"}
     for merchant in TAPE_MERCHANTS:
         yield "merchants", {"merchant": merchant, "category": merchant[-1], "place": "Ulm"}
+
+
+def spoilt_references() -> Iterator[Sent]:
+    """Reference data that nobody can read, and a shop that was there once."""
+    shop = {"merchant": CLOSED_SHOP, "category": "none", "place": "Ulm", "customer": CLOSED_SHOP, "segment": "none"}
+    yield "merchants", CLOSED_SHOP.encode(), json.dumps(shop).encode()
+    yield "merchants", CLOSED_SHOP.encode(), None
+    for poison in REFERENCE_POISON:
+        yield poison.topic, CLOSED_SHOP.encode(), poison.spoil(shop)
+    yield "merchants", TAPE_MERCHANTS[0].encode(), b""
 
 
 def tape(start_ms: int) -> Iterator[list[Sent]]:
@@ -118,7 +131,7 @@ def tape(start_ms: int) -> Iterator[list[Sent]]:
                 "transaction_id": f"tape-{phase}-{number}",
                 "customer": customer,
                 "card": card_token(f"{customer}-{random_.choice('ab')}"),
-                "merchant": random_.choice(TAPE_MERCHANTS),
+                "merchant": random_.choice([*TAPE_MERCHANTS, CLOSED_SHOP]),
                 "amount_cents": random_.choice([1, 500, random_.randrange(1, 5_000), 100_000_000]),
                 **place,
                 "at_ms": at_ms - random_.choice([0, 0, 0, 1, 2_500, 5_000]),
@@ -180,11 +193,15 @@ def as_finding(alert: Mapping[str, Any]) -> oracle.Finding:
 @pytest.fixture(scope="module")
 def judged(played: Outcome) -> list[oracle.Judged]:
     """What the oracle says of the very messages; settled phases make the order of arrival certain."""
-    references: dict[str, dict[str, Any]] = {"customers": {}, "merchants": {}}
-    for kind, event in [*(each for scenario in SCENARIOS for each in scenario.references()), *tape_references()]:
-        references[kind][event[kind.removesuffix("s")]] = event
+    known: dict[str, dict[str, oracle.Event]] = {kind.name: {} for kind in FRAUD.references}
+    kinds = {kind.name: kind for kind in FRAUD.references}
+    refused = [
+        oracle.Judged(record, reason)
+        for record in played.references
+        if (reason := oracle.refer(kinds[record.topic], known[record.topic], record)) is not None
+    ]
     arrived = sorted(played.raw, key=lambda record: (record.ingest_ms, record.topic, record.offset))
-    return list(oracle.judge(FRAUD, FRAUD.rules, arrived, references))
+    return [*refused, *oracle.judge(FRAUD, FRAUD.rules, arrived, known)]
 
 
 def test_every_accepted_event_is_enriched_as_the_oracle_says(played: Outcome, judged: list[oracle.Judged]) -> None:
@@ -205,7 +222,7 @@ def test_every_accepted_event_is_enriched_as_the_oracle_says(played: Outcome, ju
 def test_every_refusal_is_a_dead_letter_with_its_reason_and_its_bytes(
     played: Outcome, judged: list[oracle.Judged]
 ) -> None:
-    kinds = {kind.name: kind for kind in FRAUD.raw}
+    kinds = {kind.name: kind for kind in (*FRAUD.raw, *FRAUD.references)}
     meant = Counter(
         (each.record.topic, each.record.offset, each.reason, value_base64(kinds[each.record.topic], each.record.value))
         for each in judged
@@ -217,7 +234,10 @@ def test_every_refusal_is_a_dead_letter_with_its_reason_and_its_bytes(
         if letter["reason"] != "late"
     )
     assert found == meant
-    raw = {(record.topic, record.offset): record for record in played.raw}
+    assert {"unknown:merchants", *(poison.reason for poison in REFERENCE_POISON)} <= {
+        reason for _, _, reason, _ in found
+    }
+    raw = {(record.topic, record.offset): record for record in (*played.raw, *played.references)}
     for letter in played.dead_letters:
         record = raw[letter["topic"].partition(".")[2], letter["offset"]]
         assert (letter["partition"], letter["ingest_ms"]) == (record.partition, record.ingest_ms)
@@ -283,8 +303,8 @@ def test_both_state_backends_say_the_same(outcomes: Mapping[str, Outcome]) -> No
 def said(played: Outcome) -> tuple[Counter[str], Counter[tuple[str, int, str]]]:
     """What must not depend on the pace of a run: alerts of single events, and refusals by the message's number."""
     numbers: dict[tuple[str, int], int] = {}
-    for kind in FRAUD.raw:
-        own = [record for record in played.raw if record.topic == kind.name]
+    for kind in (*FRAUD.raw, *FRAUD.references):
+        own = [record for record in (*played.raw, *played.references) if record.topic == kind.name]
         numbers |= {(kind.name, record.offset): number for number, record in enumerate(own)}
     refusals = (
         (kind, numbers[kind, letter["offset"]], letter["reason"])

@@ -54,9 +54,13 @@ def partition_of(key: bytes, partitions: int) -> int:
 
 def ran(plan: Plan, raw: Mapping[str, Sequence[Record]], rules: Sequence[Rule] = FRAUD.rules) -> Evidence:
     """What a pipeline with these rules would have left behind, had it run on these topics."""
-    known = {reference.name: accepted_references(raw[reference.name], reference.name) for reference in FRAUD.references}
+    known: dict[str, dict[str, oracle.Event]] = {reference.name: {} for reference in FRAUD.references}
     tape = sorted((r for kind in FRAUD.raw for r in raw[kind.name]), key=lambda r: (r.ingest_ms, r.topic, r.offset))
     enriched, alerts, letters = [], [], []
+    for reference in FRAUD.references:
+        for record in raw[reference.name]:
+            if (reason := oracle.refer(reference, known[reference.name], record)) is not None:
+                letters.append(letter(record, reason))
     for each in oracle.judge(FRAUD, rules, tape, known):
         if each.reason is not None:
             letters.append(letter(each.record, each.reason))
@@ -97,12 +101,6 @@ def labels(plan: Plan) -> dict[str, tuple[str, ...]]:
     return made
 
 
-def accepted_references(records: Iterable[Record], kind: str) -> dict[str, Any]:
-    reference = next(each for each in FRAUD.references if each.name == kind)
-    events = (oracle.accept(reference, record.value, record.ingest_ms) for record in records)
-    return {event[reference.key]: event for event in events if not isinstance(event, oracle.Refusal)}
-
-
 def alert(finding: Finding, sent_ms: int, ingest_ms: int, emit_ms: int) -> dict[str, Any]:
     # A broken rule must not give itself away by its version: it passes for the right one.
     version = FRAUD.rule(finding.rule).version
@@ -122,7 +120,7 @@ def alert(finding: Finding, sent_ms: int, ingest_ms: int, emit_ms: int) -> dict[
 
 
 def letter(record: Record, reason: str) -> dict[str, Any]:
-    kind = next(each for each in FRAUD.raw if each.name == record.topic)
+    kind = next(each for each in (*FRAUD.raw, *FRAUD.references) if each.name == record.topic)
     return {
         "reason": reason,
         "topic": f"pretended.{record.topic}",

@@ -182,7 +182,8 @@ def test_an_event_out_of_nowhere_is_red(good: Evidence) -> None:
 
 
 def test_a_lost_dead_letter_is_red(good: Evidence) -> None:
-    for at in range(3):
+    for kind in ("transactions", "device-locations", "merchants", "customers"):
+        at = position(good.dead_letters, lambda e, kind=kind: e["topic"] == f"pretended.{kind}")
         letters = without(good.dead_letters, at)
         assert "refusals" in red(judge(ASKED, replace(good, dead_letters=letters)))
 
@@ -198,7 +199,7 @@ def test_a_dead_letter_for_the_wrong_reason_or_with_another_message_is_red(good:
 def test_an_event_both_accepted_and_refused_is_red(good: Evidence) -> None:
     assert good.enriched is not None
     event = json.loads(good.enriched[0].value or b"")
-    origin = {"partition": event["source_partition"], "offset": event["source_offset"]}
+    origin = {"topic": event["source_topic"], "partition": event["source_partition"], "offset": event["source_offset"]}
     letters = [*(good.dead_letters or ()), *changed((good.dead_letters or ())[:1], lambda e: e.update(origin))]
     assert "conservation" in red(judge(ASKED, replace(good, dead_letters=letters)))
 
@@ -273,10 +274,24 @@ def test_reference_data_sent_again_and_compacted_was_known_before(good: Evidence
     def compacted(records: Sequence[Record] | None) -> list[Record]:
         assert records is not None
         count, later_ms = len(records), 3_600_000
-        return [replace(each, offset=each.offset + count, ingest_ms=each.ingest_ms + later_ms) for each in records]
+        kept = [each for each in records if (f"pretended.{each.topic}", each.offset) not in refused]
+        return [replace(each, offset=each.offset + count, ingest_ms=each.ingest_ms + later_ms) for each in kept]
 
+    # What was refused is gone, too; its dead letters stay, and nobody calls them made up.
+    letters = [json.loads(record.value or b"") for record in good.dead_letters or ()]
+    refused = {(letter["topic"], letter["offset"]) for letter in letters}
     again = {name: compacted(good.raw[name]) for name in ("merchants", "customers")}
     assert judge(ASKED, replace(good, raw={**good.raw, **again})).status == "ok"
+
+
+@pytest.mark.parametrize(("later_ms", "status"), [(3_600_000, "ok"), (0, "failed")])
+def test_reference_data_that_was_deleted_is_known_until_then(good: Evidence, later_ms: int, status: str) -> None:
+    merchants = good.raw["merchants"]
+    assert merchants is not None
+    last, key = merchants[-1], merchants[0].key
+    gone = replace(last, offset=last.offset + 1, ingest_ms=last.ingest_ms + later_ms, key=key, value=None)
+    verdict = judge(ASKED, replace(good, raw={**good.raw, "merchants": [*merchants, gone]}))
+    assert (verdict.status, verdict.check("refusals").status) == (status, status)
 
 
 def test_calling_a_punctual_event_late_is_red(good: Evidence) -> None:

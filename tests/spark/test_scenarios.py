@@ -17,6 +17,7 @@ from tests.flink.test_scenarios import (  # noqa: F401  # the same checks for ev
     SCENARIOS,
     judged,
     lates,
+    spoilt_references,
     tape,
     tape_references,
     test_every_accepted_event_is_enriched_as_the_oracle_says,
@@ -62,6 +63,7 @@ def played(stack: Settings, start_ms: int) -> Iterator[Outcome]:
             player.play([(message.topic, message.key, message.value) for message in now], start_ms - DAY_MS)
         # Reference data that comes while the driver runs is known from the next batch on.
         player.references(tape_references())
+        player.send(spoilt_references())
         for phase_of_tape in tape(start_ms + span_ms(SCENARIOS)):
             player.play(phase_of_tape, start_ms - DAY_MS)
         player.close(start_ms + span_ms(SCENARIOS) + DAY_MS)

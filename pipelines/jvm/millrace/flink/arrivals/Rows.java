@@ -17,9 +17,10 @@ import org.apache.flink.table.data.StringData;
 /**
  * What becomes of a message: a row with its stream's columns filled, and those that every message has.
  *
- * <p>The declaration is a list of {"stream", "topic", "event", "time", "columns": {field: column}, "keeps"}. Of streams
- * whose messages arrived in the same millisecond, the one that stands earlier in the list counts as earlier. The bytes
- * are kept for the streams that say so, and for what is refused.
+ * <p>The declaration is a list of {"stream", "topic", "event", "time", "columns": {field: column}, "keeps", "deletes"}.
+ * Of streams whose messages arrived in the same millisecond, the one that stands earlier in the list counts as earlier.
+ * The bytes are kept for the streams that say so, and for what is refused. Where nothing at all deletes a key, it is
+ * not refused.
  */
 final class Rows implements Serializable {
     static final String STREAM = "_stream";
@@ -56,6 +57,7 @@ final class Rows implements Serializable {
         private final StringData name;
         private final StringData topic;
         private final boolean keepsBytes;
+        private final boolean isDeletedByNull;
         private final EventReader reader;
         private final int width;
         private final int time;
@@ -73,6 +75,7 @@ final class Rows implements Serializable {
             name = StringData.fromString((String) declared.get("stream"));
             topic = StringData.fromString((String) declared.get("topic"));
             keepsBytes = (Boolean) declared.get("keeps");
+            isDeletedByNull = (Boolean) declared.get("deletes");
             reader = new EventReader((String) declared.get("event"));
             List<String> names = Arrays.asList(reader.names());
             Map<String, Object> columnOf = Json.object(declared.get("columns"));
@@ -91,7 +94,7 @@ final class Rows implements Serializable {
 
         RowData row(ConsumerRecord<byte[], byte[]> message) {
             Object[] event = reader.read(message.value(), message.timestamp());
-            Object refused = event[0];
+            Object refused = isDeletedByNull && message.value() == null ? null : event[0];
             boolean isAccepted = refused == null;
             boolean isWorthKeeping = isAccepted ? keepsBytes : !EMPTY.equals(refused) && !OVERSIZED.equals(refused);
             GenericRowData row = new GenericRowData(width);
