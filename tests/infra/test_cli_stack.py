@@ -162,6 +162,21 @@ def test_what_a_verb_works_with_is_not_imported_before_it_works(tmp_path: Path, 
     assert imported & HEAVY == set()
 
 
+def test_ctrl_c_while_the_command_line_is_still_imported_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Impatient:
+        def find_spec(self, name: str, *_: object) -> None:
+            if name == "infra.cli.app":
+                raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, "infra.cli.app", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Impatient(), *sys.meta_path])
+    with pytest.raises(SystemExit, match="130"):
+        main()
+    assert capsys.readouterr().err == "millrace: interrupted\n"
+
+
 def test_a_half_typed_server_is_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MILLRACE_STATE", str(tmp_path))
     assert complete_servers("datan") == ["datanode-1", "datanode-2"]

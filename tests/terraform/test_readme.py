@@ -4,7 +4,7 @@ import re
 import shlex
 from pathlib import Path
 
-from infra.cli import GROUPS, VERBS
+from infra.cli.app import GROUPS, VERBS
 from infra.settings import PROJECT
 from tests.terraform.conftest import MODULES, ROOTS, TERRAFORM
 
