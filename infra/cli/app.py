@@ -1,0 +1,58 @@
+"""All verbs together.
+
+All are imported to answer any of them, `--help` or a Tab. So each imports inside itself what it works with: the clients
+of the servers take longer to import than `millrace status` takes in all.
+"""
+
+import typer
+
+from infra.cli.await_ import await_
+from infra.cli.compact import compact
+from infra.cli.compare import compare
+from infra.cli.customer import customer
+from infra.cli.dead_letters import dead_letters
+from infra.cli.demo import demo
+from infra.cli.deploy import deploy
+from infra.cli.doctor import doctor
+from infra.cli.down import down
+from infra.cli.env import env
+from infra.cli.jobs import jobs
+from infra.cli.kill import kill
+from infra.cli.logs import logs
+from infra.cli.observe import observe
+from infra.cli.patterns import patterns
+from infra.cli.provision import provision
+from infra.cli.reconcile import reconcile
+from infra.cli.restart import restart
+from infra.cli.roll_back import roll_back
+from infra.cli.status import status
+from infra.cli.teardown import teardown
+from infra.cli.topics import topics
+from infra.cli.traffic import traffic
+from infra.cli.up import up
+from infra.cli.upgrade import upgrade
+from infra.cli.validate import validate
+
+# A verb is a file beside this one and a name in this list.
+VERBS = (
+    *(doctor, up, down, status, logs, restart, kill, env, observe),
+    *(patterns, provision, deploy, await_, reconcile, upgrade, roll_back, traffic, validate, jobs, teardown),
+    *(compare, compact, customer, demo),
+)
+GROUPS = {"topics": topics, "dead-letters": dead_letters}
+
+app = typer.Typer(
+    name="millrace",
+    help="Run, deploy, prove and measure streaming patterns on real servers of this machine.",
+    epilog="Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted. "
+    "MILLRACE_STATE chooses the stack's folder, MILLRACE_PORT_BASE its ports, MILLRACE_HOME the shared downloads; "
+    "NO_COLOR turns colours off.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for verb in VERBS:
+    app.command(verb.__name__.rstrip("_").replace("_", "-"))(verb)
+for name, group in GROUPS.items():
+    app.add_typer(group, name=name)
