@@ -140,6 +140,8 @@ def _rehearse(target: Target, running: EnginePlan, wanted: EnginePlan) -> None:
     written = {kind: f"{running.pattern}.rehearsal" for kind in running.topics if kind not in _read_kinds(running)}
     rehearsal = replace(
         wanted,
+        # Under its own name, too: how far it has read must not pass for what the pattern has dealt with.
+        pattern=f"{running.pattern}-rehearsal",
         generation=int(time.time()),  # an engine takes each job id only once
         topics={**wanted.topics, **written},
         # Apart from the real ones: what a killed rehearsal leaves must never count as the newest state.
