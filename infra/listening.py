@@ -17,6 +17,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from infra.processes import wait_until
+from infra.stores.topics import TopicError, known
 from pipelines.patterns.plan import HOP
 from pipelines.rules import ALERTS
 
@@ -58,8 +59,8 @@ def listen(bootstrap: str, topics: Mapping[str, str], into: Path, ready: Event, 
         }
     )
     try:
-        known = consumer.list_topics(timeout=10).topics
-        places = [TopicPartition(topic, number) for topic in kinds for number in known[topic].partitions]
+        there = known(consumer, bootstrap)
+        places = [TopicPartition(topic, number) for topic in kinds for number in there[topic].partitions]
         # The ends by number: "the end" is looked up at the first fetch, and what came until then would be missed.
         ends = [consumer.get_watermark_offsets(place, timeout=10)[1] for place in places]
         consumer.assign([TopicPartition(p.topic, p.partition, end) for p, end in zip(places, ends, strict=True)])
@@ -70,7 +71,7 @@ def listen(bootstrap: str, topics: Mapping[str, str], into: Path, ready: Event, 
                 if message is None or message.error():
                     continue
                 opened.write(json.dumps(_heard(kinds[message.topic() or ""], message.value(), time.time())) + "\n")
-    except (KeyboardInterrupt, KafkaException):
+    except (KeyboardInterrupt, KafkaException, TopicError):
         pass  # the sender was interrupted, or meets the same brokers, and says so
     finally:
         consumer.close()

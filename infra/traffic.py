@@ -16,12 +16,12 @@ from heapq import merge
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, Producer
 from kafka.partitioner.default import murmur2
 
 from infra.errors import InfraError
 from infra.settings import Settings
-from infra.stores.topics import PRODUCER
+from infra.stores.topics import PRODUCER, known
 from pipelines.fraud.rules import burst
 from pipelines.fraud.tokens import Tokens, ensure_key
 from pipelines.fraud.traffic import CLOSING, Label, Message, Plan, closing, references, traffic
@@ -333,13 +333,10 @@ def _flush(producer: Producer, failures: Sequence[KafkaError], bootstrap: str) -
 
 
 def _partitions(producer: Producer, bootstrap: str, topics: Mapping[str, str]) -> int:
-    try:
-        known = producer.list_topics(timeout=10).topics
-    except KafkaException as error:
-        raise TrafficError(f"Kafka does not answer at {bootstrap} ({error}); see `millrace status`") from None
-    if missing := sorted(topic for topic in topics.values() if topic not in known):
+    there = known(producer, bootstrap)
+    if missing := sorted(topic for topic in topics.values() if topic not in there):
         raise TrafficError(f"no topic {missing[0]} at {bootstrap}; provision the pattern first")
-    return len(known[topics["transactions"]].partitions)
+    return len(there[topics["transactions"]].partitions)
 
 
 def _runs(settings: Settings, pattern: str) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
@@ -47,12 +48,37 @@ class TopicError(InfraError):
 
 def admin(bootstrap: str) -> KafkaAdminClient:
     """A client for topics; refused with the address when nobody answers."""
+    _knock(bootstrap)
     try:
         return KafkaAdminClient(
             bootstrap_servers=bootstrap.split(","), request_timeout_ms=10_000, bootstrap_timeout_ms=10_000
         )
     except AdminError as error:
         raise TopicError(_silent(bootstrap, error)) from None
+
+
+def known(client: Producer | Consumer, bootstrap: str) -> Mapping[str, Any]:
+    """All topics by their names; refused with the address when nobody answers."""
+    _knock(bootstrap)
+    try:
+        found: Mapping[str, Any] = client.list_topics(timeout=10).topics
+        return found
+    except KafkaException as error:
+        raise TopicError(_silent(bootstrap, error.args[0].str())) from None
+
+
+def _knock(bootstrap: str) -> None:
+    """Say at once that nobody listens: the clients keep on knocking for ten seconds before they do."""
+    for address in bootstrap.split(","):
+        host, _, port = address.rpartition(":")
+        try:
+            socket.create_connection((host, int(port)), timeout=2).close()
+        except ConnectionRefusedError:
+            continue
+        except (OSError, ValueError):
+            return  # whatever else is wrong, the clients know better how to say it
+        return
+    raise TopicError(_silent(bootstrap, "connection refused"))
 
 
 def _silent(bootstrap: str, why: object) -> str:
@@ -129,14 +155,14 @@ class Tail:
             }
         )
         try:
-            known = self._consumer.list_topics(timeout=10).topics
-        except KafkaException as error:
+            there = known(self._consumer, bootstrap)
+        except TopicError:
             self.close()
-            raise TopicError(_silent(bootstrap, error.args[0].str())) from None
-        if missing := sorted(topic for topic in self._kinds if topic not in known):
+            raise
+        if missing := sorted(topic for topic in self._kinds if topic not in there):
             self.close()
             raise TopicError(f"no topic {', '.join(missing)} at {bootstrap}; provision the pattern first")
-        self._next = {(topic, number): 0 for topic in self._kinds for number in known[topic].partitions}
+        self._next = {(topic, number): 0 for topic in self._kinds for number in there[topic].partitions}
         self._ends = dict.fromkeys(self._next, 0)
 
     def new(self) -> Iterator[Record]:

@@ -21,7 +21,7 @@ from infra.listening import heard, listening
 from infra.settings import Settings
 from infra.stack import addresses
 from infra.stores import topics
-from infra.stores.topics import Tail
+from infra.stores.topics import Tail, TopicError
 from pipelines.fraud.canaries import canaries_in
 from pipelines.fraud.tokens import Tokens
 from pipelines.fraud.traffic import Plan, traffic
@@ -150,7 +150,7 @@ def test_a_file_is_replayed_with_its_reference_data(bootstrap: str, names: dict[
 
 def test_nobody_listening_at_the_address_is_said_in_one_line(names: dict[str, str]) -> None:
     load_of_one = sending.invented(Plan(events=1, rate_per_s=10), TOKENS)
-    with pytest.raises(sending.TrafficError, match=r"Kafka does not answer at 127\.0\.0\.1:9 "):
+    with pytest.raises(TopicError, match=r"Kafka does not answer at 127\.0\.0\.1:9 "):
         sending.send("127.0.0.1:9", names, load_of_one)
 
 
