@@ -78,7 +78,7 @@ with DAG(
     "compare",
     description="Two patterns that judged the same tape must have raised the same alerts",
     doc_md=about.COMPARE,
-    schedule=reduce(or_, verdicts),
+    schedule=reduce(or_, verdicts) if verdicts else None,
     max_active_runs=1,
     default_args=SAID_AGAIN,
     deadline=within(minutes=10),

@@ -90,9 +90,13 @@ def tape_of(given: str | None, run_id: str, try_number: int) -> str:
 
 
 def which_pattern(names: Sequence[str]) -> Param:
-    """The choice of a pattern."""
+    """The choice of a pattern; where there is none, no run can be asked for."""
     return Param(
-        names[0], type="string", enum=list(names), title="Pattern", description="The pattern that this is done to."
+        names[0] if names else None,
+        type="string",
+        enum=list(names),
+        title="Pattern",
+        description="The pattern that this is done to.",
     )
 
 

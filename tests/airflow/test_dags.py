@@ -162,6 +162,19 @@ def test_a_wrong_pattern_file_is_an_import_error_that_says_so_and_stops_no_other
     assert "my-own.yaml: stages: this key is required; add it" in error
 
 
+@pytest.mark.parametrize("kept", [[], ["flink.yaml"]], ids=["no pattern at all", "one that keeps nothing"])
+def test_upkeep_needs_no_pattern_that_it_could_be_done_to(tmp_path, kept):
+    patterns = copied(tmp_path)
+    for file in patterns.glob("*.yaml"):
+        text = "\n".join(line for line in file.read_text().splitlines() if "persist:" not in line)
+        file.unlink()
+        if file.name in kept:
+            file.write_text(text)
+    found = described(tmp_path / "home", tmp_path)
+    assert found["import_errors"] == {}
+    assert sorted(found["dags"]) == sorted([*(Path(name).stem for name in kept), *UPKEEP])
+
+
 def copied(tmp_path):
     """The project beside itself, with a folder of patterns of its own."""
     for part in ("pipelines", "infra", "dags"):
