@@ -81,11 +81,12 @@ def queries(spark: SparkSession, plan: EnginePlan) -> Iterator[Query]:
         # Another version of a rule holds other windows: it begins with what the topic still has.
         name, checkpoint = f"window-{rule.name}", f"{place}/window-{rule.name}-{rule.version}"
         stage = windows.findings(spark, plan, rule, name).writeStream.format("kafka").options(**options)
-        yield Query(name, stage, checkpoint, WINDOWS_EVERY, has_windows=True)
+        yield Query(name, stage, checkpoint, WINDOWS_EVERY, time="told")
     for of in plan.window_summaries:
         name, checkpoint = f"summary-{of.name}", f"{place}/summary-{of.name}-{of.version}"
-        stage = windows.summary(spark, plan, of).writeStream.format("kafka").options(**options).outputMode("update")
-        yield Query(name, stage, checkpoint, WINDOWS_EVERY)
+        rows = windows.summary(spark, plan, of, name)
+        stage = rows.writeStream.format("kafka").options(**options).outputMode("update")
+        yield Query(name, stage, checkpoint, WINDOWS_EVERY, time="told again")
     if "hdfs" in plan.persist:
         checkpoint = f"{place}/files"
         stage = files.events(spark, plan).writeStream.foreachBatch(files.writer(plan, checkpoint))
@@ -138,8 +139,11 @@ class Driver:
         """Tell the windows what time it is; whether there is nothing left to do at all."""
         committed = {each.query.name: each.committed() for each in self.running}
         clocks = {name: each.clock_ms for name, each in committed.items() if each}
-        windows = {each.query.name: each for each in self.running if each.query.has_windows}
-        self._advance(windows, clocks.get("events", 0))
+        windows = {each.query.name: each for each in self.running if each.query.time == "told"}
+        summaries = [each.query.name for each in self.running if each.query.time == "told again"]
+        events_ms = clocks.get("events", 0)
+        self._advance(summaries, min((clocks.get(name, 0) for name in windows), default=events_ms))
+        self._advance(windows, events_ms)
         enriched, judged = self.plan.topics[self.plan.use.enriched.name], self.traffic.judged
         ends = self.traffic.ends([judged, enriched])
         reached = {name: each.offsets if each else {} for name, each in committed.items()}

@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
@@ -28,8 +28,8 @@ class Query:
     stage: DataStreamWriter
     checkpoint: str
     every: str
-    has_windows: bool = False
-    """Whether it waits for event time to go on."""
+    time: Literal["", "told", "told again"] = ""
+    """Whether event time is told to it: to rules, whose windows wait for it; to summaries what rules counted with."""
 
 
 @dataclass(frozen=True)

@@ -35,27 +35,33 @@ def findings(spark: SparkSession, plan: EnginePlan, rule: WindowRule, clock: str
 
 def timed(spark: SparkSession, plan: EnginePlan, on: EventType, clock: str) -> DataFrame:
     """Ticks of the clock and events, with the watermark that they move."""
+    moves = F.lit(not plan.events) & F.col("id").isNotNull()
+    moment_ms = F.when(moves, moved_to(F.col("at_ms"), F.col("event.ingest_ms")))
+    events = _read(spark, plan, on).withColumn("clock_ms", moment_ms)
+    ticks = _ticks(spark, clock).withColumn("clock_ms", F.col("at_ms"))
+    # Spark asks its sources in this order how far they are: what a tick says of the stage before is in the topic then.
+    first, second = (ticks, events) if plan.events else (events, ticks)
+    both = first.unionByName(second, allowMissingColumns=True)
+    return watermarked(both, F.col("clock_ms")).drop(CLOCK, "clock_ms")
+
+
+def _read(spark: SparkSession, plan: EnginePlan, on: EventType) -> DataFrame:
     read = topics.source(spark, plan.bootstrap, [plan.topics[on.name]]).withColumn(
         "event", topics.parsed(on, F.col("value"))
     )
-    at_ms, identity = F.col(f"event.{on.time}"), F.col(f"event.{on.id}")
     is_whole = topics.is_whole(on, "event")
-    events = read.select(
+    return read.select(
         *("topic", "partition", "offset", "ingest_ms", "event"),
         F.when(is_whole, F.col(f"event.{on.key}")).otherwise("").alias("event_key"),
-        F.when(is_whole, identity).alias("id"),
-        F.when(is_whole, at_ms).alias("at_ms"),
-        F.when(is_whole & F.lit(not plan.events), moved_to(at_ms, F.col("event.ingest_ms"))).alias("clock_ms"),
+        F.when(is_whole, F.col(f"event.{on.id}")).alias("id"),
+        F.when(is_whole, F.col(f"event.{on.time}")).alias("at_ms"),
         F.lit(False).alias("is_tick"),
     )
+
+
+def _ticks(spark: SparkSession, clock: str) -> DataFrame:
     ticks = spark.readStream.format("millrace.spark.Ticks").option("clock", clock).load()
-    moments = ticks.select(
-        "at_ms", F.lit("").alias("event_key"), F.col("at_ms").alias("clock_ms"), F.lit(True).alias("is_tick")
-    )
-    # Spark asks its sources in this order how far they are: what a tick says of the stage before is in the topic then.
-    first, second = (moments, events) if plan.events else (events, moments)
-    both = first.unionByName(second, allowMissingColumns=True)
-    return watermarked(both, F.col("clock_ms")).drop(CLOCK, "clock_ms")
+    return ticks.select("at_ms", F.lit("").alias("event_key"), F.lit(True).alias("is_tick"))
 
 
 def admitted(spark: SparkSession, events: DataFrame, on: EventType, remembered_ms: int) -> DataFrame:
@@ -132,21 +138,29 @@ def _dead_letter(plan: EnginePlan) -> Column:
     return topics.message(plan.topics[DEAD_LETTERS.name], F.col("topic"), values)
 
 
-def summary(spark: SparkSession, plan: EnginePlan, of: WindowSummary) -> DataFrame:
-    """The numbers of each window and key, again whenever they change: the last ones are the right ones."""
-    on = of.on
+def summary(spark: SparkSession, plan: EnginePlan, of: WindowSummary, clock: str) -> DataFrame:
+    """The numbers of each window and key, again whenever they change: the last ones are the right ones.
+
+    Spark drops what is behind the watermark, and says nothing. So no other time is told here than the windows of rules
+    have counted with before: what they admit is in the numbers, too.
+    """
     # Nothing waits for this watermark, so it may be far behind: behind any clock that an event may be wrong by.
-    behind_ms = plan.use.judged.future_ms + OUT_OF_ORDER_MS
-    events = (
-        topics.source(spark, plan.bootstrap, [plan.topics[on.name]])
-        .select(topics.parsed(on, F.col("value")).alias("event"))
-        .select("event.*")
-        .withColumn("time", F.timestamp_millis(on.time))
-        .withWatermark("time", f"{behind_ms} milliseconds")
-        .dropDuplicatesWithinWatermark([on.key, on.id or ""])
+    behind = f"{plan.use.judged.future_ms + OUT_OF_ORDER_MS} milliseconds"
+    events, ticks = (
+        each.withColumn("time", F.timestamp_millis("at_ms"))
+        for each in (_read(spark, plan, of.on), _ticks(spark, clock))
     )
-    numbers = events.groupBy(F.window("time", f"{of.window.size_ms} milliseconds"), *of.keys).agg(
-        *(_measured(measure, F.col).alias(name) for name, measure in of.measures.items())
+    if plan.events or plan.window_rules:
+        # What a column of a union is, its first part says: events are held against this watermark, and do not move it.
+        told = ticks.withWatermark("time", behind).unionByName(events, allowMissingColumns=True)
+        # No tick is before 1970. To Spark one may be; else it would leave out all ticks, and no time would move.
+        counted = told.filter(~F.col("is_tick") | (F.col("time") < F.timestamp_millis(F.lit(0))))
+    else:
+        counted = events.withWatermark("time", behind)
+    keys = (F.col(f"event.{key}").alias(key) for key in of.keys)
+    distinct = counted.dropDuplicatesWithinWatermark(["event_key", "id"])
+    numbers = distinct.groupBy(F.window("time", f"{of.window.size_ms} milliseconds"), *keys).agg(
+        *(_measured(measure).alias(name) for name, measure in of.measures.items())
     )
     start_ms = F.unix_millis("window.start")
     values = {
@@ -160,12 +174,8 @@ def summary(spark: SparkSession, plan: EnginePlan, of: WindowSummary) -> DataFra
     return numbers.select(topics.message(plan.topics[WINDOWS_TOPIC], key, values).alias("message")).select("message.*")
 
 
-def _measured(measure: WindowMeasure, column=lambda name: F.col(f"event.{name}")) -> Column:
-    match measure.op:
-        case "count":
-            return F.count(F.lit(1))
-        case "sum":
-            return F.try_sum(column(measure.field))
-        case "max":
-            return F.max(column(measure.field))
-    return F.min(column(measure.field))
+def _measured(measure: WindowMeasure) -> Column:
+    if measure.op == "count":
+        return F.count(F.lit(1))
+    column = F.col(f"event.{measure.field}")
+    return {"sum": F.try_sum, "max": F.max, "min": F.min}[measure.op](column)

@@ -26,6 +26,8 @@ from tests.scenarios import card_token
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
 
+HOUR_MS = 3_600_000
+WATERMARK = "nextBatchWatermarkMs"
 STARTED_WITHIN_S, TAKEN_WITHIN_S, TOLD_WITHIN_S = 300, 120, 240
 
 
@@ -44,19 +46,36 @@ class Driven:
         self.seen.extend(self.enriched.new())
         return len(self.seen)
 
-    def committed(self) -> list[str]:
-        """Of the last committed batch of the bursts' query: how far it has read its sources, a line for each."""
-        (rule,) = self.plan.window_rules
-        root = f"{urlsplit(self.plan.checkpoints).path}/window-{rule.name}-{rule.version}"
-        done = [
-            int(Path(file.path).name) for file in self.target.hdfs.files(f"{root}/commits") if file.path[-1].isdigit()
-        ]
-        return self.target.hdfs.read(f"{root}/offsets/{max(done)}").decode().splitlines()[2:] if done else []
+    @property
+    def queries(self) -> list[str]:
+        """The checkpoints of the queries that time is told to, bursts first."""
+        rules = [f"window-{rule.name}-{rule.version}" for rule in self.plan.window_rules]
+        return [*rules, *(f"summary-{each.name}-{each.version}" for each in self.plan.window_summaries)]
 
-    def has_taken(self, end: int) -> bool:
-        """Whether the bursts' query is done with the intermediate topic up to there."""
+    def committed(self, query: str) -> list[str]:
+        """Of a query's last committed batch: how far it has read its sources, a line for each."""
+        last = self._last_commit(query)
+        return [] if last is None else self._file(query, "offsets", last).splitlines()[2:]
+
+    def watermark_ms(self, query: str) -> int:
+        """With what time a query's next batch counts."""
+        last = self._last_commit(query)
+        return 0 if last is None else json.loads(self._file(query, "commits", last).splitlines()[1])[WATERMARK]
+
+    def _last_commit(self, query: str) -> int | None:
+        files = self.target.hdfs.files(f"{self._folder(query)}/commits")
+        return max((int(Path(file.path).name) for file in files if file.path[-1].isdigit()), default=None)
+
+    def _file(self, query: str, kind: str, number: int) -> str:
+        return self.target.hdfs.read(f"{self._folder(query)}/{kind}/{number}").decode()
+
+    def _folder(self, query: str) -> str:
+        return f"{urlsplit(self.plan.checkpoints).path}/{query}"
+
+    def has_taken(self, query: str, end: int) -> bool:
+        """Whether a query is done with the intermediate topic up to there."""
         topic = self.plan.topics[FRAUD.enriched.name]
-        read = [json.loads(line)[topic]["0"] for line in self.committed() if topic in line]
+        read = [json.loads(line)[topic]["0"] for line in self.committed(query) if topic in line]
         return bool(read) and read[0] >= end
 
 
@@ -76,26 +95,34 @@ def driven(stack: Settings) -> Iterator[Driven]:
         spark.stop(plan)
 
 
-def test_the_second_half_of_a_batch_is_not_late_for_the_first(driven: Driven) -> None:
-    """A batch of the per-event stage comes key by key: here it lasts a minute, and is seen when half of it is there."""
-    began_ms = int(time.time() * 1000) - 3_600_000
+def test_what_comes_last_of_a_batch_is_not_late_for_what_came_first(driven: Driven) -> None:
+    """A batch of the per-event stage comes key by key: here it spans an hour, and is read in three parts."""
+    began_ms = int(time.time() * 1000) // 60_000 * 60_000 - 2 * HOUR_MS
     driven.player.play([], began_ms - 60_000)
-    for customer in ("first", "second"):
-        topics.publish(driven.plan.bootstrap, _minute(driven.plan, customer, began_ms))
+    customers = ("first", "second", "third")
+    for customer in customers:
+        topics.publish(driven.plan.bootstrap, _hour(driven.plan, customer, began_ms))
         end = driven.enriched_until()
-        assert wait_until(lambda end=end: driven.has_taken(end), TAKEN_WITHIN_S), driven.committed()
-    driven.player.close(began_ms + 60_000)
+        for query in driven.queries:
+            assert wait_until(lambda q=query, end=end: driven.has_taken(q, end), TAKEN_WITHIN_S), query
+    driven.player.close(began_ms + HOUR_MS)
     outcome = driven.player.outcome()
     assert [letter for letter in outcome.dead_letters if letter["reason"] == "late"] == []
     bursts = [alert["transaction_ids"] for alert in outcome.alerts if alert["rule"] == "burst"]
-    assert sorted(bursts) == [["first-0", "first-1"], ["second-0", "second-1"]]
+    assert sorted(bursts) == [[f"{customer}-0", f"{customer}-1"] for customer in customers]
+    numbers = {row["window_start_ms"]: row["purchases"] for row in outcome.windows}  # the last of each is the right one
+    assert numbers == {began_ms: 6, began_ms + HOUR_MS: 3}
+    # Who is never told the time never forgets anything.
+    for query in driven.queries:
+        assert wait_until(lambda q=query: driven.watermark_ms(q) > began_ms, TAKEN_WITHIN_S), query
 
 
 def test_the_clock_is_read_before_the_events_that_it_speaks_of(driven: Driven) -> None:
     """Spark asks a query's sources in the order of its offset log, and half a batch is safe in this order only."""
-    clock, events = driven.committed()
-    assert clock.isdecimal()
-    assert driven.plan.topics[FRAUD.enriched.name] in events
+    for query in driven.queries:
+        clock, events = driven.committed(query)
+        assert clock.isdecimal(), query
+        assert driven.plan.topics[FRAUD.enriched.name] in events, query
 
 
 def test_a_window_is_closed_in_silence_after_a_restart(driven: Driven) -> None:
@@ -107,7 +134,7 @@ def test_a_window_is_closed_in_silence_after_a_restart(driven: Driven) -> None:
     with closing(Tail(plan.bootstrap, {ALERTS.name: plan.topics[ALERTS.name]})) as tail:
         assert wait_until(lambda: driven.enriched_until() > 0 and _has(driven.seen, last), TAKEN_WITHIN_S)
         end = driven.enriched_until()
-        assert wait_until(lambda: driven.has_taken(end), TAKEN_WITHIN_S), driven.committed()
+        assert wait_until(lambda: driven.has_taken(driven.queries[0], end), TAKEN_WITHIN_S)
         spark.stop(plan)
         assert last not in _bursts(tail), "the window was closed too early for this test"
         spark.start(plan, None)
@@ -118,10 +145,11 @@ def _has(records: list[Record], ids: list[str]) -> bool:
     return set(ids) <= {json.loads(record.value or b"{}")["transaction_id"] for record in records}
 
 
-def _minute(plan: EnginePlan, customer: str, began_ms: int) -> Iterator[tuple[str, bytes, bytes]]:
+def _hour(plan: EnginePlan, customer: str, began_ms: int) -> Iterator[tuple[str, bytes, bytes]]:
     """Enriched events of one customer, as the per-event stage would write them."""
-    for number, at_ms in enumerate((began_ms, began_ms + 1_000, began_ms + 60_000)):
+    for number, at_ms in enumerate((began_ms, began_ms + 1_000, began_ms + HOUR_MS)):
         event = {"transaction_id": f"{customer}-{number}", "customer": customer, "card": card_token(customer)}
+        event |= {"merchant_category": "food", "merchant_place": "Ulm"}
         event |= {"amount_cents": 1, "at_ms": at_ms, "ingest_ms": at_ms, "sent_ms": at_ms}
         event |= {"source_topic": FRAUD.judged.name, "source_partition": 0, "source_offset": -1}
         yield plan.topics[FRAUD.enriched.name], customer.encode(), json.dumps(event).encode()
