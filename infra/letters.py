@@ -61,9 +61,15 @@ def read(target: Target, variant: Variant, reason: str = "") -> list[Letter]:
 def replay(target: Target, variant: Variant, letters: Sequence[Letter], mended: Mapping[Place, bytes]) -> int:
     """Send refused messages once more to the topic that they came in by, mended ones in their mended form.
 
+    Of reference data only what was mended: the last message of a key counts, and a good one may be there by now.
     Each is then marked as replayed among the dead letters, so that it is not sent a third time.
     """
-    chosen = [letter for letter in letters if not letter.reason.startswith(NEVER_REPLAYED)]
+    referred = {variant.topic(event_type) for event_type in variant.use.references}
+    chosen = [
+        letter
+        for letter in letters
+        if not letter.reason.startswith(NEVER_REPLAYED) and (letter.topic not in referred or letter.place in mended)
+    ]
     originals = _originals(target, variant, chosen)
     lost = [letter for letter in chosen if letter.place not in originals and letter.place not in mended]
     if lost:

@@ -17,7 +17,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from infra.processes import wait_until
-from infra.stores.topics import TopicError, known
+from infra.stores.topics import TopicError, listed
 from pipelines.patterns.plan import HOP
 from pipelines.rules import ALERTS
 
@@ -59,7 +59,7 @@ def listen(bootstrap: str, topics: Mapping[str, str], into: Path, ready: Event, 
         }
     )
     try:
-        there = known(consumer, bootstrap)
+        there = listed(consumer, bootstrap)
         places = [TopicPartition(topic, number) for topic in kinds for number in there[topic].partitions]
         # The ends by number: "the end" is looked up at the first fetch, and what came until then would be missed.
         ends = [consumer.get_watermark_offsets(place, timeout=10)[1] for place in places]

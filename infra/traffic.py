@@ -21,7 +21,7 @@ from kafka.partitioner.default import murmur2
 
 from infra.errors import InfraError
 from infra.settings import Settings
-from infra.stores.topics import PRODUCER, known
+from infra.stores.topics import PRODUCER, listed
 from pipelines.fraud.rules import burst
 from pipelines.fraud.tokens import Tokens, ensure_key
 from pipelines.fraud.traffic import CLOSING, Label, Message, Plan, closing, references, traffic
@@ -333,7 +333,7 @@ def _flush(producer: Producer, failures: Sequence[KafkaError], bootstrap: str) -
 
 
 def _partitions(producer: Producer, bootstrap: str, topics: Mapping[str, str]) -> int:
-    there = known(producer, bootstrap)
+    there = listed(producer, bootstrap)
     if missing := sorted(topic for topic in topics.values() if topic not in there):
         raise TrafficError(f"no topic {missing[0]} at {bootstrap}; provision the pattern first")
     return len(there[topics["transactions"]].partitions)

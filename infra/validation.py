@@ -33,6 +33,7 @@ Place = tuple[str | None, int | None, int | None]
 # What is still on its way arrives within this time after the last thing that did, or not at all: a store's batch may
 # take this long on a busy machine.
 SETTLED_AFTER_S = 90.0
+CLOCKS_DIFFER_MS = 60_000  # Kafka's and this machine's, at most
 
 
 def verdict(
@@ -83,6 +84,7 @@ def question(variant: Variant, bounds: Bounds, in_force: Mapping[str, InForce]) 
         stores=pattern.stages.persist.to if pattern.stages.persist else (),
         promises={"alert_latency_ms_p99": float(pattern.promises.alert_latency_ms_p99)},
         warm_after_ms=pattern.promises.warm_after_s * 1000,
+        letters_since_ms=int(time.time() * 1000) - pattern.retention_hours * 3_600_000 + CLOCKS_DIFFER_MS,
         bounds=bounds,
         in_force=in_force,
     )

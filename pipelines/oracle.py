@@ -118,7 +118,11 @@ class Memory:
 
 
 def refer(reference: EventType, known: dict[str, Event], record: Record) -> str | None:
-    """Take in a message of reference data, or say why it is refused: a key's last event counts, no value deletes it."""
+    """Take in a message of reference data, or say why it is refused: a key's last event counts, no value deletes it.
+
+    Engines look up what is known when they judge, which may be later than the arrival: reference data ought to be there
+    before the events that need it, and to stay for as long as any of them is on its way.
+    """
     if record.value is None:
         known.pop((record.key or b"").decode(errors="replace"), None)
         return None

@@ -140,6 +140,17 @@ def test_a_refused_message_is_accepted_when_it_is_replayed_after_the_cause_was_m
         assert processes.wait_until(is_back, within_s=60), wanted - seen
 
 
+def test_reference_data_is_sent_again_only_as_it_was_mended(ran: Ran) -> None:
+    target, variant, reason = ran.target, ran.variant, "missing:category"
+    refused = letters.read(target, variant, reason)
+    assert refused
+    assert letters.replay(target, variant, refused, {}) == 0
+    assert letters.read(target, variant, reason) == refused
+    good = json.dumps({"merchant": "mended", "category": "books", "place": "Ulm"}).encode()
+    assert letters.replay(target, variant, refused, {letter.place: good for letter in refused}) == len(refused)
+    assert letters.read(target, variant, reason) == []
+
+
 def test_no_card_number_is_in_any_topic_file_table_checkpoint_or_log_but_the_one_that_was_planted(ran: Ran) -> None:
     state = ran.target.settings.state
     planted = state / "logs" / "planted.log"

@@ -77,6 +77,8 @@ def replay_letters(
 ) -> None:
     """Send refused messages again to the topic they came in by; duplicates and late ones never are.
 
+    Reference data is sent again only as mended by --with: the last message of a key counts.
+
     Examples:  millrace dead-letters replay flink-spark --reason unknown:merchants
                millrace dead-letters replay flink-spark --with mended.jsonl
     """

@@ -17,6 +17,7 @@ from kafka.errors import KafkaError as AdminError
 from kafka.errors import TopicAlreadyExistsError
 
 from infra.errors import InfraError
+from infra.processes import wait_until
 from infra.stores.changes import Change
 from pipelines.oracle import Record
 
@@ -31,6 +32,7 @@ PRODUCER: Mapping[str, str | int | bool] = {
 }
 CONTRACTS_TOPIC = "millrace.contracts"
 READ_WITHIN_S = 30
+KNOCK_FOR_S = 2  # a broker that is being restarted is back by then, or soon enough for whoever tries again
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ def admin(bootstrap: str) -> KafkaAdminClient:
         raise TopicError(_silent(bootstrap, error)) from None
 
 
-def known(client: Producer | Consumer, bootstrap: str) -> Mapping[str, Any]:
+def listed(client: Producer | Consumer, bootstrap: str) -> Mapping[str, Any]:
     """All topics by their names; refused with the address when nobody answers."""
     _knock(bootstrap)
     try:
@@ -68,7 +70,12 @@ def known(client: Producer | Consumer, bootstrap: str) -> Mapping[str, Any]:
 
 
 def _knock(bootstrap: str) -> None:
-    """Say at once that nobody listens: the clients keep on knocking for ten seconds before they do."""
+    """Say soon that nobody listens: the clients keep on knocking for ten seconds before they do."""
+    if not wait_until(lambda: not _is_refused(bootstrap), KNOCK_FOR_S):
+        raise TopicError(_silent(bootstrap, "connection refused"))
+
+
+def _is_refused(bootstrap: str) -> bool:
     for address in bootstrap.split(","):
         host, _, port = address.rpartition(":")
         try:
@@ -76,9 +83,9 @@ def _knock(bootstrap: str) -> None:
         except ConnectionRefusedError:
             continue
         except (OSError, ValueError):
-            return  # whatever else is wrong, the clients know better how to say it
-        return
-    raise TopicError(_silent(bootstrap, "connection refused"))
+            return False  # whatever else is wrong, the clients know better how to say it
+        return False
+    return True
 
 
 def _silent(bootstrap: str, why: object) -> str:
@@ -155,7 +162,7 @@ class Tail:
             }
         )
         try:
-            there = known(self._consumer, bootstrap)
+            there = listed(self._consumer, bootstrap)
         except TopicError:
             self.close()
             raise

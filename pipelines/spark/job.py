@@ -81,12 +81,12 @@ def queries(spark: SparkSession, plan: EnginePlan) -> Iterator[Query]:
         # Another version of a rule holds other windows: it begins with what the topic still has.
         name, checkpoint = f"window-{rule.name}", f"{place}/window-{rule.name}-{rule.version}"
         stage = windows.findings(spark, plan, rule, name).writeStream.format("kafka").options(**options)
-        yield Query(name, stage, checkpoint, WINDOWS_EVERY, time="told")
+        yield Query(name, stage, checkpoint, WINDOWS_EVERY, follows="events")
     for of in plan.window_summaries:
-        name, checkpoint = f"summary-{of.name}", f"{place}/summary-{of.name}-{of.version}"
+        name, checkpoint = f"summary-{of.name}", f"{place}/numbers-{of.name}-{of.version}"
         rows = windows.summary(spark, plan, of, name)
         stage = rows.writeStream.format("kafka").options(**options).outputMode("update")
-        yield Query(name, stage, checkpoint, WINDOWS_EVERY, time="told again")
+        yield Query(name, stage, checkpoint, WINDOWS_EVERY, follows="rules")
     if "hdfs" in plan.persist:
         checkpoint = f"{place}/files"
         stage = files.events(spark, plan).writeStream.foreachBatch(files.writer(plan, checkpoint))
@@ -139,8 +139,8 @@ class Driver:
         """Tell the windows what time it is; whether there is nothing left to do at all."""
         committed = {each.query.name: each.committed() for each in self.running}
         clocks = {name: each.clock_ms for name, each in committed.items() if each}
-        windows = {each.query.name: each for each in self.running if each.query.time == "told"}
-        summaries = [each.query.name for each in self.running if each.query.time == "told again"]
+        windows = {each.query.name: each for each in self.running if each.query.follows == "events"}
+        summaries = [each.query.name for each in self.running if each.query.follows == "rules"]
         events_ms = clocks.get("events", 0)
         self._advance(summaries, min((clocks.get(name, 0) for name in windows), default=events_ms))
         self._advance(windows, events_ms)

@@ -28,8 +28,8 @@ class Query:
     stage: DataStreamWriter
     checkpoint: str
     every: str
-    time: Literal["", "told", "told again"] = ""
-    """Whether event time is told to it: to rules, whose windows wait for it; to summaries what rules counted with."""
+    follows: Literal["", "events", "rules"] = ""
+    """Whose time is told to it: that of the per-event stage to the windows of rules, and theirs to the numbers."""
 
 
 @dataclass(frozen=True)

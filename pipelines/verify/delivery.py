@@ -34,25 +34,30 @@ def conservation(
     )
 
 
-def refusals(use: UseCase, raw: Mapping[str, Sequence[Record]], expected: Expected, letters: Letters) -> Check:
-    """Every dead letter has the right reason and carries the message; nothing good was refused."""
+def refusals(
+    use: UseCase, raw: Mapping[str, Sequence[Record]], expected: Expected, letters: Letters, since_ms: int = 0
+) -> Check:
+    """Every dead letter has the right reason and carries the message; nothing good was refused.
+
+    Reference data outlives its dead letters, those from before `since_ms`; and compaction takes away reference data,
+    refused or not. From the other topics nothing is taken.
+    """
     reasons: dict[Origin, list[str]] = {}
     for (origin, reason), _ in letters.items():
         if reason != LATE:
             reasons.setdefault(origin, []).append(reason)
     kept = {each.name for each in use.raw}
+    came_ms = {(r.topic, r.partition, r.offset): r.ingest_ms for each in use.references for r in raw[each.name]}
     figures = dict(Counter(reason.split(":")[0] for reason in expected.refused.values()))
     offenders = [
         f"{said(origin)} must be refused as '{reason}'; dead letters say {sorted(reasons.get(origin, ['nothing']))}"
         for origin, reason in expected.refused.items()
-        if reasons.get(origin) != [reason]
+        if reasons.get(origin) != [reason] and (origin in reasons or came_ms.get(origin, since_ms) >= since_ms)
     ]
-    # Compaction takes reference data away, refused or not; from the other topics nothing is taken.
-    there = {(r.topic, r.partition, r.offset) for each in use.references for r in raw[each.name]}
     offenders += [
         f"{said(origin)} was refused as {sorted(found)} but is good"
         for origin, found in reasons.items()
-        if origin not in expected.refused and (origin[0] in kept or origin in there)
+        if origin not in expected.refused and (origin[0] in kept or origin in came_ms)
     ]
     offenders += _wrong_contents(use, raw, letters)
     return checked("refusals", "Is everything bad refused, for the right reason, and nothing good?", figures, offenders)

@@ -120,6 +120,7 @@ def _tape(
     by_name = {reference.name: reference for reference in use.references}
     names = [*by_name, *(each.name for each in use.others), use.judged.name]
     arrivals = []
+    met: set[tuple[str, bytes | None]] = set()
     for rank, name in enumerate(names):
         latest: dict[int, int] = {}
         following: dict[int, int] = {}
@@ -129,8 +130,10 @@ def _tape(
             is_whole = record.offset == following.get(record.partition, 0)
             following[record.partition] = record.offset + 1 if is_whole else -1
             # Compaction has taken messages that were here before this one, and this one's key may have been in them:
-            # it counts as known from the beginning.
-            arrived_ms = 0 if name in by_name and not is_whole else latest[record.partition]
+            # the first that is left of a key counts as known from the beginning.
+            is_known = name in by_name and not is_whole and record.value is not None and (name, record.key) not in met
+            met.add((name, record.key))
+            arrived_ms = 0 if is_known else latest[record.partition]
             arrivals.append((arrived_ms, rank, record.partition, record.offset, record))
     arrivals.sort(key=lambda arrival: arrival[:4])
     for *_, record in arrivals:

@@ -38,6 +38,8 @@ class Asked:
     """For how long nothing is promised after traffic began."""
     began_ms: Sequence[int] = ()
     """When each tape of traffic began; empty if nobody knows, then it was with the first alert."""
+    letters_since_ms: int = 0
+    """Dead letters of what came before may have been deleted; reference data is kept for longer."""
     bounds: Bounds = field(default_factory=Bounds)
     in_force: Mapping[str, InForce] = field(default_factory=dict)
     """Rules and summaries that once meant something else, those that are gone among them."""
@@ -104,7 +106,9 @@ class _Case:
             lambda: delivery.conservation(judged, self.copies, self.letters, len(self.enriched.events)),
         )
         yield self.given(
-            "refusals", ("dead letters",), lambda: delivery.refusals(use, self.raw, expected, self.letters)
+            "refusals",
+            ("dead letters",),
+            lambda: delivery.refusals(use, self.raw, expected, self.letters, asked.letters_since_ms),
         )
         yield self.given("enrichment", ("enriched",), lambda: delivery.contents(expected, self.copies))
         yield self.given(

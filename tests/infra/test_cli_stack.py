@@ -158,7 +158,7 @@ def test_what_a_verb_works_with_is_not_imported_before_it_works(tmp_path: Path, 
         [sys.executable, "-c", script], cwd=PROJECT, env=environ, check=True, capture_output=True, text=True
     )
     imported = set(ran.stderr.split())
-    assert "infra.cli" in imported
+    assert "infra.cli.app" in imported
     assert imported & HEAVY == set()
 
 

@@ -270,26 +270,50 @@ def test_wrong_enrichment_is_red(good: Evidence) -> None:
         assert red(judge(ASKED, replace(good, enriched=spoilt))) == {"enrichment"}, wrong
 
 
+REFERENCES = ("merchants", "customers")
+
+
+def of_references(record: Record) -> bool:
+    return json.loads(record.value or b"")["topic"].endswith(REFERENCES)
+
+
 def test_reference_data_sent_again_and_compacted_was_known_before(good: Evidence) -> None:
-    def compacted(records: Sequence[Record] | None) -> list[Record]:
-        assert records is not None
-        count, later_ms = len(records), 3_600_000
-        kept = [each for each in records if (f"pretended.{each.topic}", each.offset) not in refused]
-        return [replace(each, offset=each.offset + count, ingest_ms=each.ingest_ms + later_ms) for each in kept]
+    later_ms = 3_600_000
+    count = {name: len(good.raw[name] or ()) for name in REFERENCES}
 
-    # What was refused is gone, too; its dead letters stay, and nobody calls them made up.
-    letters = [json.loads(record.value or b"") for record in good.dead_letters or ()]
-    refused = {(letter["topic"], letter["offset"]) for letter in letters}
-    again = {name: compacted(good.raw[name]) for name in ("merchants", "customers")}
-    assert judge(ASKED, replace(good, raw={**good.raw, **again})).status == "ok"
+    def later(name: str) -> list[Record]:
+        records = good.raw[name] or ()
+        return [replace(r, offset=r.offset + count[name], ingest_ms=r.ingest_ms + later_ms) for r in records]
+
+    def refused_again(letter: dict[str, Any]) -> None:
+        letter["offset"] += count[letter["topic"].removeprefix("pretended.")]
+        letter["ingest_ms"] += later_ms
+
+    # What was refused is refused once more; the dead letters of what is gone stay, and nobody calls them made up.
+    letters = list(good.dead_letters or ())
+    again = [changed([letter], refused_again)[0] for letter in letters if of_references(letter)]
+    raw = {**good.raw, **{name: later(name) for name in REFERENCES}}
+    assert judge(ASKED, replace(good, raw=raw, dead_letters=letters + again)).status == "ok"
 
 
+@pytest.mark.parametrize(("since_ms", "status"), [(START_MS, "ok"), (0, "failed")])
+def test_reference_data_outlives_its_dead_letters(good: Evidence, since_ms: int, status: str) -> None:
+    letters = [letter for letter in good.dead_letters or () if not of_references(letter)]
+    verdict = judge(replace(ASKED, letters_since_ms=since_ms), replace(good, dead_letters=letters))
+    assert verdict.check("refusals").status == status
+
+
+@pytest.mark.parametrize("is_compacted", [False, True])
 @pytest.mark.parametrize(("later_ms", "status"), [(3_600_000, "ok"), (0, "failed")])
-def test_reference_data_that_was_deleted_is_known_until_then(good: Evidence, later_ms: int, status: str) -> None:
-    merchants = good.raw["merchants"]
-    assert merchants is not None
-    last, key = merchants[-1], merchants[0].key
-    gone = replace(last, offset=last.offset + 1, ingest_ms=last.ingest_ms + later_ms, key=key, value=None)
+def test_reference_data_that_was_deleted_is_known_until_then(
+    good: Evidence, later_ms: int, status: str, is_compacted: bool
+) -> None:
+    merchants = list(good.raw["merchants"] or ())
+    first, last = merchants[0], merchants[-1]
+    gone = replace(last, offset=last.offset + 2, ingest_ms=last.ingest_ms + later_ms, key=first.key, value=None)
+    if is_compacted:
+        # The first was sent again, and what stood there before has been taken away.
+        merchants = [*merchants[1:], replace(first, offset=last.offset + 1, ingest_ms=last.ingest_ms)]
     verdict = judge(ASKED, replace(good, raw={**good.raw, "merchants": [*merchants, gone]}))
     assert (verdict.status, verdict.check("refusals").status) == (status, status)
 

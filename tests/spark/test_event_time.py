@@ -50,7 +50,7 @@ class Driven:
     def queries(self) -> list[str]:
         """The checkpoints of the queries that time is told to, bursts first."""
         rules = [f"window-{rule.name}-{rule.version}" for rule in self.plan.window_rules]
-        return [*rules, *(f"summary-{each.name}-{each.version}" for each in self.plan.window_summaries)]
+        return [*rules, *(f"numbers-{each.name}-{each.version}" for each in self.plan.window_summaries)]
 
     def committed(self, query: str) -> list[str]:
         """Of a query's last committed batch: how far it has read its sources, a line for each."""

@@ -32,11 +32,12 @@ def references(plan: Plan, also: Sequence[str] = ()) -> Iterator[Message]:
     for customer in people:
         yield message(0, customers.name, customer["customer"], customer, Label("reference"))
     if plan.poison_share:
-        good = {**shops[0], "customer": f"{plan.name}-nobody", "segment": SEGMENTS[0]}
+        # Under keys of their own: of a key, only the last message is kept.
+        nobody = f"{plan.name}-nobody"
+        good = {**shops[0], "merchant": nobody, "customer": nobody, "segment": SEGMENTS[0]}
         for poison in REFERENCE_POISON:
-            key = good["merchant" if poison.topic == merchants.name else "customer"].encode()
             label = Label(f"poison: {poison.name}", refusal=poison.reason)
-            yield Message(0, poison.topic, key, poison.spoil(good), label)
+            yield Message(0, poison.topic, nobody.encode(), poison.spoil(good), label)
 
 
 def traffic(plan: Plan, tokens: Tokens, start_ms: int) -> Iterator[Message]:
