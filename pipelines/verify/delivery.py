@@ -35,7 +35,7 @@ def conservation(
 
 
 def refusals(
-    use: UseCase, raw: Mapping[str, Sequence[Record]], expected: Expected, letters: Letters, since_ms: int = 0
+    use: UseCase, raw: Mapping[str, Sequence[Record]], expected: Expected, letters: Letters, since_ms: int
 ) -> Check:
     """Every dead letter has the right reason and carries the message; nothing good was refused.
 

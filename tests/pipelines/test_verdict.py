@@ -270,7 +270,7 @@ def test_wrong_enrichment_is_red(good: Evidence) -> None:
         assert red(judge(ASKED, replace(good, enriched=spoilt))) == {"enrichment"}, wrong
 
 
-REFERENCES = ("merchants", "customers")
+REFERENCES = tuple(reference.name for reference in FRAUD.references)
 
 
 def of_references(record: Record) -> bool:
