@@ -1,7 +1,8 @@
 """The HBase tables of a pattern: their names, families, row keys and cells, for whoever writes or reads them.
 
 Every write is idempotent. A cell whose timestamp is the value itself keeps the largest value, one whose timestamp is
-the time of the fact keeps the latest, whatever the order and number of the writes.
+the arrival of the fact keeps the latest, whatever the order and number of the writes. A deletion at HBase's "now" is
+older than the latter and leaves it: to delete a customer, delete the row at 2**63 - 2.
 """
 
 from __future__ import annotations

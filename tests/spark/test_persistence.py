@@ -110,7 +110,14 @@ def tell(story: Story, spark: Spark, stack: Settings) -> None:
     enriched = story.plan.topics[FRAUD.enriched.name]
     began = time.monotonic()
     again: list[tuple[float, bytes, bytes]] = []
-    number, has_begun = 0, False
+    twins = [an_event(random_, number, may_be_late=False) for number in (1, 2)]
+    for event in twins:
+        event |= {"customer": "twins", "card": card_token("twins"), "ingest_ms": twins[0]["ingest_ms"]}
+        story.sent[event["transaction_id"]] = event
+    first, second = ((b"twins", json.dumps(event).encode()) for event in twins)
+    topics.publish(story.plan.bootstrap, [(enriched, *first), (enriched, *second)])
+    again.append((25, *first))  # of two that came in the same millisecond, the earlier one once more, much later
+    number, has_begun = 3, False
     while (passed := time.monotonic() - began) < SECONDS or kills:
         if passed > dies_at:
             kills, dies_at = kills - 1, math.inf
