@@ -1,19 +1,19 @@
 package millrace.flink.arrivals;
 
+import static java.util.Comparator.comparingLong;
+
 import java.time.Duration;
 import java.util.ArrayDeque;
-import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.HashSet;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.PriorityQueue;
 import java.util.Properties;
 import java.util.Set;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Supplier;
-import org.apache.flink.connector.base.source.reader.RecordsBySplits;
 import org.apache.flink.connector.base.source.reader.RecordsWithSplitIds;
 import org.apache.flink.connector.base.source.reader.splitreader.SplitReader;
 import org.apache.flink.connector.base.source.reader.splitreader.SplitsChange;
@@ -25,14 +25,19 @@ import org.apache.flink.kafka.shaded.org.apache.kafka.common.TopicPartition;
 import org.apache.flink.kafka.shaded.org.apache.kafka.common.errors.WakeupException;
 import org.apache.flink.kafka.shaded.org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.flink.metrics.groups.SourceReaderMetricGroup;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
- * Reads the partitions of one number of all topics as one, in the order of their messages' arrival.
+ * Reads all its partitions of all topics as one, in the order of their messages' arrival.
  *
- * <p>A message is handed on when no other topic can still have an earlier one: when each has shown its next message, or
- * has none. Only what is known to lie in Kafka is waited for, never what may yet come: a live message goes straight on.
+ * <p>A message is handed on when no other partition can still have an earlier one: when each has shown its next message,
+ * or has none. Only what is known to lie in Kafka is waited for, never what may yet come: a live message goes straight
+ * on. Within a split the order is what rules mean. Across splits it keeps a backlog's time together: a partition that
+ * ran ahead of another would make the other's events late for whoever takes their time from all.
  */
 final class ArrivalReader implements SplitReader<ConsumerRecord<byte[], byte[]>, ArrivalSplit> {
+    private static final Logger LOG = LoggerFactory.getLogger(ArrivalReader.class);
     private static final Duration PATIENCE = Duration.ofSeconds(1); // for messages; then it says how far it has come
     private static final int POLLED_MOST = 2_000;
     private static final long HELD_MOST_BYTES = 4 << 20; // by topic and partition, of which a fetch brings 1 MB at most
@@ -42,7 +47,6 @@ final class ArrivalReader implements SplitReader<ConsumerRecord<byte[], byte[]>,
     private final List<String> topics;
     private final AtomicReference<Collection<ArrivalSplit>> dealtWith;
     private final Map<TopicPartition, Queue> queues = new HashMap<>();
-    private final Map<String, List<Queue>> splits = new LinkedHashMap<>();
     private volatile long pending;
 
     /** With the splits of the last complete checkpoint, once there is one. */
@@ -65,23 +69,19 @@ final class ArrivalReader implements SplitReader<ConsumerRecord<byte[], byte[]>,
     @Override
     public void handleSplitsChanges(SplitsChange<ArrivalSplit> change) {
         Map<TopicPartition, Long> starts = new HashMap<>();
-        List<TopicPartition> fromBeginning = new ArrayList<>();
         for (ArrivalSplit split : change.splits()) {
-            List<Queue> own = new ArrayList<>();
             for (String topic : topics) {
                 TopicPartition place = new TopicPartition(topic, split.partition());
-                own.add(new Queue(place));
-                Long next = split.next().get(topic);
-                if (next == null) {
-                    fromBeginning.add(place);
-                } else {
-                    starts.put(place, next);
-                }
+                queues.put(place, new Queue(place, split.splitId()));
+                starts.put(place, split.next().getOrDefault(topic, 0L));
             }
-            own.forEach(queue -> queues.put(queue.place, queue));
-            splits.put(split.splitId(), own);
         }
-        starts.putAll(patiently(() -> consumer.beginningOffsets(fromBeginning)));
+        patiently(() -> consumer.beginningOffsets(starts.keySet())).forEach((place, first) -> {
+            long next = starts.put(place, Math.max(first, starts.get(place)));
+            if (next > 0 && next < first) {
+                LOG.error("{}: {} messages were deleted before they were read", place, first - next);
+            }
+        });
         Set<TopicPartition> all = new HashSet<>(consumer.assignment());
         all.addAll(starts.keySet());
         consumer.assign(all);
@@ -99,16 +99,10 @@ final class ArrivalReader implements SplitReader<ConsumerRecord<byte[], byte[]>,
         } catch (WakeupException stopped) {
             // What has been taken is held.
         }
-        Map<String, Collection<ConsumerRecord<byte[], byte[]>>> ordered = new LinkedHashMap<>();
-        splits.forEach((split, own) -> {
-            List<ConsumerRecord<byte[], byte[]>> released = released(own);
-            if (!released.isEmpty()) {
-                ordered.put(split, released);
-            }
-        });
+        InTurn released = released();
         queues.values().forEach(Queue::resumeIfShort);
         pending = queues.values().stream().mapToLong(Queue::pending).sum();
-        return new RecordsBySplits<>(ordered, Set.of());
+        return released;
     }
 
     @Override
@@ -141,27 +135,27 @@ final class ArrivalReader implements SplitReader<ConsumerRecord<byte[], byte[]>,
     }
 
     /** Messages in the order of their arrival, up to the first that may have a predecessor which is not yet here. */
-    private static List<ConsumerRecord<byte[], byte[]>> released(List<Queue> queues) {
-        List<ConsumerRecord<byte[], byte[]>> released = new ArrayList<>();
-        while (true) {
-            Queue first = null;
-            long firstMs = Long.MAX_VALUE;
-            for (Queue queue : queues) {
-                ConsumerRecord<byte[], byte[]> head = queue.messages.peek();
-                if (head == null) {
-                    if (queue.isBehind()) {
-                        return released;
-                    }
-                } else if (first == null || head.timestamp() < firstMs) { // of the same moment, the earlier topic's
-                    first = queue;
-                    firstMs = head.timestamp();
-                }
-            }
-            if (first == null) {
+    private InTurn released() {
+        InTurn released = new InTurn();
+        PriorityQueue<Queue> heads = new PriorityQueue<>(
+                comparingLong(Queue::headMs).thenComparingInt(queue -> topics.indexOf(queue.place.topic())));
+        for (Queue queue : queues.values()) {
+            if (!queue.messages.isEmpty()) {
+                heads.add(queue);
+            } else if (queue.isBehind()) {
                 return released;
             }
-            released.add(first.remove());
         }
+        while (!heads.isEmpty()) {
+            Queue first = heads.remove(); // of the same moment, the earlier topic's
+            released.add(first.split, first.remove());
+            if (!first.messages.isEmpty()) {
+                heads.add(first);
+            } else if (first.isBehind()) {
+                break;
+            }
+        }
+        return released;
     }
 
     private static <T> T patiently(Supplier<T> question) {
@@ -177,13 +171,15 @@ final class ArrivalReader implements SplitReader<ConsumerRecord<byte[], byte[]>,
     /** What has been read of one partition and waits for its turn. */
     private final class Queue {
         final TopicPartition place;
+        final String split;
         final ArrayDeque<ConsumerRecord<byte[], byte[]>> messages = new ArrayDeque<>();
         long end; // there were messages up to here when the reading began
         private long bytes;
         private boolean isPaused;
 
-        Queue(TopicPartition place) {
+        Queue(TopicPartition place, String split) {
             this.place = place;
+            this.split = split;
         }
 
         void add(List<ConsumerRecord<byte[], byte[]>> more) {
@@ -195,6 +191,10 @@ final class ArrivalReader implements SplitReader<ConsumerRecord<byte[], byte[]>,
                 consumer.pause(List.of(place));
                 isPaused = true;
             }
+        }
+
+        long headMs() {
+            return messages.element().timestamp();
         }
 
         ConsumerRecord<byte[], byte[]> remove() {
@@ -221,6 +221,35 @@ final class ArrivalReader implements SplitReader<ConsumerRecord<byte[], byte[]>,
 
         private int size(ConsumerRecord<byte[], byte[]> message) {
             return OVERHEAD_BYTES + Math.max(0, message.serializedValueSize());
+        }
+    }
+
+    /** Messages of several splits in one order: a split has its turn again and again. */
+    private static final class InTurn implements RecordsWithSplitIds<ConsumerRecord<byte[], byte[]>> {
+        private record Message(String split, ConsumerRecord<byte[], byte[]> content) {}
+
+        private final ArrayDeque<Message> messages = new ArrayDeque<>();
+        private String turn;
+
+        void add(String split, ConsumerRecord<byte[], byte[]> content) {
+            messages.add(new Message(split, content));
+        }
+
+        @Override
+        public String nextSplit() {
+            turn = messages.isEmpty() ? null : messages.element().split;
+            return turn;
+        }
+
+        @Override
+        public ConsumerRecord<byte[], byte[]> nextRecordFromSplit() {
+            boolean isItsTurn = !messages.isEmpty() && messages.element().split.equals(turn);
+            return isItsTurn ? messages.remove().content : null;
+        }
+
+        @Override
+        public Set<String> finishedSplits() {
+            return Set.of();
         }
     }
 }
