@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from infra import records, traffic, validation
-from infra.engines.job import EngineError, Job, Running
+from infra.engines.job import EngineError, Job, Running, UsedUpError
 from infra.errors import InfraError, UsageError
 from infra.settings import VALIDATE_WITHIN_S
 from infra.stores import topics
@@ -102,12 +102,23 @@ def deploy(
             state_from = engine.stop(step.replaces) if step.replaces else None
             if state_from is None and not fresh:
                 state_from = engine.latest_state(step.plan)
-            # Written before the job is submitted: whoever is killed in between finds the same id again.
-            record(target, name, step.plan)
-            engine.start(step.plan, state_from)
+            _start(target, step.plan, state_from, report)
         for step in steps if wait else ():
-            _await_healthy(target, step.plan, report)
+            _await_healthy(target, deployed(target, name)[step.plan.engine], report)
         return [step.change for step in steps]
+
+
+def _start(target: Target, plan: EnginePlan, state_from: str | None, report: Report) -> None:
+    """Start the job as the plan's generation, or as the next one whose id the engine still takes."""
+    while True:
+        # Written before the job is submitted: whoever is killed in between finds the same id again.
+        record(target, plan.pattern, plan)
+        try:
+            return target.engine(plan.engine).start(plan, state_from)
+        except UsedUpError:
+            # An hour after a job has ended Flink answers as if it never was, and still takes its id no more.
+            plan = replace(plan, generation=plan.generation + 1)
+            report(f"{job_name(plan)}: an earlier job had the id of the generation before")
 
 
 def _complain_of_running(steps: Iterable[_Step]) -> None:
@@ -244,7 +255,8 @@ def wanted_topics(variant: Variant) -> list[topics.Topic]:
     """The topics of a pattern as they must be."""
     use, pattern = variant.use, variant.pattern
     compacted = {event_type.name for event_type in use.references}
-    keeps = {"retention.ms": str(pattern.retention_hours * 3_600_000)}
+    # By time alone: what a broker limits in bytes would go sooner than the pattern says.
+    keeps = {"retention.ms": str(pattern.retention_hours * 3_600_000), "retention.bytes": "-1"}
     return [
         topics.Topic(
             topic,

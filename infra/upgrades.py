@@ -7,7 +7,7 @@ import time
 from bisect import bisect
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -43,6 +43,10 @@ class Before:
     plans: Mapping[str, EnginePlan]
     states: Mapping[str, str | None]
     """By engine, for those that have been stopped."""
+    following: Mapping[str, int] = field(default_factory=dict)
+    """The generation that the upgrade took each of them to: what dies in between is started again as one more."""
+    back: Mapping[str, int] = field(default_factory=dict)
+    """The generation as which each of them was put back."""
     gap_ms: int | None = None
     """For how long nothing came out while messages came in, once that is known."""
 
@@ -96,18 +100,21 @@ def roll_back(target: Target, name: str, *, report: Report = lambda line: None) 
         changes = []
         for engine_name, old in before.plans.items():
             current, engine = deployed(target, name)[engine_name], target.engine(engine_name)
-            if current.generation == old.generation:
-                changes.append(Change("job", job_name(old), "keep", "was not upgraded"))
+            if not _has_come_to(current, before.following):
+                changes.append(Change("job", job_name(current), "keep", "was not upgraded"))
                 continue
-            again = replace(old, generation=old.generation + 2)
-            if current.generation < again.generation:
+            if not _has_come_to(current, before.back):
+                again = replace(old, generation=current.generation + 1)
+                before = replace(before, back={**before.back, engine_name: again.generation})
+                _write(target, name, before)
                 report(f"{job_name(current)}: stopped, its state thrown away")
                 engine.discard(current)
                 record(target, name, again)
-            if not engine.job(again).is_up:
-                report(f"{job_name(again)}: goes on from before the upgrade")
-                engine.start(again, before.states.get(engine_name))
-            changes.append(Change("job", job_name(again), "change", f"generation {old.generation} again"))
+                current = again
+            if not engine.job(current).is_up:
+                report(f"{job_name(current)}: goes on from before the upgrade")
+                engine.start(current, before.states.get(engine_name))
+            changes.append(Change("job", job_name(current), "change", f"generation {old.generation} again"))
     await_healthy(target, name, report)
     upgrade_file(target, name).unlink(missing_ok=True)
     return changes
@@ -116,13 +123,16 @@ def roll_back(target: Target, name: str, *, report: Report = lambda line: None) 
 def _next(target: Target, before: Before, old: EnginePlan, wanted: EnginePlan, report: Report) -> Change:
     """Stop one job with its state and start its next generation, or go on where that was interrupted."""
     name, engine = old.pattern, target.engine(old.engine)
-    following = replace(wanted, generation=old.generation + 1)
-    if deployed(target, name)[old.engine].generation == old.generation:
-        report(f"{job_name(old)}: stopping with its state")
-        # Interrupted after the stop: the newest state is the one that the stop left.
-        state = engine.stop(old) if engine.job(old).is_up else engine.latest_state(old)
-        known = _read(target, name) or before
-        _write(target, name, replace(known, states={**known.states, old.engine: state}))
+    current, known = deployed(target, name)[old.engine], _read(target, name) or before
+    if _has_come_to(current, known.following) and current.is_same_as(wanted):
+        following = current
+    else:
+        report(f"{job_name(current)}: stopping with its state")
+        # Where it was interrupted after the stop, the newest state is the one that the stop left.
+        state = (engine.stop(current) if engine.job(current).is_up else None) or engine.latest_state(current)
+        following = replace(wanted, generation=current.generation + 1)
+        reached = {**known.following, old.engine: following.generation}
+        _write(target, name, replace(known, states={**known.states, old.engine: state}, following=reached))
         record(target, name, following)
     job = engine.job(following)
     if job.state in ("failed", "stopped"):
@@ -133,6 +143,11 @@ def _next(target: Target, before: Before, old: EnginePlan, wanted: EnginePlan, r
         report(f"{job_name(following)}: starting from that state")
         engine.start(following, (_read(target, name) or before).states.get(old.engine))
     return Change("job", job_name(following), "change", f"goes on from generation {old.generation}")
+
+
+def _has_come_to(current: EnginePlan, generations: Mapping[str, int]) -> bool:
+    """Whether what is deployed is as new as the generation noted for its engine, if one is."""
+    return current.engine in generations and current.generation >= generations[current.engine]
 
 
 def _rehearse(target: Target, running: EnginePlan, wanted: EnginePlan) -> None:

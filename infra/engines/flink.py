@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import requests
 
 from infra import environments, processes
-from infra.engines.job import EngineError, Job, Running, State
+from infra.engines.job import EngineError, Job, Running, State, UsedUpError
 from infra.settings import PROJECT
 from infra.stores.files import Hdfs
 from pipelines.patterns import EnginePlan
@@ -107,7 +107,10 @@ class Flink:
         if done.returncode != 0 and not self.job(plan).is_up:
             said = [line for line in processes.tail(log, 300) if not line.lstrip().startswith(("at ", "... "))]
             tail = "\n".join(said[-12:])
-            raise EngineError(f"{plan.pattern}: the job was not submitted to {self.rest}; the end of {log}:\n{tail}")
+            is_used_up = any("has already been submitted" in line for line in said)
+            raise (UsedUpError if is_used_up else EngineError)(
+                f"{plan.pattern}: the job was not submitted to {self.rest}; the end of {log}:\n{tail}"
+            )
 
     def _complain_of_another_kernel(self) -> None:
         """A cluster keeps the classes that it was started with."""

@@ -16,6 +16,10 @@ class EngineError(InfraError):
     """A job that did not do what was asked; names the job, the engine and where to look."""
 
 
+class UsedUpError(EngineError):
+    """A job whose id the engine takes no more: a job with it has ended, though the engine may no longer speak of it."""
+
+
 @dataclass(frozen=True)
 class Job:
     """What an engine says of the job of a plan."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +37,8 @@ class Spark:
             return Job("starting", problem=f"pid {unrecorded[0]} has no record yet") if unrecorded else Job("absent")
         progress = self._progress(plan)
         if not processes.alive(record):
+            if _plan_of(record.command).generation != plan.generation:
+                return Job("absent")  # it is another generation's driver that died
             if progress.get("state") == "stopped":
                 return Job("stopped")
             last = next((line for line in reversed(processes.tail(record.log, 50)) if line.strip()), "")
@@ -113,7 +115,7 @@ class Spark:
             with suppress(psutil.Error, ValueError):
                 words = process.cmdline()
                 if "pipelines.spark.job" in words and words[words.index("--progress") + 1].startswith(folder):
-                    yield process.pid, EnginePlan.from_json(words[words.index("--plan") + 1])
+                    yield process.pid, _plan_of(words)
 
     def _jars(self) -> list[Path]:
         return [*sorted(jars.folder(self.settings, "spark").glob("*.jar")), kernel.ensure(self.settings)]
@@ -144,3 +146,8 @@ class Spark:
                 continue
             return found
         raise EngineError(f"{path} is no JSON; stop and deploy {plan.pattern} again")
+
+
+def _plan_of(command: Sequence[str]) -> EnginePlan:
+    """What a driver was told to run."""
+    return EnginePlan.from_json(command[command.index("--plan") + 1])

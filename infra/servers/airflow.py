@@ -108,6 +108,9 @@ class Airflow(Server):
             "AIRFLOW__DAG_PROCESSOR__PRINT_STATS_INTERVAL": "0",  # a table of all files, twice a minute, for ever
             "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "30",
             "AIRFLOW__LOGGING__LOGGING_LEVEL": "INFO",
+            # So soon after its end does the scheduler know of a task. One that goes on before that, by a timer or a
+            # person's answer, has the end of its first half taken for its own.
+            "AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL": "1",
             # Whoever is killed is missed within a minute; Airflow's own five suit tasks that take hours.
             "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "30",
             "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "60",

@@ -1,13 +1,15 @@
 """Upgrades on the real stack: under traffic, refused before anything stops, and taken back."""
 
 import subprocess
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
 from infra import lifecycle, upgrades
-from infra.engines.job import EngineError
+from infra.engines.flink import Flink
+from infra.engines.job import EngineError, Job
 from infra.environments import python
 from infra.settings import Settings
 from infra.target import Target
@@ -40,6 +42,13 @@ def traffic(stack: Settings, pattern: str, seconds: int, name: str) -> subproces
     words = ["traffic", pattern, "--rate", "100", "--seconds", str(seconds), "--name", name]
     environment = stack.environment() | {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
     return subprocess.Popen([str(python("cli").with_name("millrace")), *words], env=environment, cwd="/")
+
+
+def died(target: Target, name: str) -> None:
+    """Its job is gone, and is started again as whatever watches over it does."""
+    target.engine("flink").discard(lifecycle.deployed(target, name)["flink"])
+    lifecycle.reconcile(target, report=print)
+    lifecycle.await_healthy(target, name)
 
 
 def without_windows(variant: Variant) -> Variant:
@@ -93,12 +102,29 @@ def test_an_upgrade_can_be_taken_back(stack, target, running):
     first = generations(target, running)
     assert traffic(stack, running, 15, "first").wait(300) == 0
     upgrades.upgrade(target, load(running), "regretted", report=print)
+    died(target, running)
     sender = traffic(stack, running, 15, "second")
     upgrades.roll_back(target, running, report=print)
     assert sender.wait(300) == 0
-    assert generations(target, running) == {engine: number + 2 for engine, number in first.items()}
+    assert generations(target, running) == {"flink": first["flink"] + 3, "spark": first["spark"] + 2}, (
+        "the upgraded job had been started again as one generation more, and that was not taken for the old one"
+    )
     assert lifecycle.validate(target, running, report=print).verdict.status == "ok"
     assert lifecycle.extra(target) == []
+
+
+@pytest.mark.parametrize("running", ["flink"], indirect=True)
+def test_an_upgrade_that_was_killed_goes_on_though_the_old_job_was_started_again(stack, target, running):
+    first = generations(target, running)
+    assert traffic(stack, running, 15, "first").wait(300) == 0
+    old = lifecycle.deployed(target, running)
+    upgrades._write(target, running, upgrades.Before("killed", int(time.time() * 1000), old, {}))
+    assert target.engine("flink").stop(old["flink"])
+    lifecycle.reconcile(target, report=print)
+    lifecycle.await_healthy(target, running)
+    upgrades.upgrade(target, load(running), "killed", report=print)
+    assert generations(target, running) == {"flink": first["flink"] + 2, "spark": first["spark"] + 1}
+    assert lifecycle.validate(target, running, report=print).verdict.status == "ok"
 
 
 @pytest.mark.parametrize("running", ["flink"], indirect=True)
@@ -115,6 +141,20 @@ def test_what_died_goes_on_and_what_was_torn_down_stays_down(target, running):
     assert extra == []
     lifecycle.teardown(target, running)
     assert lifecycle.reconcile(target) == ([], [])
+
+
+@pytest.mark.parametrize("running", ["flink"], indirect=True)
+def test_a_job_goes_on_though_flink_has_forgotten_that_it_had_its_id(target, running, monkeypatch):
+    asked, first = Flink.job, generations(target, running)
+
+    def an_hour_later(flink, plan):
+        found = asked(flink, plan)
+        return found if found.is_up else Job("absent")
+
+    monkeypatch.setattr(Flink, "job", an_hour_later)
+    lifecycle.teardown(target, running)
+    lifecycle.deploy(target, running, report=print)
+    assert generations(target, running)["flink"] == first["flink"] + 1
 
 
 @pytest.mark.parametrize("running", ["flink"], indirect=True)

@@ -6,8 +6,9 @@ locals {
   # The broker's clock, not the sender's: arrival order and latency rest on it.
   append_time = { "message.timestamp.type" = "LogAppendTime" }
   compacted   = { "cleanup.policy" = "compact", "segment.ms" = "600000", "min.cleanable.dirty.ratio" = "0.1" }
-  kept        = { "retention.ms" = tostring(var.retention_hours * 3600000) }
-  config      = merge(local.append_time, var.compacted ? local.compacted : local.kept)
+  # By time alone: what a broker limits in bytes would go sooner than the pattern says.
+  kept   = { "retention.ms" = tostring(var.retention_hours * 3600000), "retention.bytes" = "-1" }
+  config = merge(local.append_time, var.compacted ? local.compacted : local.kept)
 }
 
 # What is declared of the topic. `provision` makes it so; a change of it is the reason why.
