@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from infra.listening import heard
-from infra.stores.files import Hdfs
+from infra.stores.files import Hdfs, NoFileError
 from infra.stores.tables import HBase
 from infra.stores.topics import Tail
 from infra.target import Target
@@ -22,6 +22,7 @@ from infra.traffic import arrivals
 from pipelines.oracle import Record
 from pipelines.patterns import Variant
 from pipelines.patterns import topics as topics_of
+from pipelines.patterns.files import REPLACED
 from pipelines.patterns.plan import HOP, WINDOWS_TOPIC
 from pipelines.patterns.tables import CUSTOMERS, TRANSACTIONS, table_of
 from pipelines.rules import ALERTS, DEAD_LETTERS
@@ -166,6 +167,7 @@ class _Reading:
             hop_ms=_hop_ms(self.records[HOP]),
             received_ms=received_ms,
             hop_received_ms=hop_received_ms,
+            deleted=sorted(self.tail.deleted() - {each.name for each in use.references} - {HOP}),
             labels=labels,
             kinds={topic: kind for kind, topic in self.topics.items()},
         )
@@ -184,9 +186,23 @@ def _place(record: Record, prefix: str = "") -> Place:
 
 
 def _parquet(hdfs: Hdfs, folder: str, known: Mapping[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
-    """The rows of every file of the folder; a file never changes, so each is read once."""
-    paths = [file.path for file in hdfs.files(folder) if is_data_file(file.path, folder)]
-    return {path: known[path] if path in known else _rows(hdfs.read(path)) for path in paths}
+    """The rows of every file of the folder that counts; a file never changes, so each is read once.
+
+    A compaction may go on meanwhile, or have been killed. While it removes files, what was known last is the answer.
+    """
+    paths = {file.path for file in hdfs.files(folder)}
+    try:
+        replaced = {
+            f"{Path(path).parent}/{name}"
+            for path in paths
+            for new in [Path(path).name.removeprefix(REPLACED)]
+            if Path(path).name != new and f"{Path(path).parent}/{new}" in paths
+            for name in hdfs.read(path).decode().splitlines()
+        }
+        counted = sorted(path for path in paths - replaced if is_data_file(path, folder))
+        return {path: known[path] if path in known else _rows(hdfs.read(path)) for path in counted}
+    except NoFileError:
+        return dict(known)
 
 
 def is_data_file(path: str, folder: str) -> bool:

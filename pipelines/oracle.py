@@ -16,7 +16,17 @@ from typing import Any
 from pipelines.rules.events import WHOLE_LEAST, WHOLE_MOST, EventField, EventType, Text
 from pipelines.rules.expressions import Value, value_of
 from pipelines.rules.measures import Count, Last, Max, Measure, Min, Others, Sum
-from pipelines.rules.rules import EventRule, FoldRule, Rule, Tumbling, UseCase, WindowRule, WindowSummary, alert_id
+from pipelines.rules.rules import (
+    ENRICHMENT,
+    EventRule,
+    FoldRule,
+    Rule,
+    Tumbling,
+    UseCase,
+    WindowRule,
+    WindowSummary,
+    alert_id,
+)
 
 Event = Mapping[str, Any]
 
@@ -185,9 +195,6 @@ def judge(
             before,
             tuple(findings),
         )
-
-
-ENRICHMENT = "(enrichment)"
 
 
 def finding_of(rule: EventRule, event: Event, before: Mapping[str, Value]) -> Finding | None:

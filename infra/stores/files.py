@@ -12,6 +12,10 @@ from infra.errors import InfraError
 from infra.stores.changes import Change
 
 
+class NoFileError(InfraError):
+    """A file that was there when it was listed is not there any more."""
+
+
 @dataclass(frozen=True)
 class File:
     """One file of a folder tree."""
@@ -59,9 +63,14 @@ class Hdfs:
 
     def read(self, path: str) -> bytes:
         """The whole content of a file."""
-        with self._client().read(path) as reader:
-            content: bytes = reader.read()
-            return content
+        try:
+            with self._client().read(path) as reader:
+                content: bytes = reader.read()
+                return content
+        except HdfsError as error:
+            if "does not exist" not in str(error):
+                raise
+            raise NoFileError(f"HDFS has no file {path}") from None
 
     def _client(self) -> InsecureClient:
         client = InsecureClient(self.url, user=self.user, timeout=30)

@@ -171,12 +171,14 @@ class Tail:
             raise TopicError(f"no topic {', '.join(missing)} at {bootstrap}; provision the pattern first")
         self._next = {(topic, number): 0 for topic in self._kinds for number in there[topic].partitions}
         self._ends = dict.fromkeys(self._next, 0)
+        self._firsts = dict.fromkeys(self._next, 0)
 
     def new(self) -> Iterator[Record]:
         """Every record written since the last call, up to the ends as they are now, in order within a partition."""
         for place in self._next:
             first, end = self._consumer.get_watermark_offsets(TopicPartition(*place), timeout=10)
             self._next[place], self._ends[place] = max(self._next[place], first), end
+            self._firsts[place] = first
         behind = {place for place in self._next if self._next[place] < self._ends[place]}
         self._consumer.assign([TopicPartition(*place, self._next[place]) for place in sorted(behind)])
         deadline = time.monotonic() + READ_WITHIN_S
@@ -198,6 +200,10 @@ class Tail:
                 deadline = time.monotonic() + READ_WITHIN_S
             if time.monotonic() > deadline:
                 raise TopicError(f"nothing came from {sorted(behind)} for {READ_WITHIN_S} s; see `millrace status`")
+
+    def deleted(self) -> set[str]:
+        """The kinds of event whose topics no longer hold their beginning, as of the last call of `new`."""
+        return {self._kinds[topic] for (topic, _), first in self._firsts.items() if first > 0}
 
     def follow(self) -> Iterator[Record | None]:
         """Every record from now on, as it comes, and None whenever nothing came for a moment; never ends by itself."""

@@ -89,7 +89,13 @@ class Pattern(Closed):
     doc: str = Field(min_length=1, description="What the variant is for, in a few sentences.")
     use: str = Field(description="The use whose events and rules it runs.")
     partitions: Annotated[int, Field(ge=1, le=256)] = 1
-    retention_hours: Annotated[int, Field(ge=1, le=24 * 365)] = 24
+    retention_hours: int = Field(
+        24,
+        ge=1,
+        le=24 * 365,
+        description="How long events and results stay in their topics. A verdict needs all of them since the pattern's "
+        "first event: of an older pattern it says `unknown`.",
+    )
     stages: Stages
     promises: Promises
 

@@ -10,7 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.patterns.model import USES, Engine, Variant
-from pipelines.rules import ALERTS, DEAD_LETTERS, EventRule, FoldRule, RuleError, UseCase, WindowRule, WindowSummary
+from pipelines.rules import (
+    ALERTS,
+    DEAD_LETTERS,
+    ENRICHMENT,
+    EventRule,
+    FoldRule,
+    RuleError,
+    UseCase,
+    WindowRule,
+    WindowSummary,
+)
 
 WINDOWS_TOPIC, HOP = "windows", "hop"
 """Window results, and the bare hop through Kafka that latencies are measured beside."""
@@ -154,9 +164,8 @@ def _versions(variant: Variant, engine: Engine) -> dict[str, str]:
     stages, use = variant.pattern.stages, variant.use
     versions: dict[str, str] = {}
     if stages.events.engine == engine:
-        versions |= {name: use.rule(name).version for name in stages.events.rules} | {
-            "enrichment": use.enrichment.version
-        }
+        versions |= {name: use.rule(name).version for name in stages.events.rules}
+        versions[ENRICHMENT] = use.enrichment.version
     if stages.windows.engine == engine:
         versions |= {name: use.rule(name).version for name in stages.windows.rules}
         versions |= {name: use.summary(name).version for name in stages.windows.summaries}

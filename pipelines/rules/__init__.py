@@ -6,6 +6,7 @@ from pipelines.rules.measures import Count, Last, Max, Min, Others, Sum
 from pipelines.rules.rules import (
     ALERTS,
     DEAD_LETTERS,
+    ENRICHMENT,
     OUT_OF_ORDER_MS,
     REPLAYED,
     Enrichment,
@@ -24,6 +25,7 @@ from pipelines.rules.rules import (
 __all__ = [
     "ALERTS",
     "DEAD_LETTERS",
+    "ENRICHMENT",
     "OUT_OF_ORDER_MS",
     "REPLAYED",
     "Count",

@@ -109,8 +109,6 @@ class EventType:
     """How much older than its arrival an event may be."""
     future_ms: int = 0
     """How far ahead of its arrival an event's clock may be."""
-    remembered_ms: int = 0
-    """How long an id is remembered, so that a duplicate within that time is recognised."""
     max_bytes: int = 16_384
     compacted: bool = False
     """Reference data: the topic keeps the last event of each key."""
@@ -132,6 +130,11 @@ class EventType:
             hint = f"; did you mean '{near[0]}'?" if near else f"; its fields: {', '.join(self._kinds)}"
             raise RuleError(f"event type '{self.name}' has no field '{name}'{hint}")
         return self._kinds[name]
+
+    @property
+    def remembered_ms(self) -> int:
+        """How long an id is remembered: for as long as the event that had it may come again and be accepted."""
+        return self.past_ms + self.future_ms
 
     @cached_property
     def readable(self) -> tuple[EventField, ...]:

@@ -242,6 +242,11 @@ class Enrichment:
     def version(self) -> str:
         return fingerprint(self)
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The fields that it adds."""
+        return frozenset(self.built).union(*(lookup.take for lookup in self.lookups))
+
     def enriched(self, name: str, doc: str) -> EventType:
         """The event type of the intermediate topic: what came in, what was found out about it, whence it came."""
         return EventType(
@@ -272,6 +277,10 @@ class UseCase:
     enriched: EventType
     rules: tuple[Rule, ...]
     summaries: tuple[WindowSummary, ...]
+
+    def __post_init__(self) -> None:
+        if ENRICHMENT in [each.name for each in (*self.rules, *self.summaries)]:
+            raise RuleError(f"use '{self.name}': no rule or summary can be called '{ENRICHMENT}', the enrichment is")
 
     @property
     def raw(self) -> tuple[EventType, ...]:
@@ -348,6 +357,8 @@ ALERTS = EventType(
     id="alert_id",
     time="at_ms",
 )
+ENRICHMENT = "enrichment"
+"""What a use's enrichment is called where rules and summaries have their names."""
 REPLAYED = "replayed"
 """The reason of a dead letter that only says: the message at this place was sent once more."""
 DEAD_LETTERS = EventType(

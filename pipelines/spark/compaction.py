@@ -11,11 +11,13 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
+from pipelines.patterns.files import REPLACED
 from pipelines.patterns.model import USES
 from pipelines.rules import EventType
 from pipelines.spark.files import STAGING
 from pipelines.spark.folders import Folder
-from pipelines.spark.reading import REPLACED, hours_of, live
+from pipelines.spark.reading import hours_of, live
+from pipelines.spark.topics import parsed_type
 
 FILES_LEAST = 4  # fewer are not worth a rewrite
 GRACE_S = 30  # how long a reader that has listed an hour's files may take to open them
@@ -56,7 +58,8 @@ def _rewrite(spark: SparkSession, root: str, of: EventType, hour: str, files_lea
     old = live(spark, folder.uri)
     if len(old) < files_least:
         return None
-    rows = spark.read.parquet(*(f"{folder.uri}/{name}" for name in old))
+    # With the declared columns: asked for none, Spark would take those of one file, and drop what only others have.
+    rows = spark.read.schema(parsed_type(of)).parquet(*(f"{folder.uri}/{name}" for name in old))
     staging = Folder(spark, f"{root}/{STAGING}/compaction")
     rows.orderBy(of.key, of.time or "").coalesce(1).write.mode("overwrite").parquet(staging.uri)
     written = next(name for name in staging.names() if name.endswith(".parquet"))

@@ -11,13 +11,11 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
+from pipelines.patterns.files import REPLACED
 from pipelines.patterns.model import USES
 from pipelines.rules import EventType
 from pipelines.spark.folders import Folder
 from pipelines.spark.topics import parsed_type
-
-REPLACED = "_replaced-"
-"""A file `_replaced-NAME` lists the files whose rows are all in NAME: where NAME is there, they do not count."""
 
 
 def transactions(spark: SparkSession, root: str, of: EventType) -> DataFrame:

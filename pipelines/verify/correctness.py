@@ -9,7 +9,7 @@ from typing import Any
 
 from pipelines.oracle import Finding, Record, summary_rows
 from pipelines.rules import EventRule, FoldRule, Rule, UseCase, WindowRule, WindowSummary, alert_id
-from pipelines.verify.evidence import Bounds, Event, InForce, Origin, is_same, place
+from pipelines.verify.evidence import Bounds, Event, Identity, InForce, Origin, is_same, place
 from pipelines.verify.expected import Expected, expected_windows, time_passed_ms
 from pipelines.verify.verdict import Check, checked
 
@@ -69,14 +69,18 @@ def findings_of_rule(
     late: set[Origin],
     bounds: Bounds,
     force: InForce,
-    came_out_ms: Mapping[str, int],
+    came_out_ms: Mapping[Identity, int],
 ) -> Alternatives:
     """What the oracle says that a rule must have found in events that came out since it means what it means."""
     if isinstance(rule, WindowRule):
         must, may = expected_windows(rule, expected.accepted, late, bounds)
     else:
         must, may = {i: f for i, f in expected.findings.items() if f.rule == rule.name}, {}
-    before = {i: f for i, f in must.items() if min(came_out_ms.get(e, 0) for e in f.transaction_ids) < force.since_ms}
+
+    def first_out_ms(found: Finding) -> int:
+        return min(came_out_ms.get((found.customer, identity), 0) for identity in found.transaction_ids)
+
+    before = {i: f for i, f in must.items() if first_out_ms(f) < force.since_ms}
     return Alternatives({i: f for i, f in must.items() if i not in before}, may, before, force.earlier)
 
 

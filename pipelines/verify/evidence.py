@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipelines.oracle import Record
-from pipelines.rules import OUT_OF_ORDER_MS
+from pipelines.rules import OUT_OF_ORDER_MS, EventType
 
 Event = Mapping[str, Any]
 Origin = tuple[str, int, int]
 """Kind of event, partition and offset: which raw message something came from."""
+Identity = tuple[str, str]
+"""Key and id of an event: two customers may count their purchases alike."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,8 @@ class Evidence:
     """When a reader had each alert in its hands, by alert id, where one was listening."""
     hop_received_ms: Sequence[float] | None = None
     """What a bare hop took until that reader had it."""
+    deleted: Sequence[str] = ()
+    """Kinds of which the first messages are gone from their topics: what was remembered of them cannot be known."""
     labels: Mapping[str, Sequence[str]] | None = None
     """For generated traffic: event id -> the rules it was made to set off."""
     kinds: Mapping[str, str] = field(default_factory=dict)
@@ -87,6 +91,11 @@ def read(records: Sequence[Record], needed: Sequence[str]) -> Read:
         else:
             unreadable.append(f"{place(record)} holds no {record.topic}: {(record.value or b'')[:60]!r}")
     return Read(tuple(events), tuple(unreadable))
+
+
+def identity_of(of: EventType, event: Event) -> Identity:
+    """Which event it is, among all of its type."""
+    return str(event.get(of.key)), str(event.get(of.id or ""))
 
 
 def place(record: Record) -> str:

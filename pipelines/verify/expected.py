@@ -14,7 +14,6 @@ from itertools import product
 from typing import Any
 
 from pipelines.oracle import (
-    ENRICHMENT,
     Finding,
     Judged,
     Record,
@@ -24,7 +23,7 @@ from pipelines.oracle import (
     refer,
     window_findings,
 )
-from pipelines.rules import EventRule, Last, Rule, UseCase, WindowRule
+from pipelines.rules import ENRICHMENT, EventRule, Last, Rule, UseCase, WindowRule
 from pipelines.rules.measures import Measure
 from pipelines.verify.evidence import Bounds, Event, Origin, is_same, said
 
@@ -68,7 +67,8 @@ def expect(
 ) -> Expected:
     """Judges the raw topics as the rules mean it; `enriched` tells what the engine saw where that is open.
 
-    `unjudged` names the rules that did not mean yet what they mean now when an event was judged.
+    `unjudged` names the rules that did not mean yet what they mean now when an event was judged, and the fields that
+    were not added to it yet as they are now.
     """
     references: dict[str, dict[str, Event]] = {reference.name: {} for reference in use.references}
     views = Views(use, [rule for rule in rules if isinstance(rule, EventRule)], bounds)
@@ -106,7 +106,7 @@ def time_passed_ms(time: str, accepted: Mapping[Origin, Event], bounds: Bounds) 
     """Up to when windows must have been reported: so far every partition has shown that time has gone on."""
     newest: dict[int, int] = {}
     for (_, partition, _), event in accepted.items():
-        newest[partition] = max(event[time], newest.get(partition, 0))
+        newest[partition] = max(min(event[time], event["ingest_ms"]), newest.get(partition, 0))
     return min(newest.values(), default=0) - bounds.out_of_order_ms - bounds.closing_ms
 
 
@@ -235,5 +235,6 @@ def differences(expected: Event, got: Event, unjudged: Collection[str] = ()) -> 
         name
         for name, value in expected.items()
         if name != "source_topic"
+        and name not in unjudged
         and not (flags(expected) == flags(got) if name == "flags" else is_same(value, got.get(name)))
     ]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 from pipelines.oracle import Record
-from pipelines.rules import REPLAYED, Rule, UseCase, WindowRule, WindowSummary
+from pipelines.rules import ENRICHMENT, REPLAYED, Rule, UseCase, WindowRule, WindowSummary
 from pipelines.verify import correctness, delivery, stores
-from pipelines.verify.evidence import Bounds, Event, Evidence, InForce, Origin, Read, read
+from pipelines.verify.evidence import Bounds, Event, Evidence, Identity, InForce, Origin, Read, identity_of, read
 from pipelines.verify.expected import Expected, expect
 from pipelines.verify.latency import Latency, latency
 from pipelines.verify.verdict import Check, Figure, Promise, Verdict, checked, unchecked
@@ -69,23 +69,25 @@ class _Case:
         wanted = [*(each.name for each in use.raw), *(each.name for each in use.references)]
         self.raw: dict[str, Sequence[Record]] = {kind: evidence.raw.get(kind) or () for kind in wanted}
         self.unread = [kind for kind in wanted if evidence.raw.get(kind) is None]
+        self.unread += [f"the first {kind}, older than what the pattern retains" for kind in evidence.deleted]
         self.enriched = _read(evidence.enriched, ENRICHED_FIELDS)
         self.alerts = _read(evidence.alerts, ALERT_FIELDS)
         self.dead_letters = _read(evidence.dead_letters, LETTER_FIELDS)
         self.windows = _read(evidence.windows, ("summary", "window_start_ms"))
         self.copies: dict[Origin, list[Event]] = defaultdict(list)
         first_ms: dict[Origin, int] = {}
-        self.came_out_ms: dict[str, int] = {}
-        """When each event last came out, by id."""
+        self.came_out_ms: dict[Identity, int] = {}
+        """When each event last came out."""
         for record, event in self.enriched.events:
             origin = evidence.origin(event["source_topic"], event["source_partition"], event["source_offset"])
             self.copies[origin].append(event)
             first_ms[origin] = min(record.ingest_ms, first_ms.get(origin, record.ingest_ms))
-            identity = str(event.get(use.judged.id or ""))
+            identity = identity_of(use.judged, event)
             self.came_out_ms[identity] = max(record.ingest_ms, self.came_out_ms.get(identity, 0))
         changes = sorted((force.since_ms, name) for name, force in asked.in_force.items())
         unjudged = {
-            origin: {name for since_ms, name in changes if since_ms > at_ms} for origin, at_ms in first_ms.items()
+            origin: {each for since_ms, name in changes if since_ms > at_ms for each in self.means(name)}
+            for origin, at_ms in first_ms.items()
         }
         self.letters = {
             (evidence.origin(letter["topic"], letter["partition"], letter["offset"]), letter["reason"]): letter
@@ -203,6 +205,10 @@ class _Case:
             return unchecked(check.name, check.asks, why)
         return check
 
+    def means(self, name: str) -> Collection[str]:
+        """The flags and fields of an enriched event that are as one version of something says."""
+        return self.asked.use.enrichment.names if name == ENRICHMENT else (name,)
+
     def force(self, name: str) -> InForce:
         """Since when a rule or summary means what it means."""
         return self.asked.in_force.get(name, InForce())
@@ -224,9 +230,9 @@ class _Case:
         yield latency(FROM_INGEST, (at - alert["ingest_ms"] for at, alert in events if "ingest_ms" in alert))
         ends = ((at, alert["at_ms"] + gaps[rule]) for rule, at, alert in self._firsts() if rule in gaps)
         yield latency(WINDOWS_FROM_END, (at - end for at, end in ends))
-        first: dict[str, tuple[int, Event]] = {}
+        first: dict[Identity, tuple[int, Event]] = {}
         for record, event in self.enriched.events:
-            first.setdefault(str(event.get(self.asked.use.judged.id or "")), (record.ingest_ms, event))
+            first.setdefault(identity_of(self.asked.use.judged, event), (record.ingest_ms, event))
         sent = ((at, event["sent_ms"]) for at, event in first.values() if event.get("sent_ms") is not None)
         yield latency(ENRICHED_FROM_SENT, (at - sent_ms for at, sent_ms in sent))
         yield latency(HOP, self.evidence.hop_ms or ())

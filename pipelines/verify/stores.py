@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from pipelines.patterns.tables import HIGHEST_CENTS, PHONE, TRANSACTION, alert_column, transaction_key
-from pipelines.verify.evidence import Event, Origin, is_same
+from pipelines.verify.evidence import Event, Identity, Origin, is_same
 from pipelines.verify.verdict import Check, checked
 
 Accepted = Mapping[Origin, Event]
@@ -20,18 +20,18 @@ Rows = Mapping[bytes, Mapping[bytes, bytes]]
 
 def parquet(accepted: Accepted, copies: Copies, rows: Iterable[Event]) -> Check:
     """The files hold every accepted event exactly once."""
-    wanted = {event["transaction_id"]: origin for origin, event in accepted.items()}
-    got: dict[str, Event] = {}
-    counts: Counter[str] = Counter()
+    wanted = {_identity(event): origin for origin, event in accepted.items()}
+    got: dict[Identity, Event] = {}
+    counts: Counter[Identity] = Counter()
     for row in rows:
-        counts[row["transaction_id"]] += 1
-        got[row["transaction_id"]] = row
-    offenders = [f"missing: {identity}" for identity in wanted if identity not in got]
-    offenders += [f"extra: {identity}" for identity in got if identity not in wanted]
-    offenders += [f"{count} times: {identity}" for identity, count in counts.items() if count > 1]
+        counts[_identity(row)] += 1
+        got[_identity(row)] = row
+    offenders = [f"missing: {'/'.join(identity)}" for identity in wanted if identity not in got]
+    offenders += [f"extra: {'/'.join(identity)}" for identity in got if identity not in wanted]
+    offenders += [f"{count} times: {'/'.join(identity)}" for identity, count in counts.items() if count > 1]
     for identity, row in got.items():
         if identity in wanted and (wrong := _least_wrong(wanted[identity], accepted, copies, partial(_differing, row))):
-            offenders.append(f"wrong: {identity}: {', '.join(wrong)}")
+            offenders.append(f"wrong: {'/'.join(identity)}: {', '.join(wrong)}")
     figures = {"accepted": len(wanted), "rows": counts.total()}
     return checked("files", "Do the files hold every accepted event exactly once?", figures, offenders)
 
@@ -94,11 +94,15 @@ def _least_wrong(
     return [] if wrong and not all(map(differing, copies.get(origin, ()))) else wrong
 
 
+def _identity(event: Event) -> Identity:
+    return event["customer"], event["transaction_id"]
+
+
 def _differing(row: Event, event: Event) -> list[str]:
     return [
-        f"{name} is {row[name]!r}, not {value!r}"
+        f"{name} is {row.get(name)!r}, not {value!r}"
         for name, value in event.items()
-        if name in row and name not in ("source_topic", "flags") and not is_same(value, row[name])
+        if name not in ("source_topic", "flags") and not is_same(value, row.get(name))
     ]
 
 

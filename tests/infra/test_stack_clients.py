@@ -4,6 +4,7 @@ import getpass
 import urllib.request
 import uuid
 from collections.abc import Iterator
+from contextlib import closing
 
 import happybase
 import pytest
@@ -15,6 +16,7 @@ from kafka.errors import TopicAlreadyExistsError, UnknownTopicOrPartitionError
 from infra import stack as stacks
 from infra.servers import flink
 from infra.settings import Settings
+from infra.stores import topics
 
 pytestmark = pytest.mark.stack
 
@@ -41,6 +43,19 @@ def test_kafka_keeps_what_is_produced_in_order_within_a_partition(stack: Setting
     received = [next(consumer).value for _ in sent]
     consumer.close()
     assert received == sent
+
+
+def test_a_topic_that_no_longer_holds_its_beginning_says_so(stack: Settings, topic: str) -> None:
+    bootstrap = stacks.addresses(stack)["KAFKA_BOOTSTRAP"]
+    topics.publish(bootstrap, [(topic, b"key", b"%d" % number) for number in range(10)])
+    with closing(topics.Tail(bootstrap, {"events": topic})) as tail:
+        sent = list(tail.new())
+        assert len(sent) == 10
+        assert tail.deleted() == set()
+        with closing(KafkaAdminClient(bootstrap_servers=bootstrap)) as admin:
+            admin.delete_records({TopicPartition(topic, sent[0].partition): 3})
+        assert list(tail.new()) == []
+        assert tail.deleted() == {"events"}
 
 
 def test_kafka_refuses_a_topic_nobody_declared(stack: Settings) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pipelines.fraud.events import DAY_MS, MINUTE_MS, device_locations, merchants, transactions
+from pipelines.fraud.events import MINUTE_MS, device_locations, merchants, transactions
 from pipelines.oracle import Refusal, accept
 from pipelines.rules import EventType, Real, Text, Whole
 from tests.kernel.conftest import Partner
@@ -152,8 +152,8 @@ def agree(partner: Partner, event_type: EventType, value: bytes | None, ingest_m
         (b"{" + FIELDS + PLACE + b'"at_ms":-0}', "past:at_ms"),
         (changed(latitude="48"), "type:latitude"),
         (changed(latitude=None), "null:latitude"),
-        (changed(at_ms=NOW_MS - 7 * DAY_MS), None),
-        (changed(at_ms=NOW_MS - 7 * DAY_MS - 1), "past:at_ms"),
+        (changed(at_ms=NOW_MS - transactions.past_ms), None),
+        (changed(at_ms=NOW_MS - transactions.past_ms - 1), "past:at_ms"),
         (changed(at_ms=NOW_MS + 5 * MINUTE_MS), None),
         (changed(at_ms=NOW_MS + 5 * MINUTE_MS + 1), "future:at_ms"),
         (changed(at_ms=2**63 - 1), "future:at_ms"),
@@ -244,7 +244,10 @@ thorough = settings(max_examples=600, deadline=None, suppress_health_check=[Heal
 
 
 @thorough
-@given(message=messages(GOOD), skew_ms=st.sampled_from([0, 0, 7 * DAY_MS, 7 * DAY_MS + 1, -5 * MINUTE_MS - 1]))
+@given(
+    message=messages(GOOD),
+    skew_ms=st.sampled_from([0, 0, transactions.past_ms, transactions.past_ms + 1, -5 * MINUTE_MS - 1]),
+)
 def test_any_damaged_transaction_is_read_as_the_oracle_reads_it(partner: Partner, message: bytes, skew_ms: int) -> None:
     agree(partner, transactions, message, NOW_MS + skew_ms)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from pipelines.fraud.traffic import Plan
 from pipelines.oracle import Record
 from pipelines.rules import Count, EventRule, Last, Max, Others, Rule, Session, Sum, WindowRule, alert_id, km
 from pipelines.verify import Asked, Bounds, Evidence, InForce, Verdict, judge
+from pipelines.verify.expected import time_passed_ms
 from tests.pipelines.pretend import ASKED, START_MS, messages, ran, topics
 
 # A small town with much crime: 80 seconds of it.
@@ -171,6 +172,67 @@ def test_since_its_change_a_rule_is_judged_as_ever(with_a_rule_changed: tuple[Ev
     assert "alerts: away-from-phone" in red(judge(of_others, evidence))
 
 
+def test_what_an_earlier_enrichment_added_is_not_held_against_this_one(good: Evidence) -> None:
+    assert good.enriched is not None
+    since_ms = good.enriched[len(good.enriched) // 2].ingest_ms
+    asked = replace(ASKED, in_force={"enrichment": InForce(since_ms, frozenset({"old"}))})
+    for at, status in ((7, "ok"), (len(good.enriched) - 7, "failed")):
+        old = changed(good.enriched, lambda e: e.pop("merchant_place"), at)
+        spent = changed(good.enriched, lambda e: e.update(amount_cents=1), at)
+        assert judge(asked, replace(good, enriched=old)).status == status
+        assert "enrichment" in red(judge(asked, replace(good, enriched=spent)))
+
+
+@pytest.mark.parametrize("kind", ["transactions", "enriched"])
+def test_where_the_beginning_has_been_deleted_nothing_is_called_right_or_wrong(good: Evidence, kind: str) -> None:
+    raw = {**good.raw, "transactions": (good.raw["transactions"] or ())[20:]}
+    assert judge(ASKED, replace(good, raw=raw)).status == "failed"
+    verdict = judge(ASKED, replace(good, raw=raw, deleted=[kind]))
+    assert verdict.status == "unknown"
+    assert f"the first {kind}, older than what the pattern retains" in verdict.check("conservation").why
+
+
+def retold(raw: Mapping[str, Sequence[Record]], changes: Mapping[int, dict[str, Any]]) -> dict[str, list[Record]]:
+    """The raw topics with some purchases changed."""
+    purchases = list(raw["transactions"])
+    for at, change in changes.items():
+        event = json.loads(purchases[at].value or b"")
+        purchases[at] = replace(purchases[at], value=json.dumps({**event, **change}).encode())
+    return {**{kind: list(records) for kind, records in raw.items()}, "transactions": purchases}
+
+
+def accepted_at(evidence: Evidence, raw: Mapping[str, Sequence[Record]]) -> list[int]:
+    """Where in the topic the accepted purchases are, as they arrived."""
+    events = [json.loads(record.value or b"") for record in evidence.enriched or ()]
+    places = {(event["source_partition"], event["source_offset"]) for event in events}
+    return [at for at, record in enumerate(raw["transactions"]) if (record.partition, record.offset) in places]
+
+
+def test_two_customers_may_count_their_purchases_alike(good: Evidence, raw: dict[str, list[Record]]) -> None:
+    at = accepted_at(good, raw)
+    keys = [raw["transactions"][each].key for each in at]
+    other = next(n for n, key in enumerate(keys) if key != keys[0])
+    alike = retold(raw, {at[0]: {"transaction_id": "17"}, at[other]: {"transaction_id": "17"}})
+    verdict = judge(ASKED, replace(ran(PLAN, alike), labels=None))
+    assert verdict.status == "ok", [check for check in verdict.checks if check.status != "ok"]
+
+
+def test_a_clock_that_is_ahead_excuses_nobody_from_being_punctual(good: Evidence, raw: dict[str, list[Record]]) -> None:
+    at = accepted_at(good, raw)
+    ahead = next(n for n in at if n > at[len(at) // 4])
+    wrong_clock = retold(raw, {ahead: {"at_ms": raw["transactions"][ahead].ingest_ms + 240_000}})
+    evidence = replace(ran(PLAN, wrong_clock), labels=None)
+    assert judge(ASKED, evidence).status == "ok"
+    later = position(evidence.enriched, lambda e: e["ingest_ms"] > raw["transactions"][ahead].ingest_ms + 5_000)
+    assert "lateness" in red(judge(ASKED, called_late(evidence, later)))
+
+
+def test_a_clock_that_is_ahead_makes_no_window_due() -> None:
+    bounds = Bounds()
+    accepted = {("transactions", 0, 0): {"at_ms": START_MS + 240_000, "ingest_ms": START_MS}}
+    assert time_passed_ms("at_ms", accepted, bounds) == START_MS - bounds.out_of_order_ms - bounds.closing_ms
+
+
 def test_a_dropped_event_is_red(good: Evidence) -> None:
     assert good.enriched is not None
     assert red(judge(ASKED, replace(good, enriched=good.enriched[1:]))) == {"conservation"}
@@ -319,11 +381,16 @@ def test_reference_data_that_was_deleted_is_known_until_then(
 
 
 def test_calling_a_punctual_event_late_is_red(good: Evidence) -> None:
-    event = json.loads((good.enriched or ())[50].value or b"")
+    assert "lateness" in red(judge(ASKED, called_late(good, 50)))
+
+
+def called_late(evidence: Evidence, at: int) -> Evidence:
+    """The evidence with a dead letter that calls one of the accepted events late."""
+    event = json.loads((evidence.enriched or ())[at].value or b"")
     late = {"reason": "late", "partition": event["source_partition"], "offset": event["source_offset"]}
     late |= {"topic": "pretended.transactions", "ingest_ms": event["ingest_ms"], "stage": "windows"}
     record = Record("dead-letters", 0, 10**6, START_MS, None, json.dumps(late).encode())
-    assert "lateness" in red(judge(ASKED, replace(good, dead_letters=[*(good.dead_letters or ()), record])))
+    return replace(evidence, dead_letters=[*(evidence.dead_letters or ()), record])
 
 
 def test_a_wrong_or_missing_number_in_a_summary_is_red(good: Evidence) -> None:
@@ -334,7 +401,8 @@ def test_a_wrong_or_missing_number_in_a_summary_is_red(good: Evidence) -> None:
 
 def test_missing_doubled_and_wrong_rows_in_files_are_red(good: Evidence) -> None:
     rows = list(good.parquet or ())
-    for spoilt in (rows[1:], [*rows, rows[0]], [{**rows[0], "amount_cents": 1}, *rows[1:]]):
+    shorter = {name: value for name, value in rows[0].items() if name != "merchant_place"}
+    for spoilt in (rows[1:], [*rows, rows[0]], [{**rows[0], "amount_cents": 1}, *rows[1:]], [shorter, *rows[1:]]):
         assert red(judge(ASKED, replace(good, parquet=spoilt))) == {"files"}
 
 

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import time
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ import pytest
 from infra import environments
 from infra.settings import PROJECT, Settings
 from infra.stack import addresses
+from infra.target import Target
+from infra.validation import _parquet
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
 
@@ -67,6 +70,15 @@ def test_a_reader_during_compaction_sees_every_event_once(said: dict[str, Any]) 
 def test_a_compaction_that_was_killed_is_finished_by_the_next(said: dict[str, Any]) -> None:
     assert said["when compaction was killed before it was finished"] == said["after compaction"]
     assert said["finished by the next"] == said["after compaction"]
+
+
+def test_compaction_keeps_a_column_that_only_some_files_have(said: dict[str, Any]) -> None:
+    assert Counter(said["places"]) == {"Ulm": 5, None: 5}
+
+
+def test_a_verdict_counts_no_row_twice_where_a_compaction_was_killed(stack: Settings, place: str, said: Any) -> None:
+    read = _parquet(Target.read(stack, {}).hdfs, f"{place}-generations", {})
+    assert [len(rows) for rows in read.values()] == [len(said["places"])]
 
 
 def test_the_reading_that_the_document_shows_works(stack: Settings, place: str, said: dict[str, Any]) -> None:

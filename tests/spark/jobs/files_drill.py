@@ -7,6 +7,7 @@ import time
 from collections import Counter
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import lit
 
 from pipelines.fraud import FRAUD
 from pipelines.spark import compaction, files, reading
@@ -51,8 +52,23 @@ def main(root: str, checkpoint: str) -> None:
     said["when compaction was killed before it was finished"] = stored(spark, root)
     compaction.compact(spark, root, FRAUD.enriched, grace_s=0)
     said["finished by the next"] = counted(spark.read.parquet(root))
+    said["places"] = of_two_generations(spark, f"{root}-generations")
     print(json.dumps(said))
     spark.stop()
+
+
+def of_two_generations(spark: SparkSession, root: str) -> list[str | None]:
+    """The places in an hour whose first file has no such column, when its compaction was killed before it ended."""
+    hour = "date=2026-11-21/hour=10"
+    new = batch(spark, range(5)).withColumn("merchant_place", lit("Ulm"))
+    old = batch(spark, range(5, 10)).drop("merchant_place")
+    for name, rows in {"a": old, "b": new}.items():
+        staging = Folder(spark, f"{root}/{files.STAGING}/{name}")
+        rows.coalesce(1).write.parquet(staging.uri)
+        written = next(each for each in staging.names() if each.endswith(".parquet"))
+        staging.move(written, f"{root}/{hour}/{name}.parquet")
+    compaction._rewrite(spark, root, FRAUD.enriched, hour, 2)
+    return [row.merchant_place for row in reading.transactions(spark, root, FRAUD.enriched).collect()]
 
 
 def half_moved(store: files.Store, spark: SparkSession, root: str) -> None:
