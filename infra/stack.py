@@ -24,6 +24,7 @@ from infra.services import DEFAULT, PROFILES, Service, servers_named, services, 
 from infra.settings import Settings, remembered
 
 LOCK_WITHIN_S = 600
+ASKED_FOR_S = 2
 
 
 @dataclass(frozen=True)
@@ -149,7 +150,8 @@ def state_of(server: Server, record: Record | None, running: Record | None) -> s
         return "stopped"
     if running is None:
         return "dead"
-    if server.is_ready(running.since):
+    # Asked for a moment longer: one that is busy answers late, and a single late answer is no news.
+    if processes.wait_until(lambda: server.is_ready(running.since), ASKED_FOR_S):
         return "running"
     return "starting" if time.time() - running.since < server.within_s else "unready"
 

@@ -196,7 +196,8 @@ def _files(state: Path) -> Iterator[Path]:
 def _written(path: Path) -> bytes:
     """What a file holds, without its holes: Kafka's indexes are gigabytes of nothing."""
     parts, at = [], 0
-    with path.open("rb", buffering=0) as file, suppress(OSError):  # there is no data behind the last
+    # It may be gone since it was listed; and there is no data behind the last.
+    with suppress(OSError), path.open("rb", buffering=0) as file:
         while True:
             begin = os.lseek(file.fileno(), at, os.SEEK_DATA)
             at = os.lseek(file.fileno(), begin, os.SEEK_HOLE)

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 
 PREFIX = "999999"  # no issuer has it
 _INDEXES = 10**9
-_PLAIN = re.compile(rb"9(?:[ -]?9){5}(?:[ -]?[0-9]){10}")
+# In fours, as on a card: a log's microseconds and the thread's number behind them are digits with a space, too.
+_PLAIN = re.compile(rb"9999[ -]?99[0-9]{2}[ -]?[0-9]{4}[ -]?[0-9]{4}")
 _WIDE = re.compile(rb"(?:9\x00){6}(?:[0-9]\x00){10}")  # UTF-16; either byte order holds this run but for its edge
 # Whatever the alignment, six nines hold three that fall on a base64 boundary; 19 characters of a grouped number are 28.
 _BASE64_NINES, _BASE64_AROUND = b"OTk5", 32

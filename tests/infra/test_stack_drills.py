@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import happybase
 import pytest
@@ -138,7 +139,7 @@ def test_a_flink_job_goes_on_from_its_checkpoint_when_its_taskmanager_is_killed(
         killed_at = completed(stack, job)
         stacks.up(stack)
         assert processes.wait_until(lambda: completed(stack, job) > killed_at + 1, 90)
-        assert flink.rest(stack, f"/jobs/{job}/checkpoints")["latest"]["restored"]["id"] >= 2
+        assert checkpoints(stack, job)["latest"]["restored"]["id"] >= 2
         numbers = [json.loads(value)["number"] for value in read_topic(stack, topic, 500)]
         assert set(numbers) >= set(range(1, max(numbers) + 1))  # some may come twice, none is missing
     finally:
@@ -167,8 +168,19 @@ def run(environment: str, command: list[str | Path], variables: dict[str, str]) 
 
 def completed(settings: Settings, job: str) -> int:
     """How many checkpoints of a job are complete; the job's number goes on after a restart."""
-    found = flink.rest(settings, f"/jobs/{job}/checkpoints")
-    return int(found["counts"]["completed"]) if found else 0
+    return int(checkpoints(settings, job)["counts"]["completed"])
+
+
+def checkpoints(settings: Settings, job: str) -> Any:
+    """What Flink says of a job's checkpoints, as soon as it has time for an answer."""
+    answers: list[Any] = []
+
+    def is_answered() -> bool:
+        answers.append(flink.rest(settings, f"/jobs/{job}/checkpoints"))
+        return bool(answers[-1])
+
+    assert processes.wait_until(is_answered, 30)
+    return answers[-1]
 
 
 def cancel(settings: Settings, job: str) -> None:

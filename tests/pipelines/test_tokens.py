@@ -87,4 +87,5 @@ def test_canaries_are_found_however_they_are_written(index: int) -> None:
 def test_other_digits_and_tokens_are_no_canaries() -> None:
     wrong_digit = NUMBER[:-1] + str((int(NUMBER[-1]) + 1) % 10)
     assert canaries_in(f"4111111111111111 1790000000000 {wrong_digit}".encode()) == set()
+    assert canaries_in(b"2026/11/22-03:57:57.999999 1396515540678464 Options.max_open_files: -1") == set()
     assert canaries_in(Tokens(b"k").token(NUMBER).encode()) == set()

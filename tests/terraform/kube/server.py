@@ -48,7 +48,11 @@ class ApiServer:
             *("--disable-admission-plugins", ADMISSION_OFF, "--endpoint-reconciler-type", "none"),
         )
         certificate = self.place / "certificates" / "apiserver.crt"
-        assert processes.wait_until(certificate.exists, 120), self.said()
+
+        def is_whole() -> bool:
+            return certificate.exists() and b"END CERTIFICATE" in certificate.read_bytes()
+
+        assert processes.wait_until(is_whole, 120), self.said()
         self.config.write_text(json.dumps(_config(self.port, token, certificate)))
         ready = processes.wait_until(lambda: self._is_ready(), 180)
         assert ready, self.said()
