@@ -26,7 +26,7 @@ transactions = EventType(
     key="customer",
     id="transaction_id",
     time="at_ms",
-    past_ms=DAY_MS,  # and so long every id is remembered, which is most of what is remembered at all
+    past_ms=7 * DAY_MS,  # and so long every id is remembered, which is most of what is remembered at all
     future_ms=5 * MINUTE_MS,
 )
 
