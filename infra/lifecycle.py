@@ -17,7 +17,7 @@ from typing import Any
 from infra import records, traffic, validation
 from infra.engines.job import EngineError, Job, Running, UsedUpError
 from infra.errors import InfraError, UsageError
-from infra.settings import VALIDATE_WITHIN_S
+from infra.settings import SETTLED_AFTER_S, VALIDATE_WITHIN_S
 from infra.stores import topics
 from infra.stores.changes import Action, Change
 from infra.target import ROOT, Target
@@ -152,7 +152,12 @@ def await_healthy(target: Target, name: str, report: Report = lambda line: None)
 
 
 def validate(
-    target: Target, name: str, *, within_s: float = VALIDATE_WITHIN_S, report: Report = lambda line: None
+    target: Target,
+    name: str,
+    *,
+    within_s: float = VALIDATE_WITHIN_S,
+    settled_after_s: float = SETTLED_AFTER_S,
+    report: Report = lambda line: None,
 ) -> Validation:
     """Hold all that the pattern put out against all that went in, and keep the verdict as a record and as a page."""
     variant = load(name)
@@ -161,6 +166,7 @@ def validate(
         target,
         variant,
         within_s=within_s,
+        settled_after_s=settled_after_s,
         in_force=in_force(target, name),
         labels=traffic.labels(tapes),
         began_ms=[tape.start_ms for tape in tapes],

@@ -56,6 +56,10 @@ PORT_ALIASES = {"kafka": "kafka-1", "webhdfs": "hdfs-http", "thrift": "hbase-thr
 # How long `validate` waits for all that went in to come out, unless it is told otherwise.
 VALIDATE_WITHIN_S = 300.0
 
+# What is still on its way arrives within this time after the last thing that did, or not at all: a store's batch may
+# take this long on a busy machine.
+SETTLED_AFTER_S = 90.0
+
 
 @dataclass(frozen=True)
 class Settings:

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from infra.listening import heard
+from infra.settings import SETTLED_AFTER_S
 from infra.stores.files import Hdfs, NoFileError
 from infra.stores.tables import HBase
 from infra.stores.topics import Tail
@@ -31,9 +32,6 @@ from pipelines.verify import Asked, Bounds, Evidence, InForce, Verdict, judge
 Report = Callable[[str], None]
 Place = tuple[str | None, int | None, int | None]
 
-# What is still on its way arrives within this time after the last thing that did, or not at all: a store's batch may
-# take this long on a busy machine.
-SETTLED_AFTER_S = 90.0
 CLOCKS_DIFFER_MS = 60_000  # Kafka's and this machine's, at most
 
 
@@ -42,13 +40,17 @@ def verdict(
     variant: Variant,
     *,
     within_s: float,
+    settled_after_s: float = SETTLED_AFTER_S,
     bounds: Bounds | None = None,
     in_force: Mapping[str, InForce] | None = None,
     labels: Mapping[str, Sequence[str]] | None = None,
     began_ms: Sequence[int] = (),
     report: Report = lambda line: None,
 ) -> Verdict:
-    """Judge the pattern as soon as all that went in has come out; at the deadline judge what there is."""
+    """Judge the pattern as soon as all that went in has come out; at the deadline judge what there is.
+
+    A verdict that is not ok is given when nothing has arrived for `settled_after_s`, or at once if nothing can mend it.
+    """
     deadline = time.monotonic() + within_s
     asked = replace(question(variant, bounds or Bounds(), in_force or {}), began_ms=began_ms)
     with closing(_Reading(target, variant)) as reading:
@@ -61,15 +63,15 @@ def verdict(
                     report(reading.told())
                 if reading.is_whole() and time.monotonic() > changed_at + 1:
                     break
-                if time.monotonic() > changed_at + SETTLED_AFTER_S:
+                if time.monotonic() > changed_at + settled_after_s:
                     break
                 time.sleep(0.5)
             found = judge(asked, reading.evidence(labels))
-            is_settled = time.monotonic() > changed_at + SETTLED_AFTER_S
-            if found.status == "ok" or is_over or is_settled:
+            is_settled = time.monotonic() > changed_at + settled_after_s
+            if found.status == "ok" or is_over or is_settled or (found.is_final and reading.is_whole()):
                 return found
             report(f"not yet ok: {', '.join(check.name for check in found.checks if check.status != 'ok')}")
-            if not reading.wait_for_more(min(SETTLED_AFTER_S, max(0.0, deadline - time.monotonic()))):
+            if not reading.wait_for_more(min(settled_after_s, max(0.0, deadline - time.monotonic()))):
                 # Tables do not say that they grow: what was behind when it was judged may be there by now.
                 return judge(asked, reading.evidence(labels))
 

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from infra.cli.changes import PatternName
 from infra.cli.printing import Json, print_json, print_rows, progress_console, result_console, settings
-from infra.settings import VALIDATE_WITHIN_S
+from infra.settings import SETTLED_AFTER_S, VALIDATE_WITHIN_S
 
 if TYPE_CHECKING:
     from infra.lifecycle import Validation
@@ -22,20 +22,28 @@ def validate(
     within_s: Annotated[
         float, typer.Option("--within", min=1, help="How many seconds to wait for all that went in to come out.")
     ] = VALIDATE_WITHIN_S,
+    settled_after_s: Annotated[
+        float,
+        typer.Option("--settled-after", min=0, help="After how many seconds without an arrival nothing is in flight."),
+    ] = SETTLED_AFTER_S,
     json: Json = False,
 ) -> None:
     """Judge a pattern: was nothing lost or doubled, is every alert right, do the stores hold what they must?
 
     The oracle, in plain Python, says what the raw topics must have led to. Exit code 0 only for the verdict ok.
 
-    Examples:  millrace validate flink-spark  |  millrace validate flink --within 600 --json
+    Examples:  millrace validate flink-spark  |  millrace validate flink --within 600 --settled-after 10 --json
     """
     from infra import lifecycle
     from infra.target import Target
 
     console = progress_console()
     found = lifecycle.validate(
-        Target.read(settings()), pattern, within_s=within_s, report=lambda line: console.print(line, markup=False)
+        Target.read(settings()),
+        pattern,
+        within_s=within_s,
+        settled_after_s=settled_after_s,
+        report=lambda line: console.print(line, markup=False),
     )
     if json:
         print_json(as_data(found))

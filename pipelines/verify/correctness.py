@@ -104,7 +104,8 @@ def identities(rules: Iterable[Rule], alerts: Alerts, in_force: Mapping[str, InF
         for (rule, _, key, ids), found in by_fact.items()
         if len(found) > 1
     ]
-    return checked("alert ids", "Does every fact have one alert id?", {"facts": len(by_fact)}, offenders)
+    figures = {"facts": len(by_fact)}
+    return checked("alert ids", "Does every fact have one alert id?", figures, offenders, is_final=True)
 
 
 def labelled(

@@ -193,7 +193,7 @@ class _Case:
         outputs = (self.enriched, self.alerts, self.dead_letters, self.windows)
         figures: dict[str, Figure] = {"messages": sum(len(each.events) for each in outputs)}
         offenders = [place for each in outputs for place in each.unreadable]
-        return checked("readable", "Can everything be read that came out?", figures, offenders)
+        return checked("readable", "Can everything be read that came out?", figures, offenders, is_final=True)
 
     def alerts_of(self, rule: Rule) -> Check:
         found = correctness.findings_of_rule(

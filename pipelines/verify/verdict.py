@@ -26,6 +26,8 @@ class Check:
     offenders: tuple[str, ...] = ()
     why: str = ""
     """For an unknown: what was not there to be looked at."""
+    is_final: bool = False
+    """Whether nothing that arrives later can mend its offenders."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,11 @@ class Verdict:
     def status(self) -> Status:
         """Red if anything is red; unknown if anything, or everything, went unasked; otherwise ok."""
         return together(check.status for check in self.checks)
+
+    @property
+    def is_final(self) -> bool:
+        """Whether it is red, and stays red whatever arrives later."""
+        return any(check.status == "failed" and check.is_final for check in self.checks)
 
     @property
     def promises_status(self) -> Kept:
@@ -86,11 +93,14 @@ def together(statuses: Iterable[Status]) -> Status:
     return "failed" if "failed" in found else "ok" if found == {"ok"} else "unknown"
 
 
-def checked(name: str, asks: str, figures: Mapping[str, Figure], offenders: Iterable[str]) -> Check:
+def checked(
+    name: str, asks: str, figures: Mapping[str, Figure], offenders: Iterable[str], *, is_final: bool = False
+) -> Check:
     """A check that was made: red if it has offenders, of whom the first few are named."""
     found = list(offenders)
+    status: Status = "failed" if found else "ok"
     shown = tuple(found[:OFFENDERS_MOST])
-    return Check(name, asks, "failed" if found else "ok", {**figures, "offenders": len(found)}, shown)
+    return Check(name, asks, status, {**figures, "offenders": len(found)}, shown, is_final=is_final)
 
 
 def unchecked(name: str, asks: str, why: str) -> Check:
