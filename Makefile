@@ -2,9 +2,9 @@
 MAKEFLAGS += --no-print-directory
 PYTHON ?= python3.11
 RUN := .venv/bin/python -m
-PURE_TESTS := $(RUN) pytest -q -m "not stack" -n 2 --dist loadfile
+TESTS := $(RUN) pytest -n 2 --dist loadgroup --no-loadscope-reorder
 
-.PHONY: help setup check test up down demo bench
+.PHONY: help setup check test drill up down demo bench
 
 help: ## List the verbs
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -17,11 +17,13 @@ check: setup ## Format, types and the tests that need no server: within a minute
 	$(RUN) ruff check .
 	$(RUN) mypy
 	@if [ -d terraform ] && command -v terraform >/dev/null; then terraform fmt -check -recursive terraform; fi
-	$(PURE_TESTS)
+	$(TESTS) -q -m "not stack"
 
-test: setup ## All tests, on real servers too
-	$(PURE_TESTS)
-	$(RUN) pytest -m stack
+test: setup ## All tests, on real servers too: within twenty minutes; what each took is recorded
+	$(TESTS) -m "not drill" --measure
+
+drill: setup ## What is long and adds little to the tests; NAME=... for one of them
+	$(RUN) pytest -m drill $(if $(NAME),-k "$(NAME)")
 
 up: setup ## Start the default stack and wait until it is ready
 	.venv/bin/millrace up

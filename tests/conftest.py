@@ -1,17 +1,21 @@
-"""One real stack for all tests of a session that ask for it, apart from anybody's own stack."""
+"""One real stack for all tests of a worker that ask for it, apart from anybody's own stack."""
 
 import fcntl
+import json
 import logging
 import os
 import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from infra import stack as stacks
 from infra.settings import PROJECT, Settings
+
+pytest_plugins = ["tests.measuring"]
 
 PORT_BASE = 27000
 
@@ -31,7 +35,15 @@ def settings_for_tests(name: str, port_base: int) -> Settings:
     """A stack of the tests' own. Its folder has a space and a letter beyond ASCII: every test shows that they work."""
     folder = Path(tempfile.gettempdir()) / f"millrace tests Ω {os.getuid()}" / f"{name} {port_base}"
     home = Settings.read(os.environ).home
+    measured(folder)
     return Settings(project=PROJECT, home=home, state=folder, port_base=port_base)
+
+
+def measured(folder: Path) -> None:
+    """Count what runs with this folder in its environment as this run's."""
+    from tests import measuring  # here: pytest rewrites a plugin's assertions only if it imports it first
+
+    measuring.FOLDERS.add(str(folder))
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -42,10 +54,40 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("filterwarnings", "ignore:(read|open)_text is deprecated:DeprecationWarning")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def temporary_files_are_measured(tmp_path_factory: pytest.TempPathFactory) -> None:
+    measured(tmp_path_factory.getbasetemp())
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A module stays with one worker; those without servers come first, then the dearest of the last record."""
+    seconds = {suite: figures["seconds"] for suite, figures in _last_record()["suites"].items()}
+
+    def turn(item: pytest.Item) -> tuple[bool, float, str]:
+        module = item.nodeid.partition("::")[0]
+        is_dear = item.get_closest_marker("stack") is not None
+        return is_dear, -seconds.get(module, 0.0) if is_dear else 0.0, module
+
+    items.sort(key=turn)
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+
+
+def _last_record() -> dict[str, Any]:
+    """The figures of the run of all tests that the documents cite."""
+    try:
+        figures: dict[str, Any] = json.loads((PROJECT / "docs/records/tests.json").read_text())["figures"]
+    except FileNotFoundError:
+        return {"suites": {}}
+    return figures
+
+
 @pytest.fixture(scope="session")
-def test_port_base() -> int:
-    """MILLRACE_TEST_PORT_BASE, or 27000: the tests use the five hundred ports from there."""
-    return int(os.environ.get("MILLRACE_TEST_PORT_BASE", PORT_BASE))
+def test_port_base(worker_id: str) -> int:
+    """MILLRACE_TEST_PORT_BASE, or 27000: each worker uses eight hundred of the thousand ports from there."""
+    number = int(worker_id.removeprefix("gw")) if worker_id.startswith("gw") else 0
+    return int(os.environ.get("MILLRACE_TEST_PORT_BASE", PORT_BASE)) + 1000 * number
 
 
 @pytest.fixture(scope="session")

@@ -3,11 +3,10 @@
 import base64
 import io
 import json
-import os
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -26,6 +25,7 @@ from pipelines.fraud.traffic import Plan
 from pipelines.patterns import Variant, load, names
 from pipelines.patterns import topics as topics_of
 from pipelines.patterns.contracts import contracts_of
+from tests.searching import contents
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(1200)]
 
@@ -41,18 +41,66 @@ class Ran:
     validation: Validation
 
 
+@dataclass(frozen=True)
+class Again:
+    """What a teardown left of a variant, and its verdict after the next deploy."""
+
+    up_after_teardown: list[str]
+    drivers_after_teardown: list[str]
+    up_after_deploy: set[str]
+    validation: Validation
+
+
+@pytest.fixture(scope="module")
+def all_at_once() -> Iterator[ThreadPoolExecutor]:
+    """Most of what a variant takes is waiting for windows to close: all variants wait together."""
+    with ThreadPoolExecutor(len(names())) as pool:
+        yield pool
+
+
+@pytest.fixture(scope="module")
+def every_run(stack: Settings, all_at_once: ThreadPoolExecutor) -> Iterator[dict[str, Future[Ran]]]:
+    target = Target.read(stack, {})
+    runs = {name: all_at_once.submit(run_of, target, load(name)) for name in names()}
+    wait(runs.values())
+    yield runs
+    list(all_at_once.map(lambda name: lifecycle.teardown(target, name, data=True), names()))
+
+
+@pytest.fixture(scope="module")
+def every_second_life(every_run: dict[str, Future[Ran]], all_at_once: ThreadPoolExecutor) -> dict[str, Future[Again]]:
+    lives = {name: all_at_once.submit(second_life, run) for name, run in every_run.items()}
+    wait(lives.values())
+    return lives
+
+
 @pytest.fixture(scope="module", params=names())
-def ran(request: pytest.FixtureRequest, stack: Settings) -> Iterator[Ran]:
-    target, variant = Target.read(stack, {}), load(request.param)
-    try:
-        lifecycle.provision(target, variant.name)
-        lifecycle.deploy(target, variant.name, report=print)
-        plan = Plan(events=EVENTS, rate_per_s=RATE_PER_S, seed=20, name=f"{variant.name}-t", poison_share=0.02)
-        run = traffic.send(target.bootstrap, topics_of(variant), traffic.invented(plan, traffic.card_tokens(stack)))
-        traffic.keep(stack, variant.name, run)
-        yield Ran(target, variant, lifecycle.validate(target, variant.name, report=print))
-    finally:
-        lifecycle.teardown(target, variant.name, data=True)
+def ran(request: pytest.FixtureRequest, every_run: dict[str, Future[Ran]]) -> Ran:
+    return every_run[request.param].result()
+
+
+def run_of(target: Target, variant: Variant) -> Ran:
+    lifecycle.provision(target, variant.name)
+    lifecycle.deploy(target, variant.name, report=print)
+    plan = Plan(events=EVENTS, rate_per_s=RATE_PER_S, seed=20, name=f"{variant.name}-t", poison_share=0.02)
+    tokens = traffic.card_tokens(target.settings)
+    run = traffic.send(target.bootstrap, topics_of(variant), traffic.invented(plan, tokens))
+    traffic.keep(target.settings, variant.name, run)
+    return Ran(target, variant, lifecycle.validate(target, variant.name, report=print))
+
+
+def second_life(run: Future[Ran]) -> Again:
+    target, name = run.result().target, run.result().variant.name
+    lifecycle.teardown(target, name)
+    up = [engine for engine, (_, job) in lifecycle.jobs(target, name).items() if job.is_up]
+    drivers = [
+        record.name
+        for record in processes.records(target.settings.run).values()
+        if record.name == f"job-{name}-spark" and processes.alive(record)
+    ]
+    lifecycle.deploy(target, name, report=print)
+    up_again = {engine for engine, (_, job) in lifecycle.jobs(target, name).items() if job.is_up}
+    return Again(up, drivers, up_again, lifecycle.validate(target, name, report=print))
 
 
 def test_the_verdict_is_ok(ran: Ran) -> None:
@@ -156,7 +204,7 @@ def test_no_card_number_is_in_any_topic_file_table_checkpoint_or_log_but_the_one
     planted = state / "logs" / "planted.log"
     planted.write_text(f"paid with {canary(7)}\n", encoding="utf-8")
     try:
-        leaks = {str(path): found for path in _files(state) if (found := canaries_in(_written(path)))}
+        leaks = {str(path): found for path, written in contents(state) if (found := canaries_in(written))}
     finally:
         planted.unlink()
     hdfs, folder = ran.target.hdfs, ran.target.folder(ran.variant)
@@ -167,39 +215,15 @@ def test_no_card_number_is_in_any_topic_file_table_checkpoint_or_log_but_the_one
     assert leaks == {str(planted): {canary(7)}}
 
 
-def test_teardown_leaves_no_job_and_the_next_deploy_goes_on_where_it_stopped(ran: Ran) -> None:
-    target, name = ran.target, ran.variant.name
-    before = lifecycle.deployed(target, name)
-    lifecycle.teardown(target, name)
-    assert not [engine for engine, (_, job) in lifecycle.jobs(target, name).items() if job.is_up]
-    run = target.settings.state / "run"
-    drivers = [record for record in processes.records(run).values() if record.name.startswith("job-")]
-    assert not [record.name for record in drivers if processes.alive(record)]
-    lifecycle.deploy(target, name, report=print)
-    assert {engine for engine, (_, job) in lifecycle.jobs(target, name).items() if job.is_up} == set(before)
-    again = lifecycle.validate(target, name, report=print)
-    assert again.verdict.status == "ok", [c for c in again.verdict.checks if c.status != "ok"]
+def test_teardown_leaves_no_job_and_the_next_deploy_goes_on_where_it_stopped(
+    ran: Ran, every_second_life: dict[str, Future[Again]]
+) -> None:
+    again = every_second_life[ran.variant.name].result()
+    assert (again.up_after_teardown, again.drivers_after_teardown) == ([], [])
+    assert again.up_after_deploy == lifecycle.deployed(ran.target, ran.variant.name).keys()
+    verdict = again.validation.verdict
+    assert verdict.status == "ok", [c for c in verdict.checks if c.status != "ok"]
 
 
 def _decoded(letter: letters.Letter) -> bytes:
     return base64.b64decode(letter.value_base64 or "")
-
-
-def _files(state: Path) -> Iterator[Path]:
-    for folder, _, found in os.walk(state):
-        for name in found:
-            path = Path(folder, name)
-            if path.is_file() and not path.is_symlink():
-                yield path
-
-
-def _written(path: Path) -> bytes:
-    """What a file holds, without its holes: Kafka's indexes are gigabytes of nothing."""
-    parts, at = [], 0
-    # It may be gone since it was listed; and there is no data behind the last.
-    with suppress(OSError), path.open("rb", buffering=0) as file:
-        while True:
-            begin = os.lseek(file.fileno(), at, os.SEEK_DATA)
-            at = os.lseek(file.fileno(), begin, os.SEEK_HOLE)
-            parts.append(os.pread(file.fileno(), at - begin, begin))
-    return b"".join(parts)

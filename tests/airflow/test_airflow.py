@@ -1,26 +1,30 @@
-"""Airflow with its four processes and the real stack: what a person's script and a person's browser see."""
+"""Airflow on PostgreSQL beside the real stack: what a person's script and a person's browser see.
+
+What takes minutes overlaps: a green run, a red one and one that waits for a person are asked for at once.
+"""
 
 import json
-import os
 import time
 from collections.abc import Iterator
-from contextlib import suppress
-from pathlib import Path
+from dataclasses import dataclass
 
 import pytest
 
 from infra import lifecycle, processes
 from infra import stack as stacks
+from infra.rise import stop_all
+from infra.servers.postgres import Postgres
 from infra.settings import Settings
 from infra.stores import topics
 from infra.target import Target
 from lab.airflow_rest import AirflowRest, Refused
 from pipelines.patterns import names
 from tests.browser import browser
+from tests.searching import contents
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(1800)]
 
-SMALL = {"events": 1500, "rate_per_s": 100, "seed": 5}
+SMALL = {"events": 1200, "rate_per_s": 200, "seed": 5}
 TAPE = f"tape-{int(time.time())}"
 RUN_WITHIN_S = 900
 PLANTED = "planted-4f1c-secret-Zb77"
@@ -29,14 +33,12 @@ PLANTED = "planted-4f1c-secret-Zb77"
 @pytest.fixture(scope="module")
 def airflow(stack: Settings) -> Iterator[AirflowRest]:
     """Airflow beside the tests' stack, gone after these tests."""
-    stacks.up(stack, ["airflow"], report=print)
+    stacks.up(stack, ["airflow"], ["airflow-postgres"], report=print)
     rest = AirflowRest(stack)
     assert processes.wait_until(lambda: len(rest.api("GET", "/dags")["dags"]) == len(names()) + 5, 300)
     yield rest
-    for record in processes.records(stack.run).values():
-        if record.name.startswith("airflow-"):
-            processes.stop(record, 40)
-            processes.forget(record, stack.run)
+    own = {name: one for name, one in processes.records(stack.run).items() if name.startswith(("airflow-", "postgres"))}
+    stop_all(stack, own, own, lambda *_: None)
 
 
 @pytest.fixture(scope="module")
@@ -53,14 +55,44 @@ def leaky(airflow: AirflowRest, tmp_path_factory: pytest.TempPathFactory) -> Ite
     airflow.http("DELETE", "/api/v2/connections/millrace")
 
 
+@dataclass(frozen=True)
+class Asked:
+    """The runs that were asked for at once, by their ids."""
+
+    proven: str
+    red: str
+    refused: str
+
+
 @pytest.fixture(scope="module")
-def proven(airflow: AirflowRest, leaky: None) -> str:
+def asked(airflow: AirflowRest, leaky: None) -> Asked:
+    """A run of each pattern, all under way: one to be green, one with a forged alert, one that waits for a person."""
+    runs = Asked(unique("proven"), unique("red"), unique("refused"))
+    airflow.trigger("flink-spark", runs.proven, SMALL | {"tape": TAPE})
+    airflow.trigger("spark", runs.refused, SMALL | {"approval": True})
+    target = Target.read(airflow.settings, {})
+    lifecycle.provision(target, "flink")
+    forged = {"alert_id": "0" * 32, "rule": "spree", "rule_version": "1", "key": "c", "customer": "c"}
+    forged |= {"transaction_ids": ["t"], "operands": {}, "at_ms": 1, "sent_ms": 1, "ingest_ms": 1, "emit_ms": 1}
+    topics.publish(target.bootstrap, [("flink.alerts", b"c", json.dumps(forged).encode())])
+    airflow.trigger("flink", runs.red, SMALL | {"remove_data": True})
+    return runs
+
+
+@pytest.fixture(scope="module")
+def proven(airflow: AirflowRest, asked: Asked) -> str:
     """A green run of a pattern."""
-    run = unique("proven")
-    airflow.trigger("flink-spark", run, SMALL | {"tape": TAPE})
-    state = airflow.await_end("flink-spark", run, RUN_WITHIN_S)
-    assert state == "success", {name: task["state"] for name, task in airflow.tasks("flink-spark", run).items()}
-    return run
+    state = airflow.await_end("flink-spark", asked.proven, RUN_WITHIN_S)
+    tasks = airflow.tasks("flink-spark", asked.proven)
+    assert state == "success", {name: task["state"] for name, task in tasks.items()}
+    return asked.proven
+
+
+@pytest.fixture(scope="module")
+def red(airflow: AirflowRest, asked: Asked) -> str:
+    """A run of a pattern that raised an alert that nothing explains."""
+    assert airflow.await_end("flink", asked.red, RUN_WITHIN_S) == "failed"
+    return asked.red
 
 
 def unique(name: str) -> str:
@@ -154,39 +186,21 @@ def test_no_secret_is_in_logs_rendered_fields_or_results(airflow, proven):
     said = "I know ***"
     logs = [
         path.read_text(errors="replace")
-        for path in (airflow.settings.state / "data" / "airflow" / "logs").rglob("*.log*")
+        for path in (airflow.settings.state / "data" / "airflow-on-postgres" / "logs").rglob("*.log*")
     ]
     assert sum(said in log for log in logs) > 5, (
         "the command line said its secret in every task; it must be masked there"
     )
-    card_key = (airflow.settings.state / "conf" / "card.key").read_bytes().strip()
-    for path in holding(airflow.settings.state, PLANTED.encode()):
-        pytest.fail(f"{path} holds the planted password")
-    assert holding(airflow.settings.state, card_key) == [airflow.settings.state / "conf" / "card.key"]
-    own = airflow.password().encode()
-    assert holding(airflow.settings.state, own) == [airflow.settings.state / "conf" / "airflow-passwords.json"]
+    conf = airflow.settings.state / "conf"
+    card_key, passwords = conf / "card.key", conf / "airflow-passwords.json"
+    secrets = [PLANTED.encode(), card_key.read_bytes().strip(), airflow.password().encode()]
+    found = {
+        (path, secret) for path, written in contents(airflow.settings.state) for secret in secrets if secret in written
+    }
+    assert found == {(card_key, secrets[1]), (passwords, secrets[2])}
 
 
-def holding(folder: Path, secret: bytes) -> list[Path]:
-    """The files below a folder that hold these bytes."""
-    found = []
-    for place, _, files in os.walk(folder):  # jobs are at work there: what is listed may be gone
-        for path in (Path(place, name) for name in files):
-            with suppress(FileNotFoundError):
-                if path.is_file() and not path.is_symlink() and secret in path.read_bytes():
-                    found.append(path)
-    return found
-
-
-def test_a_red_verdict_makes_the_run_red_and_the_pattern_still_goes_down(airflow, leaky):
-    target = Target.read(airflow.settings, {})
-    lifecycle.provision(target, "flink")
-    forged = {"alert_id": "0" * 32, "rule": "spree", "rule_version": "1", "key": "c", "customer": "c"}
-    forged |= {"transaction_ids": ["t"], "operands": {}, "at_ms": 1, "sent_ms": 1, "ingest_ms": 1, "emit_ms": 1}
-    topics.publish(target.bootstrap, [("flink.alerts", b"c", json.dumps(forged).encode())])
-    red = unique("red")
-    airflow.trigger("flink", red, SMALL | {"remove_data": True})
-    assert airflow.await_end("flink", red, RUN_WITHIN_S) == "failed"
+def test_a_red_verdict_makes_the_run_red_and_the_pattern_still_goes_down(airflow, red):
     tasks = airflow.tasks("flink", red)
     assert {name: tasks[name]["state"] for name in ("traffic", "validate", "proven", "report", "teardown")} == {
         "traffic": "success",
@@ -199,11 +213,12 @@ def test_a_red_verdict_makes_the_run_red_and_the_pattern_still_goes_down(airflow
     assert verdict["verdict"] == "failed"
     assert verdict["checks"]["alert ids"] == "failed"
     assert b"alert ids" in airflow.http("GET", f"/millrace/report/flink?run={red}")
+    target = Target.read(airflow.settings, {})
     assert not any(job.is_up for _, job in lifecycle.jobs(target, "flink").values())
     assert lifecycle.provision(target, "flink", plan=True)[0].action == "create", "its data ought to be gone"
 
 
-def test_two_patterns_on_one_tape_are_compared_by_themselves(airflow, proven):
+def test_two_patterns_on_one_tape_are_compared_by_themselves(airflow, proven, red):
     run = unique("same-tape")
     airflow.trigger("flink", run, SMALL | {"tape": TAPE, "faults": ["flink-taskmanager"]})
     assert airflow.await_end("flink", run, RUN_WITHIN_S) == "success"
@@ -220,20 +235,26 @@ def test_two_patterns_on_one_tape_are_compared_by_themselves(airflow, proven):
     assert TAPE in found["rendered_map_index"]
 
 
-def test_nothing_happens_before_a_person_agrees(airflow):
-    run = unique("refused")
-    airflow.trigger("spark", run, SMALL | {"approval": True})
-    path = f"/dags/spark/dagRuns/{run}/taskInstances/approve"
+def test_nothing_happens_before_a_person_agrees(airflow, asked):
+    path = f"/dags/spark/dagRuns/{asked.refused}/taskInstances/approve"
     assert processes.wait_until(lambda: airflow.api("GET", path)["state"] == "awaiting_input", 120)
     viewer = AirflowRest(airflow.settings, "viewer")
     with pytest.raises(Refused) as forbidden:
-        viewer.answer("spark", run, "approve", "Reject")
+        viewer.answer("spark", asked.refused, "approve", "Reject")
     assert forbidden.value.status == 403
-    airflow.answer("spark", run, "approve", "Reject")
-    airflow.await_end("spark", run, 300)
-    states = {name: task["state"] for name, task in airflow.tasks("spark", run).items()}
+    airflow.answer("spark", asked.refused, "approve", "Reject")
+    airflow.await_end("spark", asked.refused, 300)
+    states = {name: task["state"] for name, task in airflow.tasks("spark", asked.refused).items()}
     assert states.pop("approve") == "success"
     assert set(states.values()) == {"skipped"}
+
+
+def test_airflow_runs_on_postgresql_behind_a_socket_of_its_owners(airflow, proven):
+    assert processes.listening(processes.records(airflow.settings.run)["postgres"]) == []
+    data = Postgres(airflow.settings).data
+    assert data.stat().st_mode & 0o077 == 0
+    assert next(data.glob(".s.PGSQL.*")).stat().st_mode & 0o077 == 0
+    assert not (airflow.settings.state / "data" / "airflow-on-postgres" / "airflow.db").exists()
 
 
 def test_what_a_person_sees(airflow, proven):

@@ -12,7 +12,7 @@ from infra.servers.airflow import Airflow
 from infra.settings import PROJECT, Settings
 from infra.target import Target
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.stack, pytest.mark.drill, pytest.mark.timeout(1800)]
 
 
 def test_a_pattern_is_proven_in_one_process(stack: Settings, tmp_path: Path) -> None:

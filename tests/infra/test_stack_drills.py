@@ -116,7 +116,7 @@ def test_a_killed_server_is_said_to_be_dead_and_comes_back_with_its_data(written
     assert (flink.rest(settings, "/overview") or {})["slots-total"] == flink.SLOTS
 
 
-@pytest.mark.parametrize("end", ["killed", "stopped"])
+@pytest.mark.parametrize("end", ["killed", pytest.param("stopped", marks=pytest.mark.drill)])
 def test_all_ended_at_once_come_back_with_their_data(written: Written, end: str) -> None:
     settings = written.settings
     stacks.kill(settings, EVERY_SERVER) if end == "killed" else stacks.down(settings)

@@ -58,36 +58,11 @@ def listeners(base: int) -> list[int]:
     return sorted({one.laddr.port for one in found if one.status == psutil.CONN_LISTEN and one.laddr.port in ports})
 
 
-def test_an_interrupted_apply_leaves_nothing_running_and_the_next_one_goes_on(local: Terraform, tmp_path: Path):
-    apply = subprocess.Popen(
-        ["terraform", "apply", "-no-color", "-auto-approve", "-input=false", "-var", "patterns=[]"],
-        cwd=local.folder,
-        env=local.variables(),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-    base = int(local.environment["TF_VAR_port_base"])
-    assert apply.stdout is not None
-    for line in apply.stdout:
-        if "kafka-1" in line and "starting" in line:
-            os.killpg(apply.pid, signal.SIGINT)  # Ctrl-C reaches the whole group
-            break
-    said = apply.stdout.read()
-    assert apply.wait(timeout=120) != 0, said
-    # Terraform does not wait for the command line to have stopped what it began.
-    assert processes.wait_until(lambda: not listeners(base), 60), f"{listeners(base)} are in use\n{said}"
-    local.run("apply", "-no-color", "-auto-approve", "-input=false", "-var", "patterns=[]", within_s=600)
-    assert base + PORTS["kafka-1"] in listeners(base)
-    local.run("destroy", "-no-color", "-auto-approve", "-input=false", "-var", "patterns=[]", within_s=300)
-    assert listeners(base) == []
-
-
-def test_a_stack_and_a_pattern_are_applied_lost_repaired_changed_and_destroyed(
+def test_an_interrupted_apply_leaves_nothing_running_and_the_next_one_lives_a_whole_life(
     local: Terraform, clone: Path, tmp_path: Path
 ):
+    """What is applied next is a stack and a pattern that are lost, repaired, changed and destroyed."""
+    interrupt_an_apply(local)
     local.run("init", "-no-color", "-test-directory=tests/stack")
     began = time.monotonic()
     said = local.run(
@@ -111,6 +86,30 @@ def test_a_stack_and_a_pattern_are_applied_lost_repaired_changed_and_destroyed(
     assert any((tmp_path / "state" / "data").iterdir()), "a destroy keeps the data"
     figures = {"seconds": round(time.monotonic() - began, 1), "runs": seconds_of(lines)}
     records.append(Settings.read(os.environ), "terraform-local", figures)
+
+
+def interrupt_an_apply(local: Terraform) -> None:
+    """Begin to apply, press Ctrl-C as soon as a server starts, and wait until nothing listens any more."""
+    apply = subprocess.Popen(
+        ["terraform", "apply", "-no-color", "-auto-approve", "-input=false", "-var", "patterns=[]"],
+        cwd=local.folder,
+        env=local.variables(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    base = int(local.environment["TF_VAR_port_base"])
+    assert apply.stdout is not None
+    for line in apply.stdout:
+        if "kafka-1" in line and "starting" in line:
+            os.killpg(apply.pid, signal.SIGINT)  # Ctrl-C reaches the whole group
+            break
+    said = apply.stdout.read()
+    assert apply.wait(timeout=120) != 0, said
+    # Terraform does not wait for the command line to have stopped what it began.
+    assert processes.wait_until(lambda: not listeners(base), 60), f"{listeners(base)} are in use\n{said}"
 
 
 def is_end_of_run(line: dict) -> bool:

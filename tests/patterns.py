@@ -1,0 +1,54 @@
+"""Patterns of the tests' own, beside those of the project: smaller, so that a deploy takes seconds."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from infra import traffic as sending
+from infra.target import Target
+from pipelines.fraud.traffic import Plan
+from pipelines.patterns import load, model
+from pipelines.patterns import topics as topics_of
+
+
+@contextmanager
+def own_patterns(folder: Path, patterns: Mapping[str, Mapping[str, Any]]) -> Iterator[None]:
+    """In place of the project's patterns, these: a name, and what its file says otherwise than `of`'s file."""
+    for name, changes in patterns.items():
+        said = yaml.safe_load((model.folder() / f"{changes['of']}.yaml").read_text(encoding="utf-8"))
+        for key, value in changes.items():
+            if key != "of":
+                said[key] = said[key] | value if isinstance(value, dict) else value
+        (folder / f"{name}.yaml").write_text(yaml.safe_dump(said), encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(model, "folder", lambda: folder)
+        yield
+
+
+class Sender(threading.Thread):
+    """Labelled traffic for a pattern, sent meanwhile and remembered for its verdict."""
+
+    def __init__(self, target: Target, pattern: str, tape: str, seconds: float, closing_ms: int = 0) -> None:
+        super().__init__(name=f"traffic {tape}", daemon=True)
+        self._target, self._pattern, self._closing_ms = target, pattern, closing_ms
+        self._plan = Plan(events=int(100 * seconds), rate_per_s=100, name=tape)
+        self._run: sending.Run | None = None
+        self.start()
+
+    def run(self) -> None:
+        load_ = sending.invented(self._plan, sending.card_tokens(self._target.settings), self._closing_ms)
+        self._run = sending.send(self._target.bootstrap, topics_of(load(self._pattern)), load_, hop_per_s=0)
+
+    def end(self, within_s: float = 300) -> None:
+        """Return when all is sent."""
+        self.join(within_s)
+        assert self._run is not None, f"{self.name} was not sent within {within_s} s"
+        assert self._run.is_complete
+        sending.keep(self._target.settings, self._pattern, self._run)
