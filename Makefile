@@ -4,7 +4,7 @@ PYTHON ?= python3.11
 RUN := .venv/bin/python -m
 TESTS := $(RUN) pytest -n 2 --dist loadgroup --no-loadscope-reorder
 
-.PHONY: help setup check test drill up down demo bench
+.PHONY: help setup check test drill up down demo bench records
 
 help: ## List the verbs
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -36,3 +36,6 @@ demo: setup ## The main job, from nothing to a table of what was proven
 
 bench: setup ## Measure every variant on this machine: 100,000 events at 1,000 a second, with a verdict
 	$(RUN) lab.bench
+
+records: setup ## List the figures of documents that are older than the code; MEASURE=1 measures them again
+	@$(RUN) lab.records $(if $(MEASURE),--measure)

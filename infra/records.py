@@ -16,7 +16,7 @@ from infra.settings import Settings
 
 
 def append(settings: Settings, kind: str, figures: Mapping[str, Any], seed: int | None = None) -> Path:
-    """Writes one record to `<state>/records`; those that documents cite are copied to docs/records by hand."""
+    """Writes one record to `<state>/records`; `python -m lab.records` copies those that documents cite."""
     now = datetime.now(UTC)
     record = {
         "kind": kind,

@@ -1,0 +1,162 @@
+"""The figures of the documents: each is what its record says, and a line below names the record's commit and date."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from infra.errors import InfraError
+from pipelines.patterns import names
+
+Records = Mapping[str, Mapping[str, Any]]
+"""The content of docs/records, by the name of the file."""
+
+LINK = re.compile(r"\[([^\]]+)\]\((?:[\w.]+/)*records/([\w-]+)\.json\)")
+NOT_MEASURED = "not measured"
+FIGURE = re.compile(rf"(?:(?P<label>\D+) )?(?P<value>\d+ / \d+ ms|(?:\d+ min )?\d+ s|{NOT_MEASURED})")
+MEASURED_LINE = re.compile(r"\n\n\*(?:Measured|Not measured)[^\n]*\*(?=\n|$)")
+
+
+@dataclass(frozen=True)
+class Mention:
+    """A link of a document to a record."""
+
+    document: str
+    line: int
+    text: str
+    record: str
+
+
+def documents(project: Path) -> list[Path]:
+    return [path for pattern in ("*.md", "docs/**/*.md", "terraform/**/*.md") for path in sorted(project.glob(pattern))]
+
+
+def records_of(project: Path) -> dict[str, dict[str, Any]]:
+    return {path.stem: json.loads(path.read_text()) for path in sorted((project / "docs" / "records").glob("*.json"))}
+
+
+def mentions(project: Path) -> Iterator[Mention]:
+    """Every link to a record, in the order of documents and lines."""
+    for path in documents(project):
+        text = path.read_text()
+        for found in LINK.finditer(text):
+            line = text.count("\n", 0, found.start()) + 1
+            yield Mention(str(path.relative_to(project)), line, _one_line(found[1]), found[2])
+
+
+def rewrite(project: Path) -> list[str]:
+    """Brings every document up to date with docs/records; returns the names of those that changed."""
+    records, changed = records_of(project), []
+    for path in documents(project):
+        name, before = str(path.relative_to(project)), path.read_text()
+        after = rewritten(name, before, records)
+        if after != before:
+            path.write_text(after)
+            changed.append(name)
+    return changed
+
+
+def rewritten(document: str, text: str, records: Records) -> str:
+    """The text with the figures, sentences and lines of commit and date that the records give it."""
+
+    def link(found: re.Match[str]) -> str:
+        try:
+            return found[0].replace(found[1], _kept_if_equal(found[1], figure(found[1], records.get(found[2]))), 1)
+        except InfraError as error:
+            raise InfraError(f"{document}: [{_one_line(found[1])}] of docs/records/{found[2]}.json: {error}") from None
+
+    text = LINK.sub(link, text)
+    for pattern, sentence in SENTENCES.get(document, {}).items():
+        for found in re.findall(pattern, text):
+            text = text.replace(found, _kept_if_equal(found, sentence(records)))
+    return with_measured_lines(text, records)
+
+
+def figure(text: str, record: Mapping[str, Any] | None) -> str:
+    """A link's text with the value of its record; a text without a number stays."""
+    found = FIGURE.fullmatch(_one_line(text))
+    if found is None:
+        if re.search(r"\d", text):
+            raise InfraError("write a figure as `<latency> 3 / 84 ms`, `77 s`, `7 min 27 s` or `not measured`")
+        return text
+    value = NOT_MEASURED if record is None else _value(found["label"], record["figures"])
+    return f"{found['label']} {value}" if found["label"] else value
+
+
+def with_measured_lines(text: str, records: Records) -> str:
+    """A line below each paragraph or table with links to records: where they were measured, and when."""
+    parts = re.split(r"(\n{2,})", MEASURED_LINE.sub("", text))
+    return "".join(_with_measured_line(part, records) for part in parts)
+
+
+def measured_line(linked: list[str], records: Records) -> str:
+    """`*Measured at 0b94cfe, 2026-11-21.*`, or by the names of the records where they differ."""
+    groups: dict[str, list[str]] = {}
+    for name in linked:
+        groups.setdefault(_origin(records.get(name)), []).append(name)
+    if not any(name in records for name in linked):
+        return "*Not measured yet.*"
+    if len(groups) == 1:
+        return f"*Measured {next(iter(groups))}.*"
+    return f"*Measured: {'; '.join(f'{_listed(group)} {origin}' for origin, group in groups.items())}.*"
+
+
+def rounds_of_the_drill(records: Records) -> str:
+    drills = [record["figures"] for name, record in records.items() if name.startswith("airflow-drill")]
+    rounds = [each for figures in drills for each in figures["rounds"]]
+    hits = [each for each in rounds if each["during"] == "running" and each["killed"]]
+    return f"{len(rounds)} rounds, {len(hits)} of them while `deploy` ran"
+
+
+def patterns_that_kept_their_promise(records: Records) -> str:
+    benches = {name: records[f"bench-{name}"]["figures"] for name in names() if f"bench-{name}" in records}
+    kept = [f"`{name}`" for name, figures in benches.items() if figures["promises"] == "kept"]
+    return f"In these records it was by {_listed(kept) or 'none'};"
+
+
+SENTENCES: dict[str, dict[str, Callable[[Records], str]]] = {
+    "README.md": {r"In these records it was by\s[^;]*;": patterns_that_kept_their_promise},
+    "docs/airflow.md": {r"\d+\s+rounds,\s+\d+\s+of\s+them\s+while\s+`deploy`\s+ran": rounds_of_the_drill},
+}
+"""By document: what is computed from more than one record, and so is no link."""
+
+
+def _value(label: str | None, figures: Mapping[str, Any]) -> str:
+    if "latencies" in figures:
+        named = {each["name"]: each for each in figures["latencies"]}
+        if label not in named:
+            raise InfraError(f"the record has no latency {label!r}; it has {', '.join(sorted(named))}")
+        return f"{named[label]['p50_ms']:.0f} / {named[label]['p99_ms']:.0f} ms"
+    if "seconds" not in figures:
+        raise InfraError(f"the record has neither latencies nor seconds; it has {', '.join(sorted(figures))}")
+    minutes, seconds = divmod(round(figures["seconds"]), 60)
+    return f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
+
+
+def _with_measured_line(block: str, records: Records) -> str:
+    linked = list(dict.fromkeys(name for _, name in LINK.findall(block)))
+    if not linked:
+        return block
+    body = block.rstrip("\n")
+    return f"{body}\n\n{measured_line(linked, records)}{block[len(body) :]}"
+
+
+def _origin(record: Mapping[str, Any] | None) -> str:
+    return "not yet" if record is None else f"at {str(record['commit'])[:7]}, {record['at'][:10]}"
+
+
+def _listed(words: list[str]) -> str:
+    return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
+
+
+def _kept_if_equal(old: str, new: str) -> str:
+    """An old text that is only wrapped otherwise stays."""
+    return old if _one_line(old) == _one_line(new) else new
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,298 @@
+"""Old figures are found and measured again: on a small git repository of the test's own."""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.errors import InfraError
+from infra.settings import PROJECT, Settings
+from lab import documents, records
+from lab.measurements import Measurement
+
+LAP = """
+mkdir -p "$MILLRACE_STATE/records"; echo once >> "$MILLRACE_STATE/../runs"
+for kind in lap rest; do
+printf '{"kind": "%s", "at": "2026-11-22T10:00:00+00:00", "commit": "%s", "figures": {"seconds": 65}}' \\
+    $kind "$(git rev-parse HEAD)" > "$MILLRACE_STATE/records/1-$kind.json"
+done
+"""
+TABLE = {
+    "lap": Measurement("lap", ("engine",), LAP, minutes=1),
+    "rest": Measurement("rest", ("engine", "brakes"), LAP, minutes=1),
+    "fall": Measurement("fall", ("brakes",), "exit 3", minutes=1),
+    "nothing": Measurement("nothing", ("brakes",), "true", minutes=1),
+}
+
+
+@dataclass(frozen=True)
+class Clone:
+    """A project with one document."""
+
+    project: Path
+    state: Path
+
+    @property
+    def settings(self) -> Settings:
+        return Settings(self.project, self.state / "home", self.state, 20000)
+
+    def git(self, *words: str) -> str:
+        name = ["-c", "user.name=n", "-c", "user.email=e@example.org", "-c", "commit.gpgsign=false"]
+        done = subprocess.run(["git", "-C", self.project, *name, *words], check=True, capture_output=True, text=True)
+        return done.stdout.strip()
+
+    def commit(self, **files: str) -> str:
+        for name, text in files.items():
+            path = self.project / name.replace("__", "/")
+            path = path.with_suffix(".md") if path.name == "README" else path
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        self.git("add", "--all")
+        self.git("commit", "--quiet", "--allow-empty", "-m", "change")
+        return self.git("rev-parse", "HEAD")
+
+    def record(self, name: str, commit: str | None, kind: str = "", **figures: Any) -> None:
+        path = self.project / "docs" / "records" / f"{name}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(recorded(commit, kind or name, **figures)))
+
+    def old(self) -> dict[str, tuple[str, list[str], list[tuple[str, int, str]]]]:
+        return {
+            each.record: (each.reason, each.changed, [(m.document, m.line, m.text) for m in each.places])
+            for each in records.old(self.project, TABLE)
+        }
+
+    def readme(self) -> str:
+        return (self.project / "README.md").read_text()
+
+
+def recorded(commit: str | None, kind: str, **figures: Any) -> dict[str, Any]:
+    return {"kind": kind, "at": "2026-11-21T09:00:00+00:00", "commit": commit, "figures": figures or {"seconds": 77.2}}
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Clone:
+    made = Clone(tmp_path / "clone", tmp_path / "state")
+    (made.project / "docs" / "records").mkdir(parents=True)
+    made.git("init", "--quiet", "--initial-branch=main")
+    made.commit(README="# Cars\n\nA lap takes [1 min 17 s](docs/records/lap.json).\n", engine__valves="8", brakes="2")
+    return made
+
+
+def test_a_figure_is_old_once_a_measured_path_changes(clone: Clone) -> None:
+    clone.record("lap", clone.git("rev-parse", "HEAD"))
+    clone.commit(brakes="3", engine__README="Eight valves.")
+    assert clone.old() == {}, "neither is measured: another path, and a document"
+    clone.commit(engine__valves="16", engine__turbo="yes")
+    assert clone.old() == {
+        "lap": (
+            "measured files that have changed since: 2",
+            ["engine/turbo", "engine/valves"],
+            [("README.md", 3, "1 min 17 s")],
+        )
+    }
+
+
+def test_a_figure_holds_again_when_the_change_is_taken_back(clone: Clone) -> None:
+    clone.record("lap", clone.git("rev-parse", "HEAD"))
+    clone.commit(engine__valves="16")
+    clone.commit(engine__valves="8")
+    assert clone.old() == {}
+    (clone.project / "engine" / "valves").write_text("12")
+    assert "lap" in clone.old(), "a change that is in no commit yet counts"
+
+
+def test_a_figure_without_a_record_is_listed(clone: Clone) -> None:
+    assert clone.old() == {"lap": ("not measured", [], [("README.md", 3, "1 min 17 s")])}
+
+
+def test_a_link_that_the_table_lacks_is_refused_with_its_place(clone: Clone) -> None:
+    clone.commit(README="\n\n[5 s](docs/records/speed.json)\n")
+    with pytest.raises(InfraError, match=r"README.md:3: .* no row 'speed'"):
+        clone.old()
+
+
+def test_a_record_that_no_commit_of_the_branch_has_is_refused_by_its_reason(clone: Clone) -> None:
+    first = clone.git("rev-parse", "HEAD")
+    clone.git("checkout", "--quiet", "-b", "aside")
+    aside = clone.commit(engine__valves="4")
+    clone.git("checkout", "--quiet", "main")
+    for commit, reason in (
+        (first, None),
+        (None, "it was measured outside a git clone"),
+        (f"{first}+changes", f"it was measured on a tree with changes that {first[:7]} does not have"),
+        ("f" * 40, "its commit fffffff is unknown to this repository"),
+        (aside, f"its commit {aside[:7]} is not in the history of HEAD"),
+    ):
+        record = recorded(commit, "lap")
+        assert records.refusal(clone.project, record) == reason
+        if reason is None:
+            records.take(clone.project, "lap", record, TABLE).unlink()
+            continue
+        with pytest.raises(InfraError, match=re.escape(reason)):
+            records.take(clone.project, "lap", record, TABLE)
+        assert not (clone.project / "docs" / "records" / "lap.json").exists()
+        clone.record("lap", commit)
+        assert clone.old()["lap"][0] == reason
+        (clone.project / "docs" / "records" / "lap.json").unlink()
+
+
+def test_a_record_of_another_kind_or_with_a_red_verdict_is_refused(clone: Clone) -> None:
+    commit = clone.git("rev-parse", "HEAD")
+    with pytest.raises(InfraError, match="needs kind 'lap', not 'rest'"):
+        records.take(clone.project, "lap", recorded(commit, "rest"), TABLE)
+    with pytest.raises(InfraError, match="its verdict is 'lost'"):
+        records.take(clone.project, "lap", recorded(commit, "lap", verdict="lost"), TABLE)
+    with pytest.raises(InfraError, match="no row 'speed'"):
+        records.take(clone.project, "speed", recorded(commit, "speed"), TABLE)
+
+
+def test_a_shallow_clone_and_a_folder_without_git_are_refused_with_the_remedy(clone: Clone, tmp_path: Path) -> None:
+    clone.commit(engine__valves="16")
+    shallow = tmp_path / "shallow"
+    clone.git("clone", "--quiet", "--depth=1", f"file://{clone.project}", str(shallow))
+    with pytest.raises(InfraError, match=r"shallow clone.*git fetch --unshallow"):
+        records.old(shallow, TABLE)
+    (tmp_path / "bare").mkdir()
+    with pytest.raises(InfraError, match="is not a git clone"):
+        records.old(tmp_path / "bare", TABLE)
+
+
+def test_measuring_again_replaces_records_and_figures(clone: Clone, capfd: pytest.CaptureFixture[str]) -> None:
+    head = clone.commit(README="[77 s](docs/records/lap.json)\n\n[a rest not measured](docs/records/rest.json)\n")
+    records.measure(clone.settings, ["lap", "rest"], TABLE)
+    line = f"*Measured at {head[:7]}, 2026-11-22.*"
+    assert clone.readme() == (
+        f"[1 min 5 s](docs/records/lap.json)\n\n{line}\n\n[a rest 1 min 5 s](docs/records/rest.json)\n\n{line}\n"
+    )
+    assert clone.old() == {}
+    assert (clone.state / "runs").read_text() == "once\n", "one command makes both records"
+    said = capfd.readouterr().err
+    assert said.index("lap, rest: about 1 min") < said.index("+ ")
+    assert "rewrote the figures of README.md" in said
+
+
+def test_a_dirty_tree_is_not_measured(clone: Clone) -> None:
+    (clone.project / "stray").touch()
+    with pytest.raises(InfraError, match="changes that are in no commit"):
+        records.measure(clone.settings, ["lap"], TABLE)
+    assert not (clone.state / "runs").exists()
+
+
+def test_a_command_that_fails_or_records_nothing_is_named_and_what_came_before_it_stays(clone: Clone) -> None:
+    with pytest.raises(InfraError, match="`exit 3` ended with code 3, without a record of fall; its logs are in"):
+        records.measure(clone.settings, ["lap", "fall"], TABLE)
+    assert "[1 min 5 s]" in clone.readme()
+    clone.commit()
+    with pytest.raises(InfraError, match="`true` ended with code 0, without a record of nothing"):
+        records.measure(clone.settings, ["nothing"], TABLE)
+
+
+LATENCIES = recorded("0b94cfe" + "0" * 33, "bench", latencies=[{"name": "alerts", "p50_ms": 3, "p99_ms": 84}])
+LAPS = recorded("f0ef29b" + "0" * 33, "lap", seconds=59.7)
+
+
+@pytest.mark.parametrize(
+    ("text", "record", "shown"),
+    [
+        ("alerts 9 / 9 ms", LATENCIES, "alerts 3 / 84 ms"),
+        ("alerts not measured", LATENCIES, "alerts 3 / 84 ms"),
+        ("alerts 9 / 9 ms", None, "alerts not measured"),
+        ("a lap 2 s", LAPS, "a lap 1 min 0 s"),
+        ("3 min 2 s", LAPS, "1 min 0 s"),
+        ("the record", LAPS, "the record"),
+        ("the record", None, "the record"),
+    ],
+)
+def test_a_figure_is_the_value_of_its_record(text: str, record: dict[str, Any] | None, shown: str) -> None:
+    assert documents.figure(text, record) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "record", "complaint"),
+    [
+        ("about 80 ms", LATENCIES, "write a figure as"),
+        ("alarms 3 / 84 ms", LATENCIES, "no latency 'alarms'; it has alerts"),
+        ("5 s", recorded("f" * 40, "x", laps=3), "neither latencies nor seconds; it has laps"),
+    ],
+)
+def test_a_figure_that_cannot_be_held_to_its_record_is_refused(text: str, record: Any, complaint: str) -> None:
+    with pytest.raises(InfraError, match=f"README.md: .*docs/records/bench.json: .*{complaint}"):
+        documents.rewritten("README.md", f"[{text}](docs/records/bench.json)", {"bench": record})
+
+
+def test_the_line_below_names_records_where_their_commits_differ() -> None:
+    before = """\
+| a | [alerts 3 /
+84 ms](docs/records/bench.json) |
+| b | [the record](../records/lap.json), [again](../records/lap.json) |
+
+*Measured at an old commit.*
+
+Not linked.
+
+[not measured](records/gone.json)
+"""
+    after = """\
+| a | [alerts 3 /
+84 ms](docs/records/bench.json) |
+| b | [the record](../records/lap.json), [again](../records/lap.json) |
+
+*Measured: bench at 0b94cfe, 2026-11-21; lap at f0ef29b, 2026-11-21.*
+
+Not linked.
+
+[not measured](records/gone.json)
+
+*Not measured yet.*
+"""
+    there = {"bench": LATENCIES, "lap": LAPS}
+    assert documents.rewritten("README.md", before, there) == after
+    assert documents.rewritten("README.md", after, there) == after
+
+
+@pytest.mark.parametrize(
+    ("document", "text", "there", "shown"),
+    [
+        (
+            "README.md",
+            "In these records it was by\n`flink`; more",
+            {"bench-flink": {"promises": "broken"}, "bench-spark": {"promises": "broken"}},
+            "In these records it was by none; more",
+        ),
+        (
+            "README.md",
+            "In these records it was by none;",
+            {"bench-flink": {"promises": "kept"}, "bench-spark": {"promises": "kept"}},
+            "In these records it was by `flink` and `spark`;",
+        ),
+        (
+            "docs/airflow.md",
+            "9 rounds, 9 of them while\n`deploy` ran.",
+            {"airflow-drill": {"rounds": [{"during": "running", "killed": 1}, {"during": "success", "killed": 0}]}},
+            "2 rounds, 1 of them while `deploy` ran.",
+        ),
+    ],
+)
+def test_a_sentence_is_computed_from_all_its_records(document: str, text: str, there: Any, shown: str) -> None:
+    all_ = {name: recorded("f" * 40, name, **figures) for name, figures in there.items()}
+    assert documents.rewritten(document, text, all_) == shown
+
+
+def test_the_command_ends_with_1_exactly_when_it_lists_something() -> None:
+    run: Callable[..., Any] = subprocess.run
+    done = run([sys.executable, "-m", "lab.records", "--json"], cwd=PROJECT, capture_output=True, text=True)
+    listed = json.loads(done.stdout)
+    assert done.returncode == (1 if listed else 0), done.stderr
+    for each in listed:
+        assert {"record", "commit", "date", "reason", "changed", "places", "command", "minutes"} <= set(each)
+        assert each["places"][0].keys() == {"document", "line", "text", "record"}
+    unknown = run([sys.executable, "-m", "lab.records", "speed"], cwd=PROJECT, capture_output=True, text=True)
+    assert (unknown.returncode, unknown.stdout) == (2, "")
+    assert "no row speed" in unknown.stderr
