@@ -1,16 +1,20 @@
-"""Numbers in the documents: each is what its record says, and each record is there because a document names it."""
+"""Figures in the documents: each is what its record says, and each record is there because a document names it."""
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
 from infra.settings import PROJECT
+from lab.documents import NOT_MEASURED, documents, records_of, rewritten
+from lab.measurements import MEASUREMENTS
+from lab.records import refusal, refuse_shallow
 from pipelines.patterns import names
 
 README = (PROJECT / "README.md").read_text()
 RECORDS = PROJECT / "docs" / "records"
-DOCUMENTS = [*PROJECT.glob("*.md"), *PROJECT.glob("docs/**/*.md"), *PROJECT.glob("terraform/**/*.md")]
+DOCUMENTS = documents(PROJECT)
 FIGURE = re.compile(r"\[(\w+) (\d+) / (\d+) ms\]\(docs/records/([\w-]+)\.json\)")
 
 
@@ -32,21 +36,38 @@ def test_the_readme_names_those_who_kept_their_promise() -> None:
     assert set(re.findall(r"`([\w-]+)`", said)) == {n for n, record in records.items() if record["promises"] == "kept"}
 
 
-def test_every_record_is_named_by_a_document_and_made_from_a_commit() -> None:
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(PROJECT)))
+def test_a_document_shows_what_its_records_say_and_where_they_were_measured(path: Path) -> None:
+    text, name = path.read_text(), str(path.relative_to(PROJECT))
+    assert rewritten(name, text, records_of(PROJECT)) == text, "run `.venv/bin/python -m lab.records --write`"
+
+
+def test_every_record_is_named_by_a_document_and_made_from_a_commit_of_this_branch() -> None:
+    refuse_shallow(PROJECT)
     text = "\n".join(document.read_text() for document in DOCUMENTS)
-    for path in RECORDS.glob("*.json"):
-        assert f"records/{path.name}" in text, f"no document names {path}"
-        assert re.fullmatch(r"[0-9a-f]{40}(\+changes)?", json.loads(path.read_text())["commit"]), (
-            f"{path}: of no commit"
-        )
+    for name, record in records_of(PROJECT).items():
+        assert f"records/{name}.json" in text, f"no document names docs/records/{name}.json"
+        assert MEASUREMENTS[name].kind == record["kind"]
+        assert refusal(PROJECT, record) is None, f"docs/records/{name}.json"
+
+
+@pytest.mark.parametrize("name", MEASUREMENTS)
+def test_a_measurement_names_files_that_are_there(name: str) -> None:
+    row = MEASUREMENTS[name]
+    for path in row.paths:
+        assert (PROJECT / path).exists(), f"lab/measurements.py: {name} names {path}"
+    for module in re.findall(r"-m lab\.(\w+)", row.command):
+        assert (PROJECT / "lab" / f"{module}.py").exists()
+    for file, test in re.findall(r"(tests/\S+)::(\w+)", row.command):
+        assert f"def {test}(" in (PROJECT / file).read_text()
 
 
 def test_every_link_of_a_document_leads_somewhere() -> None:
     dead = [
         f"{document.relative_to(PROJECT)}: {link}"
         for document in DOCUMENTS
-        for link in re.findall(r"\]\(([^)#:]+)\)", document.read_text())
-        if not (document.parent / link).exists()
+        for text, link in re.findall(r"([^[\]]*)\]\(([^)#:]+)\)", document.read_text())
+        if not (document.parent / link).exists() and not (text.endswith(NOT_MEASURED) and "records/" in link)
     ]
     assert dead == []
 
