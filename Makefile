@@ -1,10 +1,11 @@
 # Thin on purpose: every verb is one command that also works without make.
 MAKEFLAGS += --no-print-directory
 PYTHON ?= python3.11
+MINUTES ?= 30
 RUN := .venv/bin/python -m
 TESTS := $(RUN) pytest -n 2 --dist loadgroup --no-loadscope-reorder
 
-.PHONY: help setup check test drill up down demo bench records
+.PHONY: help setup check test drill fuzz up down demo bench records
 
 help: ## List the verbs
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -24,6 +25,9 @@ test: setup ## All tests, on real servers too: within twenty minutes; what each 
 
 drill: setup ## What is long and adds little to the tests; NAME=... for one of them
 	$(RUN) pytest -m drill $(if $(NAME),-k "$(NAME)")
+
+fuzz: setup ## New examples for the property tests, for MINUTES=30; fails when one is a counterexample
+	$(RUN) tests.fuzz $(MINUTES)
 
 up: setup ## Start the default stack and wait until it is ready
 	.venv/bin/millrace up

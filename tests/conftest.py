@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 from infra import stack as stacks
@@ -18,6 +19,13 @@ from infra.settings import PROJECT, Settings
 pytest_plugins = ["tests.measuring"]
 
 PORT_BASE = 27000
+
+# Property tests try the same examples every time; `make fuzz` looks for new ones. The clock decides nothing: on a busy
+# machine a slow example is no counterexample. A test with dear examples tries a fraction of max_examples.
+UNTIMED = hypothesis.settings(deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.register_profile("same", UNTIMED, derandomize=True, max_examples=300)
+hypothesis.settings.register_profile("fuzz", UNTIMED, database=None, max_examples=3_000)
+hypothesis.settings.load_profile("same")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -4,7 +4,7 @@ import subprocess
 
 from infra.settings import PROJECT
 
-VERBS = ["help", "setup", "check", "test", "drill", "up", "down", "demo", "bench", "records"]
+VERBS = ["help", "setup", "check", "test", "drill", "fuzz", "up", "down", "demo", "bench", "records"]
 
 
 def make(*words: str) -> str:

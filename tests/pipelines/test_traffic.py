@@ -38,6 +38,8 @@ PLANS = st.builds(
     late_share=st.sampled_from([0, 0.1]),
 )
 
+a_few = settings(max_examples=settings.default.max_examples // 6)  # each judges up to 400 messages
+
 
 def judged(plan: Plan) -> Iterator[tuple[Message, Judged]]:
     """Each message with what the oracle says of it, if it arrived the moment it was due."""
@@ -89,20 +91,20 @@ def test_the_usual_mixture_is_mostly_harmless() -> None:
     assert 0.002 < sum(n for kind, n in kinds.items() if kind.startswith("poison")) / plan.events < 0.02
 
 
-@settings(max_examples=60)
+@a_few
 @given(PLANS)
 def test_labels_are_true_whatever_the_plan(plan: Plan) -> None:
     assert_labels_tell_the_truth(plan)
 
 
-@settings(max_examples=60)
+@a_few
 @given(PLANS)
 def test_a_plan_gives_as_many_messages_as_it_says_each_when_it_says(plan: Plan) -> None:
     messages = list(traffic(plan, TOKENS, START_MS))
     assert [message.due_ms for message in messages] == [plan.due_ms(n) for n in range(plan.events)]
 
 
-@settings(max_examples=30)
+@a_few
 @given(PLANS)
 def test_purchases_are_out_of_order_within_the_stated_bound(plan: Plan) -> None:
     newest_ms = 0

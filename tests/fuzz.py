@@ -1,0 +1,77 @@
+"""New examples for the property tests until the time is over: python -m tests.fuzz MINUTES [SEED]."""
+
+import re
+import secrets
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+WORDS = ["-q", "--no-header", "-m", "hypothesis", "-p", "no:cacheprovider", "--timeout=0", "--hypothesis-profile=fuzz"]
+SEEDS = 2**32
+
+
+class Search:
+    """A plugin of pytest: it stops the session at the deadline and collects the counterexamples."""
+
+    def __init__(self, deadline: float) -> None:
+        self.deadline = deadline
+        self.found: dict[str, list[str]] = {}
+        """Lines to paste above a test, by the test's id."""
+
+    def is_over(self) -> bool:
+        return time.monotonic() > self.deadline
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        # A test with a counterexample would find the same one again.
+        items[:] = [item for item in items if item.nodeid not in self.found]
+
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+        if call.excinfo is not None and isinstance(call.excinfo.value, Exception):
+            fixtures = getattr(item, "funcargs", {})
+            self.found[item.nodeid] = [example_of(error, fixtures) for error in parts_of(call.excinfo.value)]
+
+    def pytest_runtest_teardown(self, item: pytest.Item) -> None:
+        if self.is_over():
+            item.session.shouldstop = "the time is over"
+
+
+def parts_of(error: BaseException) -> Iterator[BaseException]:
+    """The errors of a group, or the one error."""
+    if isinstance(error, BaseExceptionGroup):
+        for part in error.exceptions:
+            yield from parts_of(part)
+    else:
+        yield error
+
+
+def example_of(error: BaseException, fixtures: dict[str, object]) -> str:
+    """The counterexample as a decorator, from the note that Hypothesis puts on the error."""
+    for note in getattr(error, "__notes__", []):
+        if falsifying := re.search(r"Failing [\w ]+: \w+\(\n(.*)\n\)", note, re.DOTALL):
+            arguments = re.split(r"^    (?=\w+=)", falsifying[1], flags=re.MULTILINE)[1:]
+            own = [each.strip().removesuffix(",") for each in arguments if each.split("=")[0] not in fixtures]
+            return f"@example({', '.join(own)})"
+    return f"# no example: {type(error).__name__}: {error}"
+
+
+def main(minutes: float, seed: int) -> int:
+    """1 when a counterexample was found; pytest's own code when the tests cannot run."""
+    search = Search(time.monotonic() + 60 * minutes)
+    while not search.is_over():
+        print(f"\nseed {seed}", flush=True)
+        code = pytest.main([*WORDS, f"--hypothesis-seed={seed}"], plugins=[search])
+        if code == pytest.ExitCode.NO_TESTS_COLLECTED and search.found:
+            break
+        if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) and not search.is_over():
+            return int(code)
+        seed = (seed + 1) % SEEDS
+    for test, examples in search.found.items():
+        print("", f"# {test}", *examples, sep="\n")
+    print(f"\n{len(search.found)} property tests with counterexamples")
+    return 1 if search.found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(float(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else secrets.randbelow(SEEDS)))
