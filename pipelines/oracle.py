@@ -11,9 +11,11 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
+from itertools import accumulate
 from typing import Any
 
-from pipelines.rules.events import WHOLE_LEAST, WHOLE_MOST, EventField, EventType, Text
+from pipelines.rules.events import DEPTH_MOST, EventField, EventType, Text
 from pipelines.rules.expressions import Value, value_of
 from pipelines.rules.measures import Count, Last, Max, Measure, Min, Others, Sum
 from pipelines.rules.rules import (
@@ -93,6 +95,8 @@ def accept(event_type: EventType, value: bytes | None, ingest_ms: int) -> Event 
     try:
         read = _JSON.decode(text)
     except (ValueError, RecursionError):
+        return Refusal("json")
+    if _depth(text) > DEPTH_MOST:
         return Refusal("json")
     if not isinstance(read, dict):
         return Refusal("shape")
@@ -304,12 +308,16 @@ def _no_such_number(name: str) -> None:
     raise ValueError(f"{name} is no JSON")
 
 
-def _whole(digits: str) -> int:
-    # Python refuses integers of more than 4300 digits; none so long could be in range anyway.
-    return int(digits) if len(digits) <= 20 else (WHOLE_MOST + 1 if digits[0] != "-" else WHOLE_LEAST - 1)
+# Python refuses an int of more than 4300 digits; a Decimal keeps all of them.
+_JSON = json.JSONDecoder(parse_constant=_no_such_number, parse_int=Decimal)
+_NO_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[^][{}"]+')
 
 
-_JSON = json.JSONDecoder(parse_constant=_no_such_number, parse_int=_whole)
+def _depth(text: str) -> int:
+    """How deep objects and lists are nested in a JSON text."""
+    if text.count("[") + text.count("{") <= DEPTH_MOST:
+        return 0
+    return max(accumulate(1 if bracket in "[{" else -1 for bracket in _NO_BRACKETS.sub("", text)))
 
 
 def _problem(declared: EventField, read: Mapping[str, Any]) -> str | None:
@@ -324,14 +332,15 @@ def _problem(declared: EventField, read: Mapping[str, Any]) -> str | None:
         if len(value) > declared.max_length:
             return "length"
         return None if re.fullmatch(declared.pattern, value) else "pattern"
-    right_type = (int,) if declared.kind == "whole" else (int, float)
-    if not isinstance(value, right_type) or isinstance(value, bool):
+    if not isinstance(value, Decimal if declared.kind == "whole" else (Decimal, float)):
         return "type"
-    return None if declared.least <= value <= declared.most else "range"
+    return None if declared.least <= _as_declared(declared, value) <= declared.most else "range"
 
 
 def _as_declared(declared: EventField, value: Any) -> Any:
-    return float(value) if declared.kind == "real" and value is not None else value
+    if value is None or declared.kind == "text":
+        return value
+    return int(value) if declared.kind == "whole" else float(value) + 0.0  # -0.0 + 0.0 is 0.0
 
 
 @dataclass

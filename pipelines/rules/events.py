@@ -12,6 +12,9 @@ from typing import Any
 from pipelines.rules.expressions import Kind, RuleError
 
 WHOLE_LEAST, WHOLE_MOST = -(2**63), 2**63 - 1
+# Objects and lists within each other, the event's own included. Python's parser fails near 1000, the sooner the deeper
+# the stack that calls it.
+DEPTH_MOST = 500
 NAME_PATTERN = r"[A-Za-z0-9_.:\-]+"
 
 
@@ -51,7 +54,7 @@ class Whole:
 
 @dataclass(frozen=True)
 class Real:
-    """A finite number within its limits."""
+    """A finite number within its limits: the double nearest to what is written; its zero has no sign."""
 
     name: str
     least: float
@@ -158,6 +161,7 @@ class EventType:
         return {
             "name": self.name,
             "max_bytes": self.max_bytes,
+            "max_depth": DEPTH_MOST,
             "time": self.time,
             "past_ms": self.past_ms,
             "future_ms": self.future_ms,

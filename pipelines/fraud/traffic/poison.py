@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipelines.fraud.events import DAY_MS, customers, device_locations, merchants, transactions
+from pipelines.rules.events import DEPTH_MOST
 
 Event = Mapping[str, Any]
 
@@ -60,6 +61,7 @@ POISON: tuple[Poison, ...] = (
     Poison("leading zero", T, "json", _literal("amount_cents", "0100")),
     Poison("bare control character", T, "json", lambda event: _json({**event, "note": "@"}).replace(b"@", b"\n")),
     Poison("nested too deep", T, "json", lambda event: b"[" * 12_000),
+    Poison("nested one too deep", T, "json", _literal("note", "[" * DEPTH_MOST + "]" * DEPTH_MOST)),
     Poison("NaN", T, "json", _literal("latitude", "NaN")),
     Poison("Infinity", T, "json", _literal("longitude", "-Infinity")),
     Poison("a list", T, "shape", lambda event: _json([event])),
@@ -88,6 +90,8 @@ POISON: tuple[Poison, ...] = (
     Poison("amount of 5000 digits", T, "range:amount_cents", _literal("amount_cents", "9" * 5000)),
     Poison("latitude 91", T, "range:latitude", _with(latitude=91)),
     Poison("longitude -180.5", T, "range:longitude", _with(longitude=-180.5)),
+    Poison("latitude of 20 digits", T, "range:latitude", _literal("latitude", "-10000000000000000000")),
+    Poison("latitude of 400 digits", T, "range:latitude", _literal("latitude", "1" + "0" * 400)),
     Poison("latitude 1e999", T, "range:latitude", _literal("latitude", "1e999")),
     Poison("time before 1970", T, "range:at_ms", _with(at_ms=-1)),
     Poison("endless merchant", T, "length:merchant", _with(merchant="m" * 65)),

@@ -24,8 +24,6 @@ import java.util.regex.Pattern;
  * fails gives the reason, and an error anywhere in the text comes before any field's. Not safe for several threads.
  */
 public final class EventReader {
-    public static final int NESTING_MOST = 500; // Python's own limit is near 1000 and depends on its stack
-
     private final int maxBytes;
     private final Field[] fields;
     private final Map<String, Field> byName = new HashMap<>();
@@ -36,16 +34,7 @@ public final class EventReader {
             .onMalformedInput(CodingErrorAction.REPORT)
             .onUnmappableCharacter(CodingErrorAction.REPORT);
     private final CharBuffer text;
-    // Jackson's own limits would refuse what JSON allows; the size of a message bounds them all.
-    private final JsonFactory factory = new JsonFactoryBuilder()
-            .streamReadConstraints(StreamReadConstraints.builder()
-                    .maxNestingDepth(NESTING_MOST)
-                    .maxNumberLength(Integer.MAX_VALUE)
-                    .maxStringLength(Integer.MAX_VALUE)
-                    .maxNameLength(Integer.MAX_VALUE)
-                    .build())
-            .enable(StreamReadFeature.USE_FAST_DOUBLE_PARSER)
-            .build();
+    private final JsonFactory factory;
 
     /** From the JSON text of {@code EventType.reader()}. */
     public EventReader(String declaration) {
@@ -61,6 +50,16 @@ public final class EventReader {
         }
         time = byName.get(declared.get("time"));
         text = CharBuffer.allocate(maxBytes);
+        // Jackson's own limits would refuse what JSON allows; the size of a message bounds all but the depth.
+        factory = new JsonFactoryBuilder()
+                .streamReadConstraints(StreamReadConstraints.builder()
+                        .maxNestingDepth(((Number) declared.get("max_depth")).intValue())
+                        .maxNumberLength(Integer.MAX_VALUE)
+                        .maxStringLength(Integer.MAX_VALUE)
+                        .maxNameLength(Integer.MAX_VALUE)
+                        .build())
+                .enable(StreamReadFeature.USE_FAST_DOUBLE_PARSER)
+                .build();
     }
 
     /** The names of the fields, in the order in which {@link #read} gives them after the reason. */
@@ -260,7 +259,7 @@ public final class EventReader {
                 case WHOLE:
                     return whole;
                 default:
-                    return real;
+                    return real + 0.0; // -0.0 + 0.0 is 0.0: a zero has no sign
             }
         }
     }
