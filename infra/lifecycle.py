@@ -331,12 +331,14 @@ def _step(target: Target, wanted: EnginePlan, last: EnginePlan | None) -> _Step:
 
 def _await_healthy(target: Target, plan: EnginePlan, report: Report) -> None:
     deadline = time.monotonic() + DEPLOY_WITHIN_S
-    engine, said = target.engine(plan.engine), ""
+    engine, said, is_asked_for = target.engine(plan.engine), "", False
     while True:
         job = engine.job(plan)
         if job.state == "running" and job.checkpoints > 0:
             report(f"{job_name(plan)}: running, first checkpoint done")
             return
+        if job.state == "running" and not is_asked_for:
+            is_asked_for = engine.request_checkpoint(plan)
         if job.state in ("failed", "stopped", "absent"):
             raise EngineError(
                 f"{job_name(plan)} is {job.state}: {job.problem or 'no reason given'}; see `millrace logs`"

@@ -153,6 +153,15 @@ class Flink:
             time.sleep(0.2)
         raise EngineError(f"{plan.pattern}: no savepoint within {STOP_WITHIN_S} s; the job goes on; see {self.rest}")
 
+    def request_checkpoint(self, plan: EnginePlan) -> bool:
+        """Trigger a checkpoint ahead of the interval; False while tasks are starting, which could not take part."""
+        found = self._get(f"/jobs/{plan.job_id}") or {}
+        tasks = [vertex["tasks"]["RUNNING"] == vertex["parallelism"] for vertex in found.get("vertices", ())]
+        if not tasks or not all(tasks):
+            return False
+        asked = {"checkpointType": "CONFIGURED"}
+        return requests.post(f"{self.rest}/jobs/{plan.job_id}/checkpoints", json=asked, timeout=30).ok
+
     def latest_state(self, plan: EnginePlan) -> str | None:
         """The newest completed savepoint or retained checkpoint of any generation of the pattern."""
         complete = [file for file in self.files.files(_path(plan.checkpoints)) if file.path.endswith("/_metadata")]
@@ -166,11 +175,13 @@ class Flink:
         """Give a copy of the running job's state to another job, and let that complete a checkpoint with it."""
         try:
             self.start(rehearsal, self._savepoint(running, "savepoints", f"{rehearsal.checkpoints}/savepoints"))
-            last = Job("absent")
+            last, is_asked_for = Job("absent"), False
 
             def is_decided() -> bool:
-                nonlocal last
+                nonlocal last, is_asked_for
                 last = self.job(rehearsal)
+                if last.state == "running" and not last.checkpoints:
+                    is_asked_for = is_asked_for or self.request_checkpoint(rehearsal)
                 return not last.is_up or (last.state == "running" and last.checkpoints > 0)
 
             processes.wait_until(is_decided, REHEARSE_WITHIN_S)

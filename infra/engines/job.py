@@ -55,6 +55,9 @@ class Engine(Protocol):
     def start(self, plan: EnginePlan, state_from: str | None) -> None:
         """Start the job, from a savepoint or checkpoint if one is given; starting it twice makes one job."""
 
+    def request_checkpoint(self, plan: EnginePlan) -> bool:
+        """Trigger a checkpoint of the running job ahead of its time; False when it cannot take one yet."""
+
     def stop(self, plan: EnginePlan) -> str | None:
         """Stop the job so that it can go on later; gives the place of its state when there is a name for it."""
 

@@ -91,6 +91,10 @@ class Spark:
                     psutil.Process(pid).kill()
         return None
 
+    def request_checkpoint(self, plan: EnginePlan) -> bool:
+        """Nothing to trigger: each batch ends with a checkpoint."""
+        return True
+
     def rehearse(self, running: EnginePlan, rehearsal: EnginePlan) -> None:
         """Nothing to try: memory is kept by each measure's signature, and another version of a window begins anew."""
 
