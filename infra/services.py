@@ -7,7 +7,7 @@ from typing import Any
 
 from infra.errors import UsageError
 from infra.servers.airflow import Airflow
-from infra.servers.flink import JobManager, TaskManager
+from infra.servers.flink import Gateway, JobManager, TaskManager
 from infra.servers.hbase import Master, RegionServer, Thrift, ZooKeeper
 from infra.servers.hdfs import DataNode, NameNode
 from infra.servers.kafka import Kafka
@@ -56,7 +56,7 @@ def services(settings: Settings, profiles: Iterable[str] = ()) -> dict[str, Serv
         RegionServer(settings),
         Thrift(settings, durable=True),
     )
-    flink = (JobManager(settings), TaskManager(settings))
+    flink = (JobManager(settings), TaskManager(settings), Gateway(settings))
     spark = (SparkMaster(settings), SparkWorker(settings)) if form["spark_cluster"] else ()
     parts = ("api-server", "scheduler", "dag-processor", "triggerer")
     airflow = tuple(Airflow(settings, part=part, on_postgres=form["on_postgres"]) for part in parts)

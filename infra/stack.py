@@ -184,6 +184,7 @@ def addresses(settings: Settings) -> dict[str, str]:
         "HBASE_THRIFT_HOST": LOOPBACK,
         "HBASE_THRIFT_PORT": str(settings.port("hbase-thrift")),
         "FLINK_REST_URL": flink.rest_url(settings),
+        "FLINK_GATEWAY": str(flink.gateway_socket(settings)),
         "FLINK_HOME": str(flink_home),
         "FLINK_CONF_DIR": str(flink_home / "conf"),
         "SPARK_MASTER": spark,

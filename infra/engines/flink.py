@@ -55,6 +55,8 @@ class Flink:
     """FLINK_HOME: the client plans a job with the jars that are in its lib/."""
     kernel: Callable[[], Path]
     """The kernel's jar as the sources are now."""
+    gateway: Path | None = None
+    """The socket of a warm client; without one each job is planned in a JVM that is started for it."""
 
     def job(self, plan: EnginePlan) -> Job:
         """What the cluster says of the job with the plan's id."""
@@ -88,6 +90,8 @@ class Flink:
         ]
         if state_from:
             command += ["--from", state_from]
+        if self.gateway:
+            command += ["--gateway", str(self.gateway)]
         env = processes.environment({"FLINK_HOME": str(self.home), "FLINK_CONF_DIR": str(self.home / "conf")})
         with log.open("w") as output:
             try:

@@ -10,10 +10,11 @@ from typing import Any, ClassVar
 import yaml
 
 from infra import jars, kernel
-from infra.environments import flink_package
+from infra.environments import flink_package, python
 from infra.servers import hdfs
 from infra.servers.server import LOOPBACK, Server, hadoop_xml, java, log4j2
 from infra.settings import Settings
+from pipelines.flink import gateway
 
 SLOTS = 8
 
@@ -22,6 +23,8 @@ SLOTS = 8
 TASKMANAGER_MB = {"task heap": 512, "framework heap": 128, "managed": 512, "network": 128, "off heap": 128}
 TASKMANAGER_METASPACE_MB = 320
 JOBMANAGER_HEAP_MB = 512
+GATEWAY_HEAP_MB = 160
+GATEWAY_METASPACE_MB = 128
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,11 @@ class Flink(Server):
         logging = (f"-Dlog.file={self.log}", f"-Dlog4j.configurationFile={(conf / 'log4j.properties').as_uri()}")
         opens = tuple(configuration(self.settings)["env.java.opts.all"].split())
         start = java(heap_mb, flags=(*opens, *logging, *flags), quick_start=quick)
-        return [*start, "-cp", f"{self.conf}/lib/*:{conf}", main, "--configDir", str(conf)]
+        return [*start, "-cp", f"{self.conf}/lib/*:{conf}", main]
+
+    @property
+    def _config_dir(self) -> tuple[str, str]:
+        return ("--configDir", str(self.conf / "conf"))
 
 
 @dataclass(frozen=True)
@@ -102,6 +109,7 @@ class JobManager(Flink):
         main = "org.apache.flink.runtime.entrypoint.StandaloneSessionClusterEntrypoint"
         return [
             *self._java(JOBMANAGER_HEAP_MB, main, "-XX:MaxMetaspaceSize=256m", quick=True),
+            *self._config_dir,
             f"-Dmetrics.internal.query-service.port={self.settings.port('flink-jobmanager-metrics')}",
             *("--executionMode", "cluster"),
         ]
@@ -141,6 +149,7 @@ class TaskManager(Flink):
                 f"-XX:MaxDirectMemorySize={direct}m",
                 f"-XX:MaxMetaspaceSize={TASKMANAGER_METASPACE_MB}m",
             ),
+            *self._config_dir,
             f"-Dmetrics.internal.query-service.port={self.settings.port('flink-taskmanager-metrics')}",
         ]
 
@@ -151,6 +160,56 @@ class TaskManager(Flink):
             one["slotsNumber"] == SLOTS and one["timeSinceLastHeartbeat"] > since * 1000
             for one in answer["taskmanagers"]
         )
+
+
+@dataclass(frozen=True)
+class Gateway(Flink):
+    """The process that plans and submits jobs, kept warm; it listens on a socket that is a file, and on no port.
+
+    It has a home of its own: restarted alone it may have newer jars than the cluster, and then refuses its jobs.
+    """
+
+    @property
+    def name(self) -> str:
+        return "flink-gateway"
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return ()
+
+    @property
+    def conf(self) -> Path:
+        return self.settings.state / "conf" / self.name
+
+    @property
+    def doors(self) -> Mapping[str, int]:
+        return {}
+
+    @property
+    def address(self) -> str:
+        return str(gateway_socket(self.settings))
+
+    def files(self) -> dict[str, str]:
+        return {name: text for name, text in super().files().items() if not name.endswith((".xml", "-cli.properties"))}
+
+    def environment(self) -> dict[str, str]:
+        return super().environment() | {"PYTHONPATH": str(self.settings.project)}
+
+    def command(self) -> list[str]:
+        main = "millrace.flink.submission.Gateway"
+        return [
+            *(str(python("flink")), "-m", "pipelines.flink.warm_up"),
+            *self._java(GATEWAY_HEAP_MB, main, f"-XX:MaxMetaspaceSize={GATEWAY_METASPACE_MB}m", quick=True),
+            # Relative to where it stands: the path of a socket holds 107 bytes at most.
+            *(gateway_socket(self.settings).parent.name, str(self.conf / "lib")),
+        ]
+
+    def is_ready(self, since: float) -> bool:
+        return bool(gateway.is_ready(gateway_socket(self.settings)))
+
+
+def gateway_socket(settings: Settings) -> Path:
+    return settings.run / "flink-gateway" / "socket"
 
 
 def configuration(settings: Settings) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Submits a plan to a Flink session cluster: `python -m pipelines.flink.job --plan JSON --rest URL [--from STATE]`.
 
-Without `--rest` it is the job that Flink itself runs as an application, as its Kubernetes operator does.
+With `--gateway SOCKET` a warm gateway plans and submits it, else a new JVM. Without `--rest` it is the job that Flink
+itself runs as an application, as its Kubernetes operator does.
 """
 
 from __future__ import annotations
@@ -11,14 +12,10 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
-from pyflink.common import Configuration
-from pyflink.datastream import StreamExecutionEnvironment
-from pyflink.java_gateway import get_gateway
-from pyflink.table import StreamTableEnvironment
-
-from pipelines.flink.operators import ensure_stable_ids
+from pipelines.flink import gateway
 from pipelines.flink.script import script
 from pipelines.flink.tuning import JOB_SETTINGS
 from pipelines.patterns import EnginePlan
@@ -30,35 +27,32 @@ CLIENT_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 def main(argv: Sequence[str]) -> None:
     arguments = _arguments(argv)
     plan = EnginePlan.read(arguments.plan)
-    environment = remote(plan, arguments.rest, arguments.state) if arguments.rest else here(plan)
-    build(environment, plan)
-    client = environment.execute_async(f"{plan.pattern} (generation {plan.generation})")
-    print(json.dumps({"job_id": str(client.get_job_id())}))
+    if arguments.rest:
+        submit(submission(plan, remote(plan, arguments.rest, arguments.state)), arguments.gateway)
+    else:
+        run(plan)
 
 
-def build(environment: StreamExecutionEnvironment, plan: EnginePlan) -> dict[str, str]:
-    """Put the whole job into an environment as one graph; returns the operators' ids with their names."""
+def submission(plan: EnginePlan, settings: dict[str, str]) -> dict[str, Any]:
+    """The whole job as millrace.flink.submission.Submission reads it."""
     job = script(plan)
-    tables = StreamTableEnvironment.create(environment)
-    for definition in job.definitions:
-        tables.execute_sql(definition)
-    for name, query in job.views.items():
-        tables.create_temporary_view(name, tables.sql_query(query))
-    inserts = tables.create_statement_set()
-    for insert in job.inserts:
-        inserts.add_insert_sql(insert)
-    inserts.attach_as_datastream()
-    return ensure_stable_ids(list(environment._j_stream_execution_environment.getTransformations()))
+    return {
+        "name": f"{plan.pattern} (generation {plan.generation})",
+        "settings": settings,
+        "definitions": job.definitions,
+        "views": list(job.views.items()),
+        "inserts": job.inserts,
+    }
 
 
-def remote(plan: EnginePlan, rest: str, state_from: str | None) -> StreamExecutionEnvironment:
-    """An environment whose job will run on the session cluster at a REST address, under the plan's job id."""
+def remote(plan: EnginePlan, rest: str, state_from: str | None) -> dict[str, str]:
+    """The settings of a job that runs on the session cluster at a REST address, under the plan's job id."""
     address = urlsplit(rest)
     settings = {
         **JOB_SETTINGS,
         "execution.target": "remote",
         "execution.attached": "false",
-        "rest.address": address.hostname,
+        "rest.address": address.hostname or "",
         "rest.port": str(address.port),
         "$internal.pipeline.job-id": plan.job_id,
         "parallelism.default": str(plan.parallelism),
@@ -68,32 +62,54 @@ def remote(plan: EnginePlan, rest: str, state_from: str | None) -> StreamExecuti
     }
     if state_from:
         settings["execution.state-recovery.path"] = state_from
-    return environment_with(settings)
+    return settings
 
 
-def here(plan: EnginePlan) -> StreamExecutionEnvironment:
-    """The environment of the application that runs this; where its state is, the cluster's configuration says."""
-    os.environ.setdefault("JAVA_TOOL_OPTIONS", CLIENT_JVM)
+def submit(job: dict[str, Any], socket: Path | None) -> None:
+    """Submit the job by the gateway; without one that answers, by a JVM that is started for it."""
+    home = os.environ.get("FLINK_HOME")
+    library = Path(home, "lib") if home else None
+    if not library or not any(library.glob("millrace-kernel*.jar")):
+        # A job is planned with the jars of FLINK_HOME, or else with the wheel's own, which know neither Kafka nor the
+        # kernel.
+        sys.exit(f"FLINK_HOME={home} holds no kernel in lib/; set it to the Flink home that `millrace up` makes")
+    if socket:
+        try:
+            print(f"submitted by the gateway: {gateway.submit(socket, job, library)}")
+            return
+        except gateway.GatewayError as error:
+            print(f"the gateway at {socket} {error}; a JVM is started instead", flush=True)
+        except gateway.SubmissionError as error:
+            sys.exit(str(error))
+    _submit_cold(job)
+
+
+def _submit_cold(job: dict[str, Any]) -> None:
+    from pyflink.pyflink_gateway_server import launch_gateway_server_process
+
+    os.environ.setdefault("JVM_ARGS", CLIENT_JVM)
+    # PyFlink's way to a JVM with Flink's class path and options, with another class to run.
+    java = launch_gateway_server_process(os.environ.copy(), ["-c", "millrace.flink.submission.Submit", "local"])
+    _, complaint = java.communicate(json.dumps(job).encode())
+    if java.returncode != 0:
+        sys.exit(complaint.decode(errors="replace"))
+
+
+def run(plan: EnginePlan) -> None:
+    """Run the job in the application that runs this; where its state is, the cluster's configuration says."""
+    from pyflink.common import Configuration
+    from pyflink.datastream import StreamExecutionEnvironment
+    from pyflink.java_gateway import get_gateway
+
     configuration = Configuration()
     for name, value in {**JOB_SETTINGS, **plan.options}.items():
         configuration.set_string(name, value)
-    return StreamExecutionEnvironment.get_execution_environment(configuration)
-
-
-def environment_with(settings: dict[str, str]) -> StreamExecutionEnvironment:
-    """An environment with these settings alone, whatever the client's own configuration says."""
-    home = os.environ.get("FLINK_HOME")
-    if not home or not any(Path(home, "lib").glob("millrace-kernel*.jar")):
-        # PyFlink's client plans with the jars of FLINK_HOME, or else with the wheel's own, which know neither Kafka
-        # nor the kernel.
-        sys.exit(f"FLINK_HOME={home} holds no kernel in lib/; set it to the Flink home that `millrace up` makes")
-    os.environ.setdefault("JAVA_TOOL_OPTIONS", CLIENT_JVM)
-    configuration = Configuration()
-    for name, value in settings.items():
-        configuration.set_string(name, value)
-    # Not get_execution_environment(): outside of `flink run` that always makes a local one.
-    java = get_gateway().jvm.org.apache.flink.streaming.api.environment.StreamExecutionEnvironment
-    return StreamExecutionEnvironment(java(configuration._j_configuration))
+    environment = StreamExecutionEnvironment.get_execution_environment(configuration)
+    job = submission(plan, {})
+    text = json.dumps(job)
+    get_gateway().jvm.millrace.flink.submission.Submission(text).build(environment._j_stream_execution_environment)
+    client = environment.execute_async(job["name"])
+    print(json.dumps({"job_id": str(client.get_job_id())}))
 
 
 def _arguments(argv: Sequence[str]) -> argparse.Namespace:
@@ -101,6 +117,7 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--plan", required=True, help="the engine's plan as JSON, or @FILE")
     parser.add_argument("--rest", help="the session cluster's REST address, http://host:port")
     parser.add_argument("--from", dest="state", help="a savepoint or retained checkpoint to go on from")
+    parser.add_argument("--gateway", type=Path, help="the socket of a warm gateway beside the cluster")
     return parser.parse_args(argv)
 
 
