@@ -57,34 +57,60 @@ def ensure(settings: Settings, name: str) -> Installed | None:
     if (known := _read_marker(name)) and known.splitlines()[0] != str(PROJECT):
         shutil.rmtree(folder)  # a moved clone: the scripts of the environment name the old place
     extra = [] if name == "cli" else ["--no-default-groups", "--extra", name]
-    # The very interpreter that runs this: uv is not to download another one.
-    interpreter = Path(sys.base_prefix) / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}"
-    command = [str(_uv(settings)), "sync", "--frozen", "--no-progress", "--python", str(interpreter), *extra]
+    command = [str(_uv(settings)), "sync", "--frozen", "--no-progress", "--python", str(_interpreter()), *extra]
     _run(f"the Python environment {name!r}", command, {"UV_PROJECT_ENVIRONMENT": FOLDERS[name]}, settings)
     (folder / ".made-from").write_text(_marker())
     return Installed(name, round(time.monotonic() - started, 1))
 
 
+def with_tool(settings: Settings, group: str) -> list[str]:
+    """The start of a command that runs with the programs of a dependency group, npm or go, first on its PATH."""
+    words = ("run", "--isolated", "--frozen", "--no-progress", "--quiet", "--project", str(PROJECT))
+    return [str(_uv(settings)), *words, "--python", str(_interpreter()), "--only-group", group, "--"]
+
+
+def variables(settings: Settings) -> dict[str, str]:
+    """The environment in which uv runs."""
+    # All that is downloaded is in one place, unless UV_CACHE_DIR names a cache that others share.
+    found = {"UV_CACHE_DIR": str(settings.home / "uv"), **os.environ}
+    found.pop("VIRTUAL_ENV", None)
+    return found
+
+
+def _interpreter() -> Path:
+    # The very interpreter that runs this: uv is not to download another one.
+    return Path(sys.base_prefix) / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def pip_of_uv(settings: Settings) -> list[str]:
+    """The start of the command that downloads uv; empty when it is there. Nothing is downloaded by making it."""
+    folder = _uv_folder(settings)
+    if (folder / "complete").exists():
+        return []
+    if not (folder / "bin" / "pip").exists():
+        _run(f"uv {UV_VERSION}", [sys.executable, "-m", "venv", "--clear", str(folder)], {}, settings)
+    return [str(folder / "bin" / "pip"), "install", "--quiet", f"uv=={UV_VERSION}"]
+
+
 def _uv(settings: Settings) -> Path:
     """uv of the pinned version, in an environment of its own."""
-    folder = settings.home / f"uv-{UV_VERSION}"
-    if not (folder / "complete").exists():
-        what = f"uv {UV_VERSION}"
-        _run(what, [sys.executable, "-m", "venv", "--clear", str(folder)], {}, settings)
-        _run(what, [str(folder / "bin" / "pip"), "install", "--quiet", f"uv=={UV_VERSION}"], {}, settings)
+    folder = _uv_folder(settings)
+    if download := pip_of_uv(settings):
+        _run(f"uv {UV_VERSION}", download, {}, settings)
         (folder / "complete").touch()
     return folder / "bin" / "uv"
 
 
-def _run(what: str, command: list[str], variables: dict[str, str], settings: Settings) -> None:
+def _uv_folder(settings: Settings) -> Path:
+    return settings.home / f"uv-{UV_VERSION}"
+
+
+def _run(what: str, command: list[str], more: dict[str, str], settings: Settings) -> None:
     settings.home.mkdir(parents=True, exist_ok=True)
-    # All that is downloaded is in one place; whoever shares a uv cache already says so with UV_CACHE_DIR.
-    environment = {"UV_CACHE_DIR": str(settings.home / "uv"), **os.environ, **variables}
-    environment.pop("VIRTUAL_ENV", None)
     done = subprocess.run(
         command,
         cwd=PROJECT,
-        env=environment,
+        env=variables(settings) | more,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

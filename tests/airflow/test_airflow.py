@@ -19,7 +19,7 @@ from infra.stores import topics
 from infra.target import Target
 from lab.airflow_rest import AirflowRest, Refused
 from pipelines.patterns import names
-from tests.browser import browser
+from tests.browser import browser, shows
 from tests.searching import contents
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(1800)]
@@ -261,31 +261,26 @@ def test_what_a_person_sees(airflow, proven):
     """Kept as pictures, for whoever wants to know what it looks like."""
     pictures = airflow.settings.state / "pictures"
     with browser(1500, 1000) as page:
-        page.open(f"{airflow.url}/auth/login/")
-        page.wait_for("Username")
-        page.type("input[name=username]", "admin")
-        page.type("input[name=password]", airflow.password())
+        page.goto(f"{airflow.url}/auth/login/")
+        page.fill("input[name=username]", "admin")
+        page.fill("input[name=password]", airflow.password())
         page.click("button[type=submit]")
-        page.wait_for("Dags")
-        page.open(f"{airflow.url}/dags")
-        page.wait_for("replay-dead-letters")
-        page.screenshot(pictures / "dags.png")
-        page.open(f"{airflow.url}/dags/flink-spark")
-        page.wait_for("Trigger")
-        page.run("[...document.querySelectorAll('button')].find(b => b.innerText.trim() === 'Trigger').click()")
-        page.wait_for("Rate per second")
-        page.wait_for("Servers to crash")
-        page.screenshot(pictures / "form.png")
-        page.open(f"{airflow.url}/dags/flink-spark/runs/{proven}")
-        page.wait_for("await_healthy")
-        page.run("document.querySelector('[aria-label*=raph i]')?.click()")
-        page.wait_for(lambda: page.run("return document.querySelectorAll('.react-flow__node').length") >= 13)
+        shows(page, "Dags")
+        page.goto(f"{airflow.url}/dags")
+        shows(page, "replay-dead-letters")
+        page.screenshot(path=pictures / "dags.png")
+        page.goto(f"{airflow.url}/dags/flink-spark")
+        page.get_by_role("button", name="Trigger", exact=True).first.click()
+        shows(page, "Rate per second")
+        shows(page, "Servers to crash")
+        page.screenshot(path=pictures / "form.png")
+        page.goto(f"{airflow.url}/dags/flink-spark/runs/{proven}")
+        shows(page, "await_healthy")
+        page.evaluate("document.querySelector('[aria-label*=raph i]')?.click()")
+        page.wait_for_function("document.querySelectorAll('.react-flow__node').length >= 13")
         time.sleep(1)  # it moves into its place
-        page.screenshot(pictures / "graph.png")
-        page.open(f"{airflow.url}/dags/flink-spark/runs/{proven}/plugin/report")
-        page.wait_for(lambda: bool(page.run("return document.querySelector('iframe') !== null")))
-        page.enter("iframe")
-        page.wait_for("conservation")
-        page.leave()
-        page.screenshot(pictures / "report.png")
+        page.screenshot(path=pictures / "graph.png")
+        page.goto(f"{airflow.url}/dags/flink-spark/runs/{proven}/plugin/report")
+        page.frame_locator("iframe").get_by_text("conservation").first.wait_for()
+        page.screenshot(path=pictures / "report.png")
     assert all(path.stat().st_size > 20_000 for path in pictures.glob("*.png"))

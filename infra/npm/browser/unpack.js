@@ -1,0 +1,9 @@
+// Unpacks the browser by the package's own code, which writes into the system's folder for temporary files.
+import { rmSync } from "node:fs";
+
+process.env.TMPDIR = process.cwd();
+const { inflate } = await import("@sparticuz/chromium");
+for (const packed of ["chromium.br", "al2023.tar.br", "swiftshader.tar.br", "fonts.tar.br"]) {
+  await inflate(`node_modules/@sparticuz/chromium/bin/${packed}`);
+}
+rmSync("node_modules/@sparticuz", { recursive: true });
