@@ -241,6 +241,8 @@ def bring(settings: Settings, wanted: Sequence[Service], progress: jars.Progress
     for name in dict.fromkeys(name for source in sources for name in source.environments):
         environments.ensure(settings, name)
     jars.ensure(settings, [name for source in sources for name in source.components], progress)
+    for server in (server for service in wanted for server in service.servers):
+        server.unpack()
 
 
 def refuse_used_ports(settings: Settings, servers: Sequence[Server]) -> None:

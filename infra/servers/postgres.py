@@ -1,23 +1,34 @@
-"""PostgreSQL, as Debian packages it: Airflow's database where SQLite will not do."""
+"""PostgreSQL, Debian's or the one in a jar: Airflow's database where SQLite will not do."""
 
+import ctypes
+import fcntl
 import os
-import subprocess
+import pwd
+import shutil
+import tarfile
+import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 from urllib.parse import quote
 
+from infra import jars
 from infra.errors import InfraError
 from infra.servers.server import Preparation, Server
 from infra.settings import Settings
 
 DEBIAN = Path("/usr/lib/postgresql")
+JAR = "postgres"  # the component of infra/jars
 ROLE, DATABASE = "airflow", "postgres"
+PQPING_OK = 0
 
 
 @dataclass(frozen=True)
 class Postgres(Server):
     """One server behind a socket in its own folder, which only its owner may open: no port and no password."""
+
+    components: ClassVar[tuple[str, ...]] = (JAR,)
 
     @property
     def name(self) -> str:
@@ -35,20 +46,36 @@ class Postgres(Server):
     def log(self) -> Path:
         return self.output  # it prints its log and does not rotate it
 
+    def unpack(self) -> None:
+        if os.getuid() == 0 and (closed := closed_to_owner(self.settings.state)):
+            raise InfraError(
+                f"PostgreSQL refuses root, and {owner().pw_name}, who runs it instead, cannot enter {closed}; "
+                "point MILLRACE_STATE at a folder that all may enter, or start the stack as another user"
+            )
+        if not debian("postgres"):
+            unpack(self.settings)
+
     def preparation(self) -> Preparation:
-        owned = [("chown", "postgres:", str(self.data))] if as_owner() else []
+        owned = [("chown", f"{owner().pw_uid}:{owner().pw_gid}", str(self.data))] if as_owner() else []
         words = ("-D", str(self.data), "-U", ROLE, "--auth=trust", "-E", "UTF8", "--locale=C.UTF-8")
-        return Preparation(self.data, (*owned, (*as_owner(), str(program("initdb")), *words)))
+        return Preparation(self.data, (*owned, (*as_owner(), self._program("initdb"), *words)))
 
     def command(self) -> list[str]:
         folders = f'"{self.data}"'  # a list of one, quoted: the name may hold spaces and commas
         options = {"listen_addresses": "", "unix_socket_directories": folders, "unix_socket_permissions": "0700"}
         words = [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
-        return [*as_owner(), str(program("postgres")), "-D", str(self.data), *words]
+        return [*as_owner(), self._program("postgres"), "-D", str(self.data), *words]
 
     def is_ready(self, since: float) -> bool:
-        asked = [str(program("pg_isready")), "-q", "-h", str(self.data), "-U", ROLE]
-        return subprocess.run(asked, stdin=subprocess.DEVNULL).returncode == 0
+        # What pg_isready does, which the jar lacks.
+        ours = Path(self._program("postgres")).parent.parent / "lib" / "libpq.so.5"
+        libpq = ctypes.CDLL(str(ours) if ours.exists() else ours.name)
+        host = str(self.data).replace("\\", "\\\\").replace("'", "\\'")
+        asked = f"host='{host}' user={ROLE} dbname={DATABASE} connect_timeout=2"
+        return bool(libpq.PQping(os.fsencode(asked)) == PQPING_OK)
+
+    def _program(self, name: str) -> str:
+        return str(debian(name) or unpacked(self.settings) / "bin" / name)
 
 
 def url(settings: Settings, driver: str) -> str:
@@ -56,15 +83,61 @@ def url(settings: Settings, driver: str) -> str:
     return f"postgresql+{driver}://{ROLE}@/{DATABASE}?host={quote(str(Postgres(settings).data), safe='')}"
 
 
+def debian(name: str) -> Path | None:
+    """A program of the newest PostgreSQL that Debian installed, if there is one."""
+    return max(DEBIAN.glob(f"*/bin/{name}"), key=lambda path: int(path.parts[-3]), default=None)
+
+
+def owner() -> pwd.struct_passwd:
+    """The user that runs PostgreSQL in place of root: that of Debian's package, or the one that owns nothing."""
+    for name in ("postgres", "nobody"):
+        try:
+            return pwd.getpwnam(name)
+        except KeyError:
+            continue
+    raise InfraError("PostgreSQL refuses root, and /etc/passwd has neither postgres nor nobody; add one of them")
+
+
 def as_owner() -> tuple[str, ...]:
-    """PostgreSQL refuses to be run by root, who becomes the user of Debian's package."""
-    drop = ("setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups")
-    return drop if os.getuid() == 0 else ()
+    """The start of a command that PostgreSQL's owner runs in place of root."""
+    if os.getuid() != 0:
+        return ()
+    return ("setpriv", f"--reuid={owner().pw_uid}", f"--regid={owner().pw_gid}", "--clear-groups")
 
 
-def program(name: str) -> Path:
-    """A program of the newest PostgreSQL that Debian installed."""
-    found = sorted(DEBIAN.glob(f"*/bin/{name}"), key=lambda path: int(path.parts[-3]))
-    if not found:
-        raise InfraError(f"no PostgreSQL below {DEBIAN}; `apt-get install postgresql`, or leave the profile out")
-    return found[-1]
+def closed_to_owner(folder: Path) -> Path | None:
+    """The folder on the way that the owner cannot enter, if there is one."""
+
+    def is_open(path: Path) -> bool:
+        found = path.stat()
+        return bool(found.st_mode & (0o100 if found.st_uid == owner().pw_uid else 0o001))
+
+    ways = [path for path in (*reversed(folder.parents), folder) if path.exists()]
+    return next((path for path in ways if not is_open(path)), None)
+
+
+def unpacked(settings: Settings) -> Path:
+    """Where the programs from the jar are: in the home, or beside the data where their owner cannot enter the home."""
+    version = jars.folder(settings, JAR).name
+    is_reachable = os.getuid() != 0 or not closed_to_owner(settings.home)
+    return (settings.home / "postgres" if is_reachable else settings.state / "data" / "postgres-programs") / version
+
+
+def unpack(settings: Settings) -> None:
+    """Makes the programs from the jar present."""
+    place = unpacked(settings)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with (place.parent / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if place.exists():
+            return
+        arriving = place.with_name(".arriving")
+        shutil.rmtree(arriving, ignore_errors=True)
+        [jar] = jars.folder(settings, JAR).glob("*.jar")
+        with zipfile.ZipFile(jar) as packed:
+            [name] = [each for each in packed.namelist() if each.endswith(".txz")]
+            with packed.open(name) as archive, tarfile.open(fileobj=archive, mode="r:xz") as programs:
+                programs.extractall(arriving)  # no filter: the lock vouches for it, and Debian 12 has none
+        for path in (place.parent, arriving):
+            path.chmod(0o755)  # whatever the umask: another user runs them
+        arriving.rename(place)

@@ -70,6 +70,9 @@ class Server:
         """The files it reads where they are, by path in its configuration folder."""
         return {}
 
+    def unpack(self) -> None:
+        """Makes ready what its components brought packed."""
+
     def preparation(self) -> Preparation | None:
         return None
 
