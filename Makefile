@@ -20,10 +20,12 @@ check: setup ## Format, types and the tests that need no server: within a minute
 	@if [ -d terraform ] && command -v terraform >/dev/null; then terraform fmt -check -recursive terraform; fi
 	$(TESTS) -q -m "not stack"
 
-test: setup ## All tests, on real servers too: within twenty minutes; what each took is recorded
+test: ## All tests, on real servers too: within twenty minutes; what each took is recorded
+	@$(PYTHON) -m infra.setup --tests
 	$(TESTS) -m "not drill" --measure
 
-drill: setup ## What is long and adds little to the tests; NAME=... for one of them
+drill: ## What is long and adds little to the tests; NAME=... for one of them
+	@$(PYTHON) -m infra.setup --tests
 	$(RUN) pytest -m drill $(if $(NAME),-k "$(NAME)")
 
 fuzz: setup ## New examples for the property tests, for MINUTES=30; fails when one is a counterexample

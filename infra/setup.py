@@ -1,4 +1,4 @@
-"""make setup: everything that is downloaded or built, once.
+"""make setup: everything that is downloaded or built, once; with --tests also what only tests want.
 
 Begins under the bare python3.11, makes the environment of the command line, and goes on inside it.
 """
@@ -12,18 +12,24 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from infra import environments, jars, kernel, prerequisites, records
+from infra import environments, jars, kernel, npm, prerequisites, records, registries
 from infra.errors import InfraError
 from infra.settings import PROJECT, Settings
+
+TESTS = "--tests"
+NPM_OF_TESTS = ("browser",)
 
 
 def main(argv: list[str]) -> int:
     settings = Settings.read(os.environ)
+    tests = TESTS in argv
+    handed_over = [word for word in argv if word != TESTS]
     try:
+        begun = json.loads(handed_over[0]) if handed_over else begin(settings, tests)
         if Path(sys.prefix) == PROJECT / environments.FOLDERS["cli"]:
-            make_the_rest(settings, begun=json.loads(argv[0]) if argv else _begin())
+            make_the_rest(settings, begun, tests)
         else:
-            make_the_command_line(settings)
+            make_the_command_line(settings, begun, tests)
     except InfraError as error:
         print(f"set-up failed: {error}", file=sys.stderr)
         return 1
@@ -33,19 +39,30 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def make_the_command_line(settings: Settings) -> None:
+def begin(settings: Settings, tests: bool) -> dict[str, Any]:
+    """Refuses a machine that cannot do what comes, before anything is downloaded; installs what it may."""
+    begun = {"at": time.time(), "received_bytes": _received_bytes(), "environments": {}}
+    is_incomplete = bool(environments.absent() or jars.absent(settings, jars.components(settings)))
+    if tests or is_incomplete:
+        findings = prerequisites.for_setup(settings, os.environ, tests=tests)
+        if prerequisites.install(findings, os.environ):
+            findings = prerequisites.for_setup(settings, os.environ, tests=tests)
+        prerequisites.refuse(findings, os.environ)
+    if is_incomplete:
+        prerequisites.refuse(registries.reached(settings), os.environ)
+        print("setting up; the first time some 1.8 GB are downloaded", file=sys.stderr, flush=True)
+    return begun
+
+
+def make_the_command_line(settings: Settings, begun: dict[str, Any], tests: bool) -> None:
     """Makes the one environment that the rest of the set-up needs, and becomes that rest."""
-    begun = _begin()
-    if environments.absent():
-        _require(settings)
-        print("setting up; the first time some 1.7 GB are downloaded", file=sys.stderr, flush=True)
     if made := environments.ensure(settings, "cli"):
         begun["environments"] = {"cli": made.seconds}
     python = str(environments.python("cli"))
-    os.execv(python, [python, "-m", "infra.setup", json.dumps(begun)])
+    os.execv(python, [python, "-m", "infra.setup", json.dumps(begun), *([TESTS] if tests else [])])
 
 
-def make_the_rest(settings: Settings, begun: dict[str, Any]) -> None:
+def make_the_rest(settings: Settings, begun: dict[str, Any], tests: bool) -> None:
     """Makes the engines' environments while the jars arrive, then builds the kernel; a record says what it took."""
     # Imported here: the bare interpreter of the first half has no rich.
     from rich.console import Console
@@ -53,17 +70,19 @@ def make_the_rest(settings: Settings, begun: dict[str, Any]) -> None:
     from infra.jars.bars import bars
 
     console = Console(stderr=True)
-    absent = environments.absent()
-    if absent or jars.absent(settings, jars.components(settings)):
-        _require(settings)
 
     def make(name: str) -> None:
         if made := environments.ensure(settings, name):
             begun["environments"][name] = made.seconds
             console.print(f"environment of {name}: made in {made.seconds} s")
 
+    def bring(name: str) -> None:
+        npm.ensure(settings, name)
+        console.print(f"npm packages of {name}: installed")
+
     with bars(console) as progress, ThreadPoolExecutor() as workers:
-        making = [workers.submit(make, name) for name in absent]
+        making = [workers.submit(make, name) for name in environments.absent()]
+        making += [workers.submit(bring, name) for name in npm.absent(settings, NPM_OF_TESTS if tests else ())]
         downloads = jars.ensure(settings, jars.components(settings), progress)
         for one in making:
             one.result()
@@ -76,20 +95,13 @@ def make_the_rest(settings: Settings, begun: dict[str, Any]) -> None:
         console.print(f"set up in {figures['seconds']} s, {size:.1f} GB on disk; recorded in {path}", soft_wrap=True)
 
 
-def _begin() -> dict[str, Any]:
-    return {"at": time.time(), "received_bytes": _received_bytes(), "environments": {}}
-
-
-def _require(settings: Settings) -> None:
-    prerequisites.refuse([*prerequisites.essential(settings, os.environ), prerequisites.python(os.environ)])
-
-
 def _figures(
     settings: Settings, begun: dict[str, Any], downloads: Iterable[jars.Download], kernel_seconds: float
 ) -> dict[str, Any]:
     places = {
         "environments": [PROJECT / folder for folder in environments.FOLDERS.values()],
         "jars": [settings.home / "jars"],
+        "npm packages": [settings.home / "npm"],
         "kernel": [settings.home / "kernel"],
         "uv and its cache": [settings.home / f"uv-{environments.UV_VERSION}", settings.home / "uv"],
     }

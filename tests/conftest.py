@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -89,6 +90,17 @@ def _last_record() -> dict[str, Any]:
     except FileNotFoundError:
         return {"suites": {}}
     return figures
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
+    """Names last what did not run, with the number of its tests."""
+    yield
+    skipped = Counter(
+        report.longrepr[2].removeprefix("Skipped: ") for report in terminalreporter.stats.get("skipped", ())
+    )
+    for reason, tests in skipped.items():
+        terminalreporter.write_line(f"{tests} {'test' if tests == 1 else 'tests'} did not run: {reason}", yellow=True)
 
 
 @pytest.fixture(scope="session")

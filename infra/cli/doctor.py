@@ -1,25 +1,31 @@
 """millrace doctor: what this machine lacks, and the remedy for each lack."""
 
 import os
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from infra import prerequisites, processes
+from infra import prerequisites, processes, registries
 from infra.cli.printing import Json, print_json, print_rows, result_console, settings
 from infra.prerequisites import Finding
 from infra.settings import Settings
 
 
-def doctor(json: Json = False) -> None:
+def doctor(
+    tests: Annotated[bool, typer.Option("--tests", help="Look for what `make test` wants, too.")] = False,
+    json: Json = False,
+) -> None:
     """Look for what a stack needs on this machine and say how to get what is missing.
 
     Exits with 1 when something that is needed is missing; what is optional says what does not work without it.
 
-    Examples:  millrace doctor  |  millrace doctor --json
+    Examples:  millrace doctor  |  millrace doctor --tests  |  millrace doctor --json
     """
     chosen = settings()
     findings = prerequisites.check(chosen, os.environ, own_ports(chosen))
+    if tests:
+        findings += [*prerequisites.for_tests(chosen, os.environ), *registries.reached(chosen)]
     healthy = all(finding.ok for finding in findings if finding.needed)
     if json:
         print_json({"ok": healthy, "findings": findings})

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from infra import prerequisites
+from infra import environments, prerequisites
 from infra.environments import python
 from infra.errors import InfraError
 from infra.prerequisites import Finding
@@ -66,7 +66,7 @@ def test_all_that_is_needed_is_named_at_once_with_its_remedy(settings: Settings,
 
 
 def test_what_is_optional_refuses_nothing() -> None:
-    prerequisites.refuse([Finding("terraform", False, "not on PATH", "optional", needed=False)])
+    prerequisites.refuse([Finding("terraform", False, "not on PATH", "optional", needed=False)], os.environ)
 
 
 def test_a_disk_is_judged_by_the_nearest_folder_that_exists(settings: Settings) -> None:
@@ -96,8 +96,16 @@ def test_doctor_says_what_is_missing_and_fails(tmp_path: Path) -> None:
     assert done.returncode == 1
     rows = [line.split("\t") for line in done.stdout.splitlines()]
     assert {row[1] for row in rows if row[0] == "missing"} == {"JDK", "Java compiler", "Maven", "Python 3.11", "make"}
-    assert {row[1] for row in rows if row[0] == "absent"} == {"terraform", "chromium"}
+    assert {row[1] for row in rows if row[0] == "absent"} == {"terraform"}
     assert "developer.hashicorp.com" in next(row[3] for row in rows if row[1] == "terraform")
+
+
+def test_doctor_says_what_the_tests_want_besides(tmp_path: Path) -> None:
+    done = millrace("doctor", "--tests", environ={"PATH": str(tmp_path)}, tmp_path=tmp_path)
+    rows = {row[1]: row for row in (line.split("\t") for line in done.stdout.splitlines())}
+    assert rows["git"][0] == "missing"
+    assert {"disk for tests", "PostgreSQL", "browser"} <= rows.keys()
+    assert "brings it" in rows["browser"][2]
 
 
 def test_doctor_prints_json(tmp_path: Path) -> None:
@@ -112,3 +120,101 @@ def test_up_refuses_before_anything_is_downloaded(tmp_path: Path, lack: dict[str
     assert done.returncode == 1
     assert done.stderr.startswith("millrace: this machine lacks what is needed")
     assert not (tmp_path / "höme").exists()
+
+
+def set_up(*words: str, environ: dict[str, str], tmp_path: Path) -> subprocess.CompletedProcess[str]:
+    """What `make setup` or `make test` runs first, in a clone whose environments are there and with an empty home."""
+    places = {"MILLRACE_HOME": str(tmp_path / "höme"), "MILLRACE_STATE": str(tmp_path / "state"), "LC_ALL": "C.UTF-8"}
+    command = [str(python("cli")), "-m", "infra.setup", *words]
+    places["MILLRACE_INSTALL"] = "no"  # root runs these tests, too
+    return subprocess.run(command, env=environ | places, cwd=PROJECT, capture_output=True, text=True, timeout=60)
+
+
+PROGRAMS = {
+    "java": says("17.0.15"),
+    "javac": "",
+    "mvn": "exit 1",
+    "git": "",
+    "python3.11": "echo 3.11.9",
+    "apt-get": "",
+    "terraform": "",
+}
+PACKAGES = {
+    "java": "openjdk-17-jdk-headless",
+    "javac": "openjdk-17-jdk-headless",
+    "mvn": "maven",
+    "git": "git",
+}
+
+
+@pytest.mark.parametrize("absent", PACKAGES)
+def test_one_command_that_installs_what_is_missing_ends_make_test(tmp_path: Path, absent: str) -> None:
+    environ = machine(tmp_path, **{name: text for name, text in PROGRAMS.items() if name != absent})
+    done = set_up("--tests", environ=environ, tmp_path=tmp_path)
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1].strip()
+    assert last == f"apt-get update && apt-get install --yes --no-install-recommends {PACKAGES[absent]}"
+    assert not (tmp_path / "höme").exists()
+
+
+def test_one_command_installs_all_that_is_missing(tmp_path: Path) -> None:
+    done = set_up("--tests", environ=machine(tmp_path, **{"apt-get": "", "python3.11": "exit 1"}), tmp_path=tmp_path)
+    wanted = "git maven openjdk-17-jdk-headless python3.11-venv"
+    assert done.stderr.splitlines()[-1].endswith(f"apt-get install --yes --no-install-recommends {wanted}")
+
+
+def test_without_apt_the_names_alone_are_printed(tmp_path: Path) -> None:
+    done = set_up("--tests", environ=machine(tmp_path, java=says("17.0.15")), tmp_path=tmp_path)
+    assert done.returncode == 1
+    assert "  git: no git on PATH\n" in done.stderr
+    assert "apt-get" not in done.stderr
+
+
+def test_a_full_disk_is_named_before_the_first_download(tmp_path: Path) -> None:
+    environ = machine(tmp_path, **PROGRAMS) | {"MILLRACE_DISK_FREE_GB_MIN": "9e9"}
+    done = set_up("--tests", environ=environ, tmp_path=tmp_path)
+    assert done.returncode == 1
+    for name in ("disk for downloads", "disk for data", "disk for tests"):
+        assert f"  {name}: " in done.stderr
+    assert not (tmp_path / "höme").exists()
+
+
+def test_terraform_may_be_absent_unless_it_is_required(tmp_path: Path) -> None:
+    environ = machine(tmp_path, **{name: text for name, text in PROGRAMS.items() if name != "terraform"})
+    settings = Settings(PROJECT, tmp_path / "home", tmp_path / "state", 29000)
+    for required in ("", "1"):
+        findings = prerequisites.for_setup(settings, environ | {"MILLRACE_REQUIRE_TERRAFORM": required}, tests=True)
+        assert ("terraform" in {finding.name for finding in prerequisites.lacks(findings)}) == bool(required)
+
+
+def test_registries_that_do_not_answer_are_named_before_the_first_download(tmp_path: Path) -> None:
+    maven = "echo '[ERROR] Unknown host repository.test'; exit 1"
+    # Nobody listens there.
+    nowhere = {"PIP_INDEX_URL": "http://127.0.0.1:9/simple", "PIP_FIND_LINKS": "", "HOME": str(tmp_path)}
+    environ = machine(tmp_path, **PROGRAMS | {"mvn": maven}) | nowhere
+    done = set_up("--tests", environ=environ, tmp_path=tmp_path)
+    assert done.returncode == 1
+    assert "  registry of Python packages: pip: ERROR: " in done.stderr
+    assert "PIP_INDEX_URL" in done.stderr
+    assert "  registry of jars: mvn: [ERROR] Unknown host repository.test\n" in done.stderr
+    assert {path.name for path in (tmp_path / "höme").iterdir()} == {f"uv-{environments.UV_VERSION}"}
+
+
+def test_packages_are_installed_by_root_and_by_who_may_become_root(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed = tmp_path / "installed"
+    lacking = [Finding("Maven", False, "no mvn", package="maven"), Finding("old", False, "", package="")]
+    environ = machine(
+        tmp_path, **{"apt-get": f'echo "$1 $DEBIAN_FRONTEND" >> {installed}', "env": 'exec /usr/bin/env "$@"'}
+    )
+    assert prerequisites.install(lacking, environ | {"MILLRACE_INSTALL": "no"}) is False
+    monkeypatch.setattr(os, "getuid", lambda: 0)
+    assert prerequisites.install(lacking, environ) is True
+    assert installed.read_text() == "update noninteractive\ninstall noninteractive\n"
+    monkeypatch.setattr(os, "getuid", lambda: 1000)
+    assert prerequisites.install(lacking, environ) is False
+    assert prerequisites.install(lacking, environ | machine(tmp_path, sudo="exit 1")) is False
+    assert prerequisites.install(lacking, environ | machine(tmp_path, sudo='shift; exec "$@"', true="")) is True
+    monkeypatch.setattr(os, "getuid", lambda: 0)
+    assert prerequisites.install([Finding("Maven", True, "", package="maven")], environ) is False

@@ -60,7 +60,7 @@ class Terraform:
 def terraform_in(tmp_path: Path):
     """Makes Terraform ready in a folder; where there is no Terraform, the suite says that it did not run."""
     if not shutil.which("terraform"):
-        said = "tests/terraform did not run: terraform is not on PATH; `millrace doctor` says where to get it"
+        said = "tests/terraform: terraform is not on PATH; `millrace doctor` says where to get it"
         if os.environ.get("MILLRACE_REQUIRE_TERRAFORM"):
             pytest.fail(said)
         pytest.skip(said)

@@ -26,7 +26,7 @@ FLINK_KNOWN = "v1_20"
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, test_port_base: int):
     if not kube.is_built():
-        said = "the Kubernetes API server is not built, so its judgement is not known; `python -m tests.terraform.kube`"
+        said = "the Kubernetes API server is not built; `.venv/bin/python -m tests.terraform.kube` builds it"
         if os.environ.get("MILLRACE_REQUIRE_KUBE"):
             pytest.fail(said)
         pytest.skip(said)
