@@ -52,7 +52,14 @@ def _maven() -> Finding:
     with tempfile.TemporaryDirectory() as place:
         pom = Path(place) / "pom.xml"
         pom.write_text(POM)
-        words = ("--batch-mode", "--quiet", "--file", str(pom), f"-Dmaven.repo.local={place}/repository")
+        words = (
+            "--batch-mode",
+            "--quiet",
+            "-Dstyle.color=never",
+            "--file",
+            str(pom),
+            f"-Dmaven.repo.local={place}/repository",
+        )
         return _asked("jars", ["mvn", *words, "validate"], remedy)
 
 
@@ -74,6 +81,7 @@ def _asked(name: str, command: list[str], remedy: str) -> Finding:
     except FileNotFoundError:
         return Finding(f"registry of {name}", False, f"no {client} on PATH to ask it", remedy)
     if done.returncode:
-        errors = [line for line in done.stdout.splitlines() if "ERROR" in line] or done.stdout.splitlines()
-        return Finding(f"registry of {name}", False, f"{client}: {errors[0] if errors else done.returncode}", remedy)
+        errors = [line for line in done.stdout.splitlines() if "ERROR" in line] or [str(done.returncode)]
+        reason = next((line for line in errors if "Could not" in line), errors[0])
+        return Finding(f"registry of {name}", False, f"{client}: {reason}", remedy)
     return Finding(f"registry of {name}", True, f"answers {client}")
