@@ -93,7 +93,7 @@ def written(stack: Settings) -> Iterator[Written]:
 
 EVERY_SERVER = (
     *("kafka-1", "namenode", "datanode-1", "datanode-2", "hbase-master", "hbase-thrift"),
-    *("flink-jobmanager", "flink-taskmanager"),
+    *("flink-jobmanager", "flink-taskmanager", "flink-gateway"),
 )
 
 
