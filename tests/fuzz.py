@@ -1,5 +1,6 @@
 """New examples for the property tests until the time is over: python -m tests.fuzz MINUTES [SEED]."""
 
+import random
 import re
 import secrets
 import sys
@@ -17,6 +18,7 @@ class Search:
 
     def __init__(self, deadline: float) -> None:
         self.deadline = deadline
+        self.order = random.Random()
         self.found: dict[str, list[str]] = {}
         """Lines to paste above a test, by the test's id."""
 
@@ -26,6 +28,7 @@ class Search:
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         # A test with a counterexample would find the same one again.
         items[:] = [item for item in items if item.nodeid not in self.found]
+        self.order.shuffle(items)  # a short search would never come to the last ones
 
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> None:
         if call.excinfo is not None and isinstance(call.excinfo.value, Exception):
@@ -61,6 +64,7 @@ def main(minutes: float, seed: int) -> int:
     search = Search(time.monotonic() + 60 * minutes)
     while not search.is_over():
         print(f"\nseed {seed}", flush=True)
+        search.order.seed(seed)
         code = pytest.main([*WORDS, f"--hypothesis-seed={seed}"], plugins=[search])
         if code == pytest.ExitCode.NO_TESTS_COLLECTED and search.found:
             break

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pipelines.fraud.events import MINUTE_MS, device_locations, merchants, transactions
@@ -300,6 +300,10 @@ def messages(draw: st.DrawFn, good: dict[str, Any]) -> bytes:
     return bytes(text)
 
 
+many = settings(max_examples=3 * settings.default.max_examples)
+
+
+@many
 @given(
     message=messages(GOOD),
     skew_ms=st.sampled_from([0, 0, transactions.past_ms, transactions.past_ms + 1, -5 * MINUTE_MS - 1]),
@@ -308,12 +312,14 @@ def test_any_damaged_transaction_is_read_as_the_oracle_reads_it(partner: Partner
     agree(partner, transactions, message, NOW_MS + skew_ms)
 
 
+@many
 @given(messages({"free": "abc", "any": 1, "narrow": 2, "wide": 1.5, "unit": 0.5}))
 @example(message=b'{"wide":-10000000000000000000}')
 def test_any_damaged_odd_event_is_read_as_the_oracle_reads_it(partner: Partner, message: bytes) -> None:
     agree(partner, ODD, message)
 
 
+@many
 @given(st.binary(max_size=40) | values.map(lambda value: json.dumps(value).encode()))
 def test_any_bytes_are_read_as_the_oracle_reads_them(partner: Partner, message: bytes) -> None:
     for event_type in (device_locations, merchants):

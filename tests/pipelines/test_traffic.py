@@ -38,7 +38,7 @@ PLANS = st.builds(
     late_share=st.sampled_from([0, 0.1]),
 )
 
-a_few = settings(max_examples=settings.default.max_examples // 6)  # each judges up to 400 messages
+a_few = settings(max_examples=settings.default.max_examples // 2)  # each judges up to 400 messages
 
 
 def judged(plan: Plan) -> Iterator[tuple[Message, Judged]]:
