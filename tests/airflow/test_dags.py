@@ -56,7 +56,8 @@ def tasks_of(dags: Mapping[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
 def test_all_dags_parse_quickly_and_without_an_error(found):
     assert found["import_errors"] == {}
     assert found["plugin_errors"] == {}
-    # A third of the time after which Airflow gives a DAG file up; alone on a machine it takes half a second.
+    # A third of the time after which Airflow gives a DAG file up; it takes half a second. Of the processor, not of the
+    # clock, so that a busy machine does not matter.
     assert found["seconds"] < 10
 
 
@@ -145,21 +146,25 @@ def test_every_field_of_a_form_has_a_title_a_description_a_default_and_limits(da
                 assert schema["items"]["enum"], (dag_id, field)
 
 
-def test_a_new_pattern_file_is_a_new_dag_with_no_other_change(tmp_path):
-    patterns = copied(tmp_path)
+@pytest.fixture(scope="module")
+def with_two_more(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What Airflow finds when there are two more pattern files: a right one and a wrong one."""
+    project = tmp_path_factory.mktemp("two-more")
+    patterns = copied(project)
     (patterns / "my-own.yaml").write_text((patterns / "flink.yaml").read_text())
-    found = described(tmp_path / "home", tmp_path)
-    assert found["import_errors"] == {}
-    assert sorted(found["dags"]) == sorted([*names(), *UPKEEP, "my-own"])
-    assert found["dags"]["my-own"]["tasks"].keys() == found["dags"]["flink"]["tasks"].keys()
+    (patterns / "half.yaml").write_text("title: half a pattern\n")
+    return described(project / "home", project)
 
 
-def test_a_wrong_pattern_file_is_an_import_error_that_says_so_and_stops_no_other_dag(tmp_path):
-    (copied(tmp_path) / "my-own.yaml").write_text("title: half a pattern\n")
-    found = described(tmp_path / "home", tmp_path)
-    assert sorted(found["dags"]) == sorted([*names(), *UPKEEP])
-    (error,) = found["import_errors"].values()
-    assert "my-own.yaml: stages: this key is required; add it" in error
+def test_a_new_pattern_file_is_a_new_dag_with_no_other_change(with_two_more):
+    assert sorted(with_two_more["dags"]) == sorted([*names(), *UPKEEP, "my-own"])
+    assert with_two_more["dags"]["my-own"]["tasks"].keys() == with_two_more["dags"]["flink"]["tasks"].keys()
+
+
+def test_a_wrong_pattern_file_is_an_import_error_that_says_so_and_stops_no_other_dag(with_two_more):
+    (error,) = with_two_more["import_errors"].values()
+    assert "half.yaml: stages: this key is required; add it" in error
+    assert set(with_two_more["dags"]) >= set(names())
 
 
 @pytest.mark.parametrize("kept", [[], ["flink.yaml"]], ids=["no pattern at all", "one that keeps nothing"])

@@ -25,15 +25,15 @@ from pipelines import oracle
 from pipelines.fraud import FRAUD
 from pipelines.oracle import Record
 from pipelines.patterns import EnginePlan, load
-from pipelines.rules import OUT_OF_ORDER_MS
+from pipelines.rules import ALERTS, OUT_OF_ORDER_MS
 from tests.flink.test_recovery import SHOPS, pays, phone
-from tests.player import Player, ensure_topics, own_plan
+from tests.player import CLOSED_WITHIN_S, Player, ensure_topics, own_plan
 
 VARIANT = load("flink")
 SEED = 7
 PARTITIONS = 3
 CUSTOMERS = [f"customer-{n}" for n in range(24)]
-ENRICHED_WITHIN_S = 120
+ENRICHED_WITHIN_S = 300
 MINUTE_MS = 60_000
 PADDING = "x" * 8_000  # so that a partition holds more than a reader keeps of it in memory
 
@@ -193,12 +193,20 @@ def test_of_a_backlog_no_partition_runs_ahead_of_another(target: Target, plan: E
 def test_an_event_that_is_ahead_of_its_time_makes_no_other_late(target: Target, plan: EnginePlan) -> None:
     ensure_topics(plan, VARIANT)
     player, now_ms = everybody_is_known(plan), int(time.time() * 1000)
+    minute_ago_ms = now_ms - MINUTE_MS
     target.engine("flink").start(plan, None)
-    player.play([pays("now", CUSTOMERS[0], 1, int(time.time() * 1000))], now_ms)
-    player.play([pays("ahead", CUSTOMERS[1], 1, int(time.time() * 1000) + 4 * MINUTE_MS)], now_ms)
-    time.sleep(1)  # the watermark, if it moved, has come everywhere
-    player.play([pays(f"after-{n}", CUSTOMERS[n], 1, int(time.time() * 1000) - 1_000) for n in range(2, 6)], now_ms)
-    player.settle()
+    player.play([pays(f"burst-{n}", CUSTOMERS[0], 1, minute_ago_ms + n) for n in range(2)], minute_ago_ms)
+    player.play([pays("ahead", CUSTOMERS[1], 1, int(time.time() * 1000) + 4 * MINUTE_MS)], minute_ago_ms)
+    player.play([pays("now", CUSTOMERS[2], 1, int(time.time() * 1000))], minute_ago_ms)
+    # The burst is closed by a watermark from behind the event that was ahead: as far as that moved time, it has moved.
+    with closing(Tail(plan.bootstrap, {ALERTS.name: plan.topics[ALERTS.name]})) as tail:
+        assert processes.wait_until(
+            lambda: any(json.loads(record.value or b"")["customer"] == CUSTOMERS[0] for record in tail.new()),
+            CLOSED_WITHIN_S,
+        ), "the burst was not closed"
+    player.play([pays(f"after-{n}", CUSTOMERS[n], 1, int(time.time() * 1000) - 1_000) for n in range(3, 7)], now_ms)
     found = player.outcome()
-    assert {event["transaction_id"] for event in found.enriched} >= {"now", "ahead", "after-2", "after-5"}
+    assert [alert["transaction_ids"] for alert in found.alerts] == [["burst-0", "burst-1"]]
+    after = {f"after-{n}" for n in range(3, 7)}
+    assert {event["transaction_id"] for event in found.enriched} == {"burst-0", "burst-1", "ahead", "now", *after}
     assert found.dead_letters == []

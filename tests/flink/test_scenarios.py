@@ -50,6 +50,7 @@ def start_ms() -> int:
 @pytest.fixture(scope="module")
 def outcomes(stack: Settings, start_ms: int) -> Iterator[dict[str, Outcome]]:
     """What came of the scenarios and the tape, played to one job for each state backend."""
+    print(f"MILLRACE_SEED={SEED}")
     target = Target.read(stack, {})
     plans = {
         backend: own_plan(

@@ -23,7 +23,7 @@ def dead_driver(tmp_path: Path) -> Spark:
     command = [sys.executable, "-c", "print('no memory')", "--plan", PLAN.to_json()]
     name, run = "job-p-spark", settings.state / "run"
     record = processes.start(name, command, {}, settings.state / "logs" / f"{name}.out", run)
-    assert processes.wait_until(lambda: not processes.alive(record), 20)
+    assert processes.wait_until(lambda: not processes.alive(record), 60)
     return Spark(settings, "local[1]")
 
 

@@ -17,8 +17,8 @@ STORES = Stores("hdfs://store/p", "localhost", 1, "p")
 
 
 @pytest.fixture
-def settings(tmp_path: Path, test_port_base: int) -> Settings:
-    return Settings(PROJECT, tmp_path / "home", tmp_path / "state", test_port_base + 800)
+def settings(tmp_path: Path, free_port_base: int) -> Settings:
+    return Settings(PROJECT, tmp_path / "home", tmp_path / "state", free_port_base)
 
 
 def test_a_stack_that_does_not_run_is_one_difference_for_each_server_and_leaves_the_rest_unknown(settings: Settings):

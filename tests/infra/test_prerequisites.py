@@ -15,8 +15,8 @@ from infra.settings import PROJECT, Settings
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return Settings(PROJECT, tmp_path / "not" / "yet" / "there", tmp_path / "state", 29000)
+def settings(tmp_path: Path, free_port_base: int) -> Settings:
+    return Settings(PROJECT, tmp_path / "not" / "yet" / "there", tmp_path / "state", free_port_base)
 
 
 def machine(tmp_path: Path, **programs: str) -> dict[str, str]:
@@ -79,9 +79,9 @@ def test_a_disk_is_judged_by_the_nearest_folder_that_exists(settings: Settings) 
 def test_a_port_that_another_holds_is_named_and_one_of_ours_is_not(settings: Settings) -> None:
     with socket.create_server(("127.0.0.1", settings.port("kafka"))):
         finding = prerequisites.ports(settings)
-        assert (finding.ok, finding.found) == (False, "in use by others: 29001 (kafka-1)")
-        assert "millrace up --port-base 29100" in finding.remedy
-        assert prerequisites.ports(settings, {29001}).ok
+        assert (finding.ok, finding.found) == (False, f"in use by others: {settings.port('kafka')} (kafka-1)")
+        assert f"millrace up --port-base {settings.port_base + 100}" in finding.remedy
+        assert prerequisites.ports(settings, {settings.port("kafka")}).ok
 
 
 def millrace(*words: str, environ: dict[str, str], tmp_path: Path) -> subprocess.CompletedProcess[str]:

@@ -37,7 +37,7 @@ def test_kafka_keeps_what_is_produced_in_order_within_a_partition(stack: Setting
         for value in sent:
             producer.send(topic, value, partition=1)
         producer.flush()
-    consumer = KafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest", consumer_timeout_ms=10000)
+    consumer = KafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest", consumer_timeout_ms=60000)
     consumer.assign([TopicPartition(topic, 1)])
     consumer.seek_to_beginning()
     received = [next(consumer).value for _ in sent]

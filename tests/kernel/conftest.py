@@ -64,7 +64,7 @@ def partner() -> Iterator[Partner]:
         yield Partner(process)
         assert process.stdin
         process.stdin.close()
-        process.wait(10)
+        process.wait(60)
 
 
 def _base64(value: bytes | None) -> str | None:

@@ -41,7 +41,7 @@ from pipelines.rules import WindowRule
 from pipelines.verify.correctness import _shows
 from tests.scenarios import card_token
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(1800)]
 
 SEED = int(os.environ.get("MILLRACE_SEED", "20261121"))
 SECONDS, EVENTS_PER_S = 35, 60  # at least so long, and until it was killed as often as the test asks for
@@ -167,7 +167,8 @@ def an_event(random_: random.Random, number: int, *, may_be_late: bool) -> Event
     now_ms = int(time.time() * 1000)
     customer = f"K{random_.randrange(150)}"
     is_late = may_be_late and random_.random() < 0.01
-    at_ms = now_ms - (120_000 + random_.randrange(60_000) if is_late else random_.randrange(2_000))
+    # Late by an hour: a driver that is killed and comes back late still has the time of before.
+    at_ms = now_ms - (3_600_000 + random_.randrange(60_000) if is_late else random_.randrange(2_000))
     phone = {"latitude": random_.uniform(0, 9), "longitude": 1.0, "at_ms": at_ms - 5_000} if number % 3 else None
     return {
         "transaction_id": f"x{number}",

@@ -15,6 +15,7 @@ from pipelines.patterns import load
 from tests.flink.test_scenarios import (  # noqa: F401  # the same checks for every engine, collected here for Spark
     DAY_MS,
     SCENARIOS,
+    SEED,
     judged,
     lates,
     spoilt_references,
@@ -45,6 +46,7 @@ def start_ms() -> int:
 @pytest.fixture(scope="module")
 def played(stack: Settings, start_ms: int) -> Iterator[Outcome]:
     """What came of the scenarios and the tape; settled in between, so there are many batches."""
+    print(f"MILLRACE_SEED={SEED}")
     target = Target.read(stack, {})
     plan = own_plan(target, VARIANT, "scenarios-spark", persist=(), stores=None)
     ensure_topics(plan, VARIANT)

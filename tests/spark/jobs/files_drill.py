@@ -5,6 +5,8 @@ import sys
 import threading
 import time
 from collections import Counter
+from types import SimpleNamespace
+from unittest import mock
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import lit
@@ -81,22 +83,29 @@ def half_moved(store: files.Store, spark: SparkSession, root: str) -> None:
 
 def while_compacting(spark: SparkSession, store: files.Store, root: str) -> list[int]:
     """What readers counted while files were compacted and one more batch was stored."""
-    seen: set[tuple[int, int]] = set()
+    seen: list[tuple[int, int]] = []
     done = threading.Event()
 
     def read() -> None:
         while not done.is_set():
-            seen.add(tuple(stored(spark, root)))
+            seen.append(tuple(stored(spark, root)))
+
+    def until_readers_are_done(_: float) -> None:
+        """The grace period as long as it must be: what began before it has ended, and one more was read within it."""
+        wanted = len(seen) + 2
+        while len(seen) < wanted and reader.is_alive():
+            time.sleep(0.05)
 
     reader = threading.Thread(target=read)
     reader.start()
-    compactor = threading.Thread(target=compaction.compact, args=(spark, root, FRAUD.enriched), kwargs={"grace_s": 8})
-    compactor.start()
-    store.write(batch(spark, range(70, 80)), 7)
-    compactor.join()
+    with mock.patch.object(compaction, "time", SimpleNamespace(sleep=until_readers_are_done)):
+        compactor = threading.Thread(target=compaction.compact, args=(spark, root, FRAUD.enriched))
+        compactor.start()
+        store.write(batch(spark, range(70, 80)), 7)
+        compactor.join()
     done.set()
     reader.join()
-    return sorted(seen)
+    return sorted(set(seen))
 
 
 def stored(spark: SparkSession, root: str) -> list[int]:
