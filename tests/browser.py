@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from unittest.mock import patch
 
 from playwright.sync_api import Page, expect, sync_playwright
 
@@ -18,7 +19,8 @@ WITHIN_MS = 60_000
 def browser(width: int = 1440, height: int = 900) -> Iterator[Page]:
     """A page in a new browser with an empty profile, gone at the end."""
     place = npm.ensure(Settings.read(os.environ), "browser")
-    with sync_playwright() as playwright:
+    node = {"PLAYWRIGHT_NODEJS_PATH": str(place / "node")}
+    with patch.dict(os.environ, node), sync_playwright() as playwright:
         running = playwright.chromium.launch(
             executable_path=place / "chromium",
             chromium_sandbox=False,  # it needs rights that root in a container does not have

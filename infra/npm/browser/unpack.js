@@ -1,5 +1,5 @@
 // Unpacks the browser by the package's own code, which writes into the system's folder for temporary files.
-import { rmSync } from "node:fs";
+import { constants, copyFileSync, rmSync } from "node:fs";
 
 process.env.TMPDIR = process.cwd();
 const { inflate } = await import("@sparticuz/chromium");
@@ -7,3 +7,5 @@ for (const packed of ["chromium.br", "al2023.tar.br", "swiftshader.tar.br", "fon
   await inflate(`node_modules/@sparticuz/chromium/bin/${packed}`);
 }
 rmSync("node_modules/@sparticuz", { recursive: true });
+// Playwright's own node needs a library (libatomic) that a small machine lacks; this one does not.
+copyFileSync(process.execPath, "node", constants.COPYFILE_FICLONE);
