@@ -24,7 +24,7 @@ from pipelines.rules import ALERTS
 from tests.player import CLOSER, Player, ensure_topics, own_plan
 from tests.scenarios import card_token
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(1200)]
 
 HOUR_MS = 3_600_000
 WATERMARK = "nextBatchWatermarkMs"

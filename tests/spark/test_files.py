@@ -17,7 +17,7 @@ from infra.stack import addresses
 from infra.target import Target
 from infra.validation import _parquet
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(1200)]
 
 DOCUMENT = PROJECT / "docs" / "reading-the-data.md"
 
