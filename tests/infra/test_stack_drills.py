@@ -57,7 +57,7 @@ def read_topic(settings: Settings, topic: str, count: int) -> list[bytes]:
     consumer = KafkaConsumer(
         bootstrap_servers=stacks.addresses(settings)["KAFKA_BOOTSTRAP"],
         auto_offset_reset="earliest",
-        consumer_timeout_ms=20000,
+        consumer_timeout_ms=60000,
     )
     consumer.assign([TopicPartition(topic, 0)])
     consumer.seek_to_beginning()
@@ -67,6 +67,7 @@ def read_topic(settings: Settings, topic: str, count: int) -> list[bytes]:
         if len(found) >= count:
             break
     consumer.close()
+    assert len(found) >= count, f"{topic}: {len(found)} of {count} messages"
     return found
 
 
@@ -134,11 +135,11 @@ def test_a_flink_job_goes_on_from_its_checkpoint_when_its_taskmanager_is_killed(
         admin.create_topics([NewTopic(topic, num_partitions=1, replication_factor=1)])
     job = submit_sequence(stack, topic)
     try:
-        assert processes.wait_until(lambda: completed(stack, job) >= 2, 60)
+        assert processes.wait_until(lambda: completed(stack, job) >= 2, 180)
         stacks.kill(stack, ["flink-taskmanager"])
         killed_at = completed(stack, job)
         stacks.up(stack)
-        assert processes.wait_until(lambda: completed(stack, job) > killed_at + 1, 90)
+        assert processes.wait_until(lambda: completed(stack, job) > killed_at + 1, 180)
         assert checkpoints(stack, job)["latest"]["restored"]["id"] >= 2
         numbers = [json.loads(value)["number"] for value in read_topic(stack, topic, 500)]
         assert set(numbers) >= set(range(1, max(numbers) + 1))  # some may come twice, none is missing
@@ -179,7 +180,7 @@ def checkpoints(settings: Settings, job: str) -> Any:
         answers.append(flink.rest(settings, f"/jobs/{job}/checkpoints"))
         return bool(answers[-1])
 
-    assert processes.wait_until(is_answered, 30)
+    assert processes.wait_until(is_answered, 120)
     return answers[-1]
 
 

@@ -70,10 +70,10 @@ def test_what_was_acknowledged_is_there_though_a_broker_dies_meanwhile(durable: 
             producer.send("numbers", str(number).encode()).get(timeout=60)
             acknowledged.append(str(number).encode())
     stacks.up(durable, ["kafka"])
-    consumer = KafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest", consumer_timeout_ms=20000)
+    consumer = KafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest", consumer_timeout_ms=60000)
     consumer.assign([TopicPartition("numbers", 0)])
     consumer.seek_to_beginning()
-    found = [next(consumer).value for _ in acknowledged]
+    found = [record.value for record, _ in zip(consumer, acknowledged, strict=False)]
     consumer.close()
     assert found == acknowledged
 

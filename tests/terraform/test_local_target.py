@@ -106,6 +106,8 @@ def interrupt_an_apply(local: Terraform) -> None:
         if "kafka-1" in line and "starting" in line:
             os.killpg(apply.pid, signal.SIGINT)  # Ctrl-C reaches the whole group
             break
+    else:
+        pytest.fail("no server was started")
     said = apply.stdout.read()
     assert apply.wait(timeout=120) != 0, said
     # Terraform does not wait for the command line to have stopped what it began.
