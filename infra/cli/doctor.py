@@ -25,7 +25,9 @@ def doctor(
     chosen = settings()
     findings = prerequisites.check(chosen, os.environ, own_ports(chosen))
     if tests:
-        findings += [*prerequisites.for_tests(chosen, os.environ), *registries.reached(chosen)]
+        findings += prerequisites.for_tests(chosen, os.environ)
+        if not prerequisites.lacks(findings):
+            findings += registries.reached(chosen)
     healthy = all(finding.ok for finding in findings if finding.needed)
     if json:
         print_json({"ok": healthy, "findings": findings})

@@ -151,8 +151,11 @@ async def _download_all(
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(one(name)) for name in ordered]
-    except* InfraError as errors:
-        raise errors.exceptions[0] from None
+    except BaseExceptionGroup as errors:
+        # Not `except*`: Debian's Python 3.11.2 puts what is raised there into a group again.
+        if (known := errors.subgroup(InfraError)) is None:
+            raise
+        raise known.exceptions[0] from None
     return [done for task in tasks if (done := task.result())]
 
 

@@ -138,4 +138,5 @@ def test_the_browser_shows_text_in_fonts_that_it_brings(tmp_path: Path) -> None:
             return {font["familyName"] for font in found}
 
         assert all(font.startswith(("Open Sans", "DejaVu")) for font in fonts("#text")), fonts("#text")
+        assert "Open Sans" in fonts("#text")  # which hardly a machine has of its own
         assert fonts("#code") == {"DejaVu Sans Mono"}
