@@ -3,7 +3,7 @@ MAKEFLAGS += --no-print-directory
 PYTHON ?= python3.11
 MINUTES ?= 30
 RUN := .venv/bin/python -m
-TESTS := $(RUN) pytest -n 2 --dist loadgroup --no-loadscope-reorder
+TESTS := $(RUN) pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: help setup check test drill fuzz up down demo bench records
 

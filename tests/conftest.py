@@ -68,19 +68,19 @@ def temporary_files_are_measured(tmp_path_factory: pytest.TempPathFactory) -> No
     measured(tmp_path_factory.getbasetemp())
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A module stays with one worker; those without servers come first, then the dearest of the last record."""
+    """Modules without servers come first, then the dearest of the last record."""
     seconds = {suite: figures["seconds"] for suite, figures in _last_record()["suites"].items()}
 
     def turn(item: pytest.Item) -> tuple[bool, float, str]:
-        module = item.nodeid.partition("::")[0]
-        is_dear = item.get_closest_marker("stack") is not None
-        return is_dear, -seconds.get(module, 0.0) if is_dear else 0.0, module
+        needs_servers = item.get_closest_marker("stack") is not None
+        return needs_servers, -seconds.get(_module(item), 0.0) if needs_servers else 0.0, _module(item)
 
     items.sort(key=turn)
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+
+
+def _module(item: pytest.Item) -> str:
+    return item.nodeid.partition("::")[0]
 
 
 def _last_record() -> dict[str, Any]:
