@@ -46,9 +46,9 @@ for variant in readable():
             task_id="traffic",
             when="{{ params.events > 0 }}",
             words=[
-                *("traffic", name, "--name", TAPE, "--events", "{{ params.events }}"),
-                *("--rate", "{{ params.rate_per_s }}", "--seed", "{{ params.seed }}"),
-                *("--poison", "{{ params.poison_share }}"),
+                *("traffic", name, f"--name={TAPE}", "--events={{ params.events }}"),
+                *("--rate={{ params.rate_per_s }}", "--seed={{ params.seed }}"),
+                "--poison={{ params.poison_share }}",
             ],
         )
         faults = asked_for()

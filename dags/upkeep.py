@@ -63,7 +63,7 @@ with DAG(
         body="Its jobs stop with their state and go on as the next generation.",
         execution_timeout=None,
     )
-    upgrade = Verb(task_id="upgrade", words=["upgrade", PATTERN, "--id", "{{ run_id }}"])
+    upgrade = Verb(task_id="upgrade", words=["upgrade", PATTERN, "--id={{ run_id }}"])
     validate = Validate(task_id="validate", words=["validate", PATTERN], retries=0)
     report = Report(task_id="report")
     roll_back = Verb(task_id="roll_back", words=["roll-back", PATTERN], when=not_ok("validate"))
@@ -119,5 +119,5 @@ with DAG(
         body="Those whose reason begins with '{{ params.reason }}'.",
         execution_timeout=None,
     )
-    replay = Verb(task_id="replay", words=["dead-letters", "replay", PATTERN, "--reason", "{{ params.reason }}"])
+    replay = Verb(task_id="replay", words=["dead-letters", "replay", PATTERN, "--reason={{ params.reason or '' }}"])
     chain(approve, replay)

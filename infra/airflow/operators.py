@@ -34,6 +34,7 @@ TAPES_MOST = 20
 class Verb(BaseOperator):
     """Says the words to the command line and returns its answer; any verb can be said again after a crash.
 
+    A word that renders to nothing is left out, so an option is one word with its value: `--reason={{ params.reason }}`.
     `when` is a template: the task is skipped if it renders to False.
     """
 
@@ -61,8 +62,8 @@ class Verb(BaseOperator):
             raise AirflowSkipException("the form of this run does not ask for it")
 
     def say(self, words: Sequence[str]) -> Any:
-        """The answer of the command line; an empty word is one that the form left out."""
-        said = [word for word in words if word]
+        """The answer of the command line."""
+        said = spoken(words)
         self.log.info("millrace %s", " ".join(said))
         self._saying = connected().start(said)
         try:
@@ -81,6 +82,11 @@ class Verb(BaseOperator):
         return answer
 
 
+def spoken(words: Sequence[str]) -> list[str]:
+    """The words of a call; an empty one is one that the form left out."""
+    return [word for word in words if word]
+
+
 class AwaitVerb(Verb):
     """Says a verb that waits for something; a triggerer says it, so that no worker is held."""
 
@@ -88,7 +94,7 @@ class AwaitVerb(Verb):
 
     def execute(self, context: Context) -> Any:
         self.skip_unless_wanted()
-        self.defer(trigger=VerbTrigger([word for word in self.words if word]), method_name="resume")
+        self.defer(trigger=VerbTrigger(spoken(self.words)), method_name="resume")
 
     def resume(self, context: Context, event: Mapping[str, Any]) -> Any:
         if "problem" in event:

@@ -7,6 +7,7 @@ of the servers take longer to import than `millrace status` takes in all.
 import typer
 
 from infra.cli.await_ import await_
+from infra.cli.command import Command
 from infra.cli.compact import compact
 from infra.cli.compare import compare
 from infra.cli.customer import customer
@@ -53,6 +54,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for verb in VERBS:
-    app.command(verb.__name__.rstrip("_").replace("_", "-"))(verb)
+    app.command(verb.__name__.rstrip("_").replace("_", "-"), cls=Command)(verb)
 for name, group in GROUPS.items():
     app.add_typer(group, name=name)

@@ -9,6 +9,7 @@ import typer
 from rich.table import Table
 
 from infra.cli.changes import PatternName
+from infra.cli.command import Command
 from infra.cli.printing import Json, print_json, print_rows, result_console, settings
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ Reason = Annotated[
 ]
 
 
-@dead_letters.command("list")
+@dead_letters.command("list", cls=Command)
 def list_letters(
     pattern: PatternName,
     reason: Reason = "",
@@ -60,7 +61,7 @@ def list_letters(
     )
 
 
-@dead_letters.command("replay")
+@dead_letters.command("replay", cls=Command)
 def replay_letters(
     pattern: PatternName,
     reason: Reason = "",

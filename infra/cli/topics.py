@@ -6,13 +6,14 @@ from typing import Annotated
 import typer
 
 from infra.cli.changes import PatternName
+from infra.cli.command import Command
 from infra.cli.printing import Json, print_json, print_rows, settings
 from infra.errors import InfraError
 
 topics = typer.Typer(help="Look into the topics of a pattern.", no_args_is_help=True)
 
 
-@topics.command("list")
+@topics.command("list", cls=Command)
 def list_topics(pattern: PatternName, json: Json = False) -> None:
     """List the topics of a pattern by the kind of event they carry.
 
@@ -28,7 +29,7 @@ def list_topics(pattern: PatternName, json: Json = False) -> None:
         print_rows(found.items())
 
 
-@topics.command("tail")
+@topics.command("tail", cls=Command)
 def tail_topic(
     pattern: PatternName,
     kind: Annotated[

@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.core import TyperGroup
+from typer.main import get_command
 
+from infra.cli.app import app
 from infra.environments import python
 from infra.settings import PROJECT
 from pipelines.patterns import names
@@ -128,6 +131,26 @@ def test_every_verb_is_said_with_the_dags_own_pattern_and_nothing_but_the_form(d
             *("provision", "provision", "deploy", "await", "traffic", "validate", "teardown")
         ]
         assert {words[1] for words in said} == {name}
+
+
+def test_with_the_default_form_every_task_says_what_the_command_line_understands(dags):
+    for dag_id, task_id, task in tasks_of(dags):
+        if task["said"]:
+            command, given = understood([*task["said"], "--json"])
+            assert given["json"] is True, (dag_id, task_id, task["said"])
+            assert command.startswith(task["words"][0]), (dag_id, task_id)
+    assert understood([*dags["replay-dead-letters"]["tasks"]["replay"]["said"], "--json"]) == (
+        "dead-letters replay",
+        {"pattern": names()[0], "reason": "", "mended": None, "json": True},
+    )
+
+
+def understood(words: list[str]) -> tuple[str, dict[str, Any]]:
+    """The verb that the command line makes of the words, and its arguments."""
+    command, name = get_command(app), ""
+    while isinstance(command, TyperGroup):
+        command, name, words = command.commands[words[0]], f"{name} {words[0]}", words[1:]
+    return name.strip(), command.make_context(name, list(words)).params
 
 
 def test_every_field_of_a_form_has_a_title_a_description_a_default_and_limits(dags):

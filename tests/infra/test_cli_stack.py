@@ -96,6 +96,8 @@ def test_patterns_lists_what_can_be_read_and_names_all_that_cannot(
         ["jobs", "nope"],
         ["observe", "nope"],
         ["traffic", "flink", "--rate", "inf"],
+        ["dead-letters", "replay", "flink", "--reason", "--json"],
+        ["traffic", "flink", "--name", "--json"],
     ],
 )
 def test_wrong_usage_ends_with_two(millrace: Millrace, tmp_path: Path, words: list[str]) -> None:

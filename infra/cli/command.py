@@ -1,0 +1,27 @@
+"""How words become a verb's arguments."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+from typer import BadParameter
+from typer.core import TyperCommand, TyperOption
+
+
+class Command(TyperCommand):
+    """A verb whose options take no other option for their value: `--reason --json` lacks a reason."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        options = [each for each in self.params if isinstance(each, TyperOption)]
+        names = {name for option in options for name in (*option.opts, *option.secondary_opts)}
+        valued = {name for option in options if not option.is_flag for name in option.opts}
+        for word, following in pairwise(args):
+            if word == "--":
+                break
+            if word in valued and following in names:
+                raise BadParameter(
+                    f"{word} has no value: {following} is an option; to mean it as a value, write {word}={following}",
+                    ctx,
+                )
+        return super().parse_args(ctx, args)
