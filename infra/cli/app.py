@@ -4,6 +4,8 @@ All are imported to answer any of them, `--help` or a Tab. So each imports insid
 of the servers take longer to import than `millrace status` takes in all.
 """
 
+from typing import Annotated
+
 import typer
 
 from infra.cli.await_ import await_
@@ -33,6 +35,7 @@ from infra.cli.traffic import traffic
 from infra.cli.up import up
 from infra.cli.upgrade import upgrade
 from infra.cli.validate import validate
+from infra.cli.version import print_version
 
 # A verb is a file beside this one and a name in this list.
 VERBS = (
@@ -53,6 +56,17 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+@app.callback()
+def millrace(
+    version: Annotated[
+        bool,
+        typer.Option("--version", "-V", help="Print the version and exit.", is_eager=True, callback=print_version),
+    ] = False,
+) -> None: ...
+
+
 for verb in VERBS:
     app.command(verb.__name__.rstrip("_").replace("_", "-"), cls=Command)(verb)
 for name, group in GROUPS.items():

@@ -6,12 +6,15 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
+from infra import records
 from infra.cli import main
 from infra.cli.printing import complete_servers, duration
+from infra.cli.version import described
 from infra.errors import InfraError, UsageError
 from infra.lifecycle import deployed_file
 from infra.settings import PROJECT, Settings
@@ -45,6 +48,19 @@ def millrace(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
         return Done(int(ended.value.code or 0), said.out, said.err)
 
     return run
+
+
+@pytest.mark.parametrize("word", ["--version", "-V"])
+def test_the_version_names_the_commit_of_a_clone(millrace: Millrace, tmp_path: Path, word: str) -> None:
+    done = millrace(tmp_path, word)
+    commit = records.commit(PROJECT)
+    assert (done.returncode, done.stdout) == (0, f"millrace {metadata.version('millrace')} ({commit})\n")
+    assert commit
+    assert not tmp_path.joinpath("run").exists()
+
+
+def test_the_version_of_an_installed_package_has_no_commit(tmp_path: Path) -> None:
+    assert described("1.2.3", tmp_path) == "millrace 1.2.3"
 
 
 def test_status_is_tabs_for_a_pipe_and_a_list_for_a_program(millrace: Millrace, tmp_path: Path) -> None:
