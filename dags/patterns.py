@@ -65,7 +65,7 @@ for variant in readable():
         teardown = Verb(
             task_id="teardown",
             when="{{ not params.keep }}",
-            words=["teardown", name, "{{ '--data' if params.remove_data else '' }}"],
+            words=["teardown", name, "{{ '--data' if params.remove_data else '' }}", "--yes"],
         )
         chain(approve, provision, deploy, healthy, [traffic, faults], validate, report, teardown)
         chain(faults, fault, validate)

@@ -85,10 +85,18 @@ def down(settings: Settings, purge: bool = False, report: Report = lambda *_: No
         if recorded:
             records.append(settings, "down", figures | {"seconds": round(time.monotonic() - began, 1)})
         if purge:
-            for folder in ("conf", "data", "logs", "patterns", "run"):
-                shutil.rmtree(settings.state / folder, ignore_errors=True)
-            (settings.state / "stack.json").unlink(missing_ok=True)
+            for path in purged(settings):
+                if path.is_dir():
+                    shutil.rmtree(path, ignore_errors=True)
+                else:
+                    path.unlink(missing_ok=True)
             report("data", "removed")
+
+
+def purged(settings: Settings) -> list[Path]:
+    """What `down` with `purge` removes of a stack's files."""
+    paths = (settings.state / name for name in ("conf", "data", "logs", "patterns", "run", "stack.json"))
+    return [path for path in paths if path.exists()]
 
 
 def restart(settings: Settings, names: Sequence[str], report: Report = lambda *_: None) -> None:

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from infra import stack
+from infra.cli.consent import Yes, require_consent
 from infra.cli.printing import Json, print_json, report, settings
 
 
@@ -13,13 +14,16 @@ def down(
         bool,
         typer.Option("--purge", help="Also remove all data, logs and configurations; records of measurements stay."),
     ] = False,
+    yes: Yes = False,
     json: Json = False,
 ) -> None:
     """Stop every job and server of the stack, in reverse order. Data stays unless --purge is given.
 
-    Examples:  millrace down  |  millrace down --purge
+    Examples:  millrace down  |  millrace down --purge --yes
     """
     chosen = settings()
+    if purge:
+        require_consent("down --purge", lambda: [str(path) for path in stack.purged(chosen)], yes=yes, json=json)
     stack.down(chosen, purge=purge, report=report)
     if json:
         print_json(stack.status(chosen))

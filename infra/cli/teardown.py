@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from infra.cli.changes import PatternName, PlanOnly, print_changes
+from infra.cli.consent import Yes, require_consent
 from infra.cli.printing import Json, settings
 
 
@@ -14,6 +15,7 @@ def teardown(
     data: Annotated[
         bool, typer.Option("--data", help="Also remove its topics, tables, files, checkpoints and contracts.")
     ] = False,
+    yes: Yes = False,
     json: Json = False,
 ) -> None:
     """Stop the jobs of a pattern, each with its state, so that `deploy` goes on where they stopped.
@@ -21,7 +23,16 @@ def teardown(
     Examples:  millrace teardown flink-spark  |  millrace teardown flink-spark --data --plan
     """
     from infra import lifecycle
+    from infra.stores.changes import pending
     from infra.target import Target
 
-    changes = lifecycle.teardown(Target.read(settings()), pattern, data=data, plan=plan)
+    target = Target.read(settings())
+
+    def removed() -> list[str]:
+        planned = pending(lifecycle.teardown(target, pattern, data=True, plan=True))
+        return [f"{change.kind} {change.name}" for change in planned if change.action == "remove"]
+
+    if data and not plan:
+        require_consent(f"teardown {pattern} --data", removed, yes=yes, json=json)
+    changes = lifecycle.teardown(target, pattern, data=data, plan=plan)
     print_changes("teardown", pattern, changes, plan=plan, json=json)

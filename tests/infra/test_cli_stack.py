@@ -2,9 +2,11 @@
 
 import json
 import os
+import pty
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -155,6 +157,50 @@ def test_what_does_not_run_cannot_be_killed(millrace: Millrace, tmp_path: Path) 
 def test_down_of_nothing_is_done(millrace: Millrace, tmp_path: Path) -> None:
     done = millrace(tmp_path, "down")
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("words", [["down", "--purge"], ["teardown", "flink", "--data"]], ids=" ".join)
+def test_what_removes_data_is_refused_where_nobody_can_be_asked(
+    millrace: Millrace, tmp_path: Path, words: list[str]
+) -> None:
+    precious = tmp_path / "data" / "precious"
+    precious.parent.mkdir()
+    precious.touch()
+    done = millrace(tmp_path, *words)
+    assert (done.returncode, f"{' '.join(words)} removes data; add --yes" in done.stderr) == (2, True)
+    assert precious.exists()
+
+
+@pytest.mark.parametrize(("answer", "stays"), [("y", False), ("n", True)])
+def test_on_a_terminal_a_person_sees_what_goes_and_decides(tmp_path: Path, answer: str, stays: bool) -> None:
+    precious = tmp_path / "data" / "precious"
+    precious.parent.mkdir()
+    precious.touch()
+    said, code = on_a_terminal(tmp_path, f"{answer}\n", "down", "--purge")
+    assert f"{tmp_path}/data" in said.replace("\r\n", "")
+    assert (precious.exists(), code) == (stays, 1 if stays else 0)
+
+
+def on_a_terminal(state: Path, typed: str, *words: str) -> tuple[str, int]:
+    """What the command prints where a person sits, and how it ends."""
+    ours, theirs = pty.openpty()
+    environ = os.environ | {"MILLRACE_STATE": str(state), "MILLRACE_PORT_BASE": "29000", "COLUMNS": "200"}
+    command = [sys.executable, "-m", "infra.cli", *words]
+    with subprocess.Popen(command, cwd=PROJECT, env=environ, stdin=theirs, stdout=theirs, stderr=theirs) as child:
+        os.close(theirs)
+        os.write(ours, typed.encode())
+        said = b""
+        with suppress(OSError):  # a terminal that the other side has closed
+            while part := os.read(ours, 65536):
+                said += part
+    os.close(ours)
+    return said.decode(), child.returncode
+
+
+def test_yes_agrees_beforehand(millrace: Millrace, tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    assert millrace(tmp_path, "down", "--purge", "--yes").returncode == 0
+    assert not (tmp_path / "data").exists()
 
 
 def test_every_verb_has_help_with_examples(millrace: Millrace, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ module "provision" {
   name             = "provision.${var.pattern}"
   program          = var.cli
   apply            = [["provision", var.pattern]]
-  destroy          = [concat(["teardown", var.pattern], var.keep_data ? [] : ["--data"])]
+  destroy          = [concat(["teardown", var.pattern], var.keep_data ? [] : ["--data", "--yes"])]
   destroy_or_go_on = var.servers_go_too
   wanted           = { topics = var.topics, tables = var.tables, servers = var.servers }
   differences      = var.differences.provision

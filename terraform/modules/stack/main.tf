@@ -10,7 +10,7 @@ locals {
     flatten([for profile in length(var.profiles) > 0 ? sort(var.profiles) : ["none"] : ["--profile", profile]]),
     sort(var.services),
   )]
-  down = [concat(["down"], var.keep_data ? [] : ["--purge"])]
+  down = [concat(["down"], var.keep_data ? [] : ["--purge", "--yes"])]
 }
 
 module "servers" {
