@@ -22,7 +22,9 @@ from infra import environments, processes
 CONNECTION = "millrace"
 """The connection that says where the command line is; without it, it is that of the clone these files are in."""
 
-USAGE = 2
+USAGE, WOULD_CHANGE = 2, 3
+ANSWERED = (0, 1, WOULD_CHANGE)
+"""Exit codes of a verb that has answered; a verdict that is not ok ends with 1."""
 COMPLAINS = "millrace: "
 
 
@@ -104,7 +106,7 @@ class Saying:
         answer = self.answer.read()
         if code == USAGE:
             raise AirflowFailException(f"millrace {self.verb} does not know these words: {' '.join(complaint)}")
-        if code != 0 and not answer:
+        if code not in ANSWERED or (code != 0 and not answer):
             raise VerbError(" ".join(complaint).removeprefix(COMPLAINS) or f"{self.verb} ended with code {code}")
         try:
             return json.loads(answer)

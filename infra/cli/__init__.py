@@ -1,6 +1,7 @@
 """The command line: one file for each verb, which parses, calls and prints.
 
-Exit codes: 0 done, 1 failed (one line says what and what to do), 2 wrong usage, 130 interrupted.
+Exit codes: 0 done, 1 failed (one line says what and what to do), 2 wrong usage, 3 a plan in which something would
+change, 130 interrupted.
 """
 
 import logging

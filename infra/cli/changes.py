@@ -41,7 +41,17 @@ PatternName = Annotated[
         callback=known,
     ),
 ]
-PlanOnly = Annotated[bool, typer.Option("--plan", help="Only show what would change.")]
+WOULD_CHANGE = 3
+PlanOnly = Annotated[
+    bool,
+    typer.Option("--plan", help=f"Only show what would change; exit code {WOULD_CHANGE} if anything would."),
+]
+
+
+def end_plan(changes: Sequence[Change], *, plan: bool) -> None:
+    """End a plan with its own exit code where something would change."""
+    if plan and pending(changes):
+        raise typer.Exit(WOULD_CHANGE)
 
 
 def print_changes(verb: str, pattern: str, changes: Sequence[Change], *, plan: bool, json: bool) -> None:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from infra.cli.changes import PatternName, PlanOnly, print_changes
+from infra.cli.changes import PatternName, PlanOnly, end_plan, print_changes
 from infra.cli.printing import Json, progress_console, settings
 
 
@@ -40,3 +40,4 @@ def deploy(
         report=lambda line: console.print(line, markup=False),
     )
     print_changes("deploy", pattern, changes, plan=plan, json=json)
+    end_plan(changes, plan=plan)

@@ -1,6 +1,6 @@
 """millrace provision: make the topics, contracts, folders and tables of a pattern."""
 
-from infra.cli.changes import PatternName, PlanOnly, print_changes
+from infra.cli.changes import PatternName, PlanOnly, end_plan, print_changes
 from infra.cli.printing import Json, settings
 
 
@@ -16,3 +16,4 @@ def provision(pattern: PatternName, plan: PlanOnly = False, json: Json = False) 
 
     changes = lifecycle.provision(Target.read(settings()), pattern, plan=plan)
     print_changes("provision", pattern, changes, plan=plan, json=json)
+    end_plan(changes, plan=plan)

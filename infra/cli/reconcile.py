@@ -1,6 +1,6 @@
 """millrace reconcile: declared against running."""
 
-from infra.cli.changes import PlanOnly, print_changes
+from infra.cli.changes import PlanOnly, end_plan, print_changes
 from infra.cli.printing import Json, print_json, progress_console, settings
 
 
@@ -21,7 +21,8 @@ def reconcile(plan: PlanOnly = False, json: Json = False) -> None:
     )
     if json:
         print_json({"verb": "reconcile", "plan": plan, "changes": changes, "extra": extra})
-        return
-    print_changes("reconcile", "all that was deployed", changes, plan=plan, json=False)
-    for running in extra:
-        console.print(f"extra: {running.name}, id {running.job_id}, {running.where}", style="red", markup=False)
+    else:
+        print_changes("reconcile", "all that was deployed", changes, plan=plan, json=False)
+        for running in extra:
+            console.print(f"extra: {running.name}, id {running.job_id}, {running.where}", style="red", markup=False)
+    end_plan(changes, plan=plan)

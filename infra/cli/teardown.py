@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from infra.cli.changes import PatternName, PlanOnly, print_changes
+from infra.cli.changes import PatternName, PlanOnly, end_plan, print_changes
 from infra.cli.consent import Yes, require_consent
 from infra.cli.printing import Json, settings
 
@@ -36,3 +36,4 @@ def teardown(
         require_consent(f"teardown {pattern} --data", removed, yes=yes, json=json)
     changes = lifecycle.teardown(target, pattern, data=data, plan=plan)
     print_changes("teardown", pattern, changes, plan=plan, json=json)
+    end_plan(changes, plan=plan)

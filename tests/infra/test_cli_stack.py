@@ -13,13 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from infra import records
+from infra import lifecycle, records
 from infra.cli import main
 from infra.cli.printing import complete_servers, duration
 from infra.cli.version import described
 from infra.errors import InfraError, UsageError
 from infra.lifecycle import deployed_file
 from infra.settings import PROJECT, Settings
+from infra.stores.changes import Action, Change
 from infra.target import Target
 from pipelines.patterns.model import folder
 
@@ -201,6 +202,31 @@ def test_yes_agrees_beforehand(millrace: Millrace, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     assert millrace(tmp_path, "down", "--purge", "--yes").returncode == 0
     assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize("verb", ["provision", "deploy", "teardown", "reconcile"])
+@pytest.mark.parametrize(("action", "code"), [("create", 3), ("keep", 0)])
+@pytest.mark.parametrize("json_", [[], ["--json"]], ids=["plain", "json"])
+def test_a_plan_ends_with_three_where_something_would_change(
+    millrace: Millrace,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    verb: str,
+    action: Action,
+    code: int,
+    json_: list[str],
+) -> None:
+    changes = [Change("topic", "flink.alerts", action), Change("topic", "flink.enriched", "keep")]
+    monkeypatch.setattr(lifecycle, verb, lambda *_, **__: (changes, []) if verb == "reconcile" else changes)
+    words = [verb, *([] if verb == "reconcile" else ["flink"]), *json_]
+    done = millrace(tmp_path, *words, "--plan")
+    assert (done.returncode, action in done.stdout) == (code, True)
+    assert millrace(tmp_path, *words).returncode == 0
+
+
+def test_help_names_the_exit_code_of_a_plan(millrace: Millrace, tmp_path: Path) -> None:
+    assert "3 a --plan in which something would change" in " ".join(millrace(tmp_path, "--help").stdout.split())
+    assert "exit code 3" in " ".join(millrace(tmp_path, "deploy", "--help").stdout.replace("│", " ").split())
 
 
 def test_every_verb_has_help_with_examples(millrace: Millrace, tmp_path: Path) -> None:

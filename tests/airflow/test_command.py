@@ -1,0 +1,54 @@
+"""How a task takes what the command line answers, judged by Airflow's own interpreter."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.environments import python
+from infra.settings import PROJECT
+
+PLAN = {"verb": "provision", "plan": True, "changes": [{"action": "create"}]}
+
+
+@pytest.fixture(scope="module")
+def taken(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """By case: what the task got."""
+    place = tmp_path_factory.mktemp("airflow")
+    command = place / "millrace"
+    command.write_text('#!/bin/sh\necho "millrace: Kafka is away" >&2\ncat "${0%/*}/answer"\nexit "$CODE"\n')
+    command.chmod(0o755)
+    environment = {"PATH": os.environ["PATH"], "HOME": str(place), "AIRFLOW_HOME": str(place)}
+    done = subprocess.run(
+        [python("airflow"), Path(__file__).with_name("answers.py"), command, json.dumps(list(CASES.values()))],
+        env=environment | {"PYTHONPATH": str(PROJECT), "AIRFLOW__LOGGING__LOGGING_LEVEL": "ERROR"},
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr
+    return dict(zip(CASES, json.loads(done.stdout.splitlines()[-1]), strict=True))
+
+
+CASES = {
+    "done": {"code": 0, "answer": json.dumps(PLAN)},
+    "would change": {"code": 3, "answer": json.dumps(PLAN)},
+    "not ok": {"code": 1, "answer": json.dumps(PLAN)},
+    "failed": {"code": 1, "answer": ""},
+    "killed": {"code": 137, "answer": json.dumps(PLAN)},
+    "no JSON": {"code": 0, "answer": "hello"},
+}
+
+
+@pytest.mark.parametrize("case", ["done", "would change", "not ok"])
+def test_an_answer_is_one_whatever_it_says(taken, case):
+    assert taken[case] == {"answer": PLAN}
+
+
+def test_what_failed_is_raised_with_its_line(taken):
+    assert taken["failed"] == {"raised": "VerbError", "message": "Kafka is away"}
+    assert taken["killed"]["raised"] == "VerbError"
+    assert "no JSON" in taken["no JSON"]["message"]
