@@ -46,10 +46,12 @@ def answer(patterns: list[str]) -> str:
         )
     except subprocess.TimeoutExpired:
         return json.dumps({"problem": f"`millrace observe` gave no answer within {ANSWER_WITHIN_S} s"})
-    if done.returncode:
+    try:
+        answer = json.loads(done.stdout)
+    except ValueError:
         said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
         return json.dumps({"problem": said[-1]})
-    return done.stdout
+    return json.dumps({"problem": answer["error"]["message"]}) if "error" in answer else done.stdout
 
 
 def as_state(observation: str) -> dict[str, object]:

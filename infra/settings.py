@@ -61,6 +61,10 @@ VALIDATE_WITHIN_S = 300.0
 SETTLED_AFTER_S = 90.0
 
 
+# Of every answer under --json; another one when a reader of this one would misread it.
+JSON_VERSION = 1
+
+
 @dataclass(frozen=True)
 class Settings:
     """The places and the port base of one stack."""

@@ -34,15 +34,16 @@ class Target:
     def read(cls, settings: Settings, environ: Mapping[str, str] = os.environ) -> Target:
         """The stack of the settings, unless MILLRACE_TARGET gives other addresses.
 
-        It is JSON as `millrace env --json` prints it, or the name of a file of that.
+        It is JSON as `millrace env --json` prints it, or only its addresses, or the name of a file of either.
         """
         given = environ.get("MILLRACE_TARGET")
         if not given:
             return cls(settings, stack.addresses(settings))
         try:
             text = given if given.lstrip().startswith("{") else Path(given).read_text(encoding="utf-8")
-            addresses: dict[str, str] = json.loads(text)
-        except (OSError, ValueError) as error:
+            answer = json.loads(text)
+            addresses: dict[str, str] = answer.get("addresses", answer)
+        except (OSError, ValueError, AttributeError) as error:
             raise InfraError(
                 f"MILLRACE_TARGET={given} cannot be read ({error}); write it with `millrace env --json`"
             ) from None

@@ -18,6 +18,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 from airflow.sdk.log import mask_secret, redact
 
 from infra import environments, processes
+from infra.settings import JSON_VERSION
 
 CONNECTION = "millrace"
 """The connection that says where the command line is; without it, it is that of the clone these files are in."""
@@ -104,14 +105,22 @@ class Saying:
         code = self.child.wait()
         self.answer.seek(0)
         answer = self.answer.read()
-        if code == USAGE:
-            raise AirflowFailException(f"millrace {self.verb} does not know these words: {' '.join(complaint)}")
-        if code not in ANSWERED or (code != 0 and not answer):
-            raise VerbError(" ".join(complaint).removeprefix(COMPLAINS) or f"{self.verb} ended with code {code}")
+        said = " ".join(complaint).removeprefix(COMPLAINS)
+        if code not in (*ANSWERED, USAGE) or (code != 0 and not answer):
+            raise VerbError(said or f"{self.verb} ended with code {code}")
         try:
-            return json.loads(answer)
+            found = json.loads(answer)
         except ValueError:
             raise VerbError(f"millrace {self.verb} ended with code {code} and its answer is no JSON") from None
+        if (version := found.get("version")) != JSON_VERSION:
+            raise AirflowFailException(
+                f"millrace {self.verb} answered in version {version}, not {JSON_VERSION}; install the package in "
+                "Airflow from the clone that the connection names"
+            )
+        if error := found.get("error"):
+            # Wrong words are wrong the next time, too.
+            raise (AirflowFailException if code == USAGE else VerbError)(error["message"])
+        return found
 
     def stop(self) -> None:
         """End the verb and all that it started; each verb can be said again."""

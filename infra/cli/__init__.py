@@ -1,7 +1,7 @@
 """The command line: one file for each verb, which parses, calls and prints.
 
 Exit codes: 0 done, 1 failed (one line says what and what to do), 2 wrong usage, 3 a plan in which something would
-change, 130 interrupted.
+change, 130 interrupted. With --json a failure is one JSON object on standard output, too.
 """
 
 import logging
@@ -14,24 +14,27 @@ def main() -> None:
     # Clients complain of every refused connection while a server starts; the probes know better.
     for name in ("kafka", "hdfs"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
+    is_for_programs = "--json" in sys.argv[1:]
     try:
         # Not above: whoever presses Ctrl-C at once must be answered as well.
-        from infra.cli.app import app
+        from infra.cli.app import app, run
 
+        if is_for_programs:
+            sys.exit(run(sys.argv[1:]))
         app()
-    except KeyboardInterrupt:
-        print("millrace: interrupted", file=sys.stderr)
-        sys.exit(130)
-    except Exception as error:
-        # The patterns themselves may be what cannot be imported.
-        from infra.errors import InfraError, UsageError
-        from pipelines.rules.expressions import DeclarationError
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains when it flushes at the end
+        sys.exit(1)
+    except (Exception, KeyboardInterrupt) as error:
+        # Not above either: it imports what may have failed.
+        from infra.cli.failures import Failure, failure
 
-        if isinstance(error, OSError) and error.filename and error.strerror:
-            is_of_stack = os.environ.get("MILLRACE_STATE", ".millrace") in str(error.filename)
-            hint = "; MILLRACE_STATE says where a stack's files go" if is_of_stack else ""
-            error = InfraError(f"{error.filename}: {error.strerror}{hint}")
-        if not isinstance(error, InfraError | DeclarationError):
+        found = failure(error)
+        if is_for_programs:
+            from infra.cli.printing import print_failure
+
+            print_failure(found or Failure(f"{type(error).__name__}: {error}", "unexpected"))
+        if found is None:
             raise
-        print(f"millrace: {error}", file=sys.stderr)
-        sys.exit(2 if isinstance(error, UsageError) else 1)
+        print(f"millrace: {found.message}", file=sys.stderr)
+        sys.exit(found.exit)

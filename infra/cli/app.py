@@ -4,9 +4,11 @@ All are imported to answer any of them, `--help` or a Tab. So each imports insid
 of the servers take longer to import than `millrace status` takes in all.
 """
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
+from typer.main import get_command
 
 from infra.cli.await_ import await_
 from infra.cli.command import Command
@@ -71,3 +73,14 @@ for verb in VERBS:
     app.command(verb.__name__.rstrip("_").replace("_", "-"), cls=Command)(verb)
 for name, group in GROUPS.items():
     app.add_typer(group, name=name)
+
+
+def run(words: Sequence[str]) -> int:
+    """Run a verb and return its exit code; its errors are the caller's, which Typer itself would print."""
+    command = get_command(app)
+    try:
+        with command.make_context("millrace", list(words)) as context:
+            command.invoke(context)
+    except typer.Exit as ended:
+        return ended.exit_code
+    return 0

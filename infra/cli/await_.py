@@ -16,4 +16,4 @@ def await_(pattern: PatternName, json: Json = False) -> None:
     console, target = progress_console(), Target.read(settings())
     lifecycle.await_healthy(target, pattern, report=lambda line: console.print(line, markup=False))
     if json:
-        print_json({"verb": "await", "pattern": pattern, "jobs": described(lifecycle.jobs(target, pattern))})
+        print_json("await", pattern=pattern, jobs=described(lifecycle.jobs(target, pattern)))

@@ -57,7 +57,7 @@ def end_plan(changes: Sequence[Change], *, plan: bool) -> None:
 def print_changes(verb: str, pattern: str, changes: Sequence[Change], *, plan: bool, json: bool) -> None:
     """The changes, and how many there were."""
     if json:
-        print_json({"verb": verb, "pattern": pattern, "plan": plan, "changes": changes})
+        print_json(verb, pattern=pattern, plan=plan, changes=changes)
         return
     console = result_console()
     if not console.is_terminal:

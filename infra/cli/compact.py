@@ -14,7 +14,7 @@ def compact(pattern: PatternName, json: Json = False) -> None:
 
     hours = compaction.compact(Target.read(settings()), pattern)
     if json:
-        print_json({"verb": "compact", "pattern": pattern, "hours": hours})
+        print_json("compact", pattern=pattern, hours=hours)
         return
     for line in hours or ["nothing to compact"]:
         result_console().print(line, markup=False)

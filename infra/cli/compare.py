@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from infra.cli.changes import complete_patterns, known
-from infra.cli.printing import Json, print_json, result_console, settings
+from infra.cli.printing import Json, fields, print_json, result_console, settings
 
 Name = Annotated[str, typer.Argument(metavar="PATTERN", autocompletion=complete_patterns, callback=known)]
 
@@ -29,7 +29,7 @@ def compare(
 
     found = comparison.compare(Target.read(settings()), left, right, tape)
     if json:
-        print_json({"verb": "compare", "equal": found.equal, **vars(found)})
+        print_json("compare", equal=found.equal, **fields(found))
     else:
         console = result_console()
         console.print(f"{found.alerts} alerts raised by both, {found.open} left open", highlight=False)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from infra.cli.printing import Json, print_json, result_console, settings
+from infra.cli.printing import Json, fields, print_json, result_console, settings
 
 
 def customer(
@@ -24,7 +24,7 @@ def customer(
 
     found = customers.read(Target.read(settings()), pattern, customer_id, last)
     if json:
-        print_json(found)
+        print_json("customer", pattern=pattern, **fields(found))
         return
     console = result_console()
     console.print(f"[bold]{customer_id}[/bold]")

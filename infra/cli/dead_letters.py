@@ -41,7 +41,7 @@ def list_letters(
 
     found = letters.read(Target.read(settings()), load(pattern), reason)
     if json:
-        print_json(found)
+        print_json("dead-letters list", pattern=pattern, dead_letters=found)
         return
     console = result_console()
     if not console.is_terminal:
@@ -94,7 +94,7 @@ def replay_letters(
         found = [letter for letter in found if letter.place in changed]
     count = letters.replay(target, variant, found, changed)
     if json:
-        print_json({"pattern": pattern, "replayed": count})
+        print_json("dead-letters replay", pattern=pattern, replayed=count)
     else:
         result_console().print(f"{pattern}: {count} messages sent again")
 

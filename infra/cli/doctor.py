@@ -30,7 +30,7 @@ def doctor(
             findings += registries.reached(chosen)
     healthy = all(finding.ok for finding in findings if finding.needed)
     if json:
-        print_json({"ok": healthy, "findings": findings})
+        print_json("doctor", ok=healthy, findings=findings)
     else:
         print_findings(findings, result_console())
     if not healthy:

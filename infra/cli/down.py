@@ -26,4 +26,4 @@ def down(
         require_consent("down --purge", lambda: [str(path) for path in stack.purged(chosen)], yes=yes, json=json)
     stack.down(chosen, purge=purge, report=report)
     if json:
-        print_json(stack.status(chosen))
+        print_json("down", servers=stack.status(chosen))

@@ -13,7 +13,7 @@ def env(json: Json = False) -> None:
     """
     found = stack.addresses(settings())
     if json:
-        print_json(found)
+        print_json("env", addresses=found)
     else:
         for name, value in found.items():
             print(f"export {name}={shlex.quote(value)}")

@@ -25,7 +25,7 @@ def jobs(pattern: PatternName, json: Json = False) -> None:
 
     found = lifecycle.jobs(Target.read(settings()), pattern)
     if json:
-        print_json(described(found))
+        print_json("jobs", pattern=pattern, jobs=described(found))
         return
     rows = [
         (lifecycle.job_name(plan), job.state, str(job.checkpoints), str(job.restarts), job.web, job.problem)

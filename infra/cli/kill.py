@@ -21,4 +21,4 @@ def kill(
     chosen = settings()
     stack.kill(chosen, names, report)
     if json:
-        print_json(stack.status(chosen))
+        print_json("kill", servers=stack.status(chosen))

@@ -30,7 +30,8 @@ def logs(
     """
     found = stack.logs(settings(), names or [])
     if json:
-        print_json({name: {str(log): tail(log, lines) for log in of_one} for name, of_one in found.items()})
+        ends = {name: {str(log): tail(log, lines) for log in of_one} for name, of_one in found.items()}
+        print_json("logs", logs=ends)
         return
     paths = [log for of_one in found.values() for log in of_one]
     for log in paths:

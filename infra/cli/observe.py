@@ -7,7 +7,7 @@ import typer
 
 from infra import observer
 from infra.cli.changes import known
-from infra.cli.printing import Json, print_json, report, settings
+from infra.cli.printing import Json, fields, print_json, report, settings
 
 
 def observe(
@@ -25,9 +25,13 @@ def observe(
     chosen = settings()
     if stop:
         report("observer", "stopped" if observer.stop(chosen) else "did not run")
+        if json:
+            print_json("observe", address=None)
     elif serve:
         observer.ensure(chosen)
         report("observer", f"answers on port {chosen.port(observer.NAME)}")
+        if json:
+            print_json("observe", address=f"http://127.0.0.1:{chosen.port(observer.NAME)}")
     else:
         from infra.observe import observe as look
         from infra.target import Target
@@ -35,7 +39,7 @@ def observe(
 
         found = look(Target.read(chosen), [known(name) for name in patterns or names()], os.environ)
         if json:
-            print_json(found)
+            print_json("observe", **fields(found))
         else:
             for line in [*found.servers.values(), *found.provision.values(), *found.deploy.values()]:
                 print("\n".join(line), end="\n" if line else "")

@@ -26,10 +26,28 @@ def patterns(
         show(load(name), json=json)
         return
     if json:
-        print_json([{"name": each.name, **each.pattern.model_dump()} for each in readable()])
-    else:
-        table([(each.name, *_engines(each), each.pattern.title) for each in readable()])
+        problems = wrong()
+        print_json(
+            "patterns",
+            patterns=[{"name": each.name, **each.pattern.model_dump()} for each in readable()],
+            problems=problems,
+        )
+        if problems:
+            raise typer.Exit(1)
+        return
+    table([(each.name, *_engines(each), each.pattern.title) for each in readable()])
     load_all()  # complains of those that are not listed
+
+
+def wrong() -> list[str]:
+    """What is wrong with the pattern files that cannot be read."""
+    from pipelines.patterns import PatternError, load_all
+
+    try:
+        load_all()
+    except PatternError as error:
+        return str(error).splitlines()
+    return []
 
 
 def table(rows: Sequence[Sequence[str]]) -> None:
@@ -52,7 +70,8 @@ def show(variant: "Variant", *, json: bool) -> None:
             {"name": r.name, "version": r.version, "sentence": r.sentence(), "expression": r.expression()}
             for r in rules
         ]
-        print_json({"name": variant.name, **variant.pattern.model_dump(), "declared_rules": said})
+        shown = {"name": variant.name, **variant.pattern.model_dump(), "declared_rules": said}
+        print_json("patterns", patterns=[shown], problems=[])
         return
     console = result_console()
     console.print(f"[bold]{variant.name}[/bold]  {variant.pattern.title}\n\n{variant.pattern.doc}\n")

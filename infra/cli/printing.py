@@ -1,17 +1,23 @@
 """How verbs print: for people on a terminal, plain when piped, JSON when asked."""
 
+import dataclasses
 import json
 import os
 from collections.abc import Iterable
 from dataclasses import asdict, is_dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
 from infra.services import services
-from infra.settings import Settings
+from infra.settings import JSON_VERSION, Settings
 from infra.stack import profiles_of
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    from infra.cli.failures import Failure
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
@@ -47,8 +53,19 @@ def report(subject: str, what: str) -> None:
     progress_console().print(f"{subject:<22} {what}", markup=False)
 
 
-def print_json(value: Any) -> None:
-    print(json.dumps(value, indent=1, default=_plain))
+def print_json(verb: str, **answer: Any) -> None:
+    """The answer of a verb: one object, with the version of its form."""
+    print(json.dumps({"version": JSON_VERSION, "verb": verb, **answer}, indent=1, default=_plain), flush=True)
+
+
+def print_failure(failure: "Failure") -> None:
+    """What a program reads instead of an answer."""
+    print(json.dumps({"version": JSON_VERSION, "error": asdict(failure)}, indent=1), flush=True)
+
+
+def fields(answer: "DataclassInstance") -> dict[str, Any]:
+    """The fields of an answer, each by its name."""
+    return {each.name: getattr(answer, each.name) for each in dataclasses.fields(answer)}
 
 
 def print_rows(rows: Iterable[Iterable[str]]) -> None:

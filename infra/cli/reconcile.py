@@ -20,7 +20,7 @@ def reconcile(plan: PlanOnly = False, json: Json = False) -> None:
         Target.read(settings()), plan=plan, report=lambda line: console.print(line, markup=False)
     )
     if json:
-        print_json({"verb": "reconcile", "plan": plan, "changes": changes, "extra": extra})
+        print_json("reconcile", plan=plan, changes=changes, extra=extra)
     else:
         print_changes("reconcile", "all that was deployed", changes, plan=plan, json=False)
         for running in extra:

@@ -21,4 +21,4 @@ def restart(
     chosen = settings()
     stack.restart(chosen, names, report)
     if json:
-        print_json(stack.status(chosen))
+        print_json("restart", servers=stack.status(chosen))

@@ -27,7 +27,7 @@ def status(
     """
     statuses = stack.status(settings())
     if json:
-        print_json(statuses)
+        print_json("status", servers=statuses)
     else:
         print_table(statuses)
     if check and any(one.state != "running" for one in statuses):

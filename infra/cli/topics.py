@@ -24,7 +24,7 @@ def list_topics(pattern: PatternName, json: Json = False) -> None:
 
     found = topics_of(load(pattern))
     if json:
-        print_json(found)
+        print_json("topics list", pattern=pattern, topics=found)
     else:
         print_rows(found.items())
 

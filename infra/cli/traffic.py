@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from infra.cli.changes import PatternName
-from infra.cli.printing import Json, print_json, progress_console, result_console, settings
+from infra.cli.printing import Json, fields, print_json, progress_console, result_console, settings
 from infra.errors import InfraError
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def traffic(
     run = replace(run, about={**run.about, "cpu_s": cpu_s})
     sending.keep(chosen, pattern, run)
     if json:
-        print_json(run)
+        print_json("traffic", pattern=pattern, **fields(run))
     else:
         show(run)
     if not run.is_complete:

@@ -45,6 +45,6 @@ def up(
         stack.up(chosen, names or [], profiles, report, progress)
     statuses = stack.status(chosen)
     if json:
-        print_json(statuses)
+        print_json("up", servers=statuses)
     else:
         print_table(statuses)

@@ -35,7 +35,7 @@ def upgrade(
         report=lambda line: console.print(line, markup=False),
     )
     if json:
-        print_json({"verb": "upgrade", "pattern": pattern, "changes": done.changes, "gap_ms": done.gap_ms})
+        print_json("upgrade", pattern=pattern, changes=done.changes, gap_ms=done.gap_ms)
         return
     print_changes("upgrade", pattern, done.changes, plan=False, json=False)
     console.print(f"nothing came out for at most {done.gap_ms} ms while messages came in")

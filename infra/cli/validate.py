@@ -46,7 +46,7 @@ def validate(
         report=lambda line: console.print(line, markup=False),
     )
     if json:
-        print_json(as_data(found))
+        print_json("validate", **as_data(found))
     else:
         print_verdict(found)
     if found.verdict.status != "ok":

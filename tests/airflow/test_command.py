@@ -11,7 +11,7 @@ import pytest
 from infra.environments import python
 from infra.settings import PROJECT
 
-PLAN = {"verb": "provision", "plan": True, "changes": [{"action": "create"}]}
+PLAN = {"version": 1, "verb": "provision", "plan": True, "changes": [{"action": "create"}]}
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,15 @@ def taken(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return dict(zip(CASES, json.loads(done.stdout.splitlines()[-1]), strict=True))
 
 
+def problem(code: int, **more: object) -> dict[str, object]:
+    error = {"message": "Kafka is away", "kind": "topic", "exit": code}
+    return {"code": code, "answer": json.dumps({"version": 1, "error": error} | more)}
+
+
 CASES = {
+    "problem": problem(1),
+    "wrong words": problem(2),
+    "of another version": problem(0, version=2),
     "done": {"code": 0, "answer": json.dumps(PLAN)},
     "would change": {"code": 3, "answer": json.dumps(PLAN)},
     "not ok": {"code": 1, "answer": json.dumps(PLAN)},
@@ -50,5 +58,9 @@ def test_an_answer_is_one_whatever_it_says(taken, case):
 
 def test_what_failed_is_raised_with_its_line(taken):
     assert taken["failed"] == {"raised": "VerbError", "message": "Kafka is away"}
+    assert taken["problem"] == {"raised": "VerbError", "message": "Kafka is away"}
+    assert taken["wrong words"] == {"raised": "AirflowFailException", "message": "Kafka is away"}
+    assert taken["of another version"]["raised"] == "AirflowFailException"
+    assert "answered in version 2, not 1" in taken["of another version"]["message"]
     assert taken["killed"]["raised"] == "VerbError"
     assert "no JSON" in taken["no JSON"]["message"]

@@ -21,7 +21,9 @@ from infra.errors import InfraError, UsageError
 from infra.lifecycle import deployed_file
 from infra.settings import PROJECT, Settings
 from infra.stores.changes import Action, Change
+from infra.stores.topics import TopicError
 from infra.target import Target
+from pipelines.patterns import PatternError
 from pipelines.patterns.model import folder
 
 
@@ -70,7 +72,9 @@ def test_status_is_tabs_for_a_pipe_and_a_list_for_a_program(millrace: Millrace, 
     lines = millrace(tmp_path, "status").stdout.splitlines()
     assert lines[0].split("\t")[:3] == ["server", "state", "address"]
     assert lines[1].split("\t")[:3] == ["kafka-1", "stopped", "127.0.0.1:29001"]
-    first = json.loads(millrace(tmp_path, "status", "--json").stdout)[0]
+    answer = json.loads(millrace(tmp_path, "status", "--json").stdout)
+    assert (answer["version"], answer["verb"]) == (1, "status")
+    first = answer["servers"][0]
     assert (first["name"], first["service"], first["state"], first["pid"]) == ("kafka-1", "kafka", "stopped", None)
 
 
@@ -86,7 +90,9 @@ def test_addresses_are_exports_that_a_shell_reads_back(millrace: Millrace, tmp_p
         ["sh", "-c", f'{exports}\nprintf %s "$MILLRACE_STATE"'], capture_output=True, text=True, check=True
     )
     assert read_back.stdout == str(state)
-    assert json.loads(millrace(state, "env", "--json").stdout)["KAFKA_BOOTSTRAP"] == "127.0.0.1:29001"
+    printed = millrace(state, "env", "--json").stdout
+    assert json.loads(printed)["addresses"]["KAFKA_BOOTSTRAP"] == "127.0.0.1:29001"
+    assert Target.read(Settings.read({}), {"MILLRACE_TARGET": printed}).bootstrap == "127.0.0.1:29001"
 
 
 def test_patterns_lists_what_can_be_read_and_names_all_that_cannot(
@@ -123,6 +129,8 @@ def test_wrong_usage_ends_with_two(millrace: Millrace, tmp_path: Path, words: li
     done = millrace(tmp_path, *words)
     assert done.returncode == 2, done.stderr
     assert "Traceback" not in done.stderr
+    for_programs = json.loads(millrace(tmp_path, *words, "--json").stdout)
+    assert (for_programs["version"], for_programs["error"]["kind"], for_programs["error"]["exit"]) == (1, "usage", 2)
 
 
 def test_a_name_that_leads_elsewhere_is_refused_and_nothing_is_written(millrace: Millrace, tmp_path: Path) -> None:
@@ -153,6 +161,58 @@ def test_a_damaged_memory_of_the_stack_is_named(tmp_path: Path, damaged: str) ->
 def test_what_does_not_run_cannot_be_killed(millrace: Millrace, tmp_path: Path) -> None:
     done = millrace(tmp_path, "kill", "kafka")
     assert (done.returncode, "kafka-1 does not run" in done.stderr) == (1, True)
+
+
+def test_a_failure_is_one_object_for_programs_with_the_same_exit_code(millrace: Millrace, tmp_path: Path) -> None:
+    done = millrace(tmp_path, "kill", "kafka", "--json")
+    message = "kafka-1 does not run; `millrace status` shows what does"
+    assert json.loads(done.stdout) == {"version": 1, "error": {"message": message, "kind": "failed", "exit": 1}}
+    assert (done.returncode, done.stderr) == (1, f"millrace: {message}\n")
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (KeyboardInterrupt(), {"message": "interrupted", "kind": "interrupted", "exit": 130}),
+        (TopicError("no topic a at b"), {"message": "no topic a at b", "kind": "topic", "exit": 1}),
+        (PatternError("a.yaml: no"), {"message": "a.yaml: no", "kind": "pattern", "exit": 1}),
+    ],
+    ids=["Ctrl-C", "a topic", "a pattern"],
+)
+def test_what_ends_a_verb_is_named_by_its_kind(
+    millrace: Millrace,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    error: BaseException,
+    expected: dict[str, object],
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(lifecycle, "provision", fail)
+    done = millrace(tmp_path, "provision", "flink", "--json")
+    assert (json.loads(done.stdout), done.returncode) == ({"version": 1, "error": expected}, expected["exit"])
+
+
+def test_what_nobody_expected_keeps_its_traceback_and_is_an_object_all_the_same(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(lifecycle, "provision", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(sys, "argv", ["millrace", "provision", "flink", "--json"])
+    with pytest.raises(ZeroDivisionError):
+        main()
+    assert json.loads(capsys.readouterr().out)["error"]["kind"] == "unexpected"
+
+
+def test_wrong_patterns_are_in_the_one_answer(
+    millrace: Millrace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bad.yaml").write_text("title: [\n")
+    monkeypatch.setattr("pipelines.patterns.model.folder", lambda: tmp_path)
+    done = millrace(tmp_path / "state", "patterns", "--json")
+    answer = json.loads(done.stdout)
+    assert (done.returncode, answer["version"], answer["patterns"]) == (1, 1, [])
+    assert "bad.yaml: this is no YAML" in answer["problems"][0]
 
 
 def test_down_of_nothing_is_done(millrace: Millrace, tmp_path: Path) -> None:

@@ -65,6 +65,7 @@ def test_the_observer_answers_terraform_until_it_is_stopped(settings: Settings):
             state = json.load(reply)
         assert state["version"] == 4
         said = json.loads(state["outputs"]["observation"]["value"])
+        assert (said["version"], said["verb"]) == (1, "observe")
         assert said["servers"]["kafka-1"] == ["kafka-1 is stopped"]
         observer.ensure(settings)
         assert processes.read(settings.run / "observer.json") == record
@@ -76,4 +77,4 @@ def test_the_observer_answers_terraform_until_it_is_stopped(settings: Settings):
 def test_an_observation_that_fails_is_its_answer(settings: Settings, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("MILLRACE_STATE", str(settings.state))
     said = json.loads(observer.answer(["no-such-pattern"]))
-    assert "no-such-pattern" in json.dumps(said)
+    assert said["problem"].startswith("there is no pattern 'no-such-pattern'")

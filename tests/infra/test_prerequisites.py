@@ -111,6 +111,7 @@ def test_doctor_says_what_the_tests_want_besides(tmp_path: Path) -> None:
 def test_doctor_prints_json(tmp_path: Path) -> None:
     done = millrace("doctor", "--json", environ=dict(os.environ), tmp_path=tmp_path)
     said = json.loads(done.stdout)
+    assert (said["version"], said["verb"]) == (1, "doctor")
     assert said["ok"] == (done.returncode == 0) == all(one["ok"] for one in said["findings"] if one["needed"])
 
 

@@ -1,0 +1,60 @@
+"""Module `observed`: what an observer answers, and what it does not, is a difference or none."""
+
+import json
+import os
+import threading
+from collections.abc import Iterator
+from http.server import ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from infra import observer, processes
+from tests.terraform.conftest import TERRAFORM
+
+MAIN = """
+module "observed" {
+  source   = "%s/modules/observed"
+  state    = "%s"
+  port     = %d
+  patterns = ["flink"]
+}
+
+output "provision" {
+  value = module.observed.provision["flink"]
+}
+"""
+
+
+@pytest.fixture
+def port(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[int]:
+    """An observer in this process, which answers with the text of a file."""
+    monkeypatch.setattr(observer, "answer", lambda patterns: (tmp_path / "answer").read_text())
+    server = ThreadingHTTPServer(("127.0.0.1", 0), observer.Answers)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    (tmp_path / "run").mkdir()
+    record = {"pid": os.getpid(), "started": processes.started(os.getpid()), "boot": processes.boot_id()}
+    (tmp_path / "run" / "observer.json").write_text(json.dumps(record))
+    yield server.server_port
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ({"version": 1, "servers": {}, "provision": {"flink": ["it is gone"]}}, ["it is gone"]),
+        ({"version": 2, "servers": {}, "provision": {"flink": []}}, ["in version 2, not 1"]),
+        ({"servers": {}, "provision": {"flink": []}}, ["in version 0, not 1"]),
+        ({"problem": "Kafka is away"}, ["nothing is known: Kafka is away"]),
+    ],
+    ids=["understood", "newer", "older", "failed"],
+)
+def test_an_answer_is_read_in_its_version_or_nothing_is_known(terraform_in, tmp_path, port, answer, expected):
+    (tmp_path / "answer").write_text(json.dumps({"deploy": {"flink": []}, "settled": {}} | answer))
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "main.tf").write_text(MAIN % (TERRAFORM, tmp_path, port))
+    found = terraform_in(root).planned()["planned_values"]["outputs"]["provision"]["value"]
+    assert len(found) == len(expected)
+    assert expected[0] in found[0]
