@@ -10,6 +10,12 @@ import typer
 from typer.exceptions import TyperException
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
+CLIENTS = {
+    **{"hdfs": "HDFS", "happybase": "HBase", "thriftpy2": "HBase"},
+    **{"kafka": "Kafka", "cimpl": "Kafka", "confluent_kafka": "Kafka"},
+    **{"requests": "an HTTP server", "urllib": "an HTTP server", "urllib3": "an HTTP server"},
+}
+"""By the module of a client's errors: not imported here, for they take long to import."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +48,21 @@ def failure(error: BaseException) -> Failure | None:
             is_of_stack = os.environ.get("MILLRACE_STATE", ".millrace") in str(error.filename)
             hint = "; MILLRACE_STATE says where a stack's files go" if is_of_stack else ""
             return Failure(f"{error.filename}: {error.strerror}{hint}", "file")
+        case Exception() if library := _client_of(error):
+            why = next(iter(str(error).splitlines()), "") or "no reason given"
+            return Failure(
+                f"{library}: {type(error).__name__}: {why[:300]}; `millrace status` shows which server does not answer",
+                "unreachable",
+            )
     return None
+
+
+def _client_of(error: Exception) -> str | None:
+    """The server whose client raised the error, where no store has named its address."""
+    origins = {origin.__module__.partition(".")[0] for origin in type(error).__mro__} & CLIENTS.keys()
+    if origins:
+        return CLIENTS[min(origins)]
+    return "a server" if isinstance(error, ConnectionError | TimeoutError) else None
 
 
 def _kind(error: Exception) -> str:

@@ -63,6 +63,9 @@ class Flink:
         answer = self._get(f"/jobs/{plan.job_id}")
         if answer is None:
             return Job("absent")
+        if "state" not in answer:
+            why = " ".join(str(each) for each in answer.get("errors", ["no reason given"])).splitlines()[0]
+            raise EngineError(f"Flink at {self.rest} does not show its jobs: {why[:200]}; see `millrace logs flink`")
         checkpoints = self._get(f"/jobs/{plan.job_id}/checkpoints") or {}
         restarts = self._metric(plan.job_id, "numRestarts")
         return Job(
@@ -141,10 +144,10 @@ class Flink:
         asked: dict[str, Any] = (
             {"targetDirectory": folder, "drain": False} if how == "stop" else {"target-directory": folder}
         )
-        answer = requests.post(f"{self.rest}/jobs/{plan.job_id}/{how}", json=asked, timeout=30)
+        answer = self._ask("POST", f"/jobs/{plan.job_id}/{how}", json=asked)
         if answer.status_code >= 300:
             raise _SavepointError(f"{plan.pattern}: no savepoint was begun: {answer.text[:200]}")
-        trigger = answer.json()["request-id"]
+        trigger = self._read(answer)["request-id"]
         deadline = time.monotonic() + STOP_WITHIN_S
         while time.monotonic() < deadline:
             status = self._get(f"/jobs/{plan.job_id}/savepoints/{trigger}") or {}
@@ -214,7 +217,7 @@ class Flink:
         ]
 
     def _cancel(self, plan: EnginePlan) -> None:
-        requests.patch(f"{self.rest}/jobs/{plan.job_id}", params={"mode": "cancel"}, timeout=30)
+        self._ask("PATCH", f"/jobs/{plan.job_id}", params={"mode": "cancel"})
         self._wait_gone(plan)
 
     def _wait_gone(self, plan: EnginePlan) -> None:
@@ -232,18 +235,31 @@ class Flink:
         return str(entries[0]["stacktrace"]).splitlines()[0] if entries else ""
 
     def _get(self, path: str) -> Any:
+        answer = self._ask("GET", path)
+        return None if answer.status_code == 404 else self._read(answer)
+
+    def _read(self, answer: requests.Response) -> Any:
         try:
-            answer = requests.get(f"{self.rest}{path}", timeout=30)
+            return answer.json()
+        except json.JSONDecodeError:
+            raise EngineError(
+                f"Flink's REST address {self.rest} answered {answer.status_code} and no JSON; "
+                "does `millrace env` name the JobManager?"
+            ) from None
+
+    def _ask(self, method: str, path: str, **more: Any) -> requests.Response:
+        try:
+            answer = requests.request(method, f"{self.rest}{path}", timeout=30, **more)
         except requests.RequestException as error:
             raise EngineError(
                 f"Flink does not answer at {self.rest} ({type(error).__name__}); see `millrace status`"
             ) from None
-        if answer.status_code == 404:
-            return None
-        try:
-            return answer.json()
-        except json.JSONDecodeError:
-            raise EngineError(f"{self.rest}{path} answered {answer.status_code} with no JSON") from None
+        if answer.status_code in (401, 403):
+            raise EngineError(
+                f"Flink at {self.rest} denies {method} {path} ({answer.status_code}); is a proxy before it that wants "
+                "a login? FLINK_REST_URL must be an address that needs none"
+            )
+        return answer
 
 
 def _path(uri: str) -> str:

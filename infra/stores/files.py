@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from hdfs import HdfsError, InsecureClient
 from requests import RequestException
+from urllib3.exceptions import HTTPError
 
 from infra.errors import InfraError
 from infra.stores.changes import Change
+
+TIMEOUT_S = 30
+ABSENT = "FileNotFoundException"
 
 
 class NoFileError(InfraError):
@@ -34,50 +39,64 @@ class Hdfs:
 
     def ensure_folder(self, path: str, *, plan: bool = False) -> Change:
         """Make the folder unless it is there."""
-        client = self._client()
-        if client.status(path, strict=False) is not None:
-            return Change("folder", path, "keep")
-        if not plan:
-            client.makedirs(path)
-        return Change("folder", path, "create")
+        with self._client() as client:
+            if _is_there(client, path):
+                return Change("folder", path, "keep")
+            if not plan:
+                client.makedirs(path)
+            return Change("folder", path, "create")
 
     def remove(self, path: str, *, plan: bool = False) -> Change:
         """Delete a folder and all in it."""
-        client = self._client()
-        if client.status(path, strict=False) is None:
-            return Change("folder", path, "keep")
-        if not plan:
-            client.delete(path, recursive=True, skip_trash=True)
-        return Change("folder", path, "remove")
+        with self._client() as client:
+            if not _is_there(client, path):
+                return Change("folder", path, "keep")
+            if not plan:
+                client.delete(path, recursive=True, skip_trash=True)
+            return Change("folder", path, "remove")
 
     def files(self, path: str) -> Iterator[File]:
         """Every file below a folder; none when there is no such folder."""
-        client = self._client()
-        try:
+        with suppress(NoFileError), self._client() as client:
+            client.status(path)
             for folder, _, found in client.walk(path, status=True, ignore_missing=True):
                 for name, status in found:
                     yield File(f"{folder[0]}/{name}", status["length"], status["modificationTime"])
-        except HdfsError as error:
-            if "does not exist" not in str(error):
-                raise
 
     def read(self, path: str) -> bytes:
         """The whole content of a file."""
-        try:
-            with self._client().read(path) as reader:
-                content: bytes = reader.read()
-                return content
-        except HdfsError as error:
-            if "does not exist" not in str(error):
-                raise
-            raise NoFileError(f"HDFS has no file {path}") from None
+        with self._client() as client, client.read(path) as reader:
+            content: bytes = reader.read()
+            return content
 
-    def _client(self) -> InsecureClient:
-        client = InsecureClient(self.url, user=self.user, timeout=30)
+    @contextmanager
+    def _client(self) -> Iterator[InsecureClient]:
+        """A client whose errors name the address and the remedy."""
         try:
-            client.status("/", strict=False)
-        except RequestException as error:
+            yield InsecureClient(self.url, user=self.user, timeout=TIMEOUT_S)
+        except HdfsError as error:
+            why = next(iter(str(error).splitlines()), "no reason given")
+            if why.lstrip().startswith("<"):
+                why = "it answered with a web page"
+            if error.exception == ABSENT or "does not exist" in why:
+                raise NoFileError(f"HDFS at {self.url}: {why}") from None
+            if "Permission denied" in why or error.exception == "AccessControlException":
+                remedy = f"give '{self.user}' the right, or name another user as HDFS_USER in MILLRACE_TARGET"
+            else:
+                remedy = "see `millrace status`, and whether `millrace env` names the WebHDFS address"
+            raise InfraError(f"HDFS at {self.url} refused the request: {why[:200]}; {remedy}") from None
+        except (RequestException, HTTPError) as error:
             raise InfraError(
                 f"HDFS does not answer at {self.url} ({type(error).__name__}); see `millrace status`"
             ) from None
-        return client
+
+
+def _is_there(client: InsecureClient, path: str) -> bool:
+    """Whether there is such a file or folder; `strict=False` of the client takes a denied request for an absent one."""
+    try:
+        client.status(path)
+    except HdfsError as error:
+        if error.exception != ABSENT:
+            raise
+        return False
+    return True

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import happybase
+from thriftpy2.protocol.exc import TProtocolException
 from thriftpy2.thrift import TException
+from thriftpy2.transport import TTransportException
 
 from infra.errors import InfraError
 from infra.stores.changes import Change
 
+TIMEOUT_MS = 60_000
 Families = Mapping[str, Mapping[str, Any]]
 """Column family -> its options, as happybase takes them."""
 
@@ -66,13 +69,16 @@ class HBase:
 
     @contextmanager
     def connection(self) -> Iterator[Any]:
+        """A connection whose errors name the address and the remedy."""
+        address = f"{self.host}:{self.port}"
         try:
-            hbase = happybase.Connection(self.host, self.port, timeout=60_000)
-        except (TException, OSError) as error:
+            with closing(happybase.Connection(self.host, self.port, timeout=TIMEOUT_MS)) as hbase:
+                yield hbase
+        except (TTransportException, TProtocolException, OSError, EOFError) as error:
             raise InfraError(
-                f"HBase does not answer at {self.host}:{self.port} ({type(error).__name__}); see `millrace status`"
+                f"HBase does not answer at {address} ({type(error).__name__}); see `millrace status`"
             ) from None
-        try:
-            yield hbase
-        finally:
-            hbase.close()
+        except TException as error:
+            # What HBase itself complains of comes with the stack of its server.
+            why = str(getattr(error, "message", None) or error).splitlines()[0][:200]
+            raise InfraError(f"HBase at {address} refused the request: {why}; see `millrace logs hbase`") from None

@@ -6,7 +6,7 @@ import json
 import socket
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,7 +32,27 @@ PRODUCER: Mapping[str, str | int | bool] = {
 }
 CONTRACTS_TOPIC = "millrace.contracts"
 READ_WITHIN_S = 30
+ANSWERS_WITHIN_S = 10.0
+UNREACHABLE = (
+    "timedout",
+    "timeout",
+    "transport",
+    "allbrokersdown",
+    "connection",
+    "nobrokers",
+    "nodenotready",
+    "emptybroker",
+)
+"""Parts of the names of errors that mean: nobody answers. Of librdkafka and of kafka-python."""
 KNOCK_FOR_S = 2  # a broker that is being restarted is back by then, or soon enough for whoever tries again
+
+
+# A broker that is away for a moment comes back; these stay.
+FINAL = (
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+)
 
 
 @dataclass(frozen=True)
@@ -48,25 +68,50 @@ class TopicError(InfraError):
     """A topic that is not as it must be; names the topic and the remedy."""
 
 
-def admin(bootstrap: str) -> KafkaAdminClient:
-    """A client for topics; refused with the address when nobody answers."""
+@contextmanager
+def admin(bootstrap: str) -> Iterator[KafkaAdminClient]:
+    """A client for topics, whose errors name the address and the remedy."""
     _knock(bootstrap)
-    try:
-        return KafkaAdminClient(
-            bootstrap_servers=bootstrap.split(","), request_timeout_ms=10_000, bootstrap_timeout_ms=10_000
+    timeout_ms = round(ANSWERS_WITHIN_S * 1_000)
+    with named(bootstrap):
+        client = KafkaAdminClient(
+            bootstrap_servers=bootstrap.split(","), request_timeout_ms=timeout_ms, bootstrap_timeout_ms=timeout_ms
         )
+        with closing(client):
+            yield client
+
+
+@contextmanager
+def named(bootstrap: str) -> Iterator[None]:
+    """Name the address and the remedy in what a Kafka client raises."""
+    try:
+        yield
     except AdminError as error:
-        raise TopicError(_silent(bootstrap, error)) from None
+        raise TopicError(refusal(bootstrap, type(error).__name__, str(error))) from None
+    except KafkaException as error:
+        raise TopicError(refusal(bootstrap, error.args[0].name(), error.args[0].str())) from None
+
+
+def refusal(bootstrap: str, code: str, why: str) -> str:
+    """What Kafka refused, at which address, and the remedy; the code is that of either client."""
+    name, why = code.replace("_", "").lower(), next(iter(why.splitlines()), "")[:200]
+    if "authorization" in name or "authentication" in name:
+        return f"Kafka at {bootstrap} denies access: {why}; grant this client's principal the ACL"
+    if "policyviolation" in name:
+        return f"Kafka at {bootstrap} refuses by its policy: {why}; change the pattern file, or the brokers' policy"
+    if "unknowntopic" in name:
+        return f"no such topic at {bootstrap}: {why}; provision the pattern first"
+    if any(part in name for part in UNREACHABLE):
+        return _silent(bootstrap, why or code)
+    return f"Kafka at {bootstrap} refused the request: {why or code}; see `millrace logs kafka`"
 
 
 def listed(client: Producer | Consumer, bootstrap: str) -> Mapping[str, Any]:
     """All topics by their names; refused with the address when nobody answers."""
     _knock(bootstrap)
-    try:
-        found: Mapping[str, Any] = client.list_topics(timeout=10).topics
+    with named(bootstrap):
+        found: Mapping[str, Any] = client.list_topics(timeout=ANSWERS_WITHIN_S).topics
         return found
-    except KafkaException as error:
-        raise TopicError(_silent(bootstrap, error.args[0].str())) from None
 
 
 def _knock(bootstrap: str) -> None:
@@ -94,7 +139,7 @@ def _silent(bootstrap: str, why: object) -> str:
 
 def ensure(bootstrap: str, wanted: Sequence[Topic], *, plan: bool = False) -> list[Change]:
     """Create the topics that are missing and mend those that differ; with `plan` only say what would change."""
-    with closing(admin(bootstrap)) as client:
+    with admin(bootstrap) as client:
         there = _described(client, [topic.name for topic in wanted])
         changes = [_change(topic, there.get(topic.name)) for topic in wanted]
         if plan:
@@ -110,7 +155,7 @@ def ensure(bootstrap: str, wanted: Sequence[Topic], *, plan: bool = False) -> li
 
 def remove(bootstrap: str, names: Sequence[str], *, plan: bool = False) -> list[Change]:
     """Delete topics and all they hold."""
-    with closing(admin(bootstrap)) as client:
+    with admin(bootstrap) as client:
         there = set(client.list_topics()) & set(names)
         changes = [Change("topic", name, "remove" if name in there else "keep") for name in names]
         if there and not plan:
@@ -139,8 +184,8 @@ def publish(bootstrap: str, messages: Iterable[tuple[str, bytes | None, bytes | 
         producer.poll(0)
     left = producer.flush(60)
     if failures or left:
-        why = failures[0] if failures else "no answer within 60 s"
-        raise TopicError(f"{len(failures) + left} of {count} messages were not taken by Kafka at {bootstrap}: {why}")
+        why = refusal(bootstrap, failures[0].name(), failures[0].str()) if failures else _silent(bootstrap, "60 s")
+        raise TopicError(f"{len(failures) + left} of {count} messages were not acknowledged: {why}")
     return count
 
 
@@ -149,7 +194,7 @@ class Tail:
 
     def __init__(self, bootstrap: str, topics: Mapping[str, str]) -> None:
         """`topics` maps a kind of event to its topic; records come back under the kind."""
-        self._kinds = {topic: kind for kind, topic in topics.items()}
+        self._bootstrap, self._kinds = bootstrap, {topic: kind for kind, topic in topics.items()}
         self._consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap,
@@ -176,7 +221,8 @@ class Tail:
     def new(self) -> Iterator[Record]:
         """Every record written since the last call, up to the ends as they are now, in order within a partition."""
         for place in self._next:
-            first, end = self._consumer.get_watermark_offsets(TopicPartition(*place), timeout=10)
+            with named(self._bootstrap):
+                first, end = self._consumer.get_watermark_offsets(TopicPartition(*place), timeout=ANSWERS_WITHIN_S)
             self._next[place], self._ends[place] = max(self._next[place], first), end
             self._firsts[place] = first
         behind = {place for place in self._next if self._next[place] < self._ends[place]}
@@ -188,7 +234,7 @@ class Tail:
                 offset = message.offset() or 0
                 if error := message.error():
                     if error.code() != KafkaError._PARTITION_EOF:
-                        raise TopicError(f"{place[0]}: reading failed: {error}; see `millrace status`")
+                        raise TopicError(f"{place[0]}: {refusal(self._bootstrap, error.name(), error.str())}")
                     # Past its last message, even where offsets went to a transaction's marker or a compacted message;
                     # not past what was written meanwhile, which is for the next call.
                     self._next[place] = max(self._next[place], min(offset, self._ends[place]))
@@ -210,6 +256,9 @@ class Tail:
         self._consumer.assign([TopicPartition(*place, OFFSET_END) for place in self._next])
         while True:
             batch = self._consumer.consume(500, 0.1)
+            for error in filter(None, (message.error() for message in batch)):
+                if error.code() in FINAL:
+                    raise TopicError(refusal(self._bootstrap, error.name(), error.str()))
             yield from (self._record(message) for message in batch if not message.error())
             if not batch:
                 yield None
@@ -230,7 +279,7 @@ class Tail:
 
 def contracts(bootstrap: str) -> dict[str, dict[str, Any]]:
     """The contract under which each topic was provisioned."""
-    with closing(admin(bootstrap)) as client:
+    with admin(bootstrap) as client:
         if CONTRACTS_TOPIC not in client.list_topics():
             return {}
     with closing(Tail(bootstrap, {"contract": CONTRACTS_TOPIC})) as tail:
