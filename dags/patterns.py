@@ -6,8 +6,19 @@ from airflow.sdk import DAG, chain, task
 from infra.airflow.about import pattern_doc
 from infra.airflow.alarms import within
 from infra.airflow.assets import verdict
-from infra.airflow.form import pattern_form, tape_of
-from infra.airflow.operators import SAID_AGAIN, Approve, AsDeclared, AwaitVerb, Changes, Fault, Report, Validate, Verb
+from infra.airflow.form import VERDICT_WITHIN, pattern_form, tape_of
+from infra.airflow.operators import (
+    SAID_AGAIN,
+    Approve,
+    AsDeclared,
+    AwaitVerb,
+    Changes,
+    Fault,
+    FormFits,
+    Report,
+    Validate,
+    Verb,
+)
 from pipelines.patterns import readable
 
 TAPE = "{{ tape_of(params.tape, run_id, ti.try_number) }}"
@@ -34,6 +45,7 @@ for variant in readable():
         deadline=within(minutes=30),
         tags=["pattern", variant.pattern.use],
     ):
+        fits = FormFits(task_id="form")
         approve = Approve(task_id="approve", subject=f"Run {name}?", body="{{ params }}", execution_timeout=None)
         provision = Changes(task_id="provision", words=["provision", name])
         planned = Changes(task_id="planned", words=["provision", name, "--plan"])
@@ -59,6 +71,7 @@ for variant in readable():
             verdict=verdict(name),
             tape="{{ (ti.xcom_pull('traffic') or {}).get('about', {}).get('plan', {}).get('name', '') }}",
             retries=0,
+            execution_timeout=VERDICT_WITHIN,
             trigger_rule="none_failed_min_one_success",
         )
         report = Report(task_id="report")
@@ -67,7 +80,7 @@ for variant in readable():
             when="{{ not params.keep }}",
             words=["teardown", name, "{{ '--data' if params.remove_data else '' }}", "--yes"],
         )
-        chain(approve, provision, deploy, healthy, [traffic, faults], validate, report, teardown)
+        chain(fits, approve, provision, deploy, healthy, [traffic, faults], validate, report, teardown)
         chain(faults, fault, validate)
         chain(provision, planned, declared, teardown)
         # A task before a teardown that may fail the run does not count by itself, so a red verdict needs its own leaf.

@@ -10,7 +10,7 @@ from airflow.sdk import DAG, chain
 from infra.airflow import about
 from infra.airflow.alarms import within
 from infra.airflow.assets import verdict
-from infra.airflow.form import approval, reason_begins, which_pattern
+from infra.airflow.form import VERDICT_WITHIN, approval, reason_begins, which_pattern
 from infra.airflow.operators import (
     SAID_AGAIN,
     Approve,
@@ -64,7 +64,7 @@ with DAG(
         execution_timeout=None,
     )
     upgrade = Verb(task_id="upgrade", words=["upgrade", PATTERN, "--id={{ run_id }}"])
-    validate = Validate(task_id="validate", words=["validate", PATTERN], retries=0)
+    validate = Validate(task_id="validate", words=["validate", PATTERN], retries=0, execution_timeout=VERDICT_WITHIN)
     report = Report(task_id="report")
     roll_back = Verb(task_id="roll_back", words=["roll-back", PATTERN], when=not_ok("validate"))
     chain(approve, upgrade, validate, report, roll_back)

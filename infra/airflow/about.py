@@ -6,6 +6,8 @@ from pipelines.patterns import Variant
 
 WHEN_RED = """
 ### When it is red
+- **form**: the events would take longer at that rate than the task `traffic` has. Nothing was done yet; trigger the DAG
+  with fewer events or a higher rate.
 - **provision**: a topic, a contract or a table could not be made, or a contract would break its readers. The last line
   of the log names it and the remedy.
 - **declared**: a topic or table is not as the pattern says. `millrace provision {name} --plan` shows the difference.

@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
 
 from airflow.sdk import Param
 
+from infra.settings import SETTLED_AFTER_S, VALIDATE_WITHIN_S
+
+EVENTS_MOST, RATE_LEAST = 5_000_000, 10
+TASK_WITHIN = timedelta(minutes=10)
+"""What a task has, traffic among them."""
+AROUND_TRAFFIC = timedelta(minutes=1)
+"""Reference data before the traffic, and the small purchases after it that complete the last windows."""
+JUDGED_PER_S = 2_500
+"""Events that a slow machine reads, judges and compares with its stores in a second."""
+VERDICT_WITHIN = timedelta(seconds=VALIDATE_WITHIN_S + SETTLED_AFTER_S + EVENTS_MOST / JUDGED_PER_S)
+"""What a verdict on the largest form has."""
 SURVIVABLE = ("flink-taskmanager", "flink-jobmanager", "kafka-1", "datanode-1")
 """Servers whose crash a pattern must survive."""
 
@@ -18,14 +31,15 @@ def pattern_form(faults: Sequence[str] = SURVIVABLE) -> dict[str, Param]:
             20_000,
             type="integer",
             minimum=0,
-            maximum=5_000_000,
+            maximum=EVENTS_MOST,
             title="Events",
-            description="How many messages to send; 0 sends none and judges what is there.",
+            description="How many messages to send; 0 sends none and judges what is there. At the rate below they must "
+            f"take no longer than {_spoken(TASK_WITHIN - AROUND_TRAFFIC)}.",
         ),
         "rate_per_s": Param(
             500,
             type="integer",
-            minimum=10,
+            minimum=RATE_LEAST,
             maximum=50_000,
             title="Rate per second",
             description="The pattern's promises hold at 1,000 per second, from the twentieth second on.",
@@ -78,6 +92,24 @@ def pattern_form(faults: Sequence[str] = SURVIVABLE) -> dict[str, Param]:
             "held. Only if it is not kept running.",
         ),
     }
+
+
+def too_much(params: Mapping[str, Any]) -> str | None:
+    """Why the tasks of a run have no time for what its form asks; None if they have."""
+    events, rate_per_s = params["events"], params["rate_per_s"]
+    takes = timedelta(seconds=events / rate_per_s)
+    if takes <= TASK_WITHIN - AROUND_TRAFFIC:
+        return None
+    return (
+        f"{events:,} events at {rate_per_s:,} per second take {_spoken(takes)}; a task has {_spoken(TASK_WITHIN)}, "
+        f"{_spoken(AROUND_TRAFFIC)} of it for what comes before and after: ask for fewer events or a higher rate"
+    )
+
+
+def _spoken(span: timedelta) -> str:
+    minutes = span / timedelta(minutes=1)
+    number, unit = (minutes / 60, "hour") if minutes >= 120 else (minutes, "minute")
+    return f"{number:.0f} {unit}" if round(number) == 1 else f"{number:.0f} {unit}s"
 
 
 def tape_of(given: str | None, run_id: str, try_number: int) -> str:

@@ -14,6 +14,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from infra.airflow import reports
 from infra.airflow.command import Saying, VerbError, connected
+from infra.airflow.form import TASK_WITHIN, too_much
 from infra.airflow.links import FlinkPage, ReportPage, SparkPage
 from infra.airflow.triggers import VerbTrigger
 
@@ -23,7 +24,7 @@ SAID_AGAIN = {
     "owner": "platform",
     "retries": 2,
     "retry_delay": timedelta(seconds=10),
-    "execution_timeout": timedelta(minutes=10),
+    "execution_timeout": TASK_WITHIN,
 }
 """Defaults of all tasks: every verb can be said again, so what a crash interrupted goes on."""
 TAPES = "tapes"
@@ -257,6 +258,14 @@ class Report(BaseOperator):
         if not made:
             raise AirflowSkipException("there is no verdict to report")
         return reports.keep(made, context["dag"].dag_id, context["run_id"])
+
+
+class FormFits(BaseOperator):
+    """Fails a run whose tasks have no time for what its form asks, before anything is done."""
+
+    def execute(self, context: Context) -> None:
+        if complaint := too_much(context["params"]):
+            raise AirflowFailException(complaint)
 
 
 class Approve(ApprovalOperator):

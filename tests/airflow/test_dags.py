@@ -103,6 +103,7 @@ def test_every_task_that_says_a_verb_leads_to_the_engines_pages(dags):
 def test_a_pattern_goes_from_provision_to_teardown(dags, name):
     tasks = dags[name]["tasks"]
     assert {task_id: task["downstream"] for task_id, task in tasks.items()} == {
+        "form": ["approve"],
         "approve": ["provision"],
         "provision": ["deploy", "planned", "report", "teardown"],
         "planned": ["declared"],
@@ -151,6 +152,19 @@ def understood(words: list[str]) -> tuple[str, dict[str, Any]]:
     while isinstance(command, TyperGroup):
         command, name, words = command.commands[words[0]], f"{name} {words[0]}", words[1:]
     return name.strip(), command.make_context(name, list(words)).params
+
+
+def test_a_form_asks_for_no_more_than_its_tasks_have_time_for(found, dags):
+    assert found["too_much"]["5000000 at 10"].startswith(
+        "5,000,000 events at 10 per second take 139 hours; a task has 10 minutes"
+    )
+    # Ten minutes of traffic leave no time for what comes before and after it; nine do.
+    assert {case for case, why in found["too_much"].items() if why} == {"5000000 at 10", "60000 at 100"}
+    for name in names():
+        tasks = dags[name]["tasks"]
+        # What the largest form asks takes 100 s at the largest rate; to judge it takes longer.
+        assert tasks["traffic"]["timeout_s"] == tasks["form"]["timeout_s"] == 600
+        assert tasks["validate"]["timeout_s"] == dags["upgrade"]["tasks"]["validate"]["timeout_s"] == 390 + 2000
 
 
 def test_every_field_of_a_form_has_a_title_a_description_a_default_and_limits(dags):
