@@ -17,7 +17,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from infra.processes import wait_until
-from infra.stores.topics import TopicError, listed
+from infra.stores.topics import TopicError, group, listed
 from pipelines.patterns.plan import HOP
 from pipelines.rules import ALERTS
 
@@ -51,7 +51,7 @@ def listen(bootstrap: str, topics: Mapping[str, str], into: Path, ready: Event, 
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
-            "group.id": "millrace-listening",  # the client insists on a name; no offset is ever committed under it
+            "group.id": group(topics, "listening"),  # the client insists on one; no offset is ever committed under it
             "enable.auto.commit": False,
             "fetch.wait.max.ms": 500,  # an empty fetch rests at the broker, one with a message in it returns at once
             "fetch.error.backoff.ms": 10,

@@ -189,6 +189,11 @@ def publish(bootstrap: str, messages: Iterable[tuple[str, bytes | None, bytes | 
     return count
 
 
+def group(topics: Mapping[str, str], purpose: str) -> str:
+    """The consumer group of a reader: it begins with the pattern whose topics it reads, as an ACL may demand."""
+    return f"{next(iter(topics.values())).partition('.')[0]}.{purpose}"
+
+
 class Tail:
     """Reads topics from their beginning, and each time on from where the last reading ended."""
 
@@ -198,7 +203,7 @@ class Tail:
         self._consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap,
-                "group.id": "millrace-tail",  # the client insists on a name; no offset is ever committed under it
+                "group.id": group(topics, "tail"),  # the client insists on one; no offset is ever committed under it
                 "enable.auto.commit": False,
                 "isolation.level": "read_committed",
                 "enable.partition.eof": True,

@@ -14,7 +14,7 @@ from typing import Any
 from pipelines.rules.events import EventType, Numbers, Real, Text, Whole, Words
 from pipelines.rules.expressions import Expression, Field, Kind, RuleError, condition, fields_of
 from pipelines.rules.measures import Last, Measure, WindowMeasure, as_data, outputs
-from pipelines.rules.sentences import measure_phrase, said
+from pipelines.rules.sentences import measure_phrase, said, values_shown, words
 
 
 class Names:
@@ -98,11 +98,18 @@ class EventRule:
 
     def sentence(self) -> str:
         """The rule as an analyst would say it."""
-        phrases = {}
-        for name, measure in self.remembers.items():
-            for column in outputs(name, measure, self.on):
-                phrases["before", column] = measure_phrase(column.removeprefix(f"{name}_"), measure, self.key)
-        return f"Alert when {said(self.condition, phrases)}."
+        return f"Alert when {said(self.condition, self._phrases())}."
+
+    def explained(self, operands: Mapping[str, str | None]) -> str:
+        """Why an alert with these operands was raised."""
+        return said(self.condition, self._phrases(), values_shown(operands))
+
+    def _phrases(self) -> dict[tuple[str, str], str]:
+        return {
+            ("before", column): measure_phrase(column.removeprefix(f"{name}_"), measure, self.key)
+            for name, measure in self.remembers.items()
+            for column in outputs(name, measure, self.on)
+        }
 
 
 OUT_OF_ORDER_MS = 5_000
@@ -156,8 +163,14 @@ class WindowRule:
         return str(self.condition)
 
     def sentence(self) -> str:
-        phrases = {("w", name): measure_phrase(name, measure, self.key) for name, measure in self.measures.items()}
-        return f"Alert when in {self.window.phrase()} of one {self.key}, {said(self.condition, phrases)}."
+        return f"Alert when in {self.window.phrase()} of one {self.key}, {said(self.condition, self._phrases())}."
+
+    def explained(self, operands: Mapping[str, str | None]) -> str:
+        """Why an alert with these operands was raised."""
+        return said(self.condition, self._phrases(), values_shown(operands))
+
+    def _phrases(self) -> dict[tuple[str, str], str]:
+        return {("w", name): measure_phrase(name, measure, self.key) for name, measure in self.measures.items()}
 
 
 @dataclass(frozen=True)
@@ -204,6 +217,10 @@ class FoldRule:
 
     def sentence(self) -> str:
         return self.doc
+
+    def explained(self, operands: Mapping[str, str | None]) -> str:
+        """What the step gave with an alert."""
+        return ", ".join(f"{words(name)} {value}" for name, value in operands.items())
 
 
 Rule = EventRule | WindowRule | FoldRule

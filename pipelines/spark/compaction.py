@@ -89,7 +89,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--use", default="fraud", choices=sorted(USES))
     parser.add_argument("--grace", type=float, default=GRACE_S, help="seconds that readers have to open old files")
     given = parser.parse_args(arguments)
-    spark = session("compaction", "local[1]", [])
+    spark = session(f"{given.root.rstrip('/').rpartition('/')[2]} (compaction)", "local[1]", [])
     for each in compact(spark, given.root, USES[given.use].enriched, grace_s=given.grace):
         print(f"{each.hour}: {each.files} files became one of {each.rows} events")
     spark.stop()

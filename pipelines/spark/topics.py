@@ -28,6 +28,7 @@ def source(spark: SparkSession, bootstrap: str, topics: Sequence[str], rows_most
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", bootstrap)
         .option("subscribe", ",".join(topics))
+        .option("groupIdPrefix", _group(topics[0]))
         .option("startingOffsets", "earliest")
         .option("failOnDataLoss", "true")
     )
@@ -39,6 +40,7 @@ def source(spark: SparkSession, bootstrap: str, topics: Sequence[str], rows_most
 def whole(spark: SparkSession, bootstrap: str, topic: str) -> DataFrame:
     """A topic as it is now; in a streaming query it is read again for each batch."""
     reader = spark.read.format("kafka").option("kafka.bootstrap.servers", bootstrap).option("subscribe", topic)
+    reader = reader.option("groupIdPrefix", _group(topic))
     return _placed(reader.load())
 
 
@@ -97,3 +99,8 @@ def _type(field: object) -> T.DataType | None:
         case Words():
             return T.ArrayType(T.StringType())
     return None
+
+
+def _group(topic: str) -> str:
+    """The beginning of the names of Spark's consumer groups: the pattern whose topic it is."""
+    return f"{topic.partition('.')[0]}.spark"

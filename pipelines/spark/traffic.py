@@ -20,7 +20,7 @@ class Traffic:
             bootstrap_servers=plan.bootstrap,
             group_id=plan.pattern,
             enable_auto_commit=False,
-            client_id="millrace-silence",
+            client_id=f"{plan.pattern}.silence",
         )
 
     def ends(self, topics: Sequence[str]) -> Offsets:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -21,8 +22,10 @@ from infra.errors import InfraError, UsageError
 from infra.lifecycle import deployed_file
 from infra.settings import PROJECT, Settings
 from infra.stores.changes import Action, Change
-from infra.stores.topics import TopicError
+from infra.stores.topics import TopicError, group
 from infra.target import Target
+from pipelines.fraud import FRAUD
+from pipelines.oracle import Record
 from pipelines.patterns import PatternError
 from pipelines.patterns.model import folder
 
@@ -213,6 +216,76 @@ def test_wrong_patterns_are_in_the_one_answer(
     answer = json.loads(done.stdout)
     assert (done.returncode, answer["version"], answer["patterns"]) == (1, 1, [])
     assert "bad.yaml: this is no YAML" in answer["problems"][0]
+
+
+AWAY = {
+    **{"alert_id": "0" * 32, "rule": "away-from-phone", "key": "anna", "customer": "anna", "transaction_ids": ["t"]},
+    **{"rule_version": FRAUD.rule("away-from-phone").version, "at_ms": 60_000},
+    "operands": {
+        **{"latitude": "52.5", "longitude": "13.4", "at_ms": "60000"},
+        **{"before_phone_latitude": "41.0", "before_phone_longitude": "29.0", "before_phone_at_ms": "15000"},
+    },
+}
+
+
+@pytest.fixture
+def tailed(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, object]]:
+    """A topic of alerts that needs no server: two of one rule, one of another."""
+    alerts = [AWAY, AWAY | {"key": "ben", "customer": "ben"}, AWAY | {"rule": "spree", "rule_version": "old"}]
+    records = [
+        Record("alerts", 0, n, n, str(each["customer"]).encode(), json.dumps(each).encode())
+        for n, each in enumerate(alerts)
+    ]
+
+    class Canned:
+        def __init__(self, *_: object) -> None: ...
+
+        def new(self) -> list[Record]:
+            return records
+
+        def close(self) -> None: ...
+
+    monkeypatch.setattr("infra.stores.topics.Tail", Canned)
+    return alerts
+
+
+@pytest.mark.parametrize(
+    ("words", "chosen"),
+    [
+        ([], [0, 1, 2]),
+        (["--json"], [0, 1, 2]),
+        (["--rule", "away-from-phone"], [0, 1]),
+        (["--key", "anna"], [0, 2]),
+        (["--rule", "away-from-phone", "--key", "ben"], [1]),
+    ],
+    ids=lambda value: " ".join(map(str, value)),
+)
+def test_a_pipe_gets_the_chosen_alerts_as_json_lines(
+    millrace: Millrace, tmp_path: Path, tailed: list[dict[str, object]], words: list[str], chosen: list[int]
+) -> None:
+    done = millrace(tmp_path, "topics", "tail", "flink", "alerts", "--all", *words)
+    assert [json.loads(line) for line in done.stdout.splitlines()] == [tailed[n] for n in chosen]
+
+
+def test_a_person_reads_an_alert_as_the_sentence_of_its_rule(
+    millrace: Millrace, tmp_path: Path, tailed: list[dict[str, object]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("infra.cli.topics.result_console", lambda: SimpleNamespace(is_terminal=True))
+    first, _, of_another_version = millrace(tmp_path, "topics", "tail", "flink", "alerts", "--all").stdout.splitlines()
+    assert first.startswith("away-from-phone      anna  1970-01-01 00:01:00.000: the distance in km between ")
+    assert " is greater than 1.0 and " in first
+    assert of_another_version.endswith("before_phone_at_ms 15000")
+
+
+@pytest.mark.parametrize(
+    "words", [["alerts", "--rule", "bursts"], ["dead-letters", "--rule", "burst"], ["alarms"]], ids=" ".join
+)
+def test_what_no_topic_or_rule_is_called_is_wrong_usage(millrace: Millrace, tmp_path: Path, words: list[str]) -> None:
+    assert millrace(tmp_path, "topics", "tail", "flink", *words).returncode == 2
+
+
+def test_a_readers_group_begins_with_its_pattern() -> None:
+    assert group({"alerts": "flink-spark.alerts", "hop": "flink-spark.hop"}, "tail") == "flink-spark.tail"
 
 
 def test_down_of_nothing_is_done(millrace: Millrace, tmp_path: Path) -> None:
