@@ -73,16 +73,19 @@ class Settings:
     home: Path
     state: Path
     port_base: int
+    patterns: Path | None = None
+    """Where the pattern files are, if not in the package."""
 
     @classmethod
     def read(cls, environ: Mapping[str, str]) -> "Settings":
-        """Reads MILLRACE_HOME, MILLRACE_STATE and MILLRACE_PORT_BASE; a stack that ran before remembers its base."""
+        """Reads MILLRACE_HOME, _STATE, _PORT_BASE and _PATTERNS; a stack that ran before remembers its base."""
         cache = Path(environ.get("XDG_CACHE_HOME") or Path(environ.get("HOME", "~")).expanduser() / ".cache")
         home = Path(environ.get("MILLRACE_HOME") or cache / "millrace").expanduser().absolute()
         state = Path(environ.get("MILLRACE_STATE") or PROJECT / ".millrace").expanduser().absolute()
         given = environ.get("MILLRACE_PORT_BASE")
         base = port_base(given) if given else remembered(state).get("port_base", PORT_BASE_DEFAULT)
-        return cls(project=PROJECT, home=home, state=state, port_base=base)
+        patterns = Path(environ["MILLRACE_PATTERNS"]).absolute() if environ.get("MILLRACE_PATTERNS") else None
+        return cls(project=PROJECT, home=home, state=state, port_base=base, patterns=patterns)
 
     def port(self, name: str) -> int:
         """The port of a server or of one of its doors, by name."""
@@ -99,6 +102,7 @@ class Settings:
             "MILLRACE_HOME": str(self.home),
             "MILLRACE_STATE": str(self.state),
             "MILLRACE_PORT_BASE": str(self.port_base),
+            **({"MILLRACE_PATTERNS": str(self.patterns)} if self.patterns else {}),
         }
 
 

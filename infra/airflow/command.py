@@ -19,6 +19,7 @@ from airflow.sdk.log import mask_secret, redact
 
 from infra import environments, processes
 from infra.settings import JSON_VERSION
+from pipelines.patterns import folder
 
 CONNECTION = "millrace"
 """The connection that says where the command line is; without it, it is that of the clone these files are in."""
@@ -68,7 +69,9 @@ def millrace(connection: Connection | None) -> Millrace:
     # By their names, as Airflow judges names: what is called a password, a token or a secret never shows in a log.
     mask_secret(extra.get("environment", {}))
     command = extra.get("command") or str(environments.python("cli").with_name("millrace"))
-    own = {name: value for name, value in os.environ.items() if name.startswith("MILLRACE_")}
+    # The command line may be another installation: it is to read the pattern files from which the DAGs were made.
+    own = {"MILLRACE_PATTERNS": str(folder())}
+    own |= {name: value for name, value in os.environ.items() if name.startswith("MILLRACE_")}
     return Millrace((command,), processes.environment(own | extra.get("environment", {})))
 
 

@@ -51,7 +51,8 @@ app = typer.Typer(
     name="millrace",
     help="Run, deploy, prove and measure streaming patterns on real servers of this machine.",
     epilog="Exit codes: 0 done, 1 failed, 2 wrong usage, 3 a --plan in which something would change, 130 interrupted. "
-    "MILLRACE_STATE chooses the stack's folder, MILLRACE_PORT_BASE its ports, MILLRACE_HOME the shared downloads; "
+    "MILLRACE_STATE chooses the stack's folder, MILLRACE_PORT_BASE its ports, MILLRACE_HOME the shared downloads, "
+    "MILLRACE_PATTERNS the folder of the pattern files; "
     "NO_COLOR turns colours off.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 
 from pipelines.patterns.contracts import contracts, contracts_folder
-from pipelines.patterns.model import folder, json_schema
+from pipelines.patterns.model import generated, json_schema
 from pipelines.patterns.uses import uses
 
 
 def main() -> None:
     """Write every generated file."""
-    (folder() / "schema.json").write_text(json.dumps(json_schema(), indent=2) + "\n", encoding="utf-8")
-    (folder() / "uses.json").write_text(json.dumps(uses(), indent=2) + "\n", encoding="utf-8")
+    (generated() / "schema.json").write_text(json.dumps(json_schema(), indent=2) + "\n", encoding="utf-8")
+    (generated() / "uses.json").write_text(json.dumps(uses(), indent=2) + "\n", encoding="utf-8")
     for use, by_name in contracts().items():
         target = contracts_folder() / use
         target.mkdir(parents=True, exist_ok=True)

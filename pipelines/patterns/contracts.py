@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pipelines.patterns.model import USES, folder
+from pipelines.patterns.model import USES, generated
 from pipelines.rules import ALERTS, DEAD_LETTERS, EventType, UseCase, WindowSummary
 from pipelines.rules.rules import window_kinds
 
@@ -61,7 +61,7 @@ def breaking_changes(old: Schema, new: Schema) -> list[str]:
 
 def contracts_folder() -> Path:
     """Where the generated contracts are kept."""
-    return folder() / "contracts"
+    return generated() / "contracts"
 
 
 def _breaking_among(old: Schema, new: Schema) -> list[str]:

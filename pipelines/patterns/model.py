@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from contextlib import suppress
@@ -200,7 +201,19 @@ def json_schema() -> dict[str, Any]:
 
 
 def folder() -> Path:
-    """Where the pattern files are."""
+    """Where the pattern files are: MILLRACE_PATTERNS, or beside this module."""
+    given = os.environ.get("MILLRACE_PATTERNS")
+    if not given:
+        return generated()
+    if not Path(given).is_dir():
+        raise PatternError(
+            f"MILLRACE_PATTERNS={given} is not a folder; name the one with the pattern files, or unset it"
+        )
+    return Path(given).absolute()
+
+
+def generated() -> Path:
+    """Where the files are that are made from the declarations."""
     return Path(str(resources.files("pipelines.patterns")))
 
 

@@ -29,6 +29,7 @@ locals {
     {
       MILLRACE_STATE     = local.state
       MILLRACE_PORT_BASE = tostring(var.port_base)
+      MILLRACE_PATTERNS  = local.files
       MILLRACE_TARGET    = jsonencode(local.addresses)
     },
     var.home == null ? {} : { MILLRACE_HOME = abspath(var.home) },

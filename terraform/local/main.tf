@@ -11,7 +11,7 @@ locals {
   cli   = coalesce(var.cli, "${local.clone}/.venv/bin/millrace")
   state = abspath(coalesce(var.state, "${local.clone}/.millrace"))
   environment = merge(
-    { MILLRACE_STATE = local.state, MILLRACE_PORT_BASE = tostring(var.port_base) },
+    { MILLRACE_STATE = local.state, MILLRACE_PORT_BASE = tostring(var.port_base), MILLRACE_PATTERNS = local.files },
     var.home == null ? {} : { MILLRACE_HOME = abspath(var.home) },
   )
 }

@@ -16,11 +16,13 @@ def describe() -> dict[str, object]:
 
     import infra.airflow.plugin
     import infra.airflow.triggers  # noqa: F401 - what the triggerer imports
+    from infra.airflow.command import millrace
     from infra.airflow.form import too_much
 
     forms = [(5_000_000, 10), (60_000, 100), (54_000, 100), (0, 10), (20_000, 500)]
     return {
         "seconds": seconds,
+        "passed": dict(millrace(None).environment),
         "too_much": {f"{events} at {rate}": too_much({"events": events, "rate_per_s": rate}) for events, rate in forms},
         "import_errors": bag.import_errors,
         "plugin_errors": plugins_manager.get_import_errors(),

@@ -13,15 +13,15 @@ from typer.main import get_command
 
 from infra.cli.app import app
 from infra.environments import python
-from infra.settings import PROJECT
-from pipelines.patterns import names
+from infra.settings import PROJECT, Settings
+from pipelines.patterns import folder, names
 
 UPKEEP = ["compact", "compare", "reconcile", "replay-dead-letters", "upgrade"]
 ENGINES = {"pyflink", "pyspark", "kafka", "confluent_kafka", "happybase", "hdfs"}
 FORM = ["approval", "events", "faults", "keep", "poison_share", "rate_per_s", "remove_data", "seed", "tape"]
 
 
-def described(home: Path, project: Path = PROJECT) -> dict[str, Any]:
+def described(home: Path, project: Path = PROJECT, **environment: str) -> dict[str, Any]:
     """What Airflow's own interpreter finds in a project's DAG folder."""
     done = subprocess.run(
         [str(python("airflow")), str(Path(__file__).with_name("describe.py")), str(project / "dags")],
@@ -32,6 +32,7 @@ def described(home: Path, project: Path = PROJECT) -> dict[str, Any]:
             "PYTHONPATH": str(project),
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
             "AIRFLOW__LOGGING__LOGGING_LEVEL": "ERROR",
+            **environment,
         },
         cwd=home,
         capture_output=True,
@@ -202,6 +203,32 @@ def test_a_wrong_pattern_file_is_an_import_error_that_says_so_and_stops_no_other
     (error,) = with_two_more["import_errors"].values()
     assert "half.yaml: stages: this key is required; add it" in error
     assert set(with_two_more["dags"]) >= set(names())
+
+
+def test_the_command_line_of_a_clone_reads_the_pattern_files_of_the_package_that_made_the_dags(tmp_path):
+    patterns = copied(tmp_path)  # as if it were installed elsewhere
+    (patterns / "my-own.yaml").write_text((patterns / "flink.yaml").read_text())
+    found = described(tmp_path / "home", tmp_path)
+    assert known_to_the_command_line(found["passed"]) == sorted([*names(), "my-own"])
+
+
+def test_one_setting_decides_which_pattern_files_dags_and_command_line_read(tmp_path):
+    (tmp_path / "patterns").mkdir()
+    (tmp_path / "patterns" / "my-own.yaml").write_text((folder() / "flink.yaml").read_text())
+    setting = {"MILLRACE_PATTERNS": str(tmp_path / "patterns")}
+    found = described(tmp_path, **setting)
+    assert found["import_errors"] == {}
+    assert sorted(found["dags"]) == sorted(["my-own", *UPKEEP])
+    assert known_to_the_command_line(found["passed"]) == known_to_the_command_line(setting) == ["my-own"]
+    # What the stack starts, Airflow and the observer among it, gets it too.
+    assert Settings.read(setting).environment().items() >= setting.items()
+
+
+def known_to_the_command_line(variables: Mapping[str, str]) -> list[str]:
+    environment = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], **variables}
+    command = [str(python("cli").with_name("millrace")), "patterns", "--json"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=60)
+    return [each["name"] for each in json.loads(done.stdout)["patterns"]]
 
 
 @pytest.mark.parametrize("kept", [[], ["flink.yaml"]], ids=["no pattern at all", "one that keeps nothing"])

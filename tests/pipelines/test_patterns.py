@@ -129,3 +129,9 @@ def test_a_summary_that_loses_a_number_breaks_the_contract_of_the_windows_topic(
     summary = old["oneOf"][0]
     new = {"oneOf": [{**summary, "properties": {k: v for k, v in summary["properties"].items() if k != "purchases"}}]}
     assert breaking_changes(old, new) == ["spend-per-minute: 'purchases' is gone; keep it, or write to a new topic"]
+
+
+def test_a_folder_of_patterns_that_is_none_is_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("MILLRACE_PATTERNS", str(tmp_path / "gone"))
+    with pytest.raises(PatternError, match=r"MILLRACE_PATTERNS=.*gone is not a folder; name the one"):
+        names()
