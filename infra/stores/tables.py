@@ -79,6 +79,14 @@ class HBase:
                 f"HBase does not answer at {address} ({type(error).__name__}); see `millrace status`"
             ) from None
         except TException as error:
-            # What HBase itself complains of comes with the stack of its server.
-            why = str(getattr(error, "message", None) or error).splitlines()[0][:200]
-            raise InfraError(f"HBase at {address} refused the request: {why}; see `millrace logs hbase`") from None
+            raise InfraError(f"HBase at {address} refused the request: {_complaint(error)}") from None
+
+
+def _complaint(error: TException) -> str:
+    """What HBase complains of, without the stack of its server, and the remedy."""
+    message = getattr(error, "message", None) or str(error)
+    text = message.decode("utf-8", errors="replace") if isinstance(message, bytes) else message
+    why = next(iter(text.splitlines()), type(error).__name__)[:200]
+    if "TableNotFoundException" in why:
+        return f"{why}; `millrace provision PATTERN` makes its tables"
+    return f"{why}; see `millrace logs hbase`"

@@ -14,6 +14,7 @@ from confluent_kafka import KafkaError, KafkaException
 from hdfs import HdfsError
 from kafka import errors
 from requests import ReadTimeout
+from thriftpy2.thrift import TException
 from thriftpy2.transport import TTransportException
 
 from infra.cli.failures import failure
@@ -139,6 +140,29 @@ def test_it_is_one_line_with_the_address_and_a_remedy(server: str, request_: str
 def test_what_hdfs_denies_is_not_taken_for_absent(request_: str) -> None:
     with answering(403, REMOTE)() as port, pytest.raises(InfraError, match=r"user=dr\.who.*HDFS_USER"):
         REQUESTS[request_](port)
+
+
+class Complaint(TException):
+    """As HBase's own are: the text is its message."""
+
+    def __init__(self, message: str | bytes) -> None:
+        super().__init__()
+        self.message = message
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        (b"a.b.TableNotFoundException: spark.customers\n\tat a.b.C(C.java:1)", "spark.customers; `millrace provision"),
+        ("a.b.AccessDeniedException: me\n\tat a.b.C(C.java:1)", "AccessDeniedException: me; see `millrace logs hbase`"),
+    ],
+    ids=["as bytes", "as text"],
+)
+def test_what_hbase_complains_of_is_told_without_its_stack(message: str | bytes, expected: str) -> None:
+    with hanging_up() as port, pytest.raises(InfraError) as refused, hbase(port).connection():
+        raise Complaint(message)
+    assert expected in str(refused.value)
+    assert "at a.b.C" not in str(refused.value)
 
 
 @pytest.mark.parametrize(
