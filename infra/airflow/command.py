@@ -115,7 +115,8 @@ class Saying:
             found = json.loads(answer)
         except ValueError:
             raise VerbError(f"millrace {self.verb} ended with code {code} and its answer is no JSON") from None
-        if (version := found.get("version")) != JSON_VERSION:
+        version = found.get("version") if isinstance(found, dict) else None
+        if version != JSON_VERSION:
             raise AirflowFailException(
                 f"millrace {self.verb} answered in version {version}, not {JSON_VERSION}; install the package in "
                 "Airflow from the clone that the connection names"

@@ -34,7 +34,7 @@ def pattern_form(faults: Sequence[str] = SURVIVABLE) -> dict[str, Param]:
             maximum=EVENTS_MOST,
             title="Events",
             description="How many messages to send; 0 sends none and judges what is there. At the rate below they must "
-            f"take no longer than {_spoken(TASK_WITHIN - AROUND_TRAFFIC)}.",
+            f"take no longer than {_in_words(TASK_WITHIN - AROUND_TRAFFIC)}.",
         ),
         "rate_per_s": Param(
             500,
@@ -101,12 +101,12 @@ def too_much(params: Mapping[str, Any]) -> str | None:
     if takes <= TASK_WITHIN - AROUND_TRAFFIC:
         return None
     return (
-        f"{events:,} events at {rate_per_s:,} per second take {_spoken(takes)}; a task has {_spoken(TASK_WITHIN)}, "
-        f"{_spoken(AROUND_TRAFFIC)} of it for what comes before and after: ask for fewer events or a higher rate"
+        f"{events:,} events at {rate_per_s:,} per second take {_in_words(takes)}; a task has {_in_words(TASK_WITHIN)}, "
+        f"{_in_words(AROUND_TRAFFIC)} of it for what comes before and after: ask for fewer events or a higher rate"
     )
 
 
-def _spoken(span: timedelta) -> str:
+def _in_words(span: timedelta) -> str:
     minutes = span / timedelta(minutes=1)
     number, unit = (minutes / 60, "hour") if minutes >= 120 else (minutes, "minute")
     return f"{number:.0f} {unit}" if round(number) == 1 else f"{number:.0f} {unit}s"

@@ -64,7 +64,7 @@ class Verb(BaseOperator):
 
     def say(self, words: Sequence[str]) -> Any:
         """The answer of the command line."""
-        said = spoken(words)
+        said = filled(words)
         self.log.info("millrace %s", " ".join(said))
         self._saying = connected().start(said)
         try:
@@ -83,8 +83,8 @@ class Verb(BaseOperator):
         return answer
 
 
-def spoken(words: Sequence[str]) -> list[str]:
-    """The words of a call; an empty one is one that the form left out."""
+def filled(words: Sequence[str]) -> list[str]:
+    """The words without those that the form leaves empty."""
     return [word for word in words if word]
 
 
@@ -95,7 +95,7 @@ class AwaitVerb(Verb):
 
     def execute(self, context: Context) -> Any:
         self.skip_unless_wanted()
-        self.defer(trigger=VerbTrigger(spoken(self.words)), method_name="resume")
+        self.defer(trigger=VerbTrigger(filled(self.words)), method_name="resume")
 
     def resume(self, context: Context, event: Mapping[str, Any]) -> Any:
         if "problem" in event:

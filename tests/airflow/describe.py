@@ -59,21 +59,21 @@ def task_described(task) -> dict[str, object]:
         "is_setup": task.is_setup,
         "is_teardown": task.is_teardown,
         "words": list(words) if isinstance(words := getattr(task, "words", None), (list, tuple)) else None,
-        "said": said(task),
+        "rendered": rendered(task),
         "links": sorted(link.name for link in task.operator_extra_links),
         "outlets": [outlet.name for outlet in task.outlets],
     }
 
 
-def said(task) -> list[str] | None:
+def rendered(task) -> list[str] | None:
     """The words of a task as the default form fills them in."""
-    from infra.airflow.operators import spoken
+    from infra.airflow.operators import filled
 
     if not isinstance(words := getattr(task, "words", None), (list, tuple)):
         return None
     ti = SimpleNamespace(try_number=1, xcom_pull=lambda *_, **__: None)
     context = {"params": task.dag.params.dump(), "run_id": "manual__2026-01-01", "ti": ti}
-    return spoken(task.render_template(list(words), context, task.dag.get_template_env()))
+    return filled(task.render_template(list(words), context, task.dag.get_template_env()))
 
 
 if __name__ == "__main__":

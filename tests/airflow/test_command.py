@@ -47,6 +47,7 @@ CASES = {
     "not ok": {"code": 1, "answer": json.dumps(PLAN)},
     "failed": {"code": 1, "answer": ""},
     "killed": {"code": 137, "answer": json.dumps(PLAN)},
+    "of an older one": {"code": 0, "answer": "[]"},
     "no JSON": {"code": 0, "answer": "hello"},
 }
 
@@ -62,5 +63,6 @@ def test_what_failed_is_raised_with_its_line(taken):
     assert taken["wrong words"] == {"raised": "AirflowFailException", "message": "Kafka is away"}
     assert taken["of another version"]["raised"] == "AirflowFailException"
     assert "answered in version 2, not 1" in taken["of another version"]["message"]
+    assert "answered in version None, not 1" in taken["of an older one"]["message"]
     assert taken["killed"]["raised"] == "VerbError"
     assert "no JSON" in taken["no JSON"]["message"]

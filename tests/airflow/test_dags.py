@@ -135,19 +135,19 @@ def test_every_verb_is_said_with_the_dags_own_pattern_and_nothing_but_the_form(d
         assert {words[1] for words in said} == {name}
 
 
-def test_with_the_default_form_every_task_says_what_the_command_line_understands(dags):
+def test_the_words_of_every_task_parse_with_the_default_form(dags):
     for dag_id, task_id, task in tasks_of(dags):
-        if task["said"]:
-            command, given = understood([*task["said"], "--json"])
-            assert given["json"] is True, (dag_id, task_id, task["said"])
+        if task["rendered"]:
+            command, given = parsed([*task["rendered"], "--json"])
+            assert given["json"] is True, (dag_id, task_id, task["rendered"])
             assert command.startswith(task["words"][0]), (dag_id, task_id)
-    assert understood([*dags["replay-dead-letters"]["tasks"]["replay"]["said"], "--json"]) == (
+    assert parsed([*dags["replay-dead-letters"]["tasks"]["replay"]["rendered"], "--json"]) == (
         "dead-letters replay",
         {"pattern": names()[0], "reason": "", "mended": None, "json": True},
     )
 
 
-def understood(words: list[str]) -> tuple[str, dict[str, Any]]:
+def parsed(words: list[str]) -> tuple[str, dict[str, Any]]:
     """The verb that the command line makes of the words, and its arguments."""
     command, name = get_command(app), ""
     while isinstance(command, TyperGroup):

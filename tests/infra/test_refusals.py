@@ -158,7 +158,7 @@ class Complaint(TException):
     ],
     ids=["as bytes", "as text"],
 )
-def test_what_hbase_complains_of_is_told_without_its_stack(message: str | bytes, expected: str) -> None:
+def test_a_complaint_of_hbase_is_shown_without_its_stack(message: str | bytes, expected: str) -> None:
     with hanging_up() as port, pytest.raises(InfraError) as refused, hbase(port).connection():
         raise Complaint(message)
     assert expected in str(refused.value)
