@@ -74,7 +74,10 @@ DRILL = (
     "uv.lock",
 )
 DRILL_COMMAND = ".venv/bin/millrace up; .venv/bin/millrace up airflow; .venv/bin/python -m lab.airflow_drill"
-TERRAFORM_TEST = "tests/terraform/test_local_target.py::test_an_interrupted_apply_leaves_nothing_running_and_the_next_one_lives_a_whole_life"
+TERRAFORM_TEST = (
+    "tests/terraform/test_local_target.py::"
+    "test_an_interrupted_apply_leaves_nothing_running_and_the_next_one_lives_a_whole_life"
+)
 
 MEASUREMENTS = {
     "setup": Measurement(
