@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +73,7 @@ class Settings:
     home: Path
     state: Path
     port_base: int
-    patterns: Path | None = None
+    patterns: Path | None = field(default=None, compare=False)  # a stack runs servers, whatever its patterns are
     """Where the pattern files are, if not in the package."""
 
     @classmethod

@@ -204,7 +204,8 @@ def _is_whole(story: Story) -> bool:
     assert isinstance(BURST, WindowRule)
     wanted = {finding.alert_id for finding in window_findings(BURST, story.timely)}
     is_told = wanted <= {alert["alert_id"] for alert in story.alerts} and story.meant_late <= story.late
-    return is_told and len(rows_of_files(story)) >= len(story.sent) and len(transactions(story)) >= len(story.sent)
+    is_stored = len(rows_of_files(story)) >= len(story.sent) and len(transactions(story)) >= len(story.sent)
+    return is_told and is_stored and wanted <= stored_alerts(story)
 
 
 def _await(is_so: Any, what: str, spark: Spark, plan: EnginePlan) -> None:
@@ -226,6 +227,16 @@ def rows_of_files(story: Story) -> list[Event]:
 
 def transactions(story: Story) -> Mapping[bytes, Mapping[bytes, bytes]]:
     return dict(story.target.hbase.scan(table_of(story.plan.pattern, TRANSACTIONS)))
+
+
+def stored_alerts(story: Story) -> set[str]:
+    """The alerts of all customers in the table."""
+    rows = story.target.hbase.scan(table_of(story.plan.pattern, CUSTOMERS))
+    return {alert_of(column) for _, cells in rows for column in cells if column.startswith(b"a:")}
+
+
+def alert_of(column: bytes) -> str:
+    return column.decode().split("|")[1]
 
 
 def test_every_event_is_in_the_files_exactly_once(story: Story) -> None:
@@ -250,7 +261,7 @@ def test_every_event_is_in_the_table_and_customers_are_up_to_date(story: Story) 
             phone = {name: last[f"phone_{name}"] for name in ("latitude", "longitude", "at_ms")}
             assert json.loads(cells[PHONE]) == phone
         alerts = {alert["alert_id"] for alert in story.alerts if alert["customer"] == customer.decode()}
-        columns = {column.decode().split("|")[1] for column in cells if column.startswith(b"a:")}
+        columns = {alert_of(column) for column in cells if column.startswith(b"a:")}
         assert columns == alerts
 
 
