@@ -20,7 +20,7 @@ check: setup ## Format, types and the tests that need no server: within a minute
 	@if [ -d terraform ] && command -v terraform >/dev/null; then terraform fmt -check -recursive terraform; fi
 	$(TESTS) -q -m "not stack"
 
-test: ## All tests, on real servers too: within twenty minutes; what each took is recorded
+test: ## All tests, on real servers too; what each took is recorded
 	@$(PYTHON) -m infra.setup --tests
 	$(TESTS) -m "not drill" --measure
 
