@@ -74,7 +74,8 @@ class Story:
 
     @property
     def timely(self) -> list[Event]:
-        return [event for name, event in self.sent.items() if name not in self.late]
+        late = self.late
+        return [event for name, event in self.sent.items() if name not in late]
 
 
 @pytest.fixture(scope="module", params=[1, pytest.param(4, marks=pytest.mark.drill)], ids="killed {} times".format)
