@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import psutil
 import pytest
 
 from infra import processes, records
+from infra import stack as stacks
 from infra.settings import PORTS, PROJECT, Settings
 from tests.terraform.conftest import Terraform
 
@@ -41,14 +43,17 @@ def clone(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def local(clone: Path, tmp_path: Path, test_port_base: int, terraform_in) -> Terraform:
-    base = test_port_base + 600
-    return terraform_in(
+def local(clone: Path, tmp_path: Path, test_port_base: int, terraform_in) -> Iterator[Terraform]:
+    """The target, with a state folder and ports of its own; an interrupted test leaves no server of it running."""
+    home = Settings.read(os.environ).home
+    settings = Settings(clone, home, tmp_path / "state", test_port_base + 600)
+    yield terraform_in(
         clone / "terraform" / "local",
-        TF_VAR_state=str(tmp_path / "state"),
-        TF_VAR_port_base=str(base),
-        TF_VAR_home=str(Settings.read(os.environ).home),
+        TF_VAR_state=str(settings.state),
+        TF_VAR_port_base=str(settings.port_base),
+        TF_VAR_home=str(home),
     )
+    stacks.down(settings)
 
 
 def listeners(base: int) -> list[int]:
@@ -102,12 +107,14 @@ def interrupt_an_apply(local: Terraform) -> None:
     )
     base = int(local.environment["TF_VAR_port_base"])
     assert apply.stdout is not None
+    seen = []
     for line in apply.stdout:
+        seen.append(line)
         if "kafka-1" in line and "starting" in line:
             os.killpg(apply.pid, signal.SIGINT)  # Ctrl-C reaches the whole group
             break
     else:
-        pytest.fail("no server was started")
+        pytest.fail(f"no server was started\n{''.join(seen)}")
     said = apply.stdout.read()
     assert apply.wait(timeout=120) != 0, said
     # Terraform does not wait for the command line to have stopped what it began.
