@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from infra import records, traffic, validation
+from infra import records, stack, traffic, validation
 from infra.engines.job import EngineError, Job, Running, UsedUpError
 from infra.errors import InfraError, UsageError
 from infra.settings import SETTLED_AFTER_S, VALIDATE_WITHIN_S
@@ -94,6 +94,8 @@ def deploy(
         if plan:
             return [step.change for step in steps]
         _wanted_file(target, name).touch()
+        if not only_missing:
+            stack.given_up_file(target.settings, name).unlink(missing_ok=True)
         for step in steps:
             if step.change.action == "keep":
                 continue

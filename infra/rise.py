@@ -58,7 +58,7 @@ class Rise:
         record = self.recorded.get(server.name)
         adopted = record is not None and processes.alive(record)
         if record is None or not adopted:
-            record = self._start(server)
+            record = self.start(server)
             if record is None:
                 return
         elif record.fingerprint != fingerprint(server):
@@ -70,7 +70,8 @@ class Rise:
             if server.hint:
                 self.report(server.name, server.hint)
 
-    def _start(self, server: Server) -> Record | None:
+    def start(self, server: Server) -> Record | None:
+        """Start one server, without waiting until it is ready; None when all is to halt."""
         write_files(server)
         if not self._prepare(server):
             return None

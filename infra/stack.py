@@ -23,6 +23,8 @@ from infra.servers.server import LOOPBACK, Server
 from infra.services import DEFAULT, PROFILES, Service, servers_named, services, with_needs
 from infra.settings import Settings, remembered
 
+WATCH = "watch"
+"""The process that restarts what dies: infra/watch.py."""
 LOCK_WITHIN_S = 600
 ASKED_FOR_S = 2
 
@@ -70,6 +72,9 @@ def up(
                 processes.stop(old, within_s=1)  # what a killed server started may hold its ports
             refuse_used_ports(settings, absent)
         remember(settings, profiles)
+        for name in servers:
+            left_dead_file(settings, name).unlink(missing_ok=True)
+            given_up_file(settings, name).unlink(missing_ok=True)
         Rise(settings, servers, report).run()
         if absent:
             record_the_start(settings, [service.name for service in wanted], absent, time.monotonic() - began)
@@ -80,6 +85,8 @@ def down(settings: Settings, purge: bool = False, report: Report = lambda *_: No
     began = time.monotonic()
     with only_one(settings, "down", report):
         recorded = processes.records(settings.run)
+        if WATCH in recorded:  # first, or it would restart what is stopped
+            stop_all(settings, {WATCH: recorded.pop(WATCH)}, (), report)
         figures = {"memory_bytes": memory_of(recorded), "servers": sorted(recorded)}
         stop_all(settings, recorded, every_server(settings), report)
         if recorded:
@@ -110,15 +117,48 @@ def restart(settings: Settings, names: Sequence[str], report: Report = lambda *_
     up(settings, touched, report=report)
 
 
-def kill(settings: Settings, names: Sequence[str], report: Report = lambda *_: None) -> None:
-    """Ends the named servers as a crash would: for drills."""
+def kill(
+    settings: Settings, names: Sequence[str], report: Report = lambda *_: None, *, stay_dead: bool = False
+) -> None:
+    """Ends the named servers as a crash would, for drills; with `stay_dead` the watcher leaves them to `up`."""
     recorded = processes.records(settings.run)
     for server in servers_named(services(settings, profiles_of(settings)), names):
         record = recorded.get(server.name)
         if record is None or not processes.alive(record):
             raise InfraError(f"{server.name} does not run; `millrace status` shows what does")
+        if stay_dead:
+            left_dead_file(settings, server.name).touch()
         processes.kill(record)
         report(server.name, f"killed (pid {record.pid})")
+
+
+def restart_dead(settings: Settings, server: Server) -> bool:
+    """Starts a dead server again, without waiting until it is ready; False while another command changes the stack."""
+    settings.state.mkdir(parents=True, exist_ok=True)
+    with (settings.state / "lock").open("a+") as lock:
+        if not locked(lock.fileno()):
+            return False
+        record = processes.records(settings.run).get(server.name)
+        if record is None or processes.alive(record):
+            return False  # stopped or started since the caller looked
+        processes.stop(record, within_s=1)  # what it started may hold its ports
+        return Rise(settings, {server.name: server}, lambda *_: None).start(server) is not None
+
+
+def servers(settings: Settings) -> dict[str, Server]:
+    """Every server of the stack's form, by name."""
+    known = services(settings, profiles_of(settings))
+    return {server.name: server for service in known.values() for server in service.servers}
+
+
+def left_dead_file(settings: Settings, name: str) -> Path:
+    """There while a server is to stay dead until the next `up`."""
+    return settings.run / f"{name}.stay-dead"
+
+
+def given_up_file(settings: Settings, name: str) -> Path:
+    """There when the watcher has restarted a server or a pattern's jobs too often."""
+    return settings.run / f"{name}.given-up"
 
 
 def status(settings: Settings) -> list[ServerStatus]:

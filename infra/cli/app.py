@@ -38,10 +38,11 @@ from infra.cli.up import up
 from infra.cli.upgrade import upgrade
 from infra.cli.validate import validate
 from infra.cli.version import print_version
+from infra.cli.watch import watch
 
 # A verb is a file beside this one and a name in this list.
 VERBS = (
-    *(doctor, up, down, status, logs, restart, kill, env, observe),
+    *(doctor, up, down, watch, status, logs, restart, kill, env, observe),
     *(patterns, provision, deploy, await_, reconcile, upgrade, roll_back, traffic, validate, jobs, teardown),
     *(compare, compact, customer, demo),
 )

@@ -12,13 +12,16 @@ def kill(
     names: Annotated[
         list[str], typer.Argument(metavar="SERVER...", help="Servers or services.", autocompletion=complete_servers)
     ],
+    stay_dead: Annotated[
+        bool, typer.Option("--stay-dead", help="The watcher leaves them dead until the next `millrace up`.")
+    ] = False,
     json: Json = False,
 ) -> None:
-    """End servers with SIGKILL, for drills: `millrace status` then says dead, and `millrace up` brings them back.
+    """End servers with SIGKILL, for drills: the watcher restarts them, or `millrace up` does.
 
-    Examples:  millrace kill datanode-1  |  millrace kill kafka
+    Examples:  millrace kill datanode-1  |  millrace kill kafka --stay-dead
     """
     chosen = settings()
-    stack.kill(chosen, names, report)
+    stack.kill(chosen, names, report, stay_dead=stay_dead)
     if json:
         print_json("kill", servers=stack.status(chosen))

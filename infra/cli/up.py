@@ -29,13 +29,15 @@ def up(
     port_base: Annotated[
         str | None, typer.Option(help="First port of the stack's hundred; remembered for the verbs that follow.")
     ] = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Restart in the background what dies from now on.")] = False,
     json: Json = False,
 ) -> None:
     """Start the stack, or some services and what they need, and wait until each answers.
 
-    Run it again at any time: it starts what is missing, adopts what runs and restarts what died.
+    Run it again at any time: it starts what is missing, adopts what runs and restarts what died. With --watch a watcher
+    restarts servers and jobs that die until `down`; `millrace watch --journal` shows what it did.
 
-    Examples:  millrace up  |  millrace up kafka hbase  |  millrace up --profile durable --port-base 21000
+    Examples:  millrace up --watch  |  millrace up kafka hbase  |  millrace up --profile durable --port-base 21000
     """
     chosen = settings()
     if port_base:
@@ -43,6 +45,10 @@ def up(
     profiles = None if profile is None else [name for name in profile if name != "none"]
     with bars(progress_console()) as progress:
         stack.up(chosen, names or [], profiles, report, progress)
+    if watch:
+        from infra import watch as watching
+
+        watching.ensure(chosen)
     statuses = stack.status(chosen)
     if json:
         print_json("up", servers=statuses)

@@ -1,0 +1,31 @@
+"""millrace watch: restart what dies."""
+
+from typing import Annotated
+
+import typer
+
+from infra.cli.printing import Json, print_json, print_rows, settings
+
+
+def watch(
+    journal: Annotated[bool, typer.Option("--journal", help="Show what the watcher saw and did, and end.")] = False,
+    json: Json = False,
+) -> None:
+    """Restart servers that die or hang, and jobs that were deployed and are gone, until Ctrl-C.
+
+    `millrace up --watch` starts it in the background, `millrace down` stops it. What fails five times within ten
+    minutes is given up until the next `up` or `deploy`.
+
+    Examples:  millrace watch --journal  |  millrace watch
+    """
+    from infra import watch as watching
+
+    chosen = settings()
+    if not journal:
+        watching.run(chosen)
+        return
+    entries = watching.journal(chosen).read()
+    if json:
+        print_json("watch", journal=entries)
+    else:
+        print_rows((each["at"], each["subject"], each["event"], each.get("detail", "")) for each in entries)

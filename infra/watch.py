@@ -1,0 +1,235 @@
+"""Keeps a stack running: restarts servers that die or hang, and jobs that were deployed and are gone.
+
+`millrace up --watch` starts it beside the servers, `millrace down` stops it first. Its journal has a JSON line for each
+event. A subject that fails again and again is given up; `up` or `deploy` gives it another chance.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+from infra import lifecycle, processes, stack
+from infra.errors import InfraError
+from infra.processes import Record
+from infra.servers.server import Server
+from infra.settings import PROJECT, Settings
+from infra.stack import WATCH
+from infra.target import Target
+from pipelines.patterns import PatternError, names
+
+LOOK_EVERY_S = 1.0
+JOBS_EVERY_S = 5.0
+PROBE_EVERY_S = 5.0
+BACK_OFF_S = (0.0, 1.0, 2.0, 5.0, 15.0, 30.0)
+"""Before the first restart within the span, the second, and so on."""
+RESTARTS_MOST, SPAN_S = 5, 600.0
+STARTED_WITHIN_S = 30
+
+
+@dataclass
+class Attempts:
+    """The restarts of one subject: how long the next one waits, and when there have been too many."""
+
+    times: deque[float] = field(default_factory=deque)
+
+    def wait_s(self, now: float) -> float | None:
+        """For how long to wait before the next restart; None when the subject is to be given up."""
+        while self.times and self.times[0] < now - SPAN_S:
+            self.times.popleft()
+        if len(self.times) >= RESTARTS_MOST:
+            return None
+        if not self.times:
+            return 0.0
+        return max(0.0, self.times[-1] + BACK_OFF_S[len(self.times)] - now)
+
+    def count(self, now: float) -> None:
+        self.times.append(now)
+
+
+@dataclass(frozen=True)
+class Journal:
+    """What the watcher saw and did, oldest first."""
+
+    path: Path
+
+    def write(self, subject: str, event: str, detail: str = "") -> None:
+        line = {"at": datetime.now(UTC).isoformat(timespec="milliseconds"), "subject": subject, "event": event}
+        with self.path.open("a", encoding="utf-8") as opened:
+            opened.write(json.dumps(line | ({"detail": detail} if detail else {})) + "\n")
+
+    def read(self) -> list[dict[str, str]]:
+        try:
+            return [json.loads(line) for line in self.path.read_text(encoding="utf-8").splitlines()]
+        except FileNotFoundError:
+            return []
+
+
+def journal(settings: Settings) -> Journal:
+    """The journal of a stack's watcher."""
+    return Journal(settings.state / "watch.jsonl")
+
+
+class Watch:
+    """The watcher's loop."""
+
+    def __init__(self, settings: Settings, jobs: Callable[[], Mapping[str, Callable[[], None]]]) -> None:
+        self.settings = settings
+        self.journal = journal(settings)
+        self._missing_jobs = jobs
+        self._attempts: dict[str, Attempts] = {}
+        self._given_up: set[str] = set()
+        self._unknown = ""
+        self._ready_at: dict[str, float] = {}
+        self._probed_at = 0.0
+        self._stopped = threading.Event()
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    def run(self) -> None:
+        """Watch until stopped: servers in this thread, jobs in another, so that neither waits for the other."""
+        self.journal.write(WATCH, "started")
+        jobs = threading.Thread(target=self._watch_jobs, name="jobs", daemon=True)
+        jobs.start()
+        while not self._stopped.is_set():
+            self._watch_servers()
+            self._await_death()
+        self.journal.write(WATCH, "stopped")
+
+    def _watch_servers(self) -> None:
+        recorded = processes.records(self.settings.run)
+        servers = {name: server for name, server in stack.servers(self.settings).items() if name in recorded}
+        dead = {name for name in servers if not processes.alive(recorded[name])}
+        now = time.monotonic()
+        if now >= self._probed_at + PROBE_EVERY_S:
+            self._probed_at = now
+            self._end_what_hangs({name: servers[name] for name in servers.keys() - dead}, recorded, now)
+        for name in sorted(dead):
+            if stack.left_dead_file(self.settings, name).exists() or any(need in dead for need in servers[name].needs):
+                continue
+            self._once_due(name, partial(self._restart, servers[name]))
+
+    def _restart(self, server: Server) -> None:
+        if stack.restart_dead(self.settings, server):
+            self._ready_at[server.name] = time.monotonic()
+            self.journal.write(server.name, "restarted")
+
+    def _end_what_hangs(self, servers: Mapping[str, Server], recorded: Mapping[str, Record], now: float) -> None:
+        """End a server that has not been ready for as long as a start may take; it is restarted as a dead one."""
+        with ThreadPoolExecutor(max_workers=max(1, len(servers))) as pool:
+            asked = pool.map(lambda server: (server, server.is_ready(recorded[server.name].since)), servers.values())
+            for server, is_ready in asked:
+                if is_ready or server.name not in self._ready_at:
+                    self._ready_at[server.name] = now
+                elif now > self._ready_at[server.name] + server.within_s:
+                    self.journal.write(server.name, "unready", f"no answer for {server.within_s:.0f} s; killed")
+                    processes.kill(recorded[server.name])
+
+    def _watch_jobs(self) -> None:
+        while not self._stopped.wait(JOBS_EVERY_S):
+            try:
+                for name, start in self._missing_jobs().items():
+                    self._once_due(name, partial(self._start_job, name, start))
+                self._unknown = ""
+            except Exception as error:  # no fault of one look ends the watch
+                known = isinstance(error, InfraError | PatternError)
+                problem = str(error) if known else f"{type(error).__name__}: {error}"
+                if problem != self._unknown:
+                    self.journal.write("jobs", "unknown", problem)
+                self._unknown = problem
+
+    def _start_job(self, name: str, start: Callable[[], None]) -> None:
+        start()
+        self.journal.write(name, "restarted")
+
+    def _once_due(self, subject: str, act: Callable[[], None]) -> None:
+        now = time.monotonic()
+        given_up = stack.given_up_file(self.settings, subject)
+        if given_up.exists():
+            return
+        if subject in self._given_up:  # a person took the file away: another chance
+            self._given_up.discard(subject)
+            self._attempts.pop(subject, None)
+        attempts = self._attempts.setdefault(subject, Attempts())
+        wait_s = attempts.wait_s(now)
+        if wait_s is None:
+            self._given_up.add(subject)
+            given_up.touch()
+            self.journal.write(subject, "given-up", f"{RESTARTS_MOST} restarts within {SPAN_S:.0f} s")
+            return
+        if wait_s > 0:
+            return
+        attempts.count(now)
+        self.journal.write(subject, "dead")
+        try:
+            act()
+        except InfraError as error:
+            self.journal.write(subject, "failed", str(error))
+
+    def _await_death(self) -> None:
+        """Return as soon as a recorded process ends, or after a while."""
+        poller, opened = select.poll(), list[int]()
+        try:
+            for record in processes.records(self.settings.run).values():
+                with suppress(OSError):
+                    if processes.alive(record):
+                        opened.append(os.pidfd_open(record.pid))
+                        poller.register(opened[-1], select.POLLIN)
+            poller.poll(LOOK_EVERY_S * 1000)
+        finally:
+            for each in opened:
+                os.close(each)
+
+
+def missing_jobs(target: Target) -> dict[str, Callable[[], None]]:
+    """The patterns of which a deployed job is gone, each with what starts it from its newest state."""
+
+    def is_missing(name: str) -> bool:
+        plan = lifecycle.deploy(target, name, plan=True, only_missing=True)
+        return any(change.action == "start" for change in plan)
+
+    def start(name: str) -> None:
+        lifecycle.deploy(target, name, wait=False, only_missing=True)
+
+    return {name: partial(start, name) for name in names() if lifecycle.is_wanted(target, name) and is_missing(name)}
+
+
+def ensure(settings: Settings) -> None:
+    """Make the watcher run."""
+    record = processes.read(settings.run / f"{WATCH}.json")
+    if record is not None and processes.alive(record):
+        return
+    began = len(journal(settings).read())
+    command = [sys.executable, "-m", "infra.watch"]
+    environment = settings.environment() | {"PYTHONPATH": str(PROJECT)}
+    log = settings.state / "logs" / f"{WATCH}.out"
+    processes.start(WATCH, command, environment, log, settings.run)
+    if not processes.wait_until(lambda: len(journal(settings).read()) > began, STARTED_WITHIN_S):
+        raise InfraError(f"the watcher did not start within {STARTED_WITHIN_S} s; see {log}")
+
+
+def run(settings: Settings) -> None:
+    """Watch until SIGTERM or Ctrl-C."""
+    target = Target.read(settings)
+    watch = Watch(settings, lambda: missing_jobs(target))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: watch.stop())
+    watch.run()
+
+
+if __name__ == "__main__":
+    run(Settings.read(os.environ))

@@ -1,0 +1,142 @@
+"""Nobody types anything: what is killed under traffic comes back by itself, and the verdict is ok."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from infra import lifecycle, processes, records, watch
+from infra import stack as stacks
+from infra.engines.flink import Flink
+from infra.rise import stop_all
+from infra.settings import Settings
+from infra.stack import WATCH
+from infra.stores.topics import Tail
+from infra.target import Target
+from infra.traffic import CLOSING_MS
+from infra.watch import BACK_OFF_S, RESTARTS_MOST, SPAN_S, Attempts
+from pipelines.patterns import load
+from pipelines.patterns.plan import WINDOWS_TOPIC
+from tests.patterns import Sender
+
+PATTERN = "flink-spark"
+BACK_WITHIN_S = 180
+SERVERS = ("flink-taskmanager", "flink-jobmanager", "kafka-1")
+OTHERS = ("namenode", "datanode-1", "datanode-2", "hbase-master", "hbase-thrift", "flink-gateway")
+FLINK_JOB, SPARK_JOB = "job of Flink", "job of Spark"
+
+
+def test_restarts_come_later_and_later_and_end() -> None:
+    attempts, now, waits = Attempts(), 0.0, []
+    while (wait_s := attempts.wait_s(now)) is not None:
+        waits.append(wait_s)
+        attempts.count(now := now + wait_s)
+    assert waits == list(BACK_OFF_S[:RESTARTS_MOST])
+    assert attempts.wait_s(now + SPAN_S + 1) == 0, "what failed long ago is forgotten"
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A stack with a watcher, and a pattern that is deployed on it."""
+
+    target: Target
+
+    def outputs_after(self, kind: str, moment_ms: float) -> Callable[[], float | None]:
+        """When the first output of a kind came that rests on what arrived after a moment, asked again and again."""
+        tail = Tail(self.target.bootstrap, {kind: load(PATTERN).topic(kind)})
+        own = "ingest_ms" if kind == "enriched" else "emit_ms"
+
+        def first() -> float | None:
+            came = [r.ingest_ms for r in tail.new() if json.loads(r.value or b"{}").get(own, 0) > moment_ms]
+            return min(came, default=None)
+
+        return first
+
+
+@pytest.fixture(scope="module")
+def watched(stack: Settings) -> Iterator[Watched]:
+    target = Target.read(stack, {})
+    lifecycle.teardown(target, PATTERN, data=True)
+    lifecycle.provision(target, PATTERN)
+    lifecycle.deploy(target, PATTERN, report=print)
+    watch.ensure(stack)
+    yield Watched(target)
+    stop_all(stack, {WATCH: processes.records(stack.run)[WATCH]}, (), lambda *_: None)
+    stacks.up(stack)
+    lifecycle.teardown(target, PATTERN, data=True)
+
+
+def end(target: Target, subject: str) -> None:
+    """End a server or a job as an accident does."""
+    plans = lifecycle.deployed(target, PATTERN)
+    if subject == FLINK_JOB:
+        flink = target.engine("flink")
+        assert isinstance(flink, Flink)
+        flink._cancel(plans["flink"])
+    elif subject == SPARK_JOB:
+        record = processes.read(target.settings.run / f"job-{PATTERN}-spark.json")
+        assert record is not None
+        processes.kill(record)
+    else:
+        stacks.kill(target.settings, [subject])
+
+
+def is_well(target: Target, subject: str) -> bool:
+    states = {each.name: each.state for each in stacks.status(target.settings)}
+    if subject in states:
+        return states[subject] == "running"
+    return all(job.is_up for _, job in lifecycle.jobs(target, PATTERN).values())
+
+
+@pytest.mark.stack
+@pytest.mark.drill
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize(
+    "subjects",
+    [(*SERVERS, SPARK_JOB), (*SERVERS, *OTHERS, FLINK_JOB, SPARK_JOB)],
+    ids=["what carries the stream", "everything"],
+)
+def test_what_is_killed_under_traffic_is_back_with_nobody_typing(watched: Watched, subjects: tuple[str, ...]) -> None:
+    target = watched.target
+    sender = Sender(target, PATTERN, f"killed-{len(subjects)}", seconds=40 * len(subjects), closing_ms=CLOSING_MS)
+    back_s = {subject: seconds_until_back(watched, subject) for subject in subjects}
+    sender.end(1200)
+    lifecycle.await_healthy(target, PATTERN)
+    verdict = lifecycle.validate(target, PATTERN, report=print).verdict
+    assert verdict.status == "ok", [check for check in verdict.checks if check.status != "ok"]
+    assert not [each for each in watch.journal(target.settings).read() if each["event"] == "given-up"]
+    records.append(target.settings, "watch", {"verdict": verdict.status, "seconds_to_first_output": back_s})
+
+
+def seconds_until_back(watched: Watched, subject: str) -> float:
+    """From the end of a server or a job to the first output that rests on what came after it."""
+    target = watched.target
+    kind = WINDOWS_TOPIC if subject == SPARK_JOB else "enriched"
+    ended_ms = time.time() * 1000
+    end(target, subject)
+    assert processes.wait_until(lambda: is_well(target, subject), BACK_WITHIN_S), subject
+    first, found = watched.outputs_after(kind, ended_ms), list[float]()
+
+    def has_come() -> bool:
+        if (came_ms := first()) is not None:
+            found.append(came_ms)
+        return bool(found)
+
+    assert processes.wait_until(has_come, BACK_WITHIN_S), f"nothing came out after {subject} was killed"
+    return round((found[0] - ended_ms) / 1000, 1)
+
+
+@pytest.mark.stack
+@pytest.mark.drill
+def test_what_is_left_dead_on_purpose_stays_dead_until_up(watched: Watched) -> None:
+    settings = watched.target.settings
+    stacks.kill(settings, ["flink-gateway"], stay_dead=True)
+    stacks.kill(settings, ["hbase-thrift"])
+    assert processes.wait_until(lambda: is_well(watched.target, "hbase-thrift"), BACK_WITHIN_S)
+    assert not is_well(watched.target, "flink-gateway")
+    stacks.up(settings)
+    assert is_well(watched.target, "flink-gateway")
