@@ -60,7 +60,6 @@ VALIDATE_WITHIN_S = 300.0
 # take this long on a busy machine.
 SETTLED_AFTER_S = 90.0
 
-
 # Of every answer under --json; another one when a reader of this one would misread it.
 JSON_VERSION = 1
 

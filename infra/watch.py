@@ -92,7 +92,7 @@ class Watch:
         self._missing_jobs = jobs
         self._attempts: dict[str, Attempts] = {}
         self._given_up: set[str] = set()
-        self._unknown = ""
+        self._problems: dict[str, str] = {}
         self._ready_at: dict[str, float] = {}
         self._probed_at = 0.0
         self._stopped = threading.Event()
@@ -106,7 +106,7 @@ class Watch:
         jobs = threading.Thread(target=self._watch_jobs, name="jobs", daemon=True)
         jobs.start()
         while not self._stopped.is_set():
-            self._watch_servers()
+            self._look("servers", self._watch_servers)
             self._await_death()
         self.journal.write(WATCH, "stopped")
 
@@ -123,10 +123,12 @@ class Watch:
                 continue
             self._once_due(name, partial(self._restart, servers[name]))
 
-    def _restart(self, server: Server) -> None:
-        if stack.restart_dead(self.settings, server):
-            self._ready_at[server.name] = time.monotonic()
-            self.journal.write(server.name, "restarted")
+    def _restart(self, server: Server) -> bool:
+        if not stack.restart_dead(self.settings, server):
+            return False
+        self._ready_at[server.name] = time.monotonic()
+        self.journal.write(server.name, "restarted")
+        return True
 
     def _end_what_hangs(self, servers: Mapping[str, Server], recorded: Mapping[str, Record], now: float) -> None:
         """End a server that has not been ready for as long as a start may take; it is restarted as a dead one."""
@@ -141,22 +143,32 @@ class Watch:
 
     def _watch_jobs(self) -> None:
         while not self._stopped.wait(JOBS_EVERY_S):
-            try:
-                for name, start in self._missing_jobs().items():
-                    self._once_due(name, partial(self._start_job, name, start))
-                self._unknown = ""
-            except Exception as error:  # no fault of one look ends the watch
-                known = isinstance(error, InfraError | PatternError)
-                problem = str(error) if known else f"{type(error).__name__}: {error}"
-                if problem != self._unknown:
-                    self.journal.write("jobs", "unknown", problem)
-                self._unknown = problem
+            self._look("jobs", self._start_missing_jobs)
 
-    def _start_job(self, name: str, start: Callable[[], None]) -> None:
+    def _start_missing_jobs(self) -> None:
+        for name, start in self._missing_jobs().items():
+            self._once_due(name, partial(self._start_job, name, start))
+
+    def _start_job(self, name: str, start: Callable[[], None]) -> bool:
+        self.journal.write(name, "gone")
         start()
         self.journal.write(name, "restarted")
+        return True
 
-    def _once_due(self, subject: str, act: Callable[[], None]) -> None:
+    def _look(self, at: str, look: Callable[[], None]) -> None:
+        """Look once; a fault is journaled when it is a new one, and does not end the watch."""
+        problem = ""
+        try:
+            look()
+        except Exception as error:
+            known = isinstance(error, InfraError | PatternError)
+            problem = str(error) if known else f"{type(error).__name__}: {error}"
+        if problem and problem != self._problems.get(at):
+            self.journal.write(at, "unknown", problem)
+        self._problems[at] = problem
+
+    def _once_due(self, subject: str, act: Callable[[], bool]) -> None:
+        """Restart a subject unless it is given up or not due yet; what another command prevents is no attempt."""
         now = time.monotonic()
         given_up = stack.given_up_file(self.settings, subject)
         if given_up.exists():
@@ -173,11 +185,11 @@ class Watch:
             return
         if wait_s > 0:
             return
-        attempts.count(now)
-        self.journal.write(subject, "dead")
         try:
-            act()
+            if act():
+                attempts.count(now)
         except InfraError as error:
+            attempts.count(now)
             self.journal.write(subject, "failed", str(error))
 
     def _await_death(self) -> None:

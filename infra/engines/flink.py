@@ -167,7 +167,7 @@ class Flink:
         if not tasks or not all(tasks):
             return False
         asked = {"checkpointType": "CONFIGURED"}
-        return requests.post(f"{self.rest}/jobs/{plan.job_id}/checkpoints", json=asked, timeout=30).ok
+        return self._ask("POST", f"/jobs/{plan.job_id}/checkpoints", json=asked).ok
 
     def latest_state(self, plan: EnginePlan) -> str | None:
         """The newest completed savepoint or retained checkpoint of any generation of the pattern."""

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -37,6 +38,18 @@ def test_restarts_come_later_and_later_and_end() -> None:
         attempts.count(now := now + wait_s)
     assert waits == list(BACK_OFF_S[:RESTARTS_MOST])
     assert attempts.wait_s(now + SPAN_S + 1) == 0, "what failed long ago is forgotten"
+
+
+def test_a_restart_that_another_command_prevents_is_no_attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`up` may hold the stack for minutes: nothing is given up meanwhile."""
+    settings = Settings.read({"MILLRACE_STATE": str(tmp_path)})
+    settings.run.mkdir(parents=True)
+    watching, server = watch.Watch(settings, dict), stacks.servers(settings)["kafka-1"]
+    monkeypatch.setattr(stacks, "restart_dead", lambda *_: False)
+    for _ in range(2 * RESTARTS_MOST):
+        watching._once_due(server.name, lambda: watching._restart(server))
+    assert watching.journal.read() == []
+    assert not stacks.given_up_file(settings, server.name).exists()
 
 
 @dataclass(frozen=True)
