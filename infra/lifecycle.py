@@ -264,12 +264,15 @@ def wanted_topics(variant: Variant) -> list[topics.Topic]:
     use, pattern = variant.use, variant.pattern
     compacted = {event_type.name for event_type in use.references}
     # By time alone: what a broker limits in bytes would go sooner than the pattern says.
-    keeps = {"retention.ms": str(pattern.retention_hours * 3_600_000), "retention.bytes": "-1"}
+    retention_ms = str(pattern.retention_hours * 3_600_000)
+    keeps = {"retention.ms": retention_ms, "retention.bytes": "-1"}
+    # What a message was judged by stays for as long as the message: the verdict reads both.
+    overwrites = topics.COMPACTED | {"min.compaction.lag.ms": retention_ms}
     return [
         topics.Topic(
             topic,
             1 if kind in compacted or kind == HOP else pattern.partitions,
-            topics.APPEND_TIME | (topics.COMPACTED if kind in compacted else keeps),
+            topics.APPEND_TIME | (overwrites if kind in compacted else keeps),
         )
         for kind, topic in topics_of(variant).items()
     ]

@@ -87,7 +87,7 @@ def question(variant: Variant, bounds: Bounds, in_force: Mapping[str, InForce]) 
         stores=pattern.stages.persist.to if pattern.stages.persist else (),
         promises={"alert_latency_ms_p99": float(pattern.promises.alert_latency_ms_p99)},
         warm_after_ms=pattern.promises.warm_after_s * 1000,
-        letters_since_ms=int(time.time() * 1000) - pattern.retention_hours * 3_600_000 + CLOCKS_DIFFER_MS,
+        kept_since_ms=int(time.time() * 1000) - pattern.retention_hours * 3_600_000 + CLOCKS_DIFFER_MS,
         bounds=bounds,
         in_force=in_force,
     )

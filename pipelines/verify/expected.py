@@ -64,16 +64,17 @@ def expect(
     enriched: Mapping[Origin, Sequence[Event]],
     bounds: Bounds,
     unjudged: Mapping[Origin, Collection[str]] | None = None,
+    kept_since_ms: int = 0,
 ) -> Expected:
     """Judges the raw topics as the rules mean it; `enriched` tells what the engine saw where that is open.
 
     `unjudged` names the rules that did not mean yet what they mean now when an event was judged, and the fields that
-    were not added to it yet as they are now.
+    were not added to it yet as they are now. Reference data from before `kept_since_ms` may have been compacted.
     """
     references: dict[str, dict[str, Event]] = {reference.name: {} for reference in use.references}
     views = Views(use, [rule for rule in rules if isinstance(rule, EventRule)], bounds)
     expected = Expected(views)
-    for each in judge(use, rules, _tape(use, raw, references, expected.refused), references):
+    for each in judge(use, rules, _tape(use, raw, references, expected.refused, kept_since_ms), references):
         record = each.record
         if each.reason is not None:
             expected.refused[record.topic, record.partition, record.offset] = each.reason
@@ -115,6 +116,7 @@ def _tape(
     raw: Mapping[str, Sequence[Record]],
     references: Mapping[str, dict[str, Event]],
     refused: dict[Origin, str],
+    kept_since_ms: int,
 ) -> Iterator[Record]:
     """All raw messages in the order of their arrival; reference data takes effect as the tape passes it."""
     by_name = {reference.name: reference for reference in use.references}
@@ -129,9 +131,10 @@ def _tape(
             latest[record.partition] = max(record.ingest_ms, latest.get(record.partition, 0))
             is_whole = record.offset == following.get(record.partition, 0)
             following[record.partition] = record.offset + 1 if is_whole else -1
-            # Compaction has taken messages that were here before this one, and this one's key may have been in them:
-            # the first that is left of a key counts as known from the beginning.
-            is_known = name in by_name and not is_whole and record.value is not None and (name, record.key) not in met
+            # Compaction has taken messages that were here before this one. An old one's key may have been in them: the
+            # first that is left of the key counts as known from the beginning.
+            may_repeat = name in by_name and not is_whole and record.ingest_ms < kept_since_ms
+            is_known = may_repeat and record.value is not None and (name, record.key) not in met
             met.add((name, record.key))
             arrived_ms = 0 if is_known else latest[record.partition]
             arrivals.append((arrived_ms, rank, record.partition, record.offset, record))

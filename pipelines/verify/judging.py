@@ -38,8 +38,8 @@ class Asked:
     """For how long nothing is promised after traffic began."""
     began_ms: Sequence[int] = ()
     """When each tape of traffic began; empty if nobody knows, then it was with the first alert."""
-    letters_since_ms: int = 0
-    """Dead letters of what came before may have been deleted; reference data is kept for longer."""
+    kept_since_ms: int = 0
+    """Of what came before, dead letters may have been deleted, and reference data that was sent again compacted."""
     bounds: Bounds = field(default_factory=Bounds)
     in_force: Mapping[str, InForce] = field(default_factory=dict)
     """Rules and summaries that once meant something else, those that are gone among them."""
@@ -95,7 +95,9 @@ class _Case:
             if letter["reason"] != REPLAYED
         }
         self.late = {origin for origin, reason in self.letters if reason == delivery.LATE}
-        self.expected: Expected = expect(use, asked.rules, self.raw, self.copies, asked.bounds, unjudged)
+        self.expected: Expected = expect(
+            use, asked.rules, self.raw, self.copies, asked.bounds, unjudged, asked.kept_since_ms
+        )
 
     def checks(self) -> Iterator[Check]:
         asked, use, expected = self.asked, self.asked.use, self.expected
@@ -110,7 +112,7 @@ class _Case:
         yield self.given(
             "refusals",
             ("dead letters",),
-            lambda: delivery.refusals(use, self.raw, expected, self.letters, asked.letters_since_ms),
+            lambda: delivery.refusals(use, self.raw, expected, self.letters, asked.kept_since_ms),
         )
         yield self.given("enrichment", ("enriched",), lambda: delivery.contents(expected, self.copies))
         yield self.given(

@@ -359,13 +359,27 @@ def test_reference_data_sent_again_and_compacted_was_known_before(good: Evidence
     letters = list(good.dead_letters or ())
     again = [changed([letter], refused_again)[0] for letter in letters if of_references(letter)]
     raw = {**good.raw, **{name: later(name) for name in REFERENCES}}
-    assert judge(ASKED, replace(good, raw=raw, dead_letters=letters + again)).status == "ok"
+    asked = replace(ASKED, kept_since_ms=2 * later_ms + START_MS)
+    assert judge(asked, replace(good, raw=raw, dead_letters=letters + again)).status == "ok"
+
+
+@pytest.mark.parametrize(("kept_since_ms", "status"), [(START_MS, "ok"), (10 * START_MS, "failed")])
+def test_reference_data_that_came_after_a_gap_is_new_while_nothing_of_its_time_is_compacted(
+    raw: dict[str, list[Record]], kept_since_ms: int, status: str
+) -> None:
+    later, *merchants = raw["merchants"]
+    good = ran(PLAN, {**raw, "merchants": merchants})
+    late_ms = max(record.ingest_ms for record in raw["transactions"]) + 60_000
+    after_a_gap = replace(later, offset=merchants[-1].offset + 2, ingest_ms=late_ms)
+    evidence = replace(good, raw={**good.raw, "merchants": [*merchants, after_a_gap]})
+    verdict = judge(replace(ASKED, kept_since_ms=kept_since_ms), evidence)
+    assert verdict.check("refusals").status == status
 
 
 @pytest.mark.parametrize(("since_ms", "status"), [(START_MS, "ok"), (0, "failed")])
 def test_reference_data_outlives_its_dead_letters(good: Evidence, since_ms: int, status: str) -> None:
     letters = [letter for letter in good.dead_letters or () if not of_references(letter)]
-    verdict = judge(replace(ASKED, letters_since_ms=since_ms), replace(good, dead_letters=letters))
+    verdict = judge(replace(ASKED, kept_since_ms=since_ms), replace(good, dead_letters=letters))
     assert verdict.check("refusals").status == status
 
 
@@ -380,7 +394,8 @@ def test_reference_data_that_was_deleted_is_known_until_then(
     if is_compacted:
         # The first was sent again, and what stood there before has been taken away.
         merchants = [*merchants[1:], replace(first, offset=last.offset + 1, ingest_ms=last.ingest_ms)]
-    verdict = judge(ASKED, replace(good, raw={**good.raw, "merchants": [*merchants, gone]}))
+    asked = replace(ASKED, kept_since_ms=last.ingest_ms + 1 if is_compacted else 0)
+    verdict = judge(asked, replace(good, raw={**good.raw, "merchants": [*merchants, gone]}))
     assert (verdict.status, verdict.check("refusals").status) == (status, status)
 
 

@@ -3,11 +3,18 @@ terraform {
 }
 
 locals {
+  retention_ms = tostring(var.retention_hours * 3600000)
   # The broker's clock, not the sender's: arrival order and latency rest on it.
   append_time = { "message.timestamp.type" = "LogAppendTime" }
-  compacted   = { "cleanup.policy" = "compact", "segment.ms" = "600000", "min.cleanable.dirty.ratio" = "0.1" }
+  # What a message was judged by stays for as long as the message: the verdict reads both.
+  compacted = {
+    "cleanup.policy"            = "compact",
+    "segment.ms"                = "600000",
+    "min.cleanable.dirty.ratio" = "0.1",
+    "min.compaction.lag.ms"     = local.retention_ms
+  }
   # By time alone: what a broker limits in bytes would go sooner than the pattern says.
-  kept   = { "retention.ms" = tostring(var.retention_hours * 3600000), "retention.bytes" = "-1" }
+  kept   = { "retention.ms" = local.retention_ms, "retention.bytes" = "-1" }
   config = merge(local.append_time, var.compacted ? local.compacted : local.kept)
 }
 
