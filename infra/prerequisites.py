@@ -276,7 +276,7 @@ def _first_line(command: list[str], environ: Mapping[str, str]) -> str:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"does not run: {error}"
-    lines = [line for line in done.stdout.splitlines() if not line.startswith("Picked up ")]
+    lines = [line for line in done.stdout.splitlines() if not line.startswith(("Picked up ", "NOTE: Picked up "))]
     return lines[0] if lines and not done.returncode else ""
 
 

@@ -16,8 +16,8 @@ import psutil
 from infra.errors import InfraError
 
 # What a server may know of the shell that started it; all else (HADOOP_USER_NAME, JAVA_TOOL_OPTIONS, PYTHONPATH ...)
-# would make a stack behave differently for each user.
-INHERITED = ("HOME", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER")
+# would make a stack behave differently for each user. JDK_JAVA_OPTIONS is the one way to give every JVM an option.
+INHERITED = ("HOME", "JDK_JAVA_OPTIONS", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER")
 
 LOG_BYTES_MAX = 20_000_000
 

@@ -57,6 +57,7 @@ def machine() -> dict[str, Any]:
         "memory_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         "system": platform.platform(),
         "python": platform.python_version(),
+        "jvm_options": os.environ.get("JDK_JAVA_OPTIONS", ""),
     }
 
 

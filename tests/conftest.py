@@ -20,6 +20,8 @@ from infra.settings import PROJECT, Settings
 pytest_plugins = ["tests.measuring"]
 
 PORT_BASE = 27000
+# Servers and drivers live for minutes here: optimising their code takes a third of their processor time and never pays.
+SHORT_LIVED_JVM = "-XX:TieredStopAtLevel=1"
 
 # Property tests try the same examples every time; `make fuzz` looks for new ones. The clock decides nothing: on a busy
 # machine a slow example is no counterexample. What a test costs decides how many times max_examples it tries.
@@ -60,6 +62,7 @@ def pytest_configure(config: pytest.Config) -> None:
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
     # A shell makes what it starts in the background ignore Ctrl-C, and so would every command that the tests start.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.environ.setdefault("JDK_JAVA_OPTIONS", SHORT_LIVED_JVM)
     config.addinivalue_line("filterwarnings", "ignore:(read|open)_text is deprecated:DeprecationWarning")
 
 

@@ -70,6 +70,7 @@ class Player:
     def __init__(self, plan: EnginePlan) -> None:
         self._plan = plan
         self._tail = Tail(plan.bootstrap, {FRAUD.enriched.name: plan.topics[FRAUD.enriched.name]})
+        self._publisher = topics.Publisher(plan.bootstrap)
         self._found = Tail(plan.bootstrap, {kind: plan.topics[kind] for kind in (ALERTS.name, "windows")})
         self._steps = 0
         self._early_ms = 0
@@ -88,7 +89,7 @@ class Player:
 
     def send(self, sent: Iterable[Sent]) -> None:
         """Publish messages, and wait for nothing but Kafka."""
-        topics.publish(self._plan.bootstrap, ((self._plan.topics[kind], key, value) for kind, key, value in sent))
+        self._publisher.publish((self._plan.topics[kind], key, value) for kind, key, value in sent)
 
     def settle(self) -> None:
         self._steps += 1

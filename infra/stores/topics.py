@@ -30,6 +30,8 @@ PRODUCER: Mapping[str, str | int | bool] = {
     "partitioner": "murmur2_random",  # as every Java client: the same key in the same partition, whoever sends
     "log_level": 0,
 }
+Message = tuple[str, bytes | None, bytes | None]
+"""Topic, key and value."""
 CONTRACTS_TOPIC = "millrace.contracts"
 READ_WITHIN_S = 30
 ANSWERS_WITHIN_S = 10.0
@@ -164,29 +166,41 @@ def remove(bootstrap: str, names: Sequence[str], *, plan: bool = False) -> list[
         return changes
 
 
-def publish(bootstrap: str, messages: Iterable[tuple[str, bytes | None, bytes | None]]) -> int:
-    """Write messages of (topic, key, value) and wait until the brokers have them all; gives their number."""
-    count, failures = 0, []
+def publish(bootstrap: str, messages: Iterable[Message]) -> int:
+    """Write messages and wait until the brokers have them all; gives their number."""
+    return Publisher(bootstrap).publish(messages)
 
-    def delivered(error: KafkaError | None, message: Any) -> None:
-        if error is not None:
-            failures.append(error)
 
-    producer = Producer({**PRODUCER, "bootstrap.servers": bootstrap, "linger.ms": 5})
-    for topic, key, value in messages:
-        while True:
-            try:
-                producer.produce(topic, value, key, on_delivery=delivered)
-                break
-            except BufferError:
-                producer.poll(0.1)
-        count += 1
-        producer.poll(0)
-    left = producer.flush(60)
-    if failures or left:
-        why = refusal(bootstrap, failures[0].name(), failures[0].str()) if failures else _silent(bootstrap, "60 s")
-        raise TopicError(f"{len(failures) + left} of {count} messages were not acknowledged: {why}")
-    return count
+class Publisher:
+    """Writes messages part by part; the first part waits half a second until the producer has its id."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+        self._producer = Producer({**PRODUCER, "bootstrap.servers": bootstrap, "linger.ms": 5})
+
+    def publish(self, messages: Iterable[Message]) -> int:
+        """Write messages and wait until the brokers have them all; gives their number."""
+        count, failures = 0, []
+
+        def delivered(error: KafkaError | None, message: Any) -> None:
+            if error is not None:
+                failures.append(error)
+
+        for topic, key, value in messages:
+            while True:
+                try:
+                    self._producer.produce(topic, value, key, on_delivery=delivered)
+                    break
+                except BufferError:
+                    self._producer.poll(0.1)
+            count += 1
+            self._producer.poll(0)
+        left = self._producer.flush(60)
+        if failures or left:
+            first = failures[0] if failures else None
+            why = refusal(self._bootstrap, first.name(), first.str()) if first else _silent(self._bootstrap, "60 s")
+            raise TopicError(f"{len(failures) + left} of {count} messages were not acknowledged: {why}")
+        return count
 
 
 def group(topics: Mapping[str, str], purpose: str) -> str:

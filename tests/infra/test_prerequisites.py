@@ -30,7 +30,8 @@ def machine(tmp_path: Path, **programs: str) -> dict[str, str]:
 
 
 def says(version: str) -> str:
-    return f"echo 'Picked up JAVA_TOOL_OPTIONS: -Da=b' >&2; echo 'openjdk version \"{version}\" 2025-04-15' >&2"
+    picked_up = "echo 'Picked up JAVA_TOOL_OPTIONS: -Da=b' >&2; echo 'NOTE: Picked up JDK_JAVA_OPTIONS: -Dc=d' >&2"
+    return f"{picked_up}; echo 'openjdk version \"{version}\" 2025-04-15' >&2"
 
 
 @pytest.mark.parametrize("version", ["17.0.15", "17", "21.0.2", "25-ea"])

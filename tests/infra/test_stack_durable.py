@@ -14,6 +14,7 @@ from tests.conftest import settings_for_tests
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 
+PARTS = ["zookeeper", "hbase-master", "hbase-regionserver"]
 ROWS = {b"row-%04d" % number: b"%d" % number for number in range(1000)}
 
 
@@ -78,13 +79,14 @@ def test_what_was_acknowledged_is_there_though_a_broker_dies_meanwhile(durable: 
     assert found == acknowledged
 
 
-@pytest.mark.parametrize("killed", [["hbase-regionserver"], ["hbase-master", "hbase-regionserver"], ["zookeeper"]])
+@pytest.mark.parametrize("killed", [PARTS, *(pytest.param([part], marks=pytest.mark.drill) for part in PARTS)])
 def test_rows_survive_the_death_of_parts_of_hbase(durable: Settings, table: str, killed: list[str]) -> None:
     stacks.kill(durable, killed)
     stacks.up(durable, ["hbase"])
     assert rows(durable, table) == ROWS
 
 
+@pytest.mark.drill
 def test_rows_survive_a_stop_and_a_start(durable: Settings, table: str) -> None:
     stacks.down(durable)
     stacks.up(durable, ["hbase"])
