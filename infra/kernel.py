@@ -96,7 +96,10 @@ def _libraries(settings: Settings) -> dict[str, list[Path]]:
             *sorted((environments.flink_package() / "opt").glob("flink-python-*.jar")),
             *flink,
         ],
-        "spark": sorted((environments.spark_package() / "jars").glob("*.jar")),
+        "spark": [
+            *sorted((environments.spark_package() / "jars").glob("*.jar")),
+            *sorted(jars.folder(settings, "spark").glob("*.jar")),
+        ],
     }
     for part, found in libraries.items():
         if not found:

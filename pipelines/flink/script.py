@@ -16,7 +16,7 @@ from pipelines.flink.topics import AT, INGEST_MS, OFFSET, PARTITION, REFUSED, ST
 from pipelines.flink.tuning import LATE_MARGIN_MS
 from pipelines.patterns import EnginePlan
 from pipelines.patterns.plan import WINDOWS_TOPIC
-from pipelines.rules import ALERTS, DEAD_LETTERS, EventRule, FoldRule, Lookup, WindowRule, WindowSummary
+from pipelines.rules import ALERTS, DEAD_LETTERS, EventRule, FoldRule, WindowRule, WindowSummary
 from pipelines.rules.expressions import Field
 from pipelines.rules.measures import Measure, WindowMeasure
 from pipelines.rules.rules import window_kinds
@@ -112,7 +112,7 @@ def looked_up(plan: EnginePlan) -> str:
     use = plan.use
     joins, taken, unknown = [], [], []
     for i, lookup in enumerate(use.enrichment.lookups):
-        call = f"look_up({text(_lookup(plan, lookup))}, e.{quoted(lookup.by)})"
+        call = f"look_up({text(plan.reference(lookup))}, e.{quoted(lookup.by)})"
         names = ", ".join(quoted(name) for name in lookup.take)
         joins.append(f", LATERAL TABLE({call}) AS l{i}(known, {names})")
         taken += [f"l{i}.{quoted(name)}" for name in lookup.take]
@@ -297,18 +297,6 @@ def _dead(reason: str, stage: str, table: str, condition: str) -> str:
     }
     columns = ", ".join(values[f.name] for f in DEAD_LETTERS.fields)
     return f"SELECT {columns} FROM {table} WHERE {condition}"
-
-
-def _lookup(plan: EnginePlan, lookup: Lookup) -> str:
-    return json.dumps(
-        {
-            "bootstrap": plan.bootstrap,
-            "topic": plan.topics[lookup.reference.name],
-            "key": lookup.reference.key,
-            "event": json.dumps(lookup.reference.reader()),
-            "take": dict(lookup.take),
-        }
-    )
 
 
 def _condition(stage: EventStage, rule: EventRule) -> str:

@@ -16,6 +16,7 @@ from pipelines.rules import (
     ENRICHMENT,
     EventRule,
     FoldRule,
+    Lookup,
     RuleError,
     UseCase,
     WindowRule,
@@ -98,6 +99,18 @@ class EnginePlan:
         return hashlib.md5(
             f"{self.pattern}/{self.engine}/{self.generation}".encode(), usedforsecurity=False
         ).hexdigest()
+
+    def reference(self, lookup: Lookup) -> str:
+        """Where a lookup finds its reference data and what it takes of it, as the kernel reads that."""
+        return json.dumps(
+            {
+                "bootstrap": self.bootstrap,
+                "topic": self.topics[lookup.reference.name],
+                "key": lookup.reference.key,
+                "event": json.dumps(lookup.reference.reader()),
+                "take": dict(lookup.take),
+            }
+        )
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), sort_keys=True)

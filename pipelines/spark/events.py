@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pipelines.patterns import EnginePlan
-from pipelines.rules import ALERTS, DEAD_LETTERS, EventRule, Lookup
+from pipelines.rules import ALERTS, DEAD_LETTERS, EventRule
 from pipelines.rules.expressions import Field
 from pipelines.rules.measures import Measure
 from pipelines.rules.stages import EventStage
@@ -60,34 +60,15 @@ def accepted(spark: SparkSession, plan: EnginePlan, raw: DataFrame) -> DataFrame
 
 def known(spark: SparkSession, plan: EnginePlan, events: DataFrame) -> DataFrame:
     """Judged events with what reference data says about them; one that a reference does not know is refused."""
-    judged, reasons = plan.use.judged, [F.col("reason")]
-    is_judged = F.col("stream") == judged.name
+    judged = plan.use.judged
     for i, lookup in enumerate(plan.use.enrichment.lookups):
-        mine = _field(judged.name, lookup.by) == F.col(f"known_{i}")
-        events = events.join(F.broadcast(reference(spark, plan, lookup, f"known_{i}")), mine, "left")
-        is_unknown = is_judged & F.col(f"known_{i}").isNull()
-        reasons.append(F.when(is_unknown, F.lit(f"unknown:{lookup.reference.name}")))
-    return events.withColumn("reason", F.coalesce(*reasons)).drop(
-        *(f"known_{i}" for i in range(len(plan.use.enrichment.lookups)))
-    )
-
-
-def reference(spark: SparkSession, plan: EnginePlan, lookup: Lookup, known_as: str) -> DataFrame:
-    """The last event of each key of a compacted topic, without those that were deleted."""
-    kind = lookup.reference
-    read = topics.whole(spark, plan.bootstrap, plan.topics[kind.name]).select(
-        F.col("key").cast("string").alias("key"),
-        "offset",
-        F.col("value").isNull().alias("is_deletion"),
-        topics.read(spark, kind, F.col("value"), F.col("ingest_ms")).alias("event"),
-    )
-    last = (
-        read.filter(F.col("event.reason").isNull() | F.col("is_deletion"))
-        .groupBy(F.coalesce(F.col(f"event.{kind.key}"), F.col("key")).alias(known_as))
-        .agg(F.max_by("event", "offset").alias("event"))
-    )
-    taken = (F.col(f"event.{old}").alias(new) for new, old in lookup.take.items())
-    return last.filter(F.col("event.reason").isNull()).select(known_as, *taken)
+        is_judged = (F.col("stream") == judged.name) & F.col("reason").isNull()
+        found = topics.looked_up(spark, plan, lookup, F.when(is_judged, _field(judged.name, lookup.by)))
+        events = events.withColumn(f"known_{i}", found)
+        is_unknown = F.when(is_judged & F.col(f"known_{i}").isNull(), F.lit(f"unknown:{lookup.reference.name}"))
+        taken = {name: _field(f"known_{i}", name) for name in lookup.take}
+        events = events.withColumns({"reason": F.coalesce("reason", is_unknown), **taken}).drop(f"known_{i}")
+    return events
 
 
 def remembered(spark: SparkSession, plan: EnginePlan, events: DataFrame) -> DataFrame:

@@ -10,7 +10,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from pipelines.rules import EventType, Real, Text, Whole, Words
+from pipelines.patterns import EnginePlan
+from pipelines.rules import EventType, Lookup, Real, Text, Whole, Words
 from pipelines.spark.tuning import TASKS
 
 TYPES: Mapping[str, T.DataType] = {
@@ -37,13 +38,6 @@ def source(spark: SparkSession, bootstrap: str, topics: Sequence[str], rows_most
     return _placed(reader.load().coalesce(TASKS))
 
 
-def whole(spark: SparkSession, bootstrap: str, topic: str) -> DataFrame:
-    """A topic as it is now; in a streaming query it is read again for each batch."""
-    reader = spark.read.format("kafka").option("kafka.bootstrap.servers", bootstrap).option("subscribe", topic)
-    reader = reader.option("groupIdPrefix", _group(topic))
-    return _placed(reader.load())
-
-
 def read(spark: SparkSession, event_type: EventType, value: Column, ingest_ms: Column) -> Column:
     """A struct of `reason` and the event's fields, read and checked by the kernel."""
     declared = [T.StructField("reason", T.StringType())]
@@ -51,6 +45,14 @@ def read(spark: SparkSession, event_type: EventType, value: Column, ingest_ms: C
     jvm = spark._jvm.millrace.spark
     java_type = spark._jsparkSession.parseDataType(T.StructType(declared).json())
     return Column(jvm.ReadEvent.of(json.dumps(event_type.reader()), java_type, value._jc, ingest_ms._jc))
+
+
+def looked_up(spark: SparkSession, plan: EnginePlan, lookup: Lookup, key: Column) -> Column:
+    """A struct of what a lookup takes of the reference data's event with that key; null where there is none."""
+    kinds = {each.name: TYPES[each.kind] for each in lookup.reference.readable}
+    taken = T.StructType([T.StructField(name, kinds[field]) for name, field in lookup.take.items()])
+    java_type = spark._jsparkSession.parseDataType(taken.json())
+    return Column(spark._jvm.millrace.spark.LookUp.of(plan.reference(lookup), java_type, key._jc))
 
 
 def parsed(event_type: EventType, value: Column) -> Column:

@@ -18,7 +18,8 @@ def settings(tmp_path: Path) -> Settings:
     real = Settings.read(os.environ)
     for folder in ("infra/jars", "pipelines/jvm"):
         (tmp_path / "p" / folder).mkdir(parents=True)
-    (tmp_path / "p/infra/jars/flink").symlink_to(PROJECT / "infra/jars/flink")
+    for engine in ("flink", "spark"):
+        (tmp_path / f"p/infra/jars/{engine}").symlink_to(PROJECT / f"infra/jars/{engine}")
     (tmp_path / "home").mkdir()
     (tmp_path / "home/jars").symlink_to(real.home / "jars")
     return replace(real, project=tmp_path / "p", home=tmp_path / "home")

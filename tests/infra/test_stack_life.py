@@ -1,4 +1,7 @@
-"""It comes up, is adopted, is interrupted, is in the way of another, goes down: and leaves nothing behind."""
+"""It comes up, is adopted, is interrupted, is in the way of another, goes down: and leaves nothing behind.
+
+What depends on no server's own doing is shown with tiny ones; each rule about data and failures has a real Kafka.
+"""
 
 import os
 import signal
@@ -18,7 +21,8 @@ from infra import processes
 from infra import stack as stacks
 from infra.errors import InfraError
 from infra.services import services
-from infra.settings import Settings
+from infra.settings import PROJECT, Settings
+from tests import tiny
 from tests.conftest import settings_for_tests
 
 pytestmark = pytest.mark.stack
@@ -32,6 +36,13 @@ def small(test_port_base: int) -> Iterator[Settings]:
     yield settings
     stacks.down(settings)
     assert what_runs(settings) == []
+
+
+@pytest.fixture
+def tiny_ones(small: Settings, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """The stack that runs nothing yet, its servers processes without a JVM."""
+    tiny.install(monkeypatch.setattr)
+    return small
 
 
 def what_runs(settings: Settings) -> list[str]:
@@ -50,15 +61,21 @@ def what_runs(settings: Settings) -> list[str]:
     return found + [f"port {port}" for port in doors if not stacks.is_free(port)]
 
 
-def millrace(settings: Settings, *words: str) -> "subprocess.Popen[str]":
+def millrace(settings: Settings, *words: str, first: str = "") -> "subprocess.Popen[str]":
+    """The command line, after a statement of the test's."""
     return subprocess.Popen(
-        [sys.executable, "-c", "from infra.cli import main; main()", *words],
+        [sys.executable, "-c", f"{first}\nfrom infra.cli import main; main()", *words],
+        cwd=PROJECT,
         env={**os.environ, **settings.environment()},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
     )
+
+
+def with_tiny_ones(settings: Settings, *words: str, starts_in_s: float = 1) -> "subprocess.Popen[str]":
+    return millrace(settings, *words, first=f"from tests import tiny; tiny.install(starts_in_s={starts_in_s})")
 
 
 def wait_until(is_so: Callable[[], bool], within_s: float = 60) -> None:
@@ -85,23 +102,18 @@ def test_status_knows_every_server(stack: Settings) -> None:
     assert sum(one.memory_bytes or 0 for one in found.values()) < 3 * 2**30
 
 
-def test_down_leaves_no_process_no_socket_and_the_data(small: Settings) -> None:
+def test_down_leaves_no_process_no_socket_and_the_data_and_with_purge_only_records(small: Settings) -> None:
     stacks.up(small, ["kafka"])
     make_topic(small, "kept")
     stacks.down(small)
     assert what_runs(small) == []
     stacks.up(small, ["kafka"])
     assert "kept" in topics(small)
-
-
-def test_purge_removes_the_data_and_keeps_the_records(small: Settings) -> None:
-    stacks.up(small, ["kafka"])
-    make_topic(small, "lost")
     stacks.down(small, purge=True)
     assert what_runs(small) == []
     assert sorted(path.name for path in small.state.iterdir()) == ["lock", "records"]
     stacks.up(small, ["kafka"])
-    assert "lost" not in topics(small)
+    assert "kept" not in topics(small)
 
 
 def test_two_stacks_side_by_side_do_not_see_each_other(stack: Settings, small: Settings) -> None:
@@ -131,13 +143,13 @@ def test_the_port_of_another_stack_is_said_to_be_that_stacks(stack: Settings, sm
     assert str(stack.state) in str(error.value)
 
 
-def test_other_ports_are_refused_while_it_runs(small: Settings) -> None:
-    stacks.up(small, ["kafka"])
-    moved = Settings(small.project, small.home, small.state, small.port_base + 100)
+def test_other_ports_are_refused_while_it_runs(tiny_ones: Settings) -> None:
+    stacks.up(tiny_ones, ["kafka"])
+    moved = Settings(tiny_ones.project, tiny_ones.home, tiny_ones.state, tiny_ones.port_base + 100)
     with pytest.raises(InfraError, match="`millrace down` first"):
         stacks.up(moved, ["kafka"])
     with pytest.raises(InfraError, match="`millrace down` first"):
-        stacks.up(small, ["kafka"], ["three-brokers"])
+        stacks.up(tiny_ones, ["kafka"], ["three-brokers"])
 
 
 def test_a_server_that_dies_while_it_starts_ends_the_wait_with_its_log(small: Settings) -> None:
@@ -164,7 +176,15 @@ def test_a_preparation_that_was_interrupted_is_made_anew(small: Settings) -> Non
 
 @pytest.mark.parametrize(("there", "after_s"), [("*", 0.5), ("*", 2.5), ("namenode", 0.5), ("datanode-2", 0)])
 def test_ctrl_c_leaves_nothing_of_what_it_had_started(small: Settings, there: str, after_s: float) -> None:
-    up = millrace(small, "up", "kafka", "hdfs")
+    interrupted(with_tiny_ones(small, "up", "kafka", "hdfs", starts_in_s=2), small, there, after_s)
+
+
+def test_ctrl_c_leaves_no_jvm_of_what_it_had_started(small: Settings) -> None:
+    interrupted(millrace(small, "up", "kafka", "hdfs"), small, "namenode", 0.5)
+
+
+def interrupted(up: "subprocess.Popen[str]", small: Settings, there: str, after_s: float) -> None:
+    """Press Ctrl-C so long after a server was begun, and look what is left."""
     wait_until(lambda: any(small.run.glob(f"{there}.json")) or up.poll() is not None)
     time.sleep(after_s)  # the moment of the interruption is the input of this test, not a wait for a result
     up.send_signal(signal.SIGINT)
@@ -172,41 +192,40 @@ def test_ctrl_c_leaves_nothing_of_what_it_had_started(small: Settings, there: st
     assert (up.returncode, what_runs(small)) == (130, []), output
 
 
-def test_ctrl_c_spares_what_ran_before(small: Settings) -> None:
-    stacks.up(small, ["kafka"])
-    before = processes.records(small.run)["kafka-1"]
-    up = millrace(small, "up", "kafka", "hdfs")
-    wait_until(lambda: (small.run / "namenode.json").exists())
+def test_ctrl_c_spares_what_ran_before(tiny_ones: Settings) -> None:
+    stacks.up(tiny_ones, ["kafka"])
+    before = processes.records(tiny_ones.run)["kafka-1"]
+    up = with_tiny_ones(tiny_ones, "up", "kafka", "hdfs")
+    wait_until(lambda: (tiny_ones.run / "namenode.json").exists())
     assert up.poll() is None, "it ended before it could be interrupted"
     up.send_signal(signal.SIGINT)
     output, _ = up.communicate(timeout=120)
     assert up.returncode == 130, output
-    assert set(processes.records(small.run)) == {"kafka-1"}
+    assert set(processes.records(tiny_ones.run)) == {"kafka-1"}
     assert processes.alive(before)
 
 
-def test_down_ends_what_an_up_that_was_killed_had_started(small: Settings) -> None:
-    up = millrace(small, "up", "kafka")
-    wait_until(lambda: (small.run / "kafka-1.json").exists())
-    up.kill()
-    up.wait()
-    stacks.down(small)
-    assert what_runs(small) == []
+def test_down_ends_what_an_up_that_was_killed_had_started(tiny_ones: Settings) -> None:
+    killed_while_kafka_starts(with_tiny_ones(tiny_ones, "up", "kafka"), tiny_ones)
+    stacks.down(tiny_ones)
+    assert what_runs(tiny_ones) == []
 
 
-def test_up_goes_on_where_an_up_that_was_killed_ended(small: Settings) -> None:
-    up = millrace(small, "up", "kafka")
-    wait_until(lambda: (small.run / "kafka-1.json").exists())
+def test_up_goes_on_where_an_up_that_was_killed_ended(tiny_ones: Settings) -> None:
+    killed_while_kafka_starts(with_tiny_ones(tiny_ones, "up", "kafka", starts_in_s=0.1), tiny_ones)
+    begun = processes.records(tiny_ones.run)["kafka-1"]
+    stacks.up(tiny_ones, ["kafka"])
+    assert processes.records(tiny_ones.run)["kafka-1"] == begun
+
+
+def killed_while_kafka_starts(up: "subprocess.Popen[str]", settings: Settings) -> None:
+    wait_until(lambda: (settings.run / "kafka-1.json").exists())
     up.kill()
     up.wait()
-    begun = processes.records(small.run)["kafka-1"]
-    stacks.up(small, ["kafka"])
-    assert processes.records(small.run)["kafka-1"] == begun
-    assert isinstance(topics(small), set)
 
 
 def test_two_ups_at_once_start_each_server_once(small: Settings) -> None:
-    first, second = millrace(small, "up", "kafka"), millrace(small, "up", "kafka")
+    first, second = with_tiny_ones(small, "up", "kafka"), with_tiny_ones(small, "up", "kafka")
     outputs = [one.communicate(timeout=120)[0] for one in (first, second)]
     assert (first.returncode, second.returncode) == (0, 0), outputs
     assert sum(f"{'kafka-1':<22} starting" in output for output in outputs) == 1

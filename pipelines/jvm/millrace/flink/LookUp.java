@@ -1,7 +1,6 @@
 package millrace.flink;
 
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -58,11 +57,9 @@ public final class LookUp extends TableFunction<RowData> implements SpecializedF
     @Override
     public void open(FunctionContext context) throws Exception {
         Map<String, Object> declared = Json.object(Json.parse(declaration));
-        String event = (String) declared.get("event");
-        List<String> names = Arrays.asList(new EventReader(event).names());
-        columns = Json.object(declared.get("take")).values().stream().mapToInt(f -> names.indexOf(f) + 1).toArray();
-        reference = Reference.acquire(new Reference.Source(
-                (String) declared.get("bootstrap"), (String) declared.get("topic"), event, (String) declared.get("key")));
+        reference = Reference.acquire(new Reference.Source((String) declared.get("bootstrap"),
+                (String) declared.get("topic"), (String) declared.get("event"), (String) declared.get("key")));
+        columns = reference.columns(Json.object(declared.get("take")).values());
     }
 
     @Override

@@ -1,16 +1,13 @@
 package millrace.flink;
 
 import java.io.IOException;
-import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
-import java.util.concurrent.ConcurrentHashMap;
-import millrace.kernel.EventReader;
+import millrace.kernel.ReferenceTable;
 import org.apache.flink.kafka.shaded.org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.flink.kafka.shaded.org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.flink.kafka.shaded.org.apache.kafka.clients.consumer.KafkaConsumer;
@@ -36,9 +33,7 @@ final class Reference {
     record Source(String bootstrap, String topic, String declaration, String key) {}
 
     private final Source source;
-    private final EventReader reader;
-    private final int keyColumn;
-    private final Map<String, Object[]> rows = new ConcurrentHashMap<>();
+    private final ReferenceTable table;
     private final KafkaConsumer<byte[], byte[]> consumer;
     private final Thread follower;
     private int users;
@@ -68,13 +63,16 @@ final class Reference {
 
     /** The event with that key, as {@link EventReader#read} gives it, or null. */
     Object[] get(String key) {
-        return rows.get(key);
+        return table.get(key);
+    }
+
+    int[] columns(Iterable<?> fields) {
+        return table.columns(fields);
     }
 
     private Reference(Source source) throws IOException {
         this.source = source;
-        reader = new EventReader(source.declaration);
-        keyColumn = Arrays.asList(reader.names()).indexOf(source.key) + 1;
+        table = new ReferenceTable(source.declaration, source.key);
         consumer = consumer(source.bootstrap);
         try {
             readToEnd();
@@ -95,7 +93,7 @@ final class Reference {
         while (ends.entrySet().stream().anyMatch(end -> consumer.position(end.getKey()) < end.getValue())) {
             take(consumer.poll(POLL));
         }
-        LOG.info("{}: {} keys of reference data read", source.topic, rows.size());
+        LOG.info("{}: {} keys of reference data read", source.topic, table.size());
     }
 
     private List<TopicPartition> partitions() throws IOException {
@@ -125,18 +123,10 @@ final class Reference {
 
     private void take(ConsumerRecords<byte[], byte[]> records) {
         for (ConsumerRecord<byte[], byte[]> message : records) {
-            if (message.value() == null) {
-                if (message.key() != null) {
-                    rows.remove(new String(message.key(), StandardCharsets.UTF_8));
-                }
-                continue;
-            }
-            Object[] event = reader.read(message.value(), message.timestamp());
-            if (event[0] == null) {
-                rows.put((String) event[keyColumn], event);
-            } else {
+            String reason = table.take(message.key(), message.value(), message.timestamp());
+            if (reason != null) {
                 LOG.warn("{}-{} offset {} is no reference data: {}",
-                        message.topic(), message.partition(), message.offset(), event[0]);
+                        message.topic(), message.partition(), message.offset(), reason);
             }
         }
     }

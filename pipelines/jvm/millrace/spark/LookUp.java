@@ -1,0 +1,60 @@
+package millrace.spark;
+
+import java.util.Map;
+import millrace.kernel.Json;
+import org.apache.spark.sql.Column;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.RowFactory;
+import org.apache.spark.sql.api.java.UDF1;
+import org.apache.spark.sql.functions;
+import org.apache.spark.sql.types.StructType;
+
+/**
+ * What reference data says of a key, as a column: a struct of the fields to take, or null.
+ *
+ * <p>The declaration is {"bootstrap", "topic", "key", "event", "take": {new name: field}}. A task finds all that
+ * was in the topic when it began.
+ */
+public final class LookUp implements UDF1<String, Row> {
+    private static final long serialVersionUID = 1L;
+
+    private final String declaration;
+    // A task works on a copy of its own, so this is the reference data as it was when the task began.
+    private transient Reference reference;
+    private transient int[] columns;
+
+    private LookUp(String declaration) {
+        this.declaration = declaration;
+    }
+
+    public static Column of(String declaration, StructType type, Column key) {
+        // Non-deterministic, or the optimizer would look up again for each field that is used.
+        return functions.udf(new LookUp(declaration), type).asNondeterministic().apply(key);
+    }
+
+    @Override
+    public Row call(String key) {
+        if (key == null) {
+            return null;
+        }
+        if (reference == null) {
+            begin();
+        }
+        Object[] event = reference.get(key);
+        if (event == null) {
+            return null;
+        }
+        Object[] taken = new Object[columns.length];
+        for (int i = 0; i < taken.length; i++) {
+            taken[i] = event[columns[i]];
+        }
+        return RowFactory.create(taken);
+    }
+
+    private void begin() {
+        Map<String, Object> declared = Json.object(Json.parse(declaration));
+        reference = Reference.caughtUp(new Reference.Source((String) declared.get("bootstrap"),
+                (String) declared.get("topic"), (String) declared.get("event"), (String) declared.get("key")));
+        columns = reference.columns(Json.object(declared.get("take")).values());
+    }
+}
