@@ -14,7 +14,7 @@ from infra import kernel, stack
 from infra.engines.flink import Flink
 from infra.engines.job import Engine
 from infra.engines.spark import Spark
-from infra.errors import InfraError
+from infra.errors import InfraError, UsageError
 from infra.settings import Settings
 from infra.stores.files import Hdfs
 from infra.stores.tables import HBase
@@ -29,25 +29,41 @@ class Target:
 
     settings: Settings
     addresses: Mapping[str, str]
+    allow_traffic: bool = False
+    """Whether events that never happened may be sent there."""
 
     @classmethod
     def read(cls, settings: Settings, environ: Mapping[str, str] = os.environ) -> Target:
         """The stack of the settings, unless MILLRACE_TARGET gives other addresses.
 
-        It is JSON as `millrace env --json` prints it, or only its addresses, or the name of a file of either.
+        It is JSON as `millrace env --json` prints it, or only its addresses, or the name of a file of either. Servers
+        that are not this stack's get no traffic unless it says `"allow_traffic": true`.
         """
         given = environ.get("MILLRACE_TARGET")
         if not given:
-            return cls(settings, stack.addresses(settings))
+            return cls(settings, stack.addresses(settings), allow_traffic=True)
         try:
             text = given if given.lstrip().startswith("{") else Path(given).read_text(encoding="utf-8")
             answer = json.loads(text)
-            addresses: dict[str, str] = answer.get("addresses", answer)
-        except (OSError, ValueError, AttributeError) as error:
+            addresses: dict[str, str] = dict(answer.get("addresses", answer))
+            allow_traffic = answer.get("allow_traffic", addresses.pop("allow_traffic", False))
+        except (OSError, ValueError, TypeError, AttributeError) as error:
             raise InfraError(
                 f"MILLRACE_TARGET={given} cannot be read ({error}); write it with `millrace env --json`"
             ) from None
-        return cls(settings, addresses)
+        if not isinstance(allow_traffic, bool):
+            raise InfraError(
+                f"MILLRACE_TARGET={given}: allow_traffic is {json.dumps(allow_traffic)}; give true or false"
+            )
+        return cls(settings, addresses, allow_traffic)
+
+    def complain_unless_traffic_is_allowed(self) -> None:
+        """Refuse to send events that never happened, or not at these times, to servers that others may read."""
+        if not self.allow_traffic:
+            raise UsageError(
+                f"MILLRACE_TARGET does not allow traffic to Kafka at {self.bootstrap}: others may take it for real "
+                'events; add "allow_traffic": true to the target if nobody does'
+            )
 
     @property
     def bootstrap(self) -> str:

@@ -42,6 +42,7 @@ def demo(
     from pipelines.patterns import load
 
     chosen, variant, console = settings(), load(pattern), progress_console()
+    Target.read(chosen).complain_unless_traffic_is_allowed()
     began = time.monotonic()
     with _stopped_at_the_end(chosen, keep=keep):
         _title(console, 1, "Real servers: Kafka, HDFS, HBase, Flink")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from infra.cli.changes import PatternName
+from infra.cli.changes import WOULD_CHANGE, PatternName
 from infra.cli.printing import Json, fields, print_json, progress_console, result_console, settings
 from infra.errors import InfraError
 
@@ -29,12 +29,17 @@ def traffic(
     file: Annotated[Path | None, typer.Option("--from", help="Replay this CSV or JSON lines file instead.")] = None,
     speed: Annotated[float, typer.Option(min=0.1, help="With --from: so many times as fast as it happened.")] = 1.0,
     name: Annotated[str, typer.Option(help="Part of every id; a new one for each run unless given.")] = "",
+    plan_only: Annotated[
+        bool, typer.Option("--plan", help=f"Only check that it may be sent; exit code {WOULD_CHANGE} if it may.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Send traffic to a pattern at a stated rate: everyday life, frauds, edge cases, duplicates, nonsense.
 
     Every event says when it was meant to be sent. Card numbers become tokens before they leave this process. After the
     traffic, one small purchase a second goes on in every partition until the last windows are known to be complete.
+
+    Servers of MILLRACE_TARGET get none, neither invented nor from a file, unless it says "allow_traffic": true.
 
     Examples:  millrace traffic flink-spark  |  millrace traffic flink --rate 5000 --seconds 30 --seed 7
     """
@@ -49,6 +54,8 @@ def traffic(
     from pipelines.patterns import topics as topics_of
 
     chosen, variant = settings(), load(pattern)
+    target = Target.read(chosen)
+    target.complain_unless_traffic_is_allowed()
     try:
         tokens = sending.card_tokens(chosen)
         plan = Plan(
@@ -64,7 +71,10 @@ def traffic(
     except (TokenError, ReplayError, ValueError) as error:
         raise InfraError(str(error)) from None
     progress = progress_console()
-    bootstrap, topics = Target.read(chosen).bootstrap, topics_of(variant)
+    bootstrap, topics = target.bootstrap, topics_of(variant)
+    if plan_only:
+        print_plan(pattern, bootstrap, wanted, json=json)
+        raise typer.Exit(WOULD_CHANGE)
     before = cost.cpu_seconds(chosen, pattern)
     with listening(bootstrap, topics, sending.arrivals(chosen, pattern)):
         run = sending.send(bootstrap, topics, wanted, report=lambda line: progress.print(line, markup=False))
@@ -85,6 +95,14 @@ def from_file(file: Path, tokens: "Tokens", speed: float) -> "Load":
     from pipelines.fraud.traffic.replay import read_replay
 
     return sending.replayed(read_replay(file, tokens), file, speed)
+
+
+def print_plan(pattern: str, bootstrap: str, wanted: "Load", *, json: bool) -> None:
+    """What would be sent, and where to."""
+    if json:
+        print_json("traffic", pattern=pattern, plan=True, bootstrap=bootstrap, about=wanted.about)
+    else:
+        result_console().print(f"{pattern}: {wanted.name} would be sent to Kafka at {bootstrap}", markup=False)
 
 
 def show(run: "Run") -> None:

@@ -30,7 +30,7 @@ locals {
       MILLRACE_STATE     = local.state
       MILLRACE_PORT_BASE = tostring(var.port_base)
       MILLRACE_PATTERNS  = local.files
-      MILLRACE_TARGET    = jsonencode(local.addresses)
+      MILLRACE_TARGET    = jsonencode({ addresses = local.addresses, allow_traffic = var.allow_traffic })
     },
     var.home == null ? {} : { MILLRACE_HOME = abspath(var.home) },
   )

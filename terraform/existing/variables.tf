@@ -116,6 +116,17 @@ variable "traffic" {
     condition     = var.traffic == null ? true : var.traffic.rate >= 10 && var.traffic.seconds >= 1
     error_message = "Traffic is at least 10 events per second, for at least a second."
   }
+
+  validation {
+    condition     = var.traffic == null || var.allow_traffic
+    error_message = "These servers get no invented traffic unless allow_traffic is true: others may take it for real events."
+  }
+}
+
+variable "allow_traffic" {
+  description = "Whether invented events may be sent to these servers, by `traffic` or by hand."
+  type        = bool
+  default     = false
 }
 
 variable "keep_data" {

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from infra import lifecycle, records
+from infra import lifecycle, records, stack
 from infra.cli import main
 from infra.cli.printing import complete_servers, duration
 from infra.cli.version import described
@@ -145,6 +145,34 @@ def test_a_name_that_leads_elsewhere_is_refused_and_nothing_is_written(millrace:
         deployed_file(Target.read(Settings.read({"MILLRACE_STATE": str(tmp_path / "state")}), {}), "../../uv")
     assert [path.name for path in tmp_path.rglob("*")] == ["uv.lock"]
     assert victim.read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["traffic", "flink"], ["traffic", "flink", "--plan"], ["traffic", "flink", "--from", "tape.jsonl"], ["demo"]],
+    ids=" ".join,
+)
+def test_a_target_that_allows_no_traffic_gets_none_and_nothing_starts(
+    millrace: Millrace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    monkeypatch.setattr(stack, "up", lambda *_, **__: pytest.fail("a server was started"))
+    monkeypatch.setenv("MILLRACE_TARGET", '{"KAFKA_BOOTSTRAP": "127.0.0.1:1"}')
+    done = millrace(tmp_path, *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("millrace: MILLRACE_TARGET does not allow traffic to Kafka at 127.0.0.1:1")
+    assert 'add "allow_traffic": true' in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_traffic_that_is_allowed_is_planned_without_a_server(
+    millrace: Millrace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MILLRACE_TARGET", '{"KAFKA_BOOTSTRAP": "127.0.0.1:1", "allow_traffic": true}')
+    done = millrace(tmp_path, "traffic", "flink", "--events", "1200", "--rate", "100", "--plan", "--json")
+    answer = json.loads(done.stdout)
+    assert (done.returncode, answer["plan"], answer["bootstrap"]) == (3, True, "127.0.0.1:1")
+    assert (answer["about"]["plan"]["events"], answer["about"]["plan"]["rate_per_s"]) == (1200, 100)
 
 
 def test_a_state_folder_that_cannot_be_one_is_said_in_one_line(millrace: Millrace) -> None:

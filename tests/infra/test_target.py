@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from infra.errors import InfraError, UsageError
 from infra.settings import PROJECT, Settings
 from infra.target import Target
 
@@ -18,3 +19,36 @@ def test_jobs_for_other_servers_are_planned_with_the_flink_home_that_comes_with_
     settings = Settings(PROJECT, Path("/home"), Path("/state"), 26000)
     target = Target.read(settings, {"MILLRACE_TARGET": json.dumps(ELSEWHERE | given)})
     assert target.engine("flink").home == Path(home)
+
+
+SETTINGS = Settings(PROJECT, Path("/home"), Path("/state"), 26000)
+KAFKA = {"KAFKA_BOOTSTRAP": "kafka:9092"}
+
+
+@pytest.mark.parametrize(
+    ("environ", "is_allowed"),
+    [
+        ({}, True),
+        ({"MILLRACE_TARGET": json.dumps(KAFKA)}, False),
+        ({"MILLRACE_TARGET": json.dumps({"version": 1, "verb": "env", "addresses": KAFKA})}, False),
+        ({"MILLRACE_TARGET": json.dumps(KAFKA | {"allow_traffic": False})}, False),
+        ({"MILLRACE_TARGET": json.dumps(KAFKA | {"allow_traffic": True})}, True),
+        ({"MILLRACE_TARGET": json.dumps({"addresses": KAFKA, "allow_traffic": True})}, True),
+    ],
+    ids=["this stack", "addresses", "what env prints", "not allowed", "allowed beside addresses", "allowed"],
+)
+def test_only_this_stack_and_what_allows_it_gets_traffic(environ: dict[str, str], is_allowed: bool) -> None:
+    target = Target.read(SETTINGS, environ)
+    assert target.allow_traffic is is_allowed
+    assert "allow_traffic" not in target.addresses
+    if is_allowed:
+        target.complain_unless_traffic_is_allowed()
+    else:
+        with pytest.raises(UsageError, match=r'kafka:9092: .* add "allow_traffic": true to the target'):
+            target.complain_unless_traffic_is_allowed()
+
+
+@pytest.mark.parametrize("given", ["true", "yes", 1, None, ["true"]])
+def test_an_allowance_that_is_neither_true_nor_false_is_refused(given: object) -> None:
+    with pytest.raises(InfraError, match=r"allow_traffic is .*; give true or false"):
+        Target.read(SETTINGS, {"MILLRACE_TARGET": json.dumps(KAFKA | {"allow_traffic": given})})

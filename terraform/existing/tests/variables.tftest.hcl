@@ -81,7 +81,24 @@ run "ports_of_the_system" {
 run "hardly_any_traffic" {
   command = plan
   variables {
-    traffic = { rate = 1 }
+    allow_traffic = true
+    traffic       = { rate = 1 }
   }
   expect_failures = [var.traffic]
+}
+
+run "traffic_that_the_servers_do_not_allow" {
+  command = plan
+  variables {
+    traffic = { rate = 200 }
+  }
+  expect_failures = [var.traffic]
+}
+
+run "traffic_that_the_servers_allow" {
+  command = plan
+  variables {
+    allow_traffic = true
+    traffic       = { rate = 200 }
+  }
 }

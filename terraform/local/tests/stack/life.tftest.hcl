@@ -175,6 +175,7 @@ run "another_team_uses_the_servers" {
     state           = "${var.folder}-existing"
     port_base       = var.port_base + 100
     validate        = true
+    allow_traffic   = true
     traffic         = { seconds = 5 }
   }
 
@@ -200,6 +201,7 @@ run "for_them_too_a_second_plan_finds_nothing" {
     state           = "${var.folder}-existing"
     port_base       = var.port_base + 100
     validate        = true
+    allow_traffic   = true
     traffic         = { seconds = 5 }
   }
 
