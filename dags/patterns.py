@@ -1,18 +1,18 @@
-"""For each pattern file a DAG that brings the pattern up, proves it, shows the proof and takes it down again."""
+"""For each pattern file two DAGs: one deploys the pattern, the other proves it with traffic and shows the proof."""
 
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, chain, task
 
-from infra.airflow.about import pattern_doc
+from infra.airflow.about import deploy_doc, prove_doc
 from infra.airflow.alarms import within
 from infra.airflow.assets import verdict
-from infra.airflow.form import VERDICT_WITHIN, pattern_form, tape_of
+from infra.airflow.form import DEPLOYED_WITHIN, PROVEN_WITHIN, VERDICT_WITHIN, deploy_form, prove_form, tape_of
 from infra.airflow.operators import (
     SAID_AGAIN,
     Approve,
-    AsDeclared,
     AwaitVerb,
     Changes,
+    Declared,
     Fault,
     FormFits,
     Report,
@@ -33,36 +33,50 @@ def asked_for(params: dict) -> list[str]:
 for variant in readable():
     name = variant.name
     with DAG(
-        name,
-        dag_display_name=name,
-        description=variant.pattern.title,
-        doc_md=pattern_doc(variant),
+        f"deploy-{name}",
+        description=f"Deploys, and stays up: {variant.pattern.title}",
+        doc_md=deploy_doc(variant),
         schedule=None,
         max_active_runs=1,
-        params=pattern_form(),
+        params=deploy_form(),
+        default_args=SAID_AGAIN,
+        deadline=within(DEPLOYED_WITHIN),
+        tags=["deploy", name, variant.pattern.use],
+    ):
+        chain(
+            Approve(task_id="approve", subject=f"Deploy {name}?", body="{{ params }}", execution_timeout=None),
+            Changes(task_id="provision", words=["provision", name]),
+            Declared(task_id="declared", words=["provision", name, "--plan"]),
+            Changes(task_id="deploy", words=["deploy", name, "--no-wait", "{{ '--fresh' if params.fresh else '' }}"]),
+            AwaitVerb(task_id="await_healthy", words=["await", name]),
+        )
+
+    with DAG(
+        f"prove-{name}",
+        description=f"Sends traffic and judges what comes out: {variant.pattern.title}",
+        doc_md=prove_doc(variant),
+        schedule=None,
+        max_active_runs=1,
+        params=prove_form(),
         user_defined_macros={"tape_of": tape_of},
         default_args=SAID_AGAIN,
-        deadline=within(minutes=30),
-        tags=["pattern", variant.pattern.use],
+        deadline=within(PROVEN_WITHIN),
+        tags=["prove", name, variant.pattern.use],
     ):
-        fits = FormFits(task_id="form")
-        approve = Approve(task_id="approve", subject=f"Run {name}?", body="{{ params }}", execution_timeout=None)
+        words = [
+            *("traffic", name, f"--name={TAPE}", "--events={{ params.events }}"),
+            *("--rate={{ params.rate_per_s }}", "--seed={{ params.seed }}", "--poison={{ params.poison_share }}"),
+        ]
+        fits = FormFits(task_id="form", when="{{ params.events > 0 }}", words=[*words, "--plan"])
+        approve = Approve(task_id="approve", subject=f"Prove {name}?", body="{{ params }}", execution_timeout=None)
         provision = Changes(task_id="provision", words=["provision", name])
-        planned = Changes(task_id="planned", words=["provision", name, "--plan"])
-        declared = AsDeclared.partial(task_id="declared", map_index_template="{{ task.change.name }}").expand(
-            change=planned.output
+        declared = Declared(task_id="declared", words=["provision", name, "--plan"])
+        # A pattern that runs already is not this run's: the teardown with the same id leaves it as it was found.
+        deploy = Changes(
+            task_id="deploy", words=["deploy", name, "--no-wait", "--for={{ '' if params.keep else run_id }}"]
         )
-        deploy = Verb(task_id="deploy", words=["deploy", name, "--no-wait"])
         healthy = AwaitVerb(task_id="await_healthy", words=["await", name])
-        traffic = Verb(
-            task_id="traffic",
-            when="{{ params.events > 0 }}",
-            words=[
-                *("traffic", name, f"--name={TAPE}", "--events={{ params.events }}"),
-                *("--rate={{ params.rate_per_s }}", "--seed={{ params.seed }}"),
-                "--poison={{ params.poison_share }}",
-            ],
-        )
+        traffic = Verb(task_id="traffic", when="{{ params.events > 0 }}", words=words)
         faults = asked_for()
         fault = Fault.partial(task_id="fault", map_index_template="{{ task.server }}").expand(server=faults)
         validate = Validate(
@@ -75,14 +89,14 @@ for variant in readable():
             trigger_rule="none_failed_min_one_success",
         )
         report = Report(task_id="report")
-        teardown = Verb(
+        teardown = Changes(
             task_id="teardown",
             when="{{ not params.keep }}",
-            words=["teardown", name, "{{ '--data' if params.remove_data else '' }}", "--yes"],
+            words=["teardown", name, "--for={{ run_id }}", "{{ '--data' if params.remove_data else '' }}", "--yes"],
         )
         chain(fits, approve, provision, deploy, healthy, [traffic, faults], validate, report, teardown)
         chain(faults, fault, validate)
-        chain(provision, planned, declared, teardown)
+        chain(provision, declared, teardown)
         # A task before a teardown that may fail the run does not count by itself, so a red verdict needs its own leaf.
         chain([validate, declared], EmptyOperator(task_id="proven"))
         # They run whatever became of the proof.

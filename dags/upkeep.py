@@ -1,4 +1,4 @@
-"""What keeps patterns well: reconcile, upgrade, compare, compact, and a second chance for dead letters."""
+"""What keeps patterns well: reconcile, upgrade, compare, compact, teardown, and a second chance for dead letters."""
 
 from datetime import timedelta
 from functools import reduce
@@ -10,11 +10,12 @@ from airflow.sdk import DAG, chain
 from infra.airflow import about
 from infra.airflow.alarms import within
 from infra.airflow.assets import verdict
-from infra.airflow.form import VERDICT_WITHIN, approval, reason_begins, which_pattern
+from infra.airflow.form import DEPLOYED_WITHIN, VERDICT_WITHIN, approval, reason_begins, teardown_form, which_pattern
 from infra.airflow.operators import (
     SAID_AGAIN,
     Approve,
     AwaitVerb,
+    Changes,
     Compare,
     NothingExtra,
     Pairs,
@@ -39,7 +40,7 @@ with DAG(
     catchup=False,
     max_active_runs=1,
     default_args=SAID_AGAIN,
-    deadline=within(minutes=10),
+    deadline=within(timedelta(minutes=10)),
     tags=["upkeep"],
 ):
     reconcile = Reconcile(task_id="reconcile", words=["reconcile"])
@@ -54,7 +55,7 @@ with DAG(
     max_active_runs=1,
     params={"pattern": which_pattern(names), "approval": approval()},
     default_args=SAID_AGAIN,
-    deadline=within(minutes=30),
+    deadline=within(DEPLOYED_WITHIN + VERDICT_WITHIN),
     tags=["upkeep"],
 ):
     approve = Approve(
@@ -81,7 +82,7 @@ with DAG(
     schedule=reduce(or_, verdicts) if verdicts else None,
     max_active_runs=1,
     default_args=SAID_AGAIN,
-    deadline=within(minutes=10),
+    deadline=within(timedelta(minutes=10)),
     tags=["upkeep"],
 ):
     pairs = Pairs(task_id="pairs", verdicts=verdicts)
@@ -97,7 +98,7 @@ with DAG(
     max_active_runs=1,
     params={"pattern": which_pattern(stored)},
     default_args=SAID_AGAIN | {"execution_timeout": timedelta(hours=1)},
-    deadline=within(minutes=60),
+    deadline=within(timedelta(hours=1)),
     tags=["upkeep"],
 ):
     Verb(task_id="compact", words=["compact", PATTERN])
@@ -110,7 +111,7 @@ with DAG(
     max_active_runs=1,
     params={"pattern": which_pattern(names), "reason": reason_begins(), "approval": approval()},
     default_args=SAID_AGAIN,
-    deadline=within(minutes=10),
+    deadline=within(timedelta(minutes=10)),
     tags=["upkeep"],
 ):
     approve = Approve(
@@ -121,3 +122,23 @@ with DAG(
     )
     replay = Verb(task_id="replay", words=["dead-letters", "replay", PATTERN, "--reason={{ params.reason or '' }}"])
     chain(approve, replay)
+
+with DAG(
+    "teardown",
+    description="The jobs of a pattern stop with their state; its data stays unless the form says otherwise",
+    doc_md=about.TEARDOWN,
+    schedule=None,
+    max_active_runs=1,
+    params=teardown_form(names),
+    default_args=SAID_AGAIN,
+    deadline=within(timedelta(minutes=10)),
+    tags=["upkeep"],
+):
+    approve = Approve(
+        task_id="approve",
+        subject=f"Tear {PATTERN} down?",
+        body="Its data {{ 'goes too, for good' if params.remove_data else 'stays' }}.",
+        execution_timeout=None,
+    )
+    words = ["teardown", PATTERN, "{{ '--data' if params.remove_data else '' }}", "--yes"]
+    approve >> Changes(task_id="teardown", words=words)

@@ -68,6 +68,7 @@ def deploy(
     fresh: bool = False,
     wait: bool = True,
     only_missing: bool = False,
+    for_run: str = "",
     report: Report = lambda line: None,
 ) -> list[Change]:
     """Bring the pattern's jobs to run as it says, and return when each has completed a checkpoint.
@@ -76,7 +77,8 @@ def deploy(
     generation; one that is missing goes on from its newest state. With `fresh` nothing may run: Flink begins anew, and
     Spark goes on from its checkpoints, or its files would be doubled. Without `wait` it returns when the engines have
     taken the jobs; `await_healthy` does the rest. With `only_missing` a job that runs otherwise than declared is left
-    as it is.
+    as it is. What is deployed `for_run` belongs to that run, unless it was deployed before; a deploy without it takes
+    it over.
     """
     variant = load(name)
     if not plan:  # what is lacking besides the jobs is in the plan of `provision`
@@ -93,8 +95,9 @@ def deploy(
         complain_of_moved([step.replaces for step in steps if step.replaces], [step.plan for step in steps])
         if plan:
             return [step.change for step in steps]
-        _wanted_file(target, name).touch()
         if not only_missing:
+            if not (for_run and is_wanted(target, name)):
+                _wanted_file(target, name).write_text(for_run, encoding="utf-8")
             stack.given_up_file(target.settings, name).unlink(missing_ok=True)
         for step in steps:
             if step.change.action == "keep":
@@ -185,10 +188,16 @@ def validate(
     return Validation(found, path, page)
 
 
-def teardown(target: Target, name: str, *, data: bool = False, plan: bool = False) -> list[Change]:
-    """Stop the pattern's jobs, keeping their state; with `data` remove all that the pattern ever wrote."""
+def teardown(target: Target, name: str, *, data: bool = False, plan: bool = False, for_run: str = "") -> list[Change]:
+    """Stop the pattern's jobs, keeping their state; with `data` remove all that the pattern ever wrote.
+
+    With `for_run` a pattern that was not deployed for that run stays as it is.
+    """
     variant = load(name)
     with alone(target, name):
+        if for_run and is_wanted(target, name) and _wanted_file(target, name).read_text(encoding="utf-8") != for_run:
+            detail = "not deployed by this run, so it stays"
+            return [Change("job", job_name(each), "keep", detail) for each in deployed(target, name).values()]
         changes = []
         if not plan:
             _wanted_file(target, name).unlink(missing_ok=True)  # first: what is killed from here on is not restarted
@@ -475,6 +484,7 @@ def _upgrade_gap_ms(target: Target, name: str) -> int | None:
 
 
 def _wanted_file(target: Target, name: str) -> Path:
+    """There while the pattern is deployed; holds the run that it was deployed for, if it was for one."""
     return deployed_file(target, name).with_suffix(".wanted")
 
 

@@ -69,11 +69,11 @@ def drill(settings: Settings, pattern: str, seed: int) -> Round:
     rest, target = AirflowRest(settings), Target.read(settings)
     run_id = f"drill-{seed}-{int(time.time())}"
     conf = {"events": 600, "rate_per_s": 100, "seed": seed, "keep": True}
-    rest.trigger(pattern, run_id, conf)
+    rest.trigger(f"prove-{pattern}", run_id, conf)
     during, killed = strike(settings, rest, pattern, run_id, blow)
     if blow.victim in ("scheduler", "triggerer", "dag-processor"):
         stack.up(settings, ["airflow"])
-    run = rest.await_end(pattern, run_id, RUN_WITHIN_S)
+    run = rest.await_end(f"prove-{pattern}", run_id, RUN_WITHIN_S)
     healing = f"after-{run_id}"
     rest.trigger("reconcile", healing)
     rest.await_end("reconcile", healing, RUN_WITHIN_S)
@@ -86,7 +86,7 @@ def drill(settings: Settings, pattern: str, seed: int) -> Round:
         during=during,
         killed=killed,
         run=run,
-        tries=int(rest.tasks(pattern, run_id)["deploy"]["try_number"]),
+        tries=int(rest.tasks(f"prove-{pattern}", run_id)["deploy"]["try_number"]),
         jobs=counts,
         extra=len(lifecycle.extra(target)),
         verdict=validation.verdict.status,
@@ -114,13 +114,13 @@ def strike(settings: Settings, rest: AirflowRest, pattern: str, run_id: str, blo
         processes.kill(record)
         killed = 1
     with suppress(OSError, Refused):
-        return str(rest.tasks(pattern, run_id)["deploy"]["state"]), killed
+        return str(rest.tasks(f"prove-{pattern}", run_id)["deploy"]["state"]), killed
     return "unknown", killed
 
 
 def _is_there(rest: AirflowRest, pattern: str) -> bool:
     with suppress(OSError, Refused):
-        rest.api("GET", f"/dags/{pattern}")
+        rest.api("GET", f"/dags/prove-{pattern}")
         return True
     return False
 
@@ -133,11 +133,13 @@ def count(target: Target, pattern: str, engine: str) -> int:
 def _await_deploy(rest: AirflowRest, pattern: str, run_id: str) -> dict[str, object]:
     deadline = time.monotonic() + RUN_WITHIN_S
     while time.monotonic() < deadline:
-        deploy = rest.tasks(pattern, run_id).get("deploy", {})
+        deploy = rest.tasks(f"prove-{pattern}", run_id).get("deploy", {})
         if deploy.get("state") == "running":
             return deploy
         time.sleep(0.3)
-    raise InfraError(f"run {run_id} of {pattern} did not come to deploy within {RUN_WITHIN_S:.0f} s; see {rest.url}")
+    raise InfraError(
+        f"run {run_id} of prove-{pattern} did not come to deploy within {RUN_WITHIN_S:.0f} s; see {rest.url}"
+    )
 
 
 def _task(ti_id: str) -> list[psutil.Process]:
@@ -158,7 +160,9 @@ def main(argv: Sequence[str]) -> int:
     given = parser.parse_args(argv)
     settings = Settings.read(os.environ)
     if not processes.wait_until(lambda: _is_there(AirflowRest(settings), given.pattern), 120):
-        raise InfraError(f"Airflow has no DAG {given.pattern} within 120 s; see `millrace logs airflow-dag-processor`")
+        raise InfraError(
+            f"Airflow has no DAG prove-{given.pattern} within 120 s; see `millrace logs airflow-dag-processor`"
+        )
     rounds: list[Round] = []
     for seed in range(given.seed, given.seed + given.rounds):
         rounds.append(drill(settings, given.pattern, seed))

@@ -4,21 +4,34 @@ from __future__ import annotations
 
 from pipelines.patterns import Variant
 
-WHEN_RED = """
-### When it is red
-- **form**: the events would take longer at that rate than the task `traffic` has. Nothing was done yet; trigger the DAG
-  with fewer events or a higher rate.
+DEPLOY_RED = """\
 - **provision**: a topic, a contract or a table could not be made, or a contract would break its readers. The last line
   of the log names it and the remedy.
-- **declared**: a topic or table is not as the pattern says. `millrace provision {name} --plan` shows the difference.
+- **declared**: a topic, contract, folder or table is not as declared; the last line of the log names each.
+  `millrace provision {name} --plan` shows the same.
 - **deploy** or **await_healthy**: a job was not taken, or did not reach its first checkpoint. Open the *Flink job* or
   *Spark job* button of the task; `millrace status` and `millrace logs` say how the servers are.
-- **traffic**: Kafka did not take the messages; `millrace status`.
+"""
+
+PROVE_RED = """\
+- **form**: the events would take longer at that rate than the task `traffic` has, or the target allows no traffic.
+  Nothing was done yet; the last line of the log says what to change.
+{deploy_red}- **traffic**: Kafka did not take the messages; `millrace status`.
 - **validate**: the verdict is not ok: something was lost, doubled or wrongly judged, or could not be checked. The
   *Report* tab of the run names the first offenders.
 - **teardown**: a job did not stop. Clear the task, or say `millrace teardown {name}`.
+"""
 
+CLEARED = """
 Any task may be cleared and runs again: each verb looks at what is there and does only what is missing.
+"""
+
+TEARDOWN = """# Stop a pattern
+Its jobs stop with a savepoint, so that the next deployment goes on where they stopped. Topics, tables and files stay,
+unless the form asks to remove them.
+
+### When it is red
+**teardown**: a job did not stop, or a store does not answer: `millrace status`. Clear the task.
 """
 
 
@@ -48,8 +61,8 @@ gap: how long nothing came out while messages came in.
 """
 
 COMPARE = """# The same tape, the same alerts
-Whenever a pattern is validated: if another one judged the same tape (the `tape` of the run's form), their alerts must
-be equal, whatever the engine. Latency and cost are put side by side in what the task returns.
+Whenever a `prove` DAG has its verdict: if another pattern judged the same tape (the `tape` of the run's form), their
+alerts must be equal, whatever the engine. Latency and cost are put side by side in what the task returns.
 
 ### When it is red
 **compare** names the first alerts that only one of the two raised. Both were valid by the oracle, so look whether the
@@ -75,24 +88,53 @@ Kafka does not answer: `millrace status`. Clear the task to send the rest.
 """
 
 
-def pattern_doc(variant: Variant) -> str:
-    """The page of a pattern's DAG."""
-    pattern = variant.pattern
-    stages = pattern.stages
-    rules = "\n".join(f"- **{rule.name}**: {rule.doc}" for rule in (*variant.event_rules, *variant.window_rules))
-    stored = f", persisted by {stages.persist.engine} to {' and '.join(stages.persist.to)}" if stages.persist else ""
-    return f"""# {pattern.title}
-{pattern.doc}
+def deploy_doc(variant: Variant) -> str:
+    """The page of the DAG that deploys a pattern."""
+    name = variant.name
+    return f"""# Deploy: {variant.pattern.title}
+{_stages(variant)}
 
-Per-event stage on **{stages.events.engine}**, windows on **{stages.windows.engine}**{stored}.
+Makes the topics and tables that the pattern declares, starts its jobs, and leaves them running. **It sends no events
+and tears nothing down.** A job that runs as declared is left alone; one that runs otherwise goes on, with its state,
+as the pattern declares now. `reconcile` then looks after the jobs; the DAG `teardown` stops them.
+
+To see the pattern judged, with invented traffic and a verdict, trigger `prove-{name}`.
+
+### What a green run says
+Every topic, contract, folder and table is as declared, and every job runs and has completed a checkpoint.
+
+### When it is red
+{DEPLOY_RED.format(name=name)}{CLEARED}"""
+
+
+def prove_doc(variant: Variant) -> str:
+    """The page of the DAG that proves a pattern."""
+    name, pattern = variant.name, variant.pattern
+    rules = "\n".join(f"- **{rule.name}**: {rule.doc}" for rule in (*variant.event_rules, *variant.window_rules))
+    return f"""# Prove: {pattern.title}
+{_stages(variant)}
+
+Deploys the pattern, **sends it invented events**, crashes servers if asked to, judges what comes out, and tears the
+pattern down again. A pattern that ran before, by `deploy-{name}` or by hand, is used as it runs and left running.
+A target of yours gets invented events only if it says `"allow_traffic": true`.
 
 ### What a green run proves
-That on this stack, with this traffic, nothing was lost or doubled by id, that every alert is exactly the one the rules'
-plain meaning gives, and that everything bad ended as a dead letter with its reason. The promise
+That on these servers, with this traffic, nothing was lost or doubled by id, that every alert is exactly the one the
+rules' plain meaning gives, and that everything bad ended as a dead letter with its reason. The promise
 (p99 of per-event alerts within {pattern.promises.alert_latency_ms_p99} ms at 1,000 events/s, once the jobs are warm) is
 measured and reported beside it. A check that could not run makes the run red.
 
 The rules:
 
 {rules}
-{WHEN_RED.format(name=variant.name)}"""
+
+### When it is red
+{PROVE_RED.format(name=name, deploy_red=DEPLOY_RED.format(name=name))}{CLEARED}"""
+
+
+def _stages(variant: Variant) -> str:
+    stages = variant.pattern.stages
+    stored = f", persisted by {stages.persist.engine} to {' and '.join(stages.persist.to)}" if stages.persist else ""
+    return f"""{variant.pattern.doc}
+
+Per-event stage on **{stages.events.engine}**, windows on **{stages.windows.engine}**{stored}."""

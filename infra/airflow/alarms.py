@@ -11,17 +11,18 @@ from airflow.sdk import AsyncCallback, DeadlineAlert, DeadlineReference
 log = logging.getLogger(__name__)
 
 
-async def late(minutes: int, context: dict[str, Any] | None = None, **_: Any) -> None:
+async def late(minutes: float, context: dict[str, Any] | None = None, **_: Any) -> None:
     """Say in the triggerer's log that a run is not done in its time; attach a notifier here for your own alarms."""
     run = (context or {}).get("dag_run", {})
-    log.error("run %s of %s is not done after %s minutes", run.get("dag_run_id"), run.get("dag_id"), minutes)
+    log.error("run %s of %s is not done after %.0f minutes", run.get("dag_run_id"), run.get("dag_id"), minutes)
 
 
-def within(minutes: int) -> DeadlineAlert:
-    """The alarm of a DAG whose runs must be done so many minutes after they were asked for."""
+def within(span: timedelta) -> DeadlineAlert:
+    """The alarm of a DAG whose runs must be done so long after they were asked for."""
+    minutes = span / timedelta(minutes=1)
     return DeadlineAlert(
-        name=f"within {minutes} minutes",
+        name=f"within {minutes:.0f} minutes",
         reference=DeadlineReference.DAGRUN_QUEUED_AT,
-        interval=timedelta(minutes=minutes),
+        interval=span,
         callback=AsyncCallback(late, kwargs={"minutes": minutes}),
     )

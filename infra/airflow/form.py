@@ -20,12 +20,30 @@ JUDGED_PER_S = 2_500
 """Events that a slow machine reads, judges and compares with its stores in a second."""
 VERDICT_WITHIN = timedelta(seconds=VALIDATE_WITHIN_S + SETTLED_AFTER_S + EVENTS_MOST / JUDGED_PER_S)
 """What a verdict on the largest form has."""
+DEPLOYED_WITHIN = 3 * TASK_WITHIN
+"""After so long a deployment is late: what it may wait for a busy machine, not what it takes."""
+PROVEN_WITHIN = DEPLOYED_WITHIN + TASK_WITHIN + VERDICT_WITHIN
+"""After so long a proof of the largest form is late."""
 SURVIVABLE = ("flink-taskmanager", "flink-jobmanager", "kafka-1", "datanode-1")
 """Servers whose crash a pattern must survive."""
 
 
-def pattern_form(faults: Sequence[str] = SURVIVABLE) -> dict[str, Param]:
-    """What a run of a pattern asks."""
+def deploy_form() -> dict[str, Param]:
+    """What a deployment asks."""
+    return {
+        "approval": approval(),
+        "fresh": Param(
+            False,
+            type="boolean",
+            title="Begin anew",
+            description="Flink's jobs start without the state that earlier ones left: what they knew of cards and "
+            "customers is forgotten. Refused while the pattern runs.",
+        ),
+    }
+
+
+def prove_form(faults: Sequence[str] = SURVIVABLE) -> dict[str, Param]:
+    """What a proof asks."""
     return {
         "events": Param(
             20_000,
@@ -82,15 +100,30 @@ def pattern_form(faults: Sequence[str] = SURVIVABLE) -> dict[str, Param]:
             False,
             type="boolean",
             title="Keep it running",
-            description="Leave the jobs running after the verdict; `reconcile` then looks after them.",
+            description="Leave the jobs running after the verdict; `reconcile` then looks after them. A pattern that "
+            "ran before this run is left running anyway.",
         ),
         "remove_data": Param(
             False,
             type="boolean",
             title="Remove the data afterwards",
             description="Delete the pattern's topics, tables, files and checkpoints at the end, with all they ever "
-            "held. Only if it is not kept running.",
+            "held. Only if it is not kept running and did not run before.",
         ),
+    }
+
+
+def teardown_form(names: Sequence[str]) -> dict[str, Param]:
+    """What a teardown asks."""
+    return {
+        "pattern": which_pattern(names),
+        "remove_data": Param(
+            False,
+            type="boolean",
+            title="Remove the data",
+            description="Delete the pattern's topics, tables, files and checkpoints, with all they ever held.",
+        ),
+        "approval": approval(),
     }
 
 

@@ -58,8 +58,11 @@ class Verb(BaseOperator):
         if self._saying:
             self._saying.stop()
 
+    def is_wanted(self) -> bool:
+        return str(self.when) == "True"
+
     def skip_unless_wanted(self) -> None:
-        if str(self.when) != "True":
+        if not self.is_wanted():
             raise AirflowSkipException("the form of this run does not ask for it")
 
     def say(self, words: Sequence[str]) -> Any:
@@ -108,32 +111,23 @@ class AwaitVerb(Verb):
 
 
 class Changes(Verb):
-    """Says a verb that changes something, or with `--plan` would; returns its changes to topics and tables."""
-
-    KINDS = ("topic", "table")
+    """Says a verb that changes something, or with `--plan` would; logs everything it looked at, returns the changes."""
 
     def heard(self, context: Context, answer: Any) -> list[dict[str, str]]:
         super().heard(context, answer)
         for change in answer["changes"]:
             self.log.info("%(kind)s %(name)s: %(action)s %(detail)s", change)
-        return [change for change in answer["changes"] if change["kind"] in self.KINDS]
+        return [change for change in answer["changes"] if change["action"] != "keep"]
 
 
-class AsDeclared(BaseOperator):
-    """Holds if a topic or table is as the pattern says: planning its provision again finds nothing to change."""
+class Declared(Changes):
+    """Holds if all topics, contracts, folders and tables are as declared: a plan finds nothing to change."""
 
-    def __init__(self, *, change: Mapping[str, str], **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.change = change
-
-    template_fields = ("change",)
-
-    def execute(self, context: Context) -> None:
-        if self.change["action"] != "keep":
-            raise AirflowFailException(
-                f"{self.change['kind']} {self.change['name']} is not as declared: would "
-                f"{self.change['action']} it ({self.change['detail']}); `millrace provision` mends it"
-            )
+    def heard(self, context: Context, answer: Any) -> list[dict[str, str]]:
+        if differing := super().heard(context, answer):
+            named = "; ".join("{kind} {name} ({action} {detail})".format(**change) for change in differing)
+            raise AirflowFailException(f"not as declared: {named}; `millrace provision {answer['pattern']}` mends it")
+        return differing
 
 
 class Fault(Verb):
@@ -260,12 +254,13 @@ class Report(BaseOperator):
         return reports.keep(made, context["dag"].dag_id, context["run_id"])
 
 
-class FormFits(BaseOperator):
-    """Fails a run whose tasks have no time for what its form asks, before anything is done."""
+class FormFits(Verb):
+    """Fails a run before anything is done if its tasks have no time for its form, or the target allows no traffic."""
 
-    def execute(self, context: Context) -> None:
+    def execute(self, context: Context) -> Any:
         if complaint := too_much(context["params"]):
             raise AirflowFailException(complaint)
+        return self.say(self.words) if self.is_wanted() else None
 
 
 class Approve(ApprovalOperator):

@@ -2,43 +2,30 @@
 
 from __future__ import annotations
 
-from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_dag
-from airflow.plugins_manager import AirflowPlugin
-from fastapi import Depends, FastAPI
-from fastapi.responses import HTMLResponse
+from typing import Any
 
-from infra.airflow import reports
+from airflow.plugins_manager import AirflowPlugin
+
 from infra.airflow.links import REPORT_ROUTE
 
 PREFIX = "/millrace"
 
-# A report is made from messages: whatever got into one must not act with the reader's session.
-SHOWN_ONLY = {
-    "Content-Security-Policy": "sandbox allow-popups; default-src 'none'; style-src 'unsafe-inline'; img-src data:",
-    "X-Content-Type-Options": "nosniff",
-    "Cache-Control": "no-store",
-}
 
-NONE_YET = """<!doctype html><meta charset="utf-8"><title>No report</title>
-<body style="font-family: system-ui; margin: 3rem; color: #555">
-<p>This run has no report yet. It comes with the <b>report</b> task, when the verdict is known.</p>"""
+async def page(scope: Any, receive: Any, send: Any) -> None:
+    """The page with the report, imported when it is asked for.
 
-# Airflow shows a plugin's routes to everybody unless they ask who it is; so each asks, and the docs are off.
-app = FastAPI(title="millrace", docs_url=None, redoc_url=None, openapi_url=None)
+    Airflow loads plugins in the process of every task, and a web framework takes a second of processor time.
+    """
+    from infra.airflow.page import app
 
-
-@app.get("/report/{dag_id}", dependencies=[Depends(requires_access_dag("GET"))])
-def report(dag_id: str, run: str, user: GetUserDep) -> HTMLResponse:
-    """The report of a run, for whoever may see the DAG."""
-    found = reports.find(dag_id, run)
-    return HTMLResponse(found or NONE_YET, status_code=200 if found else 404, headers=SHOWN_ONLY)
+    await app(scope, receive, send)
 
 
 class MillracePlugin(AirflowPlugin):
     """Registered by entry point, so that the package brings it along."""
 
     name = "millrace"
-    fastapi_apps = [{"app": app, "url_prefix": PREFIX, "name": "millrace"}]  # noqa: RUF012 - Airflow's own shape
+    fastapi_apps = [{"app": page, "url_prefix": PREFIX, "name": "millrace"}]  # noqa: RUF012 - Airflow's own shape
     external_views = [  # noqa: RUF012
         {
             "name": "Report",

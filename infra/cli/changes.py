@@ -48,6 +48,17 @@ PlanOnly = Annotated[
 ]
 
 
+ForRun = Annotated[
+    str,
+    typer.Option(
+        "--for",
+        metavar="RUN",
+        help="A run that deploys a pattern, uses it and tears it down: `teardown --for` stops only what "
+        "`deploy --for` of the same run started.",
+    ),
+]
+
+
 def end_plan(changes: Sequence[Change], *, plan: bool) -> None:
     """End a plan with its own exit code where something would change."""
     if plan and pending(changes):

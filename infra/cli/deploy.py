@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from infra.cli.changes import PatternName, PlanOnly, end_plan, print_changes
+from infra.cli.changes import ForRun, PatternName, PlanOnly, end_plan, print_changes
 from infra.cli.printing import Json, progress_console, settings
 
 
@@ -18,6 +18,7 @@ def deploy(
     no_wait: Annotated[
         bool, typer.Option("--no-wait", help="Return when the engines have taken the jobs; `await` waits for the rest.")
     ] = False,
+    for_run: ForRun = "",
     json: Json = False,
 ) -> None:
     """Bring the jobs of a pattern to run, and wait until each has completed its first checkpoint.
@@ -37,6 +38,7 @@ def deploy(
         plan=plan,
         fresh=fresh,
         wait=not no_wait,
+        for_run=for_run,
         report=lambda line: console.print(line, markup=False),
     )
     print_changes("deploy", pattern, changes, plan=plan, json=json)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from infra.cli.changes import PatternName, PlanOnly, end_plan, print_changes
+from infra.cli.changes import ForRun, PatternName, PlanOnly, end_plan, print_changes
 from infra.cli.consent import Yes, require_consent
 from infra.cli.printing import Json, settings
 
@@ -15,6 +15,7 @@ def teardown(
     data: Annotated[
         bool, typer.Option("--data", help="Also remove its topics, tables, files, checkpoints and contracts.")
     ] = False,
+    for_run: ForRun = "",
     yes: Yes = False,
     json: Json = False,
 ) -> None:
@@ -29,11 +30,11 @@ def teardown(
     target = Target.read(settings())
 
     def removed() -> list[str]:
-        planned = pending(lifecycle.teardown(target, pattern, data=True, plan=True))
+        planned = pending(lifecycle.teardown(target, pattern, data=True, plan=True, for_run=for_run))
         return [f"{change.kind} {change.name}" for change in planned if change.action == "remove"]
 
     if data and not plan:
         require_consent(f"teardown {pattern} --data", removed, yes=yes, json=json)
-    changes = lifecycle.teardown(target, pattern, data=data, plan=plan)
+    changes = lifecycle.teardown(target, pattern, data=data, plan=plan, for_run=for_run)
     print_changes("teardown", pattern, changes, plan=plan, json=json)
     end_plan(changes, plan=plan)

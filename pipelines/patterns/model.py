@@ -103,7 +103,7 @@ class Pattern(Closed):
 
 @dataclass(frozen=True)
 class Variant:
-    """A pattern file by its name, which is also its CLI argument, its DAG's id and the prefix of its topics."""
+    """A pattern file by its name: also its CLI argument, the end of its DAGs' ids and the prefix of its topics."""
 
     name: str
     pattern: Pattern

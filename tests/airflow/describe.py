@@ -15,13 +15,17 @@ def describe() -> dict[str, object]:
     from airflow import plugins_manager
 
     import infra.airflow.plugin
-    import infra.airflow.triggers  # noqa: F401 - what the triggerer imports
+
+    plugin_brings = sorted(name for name in sys.modules if name.startswith("infra.airflow."))
+    import infra.airflow.page
+    import infra.airflow.triggers  # noqa: F401 - what api-server and triggerer import
     from infra.airflow.command import millrace
     from infra.airflow.form import too_much
 
     forms = [(5_000_000, 10), (60_000, 100), (54_000, 100), (0, 10), (20_000, 500)]
     return {
         "seconds": seconds,
+        "plugin_brings": plugin_brings,
         "passed": dict(millrace(None).environment),
         "too_much": {f"{events} at {rate}": too_much({"events": events, "rate_per_s": rate}) for events, rate in forms},
         "import_errors": bag.import_errors,
@@ -39,7 +43,7 @@ def described(dag) -> dict[str, object]:
         "max_active_runs": dag.max_active_runs,
         "catchup": dag.catchup,
         "schedule": type(dag.timetable).__name__,
-        "has_deadline": bool(dag.deadline),
+        "late_after_s": max((each.interval.total_seconds() for each in dag.deadline), default=None),
         "params": {
             name: {"default": param.value, "description": param.description, **param.schema}
             for name, param in ((name, dag.params.get_param(name)) for name in dag.params)

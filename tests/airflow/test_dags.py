@@ -3,7 +3,7 @@
 import json
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,10 @@ from infra.environments import python
 from infra.settings import PROJECT, Settings
 from pipelines.patterns import folder, names
 
-UPKEEP = ["compact", "compare", "reconcile", "replay-dead-letters", "upgrade"]
+UPKEEP = ["compact", "compare", "reconcile", "replay-dead-letters", "teardown", "upgrade"]
 ENGINES = {"pyflink", "pyspark", "kafka", "confluent_kafka", "happybase", "hdfs"}
-FORM = ["approval", "events", "faults", "keep", "poison_share", "rate_per_s", "remove_data", "seed", "tape"]
+PROVE_FORM = ["approval", "events", "faults", "keep", "poison_share", "rate_per_s", "remove_data", "seed", "tape"]
+FORMS = {"deploy": ["approval", "fresh"], "prove": PROVE_FORM}
 
 
 def described(home: Path, project: Path = PROJECT, **environment: str) -> dict[str, Any]:
@@ -57,6 +58,11 @@ def tasks_of(dags: Mapping[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
     return [(dag_id, task_id, task) for dag_id, dag in dags.items() for task_id, task in dag["tasks"].items()]
 
 
+def of_patterns(names: Iterable[str]) -> list[str]:
+    """The DAGs of patterns with these names."""
+    return sorted(f"{what}-{name}" for name in names for what in FORMS)
+
+
 def test_all_dags_parse_quickly_and_without_an_error(found):
     assert found["import_errors"] == {}
     assert found["plugin_errors"] == {}
@@ -65,8 +71,14 @@ def test_all_dags_parse_quickly_and_without_an_error(found):
     assert found["seconds"] < 10
 
 
-def test_there_is_a_dag_for_each_pattern_and_those_for_upkeep(dags):
-    assert sorted(dags) == sorted([*names(), *UPKEEP])
+def test_there_are_two_dags_for_each_pattern_and_those_for_upkeep(dags):
+    assert sorted(dags) == sorted([*of_patterns(names()), *UPKEEP])
+
+
+def test_the_dags_of_a_pattern_are_found_by_its_name_and_by_what_they_do(dags):
+    for name in names():
+        for what in FORMS:
+            assert {what, name} <= set(dags[f"{what}-{name}"]["tags"])
 
 
 def test_what_airflow_imports_holds_no_engine_and_no_client_of_one(found):
@@ -74,12 +86,18 @@ def test_what_airflow_imports_holds_no_engine_and_no_client_of_one(found):
     assert "infra" in found["modules"]
 
 
+def test_the_plugin_that_every_task_loads_brings_no_web_framework(found):
+    assert "infra.airflow.plugin" in found["plugin_brings"]
+    assert "infra.airflow.page" not in found["plugin_brings"]
+
+
 def test_every_dag_says_what_it_is_for_what_to_do_when_it_is_red_and_when_it_is_late(dags):
     for dag_id, dag in dags.items():
         assert dag["description"], dag_id
         assert "### When it is red" in dag["doc"], dag_id
-        assert set(dag["tags"]) & {"pattern", "upkeep"}, dag_id
-        assert dag["has_deadline"], dag_id
+        assert set(dag["tags"]) & {*FORMS, "upkeep"}, dag_id
+        # Later than any one of its tasks is given up.
+        assert dag["late_after_s"] >= max(task["timeout_s"] or 0 for task in dag["tasks"].values()), dag_id
         assert dag["max_active_runs"] == 1, dag_id
         assert not dag["catchup"], dag_id
 
@@ -101,13 +119,30 @@ def test_every_task_that_says_a_verb_leads_to_the_engines_pages(dags):
 
 
 @pytest.mark.parametrize("name", names())
-def test_a_pattern_goes_from_provision_to_teardown(dags, name):
-    tasks = dags[name]["tasks"]
+def test_a_deployment_sends_nothing_and_stays_up(dags, name):
+    tasks = dags[f"deploy-{name}"]["tasks"]
+    assert {task_id: task["downstream"] for task_id, task in tasks.items()} == {
+        "approve": ["provision"],
+        "provision": ["declared"],
+        "declared": ["deploy"],
+        "deploy": ["await_healthy"],
+        "await_healthy": [],
+    }
+    assert {task_id: task["rendered"] for task_id, task in tasks.items() if task["rendered"]} == {
+        "provision": ["provision", name],
+        "declared": ["provision", name, "--plan"],
+        "deploy": ["deploy", name, "--no-wait"],
+        "await_healthy": ["await", name],
+    }
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_proof_goes_from_provision_to_teardown(dags, name):
+    tasks = dags[f"prove-{name}"]["tasks"]
     assert {task_id: task["downstream"] for task_id, task in tasks.items()} == {
         "form": ["approve"],
         "approve": ["provision"],
-        "provision": ["deploy", "planned", "report", "teardown"],
-        "planned": ["declared"],
+        "provision": ["declared", "deploy", "report", "teardown"],
         "declared": ["proven", "teardown"],
         "deploy": ["await_healthy"],
         "await_healthy": ["faults", "traffic"],
@@ -128,11 +163,24 @@ def test_a_pattern_goes_from_provision_to_teardown(dags, name):
 
 def test_every_verb_is_said_with_the_dags_own_pattern_and_nothing_but_the_form(dags):
     for name in names():
-        said = [task["words"] for task in dags[name]["tasks"].values() if task["words"]]
+        said = [task["words"] for task in dags[f"prove-{name}"]["tasks"].values() if task["words"]]
         assert [words[0] for words in said] == [
-            *("provision", "provision", "deploy", "await", "traffic", "validate", "teardown")
+            *("traffic", "provision", "provision", "deploy", "await", "traffic", "validate", "teardown")
         ]
         assert {words[1] for words in said} == {name}
+
+
+def test_a_proof_asks_whether_its_traffic_is_allowed_before_anything_else(dags):
+    for name in names():
+        tasks = dags[f"prove-{name}"]["tasks"]
+        assert tasks["form"]["words"] == [*tasks["traffic"]["words"], "--plan"]
+
+
+def test_a_proof_tears_down_what_it_deployed_itself(dags):
+    for name in names():
+        tasks = dags[f"prove-{name}"]["tasks"]
+        (deployed_for,) = [word for word in tasks["deploy"]["rendered"] if word.startswith("--for")]
+        assert deployed_for in tasks["teardown"]["rendered"]
 
 
 def test_the_words_of_every_task_parse_with_the_default_form(dags):
@@ -162,15 +210,18 @@ def test_a_form_asks_for_no_more_than_its_tasks_have_time_for(found, dags):
     # Ten minutes of traffic leave no time for what comes before and after it; nine do.
     assert {case for case, why in found["too_much"].items() if why} == {"5000000 at 10", "60000 at 100"}
     for name in names():
-        tasks = dags[name]["tasks"]
+        dag = dags[f"prove-{name}"]
+        tasks = dag["tasks"]
         # What the largest form asks takes 100 s at the largest rate; to judge it takes longer.
         assert tasks["traffic"]["timeout_s"] == tasks["form"]["timeout_s"] == 600
         assert tasks["validate"]["timeout_s"] == dags["upgrade"]["tasks"]["validate"]["timeout_s"] == 390 + 2000
+        # The largest form is not late while its tasks are in time.
+        assert dag["late_after_s"] >= tasks["traffic"]["timeout_s"] + tasks["validate"]["timeout_s"] + 3 * 600
 
 
 def test_every_field_of_a_form_has_a_title_a_description_a_default_and_limits(dags):
     for dag_id, dag in dags.items():
-        assert sorted(dag["params"]) == (FORM if "pattern" in dag["tags"] else sorted(dag["params"]))
+        assert sorted(dag["params"]) == FORMS.get(dag_id.partition("-")[0], sorted(dag["params"]))
         for field, schema in dag["params"].items():
             assert schema["title"], (dag_id, field)
             assert schema["description"], (dag_id, field)
@@ -194,15 +245,16 @@ def with_two_more(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return described(project / "home", project)
 
 
-def test_a_new_pattern_file_is_a_new_dag_with_no_other_change(with_two_more):
-    assert sorted(with_two_more["dags"]) == sorted([*names(), *UPKEEP, "my-own"])
-    assert with_two_more["dags"]["my-own"]["tasks"].keys() == with_two_more["dags"]["flink"]["tasks"].keys()
+def test_a_new_pattern_file_is_two_new_dags_with_no_other_change(with_two_more):
+    dags = with_two_more["dags"]
+    assert sorted(dags) == sorted([*of_patterns([*names(), "my-own"]), *UPKEEP])
+    assert dags["prove-my-own"]["tasks"].keys() == dags["prove-flink"]["tasks"].keys()
 
 
 def test_a_wrong_pattern_file_is_an_import_error_that_says_so_and_stops_no_other_dag(with_two_more):
     (error,) = with_two_more["import_errors"].values()
     assert "half.yaml: stages: this key is required; add it" in error
-    assert set(with_two_more["dags"]) >= set(names())
+    assert set(with_two_more["dags"]) >= set(of_patterns(names()))
 
 
 def test_the_command_line_of_a_clone_reads_the_pattern_files_of_the_package_that_made_the_dags(tmp_path):
@@ -218,7 +270,7 @@ def test_one_setting_decides_which_pattern_files_dags_and_command_line_read(tmp_
     setting = {"MILLRACE_PATTERNS": str(tmp_path / "patterns")}
     found = described(tmp_path, **setting)
     assert found["import_errors"] == {}
-    assert sorted(found["dags"]) == sorted(["my-own", *UPKEEP])
+    assert sorted(found["dags"]) == sorted([*of_patterns(["my-own"]), *UPKEEP])
     assert known_to_the_command_line(found["passed"]) == known_to_the_command_line(setting) == ["my-own"]
     # What the stack starts, Airflow and the observer among it, gets it too.
     assert Settings.read(setting).environment().items() >= setting.items()
@@ -241,7 +293,7 @@ def test_upkeep_needs_no_pattern_that_it_could_be_done_to(tmp_path, kept):
             file.write_text(text)
     found = described(tmp_path / "home", tmp_path)
     assert found["import_errors"] == {}
-    assert sorted(found["dags"]) == sorted([*(Path(name).stem for name in kept), *UPKEEP])
+    assert sorted(found["dags"]) == sorted([*of_patterns(Path(name).stem for name in kept), *UPKEEP])
 
 
 def copied(tmp_path):

@@ -30,7 +30,7 @@ def test_a_pattern_is_proven_in_one_process(stack: Settings, tmp_path: Path) -> 
     airflow = [str(python("airflow")), "-m", "airflow"]
     subprocess.run([*airflow, "db", "migrate"], env=environment, cwd=tmp_path, check=True, capture_output=True)
     conf = {"events": 1000, "rate_per_s": 100, "seed": 11, "remove_data": True}
-    words = [str(Path(__file__).with_name("one_process.py")), str(PROJECT / "dags"), "spark", json.dumps(conf)]
+    words = [str(Path(__file__).with_name("one_process.py")), str(PROJECT / "dags"), "prove-spark", json.dumps(conf)]
     done = subprocess.run(
         [str(python("airflow")), *words], env=environment, cwd=tmp_path, capture_output=True, text=True
     )
