@@ -108,8 +108,8 @@ def deploy(
             if state_from is None and not fresh:
                 state_from = engine.latest_state(step.plan)
             _start(target, step.plan, state_from, report)
-        for step in steps if wait else ():
-            _await_healthy(target, deployed(target, name)[step.plan.engine], report)
+        if wait:
+            _await_healthy(target, [deployed(target, name)[step.plan.engine] for step in steps], report)
         return [step.change for step in steps]
 
 
@@ -152,8 +152,7 @@ def await_healthy(target: Target, name: str, report: Report = lambda line: None)
     found = deployed(target, name)
     if not found:
         raise InfraError(f"{name} was never deployed; `millrace deploy {name}` does it")
-    for plan in found.values():
-        _await_healthy(target, plan, report)
+    _await_healthy(target, found.values(), report)
 
 
 def validate(
@@ -343,8 +342,14 @@ def _step(target: Target, wanted: EnginePlan, last: EnginePlan | None) -> _Step:
     return _Step(Change("job", job_name(fresh_id), "start", job.problem or "not running"), fresh_id)
 
 
-def _await_healthy(target: Target, plan: EnginePlan, report: Report) -> None:
+def _await_healthy(target: Target, plans: Iterable[EnginePlan], report: Report) -> None:
+    """Return when each job has completed a checkpoint; all have one deadline, as their caller has."""
     deadline = time.monotonic() + DEPLOY_WITHIN_S
+    for plan in plans:
+        _await_checkpoint(target, plan, deadline, report)
+
+
+def _await_checkpoint(target: Target, plan: EnginePlan, deadline: float, report: Report) -> None:
     engine, said, is_asked_for = target.engine(plan.engine), "", False
     while True:
         job = engine.job(plan)

@@ -13,6 +13,7 @@ from typer.main import get_command
 
 from infra.cli.app import app
 from infra.environments import python
+from infra.lifecycle import DEPLOY_WITHIN_S
 from infra.settings import PROJECT, Settings
 from pipelines.patterns import folder, names
 
@@ -215,6 +216,8 @@ def test_a_form_asks_for_no_more_than_its_tasks_have_time_for(found, dags):
         # What the largest form asks takes 100 s at the largest rate; to judge it takes longer.
         assert tasks["traffic"]["timeout_s"] == tasks["form"]["timeout_s"] == 600
         assert tasks["validate"]["timeout_s"] == dags["upgrade"]["tasks"]["validate"]["timeout_s"] == 390 + 2000
+        # A job that does not get well is named before its task is given up.
+        assert tasks["await_healthy"]["timeout_s"] > DEPLOY_WITHIN_S
         # The largest form is not late while its tasks are in time.
         assert dag["late_after_s"] >= tasks["traffic"]["timeout_s"] + tasks["validate"]["timeout_s"] + 3 * 600
 

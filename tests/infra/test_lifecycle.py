@@ -1,14 +1,15 @@
-"""Whose a deployment is: a run that uses a pattern tears down what it deployed itself, and nothing else."""
+"""Whose a deployment is, and how long it may take."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from infra import lifecycle
-from infra.engines.job import Job
+from infra.engines.job import EngineError, Job
 from infra.settings import Settings
 from infra.target import Target
 from pipelines.patterns import EnginePlan
@@ -27,6 +28,9 @@ class Engine:
 
     def start(self, plan: EnginePlan, state_from: str | None) -> None:
         self.jobs[plan.job_id] = Job("running", checkpoints=1)
+
+    def request_checkpoint(self, plan: EnginePlan) -> bool:
+        return True
 
     def stop(self, plan: EnginePlan) -> None:
         self.jobs[plan.job_id] = Job("stopped")
@@ -88,3 +92,26 @@ def test_a_teardown_for_nobody_stops_whatever_runs(target: Target, engine: Engin
     lifecycle.deploy(target, PATTERN, for_run=RUN)
     lifecycle.teardown(target, PATTERN)
     assert not engine.is_up
+
+
+def test_two_jobs_share_the_time_that_a_deployment_has(
+    target: Target, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [0.0]
+
+    def sleep(seconds: float) -> None:
+        clock[0] += seconds
+
+    monkeypatch.setattr(lifecycle, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=sleep, time=lambda: 0.0))
+    monkeypatch.setattr(engine, "start", lambda plan, _: engine.jobs.update({plan.job_id: Job("starting")}))
+    lifecycle.deploy(target, "flink-spark", wait=False)
+    first, second = lifecycle.deployed(target, "flink-spark").values()
+
+    def job(plan: EnginePlan) -> Job:
+        is_first_done = plan == first and clock[0] > lifecycle.DEPLOY_WITHIN_S * 0.9
+        return Job("running", checkpoints=1) if is_first_done else Job("starting")
+
+    monkeypatch.setattr(engine, "job", job)
+    with pytest.raises(EngineError, match=rf"{lifecycle.job_name(second)} was starting"):
+        lifecycle.await_healthy(target, "flink-spark")
+    assert clock[0] < lifecycle.DEPLOY_WITHIN_S + 1
