@@ -94,11 +94,10 @@ for variant in readable():
             when="{{ not params.keep }}",
             words=["teardown", name, "--for={{ run_id }}", "{{ '--data' if params.remove_data else '' }}", "--yes"],
         )
-        chain(fits, approve, provision, deploy, healthy, [traffic, faults], validate, report, teardown)
+        chain(fits, approve, provision, declared, deploy, healthy, [traffic, faults], validate, report, teardown)
         chain(faults, fault, validate)
-        chain(provision, declared, teardown)
         # A task before a teardown that may fail the run does not count by itself, so a red verdict needs its own leaf.
-        chain([validate, declared], EmptyOperator(task_id="proven"))
+        validate >> EmptyOperator(task_id="proven")
         # They run whatever became of the proof.
         report.as_teardown(setups=provision, on_failure_fail_dagrun=True)
         teardown.as_teardown(setups=provision, on_failure_fail_dagrun=True)

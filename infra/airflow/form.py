@@ -51,8 +51,8 @@ def prove_form(faults: Sequence[str] = SURVIVABLE) -> dict[str, Param]:
             minimum=0,
             maximum=EVENTS_MOST,
             title="Events",
-            description="How many messages to send; 0 sends none and judges what is there. At the rate below they must "
-            f"take no longer than {_in_words(TASK_WITHIN - AROUND_TRAFFIC)}.",
+            description="How many invented messages to send; 0 sends none and judges what is there. At the rate below "
+            f"they must take no longer than {_in_words(TASK_WITHIN - AROUND_TRAFFIC)}.",
         ),
         "rate_per_s": Param(
             500,

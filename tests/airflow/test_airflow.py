@@ -1,17 +1,20 @@
 """Airflow on PostgreSQL beside the real stack: what a person's script and a person's browser see.
 
-What takes minutes overlaps: a green run, a red one and one that waits for a person are asked for at once.
+What takes minutes overlaps: a proof that is green, one that is red, one of a pattern that was deployed before, and a
+deployment that waits for a person are under way at once. Only the green one persists: what the others show needs no
+Spark driver, which takes as long as everything else.
 """
 
 import json
 import re
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 
-from infra import lifecycle, processes
+from infra import lifecycle, processes, traffic
 from infra import stack as stacks
 from infra.rise import stop_all
 from infra.servers.postgres import Postgres
@@ -21,22 +24,37 @@ from infra.target import Target
 from lab.airflow_rest import AirflowRest, Refused
 from pipelines.patterns import names
 from tests.browser import browser, shows
+from tests.patterns import own_patterns
 from tests.searching import contents
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(1800)]
 
-SMALL = {"events": 1200, "rate_per_s": 200, "seed": 5}
 TAPE = f"tape-{time.time_ns() // 1_000_000}"
+SMALL = {"events": 1200, "rate_per_s": 200, "seed": 5, "tape": TAPE}
+UPKEEP = 6
+WHOLE, QUICK, FORGED = "flink-spark", "quick", "forged"
+"""Patterns: as the project has it; without stores; and one of those that raised an alert which nothing explains."""
+DEPLOY_QUICK, DEPLOY_FORGED = "deploy-quick", "deploy-forged"
+PROVE_WHOLE, PROVE_QUICK, PROVE_FORGED = "prove-flink-spark", "prove-quick", "prove-forged"
 RUN_WITHIN_S = 900
 PLANTED = "planted-4f1c-secret-Zb77"
 
 
 @pytest.fixture(scope="module")
-def airflow(stack: Settings) -> Iterator[AirflowRest]:
+def patterns(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder of the tests' own patterns."""
+    folder = tmp_path_factory.mktemp("patterns")
+    without_stores = {"of": "flink", "stages": {"persist": None}}
+    with own_patterns(folder, {WHOLE: {"of": WHOLE}, QUICK: without_stores, FORGED: without_stores}):
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def airflow(stack: Settings, patterns: Path) -> Iterator[AirflowRest]:
     """Airflow beside the tests' stack, gone after these tests."""
-    stacks.up(stack, ["airflow"], ["airflow-postgres"], report=print)
+    stacks.up(replace(stack, patterns=patterns), ["airflow"], ["airflow-postgres"], report=print)
     rest = AirflowRest(stack)
-    assert processes.wait_until(lambda: len(rest.api("GET", "/dags")["dags"]) == len(names()) + 5, 300)
+    assert processes.wait_until(lambda: len(rest.api("GET", "/dags")["dags"]) == 2 * len(names()) + UPKEEP, 300)
     yield rest
     own = {name: one for name, one in processes.records(stack.run).items() if name.startswith(("airflow-", "postgres"))}
     stop_all(stack, own, own, lambda *_: None)
@@ -58,42 +76,62 @@ def leaky(airflow: AirflowRest, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 @dataclass(frozen=True)
 class Asked:
-    """The runs that were asked for at once, by their ids."""
+    """The runs that overlap, by their ids."""
 
     proven: str
+    """Of PROVE_WHOLE: green, and the pattern is down afterwards."""
+    deployed: str
+    """Of DEPLOY_QUICK."""
+    proven_as_deployed: str
+    """Of PROVE_QUICK, on what was deployed, with a crash."""
     red: str
+    """Of PROVE_FORGED: red."""
     refused: str
+    """Of DEPLOY_FORGED: it waits for a person."""
 
 
 @pytest.fixture(scope="module")
 def asked(airflow: AirflowRest, leaky: None) -> Asked:
-    """A run of each pattern, all under way: one to be green, one with a forged alert, one that waits for a person."""
-    runs = Asked(unique("proven"), unique("red"), unique("refused"))
-    airflow.trigger("flink-spark", runs.proven, SMALL | {"tape": TAPE})
-    airflow.trigger("spark", runs.refused, SMALL | {"approval": True})
+    """All runs, under way."""
+    runs = Asked(*(unique(name) for name in ("proven", "deployed", "proven-as-deployed", "red", "refused")))
+    airflow.trigger(DEPLOY_QUICK, runs.deployed)
+    airflow.trigger(PROVE_WHOLE, runs.proven, SMALL)
+    airflow.trigger(DEPLOY_FORGED, runs.refused, {"approval": True})
     target = Target.read(airflow.settings, {})
-    lifecycle.provision(target, "flink")
+    lifecycle.provision(target, FORGED)
     forged = {"alert_id": "0" * 32, "rule": "spree", "rule_version": "1", "key": "c", "customer": "c"}
     forged |= {"transaction_ids": ["t"], "operands": {}, "at_ms": 1, "sent_ms": 1, "ingest_ms": 1, "emit_ms": 1}
-    topics.publish(target.bootstrap, [("flink.alerts", b"c", json.dumps(forged).encode())])
-    airflow.trigger("flink", runs.red, SMALL | {"remove_data": True})
+    topics.publish(target.bootstrap, [(f"{FORGED}.alerts", b"c", json.dumps(forged).encode())])
+    airflow.trigger(PROVE_FORGED, runs.red, {"events": 0, "remove_data": True})
+    ends_as(airflow, DEPLOY_QUICK, runs.deployed, "success")
+    airflow.trigger(PROVE_QUICK, runs.proven_as_deployed, SMALL | {"faults": ["flink-taskmanager"]})
     return runs
 
 
 @pytest.fixture(scope="module")
 def proven(airflow: AirflowRest, asked: Asked) -> str:
-    """A green run of a pattern."""
-    state = airflow.await_end("flink-spark", asked.proven, RUN_WITHIN_S)
-    tasks = airflow.tasks("flink-spark", asked.proven)
-    assert state == "success", {name: task["state"] for name, task in tasks.items()}
-    return asked.proven
+    """A green proof of a pattern."""
+    return ends_as(airflow, PROVE_WHOLE, asked.proven, "success")
+
+
+@pytest.fixture(scope="module")
+def proven_as_deployed(airflow: AirflowRest, asked: Asked) -> str:
+    """A green proof of a pattern that was deployed before."""
+    return ends_as(airflow, PROVE_QUICK, asked.proven_as_deployed, "success")
 
 
 @pytest.fixture(scope="module")
 def red(airflow: AirflowRest, asked: Asked) -> str:
-    """A run of a pattern that raised an alert that nothing explains."""
-    assert airflow.await_end("flink", asked.red, RUN_WITHIN_S) == "failed"
-    return asked.red
+    """A proof of a pattern that raised an alert that nothing explains."""
+    return ends_as(airflow, PROVE_FORGED, asked.red, "failed")
+
+
+def ends_as(airflow: AirflowRest, dag: str, run_id: str, wanted: str) -> str:
+    """The run's id, once it has ended so."""
+    state = airflow.await_end(dag, run_id, RUN_WITHIN_S)
+    tasks = airflow.tasks(dag, run_id)
+    assert state == wanted, {name: task["state"] for name, task in tasks.items()}
+    return run_id
 
 
 def unique(name: str) -> str:
@@ -115,19 +153,20 @@ def unique(name: str) -> str:
 )
 def test_a_wrong_value_is_refused_before_a_run_exists(airflow, wrong, complaint):
     with pytest.raises(Refused, match=complaint) as refused:
-        airflow.trigger("flink", "wrong", wrong)
+        airflow.trigger(PROVE_QUICK, "wrong", wrong)
     assert refused.value.status == 400
     with pytest.raises(Refused) as absent:
-        airflow.run("flink", "wrong")
+        airflow.run(PROVE_QUICK, "wrong")
     assert absent.value.status == 404
 
 
 def test_a_viewer_sees_the_dags_and_triggers_none(airflow):
     viewer = AirflowRest(airflow.settings, "viewer")
-    assert {dag["dag_id"] for dag in viewer.api("GET", "/dags")["dags"]} >= set(names())
+    dags = {f"{what}-{name}" for what in ("deploy", "prove") for name in names()}
+    assert {dag["dag_id"] for dag in viewer.api("GET", "/dags")["dags"]} >= dags
     for ask in (
-        lambda: viewer.trigger("flink", "not-mine"),
-        lambda: viewer.api("PATCH", "/dags/flink", {"is_paused": True}),
+        lambda: viewer.trigger(DEPLOY_QUICK, "not-mine"),
+        lambda: viewer.api("PATCH", f"/dags/{DEPLOY_QUICK}", {"is_paused": True}),
         lambda: viewer.api("GET", "/connections"),
     ):
         with pytest.raises(Refused) as refused:
@@ -141,42 +180,58 @@ def test_the_passwords_are_for_the_owner_of_the_account_only(airflow):
 
 
 def test_a_green_run_has_proven_the_pattern_and_taken_it_down(airflow, proven):
-    tasks = airflow.tasks("flink-spark", proven)
-    states = {name: task["state"] for name, task in tasks.items() if "[" not in name}
+    states = {name: task["state"] for name, task in airflow.tasks(PROVE_WHOLE, proven).items()}
     assert states.pop("fault") == "skipped"
     assert set(states.values()) == {"success"}
-    assert {task["state"] for name, task in tasks.items() if name.startswith("declared[")} == {"success"}
-    verdict = airflow.xcom("flink-spark", proven, "validate")
+    verdict = airflow.xcom(PROVE_WHOLE, proven, "validate")
     assert verdict["verdict"] == "ok"
     assert set(verdict["checks"].values()) == {"ok"}
     target = Target.read(airflow.settings, {})
-    assert not any(job.is_up for _, job in lifecycle.jobs(target, "flink-spark").values())
+    assert not any(job.is_up for _, job in lifecycle.jobs(target, WHOLE).values())
     assert lifecycle.extra(target) == []
+
+
+def test_a_deployment_sends_nothing_and_stays_up(airflow, asked):
+    states = {name: task["state"] for name, task in airflow.tasks(DEPLOY_QUICK, asked.deployed).items()}
+    assert states == dict.fromkeys(("approve", "provision", "declared", "deploy", "await_healthy"), "success")
+    (started,) = airflow.xcom(DEPLOY_QUICK, asked.deployed, "deploy")
+    assert (started["kind"], started["action"]) == ("job", "start")
+    tapes = traffic.runs(airflow.settings, QUICK)
+    assert [tape.about["plan"]["name"] for tape in tapes if tape.about["plan"]["name"] != TAPE] == []
+
+
+def test_a_pattern_that_was_deployed_is_proven_as_it_runs_and_stays_up(airflow, proven_as_deployed):
+    assert airflow.xcom(PROVE_QUICK, proven_as_deployed, "deploy") == []
+    assert airflow.xcom(PROVE_QUICK, proven_as_deployed, "teardown") == []
+    assert airflow.xcom(PROVE_QUICK, proven_as_deployed, "validate")["verdict"] == "ok"
+    assert airflow.tasks(PROVE_QUICK, proven_as_deployed)["fault[0]"]["state"] == "success"
+    target = Target.read(airflow.settings, {})
+    assert [job.is_up for _, job in lifecycle.jobs(target, QUICK).values()] == [True]
 
 
 def test_a_verdict_is_an_asset_event_small_enough_for_one(airflow, proven):
     events = airflow.api("GET", "/assets/events?limit=50")["asset_events"]
-    mine = [event for event in events if event["source_run_id"] == proven and event["name"] == "verdict-flink-spark"]
+    mine = [event for event in events if event["source_run_id"] == proven and event["name"] == f"verdict-{WHOLE}"]
     assert [event["extra"]["verdict"] for event in mine] == ["ok"]
     assert len(json.dumps(mine[0]["extra"])) < 4_000
 
 
 def test_each_task_leads_to_the_flink_job_and_to_the_report(airflow, proven):
-    path = f"/dags/flink-spark/dagRuns/{proven}/taskInstances/validate/links"
+    path = f"/dags/{PROVE_WHOLE}/dagRuns/{proven}/taskInstances/validate/links"
     links = airflow.api("GET", path)["extra_links"]
     assert "#/job/" in links["Flink job"]
-    assert links["Report"] == f"/dags/flink-spark/runs/{proven}/plugin/report"
+    assert links["Report"] == f"/dags/{PROVE_WHOLE}/runs/{proven}/plugin/report"
 
 
 def test_the_report_is_for_those_who_may_see_the_dag(airflow, proven):
-    page = airflow.http("GET", f"/millrace/report/flink-spark?run={proven}").decode()
+    page = airflow.http("GET", f"/millrace/report/{PROVE_WHOLE}?run={proven}").decode()
     assert "conservation" in page
-    assert AirflowRest(airflow.settings, "viewer").http("GET", f"/millrace/report/flink-spark?run={proven}")
+    assert AirflowRest(airflow.settings, "viewer").http("GET", f"/millrace/report/{PROVE_WHOLE}?run={proven}")
     with pytest.raises(Refused) as nobody:
-        airflow._http("GET", f"/millrace/report/flink-spark?run={proven}", None, "")
+        airflow._http("GET", f"/millrace/report/{PROVE_WHOLE}?run={proven}", None, "")
     assert nobody.value.status == 401
     with pytest.raises(Refused) as nothing:
-        airflow.http("GET", "/millrace/report/flink-spark?run=../../../etc/passwd")
+        airflow.http("GET", f"/millrace/report/{PROVE_WHOLE}?run=../../../etc/passwd")
     assert nothing.value.status == 404
     for path in ("/millrace/docs", "/millrace/openapi.json", "/millrace/redoc"):
         with pytest.raises(Refused):
@@ -202,49 +257,53 @@ def test_no_secret_is_in_logs_rendered_fields_or_results(airflow, proven):
 
 
 def test_a_red_verdict_makes_the_run_red_and_the_pattern_still_goes_down(airflow, red):
-    tasks = airflow.tasks("flink", red)
+    tasks = airflow.tasks(PROVE_FORGED, red)
     assert {name: tasks[name]["state"] for name in ("traffic", "validate", "proven", "report", "teardown")} == {
-        "traffic": "success",
+        "traffic": "skipped",
         "validate": "failed",
         "proven": "upstream_failed",
         "report": "success",
         "teardown": "success",
     }
-    verdict = airflow.xcom("flink", red, "validate", "verdict")
+    verdict = airflow.xcom(PROVE_FORGED, red, "validate", "verdict")
     assert verdict["verdict"] == "failed"
     assert verdict["checks"]["alert ids"] == "failed"
-    assert b"alert ids" in airflow.http("GET", f"/millrace/report/flink?run={red}")
+    assert b"alert ids" in airflow.http("GET", f"/millrace/report/{PROVE_FORGED}?run={red}")
     target = Target.read(airflow.settings, {})
-    assert not any(job.is_up for _, job in lifecycle.jobs(target, "flink").values())
-    assert lifecycle.provision(target, "flink", plan=True)[0].action == "create", "its data ought to be gone"
+    assert not any(job.is_up for _, job in lifecycle.jobs(target, FORGED).values())
+    assert lifecycle.provision(target, FORGED, plan=True)[0].action == "create", "its data ought to be gone"
 
 
-def test_two_patterns_on_one_tape_are_compared_by_themselves(airflow, proven, red):
-    run = unique("same-tape")
-    airflow.trigger("flink", run, SMALL | {"tape": TAPE, "faults": ["flink-taskmanager"]})
-    assert airflow.await_end("flink", run, RUN_WITHIN_S) == "success"
-    assert airflow.tasks("flink", run)["fault[0]"]["state"] == "success", "a killed task manager must not matter"
-
-    def compared() -> list[str]:
+def test_two_patterns_on_one_tape_are_compared_by_themselves(airflow, proven, proven_as_deployed):
+    def compared() -> set[str]:
         runs = airflow.api("GET", "/dags/compare/dagRuns?order_by=-run_after&limit=10")["dag_runs"]
         paths = [f"/dags/compare/dagRuns/{each['dag_run_id']}/taskInstances?limit=50" for each in runs]
         tasks = [task for path in paths for task in airflow.api("GET", path)["task_instances"]]
-        return [task["state"] for task in tasks if TAPE in str(task["rendered_map_index"])]
+        return {task["state"] for task in tasks if TAPE in str(task["rendered_map_index"])}
 
-    assert processes.wait_until(lambda: compared() == ["success"], 300), compared()
+    assert processes.wait_until(lambda: compared() == {"success"}, 300), compared()
+
+
+def test_a_teardown_takes_a_pattern_down_and_its_data_if_asked_to(airflow, proven_as_deployed):
+    run = unique("teardown")
+    airflow.trigger("teardown", run, {"pattern": QUICK, "remove_data": True})
+    ends_as(airflow, "teardown", run, "success")
+    target = Target.read(airflow.settings, {})
+    assert lifecycle.deployed(target, QUICK) == {}
+    assert lifecycle.provision(target, QUICK, plan=True)[0].action == "create", "its data ought to be gone"
 
 
 def test_nothing_happens_before_a_person_agrees(airflow, asked):
-    path = f"/dags/spark/dagRuns/{asked.refused}/taskInstances/approve"
+    path = f"/dags/{DEPLOY_FORGED}/dagRuns/{asked.refused}/taskInstances/approve"
     assert processes.wait_until(lambda: airflow.api("GET", path)["state"] == "awaiting_input", 120)
     viewer = AirflowRest(airflow.settings, "viewer")
     with pytest.raises(Refused) as forbidden:
-        viewer.answer("spark", asked.refused, "approve", "Reject")
+        viewer.answer(DEPLOY_FORGED, asked.refused, "approve", "Reject")
     assert forbidden.value.status == 403
-    airflow.answer("spark", asked.refused, "approve", "Reject")
-    airflow.await_end("spark", asked.refused, 300)
-    states = {name: task["state"] for name, task in airflow.tasks("spark", asked.refused).items()}
-    assert (states.pop("form"), states.pop("approve")) == ("success", "success")
+    airflow.answer(DEPLOY_FORGED, asked.refused, "approve", "Reject")
+    airflow.await_end(DEPLOY_FORGED, asked.refused, 300)
+    states = {name: task["state"] for name, task in airflow.tasks(DEPLOY_FORGED, asked.refused).items()}
+    assert states.pop("approve") == "success"
     assert set(states.values()) == {"skipped"}
 
 
@@ -256,7 +315,7 @@ def test_airflow_runs_on_postgresql_behind_a_socket_of_its_owners(airflow, prove
     assert not (airflow.settings.state / "data" / "airflow-on-postgres" / "airflow.db").exists()
 
 
-def test_what_a_person_sees(airflow, proven):
+def test_what_a_person_sees(airflow, asked, proven):
     """Kept as pictures, for whoever wants to know what it looks like."""
     pictures = airflow.settings.state / "pictures"
     with browser(1500, 1000) as page:
@@ -265,21 +324,30 @@ def test_what_a_person_sees(airflow, proven):
         page.fill("input[name=password]", airflow.password())
         page.click("button[type=submit]")
         shows(page, "Dags")
+        page.goto(f"{airflow.url}/dags?tags=quick")
+        shows(page, "2 Dags")
+        page.screenshot(path=pictures / "dags-of-a-pattern.png")
         page.goto(f"{airflow.url}/dags")
         shows(page, "replay-dead-letters")
         page.screenshot(path=pictures / "dags.png")
-        page.goto(f"{airflow.url}/dags/flink-spark")
-        page.locator("button", has_text=re.compile("^Trigger$")).first.click()
-        shows(page, "Rate per second")
-        shows(page, "Servers to crash")
-        page.screenshot(path=pictures / "form.png")
-        page.goto(f"{airflow.url}/dags/flink-spark/runs/{proven}")
-        shows(page, "await_healthy")
-        page.evaluate("document.querySelector('[aria-label*=raph i]')?.click()")
-        page.wait_for_function("document.querySelectorAll('.react-flow__node').length >= 13")
-        page.locator(".react-flow__node").first.hover(trial=True)  # returns once it stands still
-        page.screenshot(path=pictures / "graph.png")
-        page.goto(f"{airflow.url}/dags/flink-spark/runs/{proven}/plugin/report")
+        for dag, fields in ((DEPLOY_QUICK, ["Begin anew"]), (PROVE_QUICK, ["Rate per second", "Servers to crash"])):
+            page.goto(f"{airflow.url}/dags/{dag}")
+            page.get_by_role("button", name="Dag Documentation").first.click()
+            shows(page, "When it is red")
+            page.screenshot(path=pictures / f"{dag}-page.png")
+            page.keyboard.press("Escape")
+            page.locator("button", has_text=re.compile("^Trigger$")).first.click()
+            for field in fields:
+                shows(page, field)
+            page.screenshot(path=pictures / f"{dag}-form.png")
+        for dag, run, tasks in ((DEPLOY_QUICK, asked.deployed, 5), (PROVE_WHOLE, proven, 13)):
+            page.goto(f"{airflow.url}/dags/{dag}/runs/{run}")
+            shows(page, "await_healthy")
+            page.evaluate("document.querySelector('[aria-label*=raph i]')?.click()")
+            page.wait_for_function(f"document.querySelectorAll('.react-flow__node').length >= {tasks}")
+            page.locator(".react-flow__node").first.hover(trial=True)  # returns once it stands still
+            page.screenshot(path=pictures / f"{dag}-graph.png")
+        page.goto(f"{airflow.url}/dags/{PROVE_WHOLE}/runs/{proven}/plugin/report")
         page.frame_locator("iframe").get_by_text("conservation").first.wait_for()
         page.screenshot(path=pictures / "report.png")
     assert all(path.stat().st_size > 20_000 for path in pictures.glob("*.png"))

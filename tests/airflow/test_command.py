@@ -11,6 +11,8 @@ import pytest
 from infra.environments import python
 from infra.settings import PROJECT
 
+ELSEWHERE = '{"KAFKA_BOOTSTRAP": "127.0.0.1:1"}'
+FIRST_TASK = "first task of a proof"
 PLAN = {"version": 1, "verb": "provision", "plan": True, "changes": [{"action": "create"}]}
 
 
@@ -24,13 +26,15 @@ def taken(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     environment = {"PATH": os.environ["PATH"], "HOME": str(place), "AIRFLOW_HOME": str(place)}
     done = subprocess.run(
         [python("airflow"), Path(__file__).with_name("answers.py"), command, json.dumps(list(CASES.values()))],
-        env=environment | {"PYTHONPATH": str(PROJECT), "AIRFLOW__LOGGING__LOGGING_LEVEL": "ERROR"},
+        env=environment
+        | {"PYTHONPATH": str(PROJECT), "AIRFLOW__LOGGING__LOGGING_LEVEL": "ERROR", "MILLRACE_TARGET": ELSEWHERE},
+        cwd=PROJECT,
         capture_output=True,
         text=True,
         timeout=240,
     )
     assert done.returncode == 0, done.stderr
-    return dict(zip(CASES, json.loads(done.stdout.splitlines()[-1]), strict=True))
+    return dict(zip([*CASES, FIRST_TASK], json.loads(done.stdout.splitlines()[-1]), strict=True))
 
 
 def problem(code: int, **more: object) -> dict[str, object]:
@@ -66,3 +70,8 @@ def test_what_failed_is_raised_with_its_line(taken):
     assert "answered in version None, not 1" in taken["of an older one"]["message"]
     assert taken["killed"]["raised"] == "VerbError"
     assert "no JSON" in taken["no JSON"]["message"]
+
+
+def test_a_proof_fails_at_once_and_for_good_where_the_target_allows_no_traffic(taken):
+    assert taken[FIRST_TASK]["raised"] == "AirflowFailException"
+    assert "does not allow traffic to Kafka at 127.0.0.1:1" in taken[FIRST_TASK]["message"]

@@ -143,8 +143,8 @@ def test_a_proof_goes_from_provision_to_teardown(dags, name):
     assert {task_id: task["downstream"] for task_id, task in tasks.items()} == {
         "form": ["approve"],
         "approve": ["provision"],
-        "provision": ["declared", "deploy", "report", "teardown"],
-        "declared": ["proven", "teardown"],
+        "provision": ["declared", "report", "teardown"],
+        "declared": ["deploy"],
         "deploy": ["await_healthy"],
         "await_healthy": ["faults", "traffic"],
         "traffic": ["validate"],
