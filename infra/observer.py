@@ -28,9 +28,22 @@ class Answers(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         asked = urlsplit(self.path)
-        is_question = asked.path == "/observation"
-        body = json.dumps(as_state(answer(parse_qs(asked.query).get("pattern", [])))).encode() if is_question else b""
-        self.send_response(200)
+        if not self._is_asked_on_this_machine():
+            self._answer(403, b"")
+        elif asked.path == "/observation":
+            patterns = parse_qs(asked.query).get("pattern", [])
+            self._answer(200, json.dumps(as_state(answer(patterns))).encode())
+        else:
+            self._answer(200 if asked.path == "/up" else 404, b"")
+
+    def _is_asked_on_this_machine(self) -> bool:
+        """Not by a web page from elsewhere, neither under a name of its own that leads here nor under ours."""
+        host = self.headers.get("Host", "").rpartition(":")[0]
+        is_from_a_page = self.headers.get("Origin") or self.headers.get("Sec-Fetch-Site", "none") != "none"
+        return host in ("127.0.0.1", "localhost") and not is_from_a_page
+
+    def _answer(self, status: int, body: bytes) -> None:
+        self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -39,7 +52,14 @@ class Answers(BaseHTTPRequestHandler):
 
 def answer(patterns: list[str]) -> str:
     """What `millrace observe --json` says; if it fails, the failure is the answer."""
-    command = [sys.executable, "-m", "infra.cli", "observe", "--json", *patterns]
+    from pipelines.patterns import PatternError, complain_unless_known  # here: every verb imports this module
+
+    try:
+        for name in patterns:
+            complain_unless_known(name)
+    except PatternError as error:
+        return json.dumps({"problem": str(error)})
+    command = [sys.executable, "-m", "infra.cli", "observe", "--json", "--", *patterns]
     try:
         done = subprocess.run(
             command, cwd=PROJECT, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=ANSWER_WITHIN_S

@@ -1,8 +1,11 @@
 """What an observer says: of servers that do not run, of a plan that became another, and to Terraform."""
 
 import json
+import threading
+import urllib.error
 import urllib.request
 from dataclasses import replace
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -72,6 +75,36 @@ def test_the_observer_answers_terraform_until_it_is_stopped(settings: Settings):
     finally:
         assert observer.stop(settings)
     assert not observer.stop(settings)
+
+
+def test_what_is_no_pattern_reaches_no_command(settings: Settings, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(observer.subprocess, "run", lambda *_, **__: pytest.fail("a command was run"))
+    for asked in (["--stop"], ["flink", "--serve"], ["no-such-pattern"], [""]):
+        assert json.loads(observer.answer(asked))["problem"].startswith("there is no pattern")
+
+
+def test_the_observer_answers_no_web_page(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(observer, "answer", lambda patterns: "{}")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), observer.Answers)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    address, here = f"http://127.0.0.1:{server.server_port}", f"localhost:{server.server_port}"
+    try:
+        assert status(f"{address}/observation", {}) == status(f"{address}/observation", {"Host": here}) == 200
+        for header in ({"Host": "elsewhere.example"}, {"Origin": "http://elsewhere.example"}, {"Origin": "null"}):
+            assert status(f"{address}/observation", header) == 403
+        assert status(f"{address}/observation", {"Sec-Fetch-Site": "cross-site"}) == 403
+        assert status(f"{address}/elsewhere", {}) == 404
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def status(url: str, headers: dict[str, str]) -> int:
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=5) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as refused:
+        return refused.code
 
 
 def test_an_observation_that_fails_is_its_answer(settings: Settings, monkeypatch: pytest.MonkeyPatch):
