@@ -13,10 +13,10 @@ from infra.errors import InfraError
 from infra.stores import topics
 from infra.stores.topics import Tail
 from infra.target import Target
-from pipelines.oracle import Record
+from pipelines.oracle import Record, kept
 from pipelines.patterns import Variant
 from pipelines.patterns import topics as topics_of
-from pipelines.rules import DEAD_LETTERS
+from pipelines.rules import DEAD_LETTERS, EventType
 from pipelines.rules.rules import REPLAYED
 
 # They were good messages, kept out for what they are and not for a fault that anybody could mend.
@@ -49,6 +49,14 @@ class Letter:
         return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
+@dataclass(frozen=True)
+class Replayed:
+    """How many messages were sent again, and how many were not, since they are masked and were not mended."""
+
+    sent: int
+    masked: int
+
+
 def read(target: Target, variant: Variant, reason: str = "") -> list[Letter]:
     """The dead letters of a pattern, each once, oldest first; `reason` keeps those whose reason begins with it."""
     with closing(Tail(target.bootstrap, {DEAD_LETTERS.name: variant.topic(DEAD_LETTERS)})) as tail:
@@ -58,10 +66,11 @@ def read(target: Target, variant: Variant, reason: str = "") -> list[Letter]:
     return [letter for letter in distinct.values() if letter.reason.startswith(reason)]
 
 
-def replay(target: Target, variant: Variant, letters: Sequence[Letter], mended: Mapping[Place, bytes]) -> int:
+def replay(target: Target, variant: Variant, letters: Sequence[Letter], mended: Mapping[Place, bytes]) -> Replayed:
     """Send refused messages once more to the topic that they came in by, mended ones in their mended form.
 
     Of reference data only what was mended: the last message of a key counts, and a good one may be there by now.
+    What was masked is sent in its mended form only: as it came, it would put a card number into the topic once more.
     Each is then marked as replayed among the dead letters, so that it is not sent a third time.
     """
     referred = {variant.topic(event_type) for event_type in variant.use.references}
@@ -77,15 +86,27 @@ def replay(target: Target, variant: Variant, letters: Sequence[Letter], mended: 
             f"{len(lost)} of the messages are no longer in their topic (first: {lost[0].topic} partition "
             f"{lost[0].partition} offset {lost[0].offset}); give their content with --with FILE"
         )
-    keys = {variant.topic(event_type): event_type.key for event_type in (*variant.use.raw, *variant.use.references)}
+    kinds = {variant.topic(each): each for each in (*variant.use.raw, *variant.use.references)}
+    masked = [
+        letter
+        for letter in chosen
+        if letter.place not in mended and _is_masked(kinds[letter.topic], letter, originals[letter.place])
+    ]
+    if masked and len(masked) == len(chosen):
+        raise InfraError(
+            f"{len(masked)} of the messages hold a card number or a field that must never come (first: "
+            f"{masked[0].topic} partition {masked[0].partition} offset {masked[0].offset}), and cannot be sent again "
+            "as they came; give their content without it with --with FILE"
+        )
+    chosen = [letter for letter in chosen if letter not in masked]
     sent = [
-        (letter.topic, *_again(originals.get(letter.place), mended.get(letter.place), keys[letter.topic]))
+        (letter.topic, *_again(originals.get(letter.place), mended.get(letter.place), kinds[letter.topic].key))
         for letter in chosen
     ]
     topics.publish(target.bootstrap, sent)
     mark = [asdict(letter) | {"reason": REPLAYED, "stage": "replay", "value_base64": None} for letter in chosen]
     marked = ((variant.topic(DEAD_LETTERS), str(m["topic"]).encode(), json.dumps(m).encode()) for m in mark)
-    return topics.publish(target.bootstrap, marked)
+    return Replayed(topics.publish(target.bootstrap, marked), len(masked))
 
 
 def read_mended(path: Path) -> dict[Place, bytes]:
@@ -123,6 +144,13 @@ def _originals(target: Target, variant: Variant, letters: Iterable[Letter]) -> d
             for topic, partition, offset, r in found
             if (topic, partition, offset) in wanted
         }
+
+
+def _is_masked(kind: EventType, letter: Letter, original: Record) -> bool:
+    """Whether the dead letter lacks something of the message, though it is none that is never kept."""
+    if original.value is None or len(original.value) > kind.max_bytes:
+        return False
+    return kept(kind, original.value, letter.reason) != (original.value or None)
 
 
 def _again(original: Record | None, mended: bytes | None, key_field: str) -> tuple[bytes | None, bytes | None]:

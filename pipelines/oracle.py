@@ -15,7 +15,8 @@ from decimal import Decimal
 from itertools import accumulate
 from typing import Any
 
-from pipelines.rules.events import DEPTH_MOST, EventField, EventType, Text
+from pipelines.rules import card_numbers
+from pipelines.rules.events import DEPTH_MOST, EventField, EventType, Real, Text, plain_name
 from pipelines.rules.expressions import Value, value_of
 from pipelines.rules.measures import Count, Last, Max, Measure, Min, Others, Sum
 from pipelines.rules.rules import (
@@ -92,14 +93,19 @@ def accept(event_type: EventType, value: bytes | None, ingest_ms: int) -> Event 
         text = value.decode("utf-8", errors="strict")
     except UnicodeDecodeError:
         return Refusal("encoding")
+    names: set[str] = set()
     try:
-        read = _JSON.decode(text)
+        read = _json(names).decode(text)
     except (ValueError, RecursionError):
         return Refusal("json")
     if _depth(text) > DEPTH_MOST:
         return Refusal("json")
     if not isinstance(read, dict):
         return Refusal("shape")
+    there = set(map(plain_name, names)) if event_type.forbidden else names
+    for name in event_type.forbidden:
+        if name in there:
+            return Refusal(f"forbidden:{name}")
     event: dict[str, Any] = {}
     for declared in event_type.readable:
         problem = _problem(declared, read)
@@ -295,9 +301,19 @@ def measured_value(measure: Measure, events: Sequence[Event]) -> Value:
     raise TypeError(f"{measure} is no measure of a window")
 
 
-def value_base64(event_type: EventType, value: bytes | None) -> str | None:
-    """How a dead letter carries the refused message: not at all when it was empty or oversized."""
-    return base64.b64encode(value).decode() if value and len(value) <= event_type.max_bytes else None
+def kept(event_type: EventType, value: bytes | None, reason: str) -> bytes | None:
+    """What a dead letter keeps of the message: nothing of an empty, oversized or forbidden one, never a card number."""
+    if not value or len(value) > event_type.max_bytes or reason.startswith("forbidden:"):
+        return None
+    if reason in _UNREAD and any(plain_name(word.decode()) in event_type.forbidden for word in _words(value)):
+        return None
+    return card_numbers.masked(value)
+
+
+def value_base64(event_type: EventType, value: bytes | None, reason: str) -> str | None:
+    """How a dead letter carries what it keeps."""
+    keeps = kept(event_type, value, reason)
+    return None if keeps is None else base64.b64encode(keeps).decode()
 
 
 def _most(choose: Callable[..., Value], events: Sequence[Event], name: str) -> Value:
@@ -308,8 +324,26 @@ def _no_such_number(name: str) -> None:
     raise ValueError(f"{name} is no JSON")
 
 
-# Python refuses an int of more than 4300 digits; a Decimal keeps all of them.
-_JSON = json.JSONDecoder(parse_constant=_no_such_number, parse_int=Decimal)
+def _json(names: set[str]) -> json.JSONDecoder:
+    """Reads JSON, and takes down every name in it, those that a later one replaces, too."""
+
+    def taken_down(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        read = dict(pairs)
+        names.update(read)
+        return read
+
+    # Python refuses an int of more than 4300 digits; a Decimal keeps all of them.
+    return json.JSONDecoder(parse_constant=_no_such_number, parse_int=Decimal, object_pairs_hook=taken_down)
+
+
+_UNREAD = ("encoding", "json", "shape")
+"""Messages whose names nobody has read, if they have any: there a forbidden name is looked for among the words."""
+
+
+def _words(value: bytes) -> list[bytes]:
+    return re.findall(rb"[A-Za-z0-9_-]+", value.replace(b"\0", b""))
+
+
 _NO_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[^][{}"]+')
 
 
@@ -329,12 +363,15 @@ def _problem(declared: EventField, read: Mapping[str, Any]) -> str | None:
     if isinstance(declared, Text):
         if not isinstance(value, str):
             return "type"
-        if len(value) > declared.max_length:
-            return "length"
-        return None if re.fullmatch(declared.pattern, value) else "pattern"
-    if not isinstance(value, Decimal if declared.kind == "whole" else (Decimal, float)):
-        return "type"
-    return None if declared.least <= _as_declared(declared, value) <= declared.most else "range"
+        is_short = len(value) <= declared.max_length
+        problem = "length" if not is_short else None if re.fullmatch(declared.pattern, value) else "pattern"
+    else:
+        if not isinstance(value, Decimal if declared.kind == "whole" else (Decimal, float)):
+            return "type"
+        problem = None if declared.least <= _as_declared(declared, value) <= declared.most else "range"
+    if isinstance(declared, Real) or (declared.may_pass_luhn and problem is None):
+        return problem
+    return "card-number" if card_numbers.are_in(str(value)) else problem
 
 
 def _as_declared(declared: EventField, value: Any) -> Any:

@@ -13,6 +13,7 @@ import pytest
 
 from infra import customers, letters, lifecycle, processes, traffic
 from infra.engines.job import EngineError
+from infra.errors import InfraError
 from infra.lifecycle import ContractError, Validation
 from infra.settings import Settings
 from infra.stores import topics
@@ -22,6 +23,7 @@ from infra.target import Target
 from infra.validation import is_data_file
 from pipelines.fraud.canaries import canaries_in, canary
 from pipelines.fraud.traffic import Plan
+from pipelines.fraud.traffic.poison import NUMBER
 from pipelines.patterns import Variant, load, names
 from pipelines.patterns import topics as topics_of
 from pipelines.patterns.contracts import contracts_of
@@ -109,7 +111,7 @@ def test_every_rule_alerted_and_every_kind_of_refusal_was_met(ran: Ran) -> None:
     assert set(verdict.alerts_by_rule) == {r.name for r in (*ran.variant.event_rules, *ran.variant.window_rules)}
     met = {reason.partition(":")[0] for reason in verdict.dead_letters_by_reason}
     # More kinds of poison than these are sent, which ones depends on the seed; the scenarios hold every one of them.
-    assert met >= {"json", "missing", "type", "range", "pattern", "duplicate", "unknown"}
+    assert met >= {"json", "missing", "type", "range", "pattern", "duplicate", "unknown", "card-number"}
 
 
 def test_bad_input_restarted_nothing(ran: Ran) -> None:
@@ -168,7 +170,7 @@ def test_a_refused_message_is_accepted_when_it_is_replayed_after_the_cause_was_m
     known = [{"merchant": event["merchant"], "category": "books", "place": "Hamburg"} for event in originals]
     merchants = variant.topic("merchants")
     topics.publish(target.bootstrap, ((merchants, m["merchant"].encode(), json.dumps(m).encode()) for m in known))
-    assert letters.replay(target, variant, refused, {}) == len(refused)
+    assert letters.replay(target, variant, refused, {}).sent == len(refused)
     assert letters.read(target, variant, "unknown:merchants") == []
     wanted = {event["transaction_id"] for event in originals}
     with closing(Tail(target.bootstrap, {"enriched": variant.topic("enriched")})) as tail:
@@ -185,19 +187,38 @@ def test_reference_data_is_sent_again_only_as_it_was_mended(ran: Ran) -> None:
     target, variant, reason = ran.target, ran.variant, "missing:category"
     refused = letters.read(target, variant, reason)
     assert refused
-    assert letters.replay(target, variant, refused, {}) == 0
+    assert letters.replay(target, variant, refused, {}).sent == 0
     assert letters.read(target, variant, reason) == refused
     good = json.dumps({"merchant": "mended", "category": "books", "place": "Ulm"}).encode()
-    assert letters.replay(target, variant, refused, {letter.place: good for letter in refused}) == len(refused)
+    assert letters.replay(target, variant, refused, dict.fromkeys((x.place for x in refused), good)).sent == len(
+        refused
+    )
     assert letters.read(target, variant, reason) == []
+
+
+def test_what_came_with_a_card_number_is_sent_again_only_as_it_was_mended(ran: Ran) -> None:
+    target, variant = ran.target, ran.variant
+    refused = letters.read(target, variant, "card-number")
+    assert refused
+    assert not [letter for letter in refused if canaries_in(_decoded(letter))]
+    with pytest.raises(InfraError, match=r"hold a card number .* cannot be sent again as they came; .* --with FILE"):
+        letters.replay(target, variant, refused, {})
+    assert letters.read(target, variant, "card-number") == refused
 
 
 def test_no_card_number_is_in_any_topic_file_table_checkpoint_or_log_but_the_one_that_was_planted(ran: Ran) -> None:
     state = ran.target.settings.state
+    raw = {ran.variant.topic(each) for each in (*ran.variant.use.raw, *ran.variant.use.references)}
+    came = b"".join(written for path, written in contents(state) if path.parent.name.rpartition("-")[0] in raw)
+    assert canaries_in(came) == {NUMBER}
     planted = state / "logs" / "planted.log"
     planted.write_text(f"paid with {canary(7)}\n", encoding="utf-8")
     try:
-        leaks = {str(path): found for path, written in contents(state) if (found := canaries_in(written))}
+        leaks = {
+            str(path): found
+            for path, written in contents(state)
+            if path.parent.name.rpartition("-")[0] not in raw and (found := canaries_in(written))
+        }
     finally:
         planted.unlink()
     hdfs, folder = ran.target.hdfs, ran.target.folder(ran.variant)

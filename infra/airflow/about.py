@@ -80,7 +80,8 @@ Clear the task; it goes on where it stopped. `millrace status` if HDFS does not 
 REPLAY = """# A second chance for dead letters
 Sends refused messages again to the topic they came in by, once the cause is mended: a merchant that was missing, a
 producer that wrote nonsense. Give the beginning of a reason (`unknown:merchants`, `json`) or none for all. Duplicates
-and late events never are sent again, nor is reference data: its producer sends a better one, or somebody does with
+and late events never are sent again, nor is reference data, nor what came with a card number or a field that must
+never come: its producer sends a better one, or somebody does with
 `millrace dead-letters replay PATTERN --with FILE`. A message that is replayed twice is accepted once.
 
 ### When it is red

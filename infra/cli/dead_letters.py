@@ -78,7 +78,8 @@ def replay_letters(
 ) -> None:
     """Send refused messages again to the topic they came in by; duplicates and late ones never are.
 
-    Reference data is sent again only as mended by --with: the last message of a key counts.
+    Reference data is sent again only as mended by --with: the last message of a key counts. So is what came with a card
+    number or a field that must never come, such as a PIN: its dead letter has stars in their place, or nothing.
 
     Examples:  millrace dead-letters replay flink-spark --reason unknown:merchants
                millrace dead-letters replay flink-spark --with mended.jsonl
@@ -92,11 +93,15 @@ def replay_letters(
     found = letters.read(target, variant, reason)
     if mended:
         found = [letter for letter in found if letter.place in changed]
-    count = letters.replay(target, variant, found, changed)
+    replayed = letters.replay(target, variant, found, changed)
     if json:
-        print_json("dead-letters replay", pattern=pattern, replayed=count)
-    else:
-        result_console().print(f"{pattern}: {count} messages sent again")
+        print_json("dead-letters replay", pattern=pattern, replayed=replayed.sent, masked=replayed.masked)
+        return
+    result_console().print(f"{pattern}: {replayed.sent} messages sent again")
+    if replayed.masked:
+        result_console().print(
+            f"{replayed.masked} hold a card number or a field that must never come, and were not; mend them by --with"
+        )
 
 
 def row(letter: "Letter") -> tuple[str, ...]:

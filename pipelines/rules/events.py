@@ -26,13 +26,15 @@ class Text:
     pattern: str = NAME_PATTERN
     max_length: int = 64
     required: bool = True
+    may_pass_luhn: bool = False
+    """Good values may look like card numbers, as tokens and numeric ids do by chance: only bad ones are searched."""
     kind: Kind = "text"
 
     def schema(self) -> dict[str, Any]:
         return {"type": "string", "pattern": f"^{self.pattern}$", "maxLength": self.max_length}
 
     def limits(self) -> dict[str, Any]:
-        return {"pattern": self.pattern, "max_length": self.max_length}
+        return {"pattern": self.pattern, "max_length": self.max_length, "may_pass_luhn": self.may_pass_luhn}
 
 
 @dataclass(frozen=True)
@@ -43,13 +45,14 @@ class Whole:
     least: int = WHOLE_LEAST
     most: int = WHOLE_MOST
     required: bool = True
+    may_pass_luhn: bool = False
     kind: Kind = "whole"
 
     def schema(self) -> dict[str, Any]:
         return {"type": "integer", "minimum": self.least, "maximum": self.most}
 
     def limits(self) -> dict[str, Any]:
-        return {"least": self.least, "most": self.most}
+        return {"least": self.least, "most": self.most, "may_pass_luhn": self.may_pass_luhn}
 
 
 @dataclass(frozen=True)
@@ -115,6 +118,8 @@ class EventType:
     max_bytes: int = 16_384
     compacted: bool = False
     """Reference data: the topic keeps the last event of each key."""
+    forbidden: tuple[str, ...] = ()
+    """Names that no field may have at any depth, as `plain_name` gives them: what must not even come, such as a PIN."""
     _kinds: Mapping[str, Kind] = field(init=False, repr=False, compare=False, hash=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -122,6 +127,12 @@ class EventType:
         for name in (self.key, self.id, self.time):
             if name is not None and name not in names:
                 raise RuleError(f"event type '{self.name}' has no field '{name}'; its fields: {', '.join(names)}")
+        for forbidden in self.forbidden:
+            if forbidden != plain_name(forbidden) or forbidden in map(plain_name, names):
+                raise RuleError(
+                    f"event type '{self.name}': '{forbidden}' cannot be forbidden: a field has this name, or "
+                    "it is not in lower-case letters and digits"
+                )
         for text in (f for f in self.fields if isinstance(f, Text)):
             re.compile(text.pattern)
         object.__setattr__(self, "_kinds", {f.name: f.kind for f in self.fields if isinstance(f, EventField)})
@@ -165,8 +176,14 @@ class EventType:
             "time": self.time,
             "past_ms": self.past_ms,
             "future_ms": self.future_ms,
+            "forbidden": list(self.forbidden),
             "fields": [{"name": f.name, "kind": f.kind, "required": f.required, **f.limits()} for f in self.readable],
         }
+
+
+def plain_name(name: str) -> str:
+    """A name without what writers differ in: its ASCII letters and digits in lower case."""
+    return re.sub(r"[^A-Za-z0-9]", "", name).lower()
 
 
 def _nullable(schema: dict[str, Any], required: bool) -> dict[str, Any]:

@@ -19,14 +19,13 @@ from pipelines.spark.clock import moved_to, watermarked
 from pipelines.spark.expressions import compiled
 
 STAGE = "events"
-_NOT_KEPT = ("empty", "oversized")
 
 
 def messages(spark: SparkSession, plan: EnginePlan) -> DataFrame:
     """What the stage writes for all raw messages: topic, key and value of each message."""
     kinds = (*plan.use.raw, *plan.use.references)
     raw = topics.source(spark, plan.bootstrap, [plan.topics[each.name] for each in kinds])
-    return written(plan, timed(plan, remembered(spark, plan, known(spark, plan, accepted(spark, plan, raw)))))
+    return written(spark, plan, timed(plan, remembered(spark, plan, known(spark, plan, accepted(spark, plan, raw)))))
 
 
 def accepted(spark: SparkSession, plan: EnginePlan, raw: DataFrame) -> DataFrame:
@@ -49,13 +48,20 @@ def accepted(spark: SparkSession, plan: EnginePlan, raw: DataFrame) -> DataFrame
         ),
         F.coalesce(*aside, F.lit(None)).alias("aside"),
     ).filter(~is_reference | (F.col("aside").isNotNull() & F.col("value").isNotNull()))
-    return events.select(
+    read = events.select(
         *raw.columns,
         *(F.col(_quoted(name)) for name in streams),
         F.coalesce(*(F.when(is_of[name], F.lit(name)) for name in streams)).alias("stream"),
         F.coalesce(*(_field(name, "reason") for name in streams), F.col("aside")).alias("reason"),
         F.coalesce(*(_field(name, each.key) for name, each in streams.items())).alias("event_key"),
     )
+    value, reason = F.col("value"), F.col("reason")
+    kept = (
+        F.when(is_of[each.name], topics.kept(spark, each, value, reason))
+        for each in (*plan.use.raw, *plan.use.references)
+    )
+    # Before anything is shuffled or stored, so that nothing but the topic has what a dead letter must not keep.
+    return read.withColumn("value", F.when(reason.isNull(), value).otherwise(F.coalesce(*kept)))
 
 
 def known(spark: SparkSession, plan: EnginePlan, events: DataFrame) -> DataFrame:
@@ -94,13 +100,13 @@ def timed(plan: EnginePlan, events: DataFrame) -> DataFrame:
     return watermarked(events, F.when(F.col("reason").isNull(), moment_ms))
 
 
-def written(plan: EnginePlan, events: DataFrame) -> DataFrame:
+def written(spark: SparkSession, plan: EnginePlan, events: DataFrame) -> DataFrame:
     """The messages for the intermediate topic, the alerts and the dead letters."""
     stage = EventStage(plan.use, plan.event_rules)
     is_refused = F.col("reason").isNotNull()
     fired = [(rule, compiled(rule.condition, _column(stage, rule.remembers))) for rule in stage.rules]
     sent = [
-        F.when(is_refused, _dead_letter(plan)),
+        F.when(is_refused, _dead_letter(spark, plan)),
         F.when(~is_refused, _enriched(plan, stage, fired)),
         *(F.when(~is_refused & is_so, _alert(plan, stage, rule)) for rule, is_so in fired),
     ]
@@ -146,8 +152,7 @@ def _alert(plan: EnginePlan, stage: EventStage, rule: EventRule) -> Column:
     return topics.message(plan.topics[ALERTS.name], key, values)
 
 
-def _dead_letter(plan: EnginePlan) -> Column:
-    is_kept = ~F.col("reason").isin(*_NOT_KEPT)
+def _dead_letter(spark: SparkSession, plan: EnginePlan) -> Column:
     values = {
         "reason": F.col("reason"),
         "topic": F.col("topic"),
@@ -155,7 +160,7 @@ def _dead_letter(plan: EnginePlan) -> Column:
         "offset": F.col("offset"),
         "ingest_ms": F.col("ingest_ms"),
         "stage": F.lit(STAGE),
-        "value_base64": F.when(is_kept, F.base64("value")),
+        "value_base64": F.base64(topics.masked(spark, F.col("value"))),
     }
     return topics.message(plan.topics[DEAD_LETTERS.name], F.col("topic"), values)
 

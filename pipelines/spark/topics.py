@@ -56,6 +56,16 @@ def looked_up(spark: SparkSession, plan: EnginePlan, lookup: Lookup, key: Column
 
 
 def parsed(event_type: EventType, value: Column) -> Column:
+def kept(spark: SparkSession, event_type: EventType, value: Column, reason: Column) -> Column:
+    """What a dead letter may keep of a message that was refused for that reason; without one, the message."""
+    return Column(spark._jvm.millrace.spark.Kept.of(json.dumps(event_type.reader()), value._jc, reason._jc))
+
+
+def masked(spark: SparkSession, value: Column) -> Column:
+    """The bytes without card numbers."""
+    return Column(spark._jvm.millrace.spark.Kept.masked(value._jc))
+
+
     """A struct of the fields of an event that the pipeline wrote itself; what is no JSON gives nulls."""
     return F.from_json(value.cast("string"), parsed_type(event_type))
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import base64
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from pipelines.oracle import Record
+from pipelines.oracle import Record, value_base64
 from pipelines.rules import UseCase
 from pipelines.verify.evidence import Bounds, Event, Origin, said
 from pipelines.verify.expected import Expected
@@ -91,19 +90,18 @@ def contents(expected: Expected, enriched: Mapping[Origin, Sequence[Event]]) -> 
 
 
 def _wrong_contents(use: UseCase, raw: Mapping[str, Sequence[Record]], letters: Letters) -> Iterator[str]:
-    most = {each.name: each.max_bytes for each in (*use.raw, *use.references)}
+    kinds = {each.name: each for each in (*use.raw, *use.references)}
     kept = {each.name for each in use.raw}
-    records = {(r.topic, r.partition, r.offset): r for kind in most for r in raw[kind]}
+    records = {(r.topic, r.partition, r.offset): r for kind in kinds for r in raw[kind]}
     for (origin, reason), letter in letters.items():
         record = records.get(origin)
         if record is None:
             if origin[0] in kept:
                 yield f"{said(origin)} is a dead letter but never went in"
             continue
-        carried = record.value if record.value and len(record.value) <= most[origin[0]] else None
-        wanted = base64.b64encode(carried).decode() if carried else None
-        # What is late was accepted: whoever finds it so, behind the intermediate topic, no longer has the raw message.
-        if letter.get("value_base64") != wanted and reason != LATE:
-            yield f"{said(origin)}: the dead letter ({reason}) does not carry the message"
+        wanted, carried = value_base64(kinds[origin[0]], record.value, reason), letter.get("value_base64")
+        # What is late was accepted: behind the intermediate topic there may be no raw message to carry.
+        if carried != wanted and (carried or reason != LATE):
+            yield f"{said(origin)}: the dead letter ({reason}) does not carry the message as it is to be kept"
         if letter.get("ingest_ms") != record.ingest_ms:
             yield f"{said(origin)}: ingest_ms is {letter.get('ingest_ms')}, not {record.ingest_ms}"

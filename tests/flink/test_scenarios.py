@@ -225,7 +225,12 @@ def test_every_refusal_is_a_dead_letter_with_its_reason_and_its_bytes(
 ) -> None:
     kinds = {kind.name: kind for kind in (*FRAUD.raw, *FRAUD.references)}
     meant = Counter(
-        (each.record.topic, each.record.offset, each.reason, value_base64(kinds[each.record.topic], each.record.value))
+        (
+            each.record.topic,
+            each.record.offset,
+            each.reason,
+            value_base64(kinds[each.record.topic], each.record.value, each.reason),
+        )
         for each in judged
         if each.reason is not None
     )

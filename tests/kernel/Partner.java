@@ -6,6 +6,7 @@ import java.util.Base64;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import millrace.kernel.CardNumbers;
 import millrace.kernel.Distance;
 import millrace.kernel.EventReader;
 import millrace.kernel.Json;
@@ -21,7 +22,9 @@ public class Partner {
         PrintStream answers = new PrintStream(System.out, true, StandardCharsets.UTF_8);
         for (String line = questions.readLine(); line != null; line = questions.readLine()) {
             Map<String, Object> question = Json.object(Json.parse(line));
-            answers.println(question.containsKey("event_type") ? read(question)
+            answers.println(question.containsKey("reason") ? kept(question)
+                    : question.containsKey("text") ? json(new Object[] {CardNumbers.areIn((String) question.get("text"))})
+                    : question.containsKey("event_type") ? read(question)
                     : question.containsKey("places") ? km(question) : fold(question));
         }
     }
@@ -30,6 +33,12 @@ public class Partner {
         EventReader reader = READERS.computeIfAbsent((String) question.get("event_type"), EventReader::new);
         byte[] value = bytes(question.get("value"));
         return json(reader.read(value, (Long) question.get("ingest_ms")));
+    }
+
+    private static String kept(Map<String, Object> question) {
+        EventReader reader = READERS.computeIfAbsent((String) question.get("event_type"), EventReader::new);
+        byte[] kept = reader.kept(bytes(question.get("value")), (String) question.get("reason"));
+        return json(new Object[] {kept == null ? null : Base64.getEncoder().encodeToString(kept)});
     }
 
     private static String km(Map<String, Object> question) {

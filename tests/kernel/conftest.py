@@ -26,6 +26,15 @@ class Partner:
         asked = {"event_type": json.dumps(event_type.reader()), "value": _base64(value), "ingest_ms": ingest_ms}
         return self._ask(asked)
 
+    def kept(self, event_type: EventType, value: bytes | None, reason: str) -> str | None:
+        """What a dead letter carries of a refused message, in base64."""
+        declared = json.dumps(event_type.reader())
+        found: str | None = self._ask({"event_type": declared, "value": _base64(value), "reason": reason})[0]
+        return found
+
+    def are_card_numbers_in(self, text: str) -> bool:
+        return bool(self._ask({"text": text})[0])
+
     def fold(
         self, measures: list[dict[str, Any]], state: str | None, stream: str, event: dict[str, Any]
     ) -> tuple[dict[str, Any], str]:

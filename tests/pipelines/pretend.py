@@ -128,7 +128,7 @@ def letter(record: Record, reason: str) -> dict[str, Any]:
         "offset": record.offset,
         "ingest_ms": record.ingest_ms,
         "stage": "events",
-        "value_base64": oracle.value_base64(kind, record.value),
+        "value_base64": oracle.value_base64(kind, record.value, reason),
     }
 
 

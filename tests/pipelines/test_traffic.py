@@ -17,6 +17,7 @@ from pipelines.fraud.canaries import canaries_in
 from pipelines.fraud.rules import burst
 from pipelines.fraud.tokens import Tokens
 from pipelines.fraud.traffic import DISORDER_MS, Message, Plan, closing, references, traffic
+from pipelines.fraud.traffic.poison import NUMBER
 from pipelines.oracle import Judged, Record
 
 START_MS = 1_790_000_000_000
@@ -136,10 +137,14 @@ def test_every_event_says_when_it_was_meant_to_be_sent() -> None:
         assert json.loads(message.value or b"")["sent_ms"] == START_MS + message.due_ms
 
 
-def test_no_card_number_leaves() -> None:
+def test_no_card_number_leaves_but_the_one_that_must_be_refused() -> None:
     messages = [*references(PLAN), *traffic(PLAN, TOKENS, START_MS), *closing(PLAN, TOKENS, START_MS, ["a"], 5_000)]
-    sent = b"\n".join((message.key or b"") + b" " + (message.value or b"") for message in messages)
-    assert canaries_in(sent) == set()
+    good = b"\n".join((m.key or b"") + b" " + (m.value or b"") for m in messages if m.label.refusal is None)
+    assert canaries_in(good) == set()
+    assert canaries_in(b"\n".join(m.key or b"" for m in messages)) == set()
+    plan = Plan(events=3_000, rate_per_s=20, poison_share=0.3)
+    bad = [m.value or b"" for m in (*references(plan), *traffic(plan, TOKENS, START_MS)) if m.label.refusal]
+    assert canaries_in(b"\n".join(bad)) == {NUMBER}
 
 
 def test_the_closing_goes_on_every_second_and_sets_off_nothing() -> None:

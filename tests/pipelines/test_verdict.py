@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from pipelines.fraud import FRAUD
+from pipelines.fraud.canaries import canaries_in
 from pipelines.fraud.traffic import Plan
 from pipelines.oracle import Record
 from pipelines.rules import Count, EventRule, Last, Max, Others, Rule, Session, Sum, WindowRule, alert_id, km
@@ -256,6 +258,23 @@ def test_a_dead_letter_for_the_wrong_reason_or_with_another_message_is_red(good:
     carrying = position(good.dead_letters, lambda e: e["value_base64"] is not None)
     other = changed(good.dead_letters, lambda e: e.update(value_base64="AAAA"), carrying)
     assert red(judge(ASKED, replace(good, dead_letters=other))) == {"refusals"}
+
+
+def test_a_dead_letter_that_keeps_a_card_number_is_red(good: Evidence) -> None:
+    raw = {(f"pretended.{r.topic}", r.partition, r.offset): r.value for records in good.raw.values() for r in records}
+
+    def is_masked(letter: dict[str, Any]) -> bool:
+        return canaries_in(raw[letter["topic"], letter["partition"], letter["offset"]] or b"") != set()
+
+    def unmask(letter: dict[str, Any]) -> None:
+        value = raw[letter["topic"], letter["partition"], letter["offset"]] or b""
+        letter["value_base64"] = base64.b64encode(value).decode()
+
+    masked = position(good.dead_letters, is_masked)
+    kept = changed(good.dead_letters, unmask, masked)
+    verdict = judge(ASKED, replace(good, dead_letters=kept))
+    assert red(verdict) == {"refusals"}
+    assert "does not carry the message as it is to be kept" in str(verdict)
 
 
 def test_an_event_both_accepted_and_refused_is_red(good: Evidence) -> None:

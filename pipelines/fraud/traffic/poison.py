@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pipelines.fraud.canaries import canary
 from pipelines.fraud.events import DAY_MS, customers, device_locations, merchants, transactions
 from pipelines.rules.events import DEPTH_MOST
 
@@ -42,6 +43,12 @@ def _literal(name: str, literal: str) -> Callable[[Event], bytes]:
 
 def _moved(days: int) -> Callable[[Event], bytes]:
     return lambda event: _json({**event, "at_ms": event["at_ms"] + days * DAY_MS})
+
+
+NUMBER = canary(815_000_815)
+"""The card number that comes in the clear where none may come; it must be in no topic but the one that it came to."""
+IN_FOURS = " ".join(NUMBER[i : i + 4] for i in range(0, 16, 4))
+_ESCAPED = "".join(f"\\u{ord(digit):04x}" for digit in NUMBER)
 
 
 T, D, M, C = transactions.name, device_locations.name, merchants.name, customers.name
@@ -107,6 +114,22 @@ POISON: tuple[Poison, ...] = (
         "pattern:card",
         lambda event: _json({**event, "card": "g" + event["card"][1:]}),
     ),
+    Poison("card in the clear", T, "card-number:card", _with(card=NUMBER)),
+    Poison("card in fours", T, "card-number:card", _with(card=IN_FOURS)),
+    Poison("card in escapes", T, "card-number:card", _literal("card", f'"{_ESCAPED}"')),
+    Poison("card as a number", T, "type:card", _literal("card", NUMBER)),
+    Poison("card in another field", T, "card-number:merchant", _with(merchant=IN_FOURS.replace(" ", "-"))),
+    Poison("card in a time", T, "card-number:sent_ms", _literal("sent_ms", NUMBER)),
+    Poison(
+        "card in a note that is too long", T, "card-number:merchant", _with(merchant=f"m-1 paid with {NUMBER} " * 4)
+    ),
+    Poison("card where JSON is cut off", T, "json", lambda event: _json({**event, "note": NUMBER})[:-1]),
+    Poison("card in no JSON at all", T, "json", lambda event: b"POS;17.50;" + IN_FOURS.encode() + b" 1227;OK"),
+    Poison("card in utf-16", T, "encoding", lambda event: b"\xff\xfe" + NUMBER.encode("utf-16-le")),
+    Poison("card in a note of nobody", T, "unknown:customers", _with(customer="nobody-knows", note=IN_FOURS)),
+    Poison("cvv", T, "forbidden:cvv", _with(cvv="737", note=NUMBER)),
+    Poison("pin within", T, "forbidden:pin", _with(terminal=[{"PIN": 1234}])),
+    Poison("track where JSON is cut off", T, "json", lambda event: b'{"track_2":"' + NUMBER.encode() + b"=27121"),
     Poison("a month old", T, "past:at_ms", _moved(-31)),
     Poison("a month ahead", T, "future:at_ms", _moved(31)),
     Poison(
@@ -121,11 +144,13 @@ POISON: tuple[Poison, ...] = (
     Poison("phone: place as text", D, "type:latitude", _with(latitude="52.5")),
     Poison("phone: impossible place", D, "range:latitude", _with(latitude=-90.01)),
     Poison("phone: far future", D, "future:at_ms", _moved(2)),
+    Poison("phone: card for a customer", D, "card-number:customer", _with(customer=NUMBER)),
     Poison("phone: far past", D, "past:at_ms", _moved(-8)),
 )
 
 REFERENCE_POISON: tuple[Poison, ...] = (
     Poison("merchant: broken", M, "json", lambda event: b"{"),
     Poison("merchant: no category", M, "missing:category", _without("category")),
+    Poison("merchant: card for a place", M, "card-number:place", _with(place=IN_FOURS)),
     Poison("customer: segment as a number", C, "type:segment", _with(segment=3)),
 )

@@ -16,6 +16,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Set;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
@@ -24,10 +25,20 @@ import java.util.regex.Pattern;
  * fails gives the reason, and an error anywhere in the text comes before any field's. Not safe for several threads.
  */
 public final class EventReader {
+    private static final String FORBIDDEN = "forbidden:";
+    /** Messages whose names nobody has read, if they have any: a forbidden one is looked for among the words. */
+    private static final Set<String> UNREAD = Set.of("encoding", "json", "shape");
+
+    private static final int NOTICED_MOST = 1_000;
+
     private final int maxBytes;
     private final Field[] fields;
     private final Map<String, Field> byName = new HashMap<>();
     private final Field time;
+    private final Map<String, Integer> forbidden = new HashMap<>(); // and how early each stands in the declaration
+    private final String[] forbiddenNames;
+    private final Map<String, Integer> noticed = new HashMap<>(); // of each name that came, which it is of the forbidden
+    private int worst; // of the forbidden names that the message at hand has, the earliest in the declaration
     private final long pastMs;
     private final long futureMs;
     private final CharsetDecoder decoder = StandardCharsets.UTF_8.newDecoder()
@@ -49,6 +60,10 @@ public final class EventReader {
             byName.put(fields[i].name, fields[i]);
         }
         time = byName.get(declared.get("time"));
+        forbiddenNames = Json.list(declared.get("forbidden")).toArray(new String[0]);
+        for (int i = 0; i < forbiddenNames.length; i++) {
+            forbidden.put(forbiddenNames[i], i);
+        }
         text = CharBuffer.allocate(maxBytes);
         // Jackson's own limits would refuse what JSON allows; the size of a message bounds all but the depth.
         factory = new JsonFactoryBuilder()
@@ -81,6 +96,50 @@ public final class EventReader {
         Object[] event = read(value);
         String reason = event[0] == null && time != null ? untimely(time.whole, ingestMs) : null;
         return reason == null ? event : refused(reason);
+    }
+
+    /** What a dead letter keeps of a message that was refused for this reason; null is nothing. */
+    public byte[] kept(byte[] value, String reason) {
+        if (value == null || value.length == 0 || value.length > maxBytes || reason.startsWith(FORBIDDEN)) {
+            return null;
+        }
+        return UNREAD.contains(reason) && hasForbiddenWord(value) ? null : CardNumbers.masked(value);
+    }
+
+    private boolean hasForbiddenWord(byte[] value) {
+        StringBuilder word = new StringBuilder();
+        for (byte each : value) {
+            char c = (char) each;
+            if (isLetterOrDigit(c)) {
+                word.append(c);
+            } else if (c != 0 && c != '_' && c != '-') {
+                if (isForbidden(word)) {
+                    return true;
+                }
+                word.setLength(0);
+            }
+        }
+        return isForbidden(word);
+    }
+
+    private boolean isForbidden(CharSequence name) {
+        return forbidden.containsKey(plain(name));
+    }
+
+    /** A name without what writers differ in: its ASCII letters and digits in lower case. */
+    private static String plain(CharSequence name) {
+        StringBuilder plain = new StringBuilder(name.length());
+        for (int i = 0; i < name.length(); i++) {
+            char c = name.charAt(i);
+            if (isLetterOrDigit(c)) {
+                plain.append(c >= 'A' && c <= 'Z' ? (char) (c + 'a' - 'A') : c);
+            }
+        }
+        return plain.toString();
+    }
+
+    private static boolean isLetterOrDigit(char c) {
+        return c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z';
     }
 
     private Object[] read(byte[] value) {
@@ -128,6 +187,7 @@ public final class EventReader {
         for (Field field : fields) {
             field.found = Found.MISSING;
         }
+        worst = forbiddenNames.length;
         try (JsonParser parser = factory.createParser(text.array(), 0, text.position())) {
             JsonToken first = parser.nextToken();
             if (first == null) {
@@ -136,11 +196,14 @@ public final class EventReader {
             if (first == JsonToken.START_OBJECT) {
                 while (parser.nextToken() != JsonToken.END_OBJECT) {
                     Field field = byName.get(parser.currentName());
+                    if (field == null) {
+                        notice(parser.currentName());
+                    }
                     JsonToken token = parser.nextToken();
                     if (field != null) {
                         field.take(token, parser); // a name that comes twice: the last one counts
                     }
-                    parser.skipChildren();
+                    skipChildren(parser);
                 }
             } else {
                 parser.skipChildren();
@@ -148,10 +211,44 @@ public final class EventReader {
             if (parser.nextToken() != null) {
                 return "json";
             }
-            return first == JsonToken.START_OBJECT ? null : "shape";
+            if (first != JsonToken.START_OBJECT) {
+                return "shape";
+            }
+            return worst < forbiddenNames.length ? FORBIDDEN + forbiddenNames[worst] : null;
         } catch (IOException error) {
             return "json";
         }
+    }
+
+    private void skipChildren(JsonParser parser) throws IOException {
+        int depth = 0;
+        for (JsonToken token = parser.currentToken(); ; token = parser.nextToken()) {
+            if (token == null) {
+                return; // cut off: whoever reads on finds out
+            }
+            if (token == JsonToken.FIELD_NAME) {
+                notice(parser.currentName());
+            }
+            depth += token.isStructStart() ? 1 : token.isStructEnd() ? -1 : 0;
+            if (depth == 0) {
+                return;
+            }
+        }
+    }
+
+    private void notice(String name) {
+        if (forbidden.isEmpty()) {
+            return;
+        }
+        Integer rank = noticed.get(name);
+        if (rank == null) {
+            rank = forbidden.getOrDefault(plain(name), forbiddenNames.length);
+            if (noticed.size() == NOTICED_MOST) {
+                noticed.clear(); // names that never come twice
+            }
+            noticed.put(name, rank);
+        }
+        worst = Math.min(worst, rank);
     }
 
     private enum Found { MISSING, NULL, TEXT, WHOLE, HUGE, REAL, OTHER }
@@ -160,9 +257,13 @@ public final class EventReader {
 
     /** A declared field and what the message at hand had for it. */
     private static final class Field {
+        private static final long SHORTEST = 1_000_000_000_000L; // of 13 digits
+        private static final long AFTER_TIMES = 3_000_000_000_000L;
+
         final String name;
         private final Kind kind;
         private final boolean required;
+        private final boolean mayPassLuhn;
         private final int maxLength;
         private final Matcher matcher;
         private final long leastWhole;
@@ -179,6 +280,7 @@ public final class EventReader {
             name = (String) declared.get("name");
             kind = Kind.valueOf(((String) declared.get("kind")).toUpperCase(Locale.ROOT));
             required = (Boolean) declared.get("required");
+            mayPassLuhn = kind != Kind.REAL && (Boolean) declared.get("may_pass_luhn");
             maxLength = kind == Kind.TEXT ? ((Number) declared.get("max_length")).intValue() : 0;
             matcher = kind == Kind.TEXT ? Pattern.compile((String) declared.get("pattern")).matcher("") : null;
             leastWhole = kind == Kind.WHOLE ? ((Number) declared.get("least")).longValue() : 0;
@@ -215,8 +317,9 @@ public final class EventReader {
             } else if (parser.getTextLength() <= 18) {
                 whole = parser.getLongValue();
             } else {
+                text = parser.getText();
                 try {
-                    whole = Long.parseLong(parser.getText());
+                    whole = Long.parseLong(text);
                 } catch (NumberFormatException error) {
                     found = Found.HUGE;
                 }
@@ -232,21 +335,41 @@ public final class EventReader {
                     if (found != Found.TEXT) {
                         return "type";
                     }
-                    if (text.length() > maxLength && text.codePointCount(0, text.length()) > maxLength) {
-                        return "length";
-                    }
-                    return matcher.reset(text).matches() ? null : "pattern";
+                    return searched(fitsNot());
                 case WHOLE:
                     if (found == Found.HUGE) {
-                        return "range";
+                        return searched("range");
                     }
-                    return found != Found.WHOLE ? "type" : whole < leastWhole || whole > mostWhole ? "range" : null;
+                    return found != Found.WHOLE ? "type"
+                            : searched(whole < leastWhole || whole > mostWhole ? "range" : null);
                 default:
                     if (found != Found.WHOLE && found != Found.REAL) {
                         return "type";
                     }
                     return real < leastReal || real > mostReal ? "range" : null;
             }
+        }
+
+        private String fitsNot() {
+            if (text.length() > maxLength && text.codePointCount(0, text.length()) > maxLength) {
+                return "length";
+            }
+            return matcher.reset(text).matches() ? null : "pattern";
+        }
+
+        /** The problem, unless a card number is the greater one. */
+        private String searched(String problem) {
+            if (problem == null && mayPassLuhn) {
+                return null;
+            }
+            boolean isCardNumber;
+            if (kind == Kind.TEXT || found == Found.HUGE) {
+                isCardNumber = CardNumbers.areIn(text);
+            } else {
+                // Almost all numbers are small, or the milliseconds of a time, of which none is a card number.
+                isCardNumber = (whole >= AFTER_TIMES || whole <= -SHORTEST) && CardNumbers.areIn(Long.toString(whole));
+            }
+            return isCardNumber ? "card-number" : problem;
         }
 
         Object value() {

@@ -19,14 +19,12 @@ import org.apache.flink.table.data.StringData;
  *
  * <p>The declaration is a list of {"stream", "topic", "event", "time", "columns": {field: column}, "keeps", "deletes"}.
  * Of streams whose messages arrived in the same millisecond, the one that stands earlier in the list counts as earlier.
- * The bytes are kept for the streams that say so, and for what is refused. Where nothing at all deletes a key, it is
- * not refused.
+ * The bytes are kept for the streams that say so, and of what is refused, as far as {@link EventReader#kept} lets them.
+ * Where nothing at all deletes a key, it is not refused.
  */
 final class Rows implements Serializable {
     static final String STREAM = "_stream";
     private static final long serialVersionUID = 1L;
-    private static final String EMPTY = "empty";
-    private static final String OVERSIZED = "oversized";
 
     private final String declaration;
     private final Serializable columns;
@@ -96,7 +94,7 @@ final class Rows implements Serializable {
             Object[] event = reader.read(message.value(), message.timestamp());
             Object refused = isDeletedByNull && message.value() == null ? null : event[0];
             boolean isAccepted = refused == null;
-            boolean isWorthKeeping = isAccepted ? keepsBytes : !EMPTY.equals(refused) && !OVERSIZED.equals(refused);
+            byte[] kept = isAccepted ? keepsBytes ? message.value() : null : reader.kept(message.value(), (String) refused);
             GenericRowData row = new GenericRowData(width);
             row.setField(inStream, name);
             row.setField(inTopic, topic);
@@ -105,7 +103,7 @@ final class Rows implements Serializable {
             row.setField(inIngestMs, message.timestamp());
             row.setField(inAtMs, isAccepted && time > 0 ? event[time] : (Object) 0L);
             row.setField(inRefused, isAccepted ? null : StringData.fromString((String) refused));
-            row.setField(inValue, isWorthKeeping ? message.value() : null);
+            row.setField(inValue, kept);
             for (int i = 0; i < fields.length; i++) {
                 Object value = event[i + 1];
                 row.setField(fields[i], value instanceof String ? StringData.fromString((String) value) : value);
