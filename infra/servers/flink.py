@@ -247,6 +247,9 @@ def configuration(settings: Settings) -> dict[str, Any]:
         "taskmanager.memory.jvm-overhead.min": "192m",
         "taskmanager.memory.jvm-overhead.max": "192m",
         "io.tmp.dirs": str(settings.state / "data" / "flink-tmp"),
+        # Jobs come as graphs by our own client; what other web pages send is refused by OwnPagesOnly.java.
+        "web.submit.enable": False,
+        "web.access-control-allow-origin": rest_url(settings),
         "web.upload.dir": str(settings.state / "data" / "flink-upload"),
         "state.backend.type": "rocksdb",
         "execution.checkpointing.incremental": True,

@@ -88,6 +88,7 @@ class HBase(Server):
             "hbase.master.ipc.address": LOOPBACK,
             "hbase.master.port": port("hbase-master"),
             "hbase.master.info.bindAddress": LOOPBACK,
+            "hbase.master.ui.readonly": "true",  # its buttons could be pressed by any web page in a browser here
             "hbase.master.info.port": port("hbase-master-http"),
             "hbase.regionserver.hostname": LOOPBACK,
             "hbase.regionserver.ipc.address": LOOPBACK,

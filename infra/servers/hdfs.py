@@ -17,6 +17,9 @@ OPENS = tuple(
 
 DATASET = "org.apache.hadoop.hdfs.server.datanode.fsdataset.impl"
 
+# A form of any web page in a browser here could change files: who asks is a word in the address.
+NO_WEB_PAGES = {"dfs.webhdfs.rest-csrf.enabled": "true"}
+
 # The jars from the package registry hold no web pages, and the servers refuse to start without these folders.
 EMPTY_WEB_APPLICATION = '<?xml version="1.0" encoding="UTF-8"?>\n<web-app xmlns="http://java.sun.com/xml/ns/j2ee"/>\n'
 
@@ -57,6 +60,7 @@ class NameNode(Server):
             "dfs.namenode.datanode.registration.ip-hostname-check": "false",
             "dfs.namenode.fs-limits.min-block-size": 4096,
             "dfs.webhdfs.enabled": "true",
+            **NO_WEB_PAGES,
             # Whoever starts the NameNode is the superuser; all others meet permissions as in a real cluster.
             "dfs.permissions.enabled": "true",
         }
@@ -125,6 +129,7 @@ class DataNode(Server):
             "dfs.datanode.handler.count": 3,
             "dfs.datanode.du.reserved": 0,
             "dfs.heartbeat.interval": 1,
+            **NO_WEB_PAGES,
             # It answers WebHDFS as a client of the NameNode. Its connection may be to one that is dead, and a new one
             # may be on its way.
             "dfs.client.retry.policy.enabled": "true",

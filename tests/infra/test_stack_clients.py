@@ -1,6 +1,7 @@
 """It answers real clients as a real cluster does."""
 
 import getpass
+import urllib.error
 import urllib.request
 import uuid
 from collections.abc import Iterator
@@ -114,6 +115,42 @@ def test_hbase_keeps_versions_counters_and_scans_by_prefix(stack: Settings) -> N
     finally:
         connection.delete_table(name, disable=True)
         connection.close()
+
+
+def test_flink_does_nothing_for_another_web_page(stack: Settings) -> None:
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(urllib.request.Request(f"{flink.rest_url(stack)}/jars/upload", b"x"), timeout=5)
+    assert refused.value.code == 404
+    own = flink.rest_url(stack)
+    with urllib.request.urlopen(f"{own}/overview", timeout=5) as answer:
+        assert answer.headers["Access-Control-Allow-Origin"] == own
+    link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+    assert answers(f"{own}/", link) == answers(f"{own}/overview", {"Origin": own}) == 200
+    assert answers(f"{own}/overview", {"Sec-Fetch-Site": "same-origin"}) == 200
+    assert answers(f"{own}/jobs", {"Origin": "http://elsewhere.example"}, b"{}") == 403  # a form with a job in it
+    assert answers(f"{own}/jobs", {"Origin": "null"}, b"{}") == 403
+    assert answers(f"{own}/jobs/{'0' * 32}/yarn-cancel", link) == 403
+    assert answers(f"{own}/jobs/{'0' * 32}/yarn-cancel", {"Sec-Fetch-Site": "cross-site"}) == 403  # an image
+    assert answers(f"{own}/overview", {"Host": "elsewhere.example"}) == 403  # whose name leads here
+
+
+def test_hdfs_changes_nothing_for_a_web_page(stack: Settings) -> None:
+    namenode, datanode = stack.port("hdfs-http"), stack.port("datanode-1-http")
+    browser = {"User-Agent": "Mozilla/5.0"}
+    asked = f"user.name={getpass.getuser()}"
+    for port, change in ((namenode, "TRUNCATE&newlength=0"), (datanode, "CONCAT&sources=/b")):
+        url = f"http://127.0.0.1:{port}/webhdfs/v1/a?op={change}&{asked}"
+        assert answers(url, browser, b"") == 400
+    assert answers(f"http://127.0.0.1:{namenode}/webhdfs/v1/?op=LISTSTATUS&{asked}", browser) == 200
+
+
+def answers(url: str, headers: dict[str, str], body: bytes | None = None) -> int:
+    """The status of the answer."""
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=5) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as refused:
+        return refused.code
 
 
 def test_flink_offers_its_slots_and_keeps_its_state_on_hdfs(stack: Settings) -> None:
