@@ -19,6 +19,8 @@ from infra.errors import InfraError
 # would make a stack behave differently for each user. JDK_JAVA_OPTIONS is the one way to give every JVM an option.
 INHERITED = ("HOME", "JDK_JAVA_OPTIONS", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER")
 
+PRIVATE = 0o077  # what others may not do with what a stack writes: anything
+
 LOG_BYTES_MAX = 20_000_000
 
 FOLLOWS_WITHIN_S = 5  # what a process started has this long to end by itself after it
@@ -117,6 +119,7 @@ def _spawn(
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
+            umask=PRIVATE,  # whoever starts it
             cwd=folder or run_dir,  # what a server drops where it stands stays in the stack's folder
             start_new_session=True,
         )

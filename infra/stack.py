@@ -134,7 +134,7 @@ def kill(
 
 def restart_dead(settings: Settings, server: Server) -> bool:
     """Starts a dead server again, without waiting until it is ready; False while another command changes the stack."""
-    settings.state.mkdir(parents=True, exist_ok=True)
+    ensure_private(settings.state)
     with (settings.state / "lock").open("a+") as lock:
         if not locked(lock.fileno()):
             return False
@@ -377,10 +377,18 @@ def record_the_start(settings: Settings, names: list[str], started: Sequence[Ser
     records.append(settings, "up", figures)
 
 
+def ensure_private(state: Path) -> None:
+    """Makes a stack's folder, which nobody but its owner reads: events, tokens, passwords and logs are below it."""
+    state.mkdir(parents=True, exist_ok=True)
+    # Root's PostgreSQL runs as another user, who goes through it to the database and lists nothing (postgres.unpack).
+    passed = state.stat().st_mode & 0o011 if os.getuid() == 0 else 0
+    state.chmod(0o700 | passed)
+
+
 @contextmanager
 def only_one(settings: Settings, verb: str, report: Report) -> Iterator[None]:
     """Keeps two commands from changing the same stack at once: the second waits."""
-    settings.state.mkdir(parents=True, exist_ok=True)
+    ensure_private(settings.state)
     path = settings.state / "lock"
     with path.open("a+") as lock:
         if not locked(lock.fileno()):

@@ -11,6 +11,7 @@ import sys
 
 def main() -> None:
     """The one place where a known error becomes one line."""
+    os.umask(0o077)  # what a verb writes is its user's; processes.PRIVATE is the same for what it starts
     # Clients complain of every refused connection while a server starts; the probes know better.
     for name in ("kafka", "hdfs"):
         logging.getLogger(name).setLevel(logging.CRITICAL)

@@ -47,6 +47,8 @@ class Postgres(Server):
         return self.output  # it prints its log and does not rotate it
 
     def unpack(self) -> None:
+        if os.getuid() == 0:
+            let_through(self.settings.state, self.data.parent)
         if os.getuid() == 0 and (closed := closed_to_owner(self.settings.state)):
             raise InfraError(
                 f"PostgreSQL refuses root, and {owner().pw_name}, who runs it instead, cannot enter {closed}; "
@@ -103,6 +105,13 @@ def as_owner() -> tuple[str, ...]:
     if os.getuid() != 0:
         return ()
     return ("setpriv", f"--reuid={owner().pw_uid}", f"--regid={owner().pw_gid}", "--clear-groups")
+
+
+def let_through(*folders: Path) -> None:
+    """Lets another user go through folders that are for root alone; listing and reading them stays root's."""
+    for folder in folders:
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(folder.stat().st_mode | 0o011)
 
 
 def closed_to_owner(folder: Path) -> Path | None:

@@ -4,6 +4,7 @@ What depends on no server's own doing is shown with tiny ones; each rule about d
 """
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -224,11 +225,16 @@ def killed_while_kafka_starts(up: "subprocess.Popen[str]", settings: Settings) -
     up.wait()
 
 
-def test_two_ups_at_once_start_each_server_once(small: Settings) -> None:
-    first, second = with_tiny_ones(small, "up", "kafka"), with_tiny_ones(small, "up", "kafka")
+def test_two_ups_at_once_start_each_server_once_and_write_for_their_user_only(small: Settings) -> None:
+    shutil.rmtree(small.state, ignore_errors=True)
+    small.state.mkdir(parents=True, mode=0o755)
+    first, second = millrace(small, "up", "kafka"), millrace(small, "up", "kafka")
     outputs = [one.communicate(timeout=120)[0] for one in (first, second)]
     assert (first.returncode, second.returncode) == (0, 0), outputs
     assert sum(f"{'kafka-1':<22} starting" in output for output in outputs) == 1
+    written = [small.state, *small.state.rglob("*")]
+    assert {"conf", "data", "logs", "records", "run"} <= {path.name for path in written}
+    assert [path for path in written if not path.is_symlink() and path.stat().st_mode & 0o077] == []
 
 
 def make_topic(settings: Settings, name: str) -> None:
