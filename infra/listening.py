@@ -53,6 +53,7 @@ def listen(bootstrap: str, topics: Mapping[str, str], into: Path, ready: Event, 
             "bootstrap.servers": bootstrap,
             "group.id": group(topics, "listening"),  # the client insists on one; no offset is ever committed under it
             "enable.auto.commit": False,
+            "isolation.level": "read_committed",
             "fetch.wait.max.ms": 500,  # an empty fetch rests at the broker, one with a message in it returns at once
             "fetch.error.backoff.ms": 10,
             "log_level": 0,

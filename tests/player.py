@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from confluent_kafka import Producer
+
 from infra.lifecycle import wanted_topics
 from infra.stores import topics
 from infra.stores.topics import Tail
@@ -43,6 +45,18 @@ def ensure_topics(plan: EnginePlan, variant: Variant) -> None:
     """The topics of a test's own plan, with one partition each."""
     wanted = (replace(t, name=plan.pattern + t.name.removeprefix(variant.name)) for t in wanted_topics(variant))
     topics.ensure(plan.bootstrap, [replace(topic, partitions=1) for topic in wanted])
+
+
+def publish_and_abort(bootstrap: str, messages: Iterable[tuple[str, bytes | None, bytes | None]]) -> None:
+    """Write messages of (topic, key, value) in one transaction, and take it back when the brokers have them all."""
+    name = f"tests-{time.time_ns()}"
+    producer = Producer({**topics.PRODUCER, "bootstrap.servers": bootstrap, "transactional.id": name})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    for topic, key, value in messages:
+        producer.produce(topic, value, key)
+    assert producer.flush(30) == 0
+    producer.abort_transaction(30)
 
 
 @dataclass
@@ -90,6 +104,10 @@ class Player:
     def send(self, sent: Iterable[Sent]) -> None:
         """Publish messages, and wait for nothing but Kafka."""
         self._publisher.publish((self._plan.topics[kind], key, value) for kind, key, value in sent)
+
+    def take_back(self, sent: Iterable[Sent]) -> None:
+        """Publish messages in a transaction that is aborted: they lie in the topics, and nobody is to read them."""
+        publish_and_abort(self._plan.bootstrap, ((self._plan.topics[kind], key, value) for kind, key, value in sent))
 
     def settle(self) -> None:
         self._steps += 1

@@ -32,6 +32,7 @@ def source(spark: SparkSession, bootstrap: str, topics: Sequence[str], rows_most
         .option("groupIdPrefix", _group(topics[0]))
         .option("startingOffsets", "earliest")
         .option("failOnDataLoss", "true")
+        .option("kafka.isolation.level", "read_committed")
     )
     if rows_most:
         reader = reader.option("maxOffsetsPerTrigger", str(rows_most))
@@ -55,7 +56,6 @@ def looked_up(spark: SparkSession, plan: EnginePlan, lookup: Lookup, key: Column
     return Column(spark._jvm.millrace.spark.LookUp.of(plan.reference(lookup), java_type, key._jc))
 
 
-def parsed(event_type: EventType, value: Column) -> Column:
 def kept(spark: SparkSession, event_type: EventType, value: Column, reason: Column) -> Column:
     """What a dead letter may keep of a message that was refused for that reason; without one, the message."""
     return Column(spark._jvm.millrace.spark.Kept.of(json.dumps(event_type.reader()), value._jc, reason._jc))
@@ -66,6 +66,7 @@ def masked(spark: SparkSession, value: Column) -> Column:
     return Column(spark._jvm.millrace.spark.Kept.masked(value._jc))
 
 
+def parsed(event_type: EventType, value: Column) -> Column:
     """A struct of the fields of an event that the pipeline wrote itself; what is no JSON gives nulls."""
     return F.from_json(value.cast("string"), parsed_type(event_type))
 

@@ -20,6 +20,7 @@ class Traffic:
             bootstrap_servers=plan.bootstrap,
             group_id=plan.pattern,
             enable_auto_commit=False,
+            isolation_level="read_committed",  # an end is that of what readers can see
             client_id=f"{plan.pattern}.silence",
         )
 

@@ -27,7 +27,7 @@ from pipelines.oracle import Record
 from pipelines.patterns import EnginePlan, load
 from pipelines.rules import ALERTS, OUT_OF_ORDER_MS
 from tests.flink.test_recovery import SHOPS, pays, phone
-from tests.player import CLOSED_WITHIN_S, Player, ensure_topics, own_plan
+from tests.player import CLOSED_WITHIN_S, Player, ensure_topics, own_plan, publish_and_abort
 
 VARIANT = load("flink")
 SEED = 7
@@ -116,6 +116,12 @@ def committed(plan: EnginePlan, places: Iterable[tuple[str, int]]) -> dict[tuple
         return {place: consumer.committed(TopicPartition(*place)) for place in places}
 
 
+def ends_of(plan: EnginePlan, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
+    with closing(KafkaConsumer(bootstrap_servers=plan.bootstrap)) as consumer:
+        found = consumer.end_offsets([TopicPartition(*place) for place in places])
+        return {(place.topic, place.partition): end for place, end in found.items()}
+
+
 def raw(plan: EnginePlan) -> list[Record]:
     """All that arrived, in that order."""
     with closing(Tail(plan.bootstrap, {kind.name: plan.topics[kind.name] for kind in FRAUD.raw})) as tail:
@@ -139,10 +145,14 @@ def test_a_backlog_is_judged_in_the_order_of_arrival_before_and_after_a_change_o
     state = flink.stop(plan)
     assert state
     forge(plan, backlog(start_ms + 20 * MINUTE_MS, "second"))
+    takes_back = [(plan.topics[kind.name], name.encode(), b"{") for kind in FRAUD.raw for name in CUSTOMERS]
+    publish_and_abort(plan.bootstrap, takes_back)
     flink.start(replace(plan, generation=2, parallelism=PARTITIONS), state)
     arrived = raw(plan)
     found = enriched_events(plan, sum(record.topic == FRAUD.judged.name for record in arrived))
-    ends = Counter((plan.topics[record.topic], record.partition) for record in arrived)
+    counts = Counter((plan.topics[record.topic], record.partition) for record in arrived)
+    ends = ends_of(plan, counts)
+    assert all(end > counts[place] for place, end in ends.items()), "a transaction's messages and marker lie there too"
     assert processes.wait_until(lambda: committed(plan, ends) == ends, 60), "it says how far it has come"
 
     assert arrived[-1].ingest_ms - arrived[0].ingest_ms > 20 * MINUTE_MS

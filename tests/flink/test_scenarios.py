@@ -77,6 +77,7 @@ def play(target: Target, plan: EnginePlan, start_ms: int) -> Outcome:
     player = Player(plan)
     player.references([*(each for scenario in SCENARIOS for each in scenario.references()), *tape_references()])
     player.send(spoilt_references())
+    player.take_back(never_said())
     target.engine("flink").start(plan, None)
     stories = [message for scenario, at_ms in placed(SCENARIOS, start_ms) for message in scenario.messages(at_ms)]
     for phase in range(max(message.phase for message in stories) + 1):
@@ -91,6 +92,7 @@ def play(target: Target, plan: EnginePlan, start_ms: int) -> Outcome:
 TAPE_CUSTOMERS = [f"tape-{n}" for n in range(12)]
 TAPE_MERCHANTS = [f"shop-{n}" for n in range(9)]
 CLOSED_SHOP = "closed-shop"
+NEVER_SAID = "never-said"
 
 
 def tape_references() -> Iterator[tuple[str, dict[str, str]]]:
@@ -108,6 +110,24 @@ def spoilt_references() -> Iterator[Sent]:
     for poison in REFERENCE_POISON:
         yield poison.topic, CLOSED_SHOP.encode(), poison.spoil(shop)
     yield "merchants", TAPE_MERCHANTS[0].encode(), b""
+
+
+def never_said() -> Iterator[Sent]:
+    """What a transaction takes back: the closed shop opens again, somebody buys there, and a message is broken."""
+    at_ms = int(time.time() * 1000)
+    shop = {"merchant": CLOSED_SHOP, "category": "none", "place": "Ulm"}
+    yield "merchants", CLOSED_SHOP.encode(), json.dumps(shop).encode()
+    customer = TAPE_CUSTOMERS[0]
+    purchase = {
+        "transaction_id": NEVER_SAID,
+        "customer": customer,
+        "card": card_token(customer),
+        "merchant": CLOSED_SHOP,
+    }
+    where = {"amount_cents": 1, "latitude": 0.0, "longitude": 0.0, "at_ms": at_ms}
+    yield "transactions", customer.encode(), json.dumps({**purchase, **where}).encode()
+    yield "transactions", customer.encode(), b"{"
+    yield "device-locations", customer.encode(), json.dumps({"customer": customer, **where}).encode()
 
 
 def tape(start_ms: int) -> Iterator[list[Sent]]:
@@ -203,6 +223,15 @@ def judged(played: Outcome) -> list[oracle.Judged]:
     ]
     arrived = sorted(played.raw, key=lambda record: (record.ingest_ms, record.topic, record.offset))
     return [*refused, *oracle.judge(FRAUD, FRAUD.rules, arrived, known)]
+
+
+def test_what_a_transaction_took_back_is_in_no_output(played: Outcome) -> None:
+    said = {(record.topic, record.offset) for record in (*played.raw, *played.references)}
+    assert NEVER_SAID not in {event["transaction_id"] for event in played.enriched}
+    came_out = {(event["source_topic"].partition(".")[2], event["source_offset"]) for event in played.enriched}
+    came_out |= {(letter["topic"].partition(".")[2], letter["offset"]) for letter in played.dead_letters}
+    assert came_out <= said
+    assert {letter["reason"] for letter in played.dead_letters} >= {"unknown:merchants"}  # the shop did not open
 
 
 def test_every_accepted_event_is_enriched_as_the_oracle_says(played: Outcome, judged: list[oracle.Judged]) -> None:

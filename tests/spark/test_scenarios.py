@@ -18,6 +18,7 @@ from tests.flink.test_scenarios import (  # noqa: F401  # the same checks for ev
     SEED,
     judged,
     lates,
+    never_said,
     spoilt_references,
     tape,
     tape_references,
@@ -27,6 +28,7 @@ from tests.flink.test_scenarios import (  # noqa: F401  # the same checks for ev
     test_every_refusal_is_a_dead_letter_with_its_reason_and_its_bytes,
     test_flink_satisfies,
     test_only_what_came_too_late_is_kept_out_of_the_windows,
+    test_what_a_transaction_took_back_is_in_no_output,
 )
 from tests.player import Outcome, Player, ensure_topics, own_plan
 from tests.scenarios import placed, span_ms
@@ -66,6 +68,7 @@ def played(stack: Settings, start_ms: int) -> Iterator[Outcome]:
         # Reference data that comes while the driver runs is known from the next batch on.
         player.references(tape_references())
         player.send(spoilt_references())
+        player.take_back(never_said())
         for phase_of_tape in tape(start_ms + span_ms(SCENARIOS)):
             player.play(phase_of_tape, start_ms - DAY_MS)
         player.close(start_ms + span_ms(SCENARIOS) + DAY_MS)

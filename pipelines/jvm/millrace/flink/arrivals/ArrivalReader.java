@@ -58,6 +58,7 @@ final class ArrivalReader implements SplitReader<ConsumerRecord<byte[], byte[]>,
         Properties settings = new Properties();
         settings.putAll(kafka);
         settings.put("enable.auto.commit", "false"); // offsets are in the checkpoints
+        settings.put("isolation.level", "read_committed"); // what a transaction took back was never said
         settings.put("auto.offset.reset", "earliest"); // of what was deleted before it was read
         settings.put("max.poll.records", String.valueOf(POLLED_MOST));
         this.topics = topics;
@@ -119,8 +120,13 @@ final class ArrivalReader implements SplitReader<ConsumerRecord<byte[], byte[]>,
     private void sayHowFar() {
         Map<TopicPartition, OffsetAndMetadata> offsets = new HashMap<>();
         for (ArrivalSplit split : dealtWith.getAndSet(List.of())) {
-            split.next().forEach((topic, next) ->
-                    offsets.put(new TopicPartition(topic, split.partition()), new OffsetAndMetadata(next)));
+            for (String topic : topics) {
+                Queue queue = queues.get(new TopicPartition(topic, split.partition()));
+                long reached = queue.reached(split.next().getOrDefault(topic, 0L));
+                if (reached > 0) {
+                    offsets.put(queue.place, new OffsetAndMetadata(reached));
+                }
+            }
         }
         if (!offsets.isEmpty()) {
             consumer.commitAsync(offsets, null);
@@ -173,6 +179,7 @@ final class ArrivalReader implements SplitReader<ConsumerRecord<byte[], byte[]>,
         final TopicPartition place;
         final String split;
         final ArrayDeque<ConsumerRecord<byte[], byte[]>> messages = new ArrayDeque<>();
+        private long seen = -1; // the offset of the newest message
         long end; // there were messages up to here when the reading began
         private long bytes;
         private boolean isPaused;
@@ -185,12 +192,18 @@ final class ArrivalReader implements SplitReader<ConsumerRecord<byte[], byte[]>,
         void add(List<ConsumerRecord<byte[], byte[]>> more) {
             for (ConsumerRecord<byte[], byte[]> message : more) {
                 messages.add(message);
+                seen = message.offset();
                 bytes += size(message);
             }
             if (bytes > HELD_MOST_BYTES && !isPaused) {
                 consumer.pause(List.of(place));
                 isPaused = true;
             }
+        }
+
+        /** How far a job has come that goes on from this offset: past markers and what was taken back, too. */
+        long reached(long next) {
+            return seen < next ? Math.max(next, patiently(() -> consumer.position(place))) : next;
         }
 
         long headMs() {
