@@ -23,15 +23,19 @@ PRIVATE = 0o077  # what others may not do with what a stack writes: anything
 
 LOG_BYTES_MAX = 20_000_000
 
+RECORDED_WITHIN_S = 10
+
 FOLLOWS_WITHIN_S = 5  # what a process started has this long to end by itself after it
 
 # The shell writes the record, then becomes the server: pid and start time stay the same, and whatever kills us in
-# between, no server runs without a record. Field 22 of stat is the start time (proc(5)); the name before it is "(sh)".
-RECORD_THEN_EXEC = """
-record() { printf '%s"pid": %s, "started": %s}\\n' "$head" "$1" "${22}" > "$file"; }
+# between, no server runs without a record: on a full disk it does not start. Field 22 of stat is the start time
+# (proc(5)); the name before it is "(sh)".
+NOT_RECORDED = 74  # EX_IOERR of sysexits.h
+RECORD_THEN_EXEC = f"""
+record() {{ printf '%s"pid": %s, "started": %s}}\\n' "$head" "$1" "${{22}}" > "$file"; }}
 file=$1 head=$2; shift 2
 read -r stat < /proc/self/stat
-record $stat
+record $stat || exit {NOT_RECORDED}
 exec "$@"
 """
 
@@ -123,12 +127,26 @@ def _spawn(
             cwd=folder or run_dir,  # what a server drops where it stands stays in the stack's folder
             start_new_session=True,
         )
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + RECORDED_WITHIN_S
     while (record := read(path)) is None:
-        if child.poll() is not None or time.monotonic() > deadline:
-            raise InfraError(f"{name}: the process did not start ({command[0]}); its log is {log}")
+        ended = child.poll()
+        if ended is not None or time.monotonic() > deadline:
+            child.kill()  # nobody could find it to stop it
+            child.wait()
+            path.unlink(missing_ok=True)
+            raise InfraError(_not_started(name, command[0], ended, path, log))
         time.sleep(0.005)
     return child, record
+
+
+def _not_started(name: str, program: str, ended: int | None, path: Path, log: Path) -> str:
+    if ended in (None, NOT_RECORDED):
+        free_mb = shutil.disk_usage(path.parents[1]).free / 1e6
+        return (
+            f"{name} was not started: its record {path} could not be written ({free_mb:.0f} MB are free there); "
+            "free some space, or point MILLRACE_STATE at another disk, then start it again"
+        )
+    return f"{name}: the process did not start ({program}); its log is {log}"
 
 
 def environment(env: Mapping[str, str]) -> dict[str, str]:

@@ -95,11 +95,17 @@ class Rise:
         preparation = server.preparation()
         if preparation is None:
             return True
-        done = preparation.folder.with_name(f".{preparation.folder.name}-prepared")
-        if done.exists():
+        if preparation.mark.exists():
+            return True
+        if preparation.is_whole:
+            self.report(server.name, f"uses the storage in {preparation.folder}, whose mark was lost")
+            preparation.mark.touch()
             return True
         self.report(server.name, "preparing its storage")
-        shutil.rmtree(preparation.folder, ignore_errors=True)  # what an interrupted preparation left
+        if (aside := put_aside(preparation.folder)) is not None:
+            self.report(
+                server.name, f"moved what was in {preparation.folder} to {aside}; remove it when you do not need it"
+            )
         preparation.folder.mkdir(parents=True)
         name = f"{server.name}-preparation"
         output = server.output.with_name(f"{name}.out")
@@ -116,7 +122,7 @@ class Rise:
                 return False
             if code != 0:
                 raise InfraError(f"{server.name}: its storage could not be prepared\n{quoted(output)}")
-        done.touch()
+        preparation.mark.touch()
         return True
 
     def _is_ready(self, server: Server, record: Record) -> bool:
@@ -189,6 +195,18 @@ def write_files(server: Server) -> None:
         for other in folder.iterdir():
             if other.is_symlink() and str(other.relative_to(server.conf)) not in links:
                 other.unlink()
+
+
+def put_aside(folder: Path) -> Path | None:
+    """Move away a folder that has something in it, and never remove it: who knows what it holds?"""
+    if not folder.exists() or not any(folder.iterdir()):
+        shutil.rmtree(folder, ignore_errors=True)
+        return None
+    aside = folder.with_name(f"{folder.name}.aside-{time.strftime('%Y%m%dT%H%M%S')}")
+    while aside.exists():
+        aside = aside.with_name(f"{aside.name}-again")
+    folder.rename(aside)
+    return aside
 
 
 def fingerprint(server: Server) -> str:

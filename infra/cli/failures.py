@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from dataclasses import dataclass
@@ -48,6 +49,12 @@ def failure(error: BaseException) -> Failure | None:
             is_of_stack = os.environ.get("MILLRACE_STATE", ".millrace") in str(error.filename)
             hint = "; MILLRACE_STATE says where a stack's files go" if is_of_stack else ""
             return Failure(f"{error.filename}: {error.strerror}{hint}", "file")
+        case OSError() if error.errno in (errno.ENOSPC, errno.EDQUOT):  # a write names no file
+            return Failure(
+                f"{error.strerror}; `df` shows which disk: MILLRACE_STATE says where a stack's files go, "
+                "MILLRACE_HOME where downloads go",
+                "file",
+            )
         case Exception() if library := _client_of(error):
             why = next(iter(str(error).splitlines()), "") or "no reason given"
             return Failure(

@@ -75,7 +75,9 @@ class NameNode(Server):
 
     def preparation(self) -> Preparation:
         arguments = ("-format", "-nonInteractive", "-force", "-clusterId", "millrace")
-        return Preparation(self.data, ((*self._java(128), *arguments),))
+        # VERSION is written first and the image of the names last, by a rename.
+        whole = {"current/VERSION": b"clusterID=", f"current/fsimage_{'[0-9]' * 19}": b"HDFSIMG"}
+        return Preparation(self.data, ((*self._java(128), *arguments),), whole)
 
     def command(self) -> list[str]:
         return self._java(256)

@@ -84,7 +84,8 @@ class Kafka(Server):
 
     def preparation(self) -> Preparation:
         tool = [*java(128), "-cp", self.jars("kafka"), "kafka.tools.StorageTool", "format", "--ignore-formatted"]
-        return Preparation(self.data, ((*tool, "-t", CLUSTER_ID, "-c", str(self.conf / "server.properties")),))
+        command = (*tool, "-t", CLUSTER_ID, "-c", str(self.conf / "server.properties"))
+        return Preparation(self.data, (command,), whole={"meta.properties": b"cluster.id="})
 
     def command(self) -> list[str]:
         logging = f"-Dlog4j2.configurationFile={(self.conf / 'log4j2.properties').as_uri()}"

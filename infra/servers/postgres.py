@@ -60,7 +60,9 @@ class Postgres(Server):
     def preparation(self) -> Preparation:
         owned = [("chown", f"{owner().pw_uid}:{owner().pw_gid}", str(self.data))] if as_owner() else []
         words = ("-D", str(self.data), "-U", ROLE, "--auth=trust", "-E", "UTF8", "--locale=C.UTF-8")
-        return Preparation(self.data, (*owned, (*as_owner(), self._program("initdb"), *words)))
+        # Nothing tells half of what initdb makes from the whole; but only a server that has started writes this file.
+        commands = (*owned, (*as_owner(), self._program("initdb"), *words))
+        return Preparation(self.data, commands, whole={"postmaster.opts": b"postgres"})
 
     def command(self) -> list[str]:
         folders = f'"{self.data}"'  # a list of one, quoted: the name may hold spaces and commas

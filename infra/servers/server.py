@@ -4,7 +4,7 @@ import json
 import socket
 import urllib.request
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 from xml.sax.saxutils import escape
@@ -17,10 +17,24 @@ LOOPBACK = "127.0.0.1"
 
 @dataclass(frozen=True)
 class Preparation:
-    """Commands that must have run once before the first start, into a folder that is made anew when they did not."""
+    """Commands that must have run once before the first start, into a folder of their own."""
 
     folder: Path
     commands: tuple[tuple[str, ...], ...]
+    whole: Mapping[str, bytes] = field(default_factory=dict)
+    """What the commands write last, as patterns of files and what they hold: a folder that has it all is kept."""
+
+    @property
+    def mark(self) -> Path:
+        """The file that is there when the commands have run."""
+        return self.folder.with_name(f".{self.folder.name}-prepared")
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the folder holds storage that was prepared, whatever became of the mark."""
+        return bool(self.whole) and all(
+            any(text in path.read_bytes() for path in self.folder.glob(pattern)) for pattern, text in self.whole.items()
+        )
 
 
 @dataclass(frozen=True)
