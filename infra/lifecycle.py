@@ -259,7 +259,42 @@ def is_wanted(target: Target, name: str) -> bool:
 
 def jobs(target: Target, name: str) -> dict[str, tuple[EnginePlan, Job]]:
     """The pattern's jobs as they are now, by engine."""
-    return {engine: (plan, target.engine(engine).job(plan)) for engine, plan in deployed(target, name).items()}
+    found = {engine: (plan, target.engine(engine).job(plan)) for engine, plan in deployed(target, name).items()}
+    if not stack.given_up_file(target.settings, name).exists():
+        return found
+    return {engine: (plan, job if job.is_up else _given_up(name, job)) for engine, (plan, job) in found.items()}
+
+
+def _given_up(name: str, job: Job) -> Job:
+    remedy = f"the watcher no longer restarts it; mend the cause, then `millrace deploy {name}`"
+    return replace(job, state="given-up", problem=f"{job.problem}; {remedy}" if job.problem else remedy)
+
+
+def sick(target: Target) -> dict[str, Job]:
+    """The jobs that ought to run and are not well, by what people call them."""
+    return {
+        job_name(plan): job
+        for name in names()
+        if is_wanted(target, name)
+        for plan, job in jobs(target, name).values()
+        if job.is_sick
+    }
+
+
+def stalled(target: Target, name: str) -> list[EnginePlan]:
+    """The jobs that make no progress and that a restart may help."""
+    return [
+        plan
+        for plan, job in jobs(target, name).values()
+        if job.state == "stalled" and target.engine(plan.engine).restarts_stalled
+    ]
+
+
+def end_stalled(target: Target, name: str) -> None:
+    """End the jobs that make no progress and that a restart may help."""
+    with alone(target, name):
+        for plan in stalled(target, name) if is_wanted(target, name) else ():
+            target.engine(plan.engine).end_stalled(plan)
 
 
 def plans(target: Target, variant: Variant, generation: int = 1) -> list[EnginePlan]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from infra import lifecycle, stack
+from infra.engines.job import Job
 from infra.errors import InfraError
 from infra.stores.changes import Change, pending
 from infra.target import Target
@@ -25,7 +26,7 @@ class Observation:
     provision: Mapping[str, list[str]]
     """Pattern -> what `provision` would change."""
     deploy: Mapping[str, list[str]]
-    """Pattern -> what `deploy` would change."""
+    """Pattern -> what `deploy` would change, or which of its jobs is not well."""
     settled: Mapping[str, str]
     """What was last put right, as whoever put it right has noted it."""
 
@@ -82,7 +83,7 @@ def _deploy(target: Target, name: str) -> list[str]:
     def ask() -> list[str]:
         changes = pending(lifecycle.deploy(target, name, plan=True))
         if not changes:
-            return []
+            return sick_of(lifecycle.jobs(target, name).values()) if lifecycle.is_wanted(target, name) else []
         last = lifecycle.deployed(target, name)
         why = [
             f"{wanted.engine} job: {difference}"
@@ -93,6 +94,11 @@ def _deploy(target: Target, name: str) -> list[str]:
         return [*why, *(_sentence(change) for change in changes)]
 
     return _asked(ask)
+
+
+def sick_of(jobs: Iterable[tuple[EnginePlan, Job]]) -> list[str]:
+    """A sentence for each job that runs as declared and is not well."""
+    return [f"job {lifecycle.job_name(plan)} is {job.state}: {job.problem}" for plan, job in jobs if job.is_sick]
 
 
 def _asked(question: Callable[[], list[str]]) -> list[str]:

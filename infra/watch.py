@@ -1,4 +1,4 @@
-"""Keeps a stack running: restarts servers that die or hang, and jobs that were deployed and are gone.
+"""Keeps a stack running: restarts servers that die or hang, and jobs that were deployed and are gone or stalled.
 
 `millrace up --watch` starts it beside the servers, `millrace down` stops it first. Its journal has a JSON line for each
 event. A subject that fails again and again is given up; `up` or `deploy` gives it another chance.
@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 from infra import lifecycle, processes, stack
 from infra.errors import InfraError
@@ -86,10 +87,10 @@ def journal(settings: Settings) -> Journal:
 class Watch:
     """The watcher's loop."""
 
-    def __init__(self, settings: Settings, jobs: Callable[[], Mapping[str, Callable[[], None]]]) -> None:
+    def __init__(self, settings: Settings, repairs: Callable[[], Mapping[str, Repair]]) -> None:
         self.settings = settings
         self.journal = journal(settings)
-        self._missing_jobs = jobs
+        self._repairs = repairs
         self._attempts: dict[str, Attempts] = {}
         self._given_up: set[str] = set()
         self._problems: dict[str, str] = {}
@@ -143,15 +144,15 @@ class Watch:
 
     def _watch_jobs(self) -> None:
         while not self._stopped.wait(JOBS_EVERY_S):
-            self._look("jobs", self._start_missing_jobs)
+            self._look("jobs", self._repair_jobs)
 
-    def _start_missing_jobs(self) -> None:
-        for name, start in self._missing_jobs().items():
-            self._once_due(name, partial(self._start_job, name, start))
+    def _repair_jobs(self) -> None:
+        for name, repair in self._repairs().items():
+            self._once_due(name, partial(self._repair, name, repair))
 
-    def _start_job(self, name: str, start: Callable[[], None]) -> bool:
-        self.journal.write(name, "gone")
-        start()
+    def _repair(self, name: str, repair: Repair) -> bool:
+        self.journal.write(name, repair.event)
+        repair.act()
         self.journal.write(name, "restarted")
         return True
 
@@ -207,17 +208,34 @@ class Watch:
                 os.close(each)
 
 
-def missing_jobs(target: Target) -> dict[str, Callable[[], None]]:
-    """The patterns of which a deployed job is gone, each with what starts it from its newest state."""
+@dataclass(frozen=True)
+class Repair:
+    """What is wrong with the jobs of a pattern, and what mends it."""
 
-    def is_missing(name: str) -> bool:
-        plan = lifecycle.deploy(target, name, plan=True, only_missing=True)
-        return any(change.action == "start" for change in plan)
+    event: Literal["gone", "stalled"]
+    act: Callable[[], None]
 
-    def start(name: str) -> None:
-        lifecycle.deploy(target, name, wait=False, only_missing=True)
 
-    return {name: partial(start, name) for name in names() if lifecycle.is_wanted(target, name) and is_missing(name)}
+def repairs(target: Target) -> dict[str, Repair]:
+    """The patterns of which a deployed job is gone or makes no progress; it goes on from its newest state."""
+    found = {}
+    for name in names():
+        if not lifecycle.is_wanted(target, name):
+            continue
+        if lifecycle.stalled(target, name):
+            found[name] = Repair("stalled", partial(_restart_stalled, target, name))
+        elif any(change.action == "start" for change in lifecycle.deploy(target, name, plan=True, only_missing=True)):
+            found[name] = Repair("gone", partial(_start_missing, target, name))
+    return found
+
+
+def _restart_stalled(target: Target, name: str) -> None:
+    lifecycle.end_stalled(target, name)
+    _start_missing(target, name)
+
+
+def _start_missing(target: Target, name: str) -> None:
+    lifecycle.deploy(target, name, wait=False, only_missing=True)
 
 
 def ensure(settings: Settings) -> None:
@@ -237,7 +255,7 @@ def ensure(settings: Settings) -> None:
 def run(settings: Settings) -> None:
     """Watch until SIGTERM or Ctrl-C."""
     target = Target.read(settings)
-    watch = Watch(settings, lambda: missing_jobs(target))
+    watch = Watch(settings, lambda: repairs(target))
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: watch.stop())
     watch.run()

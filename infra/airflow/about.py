@@ -37,11 +37,14 @@ unless the form asks to remove them.
 
 RECONCILE = """# Declared against running
 Every five minutes: whatever was deployed and not torn down ought to run. A job that is gone goes on from its newest
-savepoint or checkpoint, as what it was; a job that runs though nobody asked for it, or runs twice, makes the run red.
+savepoint or checkpoint, as what it was; a job that runs though nobody asked for it, runs twice, or is sick makes the
+run red.
 
 ### When it is red
 - **reconcile** names a job that is *extra*, with its id and its place. Nothing is stopped by itself: look at it, then
   cancel it on the engine's page, or deploy its pattern if it ought to run.
+- **reconcile** names a job that is *degraded* (a store is away; it retries), *crash-looping*, *stalled* or *given-up*,
+  with the reason: mend that; `millrace jobs PATTERN` shows when it is well.
 - **reconcile** says that a server does not answer: `millrace status`, `millrace up`.
 - **await_healthy**: a job was started again and does not get to its first checkpoint; open its button.
 """

@@ -188,25 +188,31 @@ def not_ok(task_id: str) -> str:
 
 
 class Reconcile(Verb):
-    """Starts again what died; returns what to wait for, and leaves what is extra to `NothingExtra`."""
+    """Starts again what died; returns what to wait for, and leaves what is extra or sick to `NothingExtra`."""
 
-    EXTRA = "extra"
+    EXTRA, SICK = "extra", "sick"
 
     def heard(self, context: Context, answer: Any) -> list[list[str]]:
         super().heard(context, answer)
         context["ti"].xcom_push(self.EXTRA, answer["extra"])
+        context["ti"].xcom_push(
+            self.SICK, {name: f"{job['state']}: {job['problem']}" for name, job in answer["sick"].items()}
+        )
         started = {change["name"].partition("/")[0] for change in answer["changes"] if change["action"] != "keep"}
         return [["await", pattern] for pattern in sorted(started)]
 
 
 class NothingExtra(BaseOperator):
-    """Red if a job runs that nobody asked for, or one runs twice: a person must look."""
+    """Red if a job runs that nobody asked for, one runs twice, or one is sick: a person must look."""
 
     def execute(self, context: Context) -> None:
         extra = context["ti"].xcom_pull(task_ids="reconcile", key=Reconcile.EXTRA) or []
         if extra:
             named = "; ".join(f"{job['name']}, id {job['job_id']}, {job['where']}" for job in extra)
             raise AirflowFailException(f"nobody asked for {named}. Cancel it there, or deploy its pattern")
+        sick = context["ti"].xcom_pull(task_ids="reconcile", key=Reconcile.SICK) or {}
+        if sick:
+            raise AirflowFailException("; ".join(f"{name} is {what}" for name, what in sick.items()))
 
 
 class Pairs(BaseOperator):

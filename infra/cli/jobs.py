@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import typer
 from rich.table import Table
 
 from infra.cli.changes import PatternName
@@ -18,6 +19,9 @@ COLUMNS = ("job", "state", "checkpoints", "restarts", "web page", "problem")
 def jobs(pattern: PatternName, json: Json = False) -> None:
     """Show the jobs of a pattern: state, completed checkpoints, restarts, web page, and what is wrong if something is.
 
+    Exit code 1 if one is sick: degraded (a store is away, it retries), crash-looping (restarts again and again),
+    stalled (makes no progress), failed, given-up (the watcher restarts it no more).
+
     Examples:  millrace jobs flink-spark  |  millrace jobs flink-spark --json
     """
     from infra import lifecycle
@@ -26,7 +30,15 @@ def jobs(pattern: PatternName, json: Json = False) -> None:
     found = lifecycle.jobs(Target.read(settings()), pattern)
     if json:
         print_json("jobs", pattern=pattern, jobs=described(found))
-        return
+    else:
+        _print_table(pattern, found)
+    if any(job.is_sick for _, job in found.values()):
+        raise typer.Exit(1)
+
+
+def _print_table(pattern: str, found: "Mapping[str, tuple[EnginePlan, Job]]") -> None:
+    from infra import lifecycle
+
     rows = [
         (lifecycle.job_name(plan), job.state, str(job.checkpoints), str(job.restarts), job.web, job.problem)
         for plan, job in found.values()
@@ -39,8 +51,8 @@ def jobs(pattern: PatternName, json: Json = False) -> None:
         console.print(f"{pattern} was never deployed; `millrace deploy {pattern}` does", style="dim")
         return
     table = Table(*COLUMNS, box=None, header_style="bold", pad_edge=False)
-    for row in rows:
-        table.add_row(*row, style="" if row[1] == "running" else "yellow")
+    for row, (_, job) in zip(rows, found.values(), strict=True):
+        table.add_row(*row, style="red" if job.is_sick else "" if job.state == "running" else "yellow")
     console.print(table)
 
 

@@ -1,5 +1,7 @@
 """millrace reconcile: declared against running."""
 
+import typer
+
 from infra.cli.changes import PlanOnly, end_plan, print_changes
 from infra.cli.printing import Json, print_json, progress_console, settings
 
@@ -8,21 +10,25 @@ def reconcile(plan: PlanOnly = False, json: Json = False) -> None:
     """Start again the jobs that were deployed and are gone, and name those that run though nobody asked for them.
 
     A job that died goes on from its newest savepoint or checkpoint. What was torn down stays down. Nothing is stopped:
-    what is extra is shown, and a person decides.
+    what is extra is shown, and a person decides. Exit code 1 if a job is sick; `millrace jobs`
+    explains the states.
 
     Examples:  millrace reconcile  |  millrace reconcile --plan
     """
     from infra import lifecycle
     from infra.target import Target
 
-    console = progress_console()
-    changes, extra = lifecycle.reconcile(
-        Target.read(settings()), plan=plan, report=lambda line: console.print(line, markup=False)
-    )
+    console, target = progress_console(), Target.read(settings())
+    changes, extra = lifecycle.reconcile(target, plan=plan, report=lambda line: console.print(line, markup=False))
+    sick = lifecycle.sick(target)
     if json:
-        print_json("reconcile", plan=plan, changes=changes, extra=extra)
+        print_json("reconcile", plan=plan, changes=changes, extra=extra, sick=sick)
     else:
         print_changes("reconcile", "all that was deployed", changes, plan=plan, json=False)
         for running in extra:
             console.print(f"extra: {running.name}, id {running.job_id}, {running.where}", style="red", markup=False)
+        for name, job in sick.items():
+            console.print(f"{job.state}: {name}: {job.problem}", style="red", markup=False)
     end_plan(changes, plan=plan)
+    if sick:
+        raise typer.Exit(1)

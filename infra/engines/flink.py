@@ -6,16 +6,16 @@ import json
 import re
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
 import requests
 
 from infra import environments, processes
-from infra.engines.job import EngineError, Job, Running, State, UsedUpError
+from infra.engines.job import EngineError, Job, Running, State, UsedUpError, is_crash_loop
 from infra.settings import PROJECT
 from infra.stores.files import Hdfs
 from pipelines.patterns import EnginePlan
@@ -35,6 +35,8 @@ _STATES: Mapping[str, State] = {
 }
 NAME = re.compile(r"[a-z0-9-]+ \(generation \d+\)")
 """How pipelines/flink/job.py names its jobs."""
+RESTARTING_MOST_S = 60
+STALLED_AFTER_INTERVALS = 6
 SUBMIT_WITHIN_S = 180
 STOP_WITHIN_S = 120
 REHEARSE_WITHIN_S = 120
@@ -58,6 +60,8 @@ class Flink:
     gateway: Path | None = None
     """The socket of a warm client; without one each job is planned in a JVM that is started for it."""
 
+    restarts_stalled: ClassVar[bool] = False
+
     def job(self, plan: EnginePlan) -> Job:
         """What the cluster says of the job with the plan's id."""
         answer = self._get(f"/jobs/{plan.job_id}")
@@ -67,13 +71,15 @@ class Flink:
             why = " ".join(str(each) for each in answer.get("errors", ["no reason given"])).splitlines()[0]
             raise EngineError(f"Flink at {self.rest} does not show its jobs: {why[:200]}; see `millrace logs flink`")
         checkpoints = self._get(f"/jobs/{plan.job_id}/checkpoints") or {}
-        restarts = self._metric(plan.job_id, "numRestarts")
+        failures = self._failures(plan.job_id)
+        interval_ms = (self._get(f"/jobs/{plan.job_id}/checkpoints/config") or {}).get("interval")
+        state, problem = state_of(answer, checkpoints, failures, interval_ms)
         return Job(
-            state=_STATES.get(answer["state"], "starting"),
+            state=state,
             checkpoints=checkpoints.get("counts", {}).get("completed", 0),
-            restarts=restarts,
+            restarts=self._metric(plan.job_id, "numRestarts"),
             web=f"{self.rest}/#/job/running/{plan.job_id}/overview",
-            problem=self._problem(plan.job_id) if answer["state"] in ("FAILED", "FAILING", "RESTARTING") else "",
+            problem=problem,
             figures={"vertices": len(answer.get("vertices", ())), "since_ms": answer.get("start-time")},
         )
 
@@ -207,6 +213,9 @@ class Flink:
             self._cancel(plan)
         self.files.remove(f"{_path(plan.checkpoints)}/{plan.job_id}")
 
+    def end_stalled(self, plan: EnginePlan) -> None:
+        """Nothing to end: a job without checkpoints still works, and Flink itself restarts one that fails."""
+
     def running(self) -> list[Running]:
         """The jobs of patterns that the cluster runs, known by their names; what else it runs is not ours."""
         jobs = (self._get("/jobs/overview") or {}).get("jobs", ())
@@ -231,8 +240,12 @@ class Flink:
         return int(answer[0]["value"]) if answer else 0
 
     def _problem(self, job_id: str) -> str:
-        entries = (self._get(f"/jobs/{job_id}/exceptions") or {}).get("exceptionHistory", {}).get("entries", ())
-        return str(entries[0]["stacktrace"]).splitlines()[0] if entries else ""
+        return next((_first_line(failure) for failure in self._failures(job_id)), "")
+
+    def _failures(self, job_id: str) -> list[dict[str, Any]]:
+        """What the job has failed of, newest first."""
+        found = (self._get(f"/jobs/{job_id}/exceptions") or {}).get("exceptionHistory", {}).get("entries", ())
+        return sorted(found, key=lambda failure: -int(failure["timestamp"]))
 
     def _get(self, path: str) -> Any:
         answer = self._ask("GET", path)
@@ -260,6 +273,36 @@ class Flink:
                 "a login? FLINK_REST_URL must be an address that needs none"
             )
         return answer
+
+
+def state_of(
+    job: Mapping[str, Any],
+    checkpoints: Mapping[str, Any],
+    failures: Sequence[Mapping[str, Any]],
+    interval_ms: int | None,
+) -> tuple[State, str]:
+    """The state of a job and what is wrong with it, from what Flink shows of it, its checkpoints and its failures."""
+    state, word, now_ms = _STATES.get(job["state"], "starting"), job["state"], job.get("now", 0)
+    problem = _first_line(failures[0]) if failures else ""
+    if state not in ("starting", "running"):
+        return state, problem if state == "failed" else ""
+    since_ms = job.get("timestamps", {}).get(word, now_ms)
+    completed = (checkpoints.get("latest") or {}).get("completed") or {}
+    healthy_ms = completed.get("latest_ack_timestamp", 0)
+    restarting_s = (now_ms - since_ms) / 1000 if word == "RESTARTING" else 0
+    failed_s = [failure["timestamp"] / 1000 for failure in failures]
+    if restarting_s > RESTARTING_MOST_S or is_crash_loop(failed_s, healthy_ms / 1000, now_ms / 1000):
+        return "crash-looping", problem
+    without_ms = now_ms - max(healthy_ms, since_ms)
+    if word == "RUNNING" and interval_ms and without_ms > STALLED_AFTER_INTERVALS * interval_ms:
+        failed = (checkpoints.get("latest") or {}).get("failed") or {}
+        why = f": {failed['failure_message']}" if failed.get("failure_message") else ""
+        return "stalled", f"no checkpoint was completed for {without_ms / 1000:.0f} s{why}"
+    return state, problem if word == "RESTARTING" else ""
+
+
+def _first_line(failure: Mapping[str, Any]) -> str:
+    return str(failure["stacktrace"]).splitlines()[0]
 
 
 def _path(uri: str) -> str:

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 from infra.errors import InfraError
 from pipelines.patterns import EnginePlan
 
-State = Literal["absent", "starting", "running", "failed", "stopped"]
+State = Literal[
+    "absent", "starting", "running", "degraded", "crash-looping", "stalled", "failed", "given-up", "stopped"
+]
+UP: Collection[State] = ("starting", "running", "degraded", "crash-looping", "stalled")
+"""The engine runs it: another start would run it twice."""
+SICK: Collection[State] = ("degraded", "crash-looping", "stalled", "failed", "given-up")
+"""Somebody should look."""
+
+RESTARTS_MOST, RESTARTS_WITHIN_S = 3, 300
+LOOPING_AFTER_S = 30
+"""A server that is killed makes its jobs restart a few times within seconds, until it is back: no crash loop yet."""
 
 
 class EngineError(InfraError):
@@ -34,7 +44,11 @@ class Job:
 
     @property
     def is_up(self) -> bool:
-        return self.state in ("starting", "running")
+        return self.state in UP
+
+    @property
+    def is_sick(self) -> bool:
+        return self.state in SICK
 
 
 @dataclass(frozen=True)
@@ -46,8 +60,17 @@ class Running:
     where: str
 
 
+def is_crash_loop(restarted_s: Iterable[float], healthy_s: float, now_s: float) -> bool:
+    """Whether a job restarts too often, without a checkpoint since: `healthy_s` is when it completed its last one."""
+    lately = [at for at in restarted_s if at > max(healthy_s, now_s - RESTARTS_WITHIN_S)]
+    return len(lately) >= RESTARTS_MOST and min(lately) < now_s - LOOPING_AFTER_S
+
+
 class Engine(Protocol):
     """What the verbs ask of an engine."""
+
+    restarts_stalled: ClassVar[bool]
+    """Whether a restart helps a job that makes no progress."""
 
     def job(self, plan: EnginePlan) -> Job:
         """The job of this plan as it is now."""
@@ -66,6 +89,9 @@ class Engine(Protocol):
 
     def discard(self, plan: EnginePlan) -> None:
         """Stop the job and throw away the state that it made itself."""
+
+    def end_stalled(self, plan: EnginePlan) -> None:
+        """End a job that makes no progress, as a crash would, if a restart helps it."""
 
     def running(self) -> list[Running]:
         """Every job of a pattern that it runs, once for each time."""

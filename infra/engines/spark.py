@@ -5,20 +5,49 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import psutil
 
 from infra import environments, jars, kernel, processes
-from infra.engines.job import EngineError, Job, Running
+from infra.engines.job import EngineError, Job, Running, State, is_crash_loop
 from infra.settings import PROJECT, Settings
 from pipelines.patterns import EnginePlan
 
 STOP_WITHIN_S = 90
+STALLED_AFTER_S = 30
+"""A driver writes its progress every second."""
+STARTED_WITHIN_S = 180
+"""Until its JVM and its queries are there, it writes nothing."""
+
+
+def job_of(progress: Mapping[str, Any], record: processes.Record, now_s: float) -> Job:
+    """What the progress of a living driver amounts to."""
+    queries = progress.get("queries", {})
+    silent_s = now_s - progress.get("written_ms", record.since * 1000) / 1000
+    batches = min((query.get("batches", 0) for query in queries.values()), default=0)
+    failing = {name: query for name, query in queries.items() if query.get("failures")}
+    is_looping = any(is_crash_loop([ms / 1000 for ms in query["failed_ms"]], 0, now_s) for query in failing.values())
+    problem = "; ".join(f"{name}: {query['problem']}" for name, query in failing.items())
+    state: State = "running" if batches else "starting"
+    if silent_s > (STALLED_AFTER_S if queries else STARTED_WITHIN_S):
+        state, problem = "stalled", f"pid {record.pid} runs, and has shown no progress for {silent_s:.0f} s"
+    elif is_looping:
+        state = "crash-looping"
+    elif failing:
+        state = "degraded"
+    return Job(
+        state=state,
+        checkpoints=batches,
+        restarts=sum(query.get("restarts", 0) for query in queries.values()),
+        web=progress.get("web", ""),
+        problem=problem,
+        figures={"queries": queries, "pid": record.pid},
+    )
 
 
 @dataclass(frozen=True)
@@ -27,6 +56,8 @@ class Spark:
 
     settings: Settings
     master: str
+
+    restarts_stalled: ClassVar[bool] = True
 
     def job(self, plan: EnginePlan) -> Job:
         """What the driver's process and its progress file say."""
@@ -43,14 +74,7 @@ class Spark:
                 return Job("stopped")
             last = next((line for line in reversed(processes.tail(record.log, 50)) if line.strip()), "")
             return Job("failed", problem=progress.get("problem") or f"the driver is gone; its last words: {last}")
-        queries = progress.get("queries", {})
-        batches = min((query.get("batches", 0) for query in queries.values()), default=0)
-        return Job(
-            state="running" if batches else "starting",
-            checkpoints=batches,
-            web=progress.get("web", ""),
-            figures={"queries": queries, "pid": record.pid},
-        )
+        return job_of(progress, record, time.time())
 
     def start(self, plan: EnginePlan, state_from: str | None) -> None:
         """Start the driver unless it runs; its checkpoints are where the plan says, so it goes on by itself."""
@@ -101,6 +125,11 @@ class Spark:
     def discard(self, plan: EnginePlan) -> None:
         """Stop the driver; its checkpoints are those of all generations and stay."""
         self.stop(plan)
+
+    def end_stalled(self, plan: EnginePlan) -> None:
+        """End the driver and its JVM."""
+        if (record := self._record(plan)) is not None:
+            processes.stop(record, within_s=1)
 
     def running(self) -> list[Running]:
         """Every driver of this stack's patterns among the machine's processes, recorded or not."""

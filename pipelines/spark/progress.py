@@ -29,6 +29,10 @@ class QueryProgress:
     dropped: int = 0
     """Rows that Spark itself left out as too late: none but in summaries, whose numbers nobody waits for."""
     restarts: int = 0
+    failures: int = 0
+    """In a row: 0 as soon as it completes a batch."""
+    failed_ms: tuple[int, ...] = ()
+    """When it failed in that row, but for those times at which only a store was away: the last few."""
     problem: str | None = None
 
 

@@ -18,6 +18,7 @@ from infra import lifecycle, records, stack
 from infra.cli import main
 from infra.cli.printing import complete_servers, duration
 from infra.cli.version import described
+from infra.engines.job import Job
 from infra.errors import InfraError, UsageError
 from infra.lifecycle import deployed_file
 from infra.settings import PROJECT, Settings
@@ -26,7 +27,7 @@ from infra.stores.topics import TopicError, group
 from infra.target import Target
 from pipelines.fraud import FRAUD
 from pipelines.oracle import Record
-from pipelines.patterns import PatternError
+from pipelines.patterns import EnginePlan, PatternError
 from pipelines.patterns.model import folder
 
 
@@ -379,10 +380,27 @@ def test_a_plan_ends_with_three_where_something_would_change(
 ) -> None:
     changes = [Change("topic", "flink.alerts", action), Change("topic", "flink.enriched", "keep")]
     monkeypatch.setattr(lifecycle, verb, lambda *_, **__: (changes, []) if verb == "reconcile" else changes)
+    monkeypatch.setattr(lifecycle, "sick", lambda *_: {})
     words = [verb, *([] if verb == "reconcile" else ["flink"]), *json_]
     done = millrace(tmp_path, *words, "--plan")
     assert (done.returncode, action in done.stdout) == (code, True)
     assert millrace(tmp_path, *words).returncode == 0
+
+
+@pytest.mark.parametrize("json_", [[], ["--json"]], ids=["plain", "json"])
+def test_a_sick_job_makes_jobs_and_reconcile_end_with_one(
+    millrace: Millrace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, json_: list[str]
+) -> None:
+    plan = EnginePlan("flink", 1, "flink", "fraud", "127.0.0.1:1", {}, "file:///nowhere")
+    for state, code in (("running", 0), ("starting", 0), ("degraded", 1), ("crash-looping", 1), ("stalled", 1)):
+        job = Job(state, problem="too hot" if code else "")  # type: ignore[arg-type]
+        sick = {"flink/flink generation 1": job} if code else {}
+        monkeypatch.setattr(lifecycle, "jobs", lambda *_, job=job: {"flink": (plan, job)})
+        monkeypatch.setattr(lifecycle, "reconcile", lambda *_, **__: ([], []))
+        monkeypatch.setattr(lifecycle, "sick", lambda *_, sick=sick: sick)
+        for words in (["jobs", "flink"], ["reconcile"]):
+            done = millrace(tmp_path, *words, *json_)
+            assert (done.returncode, "too hot" in done.stdout + done.stderr) == (code, bool(code)), (words, state)
 
 
 def test_help_names_the_exit_code_of_a_plan(millrace: Millrace, tmp_path: Path) -> None:

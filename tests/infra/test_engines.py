@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from infra import processes
-from infra.engines.spark import Spark
+from infra import lifecycle, processes, stack
+from infra.engines.flink import state_of
+from infra.engines.spark import Spark, job_of
+from infra.processes import Record
 from infra.settings import Settings
+from infra.target import Target
 from pipelines.patterns import EnginePlan
 
 PLAN = EnginePlan("p", 1, "spark", "fraud", "127.0.0.1:1", {}, "file:///nowhere")
@@ -35,3 +41,98 @@ def test_a_driver_that_died_is_failed_with_its_last_words(dead_driver: Spark) ->
 
 def test_the_driver_of_another_generation_says_nothing_of_this_one(dead_driver: Spark) -> None:
     assert dead_driver.job(replace(PLAN, generation=2)).state == "absent"
+
+
+NOW_S = 1_000_000.0
+NOW_MS = int(NOW_S * 1000)
+RECORD = Record("job-p-spark", 1, 1, "boot", NOW_S - 20, Path("x.out"), ())
+
+
+def query(batches: int = 3, failures: int = 0, failed_ago_s: Sequence[float] = ()) -> dict[str, Any]:
+    problem = "no route" if failures else None
+    failed_ms = [NOW_MS - int(ago * 1000) for ago in failed_ago_s]
+    return {"batches": batches, "restarts": failures, "failures": failures, "failed_ms": failed_ms, "problem": problem}
+
+
+def progress(silent_s: float = 1, **queries: dict[str, Any]) -> dict[str, Any]:
+    return {"state": "running", "written_ms": NOW_MS - int(silent_s * 1000), "queries": queries}
+
+
+@pytest.mark.parametrize(
+    ("written", "state"),
+    [
+        ({}, "starting"),
+        (progress(), "starting"),
+        (progress(silent_s=100), "starting"),  # its JVM is being started
+        (progress(silent_s=200), "stalled"),
+        (progress(burst=query(batches=0)), "starting"),
+        (progress(burst=query()), "running"),
+        (progress(silent_s=29, burst=query()), "running"),
+        (progress(silent_s=31, burst=query()), "stalled"),
+        (progress(burst=query(), tables=query(0, failures=7)), "degraded"),
+        (progress(burst=query(0, 2, [40, 10])), "degraded"),
+        (progress(burst=query(0, 3, [40, 20, 10])), "crash-looping"),
+        (progress(burst=query(0, 3, [20, 15, 10])), "degraded"),  # for some seconds only
+        (progress(burst=query(0, 3, [400, 20, 10])), "degraded"),  # not within five minutes
+    ],
+)
+def test_a_living_driver_is_what_its_progress_shows(written: dict[str, Any], state: str) -> None:
+    assert job_of(written, RECORD, NOW_S).state == state
+
+
+def test_what_a_driver_waits_for_is_its_problem() -> None:
+    found = job_of(progress(burst=query(), tables=query(0, failures=7)), RECORD, NOW_S)
+    assert (found.problem, found.is_up, found.is_sick) == ("tables: no route", True, True)
+    silent = job_of(progress(silent_s=45, burst=query()), RECORD, NOW_S)
+    assert silent.problem == "pid 1 runs, and has shown no progress for 45 s"
+
+
+def flink_job(word: str, for_s: float) -> dict[str, Any]:
+    return {"state": word, "now": NOW_MS, "timestamps": {word: NOW_MS - int(for_s * 1000)}}
+
+
+def completed(ago_s: float) -> dict[str, Any]:
+    return {"latest": {"completed": {"latest_ack_timestamp": NOW_MS - int(ago_s * 1000)}}}
+
+
+def failed(*ago_s: float) -> list[dict[str, Any]]:
+    return [{"timestamp": NOW_MS - int(ago * 1000), "stacktrace": "E: no\n\tat x"} for ago in ago_s]
+
+
+@pytest.mark.parametrize(
+    ("job", "checkpoints", "failures", "state"),
+    [
+        (flink_job("RUNNING", 5), {}, [], "running"),
+        (flink_job("RUNNING", 59), {}, [], "running"),
+        (flink_job("RUNNING", 61), {}, [], "stalled"),
+        (flink_job("RUNNING", 900), completed(59), [], "running"),
+        (flink_job("RUNNING", 900), completed(61), [], "stalled"),
+        (flink_job("RESTARTING", 5), completed(9), failed(5), "starting"),
+        (flink_job("RESTARTING", 61), completed(80), failed(61), "crash-looping"),
+        (flink_job("RUNNING", 1), completed(90), failed(1, 20, 40), "crash-looping"),
+        (flink_job("RESTARTING", 1), completed(90), failed(1, 20, 40), "crash-looping"),
+        (flink_job("RUNNING", 1), completed(90), failed(1, 2, 3, 4, 5), "running"),  # a TaskManager was killed
+        (flink_job("RUNNING", 1), completed(0), failed(1, 20, 40), "running"),  # it has recovered
+        (flink_job("RUNNING", 1), completed(900), failed(1, 20, 400), "running"),
+        (flink_job("FAILED", 1), completed(900), failed(1), "failed"),
+        (flink_job("CANCELED", 1), completed(900), failed(1), "stopped"),
+    ],
+)
+def test_a_flink_job_is_what_its_failures_and_checkpoints_show(
+    job: dict[str, Any], checkpoints: dict[str, Any], failures: list[dict[str, Any]], state: str
+) -> None:
+    found, problem = state_of(job, checkpoints, failures, interval_ms=10_000)
+    assert found == state
+    assert bool(problem) == (state in ("stalled", "crash-looping", "failed") or job["state"] == "RESTARTING")
+
+
+def test_a_job_that_the_watcher_has_given_up_names_the_remedy(
+    dead_driver: Spark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = Target.read(dead_driver.settings, {})
+    lifecycle.write_whole(lifecycle.deployed_file(target, "flink-spark"), {"spark": json.loads(PLAN.to_json())})
+    assert lifecycle.jobs(target, "flink-spark")["spark"][1].state == "failed"
+    stack.given_up_file(dead_driver.settings, "flink-spark").touch()
+    _, job = lifecycle.jobs(target, "flink-spark")["spark"]
+    assert (job.state, job.is_up, job.is_sick) == ("given-up", False, True)
+    assert job.problem.endswith("mend the cause, then `millrace deploy flink-spark`")
