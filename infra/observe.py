@@ -69,10 +69,10 @@ def differences(old: EnginePlan, new: EnginePlan) -> list[str]:
 
 
 def _servers(target: Target) -> dict[str, list[str]]:
-    return {
-        server.name: [] if server.state == "running" else [f"{server.name} is {server.state}"]
-        for server in stack.status(target.settings)
-    }
+    states = {server.name: server.state for server in stack.status(target.settings)}
+    if (watch := stack.watch_status(target.settings)).state == "dead":
+        states[stack.WATCH] = watch.state
+    return {name: [] if state == "running" else [f"{name} is {state}"] for name, state in states.items()}
 
 
 def _provision(target: Target, name: str) -> list[str]:

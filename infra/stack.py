@@ -25,6 +25,7 @@ from infra.settings import Settings, remembered
 
 WATCH = "watch"
 """The process that restarts what dies: infra/watch.py."""
+GIVEN_UP, STAY_DEAD = ".given-up", ".stay-dead"
 LOCK_WITHIN_S = 600
 ASKED_FOR_S = 2
 
@@ -35,7 +36,7 @@ class ServerStatus:
 
     name: str
     service: str
-    state: str  # running | starting | unready (it runs and does not answer) | dead | stopped
+    state: str  # running | starting | unready (it runs and does not answer) | dead | given-up (and dead) | stopped
     address: str
     web: str
     pid: int | None
@@ -43,6 +44,20 @@ class ServerStatus:
     since: float | None  # seconds of the epoch: when it was started
     error: str  # the last error line of its log, if it died
     log: Path
+
+
+@dataclass(frozen=True)
+class WatchStatus:
+    """How the watcher is."""
+
+    state: str  # running | dead | stopped (nothing restarts what dies)
+    pid: int | None
+    given_up: list[str]
+    """Servers and patterns that it restarts no more."""
+
+    @property
+    def is_well(self) -> bool:
+        return self.state != "dead" and not self.given_up
 
 
 def up(
@@ -84,13 +99,16 @@ def down(settings: Settings, purge: bool = False, report: Report = lambda *_: No
     """Stops all that was recorded, what needs others first; with `purge` removes what the stack wrote, too."""
     began = time.monotonic()
     with only_one(settings, "down", report):
+        if watch := processes.read(settings.run / f"{WATCH}.json"):
+            stop_all(settings, {WATCH: watch}, (), report)  # first, or it would restart what is stopped
         recorded = processes.records(settings.run)
-        if WATCH in recorded:  # first, or it would restart what is stopped
-            stop_all(settings, {WATCH: recorded.pop(WATCH)}, (), report)
         figures = {"memory_bytes": memory_of(recorded), "servers": sorted(recorded)}
         stop_all(settings, recorded, every_server(settings), report)
         if recorded:
             records.append(settings, "down", figures | {"seconds": round(time.monotonic() - began, 1)})
+        for mark in (*settings.run.glob(f"*{GIVEN_UP}"), *settings.run.glob(f"*{STAY_DEAD}")):
+            if mark.name.removesuffix(GIVEN_UP) in recorded or mark.name.endswith(STAY_DEAD):
+                mark.unlink(missing_ok=True)  # of servers: what was given up of a pattern is for `deploy`
         if purge:
             for path in purged(settings):
                 if path.is_dir():
@@ -102,7 +120,7 @@ def down(settings: Settings, purge: bool = False, report: Report = lambda *_: No
 
 def purged(settings: Settings) -> list[Path]:
     """What `down` with `purge` removes of a stack's files."""
-    paths = (settings.state / name for name in ("conf", "data", "logs", "patterns", "run", "stack.json"))
+    paths = (settings.state / name for name in ("conf", "data", "logs", "patterns", "run", "stack.json", "watch.jsonl"))
     return [path for path in paths if path.exists()]
 
 
@@ -151,14 +169,20 @@ def servers(settings: Settings) -> dict[str, Server]:
     return {server.name: server for service in known.values() for server in service.servers}
 
 
+def default_servers(settings: Settings) -> set[str]:
+    """The names of the servers that every pattern may need, in the stack's form."""
+    known = services(settings, profiles_of(settings))
+    return {server.name for name in DEFAULT for server in known[name].servers}
+
+
 def left_dead_file(settings: Settings, name: str) -> Path:
     """There while a server is to stay dead until the next `up`."""
-    return settings.run / f"{name}.stay-dead"
+    return settings.run / f"{name}{STAY_DEAD}"
 
 
 def given_up_file(settings: Settings, name: str) -> Path:
     """There when the watcher has restarted a server or a pattern's jobs too often."""
-    return settings.run / f"{name}.given-up"
+    return settings.run / f"{name}{GIVEN_UP}"
 
 
 def status(settings: Settings) -> list[ServerStatus]:
@@ -175,10 +199,21 @@ def status(settings: Settings) -> list[ServerStatus]:
         return list(pool.map(lambda one: status_of(one[0], one[1], recorded.get(one[1].name)), shown))
 
 
+def watch_status(settings: Settings) -> WatchStatus:
+    """How the watcher is, and what it has given up."""
+    record = processes.read(settings.run / f"{WATCH}.json")
+    state = "stopped" if record is None else "running" if processes.alive(record) else "dead"
+    given_up = sorted(path.name.removesuffix(GIVEN_UP) for path in settings.run.glob(f"*{GIVEN_UP}"))
+    return WatchStatus(state, record.pid if record and state == "running" else None, given_up)
+
+
 def status_of(service: str, server: Server, record: Record | None) -> ServerStatus:
     """How one server is, asked now."""
     running = record if record and processes.alive(record) else None
     state = state_of(server, record, running)
+    error = last_error(server) if state == "dead" else ""
+    if state == "dead" and given_up_file(server.settings, server.name).exists():
+        state, error = "given-up", f"{error}; mend the cause, then `millrace up`"
     return ServerStatus(
         name=server.name,
         service=service,
@@ -188,7 +223,7 @@ def status_of(service: str, server: Server, record: Record | None) -> ServerStat
         pid=running.pid if running else None,
         memory_bytes=processes.memory_bytes(running) if running else None,
         since=record.since if record else None,
-        error=last_error(server) if state == "dead" else "",
+        error=error,
         log=server.log,
     )
 

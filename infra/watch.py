@@ -1,7 +1,7 @@
 """Keeps a stack running: restarts servers that die or hang, and jobs that were deployed and are gone or stalled.
 
-`millrace up --watch` starts it beside the servers, `millrace down` stops it first. Its journal has a JSON line for each
-event. A subject that fails again and again is given up; `up` or `deploy` gives it another chance.
+`millrace up` starts it beside the servers, `millrace down` stops it first. Its journal has a JSON line for each event.
+A subject that fails again and again is given up; `up` or `deploy` gives it another chance.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from infra.target import Target
 from pipelines.patterns import PatternError, names
 
 LOOK_EVERY_S = 1.0
-JOBS_EVERY_S = 5.0
+JOBS_EVERY_S = 2.0
 PROBE_EVERY_S = 5.0
 BACK_OFF_S = (0.0, 1.0, 2.0, 5.0, 15.0, 30.0)
 """Before the first restart within the span, the second, and so on."""
@@ -97,9 +97,13 @@ class Watch:
         self._ready_at: dict[str, float] = {}
         self._probed_at = 0.0
         self._stopped = threading.Event()
+        self._jobs_due = threading.Event()
+        self._away: set[str] = set()
+        """Servers that were dead or not started when they were last looked at."""
 
     def stop(self) -> None:
         self._stopped.set()
+        self._jobs_due.set()
 
     def run(self) -> None:
         """Watch until stopped: servers in this thread, jobs in another, so that neither waits for the other."""
@@ -115,6 +119,7 @@ class Watch:
         recorded = processes.records(self.settings.run)
         servers = {name: server for name, server in stack.servers(self.settings).items() if name in recorded}
         dead = {name for name in servers if not processes.alive(recorded[name])}
+        self._away = dead | (stack.default_servers(self.settings) - recorded.keys())
         now = time.monotonic()
         if now >= self._probed_at + PROBE_EVERY_S:
             self._probed_at = now
@@ -143,7 +148,9 @@ class Watch:
                     processes.kill(recorded[server.name])
 
     def _watch_jobs(self) -> None:
-        while not self._stopped.wait(JOBS_EVERY_S):
+        while not self._stopped.is_set():
+            self._jobs_due.wait(JOBS_EVERY_S)
+            self._jobs_due.clear()
             self._look("jobs", self._repair_jobs)
 
     def _repair_jobs(self) -> None:
@@ -151,8 +158,11 @@ class Watch:
             self._once_due(name, partial(self._repair, name, repair))
 
     def _repair(self, name: str, repair: Repair) -> bool:
-        self.journal.write(name, repair.event)
+        if self._problems.get(name) != repair.event:
+            self.journal.write(name, repair.event)
+        self._problems[name] = repair.event
         repair.act()
+        self._problems[name] = ""
         self.journal.write(name, "restarted")
         return True
 
@@ -190,6 +200,8 @@ class Watch:
             if act():
                 attempts.count(now)
         except InfraError as error:
+            if self._away - {subject}:
+                raise  # it may need one of them: no attempt
             attempts.count(now)
             self.journal.write(subject, "failed", str(error))
 
@@ -202,7 +214,8 @@ class Watch:
                     if processes.alive(record):
                         opened.append(os.pidfd_open(record.pid))
                         poller.register(opened[-1], select.POLLIN)
-            poller.poll(LOOK_EVERY_S * 1000)
+            if poller.poll(LOOK_EVERY_S * 1000):
+                self._jobs_due.set()  # it may be a driver
         finally:
             for each in opened:
                 os.close(each)
@@ -240,16 +253,23 @@ def _start_missing(target: Target, name: str) -> None:
 
 def ensure(settings: Settings) -> None:
     """Make the watcher run."""
-    record = processes.read(settings.run / f"{WATCH}.json")
-    if record is not None and processes.alive(record):
-        return
-    began = len(journal(settings).read())
-    command = [sys.executable, "-m", "infra.watch"]
-    environment = settings.environment() | {"PYTHONPATH": str(PROJECT)}
-    log = settings.state / "logs" / f"{WATCH}.out"
-    processes.start(WATCH, command, environment, log, settings.run)
-    if not processes.wait_until(lambda: len(journal(settings).read()) > began, STARTED_WITHIN_S):
-        raise InfraError(f"the watcher did not start within {STARTED_WITHIN_S} s; see {log}")
+    with stack.only_one(settings, WATCH, lambda *_: None):  # or two at once would start two
+        record = processes.read(settings.run / f"{WATCH}.json")
+        if record is not None and processes.alive(record):
+            return
+        processes.cap(journal(settings).path)
+        began = len(journal(settings).read())
+        command = [sys.executable, "-m", "infra.watch"]
+        environment = settings.environment() | {"PYTHONPATH": str(PROJECT)}
+        log = settings.state / "logs" / f"{WATCH}.out"
+        record = processes.start(WATCH, command, environment, log, settings.run)
+        try:
+            if not processes.wait_until(lambda: len(journal(settings).read()) > began, STARTED_WITHIN_S):
+                raise InfraError(f"the watcher did not start within {STARTED_WITHIN_S} s; see {log}")
+        except BaseException:
+            processes.stop(record, within_s=5)
+            processes.forget(record, settings.run)
+            raise
 
 
 def run(settings: Settings) -> None:

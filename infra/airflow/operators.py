@@ -145,8 +145,8 @@ class Fault(Verb):
         self.defer(trigger=TimeDeltaTrigger(a_third), method_name="strike")
 
     def strike(self, context: Context, event: Any) -> None:
-        self.say(["kill", self.server])
-        self.say(["up"])
+        self.say(["kill", self.server, "--stay-dead"])
+        self.say(["up", "--no-watch"])
 
 
 class Validate(Verb):

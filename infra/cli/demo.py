@@ -37,7 +37,7 @@ def demo(
 
     Examples:  millrace demo  |  KEEP=1 millrace demo flink --seconds 120 --rate 1000
     """
-    from infra import lifecycle
+    from infra import lifecycle, watch
     from infra.target import Target
     from pipelines.patterns import load
 
@@ -47,6 +47,8 @@ def demo(
     with _stopped_at_the_end(chosen, keep=keep):
         _title(console, 1, "Real servers: Kafka, HDFS, HBase, Flink")
         stack.up(chosen, report=report)
+        if keep:  # as after `millrace up`
+            watch.ensure(chosen)
         target = Target.read(chosen)
         _title(console, 2, f"{variant.name}: {variant.pattern.title}")
         for change in lifecycle.provision(target, pattern):

@@ -9,29 +9,70 @@ from rich.table import Table
 
 from infra import stack
 from infra.cli.printing import Json, duration, print_json, print_rows, result_console, settings
-from infra.stack import ServerStatus
+from infra.errors import InfraError
+from infra.settings import Settings
+from infra.stack import ServerStatus, WatchStatus
 
-COLOURS = {"running": "green", "starting": "yellow", "unready": "red", "dead": "red", "stopped": "dim"}
+COLOURS = {
+    "running": "green",
+    "starting": "yellow",
+    "unready": "red",
+    "dead": "red",
+    "given-up": "red",
+    "stopped": "dim",
+}
 COLUMNS = ("server", "state", "address", "web page", "pid", "memory", "since", "last error")
 
 
 def status(
     json: Json = False,
-    check: Annotated[bool, typer.Option("--check", help="Exit with 1 unless all shown servers run.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Exit with 1 unless all shown servers and jobs are well.")
+    ] = False,
 ) -> None:
     """Show every server: state, address, web page, pid, memory, since when, and the last error if it died.
 
-    States: running (it answers), starting, unready (runs, does not answer), dead (nobody stopped it), stopped.
+    States: running (it answers), starting, unready (runs, does not answer), dead (nobody stopped it), given-up (the
+    watcher restarts it no more), stopped. Below: the watcher, and jobs that are not well.
 
     Examples:  millrace status  |  millrace status --json  |  millrace status --check && echo all well
     """
-    statuses = stack.status(settings())
+    chosen = settings()
+    statuses, watch, sick = stack.status(chosen), stack.watch_status(chosen), _sick(chosen)
     if json:
-        print_json("status", servers=statuses)
+        print_json("status", servers=statuses, watch=watch, sick=sick)
     else:
         print_table(statuses)
-    if check and any(one.state != "running" for one in statuses):
+        print_watch(watch)
+        for name, problem in sick.items():
+            result_console().print(f"{name}: {problem}", style="red", markup=False)
+    if check and (sick or not watch.is_well or any(one.state != "running" for one in statuses)):
         raise typer.Exit(1)
+
+
+def _sick(chosen: Settings) -> dict[str, str]:
+    """What is wrong with the jobs that ought to run."""
+    if not any((chosen.state / "patterns").glob("*.wanted")):
+        return {}  # the clients of the engines take longer to import than all else here
+    from infra import lifecycle
+    from infra.target import Target
+
+    try:
+        return {name: f"{job.state}: {job.problem}" for name, job in lifecycle.sick(Target.read(chosen)).items()}
+    except InfraError as error:
+        return {"jobs": f"unknown: {error}"}
+
+
+def print_watch(watch: WatchStatus) -> None:
+    """One line for the watcher, and one for what it has given up."""
+    state = f"{watch.state} (pid {watch.pid})" if watch.pid else watch.state
+    remedy = "" if watch.pid else "; nothing restarts what dies until the next `millrace up`"
+    style = "red" if watch.state == "dead" else "dim"
+    result_console().print(f"watcher: {state}{remedy}", style=style, markup=False)
+    if watch.given_up:
+        named = ", ".join(watch.given_up)
+        what = f"given up: {named}; mend the cause, then `millrace up` for servers, `millrace deploy PATTERN` for jobs"
+        result_console().print(what, style="red", markup=False)
 
 
 def print_table(statuses: Sequence[ServerStatus]) -> None:

@@ -7,7 +7,7 @@ import typer
 
 from infra import stack
 from infra.cli.printing import Json, complete_services, print_json, progress_console, report, settings
-from infra.cli.status import print_table
+from infra.cli.status import print_table, print_watch
 from infra.jars.bars import bars
 from infra.services import DEFAULT, PROFILES
 from infra.settings import port_base as checked
@@ -29,15 +29,17 @@ def up(
     port_base: Annotated[
         str | None, typer.Option(help="First port of the stack's hundred; remembered for the verbs that follow.")
     ] = None,
-    watch: Annotated[bool, typer.Option("--watch", help="Restart in the background what dies from now on.")] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch/--no-watch", help="Restart in the background what dies; a watcher that runs stays.")
+    ] = True,
     json: Json = False,
 ) -> None:
     """Start the stack, or some services and what they need, and wait until each answers.
 
-    Run it again at any time: it starts what is missing, adopts what runs and restarts what died. With --watch a watcher
-    restarts servers and jobs that die until `down`; `millrace watch --journal` shows what it did.
+    Run it again at any time: it starts what is missing, adopts what runs and restarts what died. A watcher restarts
+    servers and jobs that die until `down`; `millrace watch --journal` shows what it did.
 
-    Examples:  millrace up --watch  |  millrace up kafka hbase  |  millrace up --profile durable --port-base 21000
+    Examples:  millrace up  |  millrace up kafka hbase  |  millrace up --profile durable --port-base 21000
     """
     chosen = settings()
     if port_base:
@@ -49,8 +51,9 @@ def up(
         from infra import watch as watching
 
         watching.ensure(chosen)
-    statuses = stack.status(chosen)
+    statuses, watching_ = stack.status(chosen), stack.watch_status(chosen)
     if json:
-        print_json("up", servers=statuses)
+        print_json("up", servers=statuses, watch=watching_)
     else:
         print_table(statuses)
+        print_watch(watching_)

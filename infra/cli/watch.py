@@ -4,16 +4,18 @@ from typing import Annotated
 
 import typer
 
+from infra import stack
 from infra.cli.printing import Json, print_json, print_rows, settings
+from infra.errors import UsageError
 
 
 def watch(
     journal: Annotated[bool, typer.Option("--journal", help="Show what the watcher saw and did, and end.")] = False,
     json: Json = False,
 ) -> None:
-    """Restart servers that die or hang, and jobs that were deployed and are gone, until Ctrl-C.
+    """Restart servers that die or hang, and jobs that were deployed and are gone or stalled, until Ctrl-C.
 
-    `millrace up --watch` starts it in the background, `millrace down` stops it. What fails five times within ten
+    `millrace up` starts it in the background, `millrace down` stops it. What fails five times within ten
     minutes is given up until the next `up` or `deploy`.
 
     Examples:  millrace watch --journal  |  millrace watch
@@ -22,6 +24,8 @@ def watch(
 
     chosen = settings()
     if not journal:
+        if pid := stack.watch_status(chosen).pid:
+            raise UsageError(f"a watcher runs already (pid {pid}); `millrace watch --journal` shows what it did")
         watching.run(chosen)
         return
     entries = watching.journal(chosen).read()

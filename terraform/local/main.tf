@@ -30,6 +30,7 @@ module "stack" {
   port_base   = var.port_base
   services    = var.services
   profiles    = var.profiles
+  watch       = var.watch
   keep_data   = var.keep_data
   differences = module.observed.servers
   note        = lookup(module.observed.notes, "stack", null)

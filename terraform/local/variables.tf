@@ -57,6 +57,12 @@ variable "traffic" {
   }
 }
 
+variable "watch" {
+  description = "Restart servers and jobs that die, in the background; without it what dies is drift, and the next apply repairs it."
+  type        = bool
+  default     = true
+}
+
 variable "keep_data" {
   description = "Whether a destroy leaves all data for the next apply. Apply a change of this before you destroy."
   type        = bool

@@ -403,6 +403,22 @@ def test_a_sick_job_makes_jobs_and_reconcile_end_with_one(
             assert (done.returncode, "too hot" in done.stdout + done.stderr) == (code, bool(code)), (words, state)
 
 
+def test_status_shows_the_watcher_and_what_it_has_given_up(millrace: Millrace, tmp_path: Path) -> None:
+    assert "watcher: stopped; nothing restarts what dies" in millrace(tmp_path, "status").stdout
+    run = Settings.read({"MILLRACE_STATE": str(tmp_path)}).run
+    run.mkdir()
+    (run / "flink.given-up").touch()
+    assert "given up: flink; mend the cause, then `millrace up`" in millrace(tmp_path, "status").stdout
+    answer = json.loads(millrace(tmp_path, "status", "--json").stdout)
+    assert answer["watch"] == {"state": "stopped", "pid": None, "given_up": ["flink"]}
+
+
+def test_a_second_watcher_is_refused(millrace: Millrace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stack, "watch_status", lambda _: stack.WatchStatus("running", 17, []))
+    done = millrace(tmp_path, "watch")
+    assert (done.returncode, "a watcher runs already (pid 17)" in done.stderr) == (2, True)
+
+
 def test_help_names_the_exit_code_of_a_plan(millrace: Millrace, tmp_path: Path) -> None:
     assert "3 a --plan in which something would change" in " ".join(millrace(tmp_path, "--help").stdout.split())
     assert "exit code 3" in " ".join(millrace(tmp_path, "deploy", "--help").stdout.replace("│", " ").split())

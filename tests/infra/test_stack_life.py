@@ -237,6 +237,43 @@ def test_two_ups_at_once_start_each_server_once_and_write_for_their_user_only(sm
     assert [path for path in written if not path.is_symlink() and path.stat().st_mode & 0o077] == []
 
 
+def test_up_starts_a_watcher_that_restarts_what_dies_and_down_leaves_neither(small: Settings) -> None:
+    output, _ = (up := millrace(small, "up", "kafka")).communicate(timeout=120)
+    assert up.returncode == 0, output
+    assert stacks.watch_status(small).state == "running"
+    before = processes.records(small.run)["kafka-1"]
+    stacks.kill(small, ["kafka-1"])
+    wait_until(lambda: processes.records(small.run)["kafka-1"] != before)
+    wait_until(lambda: states(small)["kafka-1"] == "running")
+    stacks.down(small)
+    assert (what_runs(small), stacks.watch_status(small).state) == ([], "stopped")
+
+
+def test_up_without_a_watcher_leaves_the_dead_dead_until_the_next_up(small: Settings) -> None:
+    output, _ = (up := millrace(small, "up", "kafka", "--no-watch")).communicate(timeout=120)
+    assert up.returncode == 0, output
+    assert (stacks.watch_status(small).state, set(processes.records(small.run))) == ("stopped", {"kafka-1"})
+
+
+def test_what_a_down_finds_given_up_and_killed_it_leaves_nowhere(small: Settings) -> None:
+    """The watcher is killed while a server is dead: `status` is red, and `down` leaves nothing of them."""
+    millrace(small, "up", "kafka").communicate(timeout=120)
+    processes.kill(processes.records(small.run)[stacks.WATCH])
+    stacks.kill(small, ["kafka-1"])
+    stacks.given_up_file(small, "kafka-1").touch()
+    status = millrace(small, "status", "--check")
+    output, _ = status.communicate(timeout=120)
+    assert (status.returncode, states(small)["kafka-1"]) == (1, "given-up")
+    assert "watcher: dead; nothing restarts what dies until the next `millrace up`" in output
+    assert "given up: kafka-1; mend the cause" in output
+    stacks.down(small)
+    assert (what_runs(small), stacks.watch_status(small)) == ([], stacks.WatchStatus("stopped", None, []))
+
+
+def states(settings: Settings) -> dict[str, str]:
+    return {one.name: one.state for one in stacks.status(settings)}
+
+
 def make_topic(settings: Settings, name: str) -> None:
     with KafkaAdminClient(bootstrap_servers=stacks.addresses(settings)["KAFKA_BOOTSTRAP"]) as admin:
         admin.create_topics([NewTopic(name, num_partitions=1, replication_factor=1)])

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,9 @@ import pytest
 from infra import lifecycle, processes, records, watch
 from infra import stack as stacks
 from infra.engines.flink import Flink
+from infra.engines.job import Job
+from infra.engines.spark import Spark
+from infra.errors import InfraError
 from infra.rise import stop_all
 from infra.settings import Settings
 from infra.stack import WATCH
@@ -20,7 +26,7 @@ from infra.stores.topics import Tail
 from infra.target import Target
 from infra.traffic import CLOSING_MS
 from infra.watch import BACK_OFF_S, RESTARTS_MOST, SPAN_S, Attempts
-from pipelines.patterns import load
+from pipelines.patterns import EnginePlan, load
 from pipelines.patterns.plan import WINDOWS_TOPIC
 from tests.patterns import Sender
 
@@ -29,6 +35,7 @@ BACK_WITHIN_S = 180
 SERVERS = ("flink-taskmanager", "flink-jobmanager", "kafka-1")
 OTHERS = ("namenode", "datanode-1", "datanode-2", "hbase-master", "hbase-thrift", "flink-gateway")
 FLINK_JOB, SPARK_JOB = "job of Flink", "job of Spark"
+LOSES_JOBS = ("flink-jobmanager", FLINK_JOB, SPARK_JOB)
 
 
 def test_restarts_come_later_and_later_and_end() -> None:
@@ -52,22 +59,62 @@ def test_a_restart_that_another_command_prevents_is_no_attempt(tmp_path: Path, m
     assert not stacks.given_up_file(settings, server.name).exists()
 
 
+def test_a_job_that_cannot_start_while_a_server_is_dead_is_not_given_up(tmp_path: Path) -> None:
+    """A store may be away for ten minutes, and a job is started again when it is back."""
+    settings = Settings.read({"MILLRACE_STATE": str(tmp_path)})
+    settings.run.mkdir(parents=True)
+
+    def refuse() -> None:
+        raise InfraError("no HDFS")
+
+    watching = watch.Watch(settings, lambda: {PATTERN: watch.Repair("gone", refuse)})
+    watching._away = {"namenode"}
+    for _ in range(2 * RESTARTS_MOST):
+        watching._look("jobs", watching._repair_jobs)
+    assert [each["event"] for each in watching.journal.read()] == ["gone", "unknown"]
+    watching._away = set()
+    watching._look("jobs", watching._repair_jobs)
+    assert [each["event"] for each in watching.journal.read()] == ["gone", "unknown", "failed"]
+
+
+def test_a_stalled_job_is_ended_before_it_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings, done = Settings.read({"MILLRACE_STATE": str(tmp_path)}), list[str]()
+    plan = EnginePlan(PATTERN, 1, "spark", "fraud", "127.0.0.1:1", {}, "file:///nowhere")
+    job = Job("stalled", problem="no progress")
+    monkeypatch.setattr(watch, "names", lambda: [PATTERN])
+    monkeypatch.setattr(lifecycle, "is_wanted", lambda *_: True)
+    monkeypatch.setattr(lifecycle, "jobs", lambda *_: {"spark": (plan, job)})
+    monkeypatch.setattr(Spark, "end_stalled", lambda *_: done.append("ended"))
+    monkeypatch.setattr(lifecycle, "deploy", lambda *_, **__: done.append("started"))
+    (repair,) = watch.repairs(Target.read(settings, {})).values()
+    repair.act()
+    assert (repair.event, done) == ("stalled", ["ended", "started"])
+
+
 @dataclass(frozen=True)
 class Watched:
     """A stack with a watcher, and a pattern that is deployed on it."""
 
     target: Target
 
-    def outputs_after(self, kind: str, moment_ms: float) -> Callable[[], float | None]:
-        """When the first output of a kind came that rests on what arrived after a moment, asked again and again."""
+    def outputs_after(self, kind: str, ended_ms: float, again_ms: float) -> Callable[[], float | None]:
+        """When the first output of a kind came, after a moment, that rests on what arrived after another one."""
         tail = Tail(self.target.bootstrap, {kind: load(PATTERN).topic(kind)})
         own = "ingest_ms" if kind == "enriched" else "emit_ms"
 
         def first() -> float | None:
-            came = [r.ingest_ms for r in tail.new() if json.loads(r.value or b"{}").get(own, 0) > moment_ms]
-            return min(came, default=None)
+            came = [r.ingest_ms for r in tail.new() if json.loads(r.value or b"{}").get(own, 0) > ended_ms]
+            return min((at for at in came if at > again_ms), default=None)
 
         return first
+
+    def started_again_ms(self, since_ms: float) -> float:
+        """When the watcher last started jobs of the pattern; without a JobManager tasks work on for a while."""
+        entries = [each for each in watch.journal(self.target.settings).read() if each["event"] == "restarted"]
+        moments = [
+            datetime.fromisoformat(each["at"]).timestamp() * 1000 for each in entries if each["subject"] == PATTERN
+        ]
+        return max((at for at in moments if at > since_ms), default=0)
 
 
 @pytest.fixture(scope="module")
@@ -126,13 +173,17 @@ def test_what_is_killed_under_traffic_is_back_with_nobody_typing(watched: Watche
 
 
 def seconds_until_back(watched: Watched, subject: str) -> float:
-    """From the end of a server or a job to the first output that rests on what came after it."""
+    """From the end of a server or a job to the first output, of what was started again, of what came after."""
     target = watched.target
     kind = WINDOWS_TOPIC if subject == SPARK_JOB else "enriched"
     ended_ms = time.time() * 1000
     end(target, subject)
+    again_ms = ended_ms
+    if subject in LOSES_JOBS:
+        assert processes.wait_until(lambda: watched.started_again_ms(ended_ms) > 0, BACK_WITHIN_S), subject
+        again_ms = watched.started_again_ms(ended_ms)
     assert processes.wait_until(lambda: is_well(target, subject), BACK_WITHIN_S), subject
-    first, found = watched.outputs_after(kind, ended_ms), list[float]()
+    first, found = watched.outputs_after(kind, ended_ms, again_ms), list[float]()
 
     def has_come() -> bool:
         if (came_ms := first()) is not None:
@@ -153,3 +204,22 @@ def test_what_is_left_dead_on_purpose_stays_dead_until_up(watched: Watched) -> N
     assert not is_well(watched.target, "flink-gateway")
     stacks.up(settings)
     assert is_well(watched.target, "flink-gateway")
+
+
+@pytest.mark.stack
+@pytest.mark.drill
+def test_a_driver_that_hangs_is_stalled_and_restarted(watched: Watched) -> None:
+    target = watched.target
+    lifecycle.await_healthy(target, PATTERN)
+    record = processes.read(target.settings.run / f"job-{PATTERN}-spark.json")
+    assert record is not None
+    os.kill(record.pid, signal.SIGSTOP)
+    assert processes.wait_until(lambda: "stalled" in states(target), 60), states(target)
+    assert processes.wait_until(lambda: not processes.alive(record), BACK_WITHIN_S)
+    assert processes.wait_until(lambda: set(states(target)) == {"running"}, BACK_WITHIN_S), states(target)
+    events = [each["event"] for each in watch.journal(target.settings).read() if each["subject"] == PATTERN]
+    assert events[-2:] == ["stalled", "restarted"]
+
+
+def states(target: Target) -> list[str]:
+    return [job.state for _, job in lifecycle.jobs(target, PATTERN).values()]

@@ -8,6 +8,7 @@ locals {
   up = [concat(
     ["up", "--port-base", tostring(var.port_base)],
     flatten([for profile in length(var.profiles) > 0 ? sort(var.profiles) : ["none"] : ["--profile", profile]]),
+    var.watch ? [] : ["--no-watch"],
     sort(var.services),
   )]
   down = [concat(["down"], var.keep_data ? [] : ["--purge", "--yes"])]

@@ -51,6 +51,12 @@ variable "profiles" {
   }
 }
 
+variable "watch" {
+  description = "Restart servers and jobs that die, in the background; without it what dies is drift, and the next apply repairs it."
+  type        = bool
+  default     = true
+}
+
 variable "keep_data" {
   description = "Whether a destroy leaves topics, tables, files and logs for the next apply. Apply a change of this before you destroy."
   type        = bool

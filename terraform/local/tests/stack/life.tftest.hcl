@@ -7,6 +7,7 @@
 variables {
   patterns = ["flink-spark"]
   traffic  = { seconds = 5 }
+  watch    = false # what is lost here is to be seen by a plan, not to be restarted
 }
 
 run "apply" {
@@ -33,7 +34,7 @@ run "kill_a_server" {
     name        = "kill"
     wanted      = "kill" # runs of one module share a state: another wish is another call
     program     = "${var.clone}/.venv/bin/millrace"
-    apply       = [["kill", "kafka-1"]]
+    apply       = [["kill", "kafka-1", "--stay-dead"]]
     environment = { MILLRACE_STATE = var.folder }
   }
 }
