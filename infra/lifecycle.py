@@ -281,19 +281,16 @@ def sick(target: Target) -> dict[str, Job]:
     }
 
 
-def stalled(target: Target, name: str) -> list[EnginePlan]:
-    """The jobs that make no progress and that a restart may help."""
-    return [
-        plan
-        for plan, job in jobs(target, name).values()
-        if job.state == "stalled" and target.engine(plan.engine).restarts_stalled
-    ]
+def stalled(target: Target, found: Iterable[tuple[EnginePlan, Job]]) -> list[EnginePlan]:
+    """Of these jobs, those that make no progress and that a restart may help."""
+    return [plan for plan, job in found if job.state == "stalled" and target.engine(plan.engine).restarts_stalled]
 
 
 def end_stalled(target: Target, name: str) -> None:
     """End the jobs that make no progress and that a restart may help."""
     with alone(target, name):
-        for plan in stalled(target, name) if is_wanted(target, name) else ():
+        found = jobs(target, name).values() if is_wanted(target, name) else ()
+        for plan in stalled(target, found):
             target.engine(plan.engine).end_stalled(plan)
 
 

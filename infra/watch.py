@@ -235,11 +235,17 @@ def repairs(target: Target) -> dict[str, Repair]:
     for name in names():
         if not lifecycle.is_wanted(target, name):
             continue
-        if lifecycle.stalled(target, name):
+        jobs = lifecycle.jobs(target, name).values()
+        if lifecycle.stalled(target, jobs):
             found[name] = Repair("stalled", partial(_restart_stalled, target, name))
-        elif any(change.action == "start" for change in lifecycle.deploy(target, name, plan=True, only_missing=True)):
+        elif not all(job.is_up for _, job in jobs) and _is_missing(target, name):
             found[name] = Repair("gone", partial(_start_missing, target, name))
     return found
+
+
+def _is_missing(target: Target, name: str) -> bool:
+    """Asked when no other verb is at work on the pattern: an upgrade stops a job, too."""
+    return any(change.action == "start" for change in lifecycle.deploy(target, name, plan=True, only_missing=True))
 
 
 def _restart_stalled(target: Target, name: str) -> None:

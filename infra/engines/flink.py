@@ -18,6 +18,7 @@ from infra import environments, processes
 from infra.engines.job import EngineError, Job, Running, State, UsedUpError, is_crash_loop
 from infra.settings import PROJECT
 from infra.stores.files import Hdfs
+from pipelines.flink.tuning import CHECKPOINT_INTERVAL_MS
 from pipelines.patterns import EnginePlan
 
 _STATES: Mapping[str, State] = {
@@ -72,8 +73,7 @@ class Flink:
             raise EngineError(f"Flink at {self.rest} does not show its jobs: {why[:200]}; see `millrace logs flink`")
         checkpoints = self._get(f"/jobs/{plan.job_id}/checkpoints") or {}
         failures = self._failures(plan.job_id)
-        interval_ms = (self._get(f"/jobs/{plan.job_id}/checkpoints/config") or {}).get("interval")
-        state, problem = state_of(answer, checkpoints, failures, interval_ms)
+        state, problem = state_of(answer, checkpoints, failures, _interval_ms(plan))
         return Job(
             state=state,
             checkpoints=checkpoints.get("counts", {}).get("completed", 0),
@@ -279,7 +279,7 @@ def state_of(
     job: Mapping[str, Any],
     checkpoints: Mapping[str, Any],
     failures: Sequence[Mapping[str, Any]],
-    interval_ms: int | None,
+    interval_ms: int,
 ) -> tuple[State, str]:
     """The state of a job and what is wrong with it, from what Flink shows of it, its checkpoints and its failures."""
     state, word, now_ms = _STATES.get(job["state"], "starting"), job["state"], job.get("now", 0)
@@ -294,11 +294,17 @@ def state_of(
     if restarting_s > RESTARTING_MOST_S or is_crash_loop(failed_s, healthy_ms / 1000, now_ms / 1000):
         return "crash-looping", problem
     without_ms = now_ms - max(healthy_ms, since_ms)
-    if word == "RUNNING" and interval_ms and without_ms > STALLED_AFTER_INTERVALS * interval_ms:
+    if word == "RUNNING" and without_ms > STALLED_AFTER_INTERVALS * interval_ms:
         failed = (checkpoints.get("latest") or {}).get("failed") or {}
         why = f": {failed['failure_message']}" if failed.get("failure_message") else ""
         return "stalled", f"no checkpoint was completed for {without_ms / 1000:.0f} s{why}"
     return state, problem if word == "RESTARTING" else ""
+
+
+def _interval_ms(plan: EnginePlan) -> int:
+    """How often the job is to complete a checkpoint."""
+    given = re.fullmatch(r"(\d+) *(ms|s|min)", str(plan.options.get("execution.checkpointing.interval")))
+    return int(given[1]) * {"ms": 1, "s": 1000, "min": 60_000}[given[2]] if given else CHECKPOINT_INTERVAL_MS
 
 
 def _first_line(failure: Mapping[str, Any]) -> str:
