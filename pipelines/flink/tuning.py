@@ -21,6 +21,8 @@ JOB_SETTINGS = {
     "execution.checkpointing.interval": f"{CHECKPOINT_INTERVAL_MS} ms",
     "execution.checkpointing.mode": "EXACTLY_ONCE",  # of the state; the sinks are at least once
     "execution.checkpointing.min-pause": "500 ms",
+    # A store that is away stops no alert: the job works on, and is shown as stalled until a checkpoint is completed.
+    "execution.checkpointing.tolerable-failed-checkpoints": "2147483647",
     "execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION",
     "execution.state-recovery.ignore-unclaimed-state": "true",  # a removed rule's state is given up on purpose
     "pipeline.object-reuse": "true",  # 15 to 20 % more events for the same CPU, nothing here keeps what it was given

@@ -1,7 +1,7 @@
 """Runs all Spark stages of a pattern in one driver.
 
 The driver keeps its progress in a file, ends in good order on SIGTERM, begins a query again that failed for a reason
-that may pass, and ends with an error when one does not get on.
+that may pass, for ever if it waits for a store, and ends with an error when an event or window query does not get on.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from pipelines.spark.tuning import (
     FILES_EVERY,
     IDLE_MS,
     LOOK_EVERY_S,
+    STORES_WAIT_S,
     TABLES_EVERY,
     WINDOWS_EVERY,
 )
@@ -48,8 +49,6 @@ def main(argv: Sequence[str]) -> int:
         signal.signal(number, lambda *_: stop.set())
     progress = ProgressFile(arguments.progress)
     progress.write("starting", {})
-    if not plan.events:
-        step_back()
     jars = [Path(jar) for jar in arguments.jars.split(os.pathsep)]
     spark = session(f"{plan.pattern} (generation {plan.generation})", arguments.master, jars, plan.options)
     driver = Driver(spark, plan, progress, is_drain=arguments.drain)
@@ -62,9 +61,13 @@ def main(argv: Sequence[str]) -> int:
     return 1 if problem else 0
 
 
-def step_back() -> None:
+def step_back(jvm: int) -> None:
     """Leave the processor to others of this machine, in the two ways in which Linux shares it out."""
-    os.nice(BACKGROUND_NICE)
+    # To Linux each thread has a number of its own, which those that it starts inherit.
+    for process in (os.getpid(), jvm):
+        for thread in os.listdir(f"/proc/{process}/task"):
+            with suppress(ProcessLookupError):
+                os.setpriority(os.PRIO_PROCESS, int(thread), BACKGROUND_NICE)
     # Where sessions are scheduled as groups, the first number counts only among the processes of this very session.
     with suppress(OSError):
         Path("/proc/self/autogroup").write_text(str(BACKGROUND_NICE), encoding="ascii")
@@ -90,10 +93,10 @@ def queries(spark: SparkSession, plan: EnginePlan) -> Iterator[Query]:
     if "hdfs" in plan.persist:
         checkpoint = f"{place}/files"
         stage = files.events(spark, plan).writeStream.foreachBatch(files.writer(plan, checkpoint))
-        yield Query("files", stage, checkpoint, FILES_EVERY)
+        yield Query("files", stage, checkpoint, FILES_EVERY, is_store=True)
     if "hbase" in plan.persist:
         stage = tables.messages(spark, plan).writeStream.foreachBatch(tables.writer(plan))
-        yield Query("tables", stage, f"{place}/tables", TABLES_EVERY)
+        yield Query("tables", stage, f"{place}/tables", TABLES_EVERY, is_store=True)
 
 
 class Driver:
@@ -105,27 +108,54 @@ class Driver:
         self.progress = progress
         self.is_drain = is_drain
         self.running = [Running(spark, query, AT_ONCE if is_drain else query.every) for query in queries(spark, plan)]
-        self.traffic = Traffic(plan)
+        self.stores_at = time.monotonic() + STORES_WAIT_S
+        self.is_under_way = False
+        self._traffic: Traffic | None = None
         self.silence = Silence(0, DRAINED_AHEAD_MS) if is_drain else Silence(IDLE_MS)
         self.ticks = spark._jvm.millrace.spark.Ticks
         self.told_ms: dict[str, int] = {}
 
     def run(self, stop: threading.Event) -> str | None:
         """Run until told to stop, or to the end of the topics if draining; the reason if it ends otherwise."""
-        problem, is_finished = None, False
+        problem, is_finished, ended = None, False, threading.Event()
+        telling = threading.Thread(target=self._keep_telling, args=(ended,), name="progress", daemon=True)
+        telling.start()
         try:
             while not (stop.is_set() or problem or (self.is_drain and is_finished)):
-                problem = next((found for each in self.running if (found := each.ensure())), None)
+                problem = next((found for each in self._due() if (found := each.ensure())), None)
                 is_finished = self._time_is_kept()
-                self._tell("running")
                 stop.wait(LOOK_EVERY_S)
         except Exception as error:
             problem = f"{type(error).__name__}: {error}"
+        ended.set()
+        telling.join()
         for each in self.running:
             each.stop()
         self._tell("failed" if problem else "stopped", problem)
-        self.traffic.close()
+        if self._traffic is not None:
+            self._traffic.close()
         return problem
+
+    def _keep_telling(self, ended: threading.Event) -> None:
+        # In a thread of its own: a look at a store that is away takes minutes, and the driver lives on meanwhile.
+        while not ended.wait(LOOK_EVERY_S):
+            self._tell("running")
+
+    def _due(self) -> Sequence[Running]:
+        """The queries that ought to run by now: at a start the stores come last, behind all else on this machine."""
+        if self.is_under_way:
+            return self.running
+        first = [each for each in self.running if not each.query.is_store]
+        self.is_under_way = time.monotonic() > self.stores_at or all(each.has_begun for each in first)
+        if self.is_under_way and not self.plan.events:
+            step_back(self.spark.sparkContext._gateway.proc.pid)
+        return self.running if self.is_under_way else first
+
+    @property
+    def traffic(self) -> Traffic:
+        # Not before it is needed: a broker that is away at the start would end the driver.
+        self._traffic = self._traffic or Traffic(self.plan)
+        return self._traffic
 
     def _time_is_kept(self) -> bool:
         try:

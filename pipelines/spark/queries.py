@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import time
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from pipelines.spark.clock import reached_ms
 from pipelines.spark.folders import Folder
 from pipelines.spark.progress import QueryProgress
-from pipelines.spark.tuning import RESTART_PAUSE_S_MOST, RESTARTS_MOST
+from pipelines.spark.tuning import RESTART_PAUSE_S_MOST, RESTARTS_MOST, STORE_PAUSE_S_MOST
 
 Offsets = Mapping[str, Mapping[int, int]]
 """Topic -> partition -> the offset after the last message."""
@@ -30,6 +32,8 @@ class Query:
     every: str
     follows: Literal["", "events", "rules"] = ""
     """Whose time is told to it: that of the per-event stage to the windows of rules, and theirs to the numbers."""
+    is_store: bool = False
+    """Whether it only keeps what others have found: it waits for its store for as long as that is away."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,7 @@ class Running:
         self._stream: StreamingQuery | None = None
         self._restarts = 0
         self._failures = 0
+        self._failed_ms: deque[int] = deque(maxlen=RESTARTS_MOST + 1)
         self._again_at = 0.0
         self._problem: str | None = None
         self._last_commit: int | None = None
@@ -59,37 +64,70 @@ class Running:
 
     def ensure(self) -> str | None:
         """Start the query, or start it again; the reason if that has been tried often enough."""
-        if self._stream is not None and self._stream.isActive:
-            if self._stream.lastProgress is not None:
-                self._failures = 0
+        stream = self._stream
+        if stream is not None and stream.isActive:
+            if stream.lastProgress is not None:
+                self._failures, self._problem = 0, None
+                self._failed_ms.clear()
             return None
-        if self._stream is not None:
-            self._problem = _reason(self._stream)
-            self._stream, self._failures = None, self._failures + 1
-            self._again_at = time.monotonic() + min(2**self._failures, RESTART_PAUSE_S_MOST)
-            print(f"query {self.query.name} failed ({self._failures}): {self._problem}", flush=True)
-        if self._failures > RESTARTS_MOST:
-            return f"query {self.query.name} failed {self._failures} times in a row: {self._problem}"
+        if stream is not None:
+            self._stream = None
+            self._fail(_reason(stream))
+        if len(self._failed_ms) > RESTARTS_MOST:
+            return f"query {self.query.name} failed {len(self._failed_ms)} times in a row: {self._problem}"
         if time.monotonic() >= self._again_at:
             self._restarts += self._failures > 0
             # A pool of its own, so that the queries take turns task by task.
             self.spark.sparkContext.setLocalProperty("spark.scheduler.pool", self.query.name)
-            self._stream = self._stage.start()
+            try:
+                self._stream = self._stage.start()
+            except Py4JJavaError as error:  # the checkpoint's store is away, for one
+                self._fail(str(error.java_exception).splitlines()[0])
         return None
+
+    def _fail(self, problem: str) -> None:
+        self._failures, self._problem = self._failures + 1, problem
+        pause_s = STORE_PAUSE_S_MOST if self.query.is_store else RESTART_PAUSE_S_MOST
+        self._again_at = time.monotonic() + min(2**self._failures, pause_s)
+        # To end the driver brings back no store: that helps only against what fails though its checkpoint is there.
+        if not self.query.is_store and self._has_checkpoints():
+            self._failed_ms.append(int(time.time() * 1000))
+        print(f"query {self.query.name} failed ({self._failures}): {problem}", flush=True)
+
+    def _has_checkpoints(self) -> bool:
+        """Whether the store of its checkpoints answers, with what it holds."""
+        checkpoint = Folder(self.spark, self.query.checkpoint)
+        try:
+            if checkpoint.has("metadata"):
+                checkpoint.read("metadata")
+        except Py4JError:
+            return False
+        return True
 
     def stop(self) -> None:
         """Stop where it is: a batch that is not finished is run again at the next start."""
         if self._stream is not None:
             self._stream.stop()
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether it has completed a round since the driver started."""
+        return self.progress().batches > 0
+
     def progress(self) -> QueryProgress:
         """The query as it is now."""
-        if self._stream is None:
-            return QueryProgress(0, restarts=self._restarts, problem=self._problem)
-        last: Any = self._stream.lastProgress
+        stream = self._stream
+        failed = {
+            "restarts": self._restarts,
+            "failures": self._failures,
+            "failed_ms": tuple(self._failed_ms),
+            "problem": self._problem,
+        }
+        if stream is None:
+            return QueryProgress(0, **failed)
+        last: Any = stream.lastProgress
         if last is None:
-            is_waiting = self._stream.status["message"] == "Waiting for data to arrive"
-            return QueryProgress(int(is_waiting), restarts=self._restarts, problem=self._problem)
+            return QueryProgress(int(stream.status["message"] == "Waiting for data to arrive"), **failed)
         return QueryProgress(
             batches=last["batchId"] + 1,
             batch_id=last["batchId"],
@@ -99,8 +137,7 @@ class Running:
             watermark=last.get("eventTime", {}).get("watermark"),
             last_batch=last["timestamp"],
             dropped=sum(each["numRowsDroppedByWatermark"] for each in last["stateOperators"]),
-            restarts=self._restarts,
-            problem=self._problem,
+            **failed,
         )
 
     def committed(self) -> Committed | None:

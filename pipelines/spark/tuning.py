@@ -15,8 +15,12 @@ DRAINED_AHEAD_MS = 86_400_000  # farther than any clock may be ahead: at the end
 LOOK_EVERY_S = 1.0  # how old the progress file may be, and how finely time goes on in silence
 RESTARTS_MOST = 5  # of a query that does not complete a batch in between
 RESTART_PAUSE_S_MOST = 30
+STORE_PAUSE_S_MOST = 60  # a query that writes to a store tries for ever: the store may be away for hours
+STORES_WAIT_S = 60  # at a start, until the windows have begun: they are waited for, and there are two cores
 FORGOTTEN_MARGIN_MS = 60_000  # how far the clocks of Kafka, HDFS and this machine may differ
-BACKGROUND_NICE = 10  # behind a per-event stage of another engine, which promises milliseconds on the same cores
+# Behind a per-event stage of another engine, which promises milliseconds on the same cores; but not before the windows
+# have begun: on a busy machine a start behind all others takes minutes, in which nothing comes out.
+BACKGROUND_NICE = 10
 
 # Windows and the per-event stage take all there is in one batch, however large: a limit would let one partition or
 # topic run ahead of another by minutes, and then events would be late, or judged in the wrong order, for no reason.
@@ -55,4 +59,6 @@ SPARK_SETTINGS = {
     "spark.sql.chunkBase64String.enabled": "false",
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
     "spark.sql.files.ignoreMissingFiles": "false",
+    # A NameNode that refuses connections is away after 3 s, not 10: the driver looks at its queries again.
+    "spark.hadoop.ipc.client.connect.max.retries": "3",
 }

@@ -35,6 +35,7 @@ BACK_WITHIN_S = 180
 SERVERS = ("flink-taskmanager", "flink-jobmanager", "kafka-1")
 OTHERS = ("namenode", "datanode-1", "datanode-2", "hbase-master", "hbase-thrift", "flink-gateway")
 FLINK_JOB, SPARK_JOB = "job of Flink", "job of Spark"
+STORES = ("hbase-thrift", "hbase-master", "datanode-1", "datanode-2", "namenode")
 LOSES_JOBS = ("flink-jobmanager", FLINK_JOB, SPARK_JOB)
 
 
@@ -223,3 +224,27 @@ def test_a_driver_that_hangs_is_stalled_and_restarted(watched: Watched) -> None:
 
 def states(target: Target) -> list[str]:
     return [job.state for _, job in lifecycle.jobs(target, PATTERN).values()]
+
+
+@pytest.mark.stack
+@pytest.mark.drill
+@pytest.mark.timeout(1800)
+def test_stores_that_are_away_stop_no_alert_and_lose_nothing(watched: Watched, request: pytest.FixtureRequest) -> None:
+    """HDFS holds the checkpoints, too: its windows are late by as long as it is away, and complete."""
+    target, settings = watched.target, watched.target.settings
+    away_s = request.config.getoption("--away-s")
+    record = processes.read(settings.run / f"job-{PATTERN}-spark.json")
+    sender = Sender(target, PATTERN, f"away-{away_s}", seconds=away_s + 30, closing_ms=CLOSING_MS)
+    stacks.kill(settings, STORES, stay_dead=True)
+    ended = time.monotonic()
+    assert processes.wait_until(lambda: "degraded" in states(target), BACK_WITHIN_S), states(target)
+    assert processes.wait_until(lambda: time.monotonic() > ended + away_s, away_s + 10)
+    alerts = watched.outputs_after("enriched", (time.time() - 20) * 1000, 0)
+    assert processes.wait_until(lambda: alerts() is not None, 30), "alerts wait for a store"
+    stacks.up(settings)
+    sender.end(away_s + 300)
+    assert processes.read(settings.run / f"job-{PATTERN}-spark.json") == record, "the driver ended"
+    assert processes.wait_until(lambda: set(states(target)) == {"running"}, BACK_WITHIN_S), states(target)
+    verdict = lifecycle.validate(target, PATTERN, report=print).verdict
+    assert verdict.status == "ok", [check for check in verdict.checks if check.status != "ok"]
+    records.append(settings, "stores-away", {"verdict": verdict.status, "away_s": away_s})
