@@ -262,7 +262,13 @@ def configuration(settings: Settings) -> dict[str, Any]:
         "heartbeat.rpc-failure-threshold": 2,
         "restart-strategy.type": "exponential-delay",
         "restart-strategy.exponential-delay.initial-backoff": "500 ms",
-        "restart-strategy.exponential-delay.max-backoff": "10 s",
+        # While a TaskManager is away each attempt fails at once: the last pause is lost time when it is back, and an
+        # earlier failure within the hour would make that pause the longest.
+        "restart-strategy.exponential-delay.max-backoff": "2 s",
+        "restart-strategy.exponential-delay.reset-backoff-threshold": "1 min",
+        # A TaskManager whose JobManager died tries again this long after a refused registration; the default is 10 s.
+        "cluster.registration.error-delay": "1 s",
+        "cluster.registration.max-timeout": "2 s",
         "classloader.parent-first-patterns.additional": "pemja.",
         "classloader.check-leaked-classloader": False,
         "env.hadoop.conf.dir": str(settings.state / "conf" / "flink" / "conf"),

@@ -148,7 +148,8 @@ class Driver:
         first = [each for each in self.running if not each.query.is_store]
         self.is_under_way = time.monotonic() > self.stores_at or all(each.has_begun for each in first)
         if self.is_under_way and not self.plan.events:
-            step_back(self.spark.sparkContext._gateway.proc.pid)
+            jvm = self.spark.sparkContext._gateway.proc
+            step_back(jvm.pid if jvm else os.getppid())  # spark-submit's JVM is the one that started us
         return self.running if self.is_under_way else first
 
     @property

@@ -27,7 +27,11 @@ def session(name: str, master: str, jars: Sequence[Path], settings: Mapping[str,
     os.environ |= {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
     os.environ |= {"SPARK_LOCAL_IP": "127.0.0.1"}
     builder = SparkSession.builder.appName(name).master(master)
-    builder = builder.config("spark.jars", ",".join(map(str, jars)))
+    if master.startswith("local") and jars and "PYSPARK_GATEWAY_PORT" not in os.environ:
+        # Named as `spark.jars` they would be copied twice at each start. With spark-submit the JVM runs already.
+        builder = builder.config("spark.driver.extraClassPath", os.pathsep.join(map(str, jars)))
+    else:
+        builder = builder.config("spark.jars", ",".join(map(str, jars)))
     for key, value in (SPARK_SETTINGS | dict(settings or {})).items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
