@@ -416,8 +416,8 @@ def ensure_private(state: Path) -> None:
     """Makes a stack's folder, which nobody but its owner reads: events, tokens, passwords and logs are below it."""
     state.mkdir(parents=True, exist_ok=True)
     # Root's PostgreSQL runs as another user, who goes through it to the database and lists nothing (postgres.unpack).
-    passed = state.stat().st_mode & 0o011 if os.getuid() == 0 else 0
-    state.chmod(0o700 | passed)
+    is_passed = os.getuid() == 0 and (state / "data" / "postgres").exists()
+    state.chmod(0o711 if is_passed else 0o700)
 
 
 @contextmanager
