@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -90,6 +91,19 @@ def test_a_stalled_job_is_ended_before_it_is_started(tmp_path: Path, monkeypatch
     (repair,) = watch.repairs(Target.read(settings, {})).values()
     repair.act()
     assert (repair.event, done) == ("stalled", ["ended", "started"])
+
+
+def test_the_end_of_a_driver_makes_it_look_at_jobs_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = Settings.read({"MILLRACE_STATE": str(tmp_path)})
+    driver = processes.start("job-p-spark", ["sleep", "1000"], {}, tmp_path / "driver.out", settings.run)
+    watching = watch.Watch(settings, dict)
+    monkeypatch.setattr(watch, "LOOK_EVERY_S", 0.1)
+    watching._await_death()
+    assert not watching._jobs_due.is_set()
+    monkeypatch.setattr(watch, "LOOK_EVERY_S", 60.0)
+    threading.Timer(0.1, lambda: os.kill(driver.pid, signal.SIGKILL)).start()
+    watching._await_death()
+    assert watching._jobs_due.is_set()
 
 
 @dataclass(frozen=True)
