@@ -25,6 +25,7 @@ from infra.stores.topics import Tail, TopicError
 from pipelines.fraud.canaries import canaries_in
 from pipelines.fraud.tokens import Tokens
 from pipelines.fraud.traffic import Plan, traffic
+from pipelines.fraud.traffic.poison import NUMBER
 from pipelines.fraud.traffic.replay import read_replay
 from pipelines.oracle import Record
 from pipelines.patterns import Variant, load
@@ -196,10 +197,10 @@ def made_labels(plan: Plan, start_ms: int) -> dict[str, tuple[str, ...]]:
 
 
 def sent_ms(record: Record) -> int | None:
-    """When the sender meant to send it; None for what is no readable event."""
+    """When the sender meant to send it; None for what is no readable event, or has a card number for a time."""
     try:
         value = json.loads(record.value or b"")
     except ValueError:
         return None
     found = value.get("sent_ms") if isinstance(value, dict) else None
-    return found if isinstance(found, int) else None
+    return found if isinstance(found, int) and str(found) != NUMBER else None

@@ -20,7 +20,7 @@ variable "partitions" {
 }
 
 variable "retention_hours" {
-  description = "How long messages are kept, unless the topic is compacted."
+  description = "How long messages are kept; of a compacted topic, those that were overwritten."
   type        = number
   default     = 24
 
