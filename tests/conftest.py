@@ -107,6 +107,15 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterat
         terminalreporter.write_line(f"{tests} {'test' if tests == 1 else 'tests'} did not run: {reason}", yellow=True)
 
 
+@pytest.fixture(autouse=True)
+def umask() -> Iterator[None]:
+    """A verb that a test calls in its own process leaves the process's umask to the next test as it was."""
+    before = os.umask(0o022)
+    os.umask(before)
+    yield
+    os.umask(before)
+
+
 @pytest.fixture(scope="session")
 def test_port_base(worker_id: str) -> int:
     """MILLRACE_TEST_PORT_BASE, or 27000: each worker uses eight hundred of the thousand ports from there."""
