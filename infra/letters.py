@@ -63,7 +63,8 @@ def read(target: Target, variant: Variant, reason: str = "") -> list[Letter]:
         letters = [_letter(record) for record in tail.new() if record.value]
     replayed = {letter.place for letter in letters if letter.reason == REPLAYED}
     distinct = {(letter.place, letter.reason): letter for letter in letters if letter.place not in replayed}
-    return [letter for letter in distinct.values() if letter.reason.startswith(reason)]
+    chosen = [letter for letter in distinct.values() if letter.reason.startswith(reason)]
+    return sorted(chosen, key=lambda letter: (letter.ingest_ms, letter.place))
 
 
 def replay(target: Target, variant: Variant, letters: Sequence[Letter], mended: Mapping[Place, bytes]) -> Replayed:
