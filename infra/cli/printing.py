@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import sys
 from collections.abc import Iterable
 from dataclasses import asdict, is_dataclass
 from typing import TYPE_CHECKING, Annotated, Any
@@ -45,7 +46,14 @@ def result_console() -> Console:
 
 def progress_console() -> Console:
     """For what happens meanwhile: standard error, so that a pipe carries results only."""
-    return Console(stderr=True, highlight=False, soft_wrap=True)
+    return _Progress(stderr=True, highlight=False, soft_wrap=True)
+
+
+class _Progress(Console):
+    """Lines that may be lost: a closed pipe does not end the verb, which may be stopping what it started."""
+
+    def on_broken_pipe(self) -> None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
 def report(subject: str, what: str) -> None:

@@ -184,6 +184,16 @@ def test_ctrl_c_leaves_no_jvm_of_what_it_had_started(small: Settings) -> None:
     interrupted(millrace(small, "up", "kafka", "hdfs"), small, "namenode", 0.5)
 
 
+def test_ctrl_c_leaves_nothing_though_nobody_reads_the_output_any_more(small: Settings) -> None:
+    """As Terraform does: it ends the shell that reads, while the command stops what it started."""
+    up = with_tiny_ones(small, "up", "kafka", "hdfs", starts_in_s=2)
+    wait_until(lambda: (small.run / "kafka-1.json").exists())
+    assert up.stdout is not None
+    up.stdout.close()
+    up.send_signal(signal.SIGINT)
+    assert (up.wait(120), what_runs(small)) == (130, [])
+
+
 def interrupted(up: "subprocess.Popen[str]", small: Settings, there: str, after_s: float) -> None:
     """Press Ctrl-C so long after a server was begun, and look what is left."""
     wait_until(lambda: any(small.run.glob(f"{there}.json")) or up.poll() is not None)
