@@ -47,7 +47,16 @@ for variant in readable():
             Approve(task_id="approve", subject=f"Deploy {name}?", body="{{ params }}", execution_timeout=None),
             Changes(task_id="provision", words=["provision", name]),
             Declared(task_id="declared", words=["provision", name, "--plan"]),
-            Changes(task_id="deploy", words=["deploy", name, "--no-wait", "{{ '--fresh' if params.fresh else '' }}"]),
+            Changes(
+                task_id="deploy",
+                words=[
+                    "deploy",
+                    name,
+                    "--no-wait",
+                    "{{ '--fresh' if params.fresh else '' }}",
+                    "{{ '--accept-loss' if params.accept_loss else '' }}",
+                ],
+            ),
             AwaitVerb(task_id="await_healthy", words=["await", name]),
         )
 

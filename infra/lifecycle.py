@@ -24,6 +24,7 @@ from infra.target import ROOT, Target
 from pipelines.patterns import EnginePlan, Variant, engine_plans, is_name, load, names
 from pipelines.patterns import topics as topics_of
 from pipelines.patterns.contracts import breaking_changes, contracts_of
+from pipelines.patterns.loss import Loss
 from pipelines.patterns.plan import HOP
 from pipelines.patterns.tables import tables_of
 from pipelines.verify import InForce, Verdict
@@ -35,6 +36,14 @@ DEPLOY_WITHIN_S = 400
 
 class ContractError(InfraError):
     """A change of a topic's contract that its readers or its old messages would not survive."""
+
+
+class LostError(EngineError):
+    """A job that failed because messages were deleted before it read them."""
+
+    def __init__(self, plan: EnginePlan, job: Job) -> None:
+        super().__init__(f"{job_name(plan)} is {job.state}: {job.problem}")
+        self.plan, self.lost = plan, job.lost
 
 
 @dataclass(frozen=True)
@@ -68,6 +77,7 @@ def deploy(
     fresh: bool = False,
     wait: bool = True,
     only_missing: bool = False,
+    accept_loss: bool = False,
     for_run: str = "",
     report: Report = lambda line: None,
 ) -> list[Change]:
@@ -77,8 +87,10 @@ def deploy(
     generation; one that is missing goes on from its newest state. With `fresh` nothing may run: Flink begins anew, and
     Spark goes on from its checkpoints, or its files would be doubled. Without `wait` it returns when the engines have
     taken the jobs; `await_healthy` does the rest. With `only_missing` a job that runs otherwise than declared is left
-    as it is. What is deployed `for_run` belongs to that run, unless it was deployed before; a deploy without it takes
-    it over.
+    as it is, and so is one that lost messages: a restart brings none back. With `accept_loss` a job that failed because
+    messages were deleted before it read them continues behind them; what was lost is recorded until the data is
+    removed. What is deployed `for_run` belongs to that run, unless it was deployed before; a deploy without it takes it
+    over.
     """
     variant = load(name)
     if not plan:  # what is lacking besides the jobs is in the plan of `provision`
@@ -87,9 +99,12 @@ def deploy(
         if only_missing and not is_wanted(target, name):
             return []  # torn down since the caller looked
         last = deployed(target, name)
+        if accept_loss and not plan:
+            for failed in last.values():
+                _accept(target, failed, target.engine(failed.engine).job(failed).lost, report)
         # What died goes on as what it was: whether the pattern says something else by now is not asked.
         asked_for = last.values() if only_missing else plans(target, variant)
-        steps = [_step(target, wanted, last.get(wanted.engine)) for wanted in asked_for]
+        steps = [_step(target, wanted, last.get(wanted.engine), only_missing) for wanted in asked_for]
         if fresh:
             _complain_of_running(steps)
         complain_of_moved([step.replaces for step in steps if step.replaces], [step.plan for step in steps])
@@ -109,8 +124,51 @@ def deploy(
                 state_from = engine.latest_state(step.plan)
             _start(target, step.plan, state_from, report)
         if wait:
-            _await_healthy(target, [deployed(target, name)[step.plan.engine] for step in steps], report)
+            _await_deployed(target, name, [step.plan.engine for step in steps], accept_loss, report)
         return [step.change for step in steps]
+
+
+def _await_deployed(target: Target, name: str, engines: Sequence[str], accept_loss: bool, report: Report) -> None:
+    """Return when each job has completed a checkpoint; one that names what it lost continues behind it, if accepted."""
+    while True:
+        current = deployed(target, name)
+        try:
+            return _await_healthy(target, [current[engine] for engine in engines], report)
+        except LostError as error:
+            if not accept_loss:
+                raise
+            _accept(target, error.plan, error.lost, report)
+            again = replace(error.plan, generation=error.plan.generation + 1)
+            again = replace(again, accepted=_accepted(target, name, again.engine))
+            _start(target, again, target.engine(again.engine).latest_state(again), report)
+
+
+def _accept(target: Target, plan: EnginePlan, lost: Sequence[Loss], report: Report) -> None:
+    """Record what the next job is to continue without, before it does."""
+    if not lost:
+        return
+    path = _losses_file(target, plan.pattern)
+    at_ms = int(time.time() * 1000)
+    kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    for loss in lost:
+        report(f"given up: {loss}")
+        kept.append({"engine": plan.engine, "generation": plan.generation, "accepted_ms": at_ms, "loss": loss.plain()})
+    write_whole(path, kept)
+
+
+def _accepted(target: Target, name: str, engine: str) -> tuple[Loss, ...]:
+    """The losses that the next job may meet: in each place the last that was accepted."""
+    return tuple({loss.place: loss for loss in losses(target, name).get(engine, ())}.values())
+
+
+def losses(target: Target, name: str) -> dict[str, tuple[Loss, ...]]:
+    """The losses that were accepted of a pattern, by engine, oldest first."""
+    path = _losses_file(target, name)
+    content = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    found: dict[str, tuple[Loss, ...]] = {}
+    for each in content:
+        found[each["engine"]] = (*found.get(each["engine"], ()), Loss(**each["loss"]))
+    return found
 
 
 def _start(target: Target, plan: EnginePlan, state_from: str | None, report: Report) -> None:
@@ -172,6 +230,7 @@ def validate(
         within_s=within_s,
         settled_after_s=settled_after_s,
         in_force=in_force(target, name),
+        lost=[loss for each in losses(target, name).values() for loss in each],
         labels=traffic.labels(tapes),
         began_ms=[tape.start_ms for tape in tapes],
         report=report,
@@ -217,6 +276,7 @@ def teardown(target: Target, name: str, *, data: bool = False, plan: bool = Fals
                 deployed_file(target, name).unlink(missing_ok=True)
                 upgrade_file(target, name).unlink(missing_ok=True)
                 _past_file(target, name).unlink(missing_ok=True)
+                _losses_file(target, name).unlink(missing_ok=True)
         return changes
 
 
@@ -296,7 +356,8 @@ def end_stalled(target: Target, name: str) -> None:
 
 def plans(target: Target, variant: Variant, generation: int = 1) -> list[EnginePlan]:
     """What each engine of the pattern should run."""
-    return engine_plans(variant, generation, target.bootstrap, target.checkpoints, target.stores(variant))
+    made = engine_plans(variant, generation, target.bootstrap, target.checkpoints, target.stores(variant))
+    return [replace(plan, accepted=_accepted(target, variant.name, plan.engine)) for plan in made]
 
 
 def wanted_topics(variant: Variant) -> list[topics.Topic]:
@@ -356,7 +417,7 @@ def _about(record: Path) -> dict[str, str | float | None]:
     }
 
 
-def _step(target: Target, wanted: EnginePlan, last: EnginePlan | None) -> _Step:
+def _step(target: Target, wanted: EnginePlan, last: EnginePlan | None, only_missing: bool) -> _Step:
     engine = target.engine(wanted.engine)
     current = replace(wanted, generation=last.generation if last else 1)
     # What was removed with all its data has used up its ids, too.
@@ -364,6 +425,8 @@ def _step(target: Target, wanted: EnginePlan, last: EnginePlan | None) -> _Step:
         current = replace(current, generation=current.generation + 1)
     following = replace(current, generation=current.generation + 1)
     job = engine.job(last or current)
+    if job.lost and only_missing:
+        return _Step(Change("job", job_name(current), "keep", job.problem), current)
     if job.is_up and (last is None or wanted.is_same_as(last)):
         return _Step(Change("job", job_name(current), "keep", "runs as it should"), current)
     if job.is_up:
@@ -390,6 +453,8 @@ def _await_checkpoint(target: Target, plan: EnginePlan, deadline: float, report:
             return
         if job.state == "running" and not is_asked_for:
             is_asked_for = engine.request_checkpoint(plan)
+        if job.lost:
+            raise LostError(plan, job)
         if job.state in ("failed", "stopped", "absent"):
             raise EngineError(
                 f"{job_name(plan)} is {job.state}: {job.problem or 'no reason given'}; see `millrace logs`"
@@ -483,6 +548,11 @@ def _past(target: Target, name: str) -> list[dict[str, Any]]:
 def _past_file(target: Target, name: str) -> Path:
     """Which versions of its rules a pattern had, and until when."""
     return deployed_file(target, name).with_suffix(".past")
+
+
+def _losses_file(target: Target, name: str) -> Path:
+    """Which messages a pattern was to continue without, and since when."""
+    return deployed_file(target, name).with_suffix(".losses")
 
 
 def write_whole(path: Path, content: object) -> None:

@@ -24,6 +24,7 @@ from pipelines.oracle import Record
 from pipelines.patterns import Variant
 from pipelines.patterns import topics as topics_of
 from pipelines.patterns.files import REPLACED
+from pipelines.patterns.loss import Loss
 from pipelines.patterns.plan import HOP, WINDOWS_TOPIC
 from pipelines.patterns.tables import CUSTOMERS, TRANSACTIONS, table_of
 from pipelines.rules import ALERTS, DEAD_LETTERS
@@ -43,6 +44,7 @@ def verdict(
     settled_after_s: float = SETTLED_AFTER_S,
     bounds: Bounds | None = None,
     in_force: Mapping[str, InForce] | None = None,
+    lost: Sequence[Loss] = (),
     labels: Mapping[str, Sequence[str]] | None = None,
     began_ms: Sequence[int] = (),
     report: Report = lambda line: None,
@@ -52,7 +54,7 @@ def verdict(
     A verdict that is not ok is given when nothing has arrived for `settled_after_s`, or at once if nothing can mend it.
     """
     deadline = time.monotonic() + within_s
-    asked = replace(question(variant, bounds or Bounds(), in_force or {}), began_ms=began_ms)
+    asked = replace(question(variant, bounds or Bounds(), in_force or {}), began_ms=began_ms, lost=lost)
     with closing(_Reading(target, variant)) as reading:
         while True:
             changed_at, seen = time.monotonic(), None

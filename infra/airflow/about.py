@@ -10,7 +10,8 @@ DEPLOY_RED = """\
 - **declared**: a topic, contract, folder or table is not as declared; the last line of the log names each.
   `millrace provision {name} --plan` shows the same.
 - **deploy** or **await_healthy**: a job was not taken, or did not reach its first checkpoint. Open the *Flink job* or
-  *Spark job* button of the task; `millrace status` and `millrace logs` say how the servers are.
+  *Spark job* button of the task; `millrace status` and `millrace logs` say how the servers are. Where messages *were
+  deleted before they were read*, deploy with *Accept loss* once nobody can bring them back.
 """
 
 PROVE_RED = """\

@@ -39,6 +39,13 @@ def deploy_form() -> dict[str, Param]:
             description="Flink's jobs start without the state that earlier ones left: what they knew of cards and "
             "customers is forgotten. Refused while the pattern runs.",
         ),
+        "accept_loss": Param(
+            False,
+            type="boolean",
+            title="Accept loss",
+            description="A job that failed because messages were deleted before it read them continues behind them. "
+            "What was lost is recorded, and no verdict is ok until the pattern's data is removed.",
+        ),
     }
 
 

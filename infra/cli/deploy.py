@@ -18,6 +18,14 @@ def deploy(
     no_wait: Annotated[
         bool, typer.Option("--no-wait", help="Return when the engines have taken the jobs; `await` waits for the rest.")
     ] = False,
+    accept_loss: Annotated[
+        bool,
+        typer.Option(
+            "--accept-loss",
+            help="Continue behind messages that were deleted before a job read them. What was lost is recorded, and no "
+            "verdict is ok until the data is removed.",
+        ),
+    ] = False,
     for_run: ForRun = "",
     json: Json = False,
 ) -> None:
@@ -38,6 +46,7 @@ def deploy(
         plan=plan,
         fresh=fresh,
         wait=not no_wait,
+        accept_loss=accept_loss,
         for_run=for_run,
         report=lambda line: console.print(line, markup=False),
     )

@@ -20,6 +20,7 @@ from infra.settings import PROJECT
 from infra.stores.files import Hdfs
 from pipelines.flink.tuning import CHECKPOINT_INTERVAL_MS
 from pipelines.patterns import EnginePlan
+from pipelines.patterns.loss import Loss, problem_of
 
 _STATES: Mapping[str, State] = {
     "INITIALIZING": "starting",
@@ -36,6 +37,7 @@ _STATES: Mapping[str, State] = {
 }
 NAME = re.compile(r"[a-z0-9-]+ \(generation \d+\)")
 """How pipelines/flink/job.py names its jobs."""
+LOST = re.compile(r"^lost: (\[.*\])$", re.MULTILINE)
 RESTARTING_MOST_S = 60
 STALLED_AFTER_INTERVALS = 6
 SUBMIT_WITHIN_S = 180
@@ -74,12 +76,14 @@ class Flink:
         checkpoints = self._get(f"/jobs/{plan.job_id}/checkpoints") or {}
         failures = self._failures(plan.job_id)
         state, problem = state_of(answer, checkpoints, failures, _interval_ms(plan))
+        lost = next(filter(None, map(lost_of, failures)), ()) if state == "failed" else ()
         return Job(
             state=state,
             checkpoints=checkpoints.get("counts", {}).get("completed", 0),
             restarts=self._metric(plan.job_id, "numRestarts"),
             web=f"{self.rest}/#/job/running/{plan.job_id}/overview",
-            problem=problem,
+            problem=problem_of(plan.pattern, lost) if lost else problem,
+            lost=lost,
             figures={"vertices": len(answer.get("vertices", ())), "since_ms": answer.get("start-time")},
         )
 
@@ -299,6 +303,12 @@ def state_of(
         why = f": {failed['failure_message']}" if failed.get("failure_message") else ""
         return "stalled", f"no checkpoint was completed for {without_ms / 1000:.0f} s{why}"
     return state, problem if word == "RESTARTING" else ""
+
+
+def lost_of(failure: Mapping[str, Any]) -> tuple[Loss, ...]:
+    """The messages for whose loss a job failed: LostMessagesException.java writes them down."""
+    found = LOST.search(str(failure["stacktrace"]))
+    return tuple(Loss(**each) for each in json.loads(found[1])) if found else ()
 
 
 def _interval_ms(plan: EnginePlan) -> int:

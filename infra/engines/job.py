@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal, Protocol
 
 from infra.errors import InfraError
 from pipelines.patterns import EnginePlan
+from pipelines.patterns.loss import Loss
 
 State = Literal[
     "absent", "starting", "running", "degraded", "crash-looping", "stalled", "failed", "given-up", "stopped"
@@ -40,6 +41,8 @@ class Job:
     restarts: int = 0
     web: str = ""
     problem: str = ""
+    lost: tuple[Loss, ...] = ()
+    """What was deleted before the job read it: no restart helps, a person must give it up."""
     figures: Mapping[str, Any] = field(default_factory=dict)
 
     @property

@@ -17,6 +17,7 @@ from infra import environments, jars, kernel, processes
 from infra.engines.job import EngineError, Job, Running, State, is_crash_loop
 from infra.settings import PROJECT, Settings
 from pipelines.patterns import EnginePlan
+from pipelines.patterns.loss import Loss
 
 STOP_WITHIN_S = 90
 STALLED_AFTER_S = 30
@@ -73,7 +74,8 @@ class Spark:
             if progress.get("state") == "stopped":
                 return Job("stopped")
             last = next((line for line in reversed(processes.tail(record.log, 50)) if line.strip()), "")
-            return Job("failed", problem=progress.get("problem") or f"the driver is gone; its last words: {last}")
+            problem = progress.get("problem") or f"the driver is gone; its last words: {last}"
+            return Job("failed", problem=problem, lost=tuple(Loss(**each) for each in progress.get("lost", ())))
         return job_of(progress, record, time.time())
 
     def start(self, plan: EnginePlan, state_from: str | None) -> None:

@@ -89,6 +89,8 @@ def _arrivals(name: str, plan: EnginePlan, streams: Sequence[EventType], time: S
         "streams": json.dumps(declared),
         "leads": use.judged.name,
     }
+    if plan.accepted:
+        options["accepted"] = json.dumps([each.plain() for each in plan.accepted])
     return _table(name, columns, options)
 
 

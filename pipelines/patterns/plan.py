@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from pipelines.patterns.loss import Loss
 from pipelines.patterns.model import USES, Engine, Variant
 from pipelines.rules import (
     ALERTS,
@@ -63,6 +64,8 @@ class EnginePlan:
     versions: Mapping[str, str] = field(default_factory=dict)
     """What each rule and summary meant when the plan was made: a plan with other versions is another plan."""
     options: Mapping[str, str] = field(default_factory=dict)
+    accepted: tuple[Loss, ...] = field(default=(), compare=False)
+    """The losses that somebody gave up: a job that meets one of them continues behind it."""
 
     def is_same_as(self, other: EnginePlan) -> bool:
         """Whether both ask for the same job, whatever its generation."""
@@ -113,7 +116,10 @@ class EnginePlan:
         )
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self), sort_keys=True)
+        content = asdict(self)
+        if not self.accepted:
+            del content["accepted"]
+        return json.dumps(content, sort_keys=True)
 
     @staticmethod
     def read(given: str) -> EnginePlan:
@@ -127,6 +133,7 @@ class EnginePlan:
             content["stores"] = Stores(**content["stores"])
         for name in ("events", "windows", "summaries", "persist"):
             content[name] = tuple(content[name])
+        content["accepted"] = tuple(Loss(**each) for each in content.get("accepted", ()))
         return EnginePlan(**content)
 
 

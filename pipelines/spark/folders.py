@@ -54,6 +54,18 @@ class Folder:
         finally:
             stream.close()
 
+    def replace(self, name: str, text: str) -> None:
+        """Put another text into a small file, which is never seen half."""
+        arriving = f".{name}.arriving"
+        self.delete(arriving)
+        self.write(arriving, text)
+        jvm, conf = self.spark._jvm, self.spark._jsc.hadoopConfiguration()
+        rename = jvm.org.apache.hadoop.fs.Options.Rename
+        options = self.spark.sparkContext._gateway.new_array(rename, 1)
+        options[0] = rename.OVERWRITE
+        context = jvm.org.apache.hadoop.fs.FileContext.getFileContext(self._path().toUri(), conf)
+        context.rename(self._path(arriving), self._path(name), options)
+
     def move(self, name: str, to: str) -> None:
         """Move a file of the folder to a path outside it."""
         target = _path_class(self.spark)(to)

@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,7 +21,9 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from pipelines.patterns import EnginePlan
+from pipelines.patterns.loss import Loss, problem_of
 from pipelines.spark import events, files, tables, topics, windows
+from pipelines.spark.losses import Losses
 from pipelines.spark.progress import ProgressFile, State
 from pipelines.spark.queries import Query, Running
 from pipelines.spark.session import session
@@ -34,6 +36,7 @@ from pipelines.spark.tuning import (
     EVENTS_EVERY,
     FILES_EVERY,
     IDLE_MS,
+    IDS_EVERY_S,
     LOOK_EVERY_S,
     STORES_WAIT_S,
     TABLES_EVERY,
@@ -111,6 +114,10 @@ class Driver:
         self.stores_at = time.monotonic() + STORES_WAIT_S
         self.is_under_way = False
         self._traffic: Traffic | None = None
+        self.losses = Losses(spark, plan)
+        self.lost: Sequence[Loss] = ()
+        self.topic_ids: Mapping[str, str] = {}
+        self.ids_at = 0.0
         self.silence = Silence(0, DRAINED_AHEAD_MS) if is_drain else Silence(IDLE_MS)
         self.ticks = spark._jvm.millrace.spark.Ticks
         self.told_ms: dict[str, int] = {}
@@ -122,7 +129,8 @@ class Driver:
         telling.start()
         try:
             while not (stop.is_set() or problem or (self.is_drain and is_finished)):
-                problem = next((found for each in self._due() if (found := each.ensure())), None)
+                due = self._due()
+                problem = self._find_lost(due) or next((found for each in due if (found := each.ensure())), None)
                 is_finished = self._time_is_kept()
                 stop.wait(LOOK_EVERY_S)
         except Exception as error:
@@ -134,6 +142,7 @@ class Driver:
         self._tell("failed" if problem else "stopped", problem)
         if self._traffic is not None:
             self._traffic.close()
+        self.losses.close()
         return problem
 
     def _keep_telling(self, ended: threading.Event) -> None:
@@ -151,6 +160,20 @@ class Driver:
             jvm = self.spark.sparkContext._gateway.proc
             step_back(jvm.pid if jvm else os.getppid())  # spark-submit's JVM is the one that started us
         return self.running if self.is_under_way else first
+
+    def _find_lost(self, due: Sequence[Running]) -> str | None:
+        """The problem if messages were deleted before a query read them; looked at before a query is started."""
+        try:
+            ids = self.topic_ids if time.monotonic() < self.ids_at else self.losses.ids()
+            # All of them at the start, and where a topic has become another.
+            checked = [each for each in due if each.is_due] if ids == self.topic_ids else self.running
+            self.lost = self.losses.of(checked)
+        except (KafkaError, Py4JError) as error:
+            print(f"cannot see whether messages were lost: {type(error).__name__}: {error}", flush=True)
+            return None
+        if ids is not self.topic_ids:
+            self.topic_ids, self.ids_at = ids, time.monotonic() + IDS_EVERY_S
+        return problem_of(self.plan.pattern, self.lost) if self.lost else None
 
     @property
     def traffic(self) -> Traffic:
@@ -201,7 +224,7 @@ class Driver:
         told = {each.query.name: each.progress() for each in self.running}
         if state == "running" and not all(each.batches for each in told.values()):
             state = "starting"
-        self.progress.write(state, told, problem)
+        self.progress.write(state, told, problem, self.lost)
 
 
 def _arguments(argv: Sequence[str]) -> argparse.Namespace:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
+
+from pipelines.patterns.loss import Loss
 
 State = Literal["starting", "running", "failed", "stopped"]
 
@@ -42,10 +44,17 @@ class ProgressFile:
 
     path: Path
 
-    def write(self, state: State, queries: Mapping[str, QueryProgress], problem: str | None = None) -> None:
+    def write(
+        self,
+        state: State,
+        queries: Mapping[str, QueryProgress],
+        problem: str | None = None,
+        lost: Sequence[Loss] = (),
+    ) -> None:
         """Replace what the file says."""
         content: dict[str, Any] = {"state": state, "pid": os.getpid(), "written_ms": int(time.time() * 1000)}
         content |= {"problem": problem, "queries": {name: asdict(query) for name, query in queries.items()}}
+        content |= {"lost": [each.plain() for each in lost]}
         self.path.parent.mkdir(parents=True, exist_ok=True)
         arriving = self.path.with_name(f"{self.path.name}.arriving")
         arriving.write_text(json.dumps(content, indent=1), encoding="utf-8")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,13 +13,12 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
+from pipelines.patterns.loss import Loss
 from pipelines.spark.clock import reached_ms
 from pipelines.spark.folders import Folder
+from pipelines.spark.gaps import Offsets, skipping
 from pipelines.spark.progress import QueryProgress
 from pipelines.spark.tuning import RESTART_PAUSE_S_MOST, RESTARTS_MOST, STORE_PAUSE_S_MOST
-
-Offsets = Mapping[str, Mapping[int, int]]
-"""Topic -> partition -> the offset after the last message."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +103,15 @@ class Running:
             return False
         return True
 
+    @property
+    def is_active(self) -> bool:
+        return self._stream is not None and bool(self._stream.isActive)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the next look starts it, or finds that it has failed."""
+        return not self.is_active and time.monotonic() >= self._again_at
+
     def stop(self) -> None:
         """Stop where it is: a batch that is not finished is run again at the next start."""
         if self._stream is not None:
@@ -148,6 +156,16 @@ class Running:
             self._committed = None if last is None else self._read(commits, str(last))
             self._last_commit = last
         return self._committed
+
+    def skip(self, gaps: Sequence[Loss]) -> None:
+        """Continue behind the gaps: the checkpoint says so from now on. The query must not run."""
+        folder, done = Folder(self.spark, f"{self.query.checkpoint}/offsets"), self._last_commit
+        assert done is not None
+        # Of the batch after the last that was committed, too: it may be planned, and is then run as planned.
+        for name in (str(done), str(done + 1)):
+            if folder.has(name):
+                folder.replace(name, skipping(folder.read(name), gaps, is_planned=name != str(done)))
+        self._last_commit, self._committed = None, None
 
     def holds_windows(self) -> bool:
         """Whether windows are open, as far as is known."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from kafka import KafkaConsumer, TopicPartition
 
 from pipelines.patterns import EnginePlan
-from pipelines.spark.queries import Offsets
+from pipelines.spark.gaps import Offsets
 
 
 class Traffic:

@@ -12,6 +12,7 @@ TABLES_EVERY = "5 seconds"
 PERSIST_ROWS_MOST = 100_000  # in one batch of a store, so that a backlog does not become one huge batch
 IDLE_MS = 10_000  # without any traffic for so long, event time goes on with the wall clock (pipelines/spark/ticks.py)
 DRAINED_AHEAD_MS = 86_400_000  # farther than any clock may be ahead: at the end of a drain every window is closed
+IDS_EVERY_S = 10.0  # how long a topic that was deleted and created anew is read as if it were the same
 LOOK_EVERY_S = 1.0  # how old the progress file may be, and how finely time goes on in silence
 RESTARTS_MOST = 5  # of a query that does not complete a batch in between
 RESTART_PAUSE_S_MOST = 30

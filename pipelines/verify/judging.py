@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from pipelines.oracle import Record
+from pipelines.patterns.loss import Loss
 from pipelines.rules import ENRICHMENT, REPLAYED, Rule, UseCase, WindowRule, WindowSummary
 from pipelines.verify import correctness, delivery, stores
 from pipelines.verify.evidence import Bounds, Event, Evidence, Identity, InForce, Origin, Read, identity_of, read
 from pipelines.verify.expected import Expected, expect
 from pipelines.verify.latency import Latency, latency
-from pipelines.verify.verdict import Check, Figure, Promise, Verdict, checked, unchecked
+from pipelines.verify.verdict import OFFENDERS_MOST, Check, Figure, Promise, Verdict, checked, unchecked
 
 FROM_SENT, FROM_INGEST, HOP = "alerts from intended send", "alerts from ingest", "bare hop"
 RECEIVED, HOP_RECEIVED = "alerts from intended send to a reader", "bare hop to a reader"
@@ -43,6 +44,8 @@ class Asked:
     bounds: Bounds = field(default_factory=Bounds)
     in_force: Mapping[str, InForce] = field(default_factory=dict)
     """Rules and summaries that once meant something else, those that are gone among them."""
+    lost: Sequence[Loss] = ()
+    """What was deleted before an engine read it, and accepted as lost."""
 
 
 def judge(asked: Asked, evidence: Evidence) -> Verdict:
@@ -70,6 +73,8 @@ class _Case:
         self.raw: dict[str, Sequence[Record]] = {kind: evidence.raw.get(kind) or () for kind in wanted}
         self.unread = [kind for kind in wanted if evidence.raw.get(kind) is None]
         self.unread += [f"the first {kind}, older than what the pattern retains" for kind in evidence.deleted]
+        if asked.lost:
+            self.unread.append("messages that were deleted before they were read (see the check 'loss')")
         self.enriched = _read(evidence.enriched, ENRICHED_FIELDS)
         self.alerts = _read(evidence.alerts, ALERT_FIELDS)
         self.dead_letters = _read(evidence.dead_letters, LETTER_FIELDS)
@@ -102,6 +107,8 @@ class _Case:
     def checks(self) -> Iterator[Check]:
         asked, use, expected = self.asked, self.asked.use, self.expected
         judged = self.raw[use.judged.name]
+        if asked.lost:
+            yield self.loss()
         yield self.something_to_judge()
         yield self.readable()
         yield self.given(
@@ -190,6 +197,23 @@ class _Case:
         if not self.expected.accepted:
             return unchecked("substance", asks, "not one event was good")
         return checked("substance", asks, figures, ())
+
+    def loss(self) -> Check:
+        """What was lost, by place: nothing that came out since can be called right or wrong."""
+        lost = [f"{loss.offsets} of {loss}" for loss in self.asked.lost]
+        # Two queries may have lost the same messages.
+        gone = {(loss.topic, loss.topic_id, loss.partition): 0 for loss in self.asked.lost}
+        for loss in self.asked.lost:
+            place = loss.topic, loss.topic_id, loss.partition
+            gone[place] = max(gone[place], loss.messages or 0)
+        figures: dict[str, Figure] = {
+            "gaps": len(lost),
+            "messages at least": sum(gone.values()),
+            "offenders": len(lost),
+        }
+        why = "accepted with `millrace deploy --accept-loss`; what the jobs remember may lack these messages"
+        asks = "Was every message read before it was deleted?"
+        return Check("loss", asks, "unknown", figures, tuple(lost[:OFFENDERS_MOST]), why)
 
     def readable(self) -> Check:
         outputs = (self.enriched, self.alerts, self.dead_letters, self.windows)

@@ -20,7 +20,7 @@ from pipelines.patterns import folder, names
 UPKEEP = ["compact", "compare", "reconcile", "replay-dead-letters", "teardown", "upgrade"]
 ENGINES = {"pyflink", "pyspark", "kafka", "confluent_kafka", "happybase", "hdfs"}
 PROVE_FORM = ["approval", "events", "faults", "keep", "poison_share", "rate_per_s", "remove_data", "seed", "tape"]
-FORMS = {"deploy": ["approval", "fresh"], "prove": PROVE_FORM}
+FORMS = {"deploy": ["accept_loss", "approval", "fresh"], "prove": PROVE_FORM}
 
 
 def described(home: Path, project: Path = PROJECT, **environment: str) -> dict[str, Any]:

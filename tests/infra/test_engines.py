@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 
 from infra import lifecycle, processes, stack
-from infra.engines.flink import state_of
+from infra.engines.flink import lost_of, state_of
 from infra.engines.spark import Spark, job_of
 from infra.processes import Record
 from infra.settings import Settings
 from infra.target import Target
 from pipelines.patterns import EnginePlan
+from pipelines.patterns.loss import Loss
 
 PLAN = EnginePlan("p", 1, "spark", "fraud", "127.0.0.1:1", {}, "file:///nowhere")
 
@@ -124,6 +125,24 @@ def test_a_flink_job_is_what_its_failures_and_checkpoints_show(
     found, problem = state_of(job, checkpoints, failures, interval_ms=10_000)
     assert found == state
     assert bool(problem) == (state in ("stalled", "crash-looping", "failed") or job["state"] == "RESTARTING")
+
+
+def test_a_flink_job_names_what_it_lost_whatever_wraps_its_error() -> None:
+    gap = Loss("p.transactions", 1, 2, 5, 10, "id", "was")
+    fields = {name: value for name, value in gap.plain().items() if name != "reader"}
+    stacktrace = (
+        f"JobException: suppressed\nCaused by: LostMessagesException: gone\nlost: [{json.dumps(fields)}]\n\tat x"
+    )
+    assert lost_of({"stacktrace": stacktrace}) == (gap,)
+    assert lost_of(failed(1)[0]) == ()
+
+
+def test_a_driver_that_ended_names_what_it_lost(dead_driver: Spark) -> None:
+    gap = Loss("p.enriched", 1, 2, 5, 10, "id", "was", "files")
+    path = dead_driver._progress_file(PLAN)
+    path.write_text(json.dumps({"state": "failed", "problem": "gone", "lost": [gap.plain()]}), encoding="utf-8")
+    job = dead_driver.job(PLAN)
+    assert (job.state, job.problem, job.lost) == ("failed", "gone", (gap,))
 
 
 def test_a_job_that_the_watcher_has_given_up_names_the_remedy(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,8 +12,10 @@ from infra import lifecycle
 from infra.engines.job import EngineError, Job
 from infra.settings import Settings
 from infra.target import Target
-from pipelines.patterns import EnginePlan
+from pipelines.patterns import EnginePlan, load
+from pipelines.patterns.loss import Loss
 
+GAP = Loss("spark.transactions", 0, 2, 5, 10, "id", "id", "events")
 PATTERN, RUN = "spark", "manual__2026-01-01T00:00:00+00:00"
 
 
@@ -115,3 +117,48 @@ def test_two_jobs_share_the_time_that_a_deployment_has(
     with pytest.raises(EngineError, match=rf"{lifecycle.job_name(second)} was starting"):
         lifecycle.await_healthy(target, "flink-spark")
     assert clock[0] < lifecycle.DEPLOY_WITHIN_S + 1
+
+
+@pytest.fixture
+def lossy(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Engine:
+    """An engine whose job meets one gap, and a second one behind it."""
+    gaps = (GAP, replace(GAP, wanted=7, first=9))
+
+    def start(plan: EnginePlan, _: object) -> None:
+        left = [gap for gap in gaps if gap not in plan.accepted and plan.accepted[-1:] != (gaps[1],)]
+        failed = Job("failed", problem="lost", lost=tuple(left[:1]))
+        engine.jobs[plan.job_id] = failed if left else Job("running", checkpoints=1)
+
+    monkeypatch.setattr(engine, "start", start)
+    return engine
+
+
+def test_a_job_that_lost_messages_fails_the_deployment_and_is_restarted_by_nobody(
+    target: Target, lossy: Engine
+) -> None:
+    with pytest.raises(lifecycle.LostError, match="spark/spark generation 1 is failed: lost"):
+        lifecycle.deploy(target, PATTERN)
+    (change,) = lifecycle.deploy(target, PATTERN, only_missing=True, wait=False)
+    assert (change.action, change.detail) == ("keep", "lost")
+    assert lifecycle.losses(target, PATTERN) == {}
+
+
+def test_every_loss_that_is_accepted_is_recorded_until_the_data_is_removed(target: Target, lossy: Engine) -> None:
+    lifecycle.deploy(target, PATTERN, accept_loss=True)
+    assert lossy.is_up
+    assert [gap.first for gap in lifecycle.losses(target, PATTERN)["spark"]] == [5, 9]
+    (plan,) = lifecycle.plans(target, load(PATTERN))
+    assert [gap.first for gap in plan.accepted] == [9], "a reader is in one place of a partition only"
+    assert plan.is_same_as(replace(plan, accepted=())), "what was accepted makes no other job"
+    assert lifecycle.deployed(target, PATTERN)["spark"].accepted == plan.accepted
+    lifecycle.teardown(target, PATTERN)
+    assert lifecycle.losses(target, PATTERN)
+
+
+def test_a_loss_is_accepted_only_when_that_is_asked_for(target: Target, lossy: Engine) -> None:
+    for _ in range(2):
+        with pytest.raises(lifecycle.LostError):
+            lifecycle.deploy(target, PATTERN)
+    lifecycle.deploy(target, PATTERN, accept_loss=True)
+    (change,) = lifecycle.deploy(target, PATTERN)
+    assert change.action == "keep"

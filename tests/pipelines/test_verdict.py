@@ -14,9 +14,11 @@ from pipelines.fraud import FRAUD
 from pipelines.fraud.canaries import canaries_in
 from pipelines.fraud.traffic import Plan
 from pipelines.oracle import Record
+from pipelines.patterns.loss import Loss
 from pipelines.rules import Count, EventRule, Last, Max, Others, Rule, Session, Sum, WindowRule, alert_id, km
 from pipelines.verify import Asked, Bounds, Evidence, InForce, Verdict, judge
 from pipelines.verify.expected import time_passed_ms
+from pipelines.verify.report import html
 from tests.pipelines.pretend import ASKED, START_MS, messages, ran, topics
 
 # A small town with much crime: 80 seconds of it.
@@ -192,6 +194,19 @@ def test_where_the_beginning_has_been_deleted_nothing_is_called_right_or_wrong(g
     verdict = judge(ASKED, replace(good, raw=raw, deleted=[kind]))
     assert verdict.status == "unknown"
     assert f"the first {kind}, older than what the pattern retains" in verdict.check("conservation").why
+
+
+def test_what_was_accepted_as_lost_is_named_and_no_verdict_is_ok(good: Evidence) -> None:
+    gaps = [Loss("p.transactions", 0, 2, 5, 10, "id", "id", "events"), Loss("p.enriched", 1, 7, 0, 3, "new", "id")]
+    verdict = judge(replace(ASKED, lost=gaps), good)
+    assert verdict.status == "unknown"
+    check = verdict.check("loss")
+    assert (check.status, check.figures["gaps"], check.figures["messages at least"]) == ("unknown", 2, 3)
+    assert check.offenders[0].startswith("offsets 2 to 4 of events: p.transactions[0]")
+    assert check.offenders[1].startswith("all from offset 7 on of p.enriched[1]")
+    page = html(verdict, {})
+    assert all(each in page for each in ("p.transactions[0]", "p.enriched[1]", "--accept-loss"))
+    assert "deleted before they were read" in verdict.check("conservation").why
 
 
 def retold(raw: Mapping[str, Sequence[Record]], changes: Mapping[int, dict[str, Any]]) -> dict[str, list[Record]]:

@@ -5,6 +5,7 @@ import java.io.ByteArrayOutputStream;
 import java.io.DataInputStream;
 import java.io.DataOutputStream;
 import java.io.IOException;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -19,28 +20,38 @@ import org.apache.flink.api.connector.source.SplitsAssignment;
 import org.apache.flink.core.io.SimpleVersionedSerializer;
 import org.apache.flink.kafka.shaded.org.apache.kafka.clients.admin.AdminClient;
 import org.apache.flink.kafka.shaded.org.apache.kafka.clients.admin.TopicDescription;
+import org.apache.flink.kafka.shaded.org.apache.kafka.common.Uuid;
 import org.apache.flink.util.FlinkRuntimeException;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
-/** Finds out once, when a job starts, how many partitions there are, and hands each number to one task. */
+/**
+ * Finds out once, when a job starts, how many partitions there are, and hands each number to one task.
+ *
+ * <p>Then it watches the topics' ids: a consumer reads on in a topic that was deleted and created anew as if it were the
+ * same, wherever it stood. On another id the job is restarted, and its readers find what they lost.
+ */
 final class ArrivalEnumerator implements SplitEnumerator<ArrivalSplit, ArrivalEnumerator.State> {
-    private static final int ANSWER_WITHIN_S = 60;
+    private static final Logger LOG = LoggerFactory.getLogger(ArrivalEnumerator.class);
+    private static final long LOOK_EVERY_MS = 10_000;
 
-    private final Properties kafka;
     private final List<String> topics;
     private final SplitEnumeratorContext<ArrivalSplit> context;
     private final State state;
+    private final AdminClient admin;
+    private Map<String, Uuid> ids;
 
     ArrivalEnumerator(
             Properties kafka, List<String> topics, SplitEnumeratorContext<ArrivalSplit> context, State state) {
-        this.kafka = kafka;
         this.topics = topics;
         this.context = context;
         this.state = state;
+        admin = AdminClient.create(kafka);
     }
 
     @Override
     public void start() {
-        context.callAsync(this::partitions, this::found);
+        context.callAsync(this::described, this::found, 0, LOOK_EVERY_MS);
     }
 
     @Override
@@ -65,32 +76,54 @@ final class ArrivalEnumerator implements SplitEnumerator<ArrivalSplit, ArrivalEn
     }
 
     @Override
-    public void close() {}
-
-    private int partitions() throws Exception {
-        try (AdminClient admin = AdminClient.create(kafka)) {
-            Map<String, TopicDescription> described =
-                    admin.describeTopics(topics).allTopicNames().get(ANSWER_WITHIN_S, TimeUnit.SECONDS);
-            Map<String, Integer> counts = new HashMap<>();
-            described.forEach((topic, description) -> counts.put(topic, description.partitions().size()));
-            if (Set.copyOf(counts.values()).size() != 1) {
-                throw new IOException("a key's messages cannot be put in order: these topics must have equally many "
-                        + "partitions, and have " + counts);
-            }
-            return counts.values().iterator().next();
-        }
+    public void close() {
+        admin.close(Duration.ZERO);
     }
 
-    private void found(Integer partitions, Throwable error) {
+    private Map<String, TopicDescription> described() throws Exception {
+        return admin.describeTopics(topics).allTopicNames().get(Resumption.ANSWER_WITHIN_S, TimeUnit.SECONDS);
+    }
+
+    private void found(Map<String, TopicDescription> described, Throwable error) {
+        if (ids != null) {
+            complainOfOthers(described, error);
+            return;
+        }
         if (error != null) {
             throw new FlinkRuntimeException("the partitions of " + topics + " could not be found out", error);
         }
-        for (int partition = 0; partition < partitions; partition++) {
+        for (int partition = 0; partition < partitions(described); partition++) {
             if (state.known.add(partition)) {
-                state.waiting.add(new ArrivalSplit(partition, Map.of()));
+                state.waiting.add(new ArrivalSplit(partition, Map.of(), Map.of()));
             }
         }
+        ids = ids(described);
         assign();
+    }
+
+    private static int partitions(Map<String, TopicDescription> described) {
+        Map<String, Integer> counts = new HashMap<>();
+        described.forEach((topic, description) -> counts.put(topic, description.partitions().size()));
+        if (Set.copyOf(counts.values()).size() != 1) {
+            throw new FlinkRuntimeException("a key's messages cannot be put in order: these topics must have equally "
+                    + "many partitions, and have " + counts);
+        }
+        return counts.values().iterator().next();
+    }
+
+    private static Map<String, Uuid> ids(Map<String, TopicDescription> described) {
+        Map<String, Uuid> ids = new HashMap<>();
+        described.forEach((topic, description) -> ids.put(topic, description.topicId()));
+        return ids;
+    }
+
+    private void complainOfOthers(Map<String, TopicDescription> described, Throwable error) {
+        if (error != null) {
+            LOG.warn("the topics {} could not be looked at", topics, error);
+        } else if (!ids(described).equals(ids)) {
+            throw new FlinkRuntimeException(
+                    "a topic was deleted and created anew while it was read: ids " + ids + " became " + ids(described));
+        }
     }
 
     private void assign() {
@@ -123,7 +156,7 @@ final class ArrivalEnumerator implements SplitEnumerator<ArrivalSplit, ArrivalEn
         static final class Serializer implements SimpleVersionedSerializer<State> {
             @Override
             public int getVersion() {
-                return 1;
+                return ArrivalSplit.Serializer.VERSION;
             }
 
             @Override
@@ -149,7 +182,7 @@ final class ArrivalEnumerator implements SplitEnumerator<ArrivalSplit, ArrivalEn
                     state.known.add(in.readInt());
                 }
                 for (int left = in.readInt(); left > 0; left--) {
-                    state.waiting.add(ArrivalSplit.Serializer.read(in));
+                    state.waiting.add(ArrivalSplit.Serializer.read(version, in));
                 }
                 return state;
             }

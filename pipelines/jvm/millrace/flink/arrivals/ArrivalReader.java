@@ -25,8 +25,6 @@ import org.apache.flink.kafka.shaded.org.apache.kafka.common.TopicPartition;
 import org.apache.flink.kafka.shaded.org.apache.kafka.common.errors.WakeupException;
 import org.apache.flink.kafka.shaded.org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.flink.metrics.groups.SourceReaderMetricGroup;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * Reads all its partitions of all topics as one, in the order of their messages' arrival.
@@ -37,7 +35,6 @@ import org.slf4j.LoggerFactory;
  * ran ahead of another would make the other's events late for whoever takes their time from all.
  */
 final class ArrivalReader implements SplitReader<ConsumerRecord<byte[], byte[]>, ArrivalSplit> {
-    private static final Logger LOG = LoggerFactory.getLogger(ArrivalReader.class);
     private static final Duration PATIENCE = Duration.ofSeconds(1); // for messages; then it says how far it has come
     private static final int POLLED_MOST = 2_000;
     private static final long HELD_MOST_BYTES = 4 << 20; // by topic and partition, of which a fetch brings 1 MB at most
@@ -46,23 +43,26 @@ final class ArrivalReader implements SplitReader<ConsumerRecord<byte[], byte[]>,
     private final KafkaConsumer<byte[], byte[]> consumer;
     private final List<String> topics;
     private final AtomicReference<Collection<ArrivalSplit>> dealtWith;
+    private final Map<TopicPartition, Reached> reached;
     private final Map<TopicPartition, Queue> queues = new HashMap<>();
     private volatile long pending;
 
-    /** With the splits of the last complete checkpoint, once there is one. */
+    /** With the splits of the last complete checkpoint, once there is one; it keeps up how far it has polled. */
     ArrivalReader(
             Properties kafka,
             List<String> topics,
             AtomicReference<Collection<ArrivalSplit>> dealtWith,
+            Map<TopicPartition, Reached> reached,
             SourceReaderMetricGroup metrics) {
         Properties settings = new Properties();
         settings.putAll(kafka);
         settings.put("enable.auto.commit", "false"); // offsets are in the checkpoints
         settings.put("isolation.level", "read_committed"); // what a transaction took back was never said
-        settings.put("auto.offset.reset", "earliest"); // of what was deleted before it was read
+        settings.put("auto.offset.reset", "none"); // what was deleted before it was read is for a person to give up
         settings.put("max.poll.records", String.valueOf(POLLED_MOST));
         this.topics = topics;
         this.dealtWith = dealtWith;
+        this.reached = reached;
         consumer = new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer());
         metrics.setPendingRecordsGauge(() -> pending);
     }
@@ -74,15 +74,9 @@ final class ArrivalReader implements SplitReader<ConsumerRecord<byte[], byte[]>,
             for (String topic : topics) {
                 TopicPartition place = new TopicPartition(topic, split.partition());
                 queues.put(place, new Queue(place, split.splitId()));
-                starts.put(place, split.next().getOrDefault(topic, 0L));
+                starts.put(place, split.next().get(topic));
             }
         }
-        patiently(() -> consumer.beginningOffsets(starts.keySet())).forEach((place, first) -> {
-            long next = starts.put(place, Math.max(first, starts.get(place)));
-            if (next > 0 && next < first) {
-                LOG.error("{}: {} messages were deleted before they were read", place, first - next);
-            }
-        });
         Set<TopicPartition> all = new HashSet<>(consumer.assignment());
         all.addAll(starts.keySet());
         consumer.assign(all);
@@ -102,6 +96,7 @@ final class ArrivalReader implements SplitReader<ConsumerRecord<byte[], byte[]>,
         }
         InTurn released = released();
         queues.values().forEach(Queue::resumeIfShort);
+        queues.forEach((place, queue) -> reached.put(place, queue.reached()));
         pending = queues.values().stream().mapToLong(Queue::pending).sum();
         return released;
     }
@@ -122,9 +117,9 @@ final class ArrivalReader implements SplitReader<ConsumerRecord<byte[], byte[]>,
         for (ArrivalSplit split : dealtWith.getAndSet(List.of())) {
             for (String topic : topics) {
                 Queue queue = queues.get(new TopicPartition(topic, split.partition()));
-                long reached = queue.reached(split.next().getOrDefault(topic, 0L));
-                if (reached > 0) {
-                    offsets.put(queue.place, new OffsetAndMetadata(reached));
+                long next = queue.reached().from(split.next().getOrDefault(topic, 0L));
+                if (next > 0) {
+                    offsets.put(queue.place, new OffsetAndMetadata(next));
                 }
             }
         }
@@ -201,9 +196,8 @@ final class ArrivalReader implements SplitReader<ConsumerRecord<byte[], byte[]>,
             }
         }
 
-        /** How far a job has come that goes on from this offset: past markers and what was taken back, too. */
-        long reached(long next) {
-            return seen < next ? Math.max(next, patiently(() -> consumer.position(place))) : next;
+        Reached reached() {
+            return new Reached(seen, patiently(() -> consumer.position(place)));
         }
 
         long headMs() {

@@ -6,6 +6,7 @@ import java.util.Map;
 import java.util.NavigableMap;
 import java.util.Properties;
 import java.util.TreeMap;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Function;
 import java.util.function.Supplier;
@@ -20,6 +21,7 @@ import org.apache.flink.connector.base.source.reader.SingleThreadMultiplexSource
 import org.apache.flink.connector.base.source.reader.splitreader.SplitReader;
 import org.apache.flink.core.io.SimpleVersionedSerializer;
 import org.apache.flink.kafka.shaded.org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.flink.kafka.shaded.org.apache.kafka.common.TopicPartition;
 import org.apache.flink.table.data.RowData;
 
 /** Several topics with equally many partitions, read as one stream for each partition number. */
@@ -28,10 +30,13 @@ final class ArrivalSource implements Source<RowData, ArrivalSplit, ArrivalEnumer
 
     private final Properties kafka;
     private final Rows rows;
+    private final String accepted;
 
-    ArrivalSource(Properties kafka, Rows rows) {
+    /** With the losses that somebody gave up, as JSON. */
+    ArrivalSource(Properties kafka, Rows rows, String accepted) {
         this.kafka = kafka;
         this.rows = rows;
+        this.accepted = accepted;
     }
 
     @Override
@@ -65,9 +70,12 @@ final class ArrivalSource implements Source<RowData, ArrivalSplit, ArrivalEnumer
     public SourceReader<RowData, ArrivalSplit> createReader(SourceReaderContext context) {
         Function<ConsumerRecord<byte[], byte[]>, RowData> reader = rows.reader();
         AtomicReference<Collection<ArrivalSplit>> dealtWith = new AtomicReference<>(List.of());
+        Map<TopicPartition, Reached> reached = new ConcurrentHashMap<>();
         return new Reader(
+                new Resumption(kafka, rows.topics(), Loss.parse(accepted)),
                 dealtWith,
-                () -> new ArrivalReader(kafka, rows.topics(), dealtWith, context.metricGroup()),
+                reached,
+                () -> new ArrivalReader(kafka, rows.topics(), dealtWith, reached, context.metricGroup()),
                 (message, output, progress) -> {
                     output.collect(reader.apply(message), message.timestamp());
                     progress.handedOn(message.topic(), message.offset());
@@ -77,16 +85,27 @@ final class ArrivalSource implements Source<RowData, ArrivalSplit, ArrivalEnumer
 
     private static final class Reader extends SingleThreadMultiplexSourceReaderBase<
             ConsumerRecord<byte[], byte[]>, RowData, ArrivalSplit, ArrivalSplit.Progress> {
+        private final Resumption resumption;
         private final AtomicReference<Collection<ArrivalSplit>> dealtWith;
+        private final Map<TopicPartition, Reached> reached;
         private final NavigableMap<Long, List<ArrivalSplit>> checkpoints = new TreeMap<>();
 
         Reader(
+                Resumption resumption,
                 AtomicReference<Collection<ArrivalSplit>> dealtWith,
+                Map<TopicPartition, Reached> reached,
                 Supplier<SplitReader<ConsumerRecord<byte[], byte[]>, ArrivalSplit>> splitReaders,
                 RecordEmitter<ConsumerRecord<byte[], byte[]>, RowData, ArrivalSplit.Progress> emitter,
                 SourceReaderContext context) {
             super(splitReaders, emitter, context.getConfiguration(), context);
+            this.resumption = resumption;
             this.dealtWith = dealtWith;
+            this.reached = reached;
+        }
+
+        @Override
+        public void addSplits(List<ArrivalSplit> splits) {
+            super.addSplits(resumption.of(splits));
         }
 
         @Override
@@ -116,7 +135,7 @@ final class ArrivalSource implements Source<RowData, ArrivalSplit, ArrivalEnumer
 
         @Override
         protected ArrivalSplit toSplitType(String id, ArrivalSplit.Progress progress) {
-            return progress.split();
+            return progress.split(reached);
         }
     }
 }

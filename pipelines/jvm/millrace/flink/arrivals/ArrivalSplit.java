@@ -9,6 +9,7 @@ import java.util.HashMap;
 import java.util.Map;
 import org.apache.flink.api.connector.source.SourceSplit;
 import org.apache.flink.core.io.SimpleVersionedSerializer;
+import org.apache.flink.kafka.shaded.org.apache.kafka.common.TopicPartition;
 
 /**
  * The partitions of one number of all topics: a key is in the same one everywhere, so its messages are read by one task
@@ -17,11 +18,16 @@ import org.apache.flink.core.io.SimpleVersionedSerializer;
 final class ArrivalSplit implements SourceSplit {
     private final int partition;
     private final Map<String, Long> next;
+    private final Map<String, String> ids;
 
-    /** With the offset of the next message by topic; a topic that is not among them is read from its beginning. */
-    ArrivalSplit(int partition, Map<String, Long> next) {
+    /**
+     * With the offset of the next message by topic, and the id of the topic that has it: one that is deleted and created
+     * anew has another. A topic that is not among them is read from its beginning.
+     */
+    ArrivalSplit(int partition, Map<String, Long> next, Map<String, String> ids) {
         this.partition = partition;
         this.next = Map.copyOf(next);
+        this.ids = Map.copyOf(ids);
     }
 
     int partition() {
@@ -30,6 +36,10 @@ final class ArrivalSplit implements SourceSplit {
 
     Map<String, Long> next() {
         return next;
+    }
+
+    Map<String, String> ids() {
+        return ids;
     }
 
     @Override
@@ -46,25 +56,35 @@ final class ArrivalSplit implements SourceSplit {
     static final class Progress {
         private final int partition;
         private final Map<String, Long> next;
+        private final Map<String, String> ids;
 
         Progress(ArrivalSplit split) {
             partition = split.partition;
             next = new HashMap<>(split.next);
+            ids = split.ids;
         }
 
         void handedOn(String topic, long offset) {
             next.put(topic, offset + 1);
         }
 
-        ArrivalSplit split() {
-            return new ArrivalSplit(partition, next);
+        ArrivalSplit split(Map<TopicPartition, Reached> reached) {
+            Map<String, Long> from = new HashMap<>(next);
+            from.replaceAll((topic, offset) -> {
+                Reached polled = reached.get(new TopicPartition(topic, partition));
+                return polled == null ? offset : polled.from(offset);
+            });
+            return new ArrivalSplit(partition, from, ids);
         }
     }
 
+    /** Version 1 had no ids of topics. */
     static final class Serializer implements SimpleVersionedSerializer<ArrivalSplit> {
+        static final int VERSION = 2;
+
         @Override
         public int getVersion() {
-            return 1;
+            return VERSION;
         }
 
         @Override
@@ -76,7 +96,7 @@ final class ArrivalSplit implements SourceSplit {
 
         @Override
         public ArrivalSplit deserialize(int version, byte[] serialized) throws IOException {
-            return read(new DataInputStream(new ByteArrayInputStream(serialized)));
+            return read(version, new DataInputStream(new ByteArrayInputStream(serialized)));
         }
 
         static void write(ArrivalSplit split, DataOutputStream out) throws IOException {
@@ -86,15 +106,24 @@ final class ArrivalSplit implements SourceSplit {
                 out.writeUTF(each.getKey());
                 out.writeLong(each.getValue());
             }
+            out.writeInt(split.ids.size());
+            for (Map.Entry<String, String> each : split.ids.entrySet()) {
+                out.writeUTF(each.getKey());
+                out.writeUTF(each.getValue());
+            }
         }
 
-        static ArrivalSplit read(DataInputStream in) throws IOException {
+        static ArrivalSplit read(int version, DataInputStream in) throws IOException {
             int partition = in.readInt();
             Map<String, Long> next = new HashMap<>();
             for (int left = in.readInt(); left > 0; left--) {
                 next.put(in.readUTF(), in.readLong());
             }
-            return new ArrivalSplit(partition, next);
+            Map<String, String> ids = new HashMap<>();
+            for (int left = version == 1 ? 0 : in.readInt(); left > 0; left--) {
+                ids.put(in.readUTF(), in.readUTF());
+            }
+            return new ArrivalSplit(partition, next, ids);
         }
     }
 }

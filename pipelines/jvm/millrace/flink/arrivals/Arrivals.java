@@ -32,6 +32,7 @@ public final class Arrivals implements DynamicTableSourceFactory {
     private static final ConfigOption<String> BOOTSTRAP = ConfigOptions.key("bootstrap").stringType().noDefaultValue();
     private static final ConfigOption<String> GROUP = ConfigOptions.key("group").stringType().noDefaultValue();
     private static final ConfigOption<String> STREAMS = ConfigOptions.key("streams").stringType().noDefaultValue();
+    private static final ConfigOption<String> ACCEPTED = ConfigOptions.key("accepted").stringType().defaultValue("[]");
     private static final ConfigOption<String> LEADS = ConfigOptions.key("leads").stringType().noDefaultValue();
 
     @Override
@@ -46,7 +47,7 @@ public final class Arrivals implements DynamicTableSourceFactory {
 
     @Override
     public Set<ConfigOption<?>> optionalOptions() {
-        return Set.of();
+        return Set.of(ACCEPTED);
     }
 
     @Override
@@ -86,7 +87,7 @@ public final class Arrivals implements DynamicTableSourceFactory {
             kafka.put("bootstrap.servers", options.get(BOOTSTRAP));
             kafka.put("group.id", options.get(GROUP));
             List<String> names = ((RowType) columns.getLogicalType()).getFieldNames();
-            ArrivalSource source = new ArrivalSource(kafka, new Rows(options.get(STREAMS), names));
+            ArrivalSource source = new ArrivalSource(kafka, new Rows(options.get(STREAMS), names), options.get(ACCEPTED));
             return new DataStreamScanProvider() {
                 @Override
                 public DataStream<RowData> produceDataStream(
