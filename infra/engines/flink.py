@@ -28,7 +28,7 @@ _STATES: Mapping[str, State] = {
     "RESTARTING": "starting",
     "RECONCILING": "starting",
     "RUNNING": "running",
-    "FAILING": "failed",
+    "FAILING": "starting",  # Flink shows what it fails of only once it has failed
     "FAILED": "failed",
     "CANCELLING": "stopped",
     "CANCELED": "stopped",
@@ -302,7 +302,7 @@ def state_of(
         failed = (checkpoints.get("latest") or {}).get("failed") or {}
         why = f": {failed['failure_message']}" if failed.get("failure_message") else ""
         return "stalled", f"no checkpoint was completed for {without_ms / 1000:.0f} s{why}"
-    return state, problem if word == "RESTARTING" else ""
+    return state, problem if word in ("RESTARTING", "FAILING") else ""
 
 
 def lost_of(failure: Mapping[str, Any]) -> tuple[Loss, ...]:

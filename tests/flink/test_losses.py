@@ -150,6 +150,10 @@ def test_a_topic_that_is_created_anew_under_a_running_job_fails_it_by_name(
     lost = flink.job(plan).lost
     assert [(loss.topic, loss.is_new_topic) for loss in lost] == [(plan.topics[FRAUD.judged.name], True)]
 
+    second = replace(plan, generation=2, accepted=lost)
+    flink.start(second, flink.latest_state(plan))
+    assert ended(target, second).state == "running"
+
 
 def test_what_was_taken_back_is_no_loss_when_it_is_deleted(target: Target, plan: EnginePlan, player: Player) -> None:
     flink, now_ms = target.engine("flink"), int(time.time() * 1000)

@@ -115,6 +115,7 @@ def failed(*ago_s: float) -> list[dict[str, Any]]:
         (flink_job("RUNNING", 1), completed(90), failed(1, 2, 3, 4, 5), "running"),  # a TaskManager was killed
         (flink_job("RUNNING", 1), completed(0), failed(1, 20, 40), "running"),  # it has recovered
         (flink_job("RUNNING", 1), completed(900), failed(1, 20, 400), "running"),
+        (flink_job("FAILING", 1), completed(900), failed(1), "starting"),
         (flink_job("FAILED", 1), completed(900), failed(1), "failed"),
         (flink_job("CANCELED", 1), completed(900), failed(1), "stopped"),
     ],
@@ -124,7 +125,9 @@ def test_a_flink_job_is_what_its_failures_and_checkpoints_show(
 ) -> None:
     found, problem = state_of(job, checkpoints, failures, interval_ms=10_000)
     assert found == state
-    assert bool(problem) == (state in ("stalled", "crash-looping", "failed") or job["state"] == "RESTARTING")
+    assert bool(problem) == (
+        state in ("stalled", "crash-looping", "failed") or job["state"] in ("RESTARTING", "FAILING")
+    )
 
 
 def test_a_flink_job_names_what_it_lost_whatever_wraps_its_error() -> None:
