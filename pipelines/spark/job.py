@@ -170,6 +170,8 @@ class Driver:
             self.lost = self.losses.of(checked)
         except (KafkaError, Py4JError) as error:
             print(f"cannot see whether messages were lost: {type(error).__name__}: {error}", flush=True)
+            if self.topic_ids:  # or it waits for a broker that is away at every look
+                self.ids_at = time.monotonic() + IDS_EVERY_S
             return None
         if ids is not self.topic_ids:
             self.topic_ids, self.ids_at = ids, time.monotonic() + IDS_EVERY_S
