@@ -17,7 +17,7 @@ Records = Mapping[str, Mapping[str, Any]]
 
 LINK = re.compile(r"\[([^\]]+)\]\((?:[\w.]+/)*records/([\w-]+)\.json\)")
 NOT_MEASURED = "not measured"
-FIGURE = re.compile(rf"(?:(?P<label>\D+) )?(?P<value>\d+ / \d+ ms|(?:\d+ min )?\d+ s|{NOT_MEASURED})")
+FIGURE = re.compile(rf"(?:(?P<label>\D.*?) )?(?P<value>\d+ / \d+ ms|(?:\d+ min )?\d+ s|{NOT_MEASURED})")
 MEASURED_LINE = re.compile(r"\n\n\*(?:Measured|Not measured)[^\n]*\*(?=\n|$)")
 
 
@@ -133,7 +133,11 @@ def _value(label: str | None, figures: Mapping[str, Any]) -> str:
         return f"{named[label]['p50_ms']:.0f} / {named[label]['p99_ms']:.0f} ms"
     if "seconds" not in figures:
         raise InfraError(f"the record has neither latencies nor seconds; it has {', '.join(sorted(figures))}")
-    minutes, seconds = divmod(round(figures["seconds"]), 60)
+    if isinstance(took := figures["seconds"], Mapping):
+        if label not in took:
+            raise InfraError(f"the record has no seconds of {label!r}; it has {', '.join(sorted(took))}")
+        took = took[label]
+    minutes, seconds = divmod(round(took), 60)
     return f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
 
 

@@ -74,10 +74,20 @@ DRILL = (
     "uv.lock",
 )
 DRILL_COMMAND = ".venv/bin/millrace up; .venv/bin/millrace up airflow; .venv/bin/python -m lab.airflow_drill"
-TERRAFORM_TEST = (
-    "tests/terraform/test_local_target.py::"
-    "test_an_interrupted_apply_leaves_nothing_running_and_the_next_one_lives_a_whole_life"
+WATCH = (
+    *SERVERS,
+    *JOBS,
+    "infra/lifecycle.py",
+    "infra/stores",
+    "infra/validation.py",
+    "infra/watch.py",
+    "pipelines/fraud",
+    "pipelines/patterns",
+    "pipelines/rules",
+    "tests/infra/test_watch.py",
 )
+WATCH_COMMAND = ".venv/bin/python -m pytest -m drill tests/infra/test_watch.py -k"
+TERRAFORM_TEST = "tests/terraform/test_local_target.py::test_a_pattern_of_two_engines_and_stores_lives_a_whole_life"
 
 MEASUREMENTS = {
     "setup": Measurement(
@@ -136,11 +146,13 @@ MEASUREMENTS = {
             "tests/terraform/conftest.py",
             "tests/terraform/test_local_target.py",
         ),
-        f".venv/bin/python -m pytest {TERRAFORM_TEST}",
+        f".venv/bin/python -m pytest -m drill {TERRAFORM_TEST}",
         minutes=9,
     ),
-    "airflow-drill": Measurement("airflow-drill", DRILL, f"{DRILL_COMMAND} --rounds 20 --seed 1", minutes=42),
-    "airflow-drill-in-time": Measurement("airflow-drill", DRILL, f"{DRILL_COMMAND} --rounds 8 --seed 21", minutes=18),
+    "watch": Measurement("watch", WATCH, f"{WATCH_COMMAND} killed_under_traffic", minutes=14),
+    "stores-away": Measurement("stores-away", WATCH, f"{WATCH_COMMAND} stores_that_are_away --away-s 600", minutes=15),
+    "airflow-drill": Measurement("airflow-drill", DRILL, f"{DRILL_COMMAND} --rounds 8 --seed 1", minutes=18),
+    "airflow-drill-in-time": Measurement("airflow-drill", DRILL, f"{DRILL_COMMAND} --rounds 4 --seed 21", minutes=10),
     "tests": Measurement("tests", EVERYTHING, "make test", minutes=20),
     "tests-new-root": Measurement(
         "tests-new-root", (*EVERYTHING, ".ci"), ".ci/run, in a root without the tools", minutes=25, is_by_hand=True

@@ -111,6 +111,7 @@ def test_messages_deleted_while_a_job_was_stopped_fail_it_by_name_until_they_are
     assert judged(player) == {"before", "lost-5", "lost-6", "after"}
 
 
+@pytest.mark.drill
 def test_a_topic_that_was_created_anew_is_another_though_it_has_the_offset(
     target: Target, plan: EnginePlan, player: Player
 ) -> None:

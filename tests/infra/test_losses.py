@@ -92,6 +92,7 @@ def test_what_was_deleted_unread_stops_both_engines_until_it_is_accepted_and_the
     assert set(lifecycle.losses(target, PATTERN)) == set(KINDS)
 
 
+@pytest.mark.drill
 def test_a_topic_that_is_created_anew_under_a_driver_stops_it_until_that_is_accepted(target: Target) -> None:
     lifecycle.provision(target, PATTERN)
     lifecycle.deploy(target, PATTERN, accept_loss=True, report=print)

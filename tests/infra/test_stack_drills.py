@@ -128,6 +128,7 @@ def test_all_ended_at_once_come_back_with_their_data(written: Written, end: str)
     assert written.in_hbase() == {b"row-" + number: number for number in NUMBERS}
 
 
+@pytest.mark.drill
 def test_a_flink_job_goes_on_from_its_checkpoint_when_its_taskmanager_is_killed(stack: Settings) -> None:
     addresses = stacks.addresses(stack)
     topic = f"sequence-{uuid.uuid4().hex[:8]}"
@@ -189,6 +190,7 @@ def cancel(settings: Settings, job: str) -> None:
     urllib.request.urlopen(request, timeout=10).close()
 
 
+@pytest.mark.drill
 def test_a_spark_job_reads_kafka_and_writes_hdfs(written: Written) -> None:
     addresses = stacks.addresses(written.settings)
     folder = f"{addresses['HDFS_URI']}/tests/{written.name}-copy"

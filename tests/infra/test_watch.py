@@ -33,9 +33,10 @@ from tests.patterns import Sender
 
 PATTERN = "flink-spark"
 BACK_WITHIN_S = 180
-SERVERS = ("flink-taskmanager", "flink-jobmanager", "kafka-1")
-OTHERS = ("namenode", "datanode-1", "datanode-2", "hbase-master", "hbase-thrift", "flink-gateway")
 FLINK_JOB, SPARK_JOB = "job of Flink", "job of Spark"
+STREAM = ("flink-taskmanager", "flink-jobmanager", "kafka-1", SPARK_JOB)
+OTHERS = ("namenode", "datanode-1", "datanode-2", "hbase-master", "hbase-thrift", "flink-gateway", FLINK_JOB)
+SUBJECTS = (*STREAM, *OTHERS)
 STORES = ("hbase-thrift", "hbase-master", "datanode-1", "datanode-2", "namenode")
 LOSES_JOBS = ("flink-jobmanager", FLINK_JOB, SPARK_JOB)
 
@@ -170,21 +171,17 @@ def is_well(target: Target, subject: str) -> bool:
 @pytest.mark.stack
 @pytest.mark.drill
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize(
-    "subjects",
-    [(*SERVERS, SPARK_JOB), (*SERVERS, *OTHERS, FLINK_JOB, SPARK_JOB)],
-    ids=["what carries the stream", "everything"],
-)
-def test_what_is_killed_under_traffic_is_back_with_nobody_typing(watched: Watched, subjects: tuple[str, ...]) -> None:
+def test_what_is_killed_under_traffic_is_back_with_nobody_typing(watched: Watched) -> None:
     target = watched.target
-    sender = Sender(target, PATTERN, f"killed-{len(subjects)}", seconds=40 * len(subjects), closing_ms=CLOSING_MS)
-    back_s = {subject: seconds_until_back(watched, subject) for subject in subjects}
+    sender = Sender(target, PATTERN, "killed", seconds=40 * len(SUBJECTS), closing_ms=CLOSING_MS)
+    back_s = {subject: seconds_until_back(watched, subject) for subject in SUBJECTS}
     sender.end(1200)
     lifecycle.await_healthy(target, PATTERN)
     verdict = lifecycle.validate(target, PATTERN, report=print).verdict
     assert verdict.status == "ok", [check for check in verdict.checks if check.status != "ok"]
     assert not [each for each in watch.journal(target.settings).read() if each["event"] == "given-up"]
-    records.append(target.settings, "watch", {"verdict": verdict.status, "seconds_to_first_output": back_s})
+    # Where lab/records.py looks for it, not in the folder of the tests' stack.
+    records.append(Settings.read(os.environ), "watch", {"verdict": verdict.status, "seconds": back_s})
 
 
 def seconds_until_back(watched: Watched, subject: str) -> float:
@@ -261,4 +258,4 @@ def test_stores_that_are_away_stop_no_alert_and_lose_nothing(watched: Watched, r
     assert processes.wait_until(lambda: set(states(target)) == {"running"}, BACK_WITHIN_S), states(target)
     verdict = lifecycle.validate(target, PATTERN, report=print).verdict
     assert verdict.status == "ok", [check for check in verdict.checks if check.status != "ok"]
-    records.append(settings, "stores-away", {"verdict": verdict.status, "away_s": away_s})
+    records.append(Settings.read(os.environ), "stores-away", {"verdict": verdict.status, "seconds": away_s})

@@ -196,6 +196,7 @@ def test_a_command_that_fails_or_records_nothing_is_named_and_what_came_before_i
 
 LATENCIES = recorded("0b94cfe" + "0" * 33, "bench", latencies=[{"name": "alerts", "p50_ms": 3, "p99_ms": 84}])
 LAPS = recorded("f0ef29b" + "0" * 33, "lap", seconds=59.7)
+BACK = recorded("f0ef29b" + "0" * 33, "watch", seconds={"kafka-1": 10.1})
 
 
 @pytest.mark.parametrize(
@@ -206,6 +207,7 @@ LAPS = recorded("f0ef29b" + "0" * 33, "lap", seconds=59.7)
         ("alerts 9 / 9 ms", None, "alerts not measured"),
         ("a lap 2 s", LAPS, "a lap 1 min 0 s"),
         ("3 min 2 s", LAPS, "1 min 0 s"),
+        ("kafka-1 2 s", BACK, "kafka-1 10 s"),
         ("the record", LAPS, "the record"),
         ("the record", None, "the record"),
     ],
@@ -219,6 +221,7 @@ def test_a_figure_is_the_value_of_its_record(text: str, record: dict[str, Any] |
     [
         ("about 80 ms", LATENCIES, "write a figure as"),
         ("alarms 3 / 84 ms", LATENCIES, "no latency 'alarms'; it has alerts"),
+        ("kafka-2 2 s", BACK, "no seconds of 'kafka-2'; it has kafka-1"),
         ("5 s", recorded("f" * 40, "x", laps=3), "neither latencies nor seconds; it has laps"),
     ],
 )

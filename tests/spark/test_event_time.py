@@ -125,6 +125,7 @@ def test_the_clock_is_read_before_the_events_that_it_speaks_of(driven: Driven) -
         assert driven.plan.topics[FRAUD.enriched.name] in events, query
 
 
+@pytest.mark.drill
 def test_a_window_is_closed_in_silence_after_a_restart(driven: Driven) -> None:
     plan, spark = driven.plan, driven.target.engine("spark")
     # Ahead by less than what is believed: silence closes the window that much later, and the driver has time to stop.

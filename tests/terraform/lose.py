@@ -14,11 +14,13 @@ from infra.target import Target
 def main(pattern: str) -> None:
     target = Target.read(Settings.read(os.environ))
     deployed = lifecycle.deployed(target, pattern)
-    rest = target.addresses["FLINK_REST_URL"]
-    requests.patch(f"{rest}/jobs/{deployed['flink'].job_id}", params={"mode": "cancel"}, timeout=30).raise_for_status()
-    record = processes.read(target.settings.run / f"job-{pattern}-spark.json")
-    assert record is not None
-    processes.kill(record)
+    if "flink" in deployed:
+        job = f"{target.addresses['FLINK_REST_URL']}/jobs/{deployed['flink'].job_id}"
+        requests.patch(job, params={"mode": "cancel"}, timeout=30).raise_for_status()
+    if "spark" in deployed:
+        record = processes.read(target.settings.run / f"job-{pattern}-spark.json")
+        assert record is not None
+        processes.kill(record)
     topics.remove(target.bootstrap, [f"{pattern}.hop"])
     gone = processes.wait_until(lambda: not any(job.is_up for _, job in lifecycle.jobs(target, pattern).values()), 60)
     assert gone, "a job goes on 60 s after it was ended"

@@ -10,9 +10,11 @@ import time
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
+import yaml
 
 from infra import processes, records
 from infra import stack as stacks
@@ -68,6 +70,23 @@ def test_an_interrupted_apply_leaves_nothing_running_and_the_next_one_lives_a_wh
 ):
     """What is applied next is a stack and a pattern that are lost, repaired, changed and destroyed."""
     interrupt_an_apply(local)
+    flink, patterns = yaml.safe_load((clone / "pipelines/patterns/flink.yaml").read_text()), ("quick", "theirs")
+    flink["stages"].pop("persist")
+    for name in patterns:
+        (clone / f"pipelines/patterns/{name}.yaml").write_text(yaml.safe_dump(flink))
+    live(local, clone, tmp_path, *patterns, engines=["flink"])
+
+
+@pytest.mark.drill
+def test_a_pattern_of_two_engines_and_stores_lives_a_whole_life(local: Terraform, clone: Path, tmp_path: Path):
+    figures = live(local, clone, tmp_path, "flink-spark", "flink", engines=["flink", "spark"])
+    records.append(Settings.read(os.environ), "terraform-local", figures)
+
+
+def live(
+    local: Terraform, clone: Path, tmp_path: Path, pattern: str, theirs: str, engines: list[str]
+) -> dict[str, Any]:
+    """A stack and a pattern, and another team's pattern on the same servers, until all is destroyed; its times."""
     local.run("init", "-no-color", "-test-directory=tests/stack")
     began = time.monotonic()
     said = local.run(
@@ -77,6 +96,10 @@ def test_an_interrupted_apply_leaves_nothing_running_and_the_next_one_lives_a_wh
             "-test-directory=tests/stack",
             f'-var=clone="{clone}"',
             f'-var=folder="{tmp_path / "state"}"',
+            f"-var=patterns={json.dumps([pattern])}",
+            f"-var=pattern={json.dumps(pattern)}",
+            f"-var=theirs={json.dumps(theirs)}",
+            f"-var=engines={json.dumps(engines)}",
         ),
         codes=(0, 1),
         within_s=3000,
@@ -89,8 +112,7 @@ def test_an_interrupted_apply_leaves_nothing_running_and_the_next_one_lives_a_wh
     assert {each["status"] for each in runs} == {"pass"}
     assert listeners(int(local.environment["TF_VAR_port_base"])) == []
     assert any((tmp_path / "state" / "data").iterdir()), "a destroy keeps the data"
-    figures = {"seconds": round(time.monotonic() - began, 1), "runs": seconds_of(lines)}
-    records.append(Settings.read(os.environ), "terraform-local", figures)
+    return {"seconds": round(time.monotonic() - began, 1), "runs": seconds_of(lines)}
 
 
 def interrupt_an_apply(local: Terraform) -> None:

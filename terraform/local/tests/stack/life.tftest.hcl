@@ -1,13 +1,13 @@
 # The life of a stack and a pattern, on real servers: applied, lost, repaired, changed, and destroyed at the end.
-# It changes files of its clone and kills servers: tests/terraform/test_local_target.py runs it in a copy, and says with
-# -var where that is (clone) and where the state folder is (folder, which is what TF_VAR_state says to the target alone).
+# It changes files of its clone and kills servers: tests/terraform/test_local_target.py runs it in a copy. With -var come
+# the place of that copy (clone), the state folder (folder, which is what TF_VAR_state says to the target alone), the
+# pattern (patterns and pattern) with its engines, and the pattern of the other team (theirs).
 
 # Most of a verdict's time is waiting for windows to close, so there are two: on what was applied first, and on all that
 # happened to it.
 variables {
-  patterns = ["flink-spark"]
-  traffic  = { seconds = 5 }
-  watch    = false # what is lost here is to be seen by a plan, not to be restarted
+  traffic = { seconds = 5 }
+  watch   = false # what is lost here is to be seen by a plan, not to be restarted
 }
 
 run "apply" {
@@ -71,7 +71,7 @@ run "lose_the_jobs_and_a_topic" {
     name        = "lose"
     wanted      = "lose"
     program     = "${var.clone}/.venv/bin/python"
-    apply       = [["${var.clone}/tests/terraform/lose.py", "flink-spark"]]
+    apply       = [["${var.clone}/tests/terraform/lose.py", var.pattern]]
     environment = { MILLRACE_STATE = var.folder, PYTHONPATH = var.clone }
   }
 }
@@ -80,14 +80,14 @@ run "the_lost_jobs_and_topic_are_drift" {
   command = plan
 
   assert {
-    condition = alltrue([for engine in ["flink", "spark"] :
-      strcontains(output.because["flink-spark"].deploy, "job flink-spark/${engine}")
+    condition = alltrue([for engine in var.engines :
+      strcontains(output.because[var.pattern].deploy, "job ${var.pattern}/${engine}")
     ])
-    error_message = "The plan should name both jobs: ${output.because["flink-spark"].deploy}"
+    error_message = "The plan should name each job: ${output.because[var.pattern].deploy}"
   }
   assert {
-    condition     = strcontains(output.because["flink-spark"].provision, "topic flink-spark.hop: create")
-    error_message = "The plan should name the topic: ${output.because["flink-spark"].provision}"
+    condition     = strcontains(output.because[var.pattern].provision, "topic ${var.pattern}.hop: create")
+    error_message = "The plan should name the topic: ${output.because[var.pattern].provision}"
   }
 }
 
@@ -107,7 +107,7 @@ run "change_a_threshold_and_the_partitions" {
     program = "sed"
     apply = [
       ["-i", "s/km(now, before.phone) > 1.0)/km(now, before.phone) > 2.0)/", "${var.clone}/pipelines/fraud/rules.py"],
-      ["-i", "s/partitions: 2/partitions: 3/", "${var.clone}/pipelines/patterns/flink-spark.yaml"],
+      ["-i", "s/partitions: 2/partitions: 3/", "${var.clone}/pipelines/patterns/${var.pattern}.yaml"],
     ]
   }
 }
@@ -116,12 +116,12 @@ run "the_plan_is_that_change" {
   command = plan
 
   assert {
-    condition     = strcontains(output.because["flink-spark"].deploy, "flink job: versions.away-from-phone")
-    error_message = "The plan should name the rule: ${output.because["flink-spark"].deploy}"
+    condition     = strcontains(output.because[var.pattern].deploy, "flink job: versions.away-from-phone")
+    error_message = "The plan should name the rule: ${output.because[var.pattern].deploy}"
   }
   assert {
-    condition     = strcontains(output.because["flink-spark"].provision, "topic flink-spark.transactions: change (partitions: 2 -> 3)")
-    error_message = "The plan should name the topic: ${output.because["flink-spark"].provision}"
+    condition     = strcontains(output.because[var.pattern].provision, "topic ${var.pattern}.transactions: change (partitions: 2 -> 3)")
+    error_message = "The plan should name the topic: ${output.because[var.pattern].provision}"
   }
   assert {
     condition     = output.because.stack == run.they_are_repaired.because.stack
@@ -131,8 +131,8 @@ run "the_plan_is_that_change" {
 
 run "it_is_changed_in_place_and_nothing_was_lost" {
   assert {
-    condition     = strcontains(output.because["flink-spark"].deploy, "go on as")
-    error_message = "The jobs should go on from their state: ${output.because["flink-spark"].deploy}"
+    condition     = strcontains(output.because[var.pattern].deploy, "go on as")
+    error_message = "The jobs should go on from their state: ${output.because[var.pattern].deploy}"
   }
 }
 
@@ -166,7 +166,7 @@ run "another_team_uses_the_servers" {
     source = "../existing"
   }
   variables {
-    patterns        = ["flink"]
+    patterns        = [var.theirs]
     kafka_bootstrap = run.apply.addresses.KAFKA_BOOTSTRAP
     hdfs_uri        = run.apply.addresses.HDFS_URI
     webhdfs_url     = run.apply.addresses.WEBHDFS_URL
@@ -192,7 +192,7 @@ run "for_them_too_a_second_plan_finds_nothing" {
     source = "../existing"
   }
   variables {
-    patterns        = ["flink"]
+    patterns        = [var.theirs]
     kafka_bootstrap = run.apply.addresses.KAFKA_BOOTSTRAP
     hdfs_uri        = run.apply.addresses.HDFS_URI
     webhdfs_url     = run.apply.addresses.WEBHDFS_URL
