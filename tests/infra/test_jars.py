@@ -141,7 +141,8 @@ def test_two_at_once_download_once(remote: Settings) -> None:
 
 @pytest.mark.stack
 def test_what_the_repository_brings_is_refused_when_the_lock_says_otherwise(remote: Settings) -> None:
-    write_lock(remote, jars.Jar("0" * 64, 1))
+    size = jars.read_lock(remote)["mill"].size
+    write_lock(remote, jars.Jar("0" * 64, size))
     with pytest.raises(JarError, match=r"jackson-core-2\.21\.2\.jar was changed"):
         jars.ensure(remote, ["mill"])
     assert not jars.folder(remote, "mill").exists()
