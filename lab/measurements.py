@@ -153,6 +153,7 @@ MEASUREMENTS = {
     "stores-away": Measurement("stores-away", WATCH, f"{WATCH_COMMAND} stores_that_are_away --away-s 600", minutes=15),
     "airflow-drill": Measurement("airflow-drill", DRILL, f"{DRILL_COMMAND} --rounds 8 --seed 1", minutes=18),
     "airflow-drill-in-time": Measurement("airflow-drill", DRILL, f"{DRILL_COMMAND} --rounds 4 --seed 21", minutes=10),
+    "mutations": Measurement("mutations", EVERYTHING, ".venv/bin/python -m lab.mutations", minutes=10),
     "tests": Measurement("tests", EVERYTHING, "make test", minutes=20),
     "tests-new-root": Measurement(
         "tests-new-root", (*EVERYTHING, ".ci"), ".ci/run, in a root without the tools", minutes=25, is_by_hand=True
