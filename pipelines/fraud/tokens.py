@@ -7,8 +7,10 @@ import hmac
 import os
 import re
 import secrets
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 TOKEN_PATTERN = r"[0-9a-f]{8}\.[0-9a-f]{32}"
 KEY_BYTES = 32
@@ -69,11 +71,11 @@ def read_tokens(key_file: Path) -> Tokens:
 def ensure_key(key_file: Path) -> Tokens:
     """Makes sure that there is a card key in this file, a random one if it is new, and reads it."""
     key_file.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        # O_EXCL: of two first runs at once, one creates the key and the other reads it.
-        descriptor = os.open(key_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        return read_tokens(key_file)
-    with os.fdopen(descriptor, "w", encoding="ascii") as opened:
-        opened.write(secrets.token_hex(KEY_BYTES) + "\n")
+    if not key_file.exists():
+        # For its owner only, and in place when it is whole: of two first runs at once both read the key of one.
+        with NamedTemporaryFile("w", encoding="ascii", dir=key_file.parent, prefix=f".{key_file.name}.") as arriving:
+            arriving.write(secrets.token_hex(KEY_BYTES) + "\n")
+            arriving.flush()
+            with suppress(FileExistsError):
+                os.link(arriving.name, key_file)
     return read_tokens(key_file)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+import secrets
 import stat
 from pathlib import Path
 
@@ -46,6 +47,19 @@ def test_a_key_file_is_made_once_for_its_owner_only(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert ensure_key(path) == made == read_tokens(path)
     assert len(made.key) == 32
+
+
+def test_two_first_runs_at_once_use_one_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, invent, others = tmp_path / "card.key", secrets.token_hex, list[Tokens]()
+
+    def invent_while_another_runs(bytes_: int) -> str:
+        monkeypatch.setattr(secrets, "token_hex", invent)
+        others.append(ensure_key(path))
+        return invent(bytes_)
+
+    monkeypatch.setattr(secrets, "token_hex", invent_while_another_runs)
+    assert [ensure_key(path)] == others
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_key_file_that_cannot_be_used_is_named_with_the_remedy(tmp_path: Path) -> None:
