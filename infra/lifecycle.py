@@ -14,9 +14,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from infra import records, stack, traffic, validation
+from infra import archives, records, stack, traffic, validation
 from infra.engines.job import EngineError, Job, Running, UsedUpError
 from infra.errors import InfraError, UsageError
+from infra.services import services
 from infra.settings import SETTLED_AFTER_S, VALIDATE_WITHIN_S
 from infra.stores import topics
 from infra.stores.changes import Action, Change
@@ -440,8 +441,13 @@ def _step(target: Target, wanted: EnginePlan, last: EnginePlan | None, only_miss
 def _await_healthy(target: Target, plans: Iterable[EnginePlan], report: Report) -> None:
     """Return when each job has completed a checkpoint; all have one deadline, as their caller has."""
     deadline = time.monotonic() + DEPLOY_WITHIN_S
+    engines = set()
     for plan in plans:
         _await_checkpoint(target, plan, deadline, report)
+        engines.add(plan.engine)
+    # What has worked by now has loaded nearly all that it ever will.
+    cluster = {server.name for server in services(target.settings)["flink"].servers}
+    archives.make(target.settings, report, idle=cluster if "flink" not in engines else ())
 
 
 def _await_checkpoint(target: Target, plan: EnginePlan, deadline: float, report: Report) -> None:

@@ -21,7 +21,8 @@ from infra.settings import PORTS, Settings
 
 GB = 1_000_000_000
 
-# Measured (docs/records): environments, jars and their caches come to some 3 GB; the rest is room for what flows.
+# Measured (docs/records): environments, jars and their caches come to some 3 GB, archives of classes to 0.6 GB for each
+# build of the kernel; the rest is room for what flows.
 DISK_FREE_GB_MIN = 5.0
 MEMORY_GB_MIN = 4.0
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
-from infra import processes
+from infra import archives, processes
 from infra.errors import InfraError
 from infra.processes import Record
 from infra.servers.server import Server
@@ -81,7 +81,7 @@ class Rise:
             server.log.replace(server.log.with_name(server.log.name + ".1"))
         self.begun[server.name] = processes.start(
             server.name,
-            server.command(),
+            archives.archived(self.settings, server.command()),
             self.settings.environment() | server.environment(),
             server.output,
             self.settings.run,

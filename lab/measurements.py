@@ -22,6 +22,7 @@ class Measurement:
 
 
 SERVERS = (
+    "infra/archives.py",
     "infra/jars",
     "infra/processes.py",
     "infra/rise.py",

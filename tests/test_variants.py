@@ -51,6 +51,8 @@ class Again:
     up_after_teardown: list[str]
     drivers_after_teardown: list[str]
     up_after_deploy: set[str]
+    archives_after_deploy: list[str]
+    """That the driver's JVM maps, beside Java's own."""
     validation: Validation
 
 
@@ -64,6 +66,8 @@ def all_at_once() -> Iterator[ThreadPoolExecutor]:
 @pytest.fixture(scope="module")
 def every_run(stack: Settings, all_at_once: ThreadPoolExecutor) -> Iterator[dict[str, Future[Ran]]]:
     target = Target.read(stack, {})
+    # All before any traffic: the first deploy in a new home archives the servers' classes, and they stand still.
+    list(all_at_once.map(lambda name: deployed(target, name), names()))
     runs = {name: all_at_once.submit(run_of, target, load(name)) for name in names()}
     wait(runs.values())
     yield runs
@@ -75,9 +79,12 @@ def ran(request: pytest.FixtureRequest, every_run: dict[str, Future[Ran]]) -> Ra
     return every_run[request.param].result()
 
 
+def deployed(target: Target, name: str) -> None:
+    lifecycle.provision(target, name)
+    lifecycle.deploy(target, name, report=print)
+
+
 def run_of(target: Target, variant: Variant) -> Ran:
-    lifecycle.provision(target, variant.name)
-    lifecycle.deploy(target, variant.name, report=print)
     plan = Plan(events=EVENTS, rate_per_s=RATE_PER_S, seed=20, name=f"{variant.name}-t", poison_share=0.02)
     tokens = traffic.card_tokens(target.settings)
     run = traffic.send(target.bootstrap, topics_of(variant), traffic.invented(plan, tokens))
@@ -96,7 +103,10 @@ def second_life(run: Ran) -> Again:
     ]
     lifecycle.deploy(target, name, report=print)
     up_again = {engine for engine, (_, job) in lifecycle.jobs(target, name).items() if job.is_up}
-    return Again(up, drivers, up_again, lifecycle.validate(target, name, report=print))
+    driver = processes.records(target.settings.run)[f"job-{name}-spark"]
+    mapped = [each.path for process in processes.family(driver) for each in process.memory_maps()]
+    archives = [path for path in mapped if path.startswith(str(target.settings.home / "archives"))]
+    return Again(up, drivers, up_again, archives, lifecycle.validate(target, name, report=print))
 
 
 def test_the_verdict_is_ok(ran: Ran) -> None:
@@ -241,6 +251,7 @@ def test_teardown_leaves_no_job_and_the_next_deploy_goes_on_where_it_stopped(eve
     again = second_life(ran)
     assert (again.up_after_teardown, again.drivers_after_teardown) == ([], [])
     assert again.up_after_deploy == lifecycle.deployed(ran.target, ran.variant.name).keys()
+    assert again.archives_after_deploy, "the first deploy archives the classes, the next driver maps them"
     verdict = again.validation.verdict
     assert verdict.status == "ok", [c for c in verdict.checks if c.status != "ok"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -13,7 +14,7 @@ from typing import Any, ClassVar
 
 import psutil
 
-from infra import environments, jars, kernel, processes
+from infra import archives, environments, jars, kernel, processes
 from infra.engines.job import EngineError, Job, Running, State, is_crash_loop
 from infra.settings import PROJECT, Settings
 from pipelines.patterns import EnginePlan
@@ -98,6 +99,7 @@ class Spark:
                 os.pathsep.join(map(str, self._jars())),
                 "--progress",
                 str(self._progress_file(plan)),
+                f"--java-options={shlex.join(self._java_options())}",
             ],
             self.settings.environment(),
             self.settings.state / "logs" / f"{self._name(plan)}.out",
@@ -154,6 +156,14 @@ class Spark:
 
     def _jars(self) -> list[Path]:
         return [*sorted(jars.folder(self.settings, "spark").glob("*.jar")), kernel.ensure(self.settings)]
+
+    def _java_options(self) -> list[str]:
+        """The archive of the driver's JVM, whose class path Spark makes of these jars and its own."""
+        if not self.master.startswith("local"):
+            return []  # the jars are copied to where each job is
+        spark = environments.spark_package()
+        class_path = os.pathsep.join(map(str, [*self._jars(), spark / "conf", spark / "jars" / "*"]))
+        return archives.options(self.settings, "org.apache.spark.deploy.SparkSubmit", class_path)
 
     def _record(self, plan: EnginePlan) -> processes.Record | None:
         return processes.read(self.settings.state / "run" / f"{self._name(plan)}.json")

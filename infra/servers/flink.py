@@ -1,6 +1,7 @@
 """Flink: a session cluster, JobManager and TaskManager, from the wheel of Flink's own environment."""
 
 import json
+import os
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -55,14 +56,15 @@ class Flink(Server):
         }
 
     def links(self) -> dict[str, Path]:
+        return {"opt": flink_package() / "opt"} | {f"lib/{jar.name}": jar for jar in self._library()}
+
+    def _library(self) -> list[Path]:
         wheel = flink_package()
         folders = [jars.folder(self.settings, component) for component in self.components]
-        library = [jar for folder in folders for jar in folder.glob("*.jar")]
+        library = [jar for folder in (*folders, wheel / "lib") for jar in sorted(folder.glob("*.jar"))]
         # flink-python too, to be loaded once for all jobs: the second job in thread mode dies when each loads pemja
         # anew (FLINK-37727).
-        library += [*(wheel / "lib").glob("*.jar"), *(wheel / "opt").glob("flink-python-*.jar")]
-        library.append(kernel.ensure(self.settings))
-        return {"opt": wheel / "opt"} | {f"lib/{jar.name}": jar for jar in library}
+        return [*library, *(wheel / "opt").glob("flink-python-*.jar"), kernel.ensure(self.settings)]
 
     def environment(self) -> dict[str, str]:
         return super().environment() | {
@@ -76,7 +78,8 @@ class Flink(Server):
         logging = (f"-Dlog.file={self.log}", f"-Dlog4j.configurationFile={(conf / 'log4j.properties').as_uri()}")
         opens = tuple(configuration(self.settings)["env.java.opts.all"].split())
         start = java(heap_mb, flags=(*opens, *logging, *flags), quick_start=quick)
-        return [*start, "-cp", f"{self.conf}/lib/*:{conf}", main]
+        # The jars where they are, not the links to them: an archive of their classes serves every stack.
+        return [*start, "-cp", os.pathsep.join(map(str, [*self._library(), conf])), main]
 
     @property
     def _config_dir(self) -> tuple[str, str]:

@@ -48,7 +48,7 @@ class HBase(Server):
 
     def command(self) -> list[str]:
         start = java(self.heap_mb, flags=OPENS)
-        return [*start, "-cp", f"{self.conf}:{self.jars('hbase')}", self.main, "start"]
+        return [*start, "-cp", f"{self.jars('hbase')}:{self.conf}", self.main, "start"]
 
     def _site(self) -> dict[str, object]:
         port = self.settings.port
@@ -229,7 +229,7 @@ class Thrift(Server):
     def command(self) -> list[str]:
         main = "org.apache.hadoop.hbase.thrift.ThriftServer"
         arguments = ("start", "-p", str(self.settings.port("hbase-thrift")), "-b", LOOPBACK, "-threadpool")
-        return [*java(192, flags=OPENS), "-cp", f"{self.conf}:{self.jars('hbase-thrift')}", main, *arguments]
+        return [*java(192, flags=OPENS), "-cp", f"{self.jars('hbase-thrift')}:{self.conf}", main, *arguments]
 
     def is_ready(self, since: float) -> bool:
         import happybase

@@ -88,7 +88,7 @@ class NameNode(Server):
 
     def _java(self, heap_mb: int) -> list[str]:
         main = "org.apache.hadoop.hdfs.server.namenode.NameNode"
-        return [*java(heap_mb, flags=OPENS), "-cp", f"{self.conf}:{self.jars('hdfs')}", main]
+        return [*java(heap_mb, flags=OPENS), "-cp", f"{self.jars('hdfs')}:{self.conf}", main]
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class DataNode(Server):
 
     def command(self) -> list[str]:
         main = "org.apache.hadoop.hdfs.server.datanode.DataNode"
-        return [*java(192, flags=OPENS), "-cp", f"{self.conf}:{self.jars('hdfs')}", main]
+        return [*java(192, flags=OPENS), "-cp", f"{self.jars('hdfs')}:{self.conf}", main]
 
     def is_ready(self, since: float) -> bool:
         own = management_bean(self.doors["http"], "Hadoop:service=DataNode,name=DataNodeInfo")

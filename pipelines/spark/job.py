@@ -53,7 +53,8 @@ def main(argv: Sequence[str]) -> int:
     progress = ProgressFile(arguments.progress)
     progress.write("starting", {})
     jars = [Path(jar) for jar in arguments.jars.split(os.pathsep)]
-    spark = session(f"{plan.pattern} (generation {plan.generation})", arguments.master, jars, plan.options)
+    name = f"{plan.pattern} (generation {plan.generation})"
+    spark = session(name, arguments.master, jars, plan.options, java_options=arguments.java_options)
     driver = Driver(spark, plan, progress, is_drain=arguments.drain)
     try:
         problem = driver.run(stop)
@@ -235,6 +236,7 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--jars", required=True, help="the Kafka connector's jars and the kernel's")
     parser.add_argument("--progress", required=True, type=Path, help="the file to keep the progress in")
     parser.add_argument("--master", default="local[2]")
+    parser.add_argument("--java-options", default="", help="of the driver's JVM, besides its settings")
     parser.add_argument("--drain", action="store_true", help="deal with all there is, close all windows, and end")
     return parser.parse_args(argv)
 

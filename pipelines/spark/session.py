@@ -21,7 +21,14 @@ QUIET = (
 )
 
 
-def session(name: str, master: str, jars: Sequence[Path], settings: Mapping[str, str] | None = None) -> SparkSession:
+def session(
+    name: str,
+    master: str,
+    jars: Sequence[Path],
+    settings: Mapping[str, str] | None = None,
+    *,
+    java_options: str = "",
+) -> SparkSession:
     """A session with the Kafka connector and the kernel on its class path."""
     # Whatever is first on PATH, Spark's Python must be the one of this environment.
     os.environ |= {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
@@ -33,7 +40,8 @@ def session(name: str, master: str, jars: Sequence[Path], settings: Mapping[str,
     else:
         builder = builder.config("spark.jars", ",".join(map(str, jars)))
     for key, value in (SPARK_SETTINGS | dict(settings or {})).items():
-        builder = builder.config(key, value)
+        more = java_options if key == "spark.driver.extraJavaOptions" else ""
+        builder = builder.config(key, f"{value} {more}".rstrip())
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("WARN")
     levels = spark._jvm.org.apache.logging.log4j

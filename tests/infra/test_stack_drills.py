@@ -16,7 +16,7 @@ from hdfs import InsecureClient
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import NewTopic
 
-from infra import environments, jars, processes
+from infra import archives, environments, jars, processes
 from infra import stack as stacks
 from infra.servers import flink
 from infra.settings import Settings
@@ -92,10 +92,8 @@ def written(stack: Settings) -> Iterator[Written]:
     stacks.up(stack)  # also after a failed drill
 
 
-EVERY_SERVER = (
-    *("kafka-1", "namenode", "datanode-1", "datanode-2", "hbase-master", "hbase-thrift"),
-    *("flink-jobmanager", "flink-taskmanager", "flink-gateway"),
-)
+OF_FLINK = ("flink-jobmanager", "flink-taskmanager", "flink-gateway")
+EVERY_SERVER = ("kafka-1", "namenode", "datanode-1", "datanode-2", "hbase-master", "hbase-thrift", *OF_FLINK)
 
 
 def test_every_server_of_the_default_stack_is_drilled(stack: Settings) -> None:
@@ -120,12 +118,21 @@ def test_a_killed_server_is_said_to_be_dead_and_comes_back_with_its_data(written
 @pytest.mark.parametrize("end", ["killed", pytest.param("stopped", marks=pytest.mark.drill)])
 def test_all_ended_at_once_come_back_with_their_data(written: Written, end: str) -> None:
     settings = written.settings
+    archives.make(settings, print, idle=OF_FLINK)
     stacks.kill(settings, EVERY_SERVER) if end == "killed" else stacks.down(settings)
     assert {one.state for one in stacks.status(settings)} == {"dead" if end == "killed" else "stopped"}
     stacks.up(settings)
     assert written.in_kafka() == NUMBERS
     assert written.in_hdfs() == b"\n".join(NUMBERS) * 1000
     assert written.in_hbase() == {b"row-" + number: number for number in NUMBERS}
+    if end == "killed":
+        assert {name for name in EVERY_SERVER if maps_an_archive(settings, name)} >= {*EVERY_SERVER} - {*OF_FLINK}
+
+
+def maps_an_archive(settings: Settings, server: str) -> bool:
+    """Whether a server's JVM uses the archive that was made of its classes."""
+    maps = Path(f"/proc/{processes.records(settings.run)[server].pid}/maps").read_text()
+    return str(settings.home / "archives") in maps
 
 
 @pytest.mark.drill
