@@ -188,9 +188,9 @@ def seconds_until_back(watched: Watched, subject: str) -> float:
     """From the end of a server or a job to the first output, of what was started again, of what came after."""
     target = watched.target
     kind = WINDOWS_TOPIC if subject == SPARK_JOB else "enriched"
-    ended_ms = time.time() * 1000
+    lifecycle.await_healthy(target, PATTERN)
     end(target, subject)
-    again_ms = ended_ms
+    again_ms = ended_ms = time.time() * 1000  # what came out while it was being ended is not its return
     if subject in LOSES_JOBS:
         assert processes.wait_until(lambda: watched.started_again_ms(ended_ms) > 0, BACK_WITHIN_S), subject
         again_ms = watched.started_again_ms(ended_ms)
