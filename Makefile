@@ -11,7 +11,7 @@ help: ## List the verbs
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
 
 setup: ## Download and build everything, once; nothing is left to do a second time
-	@$(PYTHON) -m infra.setup
+	@$(PYTHON) -m millrace.machine.setup
 
 check: setup ## Format, types and the tests that need no server: within a minute
 	$(RUN) ruff format --check .
@@ -21,11 +21,11 @@ check: setup ## Format, types and the tests that need no server: within a minute
 	$(TESTS) -q -m "not stack"
 
 test: ## All tests, on real servers too; what each took is recorded
-	@$(PYTHON) -m infra.setup --tests
+	@$(PYTHON) -m millrace.machine.setup --tests
 	$(TESTS) -m "not drill" --measure
 
 drill: ## What is long and adds little to the tests; NAME=... for one of them
-	@$(PYTHON) -m infra.setup --tests
+	@$(PYTHON) -m millrace.machine.setup --tests
 	$(RUN) pytest -m drill $(if $(NAME),-k "$(NAME)")
 
 fuzz: setup ## New examples for the property tests, for MINUTES=30; fails when one is a counterexample

@@ -3,12 +3,12 @@
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, chain, task
 
-from infra.airflow.about import deploy_doc, prove_doc
-from infra.airflow.alarms import within
-from infra.airflow.assets import verdict
-from infra.airflow.form import DEPLOYED_WITHIN, PROVEN_WITHIN, VERDICT_WITHIN, deploy_form, prove_form, tape_of
-from infra.airflow.operators import (
-    SAID_AGAIN,
+from millrace.airflow.about import deploy_doc, prove_doc
+from millrace.airflow.alarms import within
+from millrace.airflow.assets import verdict
+from millrace.airflow.form import DEPLOYED_WITHIN, PROVEN_WITHIN, VERDICT_WITHIN, deploy_form, prove_form, tape_of
+from millrace.airflow.operators import (
+    RETRYABLE,
     Approve,
     AwaitVerb,
     Changes,
@@ -19,7 +19,7 @@ from infra.airflow.operators import (
     Validate,
     Verb,
 )
-from pipelines.patterns import readable
+from millrace.patterns import readable
 
 TAPE = "{{ tape_of(params.tape, run_id, ti.try_number) }}"
 
@@ -39,7 +39,7 @@ for variant in readable():
         schedule=None,
         max_active_runs=1,
         params=deploy_form(),
-        default_args=SAID_AGAIN,
+        default_args=RETRYABLE,
         deadline=within(DEPLOYED_WITHIN),
         tags=["deploy", name, variant.pattern.use],
     ):
@@ -68,7 +68,7 @@ for variant in readable():
         max_active_runs=1,
         params=prove_form(),
         user_defined_macros={"tape_of": tape_of},
-        default_args=SAID_AGAIN,
+        default_args=RETRYABLE,
         deadline=within(PROVEN_WITHIN),
         tags=["prove", name, variant.pattern.use],
     ):

@@ -7,12 +7,12 @@ from operator import or_
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, chain
 
-from infra.airflow import about
-from infra.airflow.alarms import within
-from infra.airflow.assets import verdict
-from infra.airflow.form import DEPLOYED_WITHIN, VERDICT_WITHIN, approval, reason_begins, teardown_form, which_pattern
-from infra.airflow.operators import (
-    SAID_AGAIN,
+from millrace.airflow import about
+from millrace.airflow.alarms import within
+from millrace.airflow.assets import verdict
+from millrace.airflow.form import DEPLOYED_WITHIN, VERDICT_WITHIN, approval, reason_begins, teardown_form, which_pattern
+from millrace.airflow.operators import (
+    RETRYABLE,
     Approve,
     AwaitVerb,
     Changes,
@@ -25,7 +25,7 @@ from infra.airflow.operators import (
     Verb,
     not_ok,
 )
-from pipelines.patterns import readable
+from millrace.patterns import readable
 
 PATTERN = "{{ params.pattern }}"
 names = [variant.name for variant in readable()]
@@ -39,7 +39,7 @@ with DAG(
     schedule=timedelta(minutes=5),
     catchup=False,
     max_active_runs=1,
-    default_args=SAID_AGAIN,
+    default_args=RETRYABLE,
     deadline=within(timedelta(minutes=10)),
     tags=["upkeep"],
 ):
@@ -54,7 +54,7 @@ with DAG(
     schedule=None,
     max_active_runs=1,
     params={"pattern": which_pattern(names), "approval": approval()},
-    default_args=SAID_AGAIN,
+    default_args=RETRYABLE,
     deadline=within(DEPLOYED_WITHIN + VERDICT_WITHIN),
     tags=["upkeep"],
 ):
@@ -81,7 +81,7 @@ with DAG(
     doc_md=about.COMPARE,
     schedule=reduce(or_, verdicts) if verdicts else None,
     max_active_runs=1,
-    default_args=SAID_AGAIN,
+    default_args=RETRYABLE,
     deadline=within(timedelta(minutes=10)),
     tags=["upkeep"],
 ):
@@ -97,7 +97,7 @@ with DAG(
     schedule=None,
     max_active_runs=1,
     params={"pattern": which_pattern(stored)},
-    default_args=SAID_AGAIN | {"execution_timeout": timedelta(hours=1)},
+    default_args=RETRYABLE | {"execution_timeout": timedelta(hours=1)},
     deadline=within(timedelta(hours=1)),
     tags=["upkeep"],
 ):
@@ -110,7 +110,7 @@ with DAG(
     schedule=None,
     max_active_runs=1,
     params={"pattern": which_pattern(names), "reason": reason_begins(), "approval": approval()},
-    default_args=SAID_AGAIN,
+    default_args=RETRYABLE,
     deadline=within(timedelta(minutes=10)),
     tags=["upkeep"],
 ):
@@ -130,7 +130,7 @@ with DAG(
     schedule=None,
     max_active_runs=1,
     params=teardown_form(names),
-    default_args=SAID_AGAIN,
+    default_args=RETRYABLE,
     deadline=within(timedelta(minutes=10)),
     tags=["upkeep"],
 ):

@@ -1,5 +1,5 @@
 """Makes no DAG: what is wrong with a pattern file is an import error of this file, so Airflow keeps the other DAGs."""
 
-from pipelines.patterns import load_all
+from millrace.patterns import load_all
 
 load_all()

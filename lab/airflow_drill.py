@@ -17,11 +17,15 @@ from dataclasses import asdict, dataclass
 
 import psutil
 
-from infra import lifecycle, processes, records, stack
-from infra.errors import InfraError
-from infra.settings import Settings
-from infra.target import Target
 from lab.airflow_rest import AirflowRest, Refused
+from millrace import deployments, records, stack
+from millrace.errors import InfraError
+from millrace.machine import processes
+from millrace.settings import Settings
+from millrace.target import Target
+from millrace.verbs import reconcile as reconciling
+from millrace.verbs.teardown import teardown
+from millrace.verbs.validate import validate
 
 VICTIMS = ("task", "task and its command", "scheduler", "triggerer", "dag-processor")
 DEPLOY_S = 10.0
@@ -77,9 +81,9 @@ def drill(settings: Settings, pattern: str, seed: int) -> Round:
     healing = f"after-{run_id}"
     rest.trigger("reconcile", healing)
     rest.await_end("reconcile", healing, RUN_WITHIN_S)
-    found = lifecycle.jobs(target, pattern)
+    found = deployments.jobs(target, pattern)
     counts = {engine: count(target, pattern, engine) for engine in found}
-    validation = lifecycle.validate(target, pattern)
+    validation = validate(target, pattern)
     done = Round(
         seed=seed,
         blow=blow,
@@ -88,11 +92,11 @@ def drill(settings: Settings, pattern: str, seed: int) -> Round:
         run=run,
         tries=int(rest.tasks(f"prove-{pattern}", run_id)["deploy"]["try_number"]),
         jobs=counts,
-        extra=len(lifecycle.extra(target)),
+        extra=len(reconciling.extra(target)),
         verdict=validation.verdict.status,
         seconds=round(time.monotonic() - began, 1),
     )
-    lifecycle.teardown(target, pattern)
+    teardown(target, pattern)
     return done
 
 

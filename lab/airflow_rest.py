@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from infra.errors import InfraError
-from infra.processes import wait_until
-from infra.servers import airflow
-from infra.settings import Settings
+from millrace.errors import InfraError
+from millrace.machine.processes import wait_until
+from millrace.servers import airflow
+from millrace.settings import Settings
 
 ENDED = ("success", "failed")
 HEARTBEAT_WITHIN_S = 60

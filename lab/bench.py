@@ -14,18 +14,23 @@ from contextlib import closing
 from dataclasses import asdict, replace
 from typing import Any
 
-from infra import lifecycle, records, stack, traffic
-from infra.settings import PORTS_PER_STACK, Settings
-from infra.stores.topics import Tail
-from infra.target import Target
-from infra.traffic import Run
+from millrace import deployments, records, stack
+from millrace.oracle import Record
+from millrace.patterns import Variant, load, names
+from millrace.patterns import topics as topics_of
+from millrace.patterns.plan import HOP
+from millrace.rules import ALERTS, WindowRule
+from millrace.settings import PORTS_PER_STACK, Settings
+from millrace.stores.topics import Tail
+from millrace.target import Target
+from millrace.verbs import traffic
+from millrace.verbs.deploy import deploy
+from millrace.verbs.provision import provision
+from millrace.verbs.teardown import teardown
+from millrace.verbs.traffic import Run
+from millrace.verbs.validate import validate
+from millrace.verify.latency import latency
 from pipelines.fraud.traffic import Plan
-from pipelines.oracle import Record
-from pipelines.patterns import Variant, load, names
-from pipelines.patterns import topics as topics_of
-from pipelines.patterns.plan import HOP
-from pipelines.rules import ALERTS, WindowRule
-from pipelines.verify.latency import latency
 
 
 def main(argv: Sequence[str]) -> int:
@@ -41,7 +46,7 @@ def main(argv: Sequence[str]) -> int:
             figures = measured(target, load(name), arguments.events, arguments.rate, arguments.seed)
             path = records.append(own, f"bench-{name}", figures, arguments.seed)
             statuses.append(figures["verdict"])
-            print(f"{name}: {figures['verdict']}, {told(figures)}; record {path}", flush=True)
+            print(f"{name}: {figures['verdict']}, {described(figures)}; record {path}", flush=True)
     finally:
         stack.down(settings, purge=True, report=_say)
     return 0 if set(statuses) == {"ok"} else 1
@@ -50,15 +55,15 @@ def main(argv: Sequence[str]) -> int:
 def measured(target: Target, variant: Variant, events: int, rate_per_s: float, seed: int) -> dict[str, Any]:
     """One variant from nothing to its verdict, and what that took."""
     name = variant.name
-    lifecycle.provision(target, name)
+    provision(target, name)
     try:
-        lifecycle.deploy(target, name, report=lambda line: _say(name, line))
+        deploy(target, name, report=lambda line: _say(name, line))
         cold = round(variant.pattern.promises.warm_after_s * rate_per_s)  # events that nothing is promised of
         warm_up = _sent(target, variant, Plan(max(cold, 1), rate_per_s, seed + 1, name=f"w{seed}"))
         run = _sent(target, variant, Plan(events, rate_per_s, seed, name=f"b{seed}"))
-        changed = lifecycle.deploy(target, name)
-        found = lifecycle.validate(target, name, within_s=900, report=lambda line: _say(name, line))
-        jobs = {engine: asdict(job) for engine, (_, job) in lifecycle.jobs(target, name).items()}
+        changed = deploy(target, name)
+        found = validate(target, name, within_s=900, report=lambda line: _say(name, line))
+        jobs = {engine: asdict(job) for engine, (_, job) in deployments.jobs(target, name).items()}
         return {
             "verdict": found.verdict.status,
             "promises": found.verdict.promises_status,
@@ -70,7 +75,7 @@ def measured(target: Target, variant: Variant, events: int, rate_per_s: float, s
             "checks": {check.name: {"status": check.status, **check.figures} for check in found.verdict.checks},
         }
     finally:
-        lifecycle.teardown(target, name, data=True)
+        teardown(target, name, data=True)
 
 
 def latencies(target: Target, variant: Variant, run: Run) -> list[dict[str, Any]]:
@@ -88,7 +93,7 @@ def latencies(target: Target, variant: Variant, run: Run) -> list[dict[str, Any]
     return [latency(kind, own.values()).record() for kind, own in times.items()]
 
 
-def told(figures: dict[str, Any]) -> str:
+def described(figures: dict[str, Any]) -> str:
     """The figures that people ask for first."""
     shown = {each["name"]: f"{each['p50_ms']} / {each['p99_ms']} ms" for each in figures["latencies"] if each["count"]}
     return f"{figures['run']['rate_per_s']:.0f} events/s, p50 / p99: {', '.join(f'{k} {v}' for k, v in shown.items())}"

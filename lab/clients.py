@@ -17,10 +17,10 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as Place
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
-from infra import records, stack
-from infra.settings import Settings
-from infra.stores import topics
-from infra.stores.topics import Topic
+from millrace import records, stack
+from millrace.settings import Settings
+from millrace.stores import topics
+from millrace.stores.topics import Topic
 
 TOPIC, MESSAGES, SIZE, REPEATS = "lab.clients", 50_000, 300, 3
 

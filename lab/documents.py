@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from infra.errors import InfraError
-from pipelines.patterns import names
+from millrace.errors import InfraError
+from millrace.patterns import names
 
 Records = Mapping[str, Mapping[str, Any]]
 """The content of docs/records, by the name of the file."""

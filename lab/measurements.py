@@ -10,7 +10,7 @@ class Measurement:
     """How one file in docs/records is made."""
 
     kind: str
-    """What `infra.records.append` calls it; two files of one kind differ by their command."""
+    """What `millrace.records.append` calls it; two files of one kind differ by their command."""
     paths: tuple[str, ...]
     """The git pathspecs that the figures depend on: when a file of them changes, the figures are old."""
     command: str
@@ -22,54 +22,60 @@ class Measurement:
 
 
 SERVERS = (
-    "infra/archives.py",
-    "infra/jars",
-    "infra/processes.py",
-    "infra/rise.py",
-    "infra/servers/flink.py",
-    "infra/servers/hbase.py",
-    "infra/servers/hdfs.py",
-    "infra/servers/kafka.py",
-    "infra/servers/server.py",
-    "infra/servers/spark.py",
-    "infra/services.py",
-    "infra/stack.py",
+    "millrace/machine/archives.py",
+    "millrace/machine/jars",
+    "millrace/machine/processes.py",
+    "millrace/stack/rise.py",
+    "millrace/engines/flink/servers.py",
+    "millrace/servers/hbase.py",
+    "millrace/servers/hdfs.py",
+    "millrace/servers/kafka.py",
+    "millrace/servers/server.py",
+    "millrace/engines/spark/servers.py",
+    "millrace/stack/services.py",
+    "millrace/stack/__init__.py",
 )
-JOBS = ("infra/engines", "pipelines/flink", "pipelines/jvm", "pipelines/spark")
-EVERYTHING = ("Makefile", "dags", "infra", "lab", "pipelines", "pyproject.toml", "terraform", "tests", "uv.lock")
+JOBS = ("millrace/engines", "millrace/kernel")
+EVERYTHING = ("Makefile", "dags", "lab", "millrace", "pipelines", "pyproject.toml", "terraform", "tests", "uv.lock")
 
 BENCH = (
-    "infra/engines/job.py",
-    "infra/jars/lock.json",
-    "infra/kernel.py",
-    "infra/servers/hbase.py",
-    "infra/servers/hdfs.py",
-    "infra/servers/kafka.py",
-    "infra/traffic.py",
+    "millrace/engines/job.py",
+    "millrace/machine/jars/lock.json",
+    "millrace/kernel/__init__.py",
+    "millrace/servers/hbase.py",
+    "millrace/servers/hdfs.py",
+    "millrace/servers/kafka.py",
+    "millrace/verbs/traffic.py",
     "lab/bench.py",
     "pipelines/fraud",
-    "pipelines/jvm/millrace/kernel",
-    "pipelines/patterns",
-    "pipelines/rules",
-    "pipelines/verify/latency.py",
+    "millrace/kernel/java/millrace/kernel",
+    "millrace/patterns",
+    "millrace/rules",
+    "millrace/verify/latency.py",
     "uv.lock",
 )
 FLINK = (
-    "infra/engines/flink.py",
-    "infra/servers/flink.py",
-    "pipelines/flink",
-    "pipelines/jvm/META-INF",
-    "pipelines/jvm/millrace/flink",
+    "millrace/engines/flink/engine.py",
+    "millrace/engines/flink/servers.py",
+    "millrace/engines/flink",
+    "millrace/engines/flink/java/META-INF",
+    "millrace/engines/flink/java/millrace/flink",
 )
-SPARK = ("infra/engines/spark.py", "infra/servers/spark.py", "pipelines/jvm/millrace/spark", "pipelines/spark")
+SPARK = (
+    "millrace/engines/spark/engine.py",
+    "millrace/engines/spark/servers.py",
+    "millrace/engines/spark/java/millrace/spark",
+    "millrace/engines/spark",
+)
 
 DRILL = (
     "dags",
-    "infra/airflow",
-    "infra/engines",
-    "infra/lifecycle.py",
-    "infra/processes.py",
-    "infra/servers/airflow.py",
+    "millrace/airflow",
+    "millrace/engines",
+    "millrace/deployments.py",
+    "millrace/verbs/deploy.py",
+    "millrace/machine/processes.py",
+    "millrace/servers/airflow.py",
     "lab/airflow_drill.py",
     "lab/airflow_rest.py",
     "uv.lock",
@@ -78,13 +84,14 @@ DRILL_COMMAND = ".venv/bin/millrace up; .venv/bin/millrace up airflow; .venv/bin
 WATCH = (
     *SERVERS,
     *JOBS,
-    "infra/lifecycle.py",
-    "infra/stores",
-    "infra/validation.py",
-    "infra/watch.py",
+    "millrace/deployments.py",
+    "millrace/verbs/deploy.py",
+    "millrace/stores",
+    "millrace/verbs/validation.py",
+    "millrace/verbs/watch.py",
     "pipelines/fraud",
-    "pipelines/patterns",
-    "pipelines/rules",
+    "millrace/patterns",
+    "millrace/rules",
     "tests/infra/test_watch.py",
 )
 WATCH_COMMAND = ".venv/bin/python -m pytest -m drill tests/infra/test_watch.py -k"
@@ -94,11 +101,11 @@ MEASUREMENTS = {
     "setup": Measurement(
         "setup",
         (
-            "infra/environments.py",
-            "infra/jars",
-            "infra/kernel.py",
-            "infra/setup.py",
-            "pipelines/jvm",
+            "millrace/machine/environments.py",
+            "millrace/machine/jars",
+            "millrace/kernel/__init__.py",
+            "millrace/machine/setup.py",
+            "millrace/kernel",
             "pyproject.toml",
             "uv.lock",
         ),
@@ -128,7 +135,7 @@ MEASUREMENTS = {
     ),
     "kafka-clients": Measurement(
         "kafka-clients",
-        ("infra/jars/kafka", "infra/servers/kafka.py", "lab/clients.py", "uv.lock"),
+        ("millrace/machine/jars/kafka", "millrace/servers/kafka.py", "lab/clients.py", "uv.lock"),
         ".venv/bin/millrace up kafka; .venv/bin/python -m lab.clients",
         minutes=2,
     ),
@@ -137,11 +144,12 @@ MEASUREMENTS = {
         (
             *SERVERS,
             *JOBS,
-            "infra/lifecycle.py",
-            "infra/observe.py",
-            "infra/observer.py",
-            "infra/stores",
-            "infra/validation.py",
+            "millrace/deployments.py",
+            "millrace/verbs/deploy.py",
+            "millrace/verbs/observe.py",
+            "millrace/verbs/observer.py",
+            "millrace/stores",
+            "millrace/verbs/validation.py",
             "terraform/local",
             "terraform/modules",
             "tests/terraform/conftest.py",

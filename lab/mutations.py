@@ -23,10 +23,11 @@ from xml.etree import ElementTree
 
 import psutil
 
-from infra import processes, records
-from infra.errors import InfraError
-from infra.settings import PROJECT, Settings
 from lab.mutants import MUTANTS, Mutant
+from millrace import records
+from millrace.errors import InfraError
+from millrace.machine import processes
+from millrace.settings import PROJECT, Settings
 
 WITHIN_S = 900
 ENDED_WITHIN_S = 10
@@ -108,7 +109,7 @@ def copied(clone: Path) -> Path:
         (clone / name).parent.mkdir(parents=True, exist_ok=True)
         copy2(PROJECT / name, clone / name)
     _say("copy", f"is set up in {clone}")
-    made = subprocess.run([sys.executable, "-m", "infra.setup"], cwd=clone, capture_output=True, text=True)
+    made = subprocess.run([sys.executable, "-m", "millrace.machine.setup"], cwd=clone, capture_output=True, text=True)
     if made.returncode:
         raise InfraError(f"the copy in {clone} could not be set up:\n{made.stderr}")
     return clone
@@ -123,7 +124,7 @@ def outcome(folder: Path, log: Path, tests: Sequence[str], red: str = "") -> Out
         pytest = subprocess.Popen(
             [folder / "clone" / ".venv" / "bin" / "python", *words],
             cwd=folder / "clone",
-            env=os.environ | {"TMPDIR": str(folder)},  # servers inherit it: infra.processes.INHERITED
+            env=os.environ | {"TMPDIR": str(folder)},  # servers inherit it: millrace.machine.processes.INHERITED
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,

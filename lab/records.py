@@ -16,11 +16,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from infra import records, stack
-from infra.errors import InfraError
-from infra.settings import Settings
 from lab.documents import Mention, mentions, records_of, rewrite
 from lab.measurements import MEASUREMENTS, Measurement
+from millrace import records, stack
+from millrace.errors import InfraError
+from millrace.settings import Settings
 
 Table = Mapping[str, Measurement]
 SHOWN_PATHS = 3

@@ -1,4 +1,4 @@
-"""A real browser without a window: the Chromium of infra/npm/browser, driven by Playwright."""
+"""A real browser without a window: the Chromium of millrace/machine/npm/browser, driven by Playwright."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from unittest.mock import patch
 
 from playwright.sync_api import Page, expect, sync_playwright
 
-from infra import npm
-from infra.settings import Settings
+from millrace.machine import npm
+from millrace.settings import Settings
 
 WITHIN_MS = 60_000
 

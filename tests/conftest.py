@@ -14,8 +14,8 @@ from typing import Any
 import hypothesis
 import pytest
 
-from infra import stack as stacks
-from infra.settings import PROJECT, Settings
+from millrace import stack as stacks
+from millrace.settings import PROJECT, Settings
 
 pytest_plugins = ["tests.measuring"]
 

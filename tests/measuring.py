@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from infra import records
-from infra.settings import Settings
+from millrace import records
+from millrace.settings import Settings
 
 SAMPLE_S = 0.5
 DEAREST = 10

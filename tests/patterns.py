@@ -11,24 +11,24 @@ from typing import Any
 import pytest
 import yaml
 
-from infra import traffic as sending
-from infra.target import Target
+from millrace.patterns import load, model
+from millrace.patterns import topics as topics_of
+from millrace.target import Target
+from millrace.verbs import traffic as sending
 from pipelines.fraud.traffic import Plan
-from pipelines.patterns import load, model
-from pipelines.patterns import topics as topics_of
 
 
 @contextmanager
 def own_patterns(folder: Path, patterns: Mapping[str, Mapping[str, Any]]) -> Iterator[None]:
     """In place of the project's patterns, these: a name, and what its file says otherwise than `of`'s file."""
     for name, changes in patterns.items():
-        said = yaml.safe_load((model.folder() / f"{changes['of']}.yaml").read_text(encoding="utf-8"))
+        said = yaml.safe_load(model.files()[changes["of"]].read_text(encoding="utf-8"))
         for key, value in changes.items():
             if key != "of":
                 said[key] = said[key] | value if isinstance(value, dict) else value
         (folder / f"{name}.yaml").write_text(yaml.safe_dump(said), encoding="utf-8")
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(model, "folder", lambda: folder)
+        patched.setattr(model, "folders", lambda: [folder])
         yield
 
 

@@ -10,14 +10,14 @@ from typing import Any
 
 from confluent_kafka import Producer
 
-from infra.lifecycle import wanted_topics
-from infra.stores import topics
-from infra.stores.topics import Tail
-from infra.target import Target
+from millrace.oracle import Record
+from millrace.patterns import EnginePlan, Variant, engine_plans
+from millrace.rules import ALERTS, DEAD_LETTERS
+from millrace.stores import topics
+from millrace.stores.topics import Tail
+from millrace.target import Target
+from millrace.verbs.provision import wanted_topics
 from pipelines.fraud import FRAUD
-from pipelines.oracle import Record
-from pipelines.patterns import EnginePlan, Variant, engine_plans
-from pipelines.rules import ALERTS, DEAD_LETTERS
 from tests.scenarios import card_token
 
 PROBE, CLOSER, SHOP, PROBES = "probe", "closer", "probe-shop", "probes"

@@ -4,7 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from infra.settings import PROJECT
+from millrace.settings import PROJECT
 
 TABLE = (PROJECT / "docs" / "behaviours.md").read_text(encoding="utf-8")
 

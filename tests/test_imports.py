@@ -1,4 +1,4 @@
-"""Who may import whom: rules <- patterns, verify, fraud <- flink | spark <- infra <- dags | lab | cli."""
+"""Who may import whom: rules <- patterns, verify, fraud <- adapters <- millrace <- airflow | cli <- dags | lab."""
 
 import ast
 import sys
@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parent.parent
-ROOTS = ("pipelines", "infra", "lab", "dags")
+ROOTS = ("pipelines", "millrace", "lab", "dags")
 
-RULES = ("pipelines.rules",)
-MEANING = ("pipelines.oracle", "pipelines.patterns", "pipelines.verify", "pipelines.fraud", *RULES)
-ENGINES = ("pipelines.flink", "pipelines.spark", *MEANING)
-INFRA = ("infra", *ENGINES)
+RULES = ("millrace.rules",)
+MEANING = ("millrace.oracle", "millrace.project", "millrace.patterns", "millrace.verify", "pipelines.fraud", *RULES)
+LIBRARY = ("millrace", *MEANING)
 
 ANY = None
 
@@ -25,26 +24,31 @@ class Allowed:
     others: tuple[str, ...] | None = ()
 
 
+# An engine's folder holds its adapter, which runs in the engine's environment, and what starts it, which does not.
+OUTSIDE_THE_ENGINE = ("engine", "servers")
+
 MAY_IMPORT = {
-    "pipelines.rules": Allowed(RULES),
-    "pipelines.oracle": Allowed(MEANING),
+    "millrace.rules": Allowed(RULES),
+    "millrace.oracle": Allowed(MEANING),
+    "millrace.project": Allowed(()),
     "pipelines.fraud": Allowed(MEANING),
-    "pipelines.verify": Allowed(MEANING, ("jinja2", "markupsafe")),
-    "pipelines.patterns": Allowed(MEANING, ("pydantic", "yaml")),
-    "pipelines.flink": Allowed(("pipelines.flink", *MEANING), ("pyflink", "py4j")),
-    "pipelines.spark": Allowed(
-        ("pipelines.spark", *MEANING), ("pyspark", "py4j", "pandas", "pyarrow", "happybase", "kafka")
+    "millrace.verify": Allowed(MEANING, ("jinja2", "markupsafe")),
+    "millrace.patterns": Allowed(MEANING, ("pydantic", "yaml")),
+    "millrace.engines.flink": Allowed(("millrace.engines.flink", *MEANING), ("pyflink", "py4j")),
+    "millrace.engines.spark": Allowed(
+        ("millrace.engines.spark", *MEANING), ("pyspark", "py4j", "pandas", "pyarrow", "happybase", "kafka")
     ),
-    "infra": Allowed(INFRA, ANY),
-    "infra.cli": Allowed(("infra.cli", *INFRA), ANY),
-    "infra.airflow": Allowed(("infra.airflow", *INFRA), ("airflow", "fastapi")),
-    "lab": Allowed(("lab", *INFRA), ANY),
-    "dags": Allowed(("dags", "infra.airflow", *INFRA), ("airflow",)),
+    **{f"millrace.engines.{e}.{m}": Allowed(LIBRARY, ANY) for e in ("flink", "spark") for m in OUTSIDE_THE_ENGINE},
+    "millrace": Allowed(LIBRARY, ANY),
+    "millrace.cli": Allowed(("millrace.cli", *LIBRARY), ANY),
+    "millrace.airflow": Allowed(("millrace.airflow", *LIBRARY), ("airflow", "fastapi")),
+    "lab": Allowed(("lab", *LIBRARY), ANY),
+    "dags": Allowed(("dags", "millrace.airflow", *LIBRARY), ("airflow",)),
 }
 # Each lives in an environment that the others do not have, so ANY does not include them.
 ENGINE_LIBRARIES = {"pyflink", "pyspark", "airflow", "py4j"}
-# Parts that are above the rest of their package: `infra` may import infra.stack, never infra.cli.
-ABOVE = ("infra.cli", "infra.airflow")
+# Parts that are above the rest of their package: `millrace` may import millrace.stack, never millrace.cli.
+ABOVE = ("millrace.cli", "millrace.airflow")
 
 
 def test_every_import_follows_the_layers() -> None:
@@ -53,23 +57,31 @@ def test_every_import_follows_the_layers() -> None:
 
 
 def test_a_breach_is_found_with_its_place(tmp_path: Path) -> None:
-    write(tmp_path, "pipelines/rules/events.py", "import json\n\nimport pydantic\n")
-    write(tmp_path, "pipelines/fraud/__init__.py", "from pipelines.flink.sink import write\n")
-    write(tmp_path, "pipelines/flink/job.py", "def late():\n    from .. import spark\n    from ..spark import job\n")
-    write(tmp_path, "infra/stack.py", "import pyflink.table\nfrom infra.cli import up\nfrom infra import cli, jars\n")
-    write(tmp_path, "infra/airflow/__init__.py", "import pyspark\n")
-    write(tmp_path, "infra/other/__init__.py", "from pipelines.patterns import load_all\nimport kafka, lab.bench\n")
+    write(tmp_path, "millrace/rules/events.py", "import json\n\nimport pydantic\n")
+    write(tmp_path, "pipelines/fraud/__init__.py", "from millrace.engines.flink.sink import write\n")
+    write(
+        tmp_path,
+        "millrace/engines/flink/job.py",
+        "def late():\n    from .. import spark\n    from ..spark import job\n",
+    )
+    write(
+        tmp_path,
+        "millrace/stack/__init__.py",
+        "import pyflink.table\nfrom millrace.cli import up\nfrom millrace import cli, jars\n",
+    )
+    write(tmp_path, "millrace/airflow/__init__.py", "import pyspark\n")
+    write(tmp_path, "millrace/other/__init__.py", "from millrace.patterns import load_all\nimport kafka, lab.bench\n")
     write(tmp_path, "pipelines/stray.py", "")
     assert sorted(breaches(tmp_path)) == [
-        "infra/airflow/__init__.py:1 imports pyspark",
-        "infra/other/__init__.py:2 imports lab.bench",
-        "infra/stack.py:1 imports pyflink.table",
-        "infra/stack.py:2 imports infra.cli.up",
-        "infra/stack.py:3 imports infra.cli",
-        "pipelines/flink/job.py:2 imports pipelines.spark",
-        "pipelines/flink/job.py:3 imports pipelines.spark.job",
-        "pipelines/fraud/__init__.py:1 imports pipelines.flink.sink.write",
-        "pipelines/rules/events.py:3 imports pydantic",
+        "millrace/airflow/__init__.py:1 imports pyspark",
+        "millrace/engines/flink/job.py:2 imports millrace.engines.spark",
+        "millrace/engines/flink/job.py:3 imports millrace.engines.spark.job",
+        "millrace/other/__init__.py:2 imports lab.bench",
+        "millrace/rules/events.py:3 imports pydantic",
+        "millrace/stack/__init__.py:1 imports pyflink.table",
+        "millrace/stack/__init__.py:2 imports millrace.cli.up",
+        "millrace/stack/__init__.py:3 imports millrace.cli",
+        "pipelines/fraud/__init__.py:1 imports millrace.engines.flink.sink.write",
         "pipelines/stray.py:1 belongs to no layer",
     ]
 
@@ -97,7 +109,7 @@ def modules(root: Path) -> Iterator[Path]:
 
 
 def imports(path: Path, package: str) -> Iterator[tuple[int, str]]:
-    """Every imported name in full, wherever in the module: `from infra import cli` is infra.cli."""
+    """Every imported name in full, wherever in the module: `from millrace import cli` is millrace.cli."""
     here = package if path.name == "__init__.py" else package.rpartition(".")[0]
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):

@@ -2,7 +2,7 @@ import os
 import re
 import subprocess
 
-from infra.settings import PROJECT
+from millrace.settings import PROJECT
 
 VERBS = ["help", "setup", "check", "test", "drill", "fuzz", "up", "down", "demo", "bench", "records"]
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from infra.settings import PROJECT
 from lab.documents import NOT_MEASURED, documents, records_of, rewritten
 from lab.measurements import MEASUREMENTS
 from lab.records import refusal, refuse_shallow
-from pipelines.patterns import names
+from millrace.patterns import names
+from millrace.settings import PROJECT
 
 README = (PROJECT / "README.md").read_text()
 RECORDS = PROJECT / "docs" / "records"

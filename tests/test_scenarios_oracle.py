@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from pipelines import oracle
+from millrace import oracle
+from millrace.oracle import Finding, Record
+from millrace.rules import WindowRule
 from pipelines.fraud import FRAUD
 from pipelines.fraud.traffic.poison import POISON
-from pipelines.oracle import Finding, Record
-from pipelines.rules import WindowRule
 from tests.scenarios import Scenario, ScenarioError, load, load_all, placed
 
 START_MS = 1_790_000_000_000

@@ -12,22 +12,27 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from infra import customers, letters, lifecycle, processes, traffic
-from infra.engines.job import EngineError
-from infra.errors import InfraError
-from infra.lifecycle import ContractError, Validation
-from infra.settings import Settings
-from infra.stores import topics
-from infra.stores.changes import pending
-from infra.stores.topics import Tail
-from infra.target import Target
-from infra.validation import is_data_file
+from millrace import deployments
+from millrace.engines.job import EngineError
+from millrace.errors import InfraError
+from millrace.machine import processes
+from millrace.patterns import Variant, load, names
+from millrace.patterns import topics as topics_of
+from millrace.patterns.contracts import contracts_of
+from millrace.settings import Settings
+from millrace.stores import topics
+from millrace.stores.changes import pending
+from millrace.stores.topics import Tail
+from millrace.target import Target
+from millrace.verbs import customers, letters, traffic
+from millrace.verbs.deploy import deploy
+from millrace.verbs.provision import ContractError, provision
+from millrace.verbs.teardown import teardown
+from millrace.verbs.validate import Validation, validate
+from millrace.verbs.validation import is_data_file
 from pipelines.fraud.canaries import canaries_in, canary
 from pipelines.fraud.traffic import Plan
 from pipelines.fraud.traffic.poison import NUMBER
-from pipelines.patterns import Variant, load, names
-from pipelines.patterns import topics as topics_of
-from pipelines.patterns.contracts import contracts_of
 from tests.searching import contents
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(1200)]
@@ -71,7 +76,7 @@ def every_run(stack: Settings, all_at_once: ThreadPoolExecutor) -> Iterator[dict
     runs = {name: all_at_once.submit(run_of, target, load(name)) for name in names()}
     wait(runs.values())
     yield runs
-    list(all_at_once.map(lambda name: lifecycle.teardown(target, name, data=True), names()))
+    list(all_at_once.map(lambda name: teardown(target, name, data=True), names()))
 
 
 @pytest.fixture(scope="module", params=names())
@@ -80,8 +85,8 @@ def ran(request: pytest.FixtureRequest, every_run: dict[str, Future[Ran]]) -> Ra
 
 
 def deployed(target: Target, name: str) -> None:
-    lifecycle.provision(target, name)
-    lifecycle.deploy(target, name, report=print)
+    provision(target, name)
+    deploy(target, name, report=print)
 
 
 def run_of(target: Target, variant: Variant) -> Ran:
@@ -89,24 +94,24 @@ def run_of(target: Target, variant: Variant) -> Ran:
     tokens = traffic.card_tokens(target.settings)
     run = traffic.send(target.bootstrap, topics_of(variant), traffic.invented(plan, tokens))
     traffic.keep(target.settings, variant.name, run)
-    return Ran(target, variant, lifecycle.validate(target, variant.name, report=print))
+    return Ran(target, variant, validate(target, variant.name, report=print))
 
 
 def second_life(run: Ran) -> Again:
     target, name = run.target, run.variant.name
-    lifecycle.teardown(target, name)
-    up = [engine for engine, (_, job) in lifecycle.jobs(target, name).items() if job.is_up]
+    teardown(target, name)
+    up = [engine for engine, (_, job) in deployments.jobs(target, name).items() if job.is_up]
     drivers = [
         record.name
         for record in processes.records(target.settings.run).values()
         if record.name == f"job-{name}-spark" and processes.alive(record)
     ]
-    lifecycle.deploy(target, name, report=print)
-    up_again = {engine for engine, (_, job) in lifecycle.jobs(target, name).items() if job.is_up}
+    deploy(target, name, report=print)
+    up_again = {engine for engine, (_, job) in deployments.jobs(target, name).items() if job.is_up}
     driver = processes.records(target.settings.run)[f"job-{name}-spark"]
     mapped = [each.path for process in processes.family(driver) for each in process.memory_maps()]
     archives = [path for path in mapped if path.startswith(str(target.settings.home / "archives"))]
-    return Again(up, drivers, up_again, archives, lifecycle.validate(target, name, report=print))
+    return Again(up, drivers, up_again, archives, validate(target, name, report=print))
 
 
 def test_the_verdict_is_ok(ran: Ran) -> None:
@@ -126,7 +131,7 @@ def test_every_rule_alerted_and_every_kind_of_refusal_was_met(ran: Ran) -> None:
 
 
 def test_bad_input_restarted_nothing(ran: Ran) -> None:
-    jobs = lifecycle.jobs(ran.target, ran.variant.name)
+    jobs = deployments.jobs(ran.target, ran.variant.name)
     assert jobs
     assert {engine: job.restarts for engine, (_, job) in jobs.items()} == dict.fromkeys(jobs, 0)
 
@@ -139,13 +144,13 @@ def test_the_verdict_is_kept_as_a_record_and_as_a_page(ran: Ran) -> None:
 
 
 def test_a_second_provision_and_deploy_change_nothing(ran: Ran) -> None:
-    assert pending(lifecycle.provision(ran.target, ran.variant.name)) == []
-    assert pending(lifecycle.deploy(ran.target, ran.variant.name)) == []
+    assert pending(provision(ran.target, ran.variant.name)) == []
+    assert pending(deploy(ran.target, ran.variant.name)) == []
 
 
 def test_a_job_that_runs_does_not_lose_its_state_to_a_fresh_start(ran: Ran) -> None:
     with pytest.raises(EngineError, match=f"runs; `millrace teardown {ran.variant.name}` first"):
-        lifecycle.deploy(ran.target, ran.variant.name, fresh=True)
+        deploy(ran.target, ran.variant.name, fresh=True)
 
 
 def test_a_contract_that_would_break_is_refused_before_anything_changes(ran: Ran) -> None:
@@ -156,7 +161,7 @@ def test_a_contract_that_would_break_is_refused_before_anything_changes(ran: Ran
     topics.keep_contracts(ran.target.bootstrap, {topic: older})
     try:
         with pytest.raises(ContractError, match=rf"{topic}: .*'terminal' is gone"):
-            lifecycle.provision(ran.target, ran.variant.name)
+            provision(ran.target, ran.variant.name)
     finally:
         topics.keep_contracts(ran.target.bootstrap, {topic: agreed})
 
@@ -250,7 +255,7 @@ def test_teardown_leaves_no_job_and_the_next_deploy_goes_on_where_it_stopped(eve
     ran = every_run["flink-spark"].result()
     again = second_life(ran)
     assert (again.up_after_teardown, again.drivers_after_teardown) == ([], [])
-    assert again.up_after_deploy == lifecycle.deployed(ran.target, ran.variant.name).keys()
+    assert again.up_after_deploy == deployments.deployed(ran.target, ran.variant.name).keys()
     assert again.archives_after_deploy, "the first deploy archives the classes, the next driver maps them"
     verdict = again.validation.verdict
     assert verdict.status == "ok", [c for c in verdict.checks if c.status != "ok"]

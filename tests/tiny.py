@@ -8,9 +8,9 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from infra.servers.hdfs import DataNode, NameNode
-from infra.servers.kafka import Kafka
-from infra.servers.server import Server, accepts
+from millrace.servers.hdfs import DataNode, NameNode
+from millrace.servers.kafka import Kafka
+from millrace.servers.server import Server, accepts
 
 PROGRAM = """
 import os, signal, socket, sys, time

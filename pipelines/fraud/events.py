@@ -1,6 +1,6 @@
 """The events of the fraud use: purchases, phones, and the reference data about customers and merchants."""
 
-from pipelines.rules import EventType, Real, Text, Whole
+from millrace.rules import EventType, Real, Text, Whole
 
 MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
 

@@ -1,14 +1,13 @@
 """The fraud rules: each is one declaration, and this is the only place that holds its thresholds."""
 
-from pipelines.fraud.events import MINUTE_MS, customers, device_locations, merchants, transactions
-from pipelines.rules import (
+from millrace.rules import (
     Count,
+    DistinctOthers,
     Enrichment,
     EventRule,
     Last,
     Lookup,
     Max,
-    Others,
     Session,
     Sum,
     Tumbling,
@@ -17,6 +16,7 @@ from pipelines.rules import (
     WindowSummary,
     km,
 )
+from pipelines.fraud.events import MINUTE_MS, customers, device_locations, merchants, transactions
 
 PHONE = Last(device_locations, "latitude", "longitude", "at_ms")
 
@@ -59,7 +59,7 @@ spree = EventRule(
     name="spree",
     doc="The customer buys at a fifth different merchant within two minutes.",
     on=transactions,
-    remembers={"other_merchants": Others("merchant", within_ms=2 * MINUTE_MS)},
+    remembers={"other_merchants": DistinctOthers("merchant", within_ms=2 * MINUTE_MS)},
     alert_when=lambda now, before: before.other_merchants >= 4,
 )
 

@@ -4,8 +4,8 @@ terraform {
 
 locals {
   clone    = abspath("${path.module}/../..")
-  files    = "${local.clone}/pipelines/patterns"
-  patterns = { for file in fileset(local.files, "*.yaml") : trimsuffix(file, ".yaml") => yamldecode(file("${local.files}/${file}")) }
+  files    = "${local.clone}/pipelines"
+  patterns = { for file in fileset(local.files, "*/patterns/*.yaml") : trimsuffix(basename(file), ".yaml") => yamldecode(file("${local.files}/${file}")) }
   chosen   = { for name, pattern in local.patterns : name => pattern if contains(var.patterns, name) }
 
   cli   = coalesce(var.cli, "${local.clone}/.venv/bin/millrace")
@@ -29,7 +29,7 @@ locals {
     {
       MILLRACE_STATE     = local.state
       MILLRACE_PORT_BASE = tostring(var.port_base)
-      MILLRACE_PATTERNS  = local.files
+      MILLRACE_PROJECT  = local.clone
       MILLRACE_TARGET    = jsonencode({ addresses = local.addresses, allow_traffic = var.allow_traffic })
     },
     var.home == null ? {} : { MILLRACE_HOME = abspath(var.home) },

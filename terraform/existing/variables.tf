@@ -77,7 +77,7 @@ variable "spark_master" {
 }
 
 variable "patterns" {
-  description = "The patterns to run: names of files in pipelines/patterns, without .yaml."
+  description = "The patterns to run: names of files in pipelines/*/patterns, without .yaml."
   type        = set(string)
   default     = ["flink-spark"]
 

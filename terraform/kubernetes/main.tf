@@ -4,8 +4,8 @@ terraform {
 
 locals {
   clone    = abspath("${path.module}/../..")
-  files    = "${local.clone}/pipelines/patterns"
-  patterns = { for file in fileset(local.files, "*.yaml") : trimsuffix(file, ".yaml") => yamldecode(file("${local.files}/${file}")) }
+  files    = "${local.clone}/pipelines"
+  patterns = { for file in fileset(local.files, "*/patterns/*.yaml") : trimsuffix(basename(file), ".yaml") => yamldecode(file("${local.files}/${file}")) }
   chosen   = { for name, pattern in local.patterns : name => pattern if contains(var.patterns, name) }
 
   users = merge([for name, pattern in module.pattern : {

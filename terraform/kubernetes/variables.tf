@@ -1,5 +1,5 @@
 variable "patterns" {
-  description = "The patterns to run: names of files in pipelines/patterns, without .yaml."
+  description = "The patterns to run: names of files in pipelines/*/patterns, without .yaml."
   type        = set(string)
   default     = ["flink-spark"]
 

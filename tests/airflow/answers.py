@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def main(command: str, cases: str) -> None:
-    from infra.airflow.command import Millrace
+    from millrace.airflow.command import Millrace
 
     results = []
     for case in json.loads(cases):
@@ -29,8 +29,8 @@ def first_task(dag_id: str, params: dict[str, int]) -> dict[str, str]:
     from airflow.dag_processing.dagbag import DagBag
     from describe import rendered
 
-    from infra.airflow import operators
-    from infra.airflow.command import millrace
+    from millrace.airflow import operators
+    from millrace.airflow.command import millrace
 
     dag = DagBag("dags").dags[dag_id]
     task = dag.get_task("form")

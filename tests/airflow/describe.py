@@ -14,13 +14,13 @@ def describe() -> dict[str, object]:
     seconds = time.process_time() - began
     from airflow import plugins_manager
 
-    import infra.airflow.plugin
+    import millrace.airflow.plugin
 
-    plugin_brings = sorted(name for name in sys.modules if name.startswith("infra.airflow."))
-    import infra.airflow.page
-    import infra.airflow.triggers  # noqa: F401 - what api-server and triggerer import
-    from infra.airflow.command import millrace
-    from infra.airflow.form import too_much
+    plugin_brings = sorted(name for name in sys.modules if name.startswith("millrace.airflow."))
+    import millrace.airflow.page
+    import millrace.airflow.triggers
+    from millrace.airflow.command import millrace
+    from millrace.airflow.form import too_much
 
     forms = [(5_000_000, 10), (60_000, 100), (54_000, 100), (0, 10), (20_000, 500)]
     return {
@@ -71,7 +71,7 @@ def task_described(task) -> dict[str, object]:
 
 def rendered(task) -> list[str] | None:
     """The words of a task as the default form fills them in."""
-    from infra.airflow.operators import filled
+    from millrace.airflow.operators import filled
 
     if not isinstance(words := getattr(task, "words", None), (list, tuple)):
         return None

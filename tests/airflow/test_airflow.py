@@ -14,15 +14,19 @@ from pathlib import Path
 
 import pytest
 
-from infra import lifecycle, processes, traffic
-from infra import stack as stacks
-from infra.rise import stop_all
-from infra.servers.postgres import Postgres
-from infra.settings import Settings
-from infra.stores import topics
-from infra.target import Target
 from lab.airflow_rest import AirflowRest, Refused
-from pipelines.patterns import names
+from millrace import deployments
+from millrace import stack as stacks
+from millrace.machine import processes
+from millrace.patterns import names
+from millrace.servers.postgres import Postgres
+from millrace.settings import Settings
+from millrace.stack.rise import stop_all
+from millrace.stores import topics
+from millrace.target import Target
+from millrace.verbs import reconcile as reconciling
+from millrace.verbs import traffic
+from millrace.verbs.provision import provision
 from tests.browser import browser, shows
 from tests.patterns import own_patterns
 from tests.searching import contents
@@ -75,7 +79,7 @@ def leaky(airflow: AirflowRest, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 @dataclass(frozen=True)
-class Asked:
+class Runs:
     """The runs that overlap, by their ids."""
 
     proven: str
@@ -91,14 +95,14 @@ class Asked:
 
 
 @pytest.fixture(scope="module")
-def asked(airflow: AirflowRest, leaky: None) -> Asked:
+def asked(airflow: AirflowRest, leaky: None) -> Runs:
     """All runs, under way."""
-    runs = Asked(*(unique(name) for name in ("proven", "deployed", "proven-as-deployed", "red", "refused")))
+    runs = Runs(*(unique(name) for name in ("proven", "deployed", "proven-as-deployed", "red", "refused")))
     airflow.trigger(DEPLOY_QUICK, runs.deployed)
     airflow.trigger(PROVE_WHOLE, runs.proven, SMALL)
     airflow.trigger(DEPLOY_FORGED, runs.refused, {"approval": True})
     target = Target.read(airflow.settings, {})
-    lifecycle.provision(target, FORGED)
+    provision(target, FORGED)
     forged = {"alert_id": "0" * 32, "rule": "spree", "rule_version": "1", "key": "c", "customer": "c"}
     forged |= {"transaction_ids": ["t"], "operands": {}, "at_ms": 1, "sent_ms": 1, "ingest_ms": 1, "emit_ms": 1}
     topics.publish(target.bootstrap, [(f"{FORGED}.alerts", b"c", json.dumps(forged).encode())])
@@ -109,19 +113,19 @@ def asked(airflow: AirflowRest, leaky: None) -> Asked:
 
 
 @pytest.fixture(scope="module")
-def proven(airflow: AirflowRest, asked: Asked) -> str:
+def proven(airflow: AirflowRest, asked: Runs) -> str:
     """A green proof of a pattern."""
     return ends_as(airflow, PROVE_WHOLE, asked.proven, "success")
 
 
 @pytest.fixture(scope="module")
-def proven_as_deployed(airflow: AirflowRest, asked: Asked) -> str:
+def proven_as_deployed(airflow: AirflowRest, asked: Runs) -> str:
     """A green proof of a pattern that was deployed before."""
     return ends_as(airflow, PROVE_QUICK, asked.proven_as_deployed, "success")
 
 
 @pytest.fixture(scope="module")
-def red(airflow: AirflowRest, asked: Asked) -> str:
+def red(airflow: AirflowRest, asked: Runs) -> str:
     """A proof of a pattern that raised an alert that nothing explains."""
     return ends_as(airflow, PROVE_FORGED, asked.red, "failed")
 
@@ -187,8 +191,8 @@ def test_a_green_run_has_proven_the_pattern_and_taken_it_down(airflow, proven):
     assert verdict["verdict"] == "ok"
     assert set(verdict["checks"].values()) == {"ok"}
     target = Target.read(airflow.settings, {})
-    assert not any(job.is_up for _, job in lifecycle.jobs(target, WHOLE).values())
-    assert lifecycle.extra(target) == []
+    assert not any(job.is_up for _, job in deployments.jobs(target, WHOLE).values())
+    assert reconciling.extra(target) == []
 
 
 def test_a_deployment_sends_nothing_and_stays_up(airflow, asked):
@@ -206,7 +210,7 @@ def test_a_pattern_that_was_deployed_is_proven_as_it_runs_and_stays_up(airflow, 
     assert airflow.xcom(PROVE_QUICK, proven_as_deployed, "validate")["verdict"] == "ok"
     assert airflow.tasks(PROVE_QUICK, proven_as_deployed)["fault[0]"]["state"] == "success"
     target = Target.read(airflow.settings, {})
-    assert [job.is_up for _, job in lifecycle.jobs(target, QUICK).values()] == [True]
+    assert [job.is_up for _, job in deployments.jobs(target, QUICK).values()] == [True]
 
 
 def test_a_verdict_is_an_asset_event_small_enough_for_one(airflow, proven):
@@ -270,8 +274,8 @@ def test_a_red_verdict_makes_the_run_red_and_the_pattern_still_goes_down(airflow
     assert verdict["checks"]["alert ids"] == "failed"
     assert b"alert ids" in airflow.http("GET", f"/millrace/report/{PROVE_FORGED}?run={red}")
     target = Target.read(airflow.settings, {})
-    assert not any(job.is_up for _, job in lifecycle.jobs(target, FORGED).values())
-    assert lifecycle.provision(target, FORGED, plan=True)[0].action == "create", "its data ought to be gone"
+    assert not any(job.is_up for _, job in deployments.jobs(target, FORGED).values())
+    assert provision(target, FORGED, plan=True)[0].action == "create", "its data ought to be gone"
 
 
 def test_two_patterns_on_one_tape_are_compared_by_themselves(airflow, proven, proven_as_deployed):
@@ -289,8 +293,8 @@ def test_a_teardown_takes_a_pattern_down_and_its_data_if_asked_to(airflow, prove
     airflow.trigger("teardown", run, {"pattern": QUICK, "remove_data": True})
     ends_as(airflow, "teardown", run, "success")
     target = Target.read(airflow.settings, {})
-    assert lifecycle.deployed(target, QUICK) == {}
-    assert lifecycle.provision(target, QUICK, plan=True)[0].action == "create", "its data ought to be gone"
+    assert deployments.deployed(target, QUICK) == {}
+    assert provision(target, QUICK, plan=True)[0].action == "create", "its data ought to be gone"
 
 
 def test_nothing_happens_before_a_person_agrees(airflow, asked):

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from infra.environments import python
-from infra.settings import PROJECT
+from millrace.machine.environments import python
+from millrace.settings import PROJECT
 
 ELSEWHERE = '{"KAFKA_BOOTSTRAP": "127.0.0.1:1"}'
 FIRST_TASK = "first task of a proof"

@@ -11,11 +11,12 @@ import pytest
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from infra.cli.app import app
-from infra.environments import python
-from infra.lifecycle import DEPLOY_WITHIN_S
-from infra.settings import PROJECT, Settings
-from pipelines.patterns import folder, names
+from millrace.cli.app import app
+from millrace.machine.environments import python
+from millrace.patterns import files as pattern_files
+from millrace.patterns import names
+from millrace.settings import PROJECT, Settings
+from millrace.verbs.deploy import DEPLOY_WITHIN_S
 
 UPKEEP = ["compact", "compare", "reconcile", "replay-dead-letters", "teardown", "upgrade"]
 ENGINES = {"pyflink", "pyspark", "kafka", "confluent_kafka", "happybase", "hdfs"}
@@ -84,12 +85,12 @@ def test_the_dags_of_a_pattern_are_found_by_its_name_and_by_what_they_do(dags):
 
 def test_what_airflow_imports_holds_no_engine_and_no_client_of_one(found):
     assert ENGINES & set(found["modules"]) == set()
-    assert "infra" in found["modules"]
+    assert "millrace" in found["modules"]
 
 
 def test_the_plugin_that_every_task_loads_brings_no_web_framework(found):
-    assert "infra.airflow.plugin" in found["plugin_brings"]
-    assert "infra.airflow.page" not in found["plugin_brings"]
+    assert "millrace.airflow.plugin" in found["plugin_brings"]
+    assert "millrace.airflow.page" not in found["plugin_brings"]
 
 
 def test_every_dag_says_what_it_is_for_what_to_do_when_it_is_red_and_when_it_is_late(dags):
@@ -269,7 +270,7 @@ def test_the_command_line_of_a_clone_reads_the_pattern_files_of_the_package_that
 
 def test_one_setting_decides_which_pattern_files_dags_and_command_line_read(tmp_path):
     (tmp_path / "patterns").mkdir()
-    (tmp_path / "patterns" / "my-own.yaml").write_text((folder() / "flink.yaml").read_text())
+    (tmp_path / "patterns" / "my-own.yaml").write_text(pattern_files()["flink"].read_text())
     setting = {"MILLRACE_PATTERNS": str(tmp_path / "patterns")}
     found = described(tmp_path, **setting)
     assert found["import_errors"] == {}
@@ -301,15 +302,14 @@ def test_upkeep_needs_no_pattern_that_it_could_be_done_to(tmp_path, kept):
 
 def copied(tmp_path):
     """The project beside itself, with a folder of patterns of its own."""
-    for part in ("pipelines", "infra", "dags"):
-        (tmp_path / part).mkdir()
+    for part in ("millrace", "dags", "pipelines/fraud"):
+        (tmp_path / part).mkdir(parents=True)
         for each in (PROJECT / part).iterdir():
-            if each.name not in ("patterns", "__pycache__"):
+            if each.name not in ("patterns", "__pycache__") or part == "millrace":
                 (tmp_path / part / each.name).symlink_to(each)
-    patterns = tmp_path / "pipelines" / "patterns"
+    patterns = tmp_path / "pipelines" / "fraud" / "patterns"
     patterns.mkdir()
-    for each in (PROJECT / "pipelines" / "patterns").iterdir():
-        if each.name != "__pycache__":
-            (patterns / each.name).symlink_to(each)
+    for name, file in pattern_files().items():
+        (patterns / f"{name}.yaml").symlink_to(file)
     (tmp_path / "home").mkdir()
     return patterns

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from infra import lifecycle
-from infra.environments import python
-from infra.servers.airflow import Airflow
-from infra.settings import PROJECT, Settings
-from infra.target import Target
+from millrace import deployments
+from millrace.machine.environments import python
+from millrace.servers.airflow import Airflow
+from millrace.settings import PROJECT, Settings
+from millrace.target import Target
 
 pytestmark = [pytest.mark.stack, pytest.mark.drill, pytest.mark.timeout(1800)]
 
@@ -40,4 +40,4 @@ def test_a_pattern_is_proven_in_one_process(stack: Settings, tmp_path: Path) -> 
     assert ended["tasks"].pop("fault") == "skipped"
     assert set(ended["tasks"].values()) == {"success"}
     target = Target.read(stack, {})
-    assert lifecycle.deployed(target, "spark") == {}, "its data was to be removed"
+    assert deployments.deployed(target, "spark") == {}, "its data was to be removed"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from infra.settings import Settings
-from infra.target import Target
+from millrace.settings import Settings
+from millrace.target import Target
 
 
 @pytest.fixture

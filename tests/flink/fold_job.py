@@ -1,14 +1,14 @@
-"""A use with a rule in plain Python, and `python -m tests.flink.fold_job` to submit it as pipelines.flink.job does."""
+"""A use with a rule in plain Python; `python -m tests.flink.fold_job` submits it like millrace.engines.flink.job."""
 
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from millrace.patterns import USES
+from millrace.rules import FoldRule
 from pipelines.fraud import FRAUD
 from pipelines.fraud.events import device_locations, transactions
-from pipelines.patterns import USES
-from pipelines.rules import FoldRule
 
 
 def step(state: Any, event: Mapping[str, Any], stream: str) -> tuple[Any, Mapping[str, Any] | None]:
@@ -33,7 +33,7 @@ charged_again = FoldRule(
 USE = replace(FRAUD, rules=(*FRAUD.rules, charged_again))
 
 if __name__ == "__main__":
-    from pipelines.flink.job import main
+    from millrace.engines.flink.job import main
     from tests.flink import fold_job
 
     USES[USE.name] = fold_job.USE  # type: ignore[index]  # a use that only this test has

@@ -16,16 +16,16 @@ import pytest
 from confluent_kafka import Producer
 from kafka import KafkaConsumer, TopicPartition
 
-from infra import processes
-from infra.lifecycle import wanted_topics
-from infra.stores import topics
-from infra.stores.topics import Tail
-from infra.target import Target
-from pipelines import oracle
+from millrace import oracle
+from millrace.machine import processes
+from millrace.oracle import Record
+from millrace.patterns import EnginePlan, load
+from millrace.rules import ALERTS, OUT_OF_ORDER_MS
+from millrace.stores import topics
+from millrace.stores.topics import Tail
+from millrace.target import Target
+from millrace.verbs.provision import wanted_topics
 from pipelines.fraud import FRAUD
-from pipelines.oracle import Record
-from pipelines.patterns import EnginePlan, load
-from pipelines.rules import ALERTS, OUT_OF_ORDER_MS
 from tests.flink.test_recovery import SHOPS, pays, phone
 from tests.player import CLOSED_WITHIN_S, Player, ensure_topics, own_plan, publish_and_abort
 

@@ -9,11 +9,11 @@ from dataclasses import replace
 
 import pytest
 
-from infra import environments, processes
-from infra.settings import PROJECT
-from infra.target import Target
-from pipelines import oracle
-from pipelines.patterns import EnginePlan, load
+from millrace import oracle
+from millrace.machine import environments, processes
+from millrace.patterns import EnginePlan, load
+from millrace.settings import PROJECT
+from millrace.target import Target
 from tests.flink.fold_job import USE, charged_again
 from tests.flink.test_recovery import CUSTOMERS, SHOPS, pays, phone
 from tests.player import Player, ensure_topics, own_plan

@@ -10,12 +10,12 @@ from dataclasses import replace
 import pytest
 from kafka import KafkaAdminClient, TopicPartition
 
-from infra import processes
-from infra.engines.job import Job
-from infra.stores import topics
-from infra.target import Target
+from millrace.engines.job import Job
+from millrace.machine import processes
+from millrace.patterns import EnginePlan, load
+from millrace.stores import topics
+from millrace.target import Target
 from pipelines.fraud import FRAUD
-from pipelines.patterns import EnginePlan, load
 from tests.flink.test_recovery import CUSTOMERS, SHOPS, pays
 from tests.player import Player, ensure_topics, own_plan, publish_and_abort
 

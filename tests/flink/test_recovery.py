@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from infra import stack as stacks
-from infra.settings import Settings
-from infra.target import Target
-from pipelines import oracle
+from millrace import oracle
+from millrace import stack as stacks
+from millrace.patterns import EnginePlan, load
+from millrace.settings import Settings
+from millrace.target import Target
 from pipelines.fraud import FRAUD
-from pipelines.patterns import EnginePlan, load
 from tests.player import Player, Sent, ensure_topics, own_plan
 from tests.scenarios import card_token
 

@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from infra.settings import Settings
-from infra.target import Target
-from pipelines import oracle
+from millrace import oracle
+from millrace.oracle import summary_rows, value_base64, window_findings
+from millrace.patterns import EnginePlan, load
+from millrace.rules import WindowRule
+from millrace.settings import Settings
+from millrace.target import Target
 from pipelines.fraud import FRAUD
 from pipelines.fraud.traffic.poison import REFERENCE_POISON
-from pipelines.oracle import summary_rows, value_base64, window_findings
-from pipelines.patterns import EnginePlan, load
-from pipelines.rules import WindowRule
 from tests.player import Outcome, Player, Sent, ensure_topics, own_plan
 from tests.scenarios import Scenario, card_token, load_all, placed, span_ms
 from tests.test_scenarios_oracle import check_operands, expected

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines.flink.expressions import compiled, interval, quoted, text
-from pipelines.flink.script import script
-from pipelines.flink.topics import columns_of
+from millrace.engines.flink.expressions import compiled, interval, quoted, text
+from millrace.engines.flink.script import script
+from millrace.engines.flink.topics import columns_of
+from millrace.patterns import EnginePlan, Stores, engine_plans, load
+from millrace.rules import RuleError
+from millrace.rules.expressions import Call, Expression, Field, Literal, km
 from pipelines.fraud import FRAUD
-from pipelines.patterns import EnginePlan, Stores, engine_plans, load
-from pipelines.rules import RuleError
-from pipelines.rules.expressions import Call, Expression, Field, Literal, km
 
 
 def field(name: str, kind: str = "whole") -> Field:

@@ -8,8 +8,9 @@ import struct
 import subprocess
 from pathlib import Path
 
-from infra import environments, jars, kernel
-from infra.settings import Settings
+from millrace import kernel
+from millrace.machine import environments, jars
+from millrace.settings import Settings
 
 
 def text(value: str) -> bytes:

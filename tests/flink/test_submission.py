@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from infra.settings import PROJECT
-from pipelines.flink import gateway, job
-from pipelines.flink.warm_up import submissions
-from pipelines.patterns import load_all
+from millrace.engines.flink import gateway, job
+from millrace.engines.flink.warm_up import submissions
+from millrace.patterns import load_all
+from millrace.settings import PROJECT
 
 JOB = {"name": "p (generation 1)"}
 
@@ -162,6 +162,6 @@ def test_the_gateway_starts_with_rules_that_cannot_be_read() -> None:
 
 def became_cat(change: str) -> str:
     """What `cat` prints as the command of a warm-up."""
-    program = f"from pipelines.flink import warm_up; {change}warm_up.main(['cat'])"
+    program = f"from millrace.engines.flink import warm_up; {change}warm_up.main(['cat'])"
     done = subprocess.run([sys.executable, "-c", program], cwd=PROJECT, check=True, capture_output=True, text=True)
     return done.stdout

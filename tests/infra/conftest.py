@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from infra.settings import PORTS_PER_STACK
-from infra.stack import is_free
+from millrace.settings import PORTS_PER_STACK
+from millrace.stack import is_free
 
 
 @pytest.fixture

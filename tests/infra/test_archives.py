@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from infra import archives, processes
-from infra.processes import Record
-from infra.settings import Settings
+from millrace.machine import archives, processes
+from millrace.machine.processes import Record
+from millrace.settings import Settings
 
 PROGRAM = """
 public class Waits {

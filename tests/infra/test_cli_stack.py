@@ -14,21 +14,21 @@ from types import SimpleNamespace
 
 import pytest
 
-from infra import lifecycle, records, stack
-from infra.cli import main
-from infra.cli.printing import complete_servers, duration
-from infra.cli.version import described
-from infra.engines.job import Job
-from infra.errors import InfraError, UsageError
-from infra.lifecycle import deployed_file
-from infra.settings import PROJECT, Settings
-from infra.stores.changes import Action, Change
-from infra.stores.topics import TopicError, group
-from infra.target import Target
+from millrace import records, stack
+from millrace.cli import main
+from millrace.cli.printing import complete_servers, duration
+from millrace.cli.version import described
+from millrace.deployments import deployed_file
+from millrace.engines.job import Job
+from millrace.errors import InfraError, UsageError
+from millrace.oracle import Record
+from millrace.patterns import EnginePlan, PatternError
+from millrace.patterns.model import files
+from millrace.settings import PROJECT, Settings
+from millrace.stores.changes import Action, Change
+from millrace.stores.topics import TopicError, group
+from millrace.target import Target
 from pipelines.fraud import FRAUD
-from pipelines.oracle import Record
-from pipelines.patterns import EnginePlan, PatternError
-from pipelines.patterns.model import folder
 
 
 @dataclass(frozen=True)
@@ -102,9 +102,9 @@ def test_addresses_are_exports_that_a_shell_reads_back(millrace: Millrace, tmp_p
 def test_patterns_lists_what_can_be_read_and_names_all_that_cannot(
     millrace: Millrace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, text in (("good", (folder() / "flink.yaml").read_text()), ("bad", "title: [\n"), ("worse", "use: it\n")):
+    for name, text in (("good", files()["flink"].read_text()), ("bad", "title: [\n"), ("worse", "use: it\n")):
         (tmp_path / f"{name}.yaml").write_text(text)
-    monkeypatch.setattr("pipelines.patterns.model.folder", lambda: tmp_path)
+    monkeypatch.setattr("millrace.patterns.model.folders", lambda: [tmp_path])
     done = millrace(tmp_path / "state", "patterns")
     assert [line.split("\t")[0] for line in done.stdout.splitlines()] == ["good"]
     assert "bad.yaml: this is no YAML" in done.stderr
@@ -221,7 +221,7 @@ def test_what_ends_a_verb_is_named_by_its_kind(
     def fail(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr(lifecycle, "provision", fail)
+    monkeypatch.setattr("millrace.verbs.provision.provision", fail)
     done = millrace(tmp_path, "provision", "flink", "--json")
     assert (json.loads(done.stdout), done.returncode) == ({"version": 1, "error": expected}, expected["exit"])
 
@@ -229,7 +229,7 @@ def test_what_ends_a_verb_is_named_by_its_kind(
 def test_what_nobody_expected_keeps_its_traceback_and_is_an_object_all_the_same(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(lifecycle, "provision", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("millrace.verbs.provision.provision", lambda *_, **__: 1 / 0)
     monkeypatch.setattr(sys, "argv", ["millrace", "provision", "flink", "--json"])
     with pytest.raises(ZeroDivisionError):
         main()
@@ -240,7 +240,7 @@ def test_wrong_patterns_are_in_the_one_answer(
     millrace: Millrace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "bad.yaml").write_text("title: [\n")
-    monkeypatch.setattr("pipelines.patterns.model.folder", lambda: tmp_path)
+    monkeypatch.setattr("millrace.patterns.model.folders", lambda: [tmp_path])
     done = millrace(tmp_path / "state", "patterns", "--json")
     answer = json.loads(done.stdout)
     assert (done.returncode, answer["version"], answer["patterns"]) == (1, 1, [])
@@ -274,7 +274,7 @@ def tailed(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, object]]:
 
         def close(self) -> None: ...
 
-    monkeypatch.setattr("infra.stores.topics.Tail", Canned)
+    monkeypatch.setattr("millrace.stores.topics.Tail", Canned)
     return alerts
 
 
@@ -299,7 +299,7 @@ def test_a_pipe_gets_the_chosen_alerts_as_json_lines(
 def test_a_person_reads_an_alert_as_the_sentence_of_its_rule(
     millrace: Millrace, tmp_path: Path, tailed: list[dict[str, object]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("infra.cli.topics.result_console", lambda: SimpleNamespace(is_terminal=True))
+    monkeypatch.setattr("millrace.cli.topics.result_console", lambda: SimpleNamespace(is_terminal=True))
     first, _, of_another_version = millrace(tmp_path, "topics", "tail", "flink", "alerts", "--all").stdout.splitlines()
     assert first.startswith("away-from-phone      anna  1970-01-01 00:01:00.000: the distance in km between ")
     assert " is greater than 1.0 and " in first
@@ -348,7 +348,7 @@ def on_a_terminal(state: Path, typed: str, *words: str) -> tuple[str, int]:
     """What the command prints where a person sits, and how it ends."""
     ours, theirs = pty.openpty()
     environ = os.environ | {"MILLRACE_STATE": str(state), "MILLRACE_PORT_BASE": "29000", "COLUMNS": "200"}
-    command = [sys.executable, "-m", "infra.cli", *words]
+    command = [sys.executable, "-m", "millrace.cli", *words]
     with subprocess.Popen(command, cwd=PROJECT, env=environ, stdin=theirs, stdout=theirs, stderr=theirs) as child:
         os.close(theirs)
         os.write(ours, typed.encode())
@@ -379,8 +379,10 @@ def test_a_plan_ends_with_three_where_something_would_change(
     json_: list[str],
 ) -> None:
     changes = [Change("topic", "flink.alerts", action), Change("topic", "flink.enriched", "keep")]
-    monkeypatch.setattr(lifecycle, verb, lambda *_, **__: (changes, []) if verb == "reconcile" else changes)
-    monkeypatch.setattr(lifecycle, "sick", lambda *_: {})
+    monkeypatch.setattr(
+        f"millrace.verbs.{verb}.{verb}", lambda *_, **__: (changes, []) if verb == "reconcile" else changes
+    )
+    monkeypatch.setattr("millrace.deployments.sick", lambda *_: {})
     words = [verb, *([] if verb == "reconcile" else ["flink"]), *json_]
     done = millrace(tmp_path, *words, "--plan")
     assert (done.returncode, action in done.stdout) == (code, True)
@@ -395,9 +397,9 @@ def test_a_sick_job_makes_jobs_and_reconcile_end_with_one(
     for state, code in (("running", 0), ("starting", 0), ("degraded", 1), ("crash-looping", 1), ("stalled", 1)):
         job = Job(state, problem="too hot" if code else "")  # type: ignore[arg-type]
         sick = {"flink/flink generation 1": job} if code else {}
-        monkeypatch.setattr(lifecycle, "jobs", lambda *_, job=job: {"flink": (plan, job)})
-        monkeypatch.setattr(lifecycle, "reconcile", lambda *_, **__: ([], []))
-        monkeypatch.setattr(lifecycle, "sick", lambda *_, sick=sick: sick)
+        monkeypatch.setattr("millrace.deployments.jobs", lambda *_, job=job: {"flink": (plan, job)})
+        monkeypatch.setattr("millrace.verbs.reconcile.reconcile", lambda *_, **__: ([], []))
+        monkeypatch.setattr("millrace.deployments.sick", lambda *_, sick=sick: sick)
         for words in (["jobs", "flink"], ["reconcile"]):
             done = millrace(tmp_path, *words, *json_)
             assert (done.returncode, "too hot" in done.stdout + done.stderr) == (code, bool(code)), (words, state)
@@ -431,19 +433,19 @@ def test_every_verb_has_help_with_examples(millrace: Millrace, tmp_path: Path) -
 
 
 # What takes longer to import than `millrace status` takes in all; pydantic is not among it, since Typer imports it.
-HEAVY = {"confluent_kafka", "happybase", "hdfs", "jinja2", "kafka", "pipelines.patterns", "pyarrow", "requests"}
+HEAVY = {"confluent_kafka", "happybase", "hdfs", "jinja2", "kafka", "millrace.patterns", "pyarrow", "requests"}
 
 
 @pytest.mark.parametrize("words", [["--help"], ["deploy", "--help"], ["status"]], ids=" ".join)
 def test_what_a_verb_works_with_is_not_imported_before_it_works(tmp_path: Path, words: list[str]) -> None:
-    script = f"import sys\nsys.argv = {['millrace', *words]}\nfrom infra.cli import main\n"
+    script = f"import sys\nsys.argv = {['millrace', *words]}\nfrom millrace.cli import main\n"
     script += "try:\n    main()\nfinally:\n    print(*sys.modules, file=sys.stderr)"
     environ = os.environ | {"MILLRACE_STATE": str(tmp_path)}
     ran = subprocess.run(
         [sys.executable, "-c", script], cwd=PROJECT, env=environ, check=True, capture_output=True, text=True
     )
     imported = set(ran.stderr.split())
-    assert "infra.cli.app" in imported
+    assert "millrace.cli.app" in imported
     assert imported & HEAVY == set()
 
 
@@ -452,10 +454,10 @@ def test_ctrl_c_while_the_command_line_is_still_imported_is_one_line(
 ) -> None:
     class Impatient:
         def find_spec(self, name: str, *_: object) -> None:
-            if name == "infra.cli.app":
+            if name == "millrace.cli.app":
                 raise KeyboardInterrupt
 
-    monkeypatch.delitem(sys.modules, "infra.cli.app", raising=False)
+    monkeypatch.delitem(sys.modules, "millrace.cli.app", raising=False)
     monkeypatch.setattr(sys, "meta_path", [Impatient(), *sys.meta_path])
     with pytest.raises(SystemExit, match="130"):
         main()

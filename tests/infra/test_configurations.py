@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from infra.services import PROFILES, services
-from infra.settings import Settings
+from millrace.settings import Settings
+from millrace.stack.services import PROFILES, services
 
 GOLDEN = Path(__file__).parent / "golden"
 

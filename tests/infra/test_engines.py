@@ -11,14 +11,15 @@ from typing import Any
 
 import pytest
 
-from infra import lifecycle, processes, stack
-from infra.engines.flink import lost_of, state_of
-from infra.engines.spark import Spark, job_of
-from infra.processes import Record
-from infra.settings import Settings
-from infra.target import Target
-from pipelines.patterns import EnginePlan
-from pipelines.patterns.loss import Loss
+from millrace import deployments, stack
+from millrace.engines.flink.engine import lost_of, state_of
+from millrace.engines.spark.engine import Spark, job_of
+from millrace.machine import processes
+from millrace.machine.processes import Record
+from millrace.patterns import EnginePlan
+from millrace.patterns.loss import Loss
+from millrace.settings import Settings
+from millrace.target import Target
 
 PLAN = EnginePlan("p", 1, "spark", "fraud", "127.0.0.1:1", {}, "file:///nowhere")
 
@@ -152,9 +153,9 @@ def test_a_job_that_the_watcher_has_given_up_names_the_remedy(
     dead_driver: Spark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = Target.read(dead_driver.settings, {})
-    lifecycle.write_whole(lifecycle.deployed_file(target, "flink-spark"), {"spark": json.loads(PLAN.to_json())})
-    assert lifecycle.jobs(target, "flink-spark")["spark"][1].state == "failed"
+    deployments.write_whole(deployments.deployed_file(target, "flink-spark"), {"spark": json.loads(PLAN.to_json())})
+    assert deployments.jobs(target, "flink-spark")["spark"][1].state == "failed"
     stack.given_up_file(dead_driver.settings, "flink-spark").touch()
-    _, job = lifecycle.jobs(target, "flink-spark")["spark"]
+    _, job = deployments.jobs(target, "flink-spark")["spark"]
     assert (job.state, job.is_up, job.is_sick) == ("given-up", False, True)
     assert job.problem.endswith("mend the cause, then `millrace deploy flink-spark`")

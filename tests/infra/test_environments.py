@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from infra import environments
-from infra.errors import InfraError
-from infra.settings import PROJECT, Settings
+from millrace.errors import InfraError
+from millrace.machine import environments
+from millrace.settings import PROJECT, Settings
 
 
 @pytest.mark.parametrize("name", environments.FOLDERS)
@@ -34,7 +34,7 @@ def packages(name: str) -> Path:
 
 def test_set_up_begins_with_the_standard_library_alone() -> None:
     bare = Path(sys.base_prefix) / "bin/python3.11"
-    code = f"import sys; sys.path.insert(0, {str(PROJECT)!r}); import infra.setup"
+    code = f"import sys; sys.path.insert(0, {str(PROJECT)!r}); import millrace.machine.setup"
     done = subprocess.run([bare, "-I", "-S", "-c", code], capture_output=True, text=True)
     assert done.stderr == ""
 

@@ -14,15 +14,15 @@ from typing import Any
 
 import pytest
 
-from infra import processes
-from infra import stack as stacks
-from infra.rise import Rise, fingerprint
-from infra.servers.flink import Gateway
-from infra.settings import Settings
-from infra.target import Target
-from pipelines.flink import gateway
-from pipelines.flink.warm_up import submissions
-from pipelines.patterns import EnginePlan, load
+from millrace import stack as stacks
+from millrace.engines.flink import gateway
+from millrace.engines.flink.servers import Gateway
+from millrace.engines.flink.warm_up import submissions
+from millrace.machine import processes
+from millrace.patterns import EnginePlan, load
+from millrace.settings import Settings
+from millrace.stack.rise import Rise, fingerprint
+from millrace.target import Target
 from tests.conftest import settings_for_tests
 from tests.player import ensure_topics, own_plan
 
@@ -131,7 +131,7 @@ def test_another_kernel_is_another_configuration(
     server: Gateway, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     before = fingerprint(server)
-    monkeypatch.setattr("infra.kernel.ensure", lambda settings: tmp_path / "millrace-kernel.jar")
+    monkeypatch.setattr("millrace.kernel.ensure", lambda settings: tmp_path / "millrace-kernel.jar")
     assert fingerprint(server) != before
 
 

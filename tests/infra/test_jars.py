@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from infra import jars
-from infra.jars import JarError
-from infra.settings import PROJECT, Settings
+from millrace.machine import jars
+from millrace.machine.jars import JarError
+from millrace.settings import PROJECT, Settings
 
 A, B = b"the bytes of a", b"the bytes of b"
 
@@ -20,7 +20,7 @@ A, B = b"the bytes of a", b"the bytes of b"
 def settings(tmp_path: Path) -> Settings:
     """A project of one component with two jars, locked and present."""
     settings = Settings(tmp_path / "Mühle x", tmp_path / "höme", tmp_path / "state", 20000)
-    pom = settings.project / "infra/jars/mill/pom.xml"
+    pom = settings.project / "millrace/machine/jars/mill/pom.xml"
     pom.parent.mkdir(parents=True)
     pom.write_text("<project/>")
     place = jars.folder(settings, "mill")
@@ -73,7 +73,7 @@ def test_a_folder_that_is_not_whole_is_not_believed(settings: Settings, lost: st
 
 
 def test_a_pom_changed_after_the_lock_is_refused(settings: Settings) -> None:
-    (settings.project / "infra/jars/mill/pom.xml").write_text("<project></project>")
+    (settings.project / "millrace/machine/jars/mill/pom.xml").write_text("<project></project>")
     with pytest.raises(JarError, match=r"mill/pom\.xml is not the one that .*lock\.json was made from"):
         jars.ensure(settings, ["mill"])
 
@@ -111,7 +111,7 @@ JACKSON = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.
 @pytest.fixture
 def remote(tmp_path: Path) -> Settings:
     settings = Settings(tmp_path / "Mühle x", tmp_path / "höme", tmp_path / "state", 20000)
-    pom = settings.project / "infra/jars/mill/pom.xml"
+    pom = settings.project / "millrace/machine/jars/mill/pom.xml"
     pom.parent.mkdir(parents=True)
     pom.write_text(JACKSON)
     locked = jars.read_lock(Settings.read({}))["flink"].jars["jackson-core-2.21.2.jar"]
@@ -151,7 +151,7 @@ def test_what_the_repository_brings_is_refused_when_the_lock_says_otherwise(remo
 @pytest.mark.stack
 def test_an_interrupted_download_leaves_nothing_believed_and_no_process(tmp_path: Path) -> None:
     environ = {**os.environ, "MILLRACE_HOME": str(tmp_path / "höme")}
-    command = [sys.executable, "-m", "infra.jars", "ensure", "hdfs"]
+    command = [sys.executable, "-m", "millrace.machine.jars", "ensure", "hdfs"]
     with subprocess.Popen(command, cwd=PROJECT, env=environ, stderr=subprocess.PIPE, start_new_session=True) as started:
         log = tmp_path / "höme/jars/hdfs/maven.log"
         deadline = time.monotonic() + 60

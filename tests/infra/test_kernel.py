@@ -5,28 +5,25 @@ from pathlib import Path
 
 import pytest
 
-from infra import kernel
-from infra.errors import InfraError
-from infra.settings import PROJECT, Settings
-
-ROOT = "pipelines/jvm/millrace"
+from millrace import kernel
+from millrace.errors import InfraError
+from millrace.settings import PROJECT, Settings
 
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     """A project with no Java of its own yet, and the real engines' jars."""
     real = Settings.read(os.environ)
-    for folder in ("infra/jars", "pipelines/jvm"):
-        (tmp_path / "p" / folder).mkdir(parents=True)
+    (tmp_path / "p/millrace/machine/jars").mkdir(parents=True)
     for engine in ("flink", "spark"):
-        (tmp_path / f"p/infra/jars/{engine}").symlink_to(PROJECT / f"infra/jars/{engine}")
+        (tmp_path / f"p/millrace/machine/jars/{engine}").symlink_to(PROJECT / f"millrace/machine/jars/{engine}")
     (tmp_path / "home").mkdir()
     (tmp_path / "home/jars").symlink_to(real.home / "jars")
     return replace(real, project=tmp_path / "p", home=tmp_path / "home")
 
 
 def source(settings: Settings, path: str, text: str) -> None:
-    file = settings.project / ROOT / path
+    file = settings.project / "millrace" / path
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text)
 
@@ -37,28 +34,28 @@ SPARK = "package millrace.spark; class C { org.apache.spark.sql.Row row; int i =
 
 
 def test_each_part_is_compiled_against_its_own_engine_into_one_jar(settings: Settings) -> None:
-    source(settings, "kernel/A.java", SHARED)
-    source(settings, "flink/B.java", FLINK)
-    source(settings, "spark/C.java", SPARK)
-    source(settings, "note.txt", "goes along")
+    source(settings, "kernel/java/A.java", SHARED)
+    source(settings, "engines/flink/java/B.java", FLINK)
+    source(settings, "engines/spark/java/C.java", SPARK)
+    source(settings, "kernel/java/note.txt", "goes along")
     jar = kernel.ensure(settings)
     names = {name for name in zipfile.ZipFile(jar).namelist() if not name.startswith("META-INF")}
-    assert names == {f"millrace/{name}" for name in ("kernel/A.class", "flink/B.class", "spark/C.class", "note.txt")}
+    assert names == {"note.txt", *(f"millrace/{name}.class" for name in ("kernel/A", "flink/B", "spark/C"))}
 
 
 def test_the_same_sources_are_compiled_once_and_make_the_same_bytes(settings: Settings) -> None:
-    source(settings, "kernel/A.java", SHARED)
+    source(settings, "kernel/java/A.java", SHARED)
     first = kernel.ensure(settings)
     written, content = first.stat().st_mtime_ns, first.read_bytes()
     assert kernel.ensure(settings).stat().st_mtime_ns == written
     first.unlink()
     assert kernel.ensure(settings).read_bytes() == content
-    source(settings, "kernel/A.java", SHARED + "\n")
+    source(settings, "kernel/java/A.java", SHARED + "\n")
     assert kernel.ensure(settings) != first
 
 
 def test_the_shared_part_cannot_come_to_need_an_engine(settings: Settings) -> None:
-    source(settings, "kernel/A.java", "package millrace.kernel; class A { org.apache.spark.sql.Row row; }")
+    source(settings, "kernel/java/A.java", "package millrace.kernel; class A { org.apache.spark.sql.Row row; }")
     with pytest.raises(
         InfraError, match=r"the kernel does not compile:\n.*A\.java:1: error: package org\.apache\.spark"
     ):

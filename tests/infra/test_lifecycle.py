@@ -8,12 +8,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from infra import lifecycle
-from infra.engines.job import EngineError, Job
-from infra.settings import Settings
-from infra.target import Target
-from pipelines.patterns import EnginePlan, load
-from pipelines.patterns.loss import Loss
+from millrace import deployments
+from millrace.engines.job import EngineError, Job
+from millrace.patterns import EnginePlan, load
+from millrace.patterns.loss import Loss
+from millrace.settings import Settings
+from millrace.target import Target
+from millrace.verbs import deploy as deploying
+from millrace.verbs.deploy import LostError, await_healthy, deploy
+from millrace.verbs.teardown import teardown
 
 GAP = Loss("spark.transactions", 0, 2, 5, 10, "id", "id", "events")
 PATTERN, RUN = "spark", "manual__2026-01-01T00:00:00+00:00"
@@ -49,7 +52,7 @@ class Engine:
 def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
     engine = Engine()
     monkeypatch.setattr(Target, "engine", lambda *_: engine)
-    monkeypatch.setattr(lifecycle, "_complain_unless_provisioned", lambda *_: None)
+    monkeypatch.setattr("millrace.verbs.deploy.require_provisioned", lambda *_: None)
     return engine
 
 
@@ -59,40 +62,40 @@ def target(tmp_path: Path) -> Target:
 
 
 def test_a_run_tears_down_what_it_deployed(target: Target, engine: Engine) -> None:
-    lifecycle.deploy(target, PATTERN, for_run=RUN)
-    lifecycle.deploy(target, PATTERN, for_run=RUN)  # as a task does that was killed and tried again
-    lifecycle.teardown(target, PATTERN, for_run=RUN)
-    assert (engine.is_up, lifecycle.is_wanted(target, PATTERN)) == (False, False)
+    deploy(target, PATTERN, for_run=RUN)
+    deploy(target, PATTERN, for_run=RUN)  # as a task does that was killed and tried again
+    teardown(target, PATTERN, for_run=RUN)
+    assert (engine.is_up, deployments.is_wanted(target, PATTERN)) == (False, False)
 
 
 @pytest.mark.parametrize("deployed_for", ["", "another run"], ids=["deployed for good", "kept by another run"])
 def test_a_run_leaves_a_pattern_that_ran_before_it(target: Target, engine: Engine, deployed_for: str) -> None:
-    lifecycle.deploy(target, PATTERN, for_run=deployed_for)
-    lifecycle.deploy(target, PATTERN, for_run=RUN)
-    (change,) = lifecycle.teardown(target, PATTERN, data=True, for_run=RUN)
+    deploy(target, PATTERN, for_run=deployed_for)
+    deploy(target, PATTERN, for_run=RUN)
+    (change,) = teardown(target, PATTERN, data=True, for_run=RUN)
     assert (change.action, change.detail) == ("keep", "not deployed by this run, so it stays")
-    assert (engine.is_up, lifecycle.is_wanted(target, PATTERN)) == (True, True)
+    assert (engine.is_up, deployments.is_wanted(target, PATTERN)) == (True, True)
 
 
 def test_a_pattern_that_is_deployed_for_good_while_a_run_uses_it_stays(target: Target, engine: Engine) -> None:
-    lifecycle.deploy(target, PATTERN, for_run=RUN)
-    lifecycle.deploy(target, PATTERN)
-    lifecycle.teardown(target, PATTERN, for_run=RUN)
+    deploy(target, PATTERN, for_run=RUN)
+    deploy(target, PATTERN)
+    teardown(target, PATTERN, for_run=RUN)
     assert engine.is_up
 
 
 def test_a_job_that_is_restarted_still_belongs_to_its_run(target: Target, engine: Engine) -> None:
-    lifecycle.deploy(target, PATTERN, for_run=RUN)
+    deploy(target, PATTERN, for_run=RUN)
     engine.jobs.clear()
-    lifecycle.deploy(target, PATTERN, only_missing=True)
+    deploy(target, PATTERN, only_missing=True)
     assert engine.is_up
-    lifecycle.teardown(target, PATTERN, for_run=RUN)
+    teardown(target, PATTERN, for_run=RUN)
     assert not engine.is_up
 
 
 def test_a_teardown_for_nobody_stops_whatever_runs(target: Target, engine: Engine) -> None:
-    lifecycle.deploy(target, PATTERN, for_run=RUN)
-    lifecycle.teardown(target, PATTERN)
+    deploy(target, PATTERN, for_run=RUN)
+    teardown(target, PATTERN)
     assert not engine.is_up
 
 
@@ -104,19 +107,19 @@ def test_two_jobs_share_the_time_that_a_deployment_has(
     def sleep(seconds: float) -> None:
         clock[0] += seconds
 
-    monkeypatch.setattr(lifecycle, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=sleep, time=lambda: 0.0))
+    monkeypatch.setattr("millrace.verbs.deploy.time", SimpleNamespace(monotonic=lambda: clock[0], sleep=sleep))
     monkeypatch.setattr(engine, "start", lambda plan, _: engine.jobs.update({plan.job_id: Job("starting")}))
-    lifecycle.deploy(target, "flink-spark", wait=False)
-    first, second = lifecycle.deployed(target, "flink-spark").values()
+    deploy(target, "flink-spark", wait=False)
+    first, second = deployments.deployed(target, "flink-spark").values()
 
     def job(plan: EnginePlan) -> Job:
-        is_first_done = plan == first and clock[0] > lifecycle.DEPLOY_WITHIN_S * 0.9
+        is_first_done = plan == first and clock[0] > deploying.DEPLOY_WITHIN_S * 0.9
         return Job("running", checkpoints=1) if is_first_done else Job("starting")
 
     monkeypatch.setattr(engine, "job", job)
-    with pytest.raises(EngineError, match=rf"{lifecycle.job_name(second)} was starting"):
-        lifecycle.await_healthy(target, "flink-spark")
-    assert clock[0] < lifecycle.DEPLOY_WITHIN_S + 1
+    with pytest.raises(EngineError, match=rf"{deployments.job_name(second)} was starting"):
+        await_healthy(target, "flink-spark")
+    assert clock[0] < deploying.DEPLOY_WITHIN_S + 1
 
 
 @pytest.fixture
@@ -136,29 +139,29 @@ def lossy(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Engine:
 def test_a_job_that_lost_messages_fails_the_deployment_and_is_restarted_by_nobody(
     target: Target, lossy: Engine
 ) -> None:
-    with pytest.raises(lifecycle.LostError, match="spark/spark generation 1 is failed: lost"):
-        lifecycle.deploy(target, PATTERN)
-    (change,) = lifecycle.deploy(target, PATTERN, only_missing=True, wait=False)
+    with pytest.raises(LostError, match="spark/spark generation 1 is failed: lost"):
+        deploy(target, PATTERN)
+    (change,) = deploy(target, PATTERN, only_missing=True, wait=False)
     assert (change.action, change.detail) == ("keep", "lost")
-    assert lifecycle.losses(target, PATTERN) == {}
+    assert deployments.losses(target, PATTERN) == {}
 
 
 def test_every_loss_that_is_accepted_is_recorded_until_the_data_is_removed(target: Target, lossy: Engine) -> None:
-    lifecycle.deploy(target, PATTERN, accept_loss=True)
+    deploy(target, PATTERN, accept_loss=True)
     assert lossy.is_up
-    assert [gap.first for gap in lifecycle.losses(target, PATTERN)["spark"]] == [5, 9]
-    (plan,) = lifecycle.plans(target, load(PATTERN))
+    assert [gap.first for gap in deployments.losses(target, PATTERN)["spark"]] == [5, 9]
+    (plan,) = deployments.plans(target, load(PATTERN))
     assert [gap.first for gap in plan.accepted] == [9], "a reader is in one place of a partition only"
     assert plan.is_same_as(replace(plan, accepted=())), "what was accepted makes no other job"
-    assert lifecycle.deployed(target, PATTERN)["spark"].accepted == plan.accepted
-    lifecycle.teardown(target, PATTERN)
-    assert lifecycle.losses(target, PATTERN)
+    assert deployments.deployed(target, PATTERN)["spark"].accepted == plan.accepted
+    teardown(target, PATTERN)
+    assert deployments.losses(target, PATTERN)
 
 
 def test_a_loss_is_accepted_only_when_that_is_asked_for(target: Target, lossy: Engine) -> None:
     for _ in range(2):
-        with pytest.raises(lifecycle.LostError):
-            lifecycle.deploy(target, PATTERN)
-    lifecycle.deploy(target, PATTERN, accept_loss=True)
-    (change,) = lifecycle.deploy(target, PATTERN)
+        with pytest.raises(LostError):
+            deploy(target, PATTERN)
+    deploy(target, PATTERN, accept_loss=True)
+    (change,) = deploy(target, PATTERN)
     assert change.action == "keep"

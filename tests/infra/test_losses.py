@@ -9,15 +9,21 @@ from contextlib import closing
 import pytest
 from kafka import KafkaAdminClient, TopicPartition
 
-from infra import lifecycle, processes
-from infra.settings import Settings
-from infra.stores import topics
-from infra.target import Target
-from infra.traffic import CLOSING_MS
+from millrace import deployments
+from millrace.machine import processes
+from millrace.patterns import load
+from millrace.patterns import topics as topics_of
+from millrace.patterns.plan import WINDOWS_TOPIC
+from millrace.settings import Settings
+from millrace.stores import topics
+from millrace.target import Target
+from millrace.verbs.deploy import LostError, deploy
+from millrace.verbs.provision import provision
+from millrace.verbs.reconcile import reconcile
+from millrace.verbs.teardown import teardown
+from millrace.verbs.traffic import CLOSING_MS
+from millrace.verbs.validate import validate
 from pipelines.fraud import FRAUD
-from pipelines.patterns import load
-from pipelines.patterns import topics as topics_of
-from pipelines.patterns.plan import WINDOWS_TOPIC
 from tests.patterns import Sender, own_patterns
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
@@ -33,7 +39,7 @@ def target(stack: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     said = {PATTERN: {"of": "flink-spark", "stages": {"persist": None}}}
     with own_patterns(tmp_path_factory.mktemp("patterns"), said):
         yield target
-        lifecycle.teardown(target, PATTERN, data=True)
+        teardown(target, PATTERN, data=True)
 
 
 def topic(kind: str) -> str:
@@ -53,7 +59,7 @@ def delete_all(target: Target, kind: str) -> None:
 
 def lost(target: Target) -> dict[str, set[tuple[str, bool]]]:
     """The topics that the failed jobs name, by engine, and whether they were created anew."""
-    found = {engine: job for engine, (_, job) in lifecycle.jobs(target, PATTERN).items() if job.state == "failed"}
+    found = {engine: job for engine, (_, job) in deployments.jobs(target, PATTERN).items() if job.state == "failed"}
     assert all(job.problem.endswith(f"`millrace deploy {PATTERN} --accept-loss` continues without them")
                for job in found.values())  # fmt: skip
     return {engine: {(loss.topic, loss.is_new_topic) for loss in job.lost} for engine, job in found.items()}
@@ -62,47 +68,47 @@ def lost(target: Target) -> dict[str, set[tuple[str, bool]]]:
 def test_what_was_deleted_unread_stops_both_engines_until_it_is_accepted_and_the_verdict_names_it(
     target: Target,
 ) -> None:
-    lifecycle.provision(target, PATTERN)
-    lifecycle.deploy(target, PATTERN, report=print)
+    provision(target, PATTERN)
+    deploy(target, PATTERN, report=print)
     Sender(target, PATTERN, "before", seconds=3, closing_ms=CLOSING_MS).end()
     assert processes.wait_until(lambda: records(target, WINDOWS_TOPIC) > 0, 60), "Spark has read what Flink wrote"
-    lifecycle.teardown(target, PATTERN)
+    teardown(target, PATTERN)
     for kind in KINDS.values():
         topics.publish(target.bootstrap, [(topic(kind), str(n).encode(), b"{") for n in range(20)])
         delete_all(target, kind)
 
-    with pytest.raises(lifecycle.LostError, match=topic(KINDS["flink"])):
-        lifecycle.deploy(target, PATTERN, report=print)
+    with pytest.raises(LostError, match=topic(KINDS["flink"])):
+        deploy(target, PATTERN, report=print)
     meant = {engine: {(topic(kind), False)} for engine, kind in KINDS.items()}
-    assert processes.wait_until(lambda: lost(target) == meant, 120), lifecycle.jobs(target, PATTERN)
-    changes, _ = lifecycle.reconcile(target, report=print)
+    assert processes.wait_until(lambda: lost(target) == meant, 120), deployments.jobs(target, PATTERN)
+    changes, _ = reconcile(target, report=print)
     assert {change.action for change in changes} == {"keep"}, "no restart brings the messages back"
 
-    lifecycle.deploy(target, PATTERN, accept_loss=True, report=print)
+    deploy(target, PATTERN, accept_loss=True, report=print)
     assert lost(target) == {}
     Sender(target, PATTERN, "after", seconds=3, closing_ms=CLOSING_MS).end()
     assert processes.wait_until(lambda: records(target, FRAUD.enriched.name) > 0, 60), "Flink continues"
-    found = lifecycle.validate(target, PATTERN, within_s=20, settled_after_s=3, report=print)
+    found = validate(target, PATTERN, within_s=20, settled_after_s=3, report=print)
     assert found.verdict.status == "unknown"
     check = found.verdict.check("loss")
     assert check.figures["gaps"] == 2 + 2 * 2, "in two partitions: Flink, and each of the driver's two queries"
     assert int(check.figures["messages at least"] or 0) >= 2 * 20
     kept = json.loads(found.record.read_text())["figures"]["checks"]
     assert all(topic(kind) in json.dumps(kept) and topic(kind) in found.page.read_text() for kind in KINDS.values())
-    assert set(lifecycle.losses(target, PATTERN)) == set(KINDS)
+    assert set(deployments.losses(target, PATTERN)) == set(KINDS)
 
 
 @pytest.mark.drill
 def test_a_topic_that_is_created_anew_under_a_driver_stops_it_until_that_is_accepted(target: Target) -> None:
-    lifecycle.provision(target, PATTERN)
-    lifecycle.deploy(target, PATTERN, accept_loss=True, report=print)
+    provision(target, PATTERN)
+    deploy(target, PATTERN, accept_loss=True, report=print)
     windows = records(target, WINDOWS_TOPIC)
     topics.remove(target.bootstrap, [topic(KINDS["spark"])])
-    lifecycle.provision(target, PATTERN)
+    provision(target, PATTERN)
     meant = {"spark": {(topic(KINDS["spark"]), True)}}
-    assert processes.wait_until(lambda: lost(target) == meant, 120), lifecycle.jobs(target, PATTERN)
+    assert processes.wait_until(lambda: lost(target) == meant, 120), deployments.jobs(target, PATTERN)
 
-    lifecycle.deploy(target, PATTERN, accept_loss=True, report=print)
+    deploy(target, PATTERN, accept_loss=True, report=print)
     Sender(target, PATTERN, "anew", seconds=3, closing_ms=CLOSING_MS).end()
     assert processes.wait_until(lambda: records(target, WINDOWS_TOPIC) > windows, 120), "the windows continue"
-    assert lifecycle.losses(target, PATTERN)["spark"][-1].is_new_topic
+    assert deployments.losses(target, PATTERN)["spark"][-1].is_new_topic

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from infra import npm
-from infra.errors import InfraError
-from infra.settings import PROJECT, Settings
+from millrace.errors import InfraError
+from millrace.machine import npm
+from millrace.settings import PROJECT, Settings
 from tests.browser import browser, shows
 
 

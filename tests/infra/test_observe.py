@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from infra import observer, processes
-from infra.observe import differences, notes, observe
-from infra.settings import PROJECT, Settings
-from infra.target import Target
-from pipelines.patterns import Stores, engine_plans, load
+from millrace.machine import processes
+from millrace.patterns import Stores, engine_plans, load
+from millrace.settings import PROJECT, Settings
+from millrace.target import Target
+from millrace.verbs import observer
+from millrace.verbs.observe import differences, notes, observe
 
 STORES = Stores("hdfs://store/p", "localhost", 1, "p")
 

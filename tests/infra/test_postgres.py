@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from infra import jars, processes
-from infra.errors import InfraError
-from infra.servers import postgres
-from infra.servers.postgres import Postgres
-from infra.settings import PROJECT, Settings
+from millrace.errors import InfraError
+from millrace.machine import jars, processes
+from millrace.servers import postgres
+from millrace.servers.postgres import Postgres
+from millrace.settings import PROJECT, Settings
 
 
 @pytest.fixture

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from infra import environments, prerequisites
-from infra.environments import python
-from infra.errors import InfraError
-from infra.prerequisites import Finding
-from infra.settings import PROJECT, Settings
+from millrace.errors import InfraError
+from millrace.machine import environments, prerequisites
+from millrace.machine.environments import python
+from millrace.machine.prerequisites import Finding
+from millrace.settings import PROJECT, Settings
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def test_up_refuses_before_anything_is_downloaded(tmp_path: Path, lack: dict[str
 def set_up(*words: str, environ: dict[str, str], tmp_path: Path) -> subprocess.CompletedProcess[str]:
     """What `make setup` or `make test` runs first, in a clone whose environments are there and with an empty home."""
     places = {"MILLRACE_HOME": str(tmp_path / "höme"), "MILLRACE_STATE": str(tmp_path / "state"), "LC_ALL": "C.UTF-8"}
-    command = [str(python("cli")), "-m", "infra.setup", *words]
+    command = [str(python("cli")), "-m", "millrace.machine.setup", *words]
     places["MILLRACE_INSTALL"] = "no"  # root runs these tests, too
     return subprocess.run(command, env=environ | places, cwd=PROJECT, capture_output=True, text=True, timeout=120)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from infra import processes
-from infra.processes import Record
+from millrace.machine import processes
+from millrace.machine.processes import Record
 
 SOON_S = 60  # a deadline of what takes no time on a quiet machine
 FOREVER = ["sleep", "1000"]
@@ -91,7 +91,7 @@ def test_a_record_that_was_never_finished_is_no_record(tmp_path: Path) -> None:
 def test_a_killed_parent_leaves_no_server_without_a_record(tmp_path: Path) -> None:
     """However short the time between start and kill: the server's own shell writes the record before it is a server."""
     code = (
-        "import os, sys; from pathlib import Path; from infra import processes\n"
+        "import os, sys; from pathlib import Path; from millrace.machine import processes\n"
         "processes.read = lambda path: os.kill(os.getpid(), 9)\n"  # at the first look at the record
         "processes.start('one', ['sleep', '1000'], {}, Path(sys.argv[1]) / 'one.out', Path(sys.argv[1]) / 'run')\n"
     )

@@ -1,8 +1,8 @@
 import subprocess
 from pathlib import Path
 
-from infra import records
-from infra.settings import Settings
+from millrace import records
+from millrace.settings import Settings
 
 
 def test_a_record_says_what_where_and_of_which_commit(tmp_path: Path) -> None:

@@ -17,13 +17,13 @@ from requests import ReadTimeout
 from thriftpy2.thrift import TException
 from thriftpy2.transport import TTransportException
 
-from infra.cli.failures import failure
-from infra.engines.flink import Flink
-from infra.errors import InfraError
-from infra.stores import files, tables, topics
-from infra.stores.files import Hdfs
-from infra.stores.tables import HBase
-from pipelines.patterns import Stores, engine_plans, load
+from millrace.cli.failures import failure
+from millrace.engines.flink.engine import Flink
+from millrace.errors import InfraError
+from millrace.patterns import Stores, engine_plans, load
+from millrace.stores import files, tables, topics
+from millrace.stores.files import Hdfs
+from millrace.stores.tables import HBase
 
 PLAN = engine_plans(load("flink"), 1, "k:1", "hdfs://c", Stores("hdfs://c/d", "h", 1, "flink"))[0]
 DENIED = 'Permission denied: user=dr.who, access=WRITE, inode="/"'

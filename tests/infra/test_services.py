@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from infra.errors import InfraError
-from infra.services import PROFILES, servers_named, services, with_needs
-from infra.settings import Settings
+from millrace.errors import InfraError
+from millrace.settings import Settings
+from millrace.stack.services import PROFILES, servers_named, services, with_needs
 
 HERE = Settings(Path("/project"), Path("/home/one"), Path("/state"), 21000)
 

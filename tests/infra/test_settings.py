@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from infra.errors import InfraError
-from infra.services import PROFILES, services
-from infra.settings import PORT_BASE_DEFAULT, PORTS, PORTS_PER_STACK, Settings
+from millrace.errors import InfraError
+from millrace.settings import PORT_BASE_DEFAULT, PORTS, PORTS_PER_STACK, Settings
+from millrace.stack.services import PROFILES, services
 
 HERE = Settings(Path("/project"), Path("/home/one"), Path("/state"), 21000)
 

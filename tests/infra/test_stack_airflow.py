@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from infra import processes
-from infra import stack as stacks
-from infra.servers import airflow
-from infra.settings import Settings
+from millrace import stack as stacks
+from millrace.machine import processes
+from millrace.servers import airflow
+from millrace.settings import Settings
 from tests.conftest import settings_for_tests
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]

@@ -14,10 +14,10 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import NewTopic
 from kafka.errors import TopicAlreadyExistsError, UnknownTopicOrPartitionError
 
-from infra import stack as stacks
-from infra.servers import flink
-from infra.settings import Settings
-from infra.stores import topics
+from millrace import stack as stacks
+from millrace.engines.flink import servers as flink
+from millrace.settings import Settings
+from millrace.stores import topics
 
 pytestmark = pytest.mark.stack
 

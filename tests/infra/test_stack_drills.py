@@ -16,10 +16,10 @@ from hdfs import InsecureClient
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import NewTopic
 
-from infra import archives, environments, jars, processes
-from infra import stack as stacks
-from infra.servers import flink
-from infra.settings import Settings
+from millrace import stack as stacks
+from millrace.engines.flink import servers as flink
+from millrace.machine import archives, environments, jars, processes
+from millrace.settings import Settings
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(400)]
 

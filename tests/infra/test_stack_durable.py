@@ -7,9 +7,9 @@ import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import NewTopic
 
-from infra import processes
-from infra import stack as stacks
-from infra.settings import Settings
+from millrace import stack as stacks
+from millrace.machine import processes
+from millrace.settings import Settings
 from tests.conftest import settings_for_tests
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]

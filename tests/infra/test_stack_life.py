@@ -18,11 +18,11 @@ import pytest
 from kafka import KafkaAdminClient
 from kafka.admin import NewTopic
 
-from infra import processes
-from infra import stack as stacks
-from infra.errors import InfraError
-from infra.services import services
-from infra.settings import PROJECT, Settings
+from millrace import stack as stacks
+from millrace.errors import InfraError
+from millrace.machine import processes
+from millrace.settings import PROJECT, Settings
+from millrace.stack.services import services
 from tests import tiny
 from tests.conftest import settings_for_tests
 
@@ -65,7 +65,7 @@ def what_runs(settings: Settings) -> list[str]:
 def millrace(settings: Settings, *words: str, first: str = "") -> "subprocess.Popen[str]":
     """The command line, after a statement of the test's."""
     return subprocess.Popen(
-        [sys.executable, "-c", f"{first}\nfrom infra.cli import main; main()", *words],
+        [sys.executable, "-c", f"{first}\nfrom millrace.cli import main; main()", *words],
         cwd=PROJECT,
         env={**os.environ, **settings.environment()},
         stdin=subprocess.DEVNULL,

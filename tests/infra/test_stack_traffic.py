@@ -15,21 +15,21 @@ from pathlib import Path
 
 import pytest
 
-from infra import traffic as sending
-from infra.lifecycle import wanted_topics
-from infra.listening import heard, listening
-from infra.settings import Settings
-from infra.stack import addresses
-from infra.stores import topics
-from infra.stores.topics import Tail, TopicError
+from millrace.oracle import Record
+from millrace.patterns import Variant, load
+from millrace.patterns import topics as topics_of
+from millrace.settings import Settings
+from millrace.stack import addresses
+from millrace.stores import topics
+from millrace.stores.topics import Tail, TopicError
+from millrace.verbs import traffic as sending
+from millrace.verbs.listening import heard, listening
+from millrace.verbs.provision import wanted_topics
 from pipelines.fraud.canaries import canaries_in
 from pipelines.fraud.tokens import Tokens
 from pipelines.fraud.traffic import Plan, traffic
 from pipelines.fraud.traffic.poison import NUMBER
 from pipelines.fraud.traffic.replay import read_replay
-from pipelines.oracle import Record
-from pipelines.patterns import Variant, load
-from pipelines.patterns import topics as topics_of
 
 pytestmark = pytest.mark.stack
 TOKENS = Tokens(b"k" * 32)
@@ -159,7 +159,7 @@ def test_interrupted_it_stops_at_once_and_says_that_it_is_not_complete(bootstrap
     script = (
         "import json, sys\n"
         "from dataclasses import asdict\n"
-        "from infra import traffic as t\n"
+        "from millrace.verbs import traffic as t\n"
         "from pipelines.fraud.tokens import Tokens\n"
         "from pipelines.fraud.traffic import Plan\n"
         "load = t.invented(Plan(events=100_000, rate_per_s=100), Tokens(b'k'))\n"

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from infra import processes
-from infra import stack as stacks
-from infra.errors import InfraError
-from infra.rise import Rise
-from infra.servers.server import Preparation, Server
-from infra.settings import PROJECT, Settings
+from millrace import stack as stacks
+from millrace.errors import InfraError
+from millrace.machine import processes
+from millrace.servers.server import Preparation, Server
+from millrace.settings import PROJECT, Settings
+from millrace.stack.rise import Rise
 
 FULL_DISK = """
 import sys, pathlib
-from infra import processes
-from infra.errors import InfraError
+from millrace.machine import processes
+from millrace.errors import InfraError
 disk, log = map(pathlib.Path, sys.argv[1:])
 (disk / "run").mkdir()
 with (disk / "ballast").open("wb", buffering=0) as ballast:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from infra.errors import InfraError, UsageError
-from infra.settings import PROJECT, Settings
-from infra.target import Target
+from millrace.errors import InfraError, UsageError
+from millrace.settings import PROJECT, Settings
+from millrace.target import Target
 
 ELSEWHERE = {"FLINK_REST_URL": "http://flink:8081", "WEBHDFS_URL": "http://hdfs:9870"}
 
@@ -42,10 +42,10 @@ def test_only_this_stack_and_what_allows_it_gets_traffic(environ: dict[str, str]
     assert target.allow_traffic is is_allowed
     assert "allow_traffic" not in target.addresses
     if is_allowed:
-        target.complain_unless_traffic_is_allowed()
+        target.require_traffic_allowed()
     else:
         with pytest.raises(UsageError, match=r'kafka:9092: .* add "allow_traffic": true to the target'):
-            target.complain_unless_traffic_is_allowed()
+            target.require_traffic_allowed()
 
 
 @pytest.mark.parametrize("given", ["true", "yes", 1, None, ["true"]])

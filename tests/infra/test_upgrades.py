@@ -6,13 +6,21 @@ from dataclasses import replace
 
 import pytest
 
-from infra import lifecycle, upgrades
-from infra.engines.flink import Flink
-from infra.engines.job import EngineError, Job
-from infra.settings import Settings
-from infra.target import Target
-from infra.traffic import CLOSING_MS
-from pipelines.patterns import Variant, load
+from millrace import deployments
+from millrace.engines.flink.engine import Flink
+from millrace.engines.job import EngineError, Job
+from millrace.patterns import Variant, load
+from millrace.settings import Settings
+from millrace.target import Target
+from millrace.verbs import reconcile as reconciling
+from millrace.verbs import upgrade as upgrading
+from millrace.verbs.deploy import await_healthy, deploy
+from millrace.verbs.provision import provision
+from millrace.verbs.reconcile import reconcile
+from millrace.verbs.teardown import teardown
+from millrace.verbs.traffic import CLOSING_MS
+from millrace.verbs.upgrade import Before, roll_back, upgrade
+from millrace.verbs.validate import validate
 from tests.patterns import Sender, own_patterns
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
@@ -30,7 +38,7 @@ def target(stack: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     with own_patterns(tmp_path_factory.mktemp("patterns"), without_stores):
         yield target
         for name in (ONE_JOB, TWO_JOBS):
-            lifecycle.teardown(target, name, data=True)
+            teardown(target, name, data=True)
 
 
 @pytest.fixture
@@ -40,28 +48,28 @@ def one(target: Target) -> str:
 
 
 def running(target: Target, name: str) -> str:
-    lifecycle.provision(target, name)
-    lifecycle.deploy(target, name, report=print)
+    provision(target, name)
+    deploy(target, name, report=print)
     return name
 
 
 def generations(target: Target, name: str) -> dict[str, int]:
-    return {engine: plan.generation for engine, plan in lifecycle.deployed(target, name).items()}
+    return {engine: plan.generation for engine, plan in deployments.deployed(target, name).items()}
 
 
 def verdict(target: Target, name: str) -> str:
     """The verdict, with what is not ok."""
-    found = lifecycle.validate(target, name, settled_after_s=10, report=print).verdict
+    found = validate(target, name, settled_after_s=10, report=print).verdict
     return found.status + "".join(f"; {c.name}: {c.why} {c.offenders[:3]}" for c in found.checks if c.status != "ok")
 
 
 def died(target: Target, name: str) -> None:
     """Its job is cancelled, which keeps its checkpoints, and is started again as whatever watches over it does."""
-    flink, plan = target.engine("flink"), lifecycle.deployed(target, name)["flink"]
+    flink, plan = target.engine("flink"), deployments.deployed(target, name)["flink"]
     assert isinstance(flink, Flink)
     flink._cancel(plan)
-    lifecycle.reconcile(target, report=print)
-    lifecycle.await_healthy(target, name)
+    reconcile(target, report=print)
+    await_healthy(target, name)
 
 
 def with_windows_in_spark(variant: Variant) -> Variant:
@@ -75,80 +83,78 @@ def test_an_upgrade_under_traffic_loses_and_doubles_nothing_and_says_its_gap(tar
     name = running(target, TWO_JOBS)
     first = generations(target, name)
     sender = Sender(target, name, "across", seconds=30, closing_ms=CLOSING_MS)
-    done = upgrades.upgrade(target, load(name), "one", report=print)
-    again = upgrades.upgrade(target, load(name), "one")
+    done = upgrade(target, load(name), "one", report=print)
+    again = upgrade(target, load(name), "one")
     sender.end()
     assert [change.action for change in done.changes] == ["change", "change"]
     assert generations(target, name) == {engine: number + 1 for engine, number in first.items()}, (
         "said again with the same id, it goes on with the same upgrade"
     )
     assert again.gap_ms == done.gap_ms > 0
-    found = lifecycle.validate(target, name, report=print)
+    found = validate(target, name, report=print)
     assert found.verdict.status == "ok", found.page
     assert f"{done.gap_ms} ms" in found.page.read_text()
-    assert lifecycle.extra(target) == []
-    lifecycle.teardown(target, name)
+    assert reconciling.extra(target) == []
+    teardown(target, name)
 
 
 @pytest.mark.parametrize("how", ["moved to another engine", "not restorable"])
 def test_an_upgrade_whose_state_fits_not_is_refused_while_the_old_job_runs(target, one, how, monkeypatch):
     wanted = load(one)
     if how == "not restorable":
-        other = [replace(plan, options={"pipeline.max-parallelism": "7"}) for plan in upgrades.plans(target, wanted)]
-        monkeypatch.setattr(upgrades, "plans", lambda *_: other)
+        other = [replace(plan, options={"pipeline.max-parallelism": "7"}) for plan in deployments.plans(target, wanted)]
+        monkeypatch.setattr("millrace.verbs.upgrade.plans", lambda *_: other)
     else:
         wanted = with_windows_in_spark(wanted)
-    before, old = lifecycle.jobs(target, one)["flink"]
+    before, old = deployments.jobs(target, one)["flink"]
     with pytest.raises(EngineError, match=r"upgrade refused, upgraded/flink generation \d+ goes on as it was"):
-        upgrades.upgrade(target, wanted, f"refused: {how}", report=print)
-    after, job = lifecycle.jobs(target, one)["flink"]
+        upgrade(target, wanted, f"refused: {how}", report=print)
+    after, job = deployments.jobs(target, one)["flink"]
     assert after == before
     assert job.state == "running"
     assert job.figures["since_ms"] == old.figures["since_ms"], "it was never stopped"
-    assert lifecycle.extra(target) == []
+    assert reconciling.extra(target) == []
 
 
 def test_an_upgrade_can_be_taken_back(target, one):
     first = generations(target, one)
     Sender(target, one, "first", seconds=5, closing_ms=CLOSING_MS).end()
-    upgrades.upgrade(target, load(one), "regretted", report=print)
+    upgrade(target, load(one), "regretted", report=print)
     died(target, one)
     sender = Sender(target, one, "second", seconds=5)
-    upgrades.roll_back(target, one, report=print)
+    roll_back(target, one, report=print)
     sender.end()
     assert generations(target, one) == {"flink": first["flink"] + 3}, (
         "the upgraded job had been started again as one generation more, and that was not taken for the old one"
     )
     assert verdict(target, one) == "ok"
-    assert lifecycle.extra(target) == []
+    assert reconciling.extra(target) == []
 
 
 def test_an_upgrade_that_was_killed_goes_on_though_the_old_job_was_started_again(target, one):
     first = generations(target, one)
     Sender(target, one, "third", seconds=5, closing_ms=CLOSING_MS).end()
-    old = lifecycle.deployed(target, one)
-    upgrades._write(target, one, upgrades.Before("killed", int(time.time() * 1000), old, {}))
+    old = deployments.deployed(target, one)
+    upgrading._write(target, one, Before("killed", int(time.time() * 1000), old, {}))
     assert target.engine("flink").stop(old["flink"])
-    lifecycle.reconcile(target, report=print)
-    lifecycle.await_healthy(target, one)
-    upgrades.upgrade(target, load(one), "killed", report=print)
+    reconcile(target, report=print)
+    await_healthy(target, one)
+    upgrade(target, load(one), "killed", report=print)
     assert generations(target, one) == {"flink": first["flink"] + 2}
     assert verdict(target, one) == "ok"
 
 
 def test_what_died_goes_on_and_what_was_torn_down_stays_down(target, one):
-    plan, _ = lifecycle.jobs(target, one)["flink"]
+    plan, _ = deployments.jobs(target, one)["flink"]
     target.engine("flink").discard(plan)
-    following = lifecycle.job_name(replace(plan, generation=plan.generation + 1))
-    assert [change.name for change in lifecycle.reconcile(target, plan=True)[0] if change.action == "start"] == [
-        following
-    ]
-    changes, extra = lifecycle.reconcile(target, report=print)
-    lifecycle.await_healthy(target, one)
+    following = deployments.job_name(replace(plan, generation=plan.generation + 1))
+    assert [change.name for change in reconcile(target, plan=True)[0] if change.action == "start"] == [following]
+    changes, extra = reconcile(target, report=print)
+    await_healthy(target, one)
     assert [change.name for change in changes if change.action == "start"] == [following]
     assert extra == []
-    lifecycle.teardown(target, one)
-    assert lifecycle.reconcile(target) == ([], [])
+    teardown(target, one)
+    assert reconcile(target) == ([], [])
 
 
 def test_a_job_goes_on_though_flink_has_forgotten_that_it_had_its_id(target, one, monkeypatch):
@@ -159,16 +165,16 @@ def test_a_job_goes_on_though_flink_has_forgotten_that_it_had_its_id(target, one
         return found if found.is_up else Job("absent")
 
     monkeypatch.setattr(Flink, "job", an_hour_later)
-    lifecycle.teardown(target, one)
-    lifecycle.deploy(target, one, report=print)
+    teardown(target, one)
+    deploy(target, one, report=print)
     assert generations(target, one)["flink"] == first["flink"] + 1
 
 
 def test_a_job_that_nobody_asked_for_is_named_and_left_alone(target, one):
-    plan, _ = lifecycle.jobs(target, one)["flink"]
+    plan, _ = deployments.jobs(target, one)["flink"]
     stray = replace(plan, generation=77, checkpoints=f"{plan.checkpoints}-stray")
     target.engine("flink").start(stray, None)
-    _, extra = lifecycle.reconcile(target)
+    _, extra = reconcile(target)
     assert [(running.name, running.job_id) for running in extra] == [("upgraded (generation 77)", stray.job_id)]
     assert target.engine("flink").job(stray).is_up
     target.engine("flink").discard(stray)

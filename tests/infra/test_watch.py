@@ -14,21 +14,27 @@ from pathlib import Path
 
 import pytest
 
-from infra import lifecycle, processes, records, watch
-from infra import stack as stacks
-from infra.engines.flink import Flink
-from infra.engines.job import Job
-from infra.engines.spark import Spark
-from infra.errors import InfraError
-from infra.rise import stop_all
-from infra.settings import Settings
-from infra.stack import WATCH
-from infra.stores.topics import Tail
-from infra.target import Target
-from infra.traffic import CLOSING_MS
-from infra.watch import BACK_OFF_S, RESTARTS_MOST, SPAN_S, Attempts
-from pipelines.patterns import EnginePlan, load
-from pipelines.patterns.plan import WINDOWS_TOPIC
+from millrace import deployments, records
+from millrace import stack as stacks
+from millrace.engines.flink.engine import Flink
+from millrace.engines.job import Job
+from millrace.engines.spark.engine import Spark
+from millrace.errors import InfraError
+from millrace.machine import processes
+from millrace.patterns import EnginePlan, load
+from millrace.patterns.plan import WINDOWS_TOPIC
+from millrace.settings import Settings
+from millrace.stack import WATCH
+from millrace.stack.rise import stop_all
+from millrace.stores.topics import Tail
+from millrace.target import Target
+from millrace.verbs import watch
+from millrace.verbs.deploy import await_healthy, deploy
+from millrace.verbs.provision import provision
+from millrace.verbs.teardown import teardown
+from millrace.verbs.traffic import CLOSING_MS
+from millrace.verbs.validate import validate
+from millrace.verbs.watch import BACK_OFF_S, RESTARTS_MOST, SPAN_S, Attempts
 from tests.patterns import Sender
 
 PATTERN = "flink-spark"
@@ -85,10 +91,11 @@ def test_a_stalled_job_is_ended_before_it_is_started(tmp_path: Path, monkeypatch
     plan = EnginePlan(PATTERN, 1, "spark", "fraud", "127.0.0.1:1", {}, "file:///nowhere")
     job = Job("stalled", problem="no progress")
     monkeypatch.setattr(watch, "names", lambda: [PATTERN])
-    monkeypatch.setattr(lifecycle, "is_wanted", lambda *_: True)
-    monkeypatch.setattr(lifecycle, "jobs", lambda *_: {"spark": (plan, job)})
+    for module in ("millrace.deployments", "millrace.verbs.reconcile"):
+        monkeypatch.setattr(f"{module}.is_wanted", lambda *_: True)
+        monkeypatch.setattr(f"{module}.jobs", lambda *_: {"spark": (plan, job)})
     monkeypatch.setattr(Spark, "end_stalled", lambda *_: done.append("ended"))
-    monkeypatch.setattr(lifecycle, "deploy", lambda *_, **__: done.append("started"))
+    monkeypatch.setattr("millrace.verbs.watch.deploy", lambda *_, **__: done.append("started"))
     (repair,) = watch.repairs(Target.read(settings, {})).values()
     repair.act()
     assert (repair.event, done) == ("stalled", ["ended", "started"])
@@ -136,19 +143,19 @@ class Watched:
 @pytest.fixture(scope="module")
 def watched(stack: Settings) -> Iterator[Watched]:
     target = Target.read(stack, {})
-    lifecycle.teardown(target, PATTERN, data=True)
-    lifecycle.provision(target, PATTERN)
-    lifecycle.deploy(target, PATTERN, report=print)
+    teardown(target, PATTERN, data=True)
+    provision(target, PATTERN)
+    deploy(target, PATTERN, report=print)
     watch.ensure(stack)
     yield Watched(target)
     stop_all(stack, {WATCH: processes.records(stack.run)[WATCH]}, (), lambda *_: None)
     stacks.up(stack)
-    lifecycle.teardown(target, PATTERN, data=True)
+    teardown(target, PATTERN, data=True)
 
 
 def end(target: Target, subject: str) -> None:
     """End a server or a job as an accident does."""
-    plans = lifecycle.deployed(target, PATTERN)
+    plans = deployments.deployed(target, PATTERN)
     if subject == FLINK_JOB:
         flink = target.engine("flink")
         assert isinstance(flink, Flink)
@@ -165,7 +172,7 @@ def is_well(target: Target, subject: str) -> bool:
     states = {each.name: each.state for each in stacks.status(target.settings)}
     if subject in states:
         return states[subject] == "running"
-    return all(job.is_up for _, job in lifecycle.jobs(target, PATTERN).values())
+    return all(job.is_up for _, job in deployments.jobs(target, PATTERN).values())
 
 
 @pytest.mark.stack
@@ -176,8 +183,8 @@ def test_what_is_killed_under_traffic_is_back_with_nobody_typing(watched: Watche
     sender = Sender(target, PATTERN, "killed", seconds=40 * len(SUBJECTS), closing_ms=CLOSING_MS)
     back_s = {subject: seconds_until_back(watched, subject) for subject in SUBJECTS}
     sender.end(1200)
-    lifecycle.await_healthy(target, PATTERN)
-    verdict = lifecycle.validate(target, PATTERN, report=print).verdict
+    await_healthy(target, PATTERN)
+    verdict = validate(target, PATTERN, report=print).verdict
     assert verdict.status == "ok", [check for check in verdict.checks if check.status != "ok"]
     assert not [each for each in watch.journal(target.settings).read() if each["event"] == "given-up"]
     # Where lab/records.py looks for it, not in the folder of the tests' stack.
@@ -188,7 +195,7 @@ def seconds_until_back(watched: Watched, subject: str) -> float:
     """From the end of a server or a job to the first output, of what was started again, of what came after."""
     target = watched.target
     kind = WINDOWS_TOPIC if subject == SPARK_JOB else "enriched"
-    lifecycle.await_healthy(target, PATTERN)
+    await_healthy(target, PATTERN)
     end(target, subject)
     again_ms = ended_ms = time.time() * 1000  # what came out while it was being ended is not its return
     if subject in LOSES_JOBS:
@@ -222,7 +229,7 @@ def test_what_is_left_dead_on_purpose_stays_dead_until_up(watched: Watched) -> N
 @pytest.mark.drill
 def test_a_driver_that_hangs_is_stalled_and_restarted(watched: Watched) -> None:
     target = watched.target
-    lifecycle.await_healthy(target, PATTERN)
+    await_healthy(target, PATTERN)
     record = processes.read(target.settings.run / f"job-{PATTERN}-spark.json")
     assert record is not None
     os.kill(record.pid, signal.SIGSTOP)
@@ -234,7 +241,7 @@ def test_a_driver_that_hangs_is_stalled_and_restarted(watched: Watched) -> None:
 
 
 def states(target: Target) -> list[str]:
-    return [job.state for _, job in lifecycle.jobs(target, PATTERN).values()]
+    return [job.state for _, job in deployments.jobs(target, PATTERN).values()]
 
 
 @pytest.mark.stack
@@ -256,6 +263,6 @@ def test_stores_that_are_away_stop_no_alert_and_lose_nothing(watched: Watched, r
     sender.end(away_s + 300)
     assert processes.read(settings.run / f"job-{PATTERN}-spark.json") == record, "the driver ended"
     assert processes.wait_until(lambda: set(states(target)) == {"running"}, BACK_WITHIN_S), states(target)
-    verdict = lifecycle.validate(target, PATTERN, report=print).verdict
+    verdict = validate(target, PATTERN, report=print).verdict
     assert verdict.status == "ok", [check for check in verdict.checks if check.status != "ok"]
     records.append(Settings.read(os.environ), "stores-away", {"verdict": verdict.status, "seconds": away_s})

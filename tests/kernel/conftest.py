@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from infra import jars, kernel
-from infra.settings import Settings
-from pipelines.rules import EventType
+from millrace import kernel
+from millrace.machine import jars
+from millrace.rules import EventType
+from millrace.settings import Settings
 
 
 class Partner:

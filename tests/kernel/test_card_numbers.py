@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from millrace.oracle import kept, value_base64
+from millrace.rules import EventType, RuleError, Text, Whole, card_numbers
 from pipelines.fraud.canaries import canaries_in, canary
 from pipelines.fraud.events import transactions
 from pipelines.fraud.traffic.poison import NUMBER, POISON, REFERENCE_POISON
-from pipelines.oracle import kept, value_base64
-from pipelines.rules import EventType, RuleError, Text, Whole, card_numbers
 from tests.kernel.conftest import Partner
 from tests.kernel.test_reading import FIELDS, GOOD, NOW_MS, PLACE, agree, changed
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from millrace.oracle import Refusal, accept
+from millrace.rules import EventType, Real, Text, Whole
+from millrace.rules.events import DEPTH_MOST
 from pipelines.fraud.events import MINUTE_MS, device_locations, merchants, transactions
-from pipelines.oracle import Refusal, accept
-from pipelines.rules import EventType, Real, Text, Whole
-from pipelines.rules.events import DEPTH_MOST
 from tests.kernel.conftest import Partner
 
 NOW_MS = 1_790_000_000_000

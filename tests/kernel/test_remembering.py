@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from millrace.oracle import Memory
+from millrace.rules import Count, DistinctOthers, Last, Max, Min, Sum
+from millrace.rules.expressions import haversine_km
+from millrace.rules.measures import Measure, as_data
 from pipelines.fraud.events import device_locations, transactions
-from pipelines.oracle import Memory
-from pipelines.rules import Count, Last, Max, Min, Others, Sum
-from pipelines.rules.expressions import haversine_km
-from pipelines.rules.measures import Measure, as_data
 from tests.kernel.conftest import Partner
 
 EVERY: dict[str, Measure] = {
@@ -23,9 +23,9 @@ EVERY: dict[str, Measure] = {
     "n": Count(),
     "phone": Last(device_locations, "latitude", "longitude", "at_ms"),
     "previous": Last(transactions, "merchant", "sent_ms"),
-    "merchants": Others("merchant", within_ms=100),
-    "longer": Others("merchant", within_ms=300),
-    "amounts": Others("amount_cents", within_ms=50),
+    "merchants": DistinctOthers("merchant", within_ms=100),
+    "longer": DistinctOthers("merchant", within_ms=300),
+    "amounts": DistinctOthers("amount_cents", within_ms=50),
 }
 Step = tuple[str, Mapping[str, Any]]
 
@@ -104,7 +104,7 @@ def test_a_measure_under_another_name_keeps_its_memory(partner: Partner) -> None
 
 def test_values_too_old_to_count_again_are_forgotten(partner: Partner) -> None:
     tape = [(transactions.name, {"merchant": f"M{i}", "at_ms": 1000 * i}) for i in range(200)]
-    _, state = remembered(partner, {"merchants": Others("merchant", within_ms=5000)}, tape)
+    _, state = remembered(partner, {"merchants": DistinctOthers("merchant", within_ms=5000)}, tape)
     assert state is not None
     assert len(state) < 300
 

@@ -8,10 +8,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from infra import processes
-from infra.settings import PROJECT
 from lab import mutations
 from lab.mutants import MUTANTS, Mutant
+from millrace.machine import processes
+from millrace.settings import PROJECT
 
 BEHAVIOURS = (PROJECT / "docs" / "behaviours.md").read_text(encoding="utf-8")
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from infra.errors import InfraError
-from infra.settings import PROJECT, Settings
 from lab import documents, records
 from lab.measurements import Measurement
+from millrace.errors import InfraError
+from millrace.settings import PROJECT, Settings
 
 LAP = """
 mkdir -p "$MILLRACE_STATE/records"; echo once >> "$MILLRACE_STATE/../runs"

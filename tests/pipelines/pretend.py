@@ -8,19 +8,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pipelines import oracle
+from millrace import oracle
+from millrace.oracle import Finding, Record
+from millrace.patterns import tables
+from millrace.rules import Rule, WindowRule
+from millrace.verify import Evidence, Question
 from pipelines.fraud import FRAUD
 from pipelines.fraud.tokens import Tokens
 from pipelines.fraud.traffic import Message, Plan, closing, references, traffic
-from pipelines.oracle import Finding, Record
-from pipelines.patterns import tables
-from pipelines.rules import Rule, WindowRule
-from pipelines.verify import Asked, Evidence
 
 START_MS = 1_790_000_000_000
 TOKENS = Tokens(b"a key for tests, not for customers")
 CLOSERS = ("closing-0", "closing-1")  # one for each of the two partitions below
-ASKED = Asked("pretended", FRAUD, FRAUD.rules, FRAUD.summaries, ("hdfs", "hbase"), {"alert_latency_ms_p99": 100})
+ASKED = Question("pretended", FRAUD, FRAUD.rules, FRAUD.summaries, ("hdfs", "hbase"), {"alert_latency_ms_p99": 100})
 KINDS = {f"pretended.{kind.name}": kind.name for kind in (*FRAUD.raw, *FRAUD.references)}
 HOURS_MS = 3_600_000
 

@@ -12,12 +12,12 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pipelines import oracle
+from millrace import oracle
+from millrace.oracle import Judged, Record, Refusal
+from millrace.rules.expressions import EARTH_RADIUS_KM, haversine_km
 from pipelines.fraud import FRAUD
 from pipelines.fraud.rules import burst
 from pipelines.fraud.traffic.poison import POISON
-from pipelines.oracle import Judged, Record, Refusal
-from pipelines.rules.expressions import EARTH_RADIUS_KM, haversine_km
 
 START_MS = 1_790_000_000_000
 ARRIVES_MS = START_MS + 12 * 3_600_000  # after the last of forty steps: what comes before it happens is refused

@@ -3,16 +3,16 @@ from pathlib import Path
 
 import pytest
 
+from millrace.patterns import EnginePlan, PatternError, Stores, engine_plans, json_schema, load, load_all, names, read
+from millrace.patterns.contracts import breaking_changes, contracts, contracts_folder
+from millrace.patterns.model import files, generated
 from pipelines.fraud import FRAUD
-from pipelines.patterns import EnginePlan, PatternError, Stores, engine_plans, json_schema, load, load_all, names, read
-from pipelines.patterns.contracts import breaking_changes, contracts, contracts_folder
-from pipelines.patterns.model import folder
 
 STORES = Stores("hdfs://store/p", "localhost", 1, "p")
 
 
 def changed(tmp_path: Path, old: str, new: str) -> Path:
-    text = (folder() / "flink-spark.yaml").read_text()
+    text = files()["flink-spark"].read_text()
     assert old in text
     path = tmp_path / "changed.yaml"
     path.write_text(text.replace(old, new))
@@ -52,7 +52,7 @@ def test_a_pattern_file_that_cannot_be_read_is_named(tmp_path):
 
 def test_flink_windows_behind_a_spark_events_stage_are_refused(tmp_path):
     path = tmp_path / "mixed.yaml"
-    path.write_text((folder() / "spark.yaml").read_text().replace("windows: {engine: spark", "windows: {engine: flink"))
+    path.write_text(files()["spark"].read_text().replace("windows: {engine: spark", "windows: {engine: flink"))
     with pytest.raises(PatternError, match="choose spark here too"):
         read(path)
 
@@ -79,16 +79,16 @@ def test_the_same_pattern_and_generation_give_the_same_job_and_another_generatio
     assert first == again != next_one
 
 
-REFRESH = "stale: run python -m pipelines.patterns"
+REFRESH = "stale: run python -m millrace.patterns"
 
 
 def test_the_schema_of_pattern_files_is_fresh():
-    assert json.loads((folder() / "schema.json").read_text()) == json_schema(), REFRESH
+    assert json.loads((generated() / "schema.json").read_text()) == json_schema(), REFRESH
 
 
 def test_the_contracts_of_the_topics_are_fresh():
     for use, by_name in contracts().items():
-        kept = {path.stem: json.loads(path.read_text()) for path in (contracts_folder() / use).glob("*.json")}
+        kept = {path.stem: json.loads(path.read_text()) for path in contracts_folder(use).glob("*.json")}
         assert kept == json.loads(json.dumps(by_name)), REFRESH
 
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from pipelines.verify import plots
-from pipelines.verify.latency import Latency, latency
-from pipelines.verify.report import html
-from pipelines.verify.verdict import Check, Promise, Verdict, checked, unchecked
+from millrace.verify import plots
+from millrace.verify.latency import Latency, latency
+from millrace.verify.report import html
+from millrace.verify.verdict import Check, Promise, Verdict, checked, unchecked
 
 OK = checked("conservation", "Is everything there?", {"raw": 12_345}, ())
 VERDICT = Verdict(

@@ -2,11 +2,11 @@ import re
 
 import pytest
 
+from millrace.rules import EventRule, Max, RuleError
+from millrace.rules.expressions import value_of
+from millrace.rules.stages import EventStage
 from pipelines.fraud import FRAUD
 from pipelines.fraud.events import transactions
-from pipelines.rules import EventRule, Max, RuleError
-from pipelines.rules.expressions import value_of
-from pipelines.rules.stages import EventStage
 
 
 def rule(alert_when, **remembers):
@@ -52,7 +52,7 @@ def test_a_measure_over_a_field_that_does_not_exist_is_refused_at_definition():
     ],
 )
 def test_null_follows_the_three_valued_logic_of_sql(left, right, both, either):
-    from pipelines.rules.expressions import Field
+    from millrace.rules.expressions import Field
 
     a, b = Field("now", "a", "flag"), Field("now", "b", "flag")
     values = {("now", "a"): left, ("now", "b"): right}

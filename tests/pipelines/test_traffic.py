@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines import oracle
+from millrace import oracle
+from millrace.oracle import Judged, Record
 from pipelines.fraud import FRAUD
 from pipelines.fraud.canaries import canaries_in
 from pipelines.fraud.rules import burst
 from pipelines.fraud.tokens import Tokens
 from pipelines.fraud.traffic import DISORDER_MS, Message, Plan, closing, references, traffic
 from pipelines.fraud.traffic.poison import NUMBER
-from pipelines.oracle import Judged, Record
 
 START_MS = 1_790_000_000_000
 TOKENS = Tokens(b"k" * 32)

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
+from millrace.oracle import Record
+from millrace.patterns.loss import Loss
+from millrace.rules import Count, DistinctOthers, EventRule, Last, Max, Rule, Session, Sum, WindowRule, alert_id, km
+from millrace.verify import Bounds, Evidence, Question, Verdict, Versions, judge
+from millrace.verify.expected import time_passed_ms
+from millrace.verify.report import html
 from pipelines.fraud import FRAUD
 from pipelines.fraud.canaries import canaries_in
 from pipelines.fraud.traffic import Plan
-from pipelines.oracle import Record
-from pipelines.patterns.loss import Loss
-from pipelines.rules import Count, EventRule, Last, Max, Others, Rule, Session, Sum, WindowRule, alert_id, km
-from pipelines.verify import Asked, Bounds, Evidence, InForce, Verdict, judge
-from pipelines.verify.expected import time_passed_ms
-from pipelines.verify.report import html
 from tests.pipelines.pretend import ASKED, START_MS, messages, ran, topics
 
 # A small town with much crime: 80 seconds of it.
@@ -94,7 +94,7 @@ BROKEN: dict[str, Rule] = {
         "",
         FRAUD.judged,
         lambda now, before: before.other_merchants >= 4,
-        {"other_merchants": Others("merchant", within_ms=119_999)},
+        {"other_merchants": DistinctOthers("merchant", within_ms=119_999)},
     ),
     "alerts: burst": WindowRule(
         "burst",
@@ -155,7 +155,7 @@ def test_what_an_earlier_version_of_a_rule_said_is_not_held_against_this_one(
 ) -> None:
     evidence, since_ms = with_a_rule_changed
     assert {"alert ids", "alerts: away-from-phone", "enrichment"} <= red(judge(ASKED, evidence))
-    asked = replace(ASKED, in_force={"away-from-phone": InForce(since_ms, frozenset({"old"}))})
+    asked = replace(ASKED, in_force={"away-from-phone": Versions(since_ms, frozenset({"old"}))})
     verdict = judge(asked, evidence)
     assert red(verdict) == set()
     figures = verdict.check("alerts: away-from-phone").figures
@@ -165,21 +165,21 @@ def test_what_an_earlier_version_of_a_rule_said_is_not_held_against_this_one(
 
 def test_since_its_change_a_rule_is_judged_as_ever(with_a_rule_changed: tuple[Evidence, int]) -> None:
     evidence, since_ms = with_a_rule_changed
-    asked = replace(ASKED, in_force={"away-from-phone": InForce(since_ms, frozenset({"old"}))})
+    asked = replace(ASKED, in_force={"away-from-phone": Versions(since_ms, frozenset({"old"}))})
     last = max(
         n for n, r in enumerate(evidence.alerts or ()) if json.loads(r.value or b"")["rule"] == "away-from-phone"
     )
     assert "alerts: away-from-phone" in red(judge(asked, replace(evidence, alerts=without(evidence.alerts, last))))
     wrong = changed(evidence.alerts, lambda alert: alert.update(rule_version="unheard of"), last)
     assert "alert ids" in red(judge(asked, replace(evidence, alerts=wrong)))
-    of_others = replace(asked, in_force={"spree": InForce(since_ms, frozenset({"old"}))})
+    of_others = replace(asked, in_force={"spree": Versions(since_ms, frozenset({"old"}))})
     assert "alerts: away-from-phone" in red(judge(of_others, evidence))
 
 
 def test_what_an_earlier_enrichment_added_is_not_held_against_this_one(good: Evidence) -> None:
     assert good.enriched is not None
     since_ms = good.enriched[len(good.enriched) // 2].ingest_ms
-    asked = replace(ASKED, in_force={"enrichment": InForce(since_ms, frozenset({"old"}))})
+    asked = replace(ASKED, in_force={"enrichment": Versions(since_ms, frozenset({"old"}))})
     for at, status in ((7, "ok"), (len(good.enriched) - 7, "failed")):
         old = changed(good.enriched, lambda e: e.pop("merchant_place"), at)
         spent = changed(good.enriched, lambda e: e.update(amount_cents=1), at)
@@ -500,7 +500,7 @@ def test_what_is_slow_while_it_is_cold_breaks_no_promise_and_what_is_slow_later_
     promised = replace(ASKED, promises={"alert_latency_ms_p99": 60_000})
     asked = replace(promised, began_ms=[first_ms], warm_after_ms=middle_ms - first_ms + 2)
 
-    def kept(asked: Asked, is_slow: Callable[[int], bool]) -> str:
+    def kept(asked: Question, is_slow: Callable[[int], bool]) -> str:
         hour = 3_600_000
         alerts = [replace(r, ingest_ms=r.ingest_ms + hour * is_slow(_sent_ms(r))) for r in good.alerts or ()]
         return judge(asked, replace(good, alerts=alerts)).promises_status

@@ -12,15 +12,15 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from infra.processes import wait_until
-from infra.settings import Settings
-from infra.stores import topics
-from infra.stores.topics import Tail
-from infra.target import Target
+from millrace.machine.processes import wait_until
+from millrace.oracle import Record
+from millrace.patterns import EnginePlan, load
+from millrace.rules import ALERTS
+from millrace.settings import Settings
+from millrace.stores import topics
+from millrace.stores.topics import Tail
+from millrace.target import Target
 from pipelines.fraud import FRAUD
-from pipelines.oracle import Record
-from pipelines.patterns import EnginePlan, load
-from pipelines.rules import ALERTS
 from tests.player import CLOSER, Player, ensure_topics, own_plan
 from tests.scenarios import card_token
 

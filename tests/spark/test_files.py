@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from infra import environments
-from infra.settings import PROJECT, Settings
-from infra.stack import addresses
-from infra.target import Target
-from infra.validation import _parquet
+from millrace.machine import environments
+from millrace.settings import PROJECT, Settings
+from millrace.stack import addresses
+from millrace.target import Target
+from millrace.verbs.validation import _parquet
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(1200)]
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from pipelines.patterns.loss import Loss, problem_of
-from pipelines.spark.gaps import Topics, gaps, skipping
+from millrace.engines.spark.gaps import Topics, gaps, skipping
+from millrace.patterns.loss import Loss, problem_of
 
 #            offset  0         5         10        15
 #                              [---- there ---)

@@ -16,18 +16,11 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from infra import processes
-from infra.engines.spark import Spark
-from infra.lifecycle import wanted_topics
-from infra.settings import Settings
-from infra.stores import topics
-from infra.stores.topics import Tail
-from infra.target import Target
-from infra.validation import is_data_file
-from pipelines.fraud import FRAUD
-from pipelines.oracle import summary_rows, window_findings
-from pipelines.patterns import EnginePlan, engine_plans, load
-from pipelines.patterns.tables import (
+from millrace.engines.spark.engine import Spark
+from millrace.machine import processes
+from millrace.oracle import summary_rows, window_findings
+from millrace.patterns import EnginePlan, engine_plans, load
+from millrace.patterns.tables import (
     CUSTOMERS,
     HIGHEST_CENTS,
     PHONE,
@@ -37,8 +30,15 @@ from pipelines.patterns.tables import (
     tables_of,
     transaction_key,
 )
-from pipelines.rules import WindowRule
-from pipelines.verify.correctness import _shows
+from millrace.rules import WindowRule
+from millrace.settings import Settings
+from millrace.stores import topics
+from millrace.stores.topics import Tail
+from millrace.target import Target
+from millrace.verbs.provision import wanted_topics
+from millrace.verbs.validation import is_data_file
+from millrace.verify.correctness import _shows
+from pipelines.fraud import FRAUD
 from tests.scenarios import card_token
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(1800)]

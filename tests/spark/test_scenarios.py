@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from infra.settings import Settings
-from infra.target import Target
+from millrace.oracle import summary_rows
+from millrace.patterns import load
+from millrace.settings import Settings
+from millrace.target import Target
 from pipelines.fraud import FRAUD
-from pipelines.oracle import summary_rows
-from pipelines.patterns import load
 from tests.flink.test_scenarios import (  # noqa: F401  # the same checks for every engine, collected here for Spark
     DAY_MS,
     SCENARIOS,

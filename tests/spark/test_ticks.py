@@ -1,6 +1,6 @@
 """Event time goes on with the wall clock while there is no traffic, and not before."""
 
-from pipelines.spark.ticks import Look, Silence
+from millrace.engines.spark.ticks import Look, Silence
 
 IDLE_MS = 10_000
 OPEN = Look(offsets={"t": {0: 5}}, is_done=True, clock_ms=1_000_000, is_open=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from infra.settings import PROJECT
+from millrace.settings import PROJECT
 
 TERRAFORM = PROJECT / "terraform"
 MODULES = sorted(path.parent for path in TERRAFORM.glob("modules/*/main.tf"))

@@ -5,15 +5,16 @@ import sys
 
 import requests
 
-from infra import lifecycle, processes
-from infra.settings import Settings
-from infra.stores import topics
-from infra.target import Target
+from millrace import deployments
+from millrace.machine import processes
+from millrace.settings import Settings
+from millrace.stores import topics
+from millrace.target import Target
 
 
 def main(pattern: str) -> None:
     target = Target.read(Settings.read(os.environ))
-    deployed = lifecycle.deployed(target, pattern)
+    deployed = deployments.deployed(target, pattern)
     if "flink" in deployed:
         job = f"{target.addresses['FLINK_REST_URL']}/jobs/{deployed['flink'].job_id}"
         requests.patch(job, params={"mode": "cancel"}, timeout=30).raise_for_status()
@@ -22,7 +23,7 @@ def main(pattern: str) -> None:
         assert record is not None
         processes.kill(record)
     topics.remove(target.bootstrap, [f"{pattern}.hop"])
-    gone = processes.wait_until(lambda: not any(job.is_up for _, job in lifecycle.jobs(target, pattern).values()), 60)
+    gone = processes.wait_until(lambda: not any(job.is_up for _, job in deployments.jobs(target, pattern).values()), 60)
     assert gone, "a job goes on 60 s after it was ended"
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from infra import processes
-from pipelines.patterns import names
+from millrace.machine import processes
+from millrace.patterns import names
 from tests.terraform import kube
 from tests.terraform.conftest import TERRAFORM, Terraform
 from tests.terraform.kube.server import ApiServer

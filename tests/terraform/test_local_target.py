@@ -16,9 +16,10 @@ import psutil
 import pytest
 import yaml
 
-from infra import processes, records
-from infra import stack as stacks
-from infra.settings import PORTS, PROJECT, Settings
+from millrace import records
+from millrace import stack as stacks
+from millrace.machine import processes
+from millrace.settings import PORTS, PROJECT, Settings
 from tests.terraform.conftest import Terraform
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(3600)]
@@ -39,7 +40,8 @@ def clone(tmp_path: Path) -> Path:
         if (PROJECT / name).is_file():
             (copy / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(PROJECT / name, copy / name)
-    program = "import os, infra.environments as e, infra.settings as s; e.ensure(s.Settings.read(os.environ), 'cli')"
+    names = "from millrace.machine import environments; from millrace.settings import Settings"
+    program = f"import os; {names}; environments.ensure(Settings.read(os.environ), 'cli')"
     subprocess.run([sys.executable, "-c", program], cwd=copy, check=True, env=os.environ | {"PYTHONPATH": str(copy)})
     return copy
 
@@ -70,10 +72,10 @@ def test_an_interrupted_apply_leaves_nothing_running_and_the_next_one_lives_a_wh
 ):
     """What is applied next is a stack and a pattern that are lost, repaired, changed and destroyed."""
     interrupt_an_apply(local)
-    flink, patterns = yaml.safe_load((clone / "pipelines/patterns/flink.yaml").read_text()), ("quick", "theirs")
+    flink, patterns = yaml.safe_load((clone / "pipelines/fraud/patterns/flink.yaml").read_text()), ("quick", "theirs")
     flink["stages"].pop("persist")
     for name in patterns:
-        (clone / f"pipelines/patterns/{name}.yaml").write_text(yaml.safe_dump(flink))
+        (clone / f"millrace/patterns/{name}/yaml").write_text(yaml.safe_dump(flink))
     live(local, clone, tmp_path, *patterns, engines=["flink"])
 
 

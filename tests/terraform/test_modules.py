@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from infra import lifecycle, stack
-from infra.settings import PROJECT, Settings
-from pipelines.patterns import Stores, engine_plans, load, load_all, names
-from pipelines.patterns.tables import tables_of
+from millrace import stack
+from millrace.patterns import Stores, engine_plans, load, load_all, names
+from millrace.patterns.tables import tables_of
+from millrace.settings import PROJECT, Settings
+from millrace.verbs.provision import wanted_topics
 from tests.terraform.conftest import MODULES, ROOTS, TERRAFORM, resources
 
 FOLDERS = [*MODULES, *ROOTS]
@@ -56,7 +57,8 @@ def test_the_examples_of_its_readme_plan_and_use_every_option(terraform_in, fold
     place = tmp_path / "terraform" / "example"
     place.mkdir(parents=True)
     place.parent.joinpath("modules").symlink_to(TERRAFORM / "modules")
-    tmp_path.joinpath("pipelines").symlink_to(PROJECT / "pipelines")
+    for part in ("millrace", "pipelines"):
+        tmp_path.joinpath(part).symlink_to(PROJECT / part)
     place.joinpath("main.tf").write_text(text)
     assert "No changes" not in terraform_in(place).run("plan", "-no-color", "-input=false")
 
@@ -77,7 +79,7 @@ def test_commands_are_run_in_one_module_only():
 
 def test_what_is_declared_of_topics_tables_and_jobs_is_what_python_makes(terraform_in):
     planned = terraform_in(TERRAFORM / "local").planned(*ALL)
-    topics = {topic.name: (topic.partitions, topic.configs) for v in load_all() for topic in lifecycle.wanted_topics(v)}
+    topics = {topic.name: (topic.partitions, topic.configs) for v in load_all() for topic in wanted_topics(v)}
     assert {each["name"]: (each["partitions"], each["config"]) for each in resources(planned, "topic")} == topics
     tables = {name: families for v in load_all() for name, families in tables_of(v.name).items()}
     assert {each["name"]: each["families"] for each in resources(planned, "table")} == tables

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from infra import observer, processes
+from millrace.machine import processes
+from millrace.verbs import observer
 from tests.terraform.conftest import TERRAFORM
 
 MAIN = """

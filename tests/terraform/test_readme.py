@@ -4,8 +4,8 @@ import re
 import shlex
 from pathlib import Path
 
-from infra.cli.app import GROUPS, VERBS
-from infra.settings import PROJECT
+from millrace.cli.app import GROUPS, VERBS
+from millrace.settings import PROJECT
 from tests.terraform.conftest import MODULES, ROOTS, TERRAFORM
 
 TEXT = (TERRAFORM / "README.md").read_text()

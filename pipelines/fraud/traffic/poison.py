@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from millrace.rules.events import DEPTH_MOST
 from pipelines.fraud.canaries import canary
 from pipelines.fraud.events import DAY_MS, customers, device_locations, merchants, transactions
-from pipelines.rules.events import DEPTH_MOST
 
 Event = Mapping[str, Any]
 

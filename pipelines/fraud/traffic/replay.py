@@ -11,10 +11,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from millrace.rules import EventType
 from pipelines.fraud.events import CARD_TOKEN, customers, device_locations, merchants, transactions
 from pipelines.fraud.tokens import TokenError, Tokens
 from pipelines.fraud.traffic.plan import Label, Message, message
-from pipelines.rules import EventType
 
 KINDS = {each.name: each for each in (transactions, device_locations, merchants, customers)}
 LABEL = Label("replayed")

@@ -89,7 +89,7 @@ class Stage:
         """The steps of the next episode, the first of them due now."""
         story = self.draw()
         if story is not None and story.lasts_ms + 500 <= left_ms and story.steps <= room:
-            steps = story.tell(self, now_ms)
+            steps = story.play(self, now_ms)
             if steps:
                 return steps
         return _everyday(self, now_ms, left_ms, room)
@@ -204,7 +204,7 @@ class Step:
 class _Story:
     """An episode that can be told if there is so much time and room."""
 
-    tell: Callable[[Stage, int], list[Step] | None]
+    play: Callable[[Stage, int], list[Step] | None]
     lasts_ms: int
     steps: int
 
@@ -237,7 +237,7 @@ def _burst(most: int, gap_ms_most: int) -> _Story:
     """Several purchases in quick succession, which may overtake one another on their way."""
     lasts_ms = (most - 1) * gap_ms_most
 
-    def tell(stage: Stage, now_ms: int) -> list[Step] | None:
+    def play(stage: Stage, now_ms: int) -> list[Step] | None:
         person = stage.somebody(now_ms, lasts_ms, _has_bought)
         if person is None:
             return None
@@ -248,10 +248,10 @@ def _burst(most: int, gap_ms_most: int) -> _Story:
             at_ms += stage.rng.randint(200, gap_ms_most)
         return steps
 
-    return _Story(tell, lasts_ms + 1_500, most)
+    return _Story(play, lasts_ms + 1_500, most)
 
 
-def _tell_above(stage: Stage, now_ms: int) -> list[Step] | None:
+def _play_above(stage: Stage, now_ms: int) -> list[Step] | None:
     """A purchase larger than any before."""
     person = stage.somebody(now_ms, 0, _has_bought)
     if person is None:
@@ -261,7 +261,7 @@ def _tell_above(stage: Stage, now_ms: int) -> list[Step] | None:
     return [stage.purchase(person, now_ms - stage.delay_ms(), label, now_ms, {"amount_cents": cents})]
 
 
-def _tell_away(stage: Stage, now_ms: int) -> list[Step] | None:
+def _play_away(stage: Stage, now_ms: int) -> list[Step] | None:
     """The phone is here and the card somewhere else, now and then for more money than ever."""
     person = stage.somebody(now_ms, PHONE_LEAD_MS, _has_phone)
     if person is None:
@@ -278,7 +278,7 @@ def _tell_away(stage: Stage, now_ms: int) -> list[Step] | None:
 def _spree(offsets_ms: Sequence[int], *fifth: str, each: tuple[str, ...] = ()) -> _Story:
     """Five merchants at these times, the fifth of which sets off these rules."""
 
-    def tell(stage: Stage, now_ms: int) -> list[Step] | None:
+    def play(stage: Stage, now_ms: int) -> list[Step] | None:
         person = stage.newcomer(now_ms, offsets_ms[-1])
         if person is None:
             return None
@@ -292,13 +292,13 @@ def _spree(offsets_ms: Sequence[int], *fifth: str, each: tuple[str, ...] = ()) -
             steps.append(stage.purchase(person, at_ms, label, at_ms + 20, {"merchant": shop}))
         return steps
 
-    return _Story(tell, offsets_ms[-1] + 20, 5)
+    return _Story(play, offsets_ms[-1] + 20, 5)
 
 
 def _pair(gap_ms: int, count: int, *alerts: str) -> _Story:
     """Purchases exactly so far apart."""
 
-    def tell(stage: Stage, now_ms: int) -> list[Step] | None:
+    def play(stage: Stage, now_ms: int) -> list[Step] | None:
         person = stage.somebody(now_ms, gap_ms * (count - 1), _has_bought)
         if person is None:
             return None
@@ -306,10 +306,10 @@ def _pair(gap_ms: int, count: int, *alerts: str) -> _Story:
         times = [now_ms + gap_ms * position for position in range(count)]
         return [stage.purchase(person, at_ms, label, at_ms + stage.delay_ms()) for at_ms in times]
 
-    return _Story(tell, gap_ms * (count - 1) + 1_500, count)
+    return _Story(play, gap_ms * (count - 1) + 1_500, count)
 
 
-def _tell_two_cards(stage: Stage, now_ms: int) -> list[Step] | None:
+def _play_two_cards(stage: Stage, now_ms: int) -> list[Step] | None:
     """Two purchases in quick succession with different cards are no burst."""
     person = stage.somebody(now_ms, 3_000, lambda p: _has_bought(p) and len(p.cards) > 1)
     if person is None:
@@ -325,20 +325,20 @@ def _tell_two_cards(stage: Stage, now_ms: int) -> list[Step] | None:
 def _amount(kind: str, more_cents: int, *alerts: str) -> _Story:
     """A purchase of exactly the largest amount so far, or so many cents more."""
 
-    def tell(stage: Stage, now_ms: int) -> list[Step] | None:
+    def play(stage: Stage, now_ms: int) -> list[Step] | None:
         person = stage.somebody(now_ms, 0, _has_bought)
         if person is None:
             return None
         cents = person.highest_cents + more_cents
         return [stage.purchase(person, now_ms, stage.label(kind, *alerts), now_ms, {"amount_cents": cents})]
 
-    return _Story(tell, 0, 1)
+    return _Story(play, 0, 1)
 
 
 def _distance(kind: str, metres: float, *alerts: str) -> _Story:
     """A purchase so far from the phone; 15 m clear of the kilometre, so that rounding decides nothing."""
 
-    def tell(stage: Stage, now_ms: int) -> list[Step] | None:
+    def play(stage: Stage, now_ms: int) -> list[Step] | None:
         person = stage.somebody(now_ms, PHONE_LEAD_MS, _has_phone)
         if person is None:
             return None
@@ -347,13 +347,13 @@ def _distance(kind: str, metres: float, *alerts: str) -> _Story:
         there, at_ms = coordinates(moved(person.place, metres, 0)), now_ms + PHONE_LEAD_MS
         return [first, stage.purchase(person, at_ms, label, at_ms, there)]
 
-    return _Story(tell, PHONE_LEAD_MS, 2)
+    return _Story(play, PHONE_LEAD_MS, 2)
 
 
 def _age(kind: str, age_ms: int, *alerts: str) -> _Story:
     """A purchase far from where the phone was exactly so long before."""
 
-    def tell(stage: Stage, now_ms: int) -> list[Step] | None:
+    def play(stage: Stage, now_ms: int) -> list[Step] | None:
         person = stage.somebody(now_ms, PHONE_LEAD_MS, _has_phone)
         if person is None:
             return None
@@ -362,10 +362,10 @@ def _age(kind: str, age_ms: int, *alerts: str) -> _Story:
         first = stage.report(person, now_ms, Label(label.kind, label.episode), at_ms=at_ms - age_ms)
         return [first, stage.purchase(person, at_ms, label, at_ms, coordinates(stage.elsewhere(person.place)))]
 
-    return _Story(tell, PHONE_LEAD_MS, 2)
+    return _Story(play, PHONE_LEAD_MS, 2)
 
 
-def _tell_no_phone(stage: Stage, now_ms: int) -> list[Step] | None:
+def _play_no_phone(stage: Stage, now_ms: int) -> list[Step] | None:
     """Whose phone nobody knows cannot be away from it."""
     person = stage.somebody(now_ms, 0, lambda p: _has_bought(p) and not p.has_phone)
     if person is None:
@@ -374,7 +374,7 @@ def _tell_no_phone(stage: Stage, now_ms: int) -> list[Step] | None:
     return [stage.purchase(person, now_ms - stage.delay_ms(), stage.label("no phone"), now_ms, there)]
 
 
-def _tell_trip(stage: Stage, now_ms: int) -> list[Step] | None:
+def _play_trip(stage: Stage, now_ms: int) -> list[Step] | None:
     """Phone and card travel together."""
     person = stage.somebody(now_ms, PHONE_LEAD_MS, _has_phone)
     if person is None:
@@ -385,7 +385,7 @@ def _tell_trip(stage: Stage, now_ms: int) -> list[Step] | None:
     return [stage.report(person, now_ms, label), stage.purchase(person, at_ms, label, at_ms)]
 
 
-def _tell_race(stage: Stage, now_ms: int) -> list[Step] | None:
+def _play_race(stage: Stage, now_ms: int) -> list[Step] | None:
     """A report and a purchase from a new place at one moment: which arrives first decides, and either may."""
     person = stage.somebody(now_ms, 100, _has_phone)
     if person is None:
@@ -396,7 +396,7 @@ def _tell_race(stage: Stage, now_ms: int) -> list[Step] | None:
     return stage.rng.sample(both, 2)
 
 
-def _tell_late(stage: Stage, now_ms: int) -> list[Step] | None:
+def _play_late(stage: Stage, now_ms: int) -> list[Step] | None:
     """A purchase that was an hour under way: accepted, but too late for any window."""
     # Not straight after a spree: that rule goes by the newest time it has seen, which would still be the spree's.
     person = stage.somebody(now_ms, 0, lambda p: _has_bought(p) and now_ms - p.shopped_ms < SPREE_REST_MS)
@@ -408,7 +408,7 @@ def _tell_late(stage: Stage, now_ms: int) -> list[Step] | None:
 def _poison(poison: Poison) -> _Story:
     """A good event of anybody, spoilt before it is sent."""
 
-    def tell(stage: Stage, now_ms: int) -> list[Step]:
+    def play(stage: Stage, now_ms: int) -> list[Step]:
         person = stage.rng.choice(stage.cast)
         event = {"customer": person.name, **coordinates(person.place), "at_ms": stage.start_ms + now_ms}
         event["sent_ms"] = stage.start_ms + now_ms
@@ -418,15 +418,15 @@ def _poison(poison: Poison) -> _Story:
         label = Label(f"poison: {poison.name}", next(stage.episodes), (), poison.reason)
         return [Step(now_ms, poison.topic, person.name, poison.spoil(event), label)]
 
-    return _Story(tell, 0, 1)
+    return _Story(play, 0, 1)
 
 
 _POISONS = tuple(_poison(poison) for poison in POISON)
 _FRAUDS = (
     _burst(5, 9_500),
     _burst(3, 1_500),
-    _Story(_tell_above, 0, 1),
-    _Story(_tell_away, PHONE_LEAD_MS, 2),
+    _Story(_play_above, 0, 1),
+    _Story(_play_away, PHONE_LEAD_MS, 2),
     _spree((0, 900, 2_300, 3_100, 5_000), spree.name, each=(burst.name,)),
     _spree((0, 11_300, 23_500, 35_000, 47_100), spree.name),
 )
@@ -435,17 +435,17 @@ _EDGES = (
     _pair(GAP_MS, 2, burst.name),
     _pair(GAP_MS, 3, burst.name),
     _pair(GAP_MS + 1, 2),
-    _Story(_tell_two_cards, 3_000, 2),
+    _Story(_play_two_cards, 3_000, 2),
     _amount("the same amount again", 0),
     _amount("one cent more", 1, above_previous_max.name),
     _distance("985 m from the phone", 985),
     _distance("1015 m from the phone", 1_015, away_from_phone.name),
     _age("phone seen 15 minutes before", FRESH_MS, away_from_phone.name),
     _age("phone seen 15 minutes and 1 ms before", FRESH_MS + 1),
-    _Story(_tell_no_phone, 0, 1),
-    _Story(_tell_trip, PHONE_LEAD_MS, 2),
+    _Story(_play_no_phone, 0, 1),
+    _Story(_play_trip, PHONE_LEAD_MS, 2),
     _spree((0, 30_000, 60_000, 90_000, 2 * MINUTE_MS), spree.name),
     _spree((0, 30_000, 60_000, 90_000, 2 * MINUTE_MS + 1)),
 )
-_RACES = (_Story(_tell_race, 100, 2),)
-_LATES = (_Story(_tell_late, 0, 1),)
+_RACES = (_Story(_play_race, 100, 2),)
+_LATES = (_Story(_play_late, 0, 1),)

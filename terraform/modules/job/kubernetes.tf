@@ -3,7 +3,7 @@ locals {
   on   = var.kubernetes
   name = "${var.pattern}-${var.engine}"
 
-  # The same plan that `millrace deploy` gives to an engine (pipelines/patterns/plan.py). What each rule means is in the
+  # The same plan that `millrace deploy` gives to an engine (millrace/patterns/plan.py). What each rule means is in the
   # image, so a changed rule is a changed image.
   plan = local.on == null ? null : {
     pattern     = var.pattern
@@ -102,7 +102,7 @@ locals {
         # PyFlink's driver is in Flink's own opt/; it runs the module named behind -pym.
         jarURI      = "local:///opt/flink/opt/flink-python-${local.on.flink_release}.jar"
         entryClass  = "org.apache.flink.client.python.PythonDriver"
-        args        = ["-pyclientexec", "/opt/millrace/venv/bin/python", "-pyexec", "/opt/millrace/venv/bin/python", "-pym", "pipelines.flink.job", "--plan", "@/etc/millrace/plan.json"]
+        args        = ["-pyclientexec", "/opt/millrace/venv/bin/python", "-pyexec", "/opt/millrace/venv/bin/python", "-pym", "millrace.engines.flink.job", "--plan", "@/etc/millrace/plan.json"]
         parallelism = var.parallelism
         upgradeMode = "savepoint"
         state       = "running"
@@ -128,7 +128,7 @@ locals {
       image               = local.on.image
       imagePullPolicy     = "IfNotPresent"
       sparkVersion        = local.on.spark_release
-      mainApplicationFile = "local:///opt/millrace/pipelines/spark/job.py"
+      mainApplicationFile = "local:///opt/millrace/millrace/engines/spark/job.py"
       # The driver does all the work in its own pod, as it does on one machine; no executor is ever asked for.
       arguments = [
         "--plan", "@/etc/millrace/plan.json", "--master", "local[${local.on.spark_cores}]",

@@ -40,8 +40,8 @@ variable "pattern" {
   })
 
   validation {
-    condition     = contains(keys(jsondecode(file("${path.module}/../../../pipelines/patterns/uses.json"))), var.pattern.use)
-    error_message = "There is no use '${var.pattern.use}'; see pipelines/patterns/uses.json."
+    condition     = contains(keys(jsondecode(file("${path.module}/../../../millrace/patterns/uses.json"))), var.pattern.use)
+    error_message = "There is no use '${var.pattern.use}'; see millrace/patterns/uses.json."
   }
 
   validation {

@@ -11,11 +11,11 @@ from unittest import mock
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import lit
 
+from millrace.engines.spark import compaction, files, reading
+from millrace.engines.spark.folders import Folder
+from millrace.engines.spark.session import session
+from millrace.engines.spark.topics import parsed_type
 from pipelines.fraud import FRAUD
-from pipelines.spark import compaction, files, reading
-from pipelines.spark.folders import Folder
-from pipelines.spark.session import session
-from pipelines.spark.topics import parsed_type
 
 HOUR_MS = 3_600_000
 BEGAN_MS = int(time.time() * 1000)

@@ -14,8 +14,8 @@ import subprocess
 import zipfile
 from pathlib import Path
 
-from infra import environments
-from infra.settings import Settings
+from millrace.machine import environments
+from millrace.settings import Settings
 
 HERE = Path(__file__).parent
 SPARK_OPERATOR = "github.com/kubeflow/spark-operator/v2@v2.5.2"

@@ -9,7 +9,7 @@ import socket
 import subprocess
 from pathlib import Path
 
-from infra import processes
+from millrace.machine import processes
 from tests.terraform.kube import program
 
 ADMISSION_OFF = "ServiceAccount"

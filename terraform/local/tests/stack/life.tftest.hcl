@@ -107,7 +107,7 @@ run "change_a_threshold_and_the_partitions" {
     program = "sed"
     apply = [
       ["-i", "s/km(now, before.phone) > 1.0)/km(now, before.phone) > 2.0)/", "${var.clone}/pipelines/fraud/rules.py"],
-      ["-i", "s/partitions: 2/partitions: 3/", "${var.clone}/pipelines/patterns/${var.pattern}.yaml"],
+      ["-i", "s/partitions: 2/partitions: 3/", "${var.clone}/pipelines/fraud/patterns/${var.pattern}.yaml"],
     ]
   }
 }

@@ -1,0 +1,295 @@
+"""Tasks: each says one verb and passes its answer on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from itertools import combinations
+from typing import Any
+
+from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
+from airflow.sdk import Asset, BaseOperator, Context
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
+from millrace.airflow import reports
+from millrace.airflow.command import Saying, VerbError, connected
+from millrace.airflow.form import TASK_WITHIN, too_much
+from millrace.airflow.links import FlinkPage, ReportPage, SparkPage
+from millrace.airflow.triggers import VerbTrigger
+
+PAGES = "pages"
+"""XCom key: the engines' pages for the jobs that the task was told of."""
+RETRYABLE = {
+    "owner": "platform",
+    "retries": 2,
+    "retry_delay": timedelta(seconds=10),
+    "execution_timeout": TASK_WITHIN,
+}
+"""Defaults of all tasks: every verb can be said again, so what a crash interrupted goes on."""
+TAPES = "tapes"
+"""Key of an asset's state: the newest verdict on each tape."""
+TAPES_MOST = 20
+
+
+class Verb(BaseOperator):
+    """Says the words to the command line and returns its answer; any verb can be said again after a crash.
+
+    A word that renders to nothing is left out, so an option is one word with its value: `--reason={{ params.reason }}`.
+    `when` is a template: the task is skipped if it renders to False.
+    """
+
+    template_fields = ("words", "when")
+    operator_extra_links = (FlinkPage(), SparkPage())
+    ui_color = "#e8f2ff"
+
+    def __init__(self, *, words: Sequence[str], when: str = "True", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.words = words
+        self.when = when
+        self.pages: dict[str, str] = {}
+        self._saying: Saying | None = None
+
+    def execute(self, context: Context) -> Any:
+        self.skip_unless_wanted()
+        return self.answered(context, self.say(self.words))
+
+    def on_kill(self) -> None:
+        if self._saying:
+            self._saying.stop()
+
+    def is_wanted(self) -> bool:
+        return str(self.when) == "True"
+
+    def skip_unless_wanted(self) -> None:
+        if not self.is_wanted():
+            raise AirflowSkipException("the form of this run does not ask for it")
+
+    def say(self, words: Sequence[str]) -> Any:
+        """The answer of the command line."""
+        said = filled(words)
+        self.log.info("millrace %s", " ".join(said))
+        self._saying = connected().start(said)
+        try:
+            return self._saying.finish(self.log.info)
+        finally:
+            self._saying.stop()
+
+    def answered(self, context: Context, answer: Any) -> Any:
+        """What the task returns of an answer; remembers the pages of the jobs that it, or an earlier one, speaks of."""
+        jobs = answer.get("jobs", {}) if isinstance(answer, Mapping) else {}
+        self.pages = {engine: found["job"]["web"] for engine, found in jobs.items() if found["job"]["web"]}
+        if self.pages:
+            context["ti"].xcom_push(PAGES, self.pages)
+        else:
+            self.pages = context["ti"].xcom_pull(task_ids=AwaitVerb.PAGED_BY, key=PAGES) or {}
+        return answer
+
+
+def filled(words: Sequence[str]) -> list[str]:
+    """The words without those that the form leaves empty."""
+    return [word for word in words if word]
+
+
+class AwaitVerb(Verb):
+    """Says a verb that waits for something; a triggerer says it, so that no worker is held."""
+
+    PAGED_BY = "await_healthy"
+
+    def execute(self, context: Context) -> Any:
+        self.skip_unless_wanted()
+        self.defer(trigger=VerbTrigger(filled(self.words)), method_name="resume")
+
+    def resume(self, context: Context, event: Mapping[str, Any]) -> Any:
+        if "problem" in event:
+            raise VerbError(event["problem"])
+        return self.answered(context, event["answer"])
+
+    def answered(self, context: Context, answer: Any) -> dict[str, Any]:
+        super().answered(context, answer)
+        return {engine: {"id": found["id"], "state": found["job"]["state"]} for engine, found in answer["jobs"].items()}
+
+
+class Changes(Verb):
+    """Says a verb that changes something, or with `--plan` would; logs everything it looked at, returns the changes."""
+
+    def answered(self, context: Context, answer: Any) -> list[dict[str, str]]:
+        super().answered(context, answer)
+        for change in answer["changes"]:
+            self.log.info("%(kind)s %(name)s: %(action)s %(detail)s", change)
+        return [change for change in answer["changes"] if change["action"] != "keep"]
+
+
+class Declared(Changes):
+    """Holds if all topics, contracts, folders and tables are as declared: a plan finds nothing to change."""
+
+    def answered(self, context: Context, answer: Any) -> list[dict[str, str]]:
+        if differing := super().answered(context, answer):
+            named = "; ".join("{kind} {name} ({action} {detail})".format(**change) for change in differing)
+            raise AirflowFailException(f"not as declared: {named}; `millrace provision {answer['pattern']}` mends it")
+        return differing
+
+
+class Fault(Verb):
+    """Ends a server as a crash would while the traffic runs, and brings it back."""
+
+    def __init__(self, *, server: str, **kwargs: Any) -> None:
+        super().__init__(words=(), **kwargs)
+        self.server = server
+
+    template_fields = (*Verb.template_fields, "server")
+
+    def execute(self, context: Context) -> None:
+        params = context["params"]
+        a_third = timedelta(seconds=params["events"] / params["rate_per_s"] / 3)
+        self.defer(trigger=TimeDeltaTrigger(a_third), method_name="strike")
+
+    def strike(self, context: Context, event: Any) -> None:
+        self.say(["kill", self.server, "--stay-dead"])
+        self.say(["up", "--no-watch"])
+
+
+class Validate(Verb):
+    """Asks for the verdict: small in XCom, in full in the report, and with the asset, if one is given, by its tape."""
+
+    template_fields = (*Verb.template_fields, "tape")
+    operator_extra_links = (*Verb.operator_extra_links, ReportPage())
+
+    def __init__(self, *, verdict: Asset | None = None, tape: str = "", **kwargs: Any) -> None:
+        super().__init__(outlets=[verdict] if verdict else [], **kwargs)
+        self.verdict = verdict
+        self.tape = tape
+
+    def answered(self, context: Context, answer: Any) -> dict[str, Any]:
+        super().answered(context, answer)
+        summary = small(answer) | {"run_id": context["run_id"], "tape": self.tape}
+        for check in answer["checks"]:
+            self.log.info("%s: %s %s", check["name"], check["status"], check.get("why", ""))
+        context["ti"].xcom_push(Report.FILE, answer["report"])
+        # Before the task turns red: a red verdict must be seen too, and Airflow keeps what a failed task pushed.
+        context["ti"].xcom_push("verdict", summary)
+        if self.verdict:
+            remembered = context["asset_state_store"][self.verdict]
+            tapes = remembered.get(TAPES) or {}
+            # Taken out first, so that the newest is last.
+            tapes = {tape: known for tape, known in tapes.items() if tape != self.tape} | {self.tape: summary}
+            remembered.set(TAPES, dict(list(tapes.items())[-TAPES_MOST:]))
+        if answer["verdict"] != "ok":
+            not_ok = [f"{check['name']} {check['status']}" for check in answer["checks"] if check["status"] != "ok"]
+            raise AirflowFailException(f"the verdict is {answer['verdict']}: {', '.join(not_ok)}; see the Report tab")
+        if self.verdict:
+            context["outlet_events"][self.verdict].extra = summary
+        return summary
+
+
+def not_ok(task_id: str) -> str:
+    """A template that holds unless the verdict of that task is ok; also if there is none."""
+    return f"{{{{ (ti.xcom_pull(task_ids='{task_id}', key='verdict') or {{}}).get('verdict') != 'ok' }}}}"
+
+
+class Reconcile(Verb):
+    """Starts again what died; returns what to wait for, and leaves what is extra or sick to `NothingExtra`."""
+
+    EXTRA, SICK = "extra", "sick"
+
+    def answered(self, context: Context, answer: Any) -> list[list[str]]:
+        super().answered(context, answer)
+        context["ti"].xcom_push(self.EXTRA, answer["extra"])
+        context["ti"].xcom_push(
+            self.SICK, {name: f"{job['state']}: {job['problem']}" for name, job in answer["sick"].items()}
+        )
+        started = {change["name"].partition("/")[0] for change in answer["changes"] if change["action"] != "keep"}
+        return [["await", pattern] for pattern in sorted(started)]
+
+
+class NothingExtra(BaseOperator):
+    """Red if a job runs that nobody asked for, one runs twice, or one is sick: a person must look."""
+
+    def execute(self, context: Context) -> None:
+        extra = context["ti"].xcom_pull(task_ids="reconcile", key=Reconcile.EXTRA) or []
+        if extra:
+            named = "; ".join(f"{job['name']}, id {job['job_id']}, {job['where']}" for job in extra)
+            raise AirflowFailException(f"nobody asked for {named}. Cancel it there, or deploy its pattern")
+        sick = context["ti"].xcom_pull(task_ids="reconcile", key=Reconcile.SICK) or {}
+        if sick:
+            raise AirflowFailException("; ".join(f"{name} is {what}" for name, what in sick.items()))
+
+
+class Pairs(BaseOperator):
+    """Finds patterns that judged the same tape; returns for each pair how to ask for the comparison."""
+
+    def __init__(self, *, verdicts: Sequence[Asset], **kwargs: Any) -> None:
+        super().__init__(inlets=list(verdicts), **kwargs)
+        self.verdicts = verdicts
+
+    def execute(self, context: Context) -> list[list[str]]:
+        remembered = [context["asset_state_store"][asset].get(TAPES) or {} for asset in self.verdicts]
+        new = {
+            event.extra["tape"]
+            for asset in self.verdicts
+            for event in context["triggering_asset_events"].get(asset, ())
+        }
+        return [
+            ["compare", one["pattern"], other["pattern"], tape]
+            for tape in sorted(new or set().union(*remembered))
+            for one, other in combinations((known[tape] for known in remembered if tape in known), 2)
+            if one["verdict"] == other["verdict"] == "ok"
+        ]
+
+
+class Compare(Verb):
+    """Holds if both patterns raised the same alerts on the tape; returns latency and cost side by side."""
+
+    def answered(self, context: Context, answer: Any) -> Any:
+        super().answered(context, answer)
+        if not answer["equal"]:
+            raise AirflowFailException(f"their alerts differ: {'; '.join(answer['differences'])}")
+        return answer
+
+
+class Report(BaseOperator):
+    """Puts the report of the run where the page shows it."""
+
+    FILE = "report_file"
+    operator_extra_links = (ReportPage(),)
+
+    def execute(self, context: Context) -> str:
+        made = context["ti"].xcom_pull(task_ids="validate", key=self.FILE)
+        if not made:
+            raise AirflowSkipException("there is no verdict to report")
+        return reports.keep(made, context["dag"].dag_id, context["run_id"])
+
+
+class FormFits(Verb):
+    """Fails a run before anything is done if its tasks have no time for its form, or the target allows no traffic."""
+
+    def execute(self, context: Context) -> Any:
+        if complaint := too_much(context["params"]):
+            raise AirflowFailException(complaint)
+        return self.say(self.words) if self.is_wanted() else None
+
+
+class Approve(ApprovalOperator):
+    """Waits for a person's consent if the form asks for it; with a refusal nothing that follows runs."""
+
+    template_fields = (*ApprovalOperator.template_fields, "when")
+
+    def __init__(self, *, when: str = "{{ params.approval }}", **kwargs: Any) -> None:
+        super().__init__(ignore_downstream_trigger_rules=True, **kwargs)
+        self.when = when
+
+    def execute(self, context: Context) -> Any:
+        if str(self.when) == "True":
+            return super().execute(context)
+        self.log.info("the form of this run asks for no approval")
+        return None
+
+
+def small(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a verdict is small enough for XCom and an asset event."""
+    return {
+        "verdict": answer["verdict"],
+        "pattern": answer["pattern"],
+        "checks": {check["name"]: check["status"] for check in answer["checks"]},
+        "promises": {promise["name"]: promise["status"] for promise in answer.get("promises", ())},
+    }

@@ -1,0 +1,36 @@
+"""The plugin: a tab on the run page that shows the report."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.plugins_manager import AirflowPlugin
+
+from millrace.airflow.links import REPORT_ROUTE
+
+PREFIX = "/millrace"
+
+
+async def page(scope: Any, receive: Any, send: Any) -> None:
+    """The page with the report, imported when it is asked for.
+
+    Airflow loads plugins in the process of every task, and a web framework takes a second of processor time.
+    """
+    from millrace.airflow.page import app
+
+    await app(scope, receive, send)
+
+
+class MillracePlugin(AirflowPlugin):
+    """Registered by entry point, so that the package brings it along."""
+
+    name = "millrace"
+    fastapi_apps = [{"app": page, "url_prefix": PREFIX, "name": "millrace"}]  # noqa: RUF012 - Airflow's own shape
+    external_views = [  # noqa: RUF012
+        {
+            "name": "Report",
+            "href": f"{PREFIX}/report/{{DAG_ID}}?run={{RUN_ID}}",
+            "url_route": REPORT_ROUTE,
+            "destination": "dag_run",
+        }
+    ]

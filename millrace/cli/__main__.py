@@ -1,0 +1,5 @@
+"""`python -m millrace.cli`: the command line where no script of it is installed."""
+
+from millrace.cli import main
+
+main()

@@ -1,0 +1,20 @@
+"""millrace await: wait until the jobs of a pattern are healthy."""
+
+from millrace.cli.changes import PatternName
+from millrace.cli.jobs import described
+from millrace.cli.printing import Json, print_json, progress_console, settings
+
+
+def await_(pattern: PatternName, json: Json = False) -> None:
+    """Wait until each job of a pattern runs and has completed a checkpoint: what `deploy --no-wait` left to do.
+
+    Examples:  millrace deploy flink-spark --no-wait && millrace await flink-spark
+    """
+    from millrace import deployments
+    from millrace.target import Target
+    from millrace.verbs import deploy as deploying
+
+    console, target = progress_console(), Target.read(settings())
+    deploying.await_healthy(target, pattern, report=lambda line: console.print(line, markup=False))
+    if json:
+        print_json("await", pattern=pattern, jobs=described(deployments.jobs(target, pattern)))

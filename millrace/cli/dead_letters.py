@@ -1,0 +1,110 @@
+"""millrace dead-letters: what a pattern refused, and a second chance for it."""
+
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from millrace.cli.changes import PatternName
+from millrace.cli.command import Command
+from millrace.cli.printing import Json, print_json, print_rows, result_console, settings
+
+if TYPE_CHECKING:
+    from millrace.verbs.letters import Letter
+
+dead_letters = typer.Typer(
+    help="See what a pattern refused and why; send it again once the cause is mended.", no_args_is_help=True
+)
+
+Reason = Annotated[
+    str, typer.Option("--reason", help="Only those whose reason begins so: json, missing:merchant, unknown ...")
+]
+
+
+@dead_letters.command("list", cls=Command)
+def list_letters(
+    pattern: PatternName,
+    reason: Reason = "",
+    last: Annotated[int, typer.Option("--last", min=1, help="How many of the latest to show.")] = 20,
+    json: Json = False,
+) -> None:
+    """List the dead letters of a pattern: how many for each reason, and the latest with topic, partition and offset.
+
+    Examples:  millrace dead-letters list flink-spark  |  millrace dead-letters list flink --reason unknown --json
+    """
+    from millrace.patterns import load
+    from millrace.target import Target
+    from millrace.verbs import letters
+
+    found = letters.read(Target.read(settings()), load(pattern), reason)
+    if json:
+        print_json("dead-letters list", pattern=pattern, dead_letters=found)
+        return
+    console = result_console()
+    if not console.is_terminal:
+        print_rows(row(letter) for letter in found)
+        return
+    counts = Table("reason", "count", box=None, header_style="bold")
+    for name, count in Counter(letter.reason for letter in found).most_common():
+        counts.add_row(name, str(count))
+    console.print(counts)
+    table = Table("came", "reason", "topic", "partition", "offset", "message", box=None, header_style="bold")
+    for letter in found[-last:]:
+        table.add_row(*row(letter), style="" if letter.reason not in ("duplicate", "late") else "dim")
+    console.print(table)
+    console.print(
+        f"{len(found)} dead letters; mended the cause? `millrace dead-letters replay {pattern} --reason ...`",
+        style="dim",
+    )
+
+
+@dead_letters.command("replay", cls=Command)
+def replay_letters(
+    pattern: PatternName,
+    reason: Reason = "",
+    mended: Annotated[
+        Path | None,
+        typer.Option(
+            "--with",
+            exists=True,
+            dir_okay=False,
+            help="JSON lines of mended messages: topic, partition, offset, value.",
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Send refused messages again to the topic they came in by; duplicates and late ones never are.
+
+    Reference data is sent again only as mended by --with: the last message of a key counts. So is what came with a card
+    number or a field that must never come, such as a PIN: its dead letter has stars in their place, or nothing.
+
+    Examples:  millrace dead-letters replay flink-spark --reason unknown:merchants
+               millrace dead-letters replay flink-spark --with mended.jsonl
+    """
+    from millrace.patterns import load
+    from millrace.target import Target
+    from millrace.verbs import letters
+
+    target, variant = Target.read(settings()), load(pattern)
+    changed = letters.read_mended(mended) if mended else {}
+    found = letters.read(target, variant, reason)
+    if mended:
+        found = [letter for letter in found if letter.place in changed]
+    replayed = letters.replay(target, variant, found, changed)
+    if json:
+        print_json("dead-letters replay", pattern=pattern, replayed=replayed.sent, masked=replayed.masked)
+        return
+    result_console().print(f"{pattern}: {replayed.sent} messages sent again")
+    if replayed.masked:
+        result_console().print(
+            f"{replayed.masked} hold a card number or a field that must never come, and were not; mend them by --with"
+        )
+
+
+def row(letter: "Letter") -> tuple[str, ...]:
+    """A letter in columns."""
+    came = datetime.fromtimestamp(letter.ingest_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    return came, letter.reason, letter.topic, str(letter.partition), str(letter.offset), letter.excerpt()

@@ -1,0 +1,62 @@
+"""millrace doctor: what this machine lacks, and the remedy for each lack."""
+
+import os
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from millrace.cli.printing import Json, print_json, print_rows, result_console, settings
+from millrace.machine import prerequisites, processes, registries
+from millrace.machine.prerequisites import Finding
+from millrace.settings import Settings
+
+
+def doctor(
+    tests: Annotated[bool, typer.Option("--tests", help="Look for what `make test` wants, too.")] = False,
+    json: Json = False,
+) -> None:
+    """Look for what a stack needs on this machine and say how to get what is missing.
+
+    Exits with 1 when something that is needed is missing; what is optional says what does not work without it.
+
+    Examples:  millrace doctor  |  millrace doctor --tests  |  millrace doctor --json
+    """
+    chosen = settings()
+    findings = prerequisites.check(chosen, os.environ, own_ports(chosen))
+    if tests:
+        findings += prerequisites.for_tests(chosen, os.environ)
+        if not prerequisites.lacks(findings):
+            findings += registries.reached(chosen)
+    healthy = all(finding.ok for finding in findings if finding.needed)
+    if json:
+        print_json("doctor", ok=healthy, findings=findings)
+    else:
+        print_findings(findings, result_console())
+    if not healthy:
+        raise typer.Exit(1)
+
+
+def own_ports(settings: Settings) -> set[int]:
+    """The ports on which a stack of these settings listens already."""
+    running = [record for record in processes.records(settings.state / "run").values() if processes.alive(record)]
+    return {port for record in running for _, port in processes.listening(record)}
+
+
+def print_findings(findings: list[Finding], console: Console) -> None:
+    if not console.is_terminal:
+        print_rows((word(finding)[0], finding.name, finding.found, finding.remedy) for finding in findings)
+        return
+    for finding in findings:
+        shown, style = word(finding)
+        console.print(f"[{style}]{shown:7}[/] {finding.name:19}", end=" ")
+        console.print(finding.found, markup=False)
+        if not finding.ok:
+            console.print(f"{'':28}{finding.remedy}", markup=False)
+
+
+def word(finding: Finding) -> tuple[str, str]:
+    """How a finding is called, and its colour."""
+    if finding.ok:
+        return "ok", "green"
+    return ("missing", "red") if finding.needed else ("absent", "yellow")

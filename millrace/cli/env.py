@@ -1,0 +1,19 @@
+"""millrace env: where clients find the servers."""
+
+import shlex
+
+from millrace import stack
+from millrace.cli.printing import Json, print_json, settings
+
+
+def env(json: Json = False) -> None:
+    """Print the addresses of the stack as shell exports.
+
+    Examples:  eval "$(millrace env)"  |  millrace env --json
+    """
+    found = stack.addresses(settings())
+    if json:
+        print_json("env", addresses=found)
+    else:
+        for name, value in found.items():
+            print(f"export {name}={shlex.quote(value)}")

@@ -1,0 +1,63 @@
+"""millrace jobs: how the jobs of a pattern are."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich.table import Table
+
+from millrace.cli.changes import PatternName
+from millrace.cli.printing import Json, print_json, print_rows, result_console, settings
+
+if TYPE_CHECKING:
+    from millrace.engines.job import Job
+    from millrace.patterns import EnginePlan
+
+COLUMNS = ("job", "state", "checkpoints", "restarts", "web page", "problem")
+
+
+def jobs(pattern: PatternName, json: Json = False) -> None:
+    """Show the jobs of a pattern: state, completed checkpoints, restarts, web page, and what is wrong if something is.
+
+    Exit code 1 if one is sick: degraded (a store is away, it retries), crash-looping (restarts again and again),
+    stalled (makes no progress), failed, given-up (the watcher restarts it no more).
+
+    Examples:  millrace jobs flink-spark  |  millrace jobs flink-spark --json
+    """
+    from millrace import deployments
+    from millrace.target import Target
+
+    found = deployments.jobs(Target.read(settings()), pattern)
+    if json:
+        print_json("jobs", pattern=pattern, jobs=described(found))
+    else:
+        _print_table(pattern, found)
+    if any(job.is_sick for _, job in found.values()):
+        raise typer.Exit(1)
+
+
+def _print_table(pattern: str, found: "Mapping[str, tuple[EnginePlan, Job]]") -> None:
+    from millrace import deployments
+
+    rows = [
+        (deployments.job_name(plan), job.state, str(job.checkpoints), str(job.restarts), job.web, job.problem)
+        for plan, job in found.values()
+    ]
+    console = result_console()
+    if not console.is_terminal:
+        print_rows([COLUMNS, *rows])
+        return
+    if not rows:
+        console.print(f"{pattern} was never deployed; `millrace deploy {pattern}` does", style="dim")
+        return
+    table = Table(*COLUMNS, box=None, header_style="bold", pad_edge=False)
+    for row, (_, job) in zip(rows, found.values(), strict=True):
+        table.add_row(*row, style="red" if job.is_sick else "" if job.state == "running" else "yellow")
+    console.print(table)
+
+
+def described(found: "Mapping[str, tuple[EnginePlan, Job]]") -> dict[str, Any]:
+    """Jobs for programs, by engine."""
+    return {
+        engine: {"generation": plan.generation, "id": plan.job_id, "job": job} for engine, (plan, job) in found.items()
+    }

@@ -1,0 +1,57 @@
+"""millrace logs: what servers wrote."""
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from millrace import stack
+from millrace.cli.printing import Json, complete_servers, print_json, settings
+from millrace.machine.processes import tail
+
+
+def logs(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[SERVER]...",
+            help="Servers or services; without any all that have a log.",
+            autocompletion=complete_servers,
+        ),
+    ] = None,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=1, help="How many lines of each.")] = 20,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as they write, until Ctrl-C.")] = False,
+    json: Json = False,
+) -> None:
+    """Print the ends of the servers' logs.
+
+    Examples:  millrace logs kafka  |  millrace logs namenode -n 200  |  millrace logs flink --follow
+    """
+    found = stack.logs(settings(), names or [])
+    if json:
+        ends = {name: {str(log): tail(log, lines) for log in of_one} for name, of_one in found.items()}
+        print_json("logs", logs=ends)
+        return
+    paths = [log for of_one in found.values() for log in of_one]
+    for log in paths:
+        if last := tail(log, lines):
+            print(f"==> {log} <==", *last, sep="\n")
+    if follow:
+        _follow(paths)
+
+
+def _follow(paths: list[Path]) -> None:
+    seen = {log: log.stat().st_size if log.exists() else 0 for log in paths}
+    while True:
+        for log in paths:
+            size = log.stat().st_size if log.exists() else 0
+            start = seen[log] if size >= seen[log] else 0  # it was rotated or cut
+            if size > start:
+                with log.open("rb") as file:
+                    file.seek(start)
+                    text = file.read().decode("utf-8", errors="replace")
+                for line in text.splitlines():
+                    print(f"{log.stem}: {line}", flush=True)
+            seen[log] = size
+        time.sleep(0.3)

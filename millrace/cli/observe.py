@@ -1,0 +1,45 @@
+"""millrace observe: what differs from what is declared."""
+
+import os
+from typing import Annotated
+
+import typer
+
+from millrace.cli.changes import known
+from millrace.cli.printing import Json, fields, print_json, report, settings
+from millrace.verbs import observer
+
+
+def observe(
+    patterns: Annotated[list[str] | None, typer.Argument(metavar="[PATTERN]...", help="Without any: all.")] = None,
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Start a small web server that says it to `terraform plan`.")
+    ] = False,
+    stop: Annotated[bool, typer.Option("--stop", help="Stop that web server.")] = False,
+    json: Json = False,
+) -> None:
+    """Show what differs from what is declared: servers that do not run, and what each pattern's verbs would change.
+
+    Examples:  millrace observe  |  millrace observe flink --json  |  millrace observe --serve
+    """
+    chosen = settings()
+    if stop:
+        report("observer", "stopped" if observer.stop(chosen) else "did not run")
+        if json:
+            print_json("observe", address=None)
+    elif serve:
+        observer.ensure(chosen)
+        report("observer", f"answers on port {chosen.port(observer.NAME)}")
+        if json:
+            print_json("observe", address=f"http://127.0.0.1:{chosen.port(observer.NAME)}")
+    else:
+        from millrace.patterns import names
+        from millrace.target import Target
+        from millrace.verbs.observe import observe as look
+
+        found = look(Target.read(chosen), [known(name) for name in patterns or names()], os.environ)
+        if json:
+            print_json("observe", **fields(found))
+        else:
+            for line in [*found.servers.values(), *found.provision.values(), *found.deploy.values()]:
+                print("\n".join(line), end="\n" if line else "")

@@ -1,0 +1,86 @@
+"""millrace patterns: what there is to run."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from millrace.cli.printing import Json, print_json, print_rows, result_console
+
+if TYPE_CHECKING:
+    from millrace.patterns import Variant
+
+
+def patterns(
+    name: Annotated[str, typer.Argument(metavar="[PATTERN]", help="Show one pattern with its rules.")] = "",
+    json: Json = False,
+) -> None:
+    """List the patterns, or show one: its stages, its topics, and its rules as sentences and as expressions.
+
+    Examples:  millrace patterns  |  millrace patterns flink-spark
+    """
+    from millrace.patterns import load, load_all, readable
+
+    if name:
+        show(load(name), json=json)
+        return
+    if json:
+        problems = wrong()
+        print_json(
+            "patterns",
+            patterns=[{"name": each.name, **each.pattern.model_dump()} for each in readable()],
+            problems=problems,
+        )
+        if problems:
+            raise typer.Exit(1)
+        return
+    table([(each.name, *_engines(each), each.pattern.title) for each in readable()])
+    load_all()  # complains of those that are not listed
+
+
+def wrong() -> list[str]:
+    """What is wrong with the pattern files that cannot be read."""
+    from millrace.patterns import PatternError, load_all
+
+    try:
+        load_all()
+    except PatternError as error:
+        return str(error).splitlines()
+    return []
+
+
+def table(rows: Sequence[Sequence[str]]) -> None:
+    """The patterns, a line each."""
+    console = result_console()
+    if not console.is_terminal:
+        print_rows(rows)
+        return
+    drawn = Table("pattern", "events", "windows", "what it is", box=None, header_style="bold", pad_edge=False)
+    for row in rows:
+        drawn.add_row(*row)
+    console.print(drawn)
+
+
+def show(variant: "Variant", *, json: bool) -> None:
+    """One pattern: why one would choose it, and what its rules say."""
+    rules = [*variant.event_rules, *variant.window_rules]
+    if json:
+        said = [
+            {"name": r.name, "version": r.version, "sentence": r.sentence(), "expression": r.expression()}
+            for r in rules
+        ]
+        shown = {"name": variant.name, **variant.pattern.model_dump(), "declared_rules": said}
+        print_json("patterns", patterns=[shown], problems=[])
+        return
+    console = result_console()
+    console.print(f"[bold]{variant.name}[/bold]  {variant.pattern.title}\n\n{variant.pattern.doc}\n")
+    for rule in rules:
+        console.print(f"[bold]{rule.name}[/bold]  version {rule.version}")
+        console.print(f"  {rule.doc}", markup=False)
+        console.print(f"  {rule.sentence()}", markup=False)
+        console.print(f"  {rule.expression()}", markup=False, style="dim")
+
+
+def _engines(variant: "Variant") -> tuple[str, str]:
+    return variant.pattern.stages.events.engine, variant.pattern.stages.windows.engine

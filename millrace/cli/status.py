@@ -1,0 +1,104 @@
+"""millrace status: how every server is."""
+
+import time
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from millrace import stack
+from millrace.cli.printing import Json, duration, print_json, print_rows, result_console, settings
+from millrace.errors import InfraError
+from millrace.settings import Settings
+from millrace.stack import ServerStatus, WatchStatus
+
+COLOURS = {
+    "running": "green",
+    "starting": "yellow",
+    "unready": "red",
+    "dead": "red",
+    "given-up": "red",
+    "stopped": "dim",
+}
+COLUMNS = ("server", "state", "address", "web page", "pid", "memory", "since", "last error")
+
+
+def status(
+    json: Json = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Exit with 1 unless all shown servers and jobs are well.")
+    ] = False,
+) -> None:
+    """Show every server: state, address, web page, pid, memory, since when, and the last error if it died.
+
+    States: running (it answers), starting, unready (runs, does not answer), dead (nobody stopped it), given-up (the
+    watcher restarts it no more), stopped. Below: the watcher, and jobs that are not well.
+
+    Examples:  millrace status  |  millrace status --json  |  millrace status --check && echo all well
+    """
+    chosen = settings()
+    statuses, watch, sick = stack.status(chosen), stack.watch_status(chosen), _sick(chosen)
+    if json:
+        print_json("status", servers=statuses, watch=watch, sick=sick)
+    else:
+        print_table(statuses)
+        print_watch(watch)
+        for name, problem in sick.items():
+            result_console().print(f"{name}: {problem}", style="red", markup=False)
+    if check and (sick or not watch.is_well or any(one.state != "running" for one in statuses)):
+        raise typer.Exit(1)
+
+
+def _sick(chosen: Settings) -> dict[str, str]:
+    """What is wrong with the jobs that ought to run."""
+    if not any((chosen.state / "patterns").glob("*.wanted")):
+        return {}  # the clients of the engines take longer to import than all else here
+    from millrace import deployments
+    from millrace.target import Target
+
+    try:
+        return {name: f"{job.state}: {job.problem}" for name, job in deployments.sick(Target.read(chosen)).items()}
+    except InfraError as error:
+        return {"jobs": f"unknown: {error}"}
+
+
+def print_watch(watch: WatchStatus) -> None:
+    """One line for the watcher, and one for what it has given up."""
+    state = f"{watch.state} (pid {watch.pid})" if watch.pid else watch.state
+    remedy = "" if watch.pid else "; nothing restarts what dies until the next `millrace up`"
+    style = "red" if watch.state == "dead" else "dim"
+    result_console().print(f"watcher: {state}{remedy}", style=style, markup=False)
+    if watch.given_up:
+        named = ", ".join(watch.given_up)
+        what = f"given up: {named}; mend the cause, then `millrace up` for servers, `millrace deploy PATTERN` for jobs"
+        result_console().print(what, style="red", markup=False)
+
+
+def print_table(statuses: Sequence[ServerStatus]) -> None:
+    console = result_console()
+    if not console.is_terminal:
+        print_rows([COLUMNS, *map(row, statuses)])
+        return
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for column in COLUMNS:
+        table.add_column(column, overflow="fold")  # an address that is cut is of no use
+    for one in statuses:
+        name, state, *rest = row(one)
+        table.add_row(name, f"[{COLOURS[one.state]}]{state}[/]", *rest)
+    console.print(table)
+    total = sum(one.memory_bytes or 0 for one in statuses)
+    console.print(f"{sum(one.state == 'running' for one in statuses)} running, {total / 2**20:.0f} MiB", style="dim")
+
+
+def row(one: ServerStatus) -> tuple[str, ...]:
+    return (
+        one.name,
+        one.state,
+        one.address,
+        one.web,
+        str(one.pid or ""),
+        f"{one.memory_bytes / 2**20:.0f} MiB" if one.memory_bytes else "",
+        duration(time.time() - one.since) if one.since else "",
+        one.error,
+    )

@@ -1,0 +1,40 @@
+"""millrace teardown: stop the jobs of a pattern."""
+
+from typing import Annotated
+
+import typer
+
+from millrace.cli.changes import ForRun, PatternName, PlanOnly, end_plan, print_changes
+from millrace.cli.consent import Yes, require_consent
+from millrace.cli.printing import Json, settings
+
+
+def teardown(
+    pattern: PatternName,
+    plan: PlanOnly = False,
+    data: Annotated[
+        bool, typer.Option("--data", help="Also remove its topics, tables, files, checkpoints and contracts.")
+    ] = False,
+    for_run: ForRun = "",
+    yes: Yes = False,
+    json: Json = False,
+) -> None:
+    """Stop the jobs of a pattern, each with its state, so that `deploy` goes on where they stopped.
+
+    Examples:  millrace teardown flink-spark  |  millrace teardown flink-spark --data --plan
+    """
+    from millrace.stores.changes import pending
+    from millrace.target import Target
+    from millrace.verbs import teardown as tearing_down
+
+    target = Target.read(settings())
+
+    def removed() -> list[str]:
+        planned = pending(tearing_down.teardown(target, pattern, data=True, plan=True, for_run=for_run))
+        return [f"{change.kind} {change.name}" for change in planned if change.action == "remove"]
+
+    if data and not plan:
+        require_consent(f"teardown {pattern} --data", removed, yes=yes, json=json)
+    changes = tearing_down.teardown(target, pattern, data=data, plan=plan, for_run=for_run)
+    print_changes("teardown", pattern, changes, plan=plan, json=json)
+    end_plan(changes, plan=plan)

@@ -1,0 +1,106 @@
+"""millrace topics: what a pattern's topics carry."""
+
+import json as json_
+from collections.abc import Mapping
+from contextlib import closing
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from millrace.cli.changes import PatternName
+from millrace.cli.command import Command
+from millrace.cli.printing import Json, print_json, print_rows, result_console, settings
+from millrace.errors import UsageError
+
+if TYPE_CHECKING:
+    from millrace.oracle import Record
+    from millrace.rules.rules import Rule
+
+topics = typer.Typer(help="Look into the topics of a pattern.", no_args_is_help=True)
+
+
+@topics.command("list", cls=Command)
+def list_topics(pattern: PatternName, json: Json = False) -> None:
+    """List the topics of a pattern by the kind of event they carry.
+
+    Example:  millrace topics list flink-spark
+    """
+    from millrace.patterns import load
+    from millrace.patterns import topics as topics_of
+
+    found = topics_of(load(pattern))
+    if json:
+        print_json("topics list", pattern=pattern, topics=found)
+    else:
+        print_rows(found.items())
+
+
+@topics.command("tail", cls=Command)
+def tail_topic(
+    pattern: PatternName,
+    kind: Annotated[
+        str, typer.Argument(metavar="KIND", help="alerts, enriched, windows, dead-letters, transactions ...")
+    ],
+    all_: Annotated[bool, typer.Option("--all", help="From the beginning, and end at the end.")] = False,
+    rule: Annotated[str, typer.Option("--rule", help="Only alerts of this rule, or events that it flagged.")] = "",
+    key: Annotated[str, typer.Option("--key", help="Only messages of this key, such as a customer.")] = "",
+    json: Annotated[bool, typer.Option("--json", help="Print JSON lines, also on a terminal.")] = False,
+) -> None:
+    """Print what comes into a topic, a line each, until Ctrl-C; on a terminal an alert is its rule's sentence.
+
+    Examples:  millrace topics tail flink-spark alerts --rule away-from-phone
+               millrace topics tail flink dead-letters --all --json
+    """
+    from millrace.patterns import load
+    from millrace.patterns import topics as topics_of
+    from millrace.rules import ALERTS
+    from millrace.stores.topics import Tail
+    from millrace.target import Target
+
+    variant = load(pattern)
+    found = topics_of(variant)
+    if kind not in found:
+        raise UsageError(f"{pattern} has no topic for '{kind}'; there is: {', '.join(found)}")
+    if rule and kind not in (ALERTS.name, variant.use.enriched.name):
+        raise UsageError(f"--rule selects alerts and {variant.use.enriched.name} events; {kind} has no rule")
+    rules = {each.name: each for each in (*variant.event_rules, *variant.window_rules)}
+    if rule and rule not in rules:
+        raise UsageError(f"{pattern} runs no rule '{rule}'; there is: {', '.join(rules)}")
+    is_for_people = kind == ALERTS.name and not json and result_console().is_terminal
+    with closing(Tail(Target.read(settings()).bootstrap, {kind: found[kind]})) as tail:
+        for record in tail.new() if all_ else tail.follow():
+            if record is not None and is_chosen(record, rule, key):
+                print(alert_line(record.value, rules) if is_for_people and record.value else text(record), flush=True)
+
+
+def is_chosen(record: "Record", rule: str, key: str) -> bool:
+    """Whether a message is of the rule and of the key that were asked for, if any were."""
+    if not (rule or key):
+        return True
+    try:
+        content = json_.loads(record.value or b"{}")
+    except ValueError:
+        content = {}
+    if not isinstance(content, dict):
+        content = {}
+    is_of_rule = not rule or rule == content.get("rule") or rule in (content.get("flags") or ())
+    is_of_key = not key or key == content.get("key") or record.key == key.encode()
+    return is_of_rule and is_of_key
+
+
+def alert_line(value: bytes, rules: "Mapping[str, Rule]") -> str:
+    """An alert as a person reads it: rule, key, time, and its rule's sentence with the values it rests on."""
+    alert = json_.loads(value)
+    rule, operands = rules.get(alert["rule"]), alert["operands"] or {}
+    if rule is None or rule.version != alert["rule_version"]:
+        why = ", ".join(f"{name} {each}" for name, each in operands.items())  # another generation's sentence
+    else:
+        why = rule.explained(operands)
+    at = datetime.fromtimestamp(alert["at_ms"] / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+    return f"{alert['rule']:<20} {alert['key']}  {at}: {why}"
+
+
+def text(record: "Record") -> str:
+    """A message as it came."""
+    return record.value.decode("utf-8", errors="replace") if record.value else ""

@@ -1,0 +1,100 @@
+"""millrace validate: the verdict on a pattern."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from millrace.cli.changes import PatternName
+from millrace.cli.printing import Json, print_json, print_rows, progress_console, result_console, settings
+from millrace.settings import SETTLED_AFTER_S, VALIDATE_WITHIN_S
+
+if TYPE_CHECKING:
+    from millrace.verbs.validate import Validation
+    from millrace.verify import Verdict
+
+COLOURS = {"ok": "green", "kept": "green", "failed": "red", "broken": "yellow", "unknown": "yellow"}
+
+
+def validate(
+    pattern: PatternName,
+    within_s: Annotated[
+        float, typer.Option("--within", min=1, help="How many seconds to wait for all that went in to come out.")
+    ] = VALIDATE_WITHIN_S,
+    settled_after_s: Annotated[
+        float,
+        typer.Option("--settled-after", min=0, help="After how many seconds without an arrival nothing is in flight."),
+    ] = SETTLED_AFTER_S,
+    json: Json = False,
+) -> None:
+    """Judge a pattern: was nothing lost or doubled, is every alert right, do the stores hold what they must?
+
+    The oracle, in plain Python, says what the raw topics must have led to. Exit code 0 only for the verdict ok.
+
+    Examples:  millrace validate flink-spark  |  millrace validate flink --within 600 --settled-after 10 --json
+    """
+    from millrace.target import Target
+    from millrace.verbs import validate as validating
+
+    console = progress_console()
+    found = validating.validate(
+        Target.read(settings()),
+        pattern,
+        within_s=within_s,
+        settled_after_s=settled_after_s,
+        report=lambda line: console.print(line, markup=False),
+    )
+    if json:
+        print_json("validate", **as_data(found))
+    else:
+        print_verdict(found)
+    if found.verdict.status != "ok":
+        raise typer.Exit(1)
+
+
+def as_data(found: "Validation") -> dict[str, object]:
+    """The verdict for programs."""
+    record = found.verdict.record()
+    return {**record, "verdict": found.verdict.status, "record": str(found.record), "report": str(found.page)}
+
+
+def print_verdict(found: "Validation") -> None:
+    """The verdict for people."""
+    verdict, console = found.verdict, result_console()
+    if not console.is_terminal:
+        print_rows(
+            [
+                ("verdict", verdict.status),
+                *((c.name, c.status, c.why or "; ".join(c.offenders)) for c in verdict.checks),
+            ]
+        )
+        return
+    print_checks(console, verdict)
+    print_latencies(console, verdict)
+    console.print(f"\n[bold]{verdict.pattern}: [{COLOURS[verdict.status]}]{verdict.status}[/][/bold]")
+    console.print(f"report {found.page}", style="dim")
+
+
+def print_checks(console: Console, verdict: "Verdict") -> None:
+    table = Table("check", "", "figures", box=None, header_style="bold", pad_edge=False)
+    for check in verdict.checks:
+        figures = ", ".join(f"{name} {value}" for name, value in check.figures.items() if name != "offenders")
+        table.add_row(check.name, f"[{COLOURS[check.status]}]{check.status}[/]", check.why or figures)
+        for offender in check.offenders:
+            table.add_row("", "", f"[red]{offender}[/]")
+    console.print(table)
+
+
+def print_latencies(console: Console, verdict: "Verdict") -> None:
+    table = Table("latency in ms", "count", "p50", "p95", "p99", "p99.9", box=None, header_style="bold", pad_edge=False)
+    for each in verdict.latencies:
+        quantiles = (each.quantile(q) for q in (0.5, 0.95, 0.99, 0.999))
+        table.add_row(each.name, str(each.count), *("" if q is None else f"{q:.0f}" for q in quantiles))
+    console.print()
+    console.print(table)
+    for promise in verdict.promises:
+        measured = "not measured" if promise.measured is None else f"{promise.measured:.0f}"
+        console.print(
+            f"promise {promise.name} {promise.promised:.0f}: {measured}, [{COLOURS[promise.status]}]{promise.status}[/]"
+        )

@@ -1,0 +1,22 @@
+"""millrace --version."""
+
+from importlib import metadata
+from pathlib import Path
+
+import typer
+
+from millrace import records
+from millrace.settings import PROJECT
+
+
+def print_version(wanted: bool) -> None:
+    """Print the version and end, where it is wanted."""
+    if wanted:
+        print(described(metadata.version("millrace"), PROJECT))
+        raise typer.Exit
+
+
+def described(version: str, project: Path) -> str:
+    """The version, with the commit of a clone."""
+    commit = records.commit(project) if (project / ".git").exists() else None
+    return f"millrace {version} ({commit})" if commit else f"millrace {version}"

@@ -1,0 +1,35 @@
+"""millrace watch: restart what dies."""
+
+from typing import Annotated
+
+import typer
+
+from millrace import stack
+from millrace.cli.printing import Json, print_json, print_rows, settings
+from millrace.errors import UsageError
+
+
+def watch(
+    journal: Annotated[bool, typer.Option("--journal", help="Show what the watcher saw and did, and end.")] = False,
+    json: Json = False,
+) -> None:
+    """Restart servers that die or hang, and jobs that were deployed and are gone or stalled, until Ctrl-C.
+
+    `millrace up` starts it in the background, `millrace down` stops it. What fails five times within ten
+    minutes is given up until the next `up` or `deploy`.
+
+    Examples:  millrace watch --journal  |  millrace watch
+    """
+    from millrace.verbs import watch as watching
+
+    chosen = settings()
+    if not journal:
+        if pid := stack.watch_status(chosen).pid:
+            raise UsageError(f"a watcher runs already (pid {pid}); `millrace watch --journal` shows what it did")
+        watching.run(chosen)
+        return
+    entries = watching.journal(chosen).read()
+    if json:
+        print_json("watch", journal=entries)
+    else:
+        print_rows((each["at"], each["subject"], each["event"], each.get("detail", "")) for each in entries)

@@ -1,0 +1,206 @@
+"""What is deployed of each pattern: plans, versions of rules in force, accepted losses; files in the state folder."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from millrace import stack
+from millrace.engines.job import Job
+from millrace.errors import UsageError
+from millrace.patterns import EnginePlan, Variant, engine_plans, is_name, names
+from millrace.patterns.loss import Loss
+from millrace.target import Target
+from millrace.verify import Versions
+
+
+def job_name(plan: EnginePlan) -> str:
+    """Pattern, engine and generation, for people."""
+    return f"{plan.pattern}/{plan.engine} generation {plan.generation}"
+
+
+def plans(target: Target, variant: Variant, generation: int = 1) -> list[EnginePlan]:
+    """What each engine of the pattern should run."""
+    made = engine_plans(variant, generation, target.bootstrap, target.checkpoints, target.stores(variant))
+    return [replace(plan, accepted=accepted(target, variant.name, plan.engine)) for plan in made]
+
+
+def deployed(target: Target, name: str) -> dict[str, EnginePlan]:
+    """The plans that were last deployed of a pattern, by engine."""
+    content = _read(deployed_file(target, name), {})
+    return {engine: EnginePlan.from_json(json.dumps(plan)) for engine, plan in content.items()}
+
+
+def jobs(target: Target, name: str) -> dict[str, tuple[EnginePlan, Job]]:
+    """The current jobs of a pattern, by engine."""
+    found = {engine: (plan, target.engine(engine).job(plan)) for engine, plan in deployed(target, name).items()}
+    if not stack.given_up_file(target.settings, name).exists():
+        return found
+    return {engine: (plan, job if job.is_up else _given_up(name, job)) for engine, (plan, job) in found.items()}
+
+
+def sick(target: Target) -> dict[str, Job]:
+    """The jobs that should run and are not well, by name."""
+    return {
+        job_name(plan): job
+        for name in names()
+        if is_wanted(target, name)
+        for plan, job in jobs(target, name).values()
+        if job.is_sick
+    }
+
+
+def is_wanted(target: Target, name: str) -> bool:
+    """Whether the pattern was deployed and not torn down since: its jobs should run."""
+    return _wanted_file(target, name).exists()
+
+
+def owner(target: Target, name: str) -> str:
+    """The run that a pattern was deployed for; empty if for none."""
+    return _wanted_file(target, name).read_text(encoding="utf-8")
+
+
+def want(target: Target, name: str, for_run: str) -> None:
+    """Mark a pattern as deployed; for a run only if it was not deployed before."""
+    if not (for_run and is_wanted(target, name)):
+        _wanted_file(target, name).write_text(for_run, encoding="utf-8")
+    stack.given_up_file(target.settings, name).unlink(missing_ok=True)
+
+
+def unwant(target: Target, name: str) -> None:
+    """Mark a pattern as torn down."""
+    _wanted_file(target, name).unlink(missing_ok=True)
+
+
+def record(target: Target, name: str, plan: EnginePlan) -> None:
+    """Keep the plan as the one deployed last on its engine, and when rules of the previous one went out of force."""
+    last = deployed(target, name).get(plan.engine)
+    if last is not None and (changed := _changed_versions(last, plan)):
+        write_whole(_past_file(target, name), [*_read(_past_file(target, name), []), *changed])
+    content = {engine: json.loads(each.to_json()) for engine, each in deployed(target, name).items()}
+    content[plan.engine] = json.loads(plan.to_json())
+    write_whole(deployed_file(target, name), content)
+
+
+def in_force(target: Target, name: str) -> dict[str, Versions]:
+    """The rules and summaries of a pattern that had other versions before, and since when they have this one."""
+    now = {each: version for plan in deployed(target, name).values() for each, version in plan.versions.items()}
+    found: dict[str, Versions] = {}
+    for past in _read(_past_file(target, name), []):
+        each = past["name"]
+        versions = {past["version"], *found.get(each, Versions()).earlier}
+        found[each] = Versions(past["until_ms"], frozenset(versions) - {None, now.get(each)})
+    return found
+
+
+def accept(target: Target, plan: EnginePlan, lost: Sequence[Loss]) -> None:
+    """Record what the next job continues without, before it starts."""
+    if not lost:
+        return
+    path, at_ms = _losses_file(target, plan.pattern), int(time.time() * 1000)
+    each = {"engine": plan.engine, "generation": plan.generation, "accepted_ms": at_ms}
+    write_whole(path, [*_read(path, []), *(each | {"loss": loss.plain()} for loss in lost)])
+
+
+def accepted(target: Target, name: str, engine: str) -> tuple[Loss, ...]:
+    """The losses that the next job may meet: in each place the last that was accepted."""
+    return tuple({loss.place: loss for loss in losses(target, name).get(engine, ())}.values())
+
+
+def losses(target: Target, name: str) -> dict[str, tuple[Loss, ...]]:
+    """The accepted losses of a pattern, by engine, oldest first."""
+    found: dict[str, tuple[Loss, ...]] = {}
+    for each in _read(_losses_file(target, name), []):
+        found[each["engine"]] = (*found.get(each["engine"], ()), Loss(**each["loss"]))
+    return found
+
+
+def upgrade_gap_ms(target: Target, name: str) -> int | None:
+    """How long nothing came out in the upgrade that made the running generation."""
+    upgrade = _read(upgrade_file(target, name), None)
+    if upgrade is None:
+        return None
+    is_latest = all(
+        plan.generation == upgrade["plans"][engine]["generation"] + 1
+        for engine, plan in deployed(target, name).items()
+        if engine in upgrade["plans"]
+    )
+    return upgrade.get("gap_ms") if is_latest else None
+
+
+def forget(target: Target, name: str) -> None:
+    """Remove all that is kept of a pattern whose data was removed."""
+    files = (deployed_file, upgrade_file, _past_file, _losses_file)
+    for file in files:
+        file(target, name).unlink(missing_ok=True)
+
+
+def deployed_file(target: Target, name: str) -> Path:
+    """The file of the plans that were deployed last."""
+    if not is_name(name):
+        raise UsageError(f"'{name}' cannot be the name of a pattern; `millrace patterns` lists them")
+    folder = target.settings.state / "patterns"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{name}.json"
+
+
+def upgrade_file(target: Target, name: str) -> Path:
+    """The file of the pattern's last upgrade."""
+    return deployed_file(target, name).with_suffix(".upgrade")
+
+
+def write_whole(path: Path, content: object) -> None:
+    """Write JSON that no reader ever sees half."""
+    arriving = path.with_suffix(".arriving")
+    arriving.write_text(json.dumps(content, indent=1), encoding="utf-8")
+    arriving.replace(path)
+
+
+@contextmanager
+def alone(target: Target, name: str) -> Iterator[None]:
+    """One verb at a time for each pattern; the lock ends with its process."""
+    with deployed_file(target, name).with_suffix(".lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _given_up(name: str, job: Job) -> Job:
+    remedy = f"the watcher no longer restarts it; mend the cause, then `millrace deploy {name}`"
+    return replace(job, state="given-up", problem=f"{job.problem}; {remedy}" if job.problem else remedy)
+
+
+def _changed_versions(last: EnginePlan, plan: EnginePlan) -> list[dict[str, Any]]:
+    until_ms = int(time.time() * 1000)
+    return [
+        {"name": name, "version": last.versions.get(name), "until_ms": until_ms}
+        for name in sorted({*last.versions, *plan.versions})
+        if last.versions.get(name) != plan.versions.get(name)
+    ]
+
+
+def _read(path: Path, default: Any) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return default
+
+
+def _past_file(target: Target, name: str) -> Path:
+    """Earlier versions of the rules, and until when they were in force."""
+    return deployed_file(target, name).with_suffix(".past")
+
+
+def _losses_file(target: Target, name: str) -> Path:
+    """Messages that the pattern continues without."""
+    return deployed_file(target, name).with_suffix(".losses")
+
+
+def _wanted_file(target: Target, name: str) -> Path:
+    """Exists while the pattern is deployed; holds the run that it was deployed for."""
+    return deployed_file(target, name).with_suffix(".wanted")

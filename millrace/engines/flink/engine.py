@@ -1,0 +1,326 @@
+"""Flink jobs over the REST interface of a session cluster."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+from urllib.parse import urlsplit
+
+import requests
+
+from millrace.engines.flink.tuning import CHECKPOINT_INTERVAL_MS
+from millrace.engines.job import EngineError, Job, Running, State, UsedUpError, is_crash_loop
+from millrace.machine import environments, processes
+from millrace.patterns import EnginePlan
+from millrace.patterns.loss import Loss, problem_of
+from millrace.settings import PROJECT
+from millrace.stores.files import Hdfs
+
+_STATES: Mapping[str, State] = {
+    "INITIALIZING": "starting",
+    "CREATED": "starting",
+    "RESTARTING": "starting",
+    "RECONCILING": "starting",
+    "RUNNING": "running",
+    "FAILING": "starting",  # Flink shows what it fails of only once it has failed
+    "FAILED": "failed",
+    "CANCELLING": "stopped",
+    "CANCELED": "stopped",
+    "SUSPENDED": "stopped",
+    "FINISHED": "stopped",
+}
+NAME = re.compile(r"[a-z0-9-]+ \(generation \d+\)")
+"""How millrace/engines/flink/job.py names its jobs."""
+LOST = re.compile(r"^lost: (\[.*\])$", re.MULTILINE)
+RESTARTING_MOST_S = 60
+STALLED_AFTER_INTERVALS = 6
+SUBMIT_WITHIN_S = 180
+STOP_WITHIN_S = 120
+REHEARSE_WITHIN_S = 120
+
+
+class _SavepointError(EngineError):
+    """A job in no state to take a savepoint."""
+
+
+@dataclass(frozen=True)
+class Flink:
+    """A session cluster by its REST address, and the file system that keeps its checkpoints."""
+
+    rest: str
+    files: Hdfs
+    logs: Path
+    home: Path
+    """FLINK_HOME: the client plans a job with the jars that are in its lib/."""
+    kernel: Callable[[], Path]
+    """The kernel's jar as the sources are now."""
+    gateway: Path | None = None
+    """The socket of a warm client; without one each job is planned in a JVM that is started for it."""
+
+    restarts_stalled: ClassVar[bool] = False
+
+    def job(self, plan: EnginePlan) -> Job:
+        """What the cluster says of the job with the plan's id."""
+        answer = self._get(f"/jobs/{plan.job_id}")
+        if answer is None:
+            return Job("absent")
+        if "state" not in answer:
+            why = " ".join(str(each) for each in answer.get("errors", ["no reason given"])).splitlines()[0]
+            raise EngineError(f"Flink at {self.rest} does not show its jobs: {why[:200]}; see `millrace logs flink`")
+        checkpoints = self._get(f"/jobs/{plan.job_id}/checkpoints") or {}
+        failures = self._failures(plan.job_id)
+        state, problem = state_of(answer, checkpoints, failures, _interval_ms(plan))
+        lost = next(filter(None, map(lost_of, failures)), ()) if state == "failed" else ()
+        return Job(
+            state=state,
+            checkpoints=checkpoints.get("counts", {}).get("completed", 0),
+            restarts=self._metric(plan.job_id, "numRestarts"),
+            web=f"{self.rest}/#/job/running/{plan.job_id}/overview",
+            problem=problem_of(plan.pattern, lost) if lost else problem,
+            lost=lost,
+            figures={"vertices": len(answer.get("vertices", ())), "since_ms": answer.get("start-time")},
+        )
+
+    def start(self, plan: EnginePlan, state_from: str | None) -> None:
+        """Submit the job under the plan's id; the cluster refuses a second one with it."""
+        self._refuse_another_kernel()
+        log = self.logs / f"submit-{plan.pattern}-flink.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        command = [
+            str(environments.python("flink")),
+            "-m",
+            "millrace.engines.flink.job",
+            "--plan",
+            plan.to_json(),
+            "--rest",
+            self.rest,
+        ]
+        if state_from:
+            command += ["--from", state_from]
+        if self.gateway:
+            command += ["--gateway", str(self.gateway)]
+        env = processes.environment({"FLINK_HOME": str(self.home), "FLINK_CONF_DIR": str(self.home / "conf")})
+        with log.open("w") as output:
+            try:
+                done = subprocess.run(
+                    command,
+                    cwd=PROJECT,
+                    env=env,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    timeout=SUBMIT_WITHIN_S,
+                )
+            except subprocess.TimeoutExpired:
+                raise EngineError(
+                    f"{plan.pattern}: Flink took longer than {SUBMIT_WITHIN_S} s to take the job; see {log}"
+                ) from None
+        if done.returncode != 0 and not self.job(plan).is_up:
+            said = [line for line in processes.tail(log, 300) if not line.lstrip().startswith(("at ", "... "))]
+            tail = "\n".join(said[-12:])
+            is_used_up = any("has already been submitted" in line for line in said)
+            raise (UsedUpError if is_used_up else EngineError)(
+                f"{plan.pattern}: the job was not submitted to {self.rest}; the end of {log}:\n{tail}"
+            )
+
+    def _refuse_another_kernel(self) -> None:
+        """A cluster keeps the classes that it was started with."""
+        wanted = self.kernel()
+        installed = self.home / "lib" / wanted.name
+        if installed.exists() and installed.resolve() != wanted.resolve():
+            raise EngineError(
+                "Flink was started with another build of the kernel than the one that is in the sources now; "
+                "`millrace restart flink` and then `millrace reconcile`, which brings back the jobs that ran"
+            )
+
+    def stop(self, plan: EnginePlan) -> str | None:
+        """Stop the job with a savepoint and give its path; a job that cannot take one any more is cancelled."""
+        try:
+            state = self._savepoint(plan, "stop", f"{plan.checkpoints}/savepoints")
+        except _SavepointError:
+            self._cancel(plan)
+            return None
+        self._wait_gone(plan)
+        return state
+
+    def _savepoint(self, plan: EnginePlan, how: Literal["stop", "savepoints"], folder: str) -> str:
+        """Take a savepoint of the running job, of which `stop` is the last thing it does; gives its path."""
+        asked: dict[str, Any] = (
+            {"targetDirectory": folder, "drain": False} if how == "stop" else {"target-directory": folder}
+        )
+        answer = self._ask("POST", f"/jobs/{plan.job_id}/{how}", json=asked)
+        if answer.status_code >= 300:
+            raise _SavepointError(f"{plan.pattern}: no savepoint was begun: {answer.text[:200]}")
+        trigger = self._read(answer)["request-id"]
+        deadline = time.monotonic() + STOP_WITHIN_S
+        while time.monotonic() < deadline:
+            status = self._get(f"/jobs/{plan.job_id}/savepoints/{trigger}") or {}
+            if status.get("status", {}).get("id") == "COMPLETED":
+                operation = status.get("operation", {})
+                if "location" in operation:
+                    return str(operation["location"])
+                cause = operation.get("failure-cause", {}).get("stack-trace", "").splitlines()[:3]
+                raise EngineError(f"{plan.pattern}: the savepoint failed, the job goes on: {' '.join(cause)}")
+            time.sleep(0.2)
+        raise EngineError(f"{plan.pattern}: no savepoint within {STOP_WITHIN_S} s; the job goes on; see {self.rest}")
+
+    def request_checkpoint(self, plan: EnginePlan) -> bool:
+        """Trigger a checkpoint ahead of the interval; False while tasks are starting, which could not take part."""
+        found = self._get(f"/jobs/{plan.job_id}") or {}
+        tasks = [vertex["tasks"]["RUNNING"] == vertex["parallelism"] for vertex in found.get("vertices", ())]
+        if not tasks or not all(tasks):
+            return False
+        asked = {"checkpointType": "CONFIGURED"}
+        return self._ask("POST", f"/jobs/{plan.job_id}/checkpoints", json=asked).ok
+
+    def latest_state(self, plan: EnginePlan) -> str | None:
+        """The newest completed savepoint or retained checkpoint of any generation of the pattern."""
+        complete = [file for file in self.files.files(_path(plan.checkpoints)) if file.path.endswith("/_metadata")]
+        if not complete:
+            return None
+        newest = max(complete, key=lambda file: file.modified_ms)
+        store = plan.checkpoints.removesuffix(_path(plan.checkpoints))
+        return f"{store}{newest.path.removesuffix('/_metadata')}"
+
+    def rehearse(self, running: EnginePlan, rehearsal: EnginePlan) -> None:
+        """Give a copy of the running job's state to another job, and let that complete a checkpoint with it."""
+        try:
+            self.start(rehearsal, self._savepoint(running, "savepoints", f"{rehearsal.checkpoints}/savepoints"))
+            last, is_asked_for = Job("absent"), False
+
+            def is_decided() -> bool:
+                nonlocal last, is_asked_for
+                last = self.job(rehearsal)
+                if last.state == "running" and not last.checkpoints:
+                    is_asked_for = is_asked_for or self.request_checkpoint(rehearsal)
+                return not last.is_up or (last.state == "running" and last.checkpoints > 0)
+
+            processes.wait_until(is_decided, REHEARSE_WITHIN_S)
+            if last.state != "running" or not last.checkpoints:
+                raise EngineError(
+                    f"its state cannot be restored: the trial was {last.state} after at most {REHEARSE_WITHIN_S} s "
+                    f"({self._problem(rehearsal.job_id) or 'no error; are there task slots for a second job?'})"
+                )
+        finally:
+            self.discard(rehearsal)
+            self.files.remove(_path(rehearsal.checkpoints))
+
+    def discard(self, plan: EnginePlan) -> None:
+        """Cancel the job and delete its checkpoints."""
+        if self.job(plan).is_up:
+            self._cancel(plan)
+        self.files.remove(f"{_path(plan.checkpoints)}/{plan.job_id}")
+
+    def end_stalled(self, plan: EnginePlan) -> None:
+        """Nothing to end: a job without checkpoints still works, and Flink itself restarts one that fails."""
+
+    def running(self) -> list[Running]:
+        """The jobs of patterns that the cluster runs, known by their names; what else it runs is not ours."""
+        jobs = (self._get("/jobs/overview") or {}).get("jobs", ())
+        return [
+            Running(job["jid"], job["name"], f"{self.rest}/#/job/running/{job['jid']}/overview")
+            for job in jobs
+            if _STATES.get(job["state"]) in ("starting", "running") and NAME.fullmatch(job["name"])
+        ]
+
+    def _cancel(self, plan: EnginePlan) -> None:
+        self._ask("PATCH", f"/jobs/{plan.job_id}", params={"mode": "cancel"})
+        self._wait_gone(plan)
+
+    def _wait_gone(self, plan: EnginePlan) -> None:
+        if not processes.wait_until(lambda: not self.job(plan).is_up, STOP_WITHIN_S):
+            raise EngineError(
+                f"{plan.pattern}: the job is still there {STOP_WITHIN_S} s after it was stopped; see {self.rest}"
+            )
+
+    def _metric(self, job_id: str, name: str) -> int:
+        answer = self._get(f"/jobs/{job_id}/metrics?get={name}")
+        return int(answer[0]["value"]) if answer else 0
+
+    def _problem(self, job_id: str) -> str:
+        return next((_first_line(failure) for failure in self._failures(job_id)), "")
+
+    def _failures(self, job_id: str) -> list[dict[str, Any]]:
+        """What the job has failed of, newest first."""
+        found = (self._get(f"/jobs/{job_id}/exceptions") or {}).get("exceptionHistory", {}).get("entries", ())
+        return sorted(found, key=lambda failure: -int(failure["timestamp"]))
+
+    def _get(self, path: str) -> Any:
+        answer = self._ask("GET", path)
+        return None if answer.status_code == 404 else self._read(answer)
+
+    def _read(self, answer: requests.Response) -> Any:
+        try:
+            return answer.json()
+        except json.JSONDecodeError:
+            raise EngineError(
+                f"Flink's REST address {self.rest} answered {answer.status_code} and no JSON; "
+                "does `millrace env` name the JobManager?"
+            ) from None
+
+    def _ask(self, method: str, path: str, **more: Any) -> requests.Response:
+        try:
+            answer = requests.request(method, f"{self.rest}{path}", timeout=30, **more)
+        except requests.RequestException as error:
+            raise EngineError(
+                f"Flink does not answer at {self.rest} ({type(error).__name__}); see `millrace status`"
+            ) from None
+        if answer.status_code in (401, 403):
+            raise EngineError(
+                f"Flink at {self.rest} denies {method} {path} ({answer.status_code}); is a proxy before it that wants "
+                "a login? FLINK_REST_URL must be an address that needs none"
+            )
+        return answer
+
+
+def state_of(
+    job: Mapping[str, Any],
+    checkpoints: Mapping[str, Any],
+    failures: Sequence[Mapping[str, Any]],
+    interval_ms: int,
+) -> tuple[State, str]:
+    """The state of a job and what is wrong with it, from what Flink shows of it, its checkpoints and its failures."""
+    state, word, now_ms = _STATES.get(job["state"], "starting"), job["state"], job.get("now", 0)
+    problem = _first_line(failures[0]) if failures else ""
+    if state not in ("starting", "running"):
+        return state, problem if state == "failed" else ""
+    since_ms = job.get("timestamps", {}).get(word, now_ms)
+    completed = (checkpoints.get("latest") or {}).get("completed") or {}
+    healthy_ms = completed.get("latest_ack_timestamp", 0)
+    restarting_s = (now_ms - since_ms) / 1000 if word == "RESTARTING" else 0
+    failed_s = [failure["timestamp"] / 1000 for failure in failures]
+    if restarting_s > RESTARTING_MOST_S or is_crash_loop(failed_s, healthy_ms / 1000, now_ms / 1000):
+        return "crash-looping", problem
+    without_ms = now_ms - max(healthy_ms, since_ms)
+    if word == "RUNNING" and without_ms > STALLED_AFTER_INTERVALS * interval_ms:
+        failed = (checkpoints.get("latest") or {}).get("failed") or {}
+        why = f": {failed['failure_message']}" if failed.get("failure_message") else ""
+        return "stalled", f"no checkpoint was completed for {without_ms / 1000:.0f} s{why}"
+    return state, problem if word in ("RESTARTING", "FAILING") else ""
+
+
+def lost_of(failure: Mapping[str, Any]) -> tuple[Loss, ...]:
+    """The messages for whose loss a job failed: LostMessagesException.java writes them down."""
+    found = LOST.search(str(failure["stacktrace"]))
+    return tuple(Loss(**each) for each in json.loads(found[1])) if found else ()
+
+
+def _interval_ms(plan: EnginePlan) -> int:
+    """How often the job is to complete a checkpoint."""
+    given = re.fullmatch(r"(\d+) *(ms|s|min)", str(plan.options.get("execution.checkpointing.interval")))
+    return int(given[1]) * {"ms": 1, "s": 1000, "min": 60_000}[given[2]] if given else CHECKPOINT_INTERVAL_MS
+
+
+def _first_line(failure: Mapping[str, Any]) -> str:
+    return str(failure["stacktrace"]).splitlines()[0]
+
+
+def _path(uri: str) -> str:
+    """The path of a folder on its store."""
+    return urlsplit(uri).path

@@ -1,0 +1,128 @@
+"""Kafka topics as Flink tables."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from millrace.engines.flink.expressions import interval, quoted, text
+from millrace.engines.flink.tuning import SINK_OPTIONS, WATERMARK_DELAY_MS
+from millrace.patterns import EnginePlan
+from millrace.rules import EventType, UseCase
+
+TYPES = {"text": "STRING", "whole": "BIGINT", "real": "DOUBLE", "flag": "BOOLEAN"}
+
+# What the source adds to an event's own fields; no field of an event may begin with an underscore.
+STREAM, REFUSED, VALUE, TOPIC, PARTITION, OFFSET, INGEST_MS, AT_MS, AT = (
+    "_stream",
+    "_refused",
+    "_value",
+    "_topic",
+    "_partition",
+    "_offset",
+    "_ingest_ms",
+    "_at_ms",
+    "_at",
+)
+ADDED = (VALUE, TOPIC, PARTITION, OFFSET, INGEST_MS)
+"""What of it goes all the way with an event."""
+
+
+def columns_of(use: UseCase, stream: EventType) -> dict[str, str]:
+    """The column of each field of a raw stream; the keys of all streams are in the column of the judged one's."""
+    if stream is use.judged:
+        return {f.name: f.name for f in stream.readable}
+    return {f.name: use.judged.key if f.name == stream.key else f"{stream.name}.{f.name}" for f in stream.readable}
+
+
+def arrivals(name: str, plan: EnginePlan) -> str:
+    """The table of all raw topics: every message in the order of its arrival, with the reason in `_refused` if it is.
+
+    Only judged events move event time, and none moves it beyond its own arrival: a clock that is ahead makes nobody
+    else's events late.
+    """
+    # Of the same millisecond, what was known before the judged event comes first.
+    streams = (*plan.use.others, plan.use.judged)
+    time = [
+        f"{AT} AS TO_TIMESTAMP_LTZ({AT_MS}, 3)",
+        f"WATERMARK FOR {AT} AS TO_TIMESTAMP_LTZ(LEAST({AT_MS}, {INGEST_MS}), 3) - {interval(WATERMARK_DELAY_MS)}",
+    ]
+    return _arrivals(name, plan, streams, time)
+
+
+def references(name: str, plan: EnginePlan) -> str:
+    """The table of all reference topics, read in the same way: who looks an event up follows them by himself."""
+    return _arrivals(name, plan, plan.use.references, [])
+
+
+def _arrivals(name: str, plan: EnginePlan, streams: Sequence[EventType], time: Sequence[str]) -> str:
+    use = plan.use
+    fields = {columns_of(use, stream)[f.name]: TYPES[f.kind] for stream in streams for f in stream.readable}
+    columns = [
+        *(f"{quoted(column)} {sql_type}" for column, sql_type in fields.items()),
+        f"{STREAM} STRING",
+        f"{TOPIC} STRING",
+        f"{PARTITION} INT",
+        f"{OFFSET} BIGINT",
+        f"{INGEST_MS} BIGINT",
+        f"{AT_MS} BIGINT",
+        f"{REFUSED} STRING",
+        f"{VALUE} BYTES",
+        *time,
+    ]
+    declared = [
+        {
+            "stream": stream.name,
+            "topic": plan.topics[stream.name],
+            "event": json.dumps(stream.reader()),
+            "time": stream.time,
+            "columns": columns_of(use, stream),
+            "keeps": stream is use.judged,
+            "deletes": stream in use.references,
+        }
+        for stream in streams
+    ]
+    options = {
+        "connector": "millrace-arrivals",
+        "bootstrap": plan.bootstrap,
+        "group": plan.pattern,
+        "streams": json.dumps(declared),
+        "leads": use.judged.name,
+    }
+    if plan.accepted:
+        options["accepted"] = json.dumps([each.plain() for each in plan.accepted])
+    return _table(name, columns, options)
+
+
+def sink(name: str, event_type: EventType, topic: str, bootstrap: str) -> str:
+    """The table of a topic that the job writes, keyed as its event type says."""
+    columns = [f"{quoted(f.name)} {_type(f)}" for f in event_type.fields]
+    return sink_of(name, columns, event_type.key, topic, bootstrap)
+
+
+def sink_of(name: str, columns: list[str], key: str, topic: str, bootstrap: str) -> str:
+    """The table of a topic with these columns as JSON."""
+    options = {
+        "connector": "kafka",
+        "topic": topic,
+        "properties.bootstrap.servers": bootstrap,
+        "key.format": "raw",
+        "key.fields": key,
+        "value.format": "json",
+        "value.fields-include": "ALL",
+        **SINK_OPTIONS,
+    }
+    return _table(name, columns, options)
+
+
+def _type(field: object) -> str:
+    kind = getattr(field, "kind", None)
+    if kind is not None:
+        return TYPES[kind]
+    return "ARRAY<STRING>" if type(field).__name__ == "Words" else "MAP<STRING, STRING>"
+
+
+def _table(name: str, columns: list[str], options: Mapping[str, str]) -> str:
+    listed = ",\n  ".join(columns)
+    settings = ",\n  ".join(f"{text(option)} = {text(value)}" for option, value in options.items())
+    return f"CREATE TEMPORARY TABLE {quoted(name)} (\n  {listed}\n) WITH (\n  {settings}\n)"

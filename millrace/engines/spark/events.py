@@ -1,0 +1,198 @@
+"""The per-event stage: every raw message becomes an enriched event with its alerts, or a dead letter."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from millrace.engines.spark import topics
+from millrace.engines.spark.clock import moved_to, watermarked
+from millrace.engines.spark.expressions import compiled
+from millrace.patterns import EnginePlan
+from millrace.rules import ALERTS, DEAD_LETTERS, EventRule
+from millrace.rules.expressions import Field
+from millrace.rules.measures import Measure
+from millrace.rules.stages import EventStage
+
+STAGE = "events"
+
+
+def messages(spark: SparkSession, plan: EnginePlan) -> DataFrame:
+    """What the stage writes for all raw messages: topic, key and value of each message."""
+    kinds = (*plan.use.raw, *plan.use.references)
+    raw = topics.source(spark, plan.bootstrap, [plan.topics[each.name] for each in kinds])
+    return written(spark, plan, timed(plan, remembered(spark, plan, known(spark, plan, accepted(spark, plan, raw)))))
+
+
+def accepted(spark: SparkSession, plan: EnginePlan, raw: DataFrame) -> DataFrame:
+    """Every message with its event, in a column named after its stream, or with the reason why it is refused.
+
+    Of reference data, only what is refused: who looks an event up reads it by himself.
+    """
+    streams = {each.name: each for each in plan.use.raw}
+    is_of = {name: F.col("topic") == topic for name, topic in plan.topics.items()}
+    aside = [
+        F.when(is_of[each.name], topics.read(spark, each, F.col("value"), F.col("ingest_ms"))["reason"])
+        for each in plan.use.references
+    ]
+    is_reference = reduce(Column.__or__, (is_of[each.name] for each in plan.use.references), F.lit(False))
+    events = raw.select(
+        "*",
+        *(
+            F.when(is_of[name], topics.read(spark, each, F.col("value"), F.col("ingest_ms"))).alias(name)
+            for name, each in streams.items()
+        ),
+        F.coalesce(*aside, F.lit(None)).alias("aside"),
+    ).filter(~is_reference | (F.col("aside").isNotNull() & F.col("value").isNotNull()))
+    read = events.select(
+        *raw.columns,
+        *(F.col(_quoted(name)) for name in streams),
+        F.coalesce(*(F.when(is_of[name], F.lit(name)) for name in streams)).alias("stream"),
+        F.coalesce(*(_field(name, "reason") for name in streams), F.col("aside")).alias("reason"),
+        F.coalesce(*(_field(name, each.key) for name, each in streams.items())).alias("event_key"),
+    )
+    value, reason = F.col("value"), F.col("reason")
+    kept = (
+        F.when(is_of[each.name], topics.kept(spark, each, value, reason))
+        for each in (*plan.use.raw, *plan.use.references)
+    )
+    # Before anything is shuffled or stored, so that nothing but the topic has what a dead letter must not keep.
+    return read.withColumn("value", F.when(reason.isNull(), value).otherwise(F.coalesce(*kept)))
+
+
+def known(spark: SparkSession, plan: EnginePlan, events: DataFrame) -> DataFrame:
+    """Judged events with what reference data says about them; one that a reference does not know is refused."""
+    judged = plan.use.judged
+    for i, lookup in enumerate(plan.use.enrichment.lookups):
+        is_judged = (F.col("stream") == judged.name) & F.col("reason").isNull()
+        found = topics.looked_up(spark, plan, lookup, F.when(is_judged, _field(judged.name, lookup.by)))
+        events = events.withColumn(f"known_{i}", found)
+        is_unknown = F.when(is_judged & F.col(f"known_{i}").isNull(), F.lit(f"unknown:{lookup.reference.name}"))
+        taken = {name: _field(f"known_{i}", name) for name in lookup.take}
+        events = events.withColumns({"reason": F.coalesce("reason", is_unknown), **taken}).drop(f"known_{i}")
+    return events
+
+
+def remembered(spark: SparkSession, plan: EnginePlan, events: DataFrame) -> DataFrame:
+    """Judged events with what their key's earlier events left behind, and all that is refused."""
+    judged = plan.use.judged
+    declaration = {
+        "stream": judged.name,
+        "id": judged.id,
+        "remembered_ms": judged.remembered_ms,
+        "measures": EventStage(plan.use, plan.event_rules).measures,
+    }
+    # What is refused has no state, but it takes the same road, so that one query sees each message once.
+    place = F.concat_ws("/", "topic", "partition", "offset")
+    keyed = events.withColumn("event_key", F.when(F.col("reason").isNull(), F.col("event_key")).otherwise(place))
+    step = spark._jvm.millrace.spark.Remember
+    return DataFrame(step.over(keyed._jdf, "event_key", json.dumps(declaration)), spark)
+
+
+def timed(plan: EnginePlan, events: DataFrame) -> DataFrame:
+    """The same, with a watermark that nothing here waits for: each commit says how far time is for the windows."""
+    judged = plan.use.judged
+    moment_ms = moved_to(_field(judged.name, judged.time or ""), F.col("ingest_ms"))
+    return watermarked(events, F.when(F.col("reason").isNull(), moment_ms))
+
+
+def written(spark: SparkSession, plan: EnginePlan, events: DataFrame) -> DataFrame:
+    """The messages for the intermediate topic, the alerts and the dead letters."""
+    stage = EventStage(plan.use, plan.event_rules)
+    is_refused = F.col("reason").isNotNull()
+    fired = [(rule, compiled(rule.condition, _column(stage, rule.remembers))) for rule in stage.rules]
+    sent = [
+        F.when(is_refused, _dead_letter(spark, plan)),
+        F.when(~is_refused, _enriched(plan, stage, fired)),
+        *(F.when(~is_refused & is_so, _alert(plan, stage, rule)) for rule, is_so in fired),
+    ]
+    return events.select(F.explode(F.array_compact(F.array(*sent))).alias("message")).select("message.*")
+
+
+def _enriched(plan: EnginePlan, stage: EventStage, fired: Sequence[tuple[EventRule, Column]]) -> Column:
+    use = plan.use
+    names = [F.when(is_so, F.lit(rule.name)) for rule, is_so in fired]
+    values = {f.name: _field(use.judged.name, f.name) for f in use.judged.fields}
+    values |= {name: F.col(name) for lookup in use.enrichment.lookups for name in lookup.take}
+    values |= {
+        name: compiled(made, _column(stage, use.enrichment.remembers)) for name, made in use.enrichment.built.items()
+    }
+    values |= {
+        "flags": F.array_compact(F.array(*names)),
+        "source_topic": F.col("topic"),
+        "source_partition": F.col("partition"),
+        "source_offset": F.col("offset"),
+        "ingest_ms": F.col("ingest_ms"),
+    }
+    ordered = {f.name: values[f.name] for f in use.enriched.fields}
+    return topics.message(plan.topics[use.enriched.name], values[use.enriched.key], ordered)
+
+
+def _alert(plan: EnginePlan, stage: EventStage, rule: EventRule) -> Column:
+    judged = plan.use.judged
+    key, identity = _field(judged.name, rule.key), _field(judged.name, judged.id or "")
+    column = _column(stage, rule.remembers)
+    values = {
+        "alert_id": alert_id(rule.name, rule.version, key, identity),
+        "rule": F.lit(rule.name),
+        "rule_version": F.lit(rule.version),
+        "key": key,
+        "customer": key,
+        "transaction_ids": F.array(identity),
+        "operands": texts({_operand(field): column(field) for field in rule.operands}),
+        "at_ms": _field(judged.name, judged.time or ""),
+        "sent_ms": _field(judged.name, "sent_ms"),
+        "ingest_ms": F.col("ingest_ms"),
+        "emit_ms": topics.now_ms(),
+    }
+    return topics.message(plan.topics[ALERTS.name], key, values)
+
+
+def _dead_letter(spark: SparkSession, plan: EnginePlan) -> Column:
+    values = {
+        "reason": F.col("reason"),
+        "topic": F.col("topic"),
+        "partition": F.col("partition"),
+        "offset": F.col("offset"),
+        "ingest_ms": F.col("ingest_ms"),
+        "stage": F.lit(STAGE),
+        "value_base64": F.base64(topics.masked(spark, F.col("value"))),
+    }
+    return topics.message(plan.topics[DEAD_LETTERS.name], F.col("topic"), values)
+
+
+def alert_id(rule: str, version: str, key: Column, ids: Column) -> Column:
+    """The same identity as on every engine; ids are sorted and joined by commas."""
+    return F.substring(F.sha2(F.concat_ws("|", F.lit(rule), F.lit(version), key, ids), 256), 1, 32)
+
+
+def texts(values: Mapping[str, Column]) -> Column:
+    """Named values as texts."""
+    return F.create_map(*(each for name, value in values.items() for each in (F.lit(name), value.cast("string"))))
+
+
+def _column(stage: EventStage, remembers: Mapping[str, Measure]) -> Callable[[Field], Column]:
+    judged = stage.use.judged
+
+    def column(field: Field) -> Column:
+        if field.owner == "now":
+            return _field(judged.name, field.name)
+        return F.col(stage.column(remembers, field.name))
+
+    return column
+
+
+def _operand(field: Field) -> str:
+    return field.name if field.owner == "now" else f"before_{field.name}"
+
+
+def _field(stream: str, name: str) -> Column:
+    return F.col(f"{_quoted(stream)}.{_quoted(name)}")
+
+
+def _quoted(name: str) -> str:
+    return f"`{name}`"

@@ -1,0 +1,122 @@
+"""Spark's stand-alone cluster: a master and a worker. By default Spark runs inside each job, and nothing is started."""
+
+import json
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from millrace.machine.environments import python, spark_package
+from millrace.servers.server import LOOPBACK, Server, java, log4j2
+from millrace.settings import Settings
+
+WORKER_CORES = 2
+WORKER_MEMORY = "2g"
+
+# What Spark's own launcher opens on Java 17.
+OPENS = tuple(
+    f"--add-opens=java.base/{package}=ALL-UNNAMED"
+    for package in (
+        *("java.lang", "java.lang.invoke", "java.lang.reflect", "java.io", "java.net", "java.nio", "java.util"),
+        *("java.util.concurrent", "java.util.concurrent.atomic", "jdk.internal.ref", "sun.nio.ch", "sun.nio.cs"),
+        *("sun.security.action", "sun.util.calendar"),
+    )
+)
+
+
+@dataclass(frozen=True)
+class Spark(Server):
+    """What master and worker share."""
+
+    components: ClassVar[tuple[str, ...]] = ("spark",)
+    environments: ClassVar[tuple[str, ...]] = ("spark",)
+
+    def files(self) -> dict[str, str]:
+        return {"log4j2.properties": log4j2(self.log)}
+
+    def environment(self) -> dict[str, str]:
+        return super().environment() | {
+            "SPARK_HOME": str(spark_package()),
+            # Without it the web pages listen on every address.
+            "SPARK_LOCAL_IP": LOOPBACK,
+            "PYSPARK_PYTHON": str(python("spark")),
+        }
+
+    def _java(self, main: str, *arguments: str) -> list[str]:
+        logging = f"-Dlog4j2.configurationFile={(self.conf / 'log4j2.properties').as_uri()}"
+        # A second door of the master, on a port of its own choice, that nobody here uses; and buttons that any web page
+        # in a browser here could press.
+        start = java(256, flags=(*OPENS, logging, "-Dspark.master.rest.enabled=false", "-Dspark.ui.killEnabled=false"))
+        return [*start, "-cp", f"{spark_package() / 'jars'}/*", main, "--host", LOOPBACK, *arguments]
+
+
+@dataclass(frozen=True)
+class SparkMaster(Spark):
+    """The process that gives the workers' cores to jobs."""
+
+    @property
+    def name(self) -> str:
+        return "spark-master"
+
+    @property
+    def doors(self) -> Mapping[str, int]:
+        return {"clients": self.settings.port("spark"), "http": self.settings.port("spark-http")}
+
+    @property
+    def web(self) -> str:
+        return f"http://{LOOPBACK}:{self.settings.port('spark-http')}"
+
+    def command(self) -> list[str]:
+        ports = ("--port", str(self.settings.port("spark")), "--webui-port", str(self.settings.port("spark-http")))
+        return self._java("org.apache.spark.deploy.master.Master", *ports)
+
+    def is_ready(self, since: float) -> bool:
+        state = master_state(self.settings)
+        return state is not None and state["status"] == "ALIVE"
+
+
+@dataclass(frozen=True)
+class SparkWorker(Spark):
+    """The process that starts the jobs' executors."""
+
+    @property
+    def name(self) -> str:
+        return "spark-worker"
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return ("spark-master",)
+
+    @property
+    def doors(self) -> Mapping[str, int]:
+        return {"rpc": self.settings.port("spark-worker"), "http": self.settings.port("spark-worker-http")}
+
+    @property
+    def web(self) -> str:
+        return f"http://{LOOPBACK}:{self.settings.port('spark-worker-http')}"
+
+    def command(self) -> list[str]:
+        return self._java(
+            "org.apache.spark.deploy.worker.Worker",
+            *("--port", str(self.settings.port("spark-worker"))),
+            *("--webui-port", str(self.settings.port("spark-worker-http"))),
+            *("--cores", str(WORKER_CORES), "--memory", WORKER_MEMORY, "--work-dir", str(self.data)),
+            f"spark://{LOOPBACK}:{self.settings.port('spark')}",
+        )
+
+    def is_ready(self, since: float) -> bool:
+        state = master_state(self.settings)
+        port = self.settings.port("spark-worker")
+        return state is not None and any(
+            worker["port"] == port and worker["state"] == "ALIVE" and worker["lastheartbeat"] > since * 1000
+            for worker in state["workers"]
+        )
+
+
+def master_state(settings: Settings) -> dict[str, Any] | None:
+    """What the master says of itself and its workers; None while it does not answer."""
+    try:
+        with urllib.request.urlopen(f"http://{LOOPBACK}:{settings.port('spark-http')}/json/", timeout=2) as answer:
+            return dict(json.load(answer))
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,119 @@
+"""Kafka topics as data frames."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from millrace.engines.spark.tuning import TASKS
+from millrace.patterns import EnginePlan
+from millrace.rules import EventType, Lookup, Real, Text, Whole, Words
+
+TYPES: Mapping[str, T.DataType] = {
+    "text": T.StringType(),
+    "whole": T.LongType(),
+    "real": T.DoubleType(),
+    "flag": T.BooleanType(),
+}
+WRITABLE = "struct<topic:string,key:string,value:string>"
+
+
+def source(spark: SparkSession, bootstrap: str, topics: Sequence[str], rows_most: int | None = None) -> DataFrame:
+    """All messages of topics from their beginning, with the place and the append time that Kafka gave them."""
+    reader = (
+        spark.readStream.format("kafka")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("subscribe", ",".join(topics))
+        .option("groupIdPrefix", _group(topics[0]))
+        .option("startingOffsets", "earliest")
+        .option("failOnDataLoss", "true")
+        .option("kafka.isolation.level", "read_committed")
+    )
+    if rows_most:
+        reader = reader.option("maxOffsetsPerTrigger", str(rows_most))
+    return _placed(reader.load().coalesce(TASKS))
+
+
+def read(spark: SparkSession, event_type: EventType, value: Column, ingest_ms: Column) -> Column:
+    """A struct of `reason` and the event's fields, read and checked by the kernel."""
+    declared = [T.StructField("reason", T.StringType())]
+    declared += [T.StructField(f.name, TYPES[f.kind]) for f in event_type.readable]
+    jvm = spark._jvm.millrace.spark
+    java_type = spark._jsparkSession.parseDataType(T.StructType(declared).json())
+    return Column(jvm.ReadEvent.of(json.dumps(event_type.reader()), java_type, value._jc, ingest_ms._jc))
+
+
+def looked_up(spark: SparkSession, plan: EnginePlan, lookup: Lookup, key: Column) -> Column:
+    """A struct of what a lookup takes of the reference data's event with that key; null where there is none."""
+    kinds = {each.name: TYPES[each.kind] for each in lookup.reference.readable}
+    taken = T.StructType([T.StructField(name, kinds[field]) for name, field in lookup.take.items()])
+    java_type = spark._jsparkSession.parseDataType(taken.json())
+    return Column(spark._jvm.millrace.spark.LookUp.of(plan.reference(lookup), java_type, key._jc))
+
+
+def kept(spark: SparkSession, event_type: EventType, value: Column, reason: Column) -> Column:
+    """What a dead letter may keep of a message that was refused for that reason; without one, the message."""
+    return Column(spark._jvm.millrace.spark.Kept.of(json.dumps(event_type.reader()), value._jc, reason._jc))
+
+
+def masked(spark: SparkSession, value: Column) -> Column:
+    """The bytes without card numbers."""
+    return Column(spark._jvm.millrace.spark.Kept.masked(value._jc))
+
+
+def parsed(event_type: EventType, value: Column) -> Column:
+    """A struct of the fields of an event that the pipeline wrote itself; what is no JSON gives nulls."""
+    return F.from_json(value.cast("string"), parsed_type(event_type))
+
+
+def parsed_type(event_type: EventType) -> T.StructType:
+    """The fields of an event, as columns."""
+    kinds = {f.name: _type(f) for f in event_type.fields}
+    return T.StructType([T.StructField(name, kind) for name, kind in kinds.items() if kind is not None])
+
+
+def is_whole(event_type: EventType, event: str) -> Column:
+    """Whether the struct of that name is an event, and not what remains of garbage."""
+    needed = (name for name in (event_type.key, event_type.id, event_type.time) if name)
+    return reduce(Column.__and__, (F.col(f"{event}.{name}").isNotNull() for name in needed))
+
+
+def message(topic: str, key: Column, values: Mapping[str, Column]) -> Column:
+    """A message for `sink`: the values as a JSON object, nulls included."""
+    content = F.to_json(F.struct(*(value.alias(name) for name, value in values.items())), {"ignoreNullFields": "false"})
+    return F.struct(F.lit(topic).alias("topic"), key.cast("string").alias("key"), content.alias("value"))
+
+
+def sink_options(bootstrap: str) -> Mapping[str, str]:
+    """The options of a Kafka sink: all replicas have a message before its batch is done."""
+    return {"kafka.bootstrap.servers": bootstrap, "kafka.acks": "all"}
+
+
+def now_ms() -> Column:
+    """The wall clock at the moment a row is made; Spark's own current_timestamp() is the start of the batch."""
+    return F.expr("cast(reflect('java.lang.System', 'currentTimeMillis') as bigint)")
+
+
+def _placed(messages: DataFrame) -> DataFrame:
+    return messages.select(
+        "topic", "partition", "offset", "key", "value", F.unix_millis("timestamp").alias("ingest_ms")
+    )
+
+
+def _type(field: object) -> T.DataType | None:
+    match field:
+        case Text() | Whole() | Real():
+            return TYPES[field.kind]
+        case Words():
+            return T.ArrayType(T.StringType())
+    return None
+
+
+def _group(topic: str) -> str:
+    """The beginning of the names of Spark's consumer groups: the pattern whose topic it is."""
+    return f"{topic.partition('.')[0]}.spark"

@@ -1,0 +1,304 @@
+"""Processes that outlive the command that started them: known by pid and start time, never by name."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from millrace.errors import InfraError
+
+# What a server may know of the shell that started it; all else (HADOOP_USER_NAME, JAVA_TOOL_OPTIONS, PYTHONPATH ...)
+# would make a stack behave differently for each user. JDK_JAVA_OPTIONS is the one way to give every JVM an option.
+INHERITED = ("HOME", "JDK_JAVA_OPTIONS", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER")
+
+PRIVATE = 0o077  # what others may not do with what a stack writes: anything
+
+LOG_BYTES_MAX = 20_000_000
+
+RECORDED_WITHIN_S = 10
+
+FOLLOWS_WITHIN_S = 5  # what a process started has this long to end by itself after it
+
+# The shell writes the record, then becomes the server: pid and start time stay the same, and whatever kills us in
+# between, no server runs without a record: on a full disk it does not start. Field 22 of stat is the start time
+# (proc(5)); the name before it is "(sh)".
+NOT_RECORDED = 74  # EX_IOERR of sysexits.h
+RECORD_THEN_EXEC = f"""
+record() {{ printf '%s"pid": %s, "started": %s}}\\n' "$head" "$1" "${{22}}" > "$file"; }}
+file=$1 head=$2; shift 2
+read -r stat < /proc/self/stat
+record $stat || exit {NOT_RECORDED}
+exec "$@"
+"""
+
+
+@dataclass(frozen=True)
+class Record:
+    """One process of ours: who it is, where its log is, what it needed to be up first."""
+
+    name: str
+    pid: int
+    started: int  # clock ticks after boot: with the pid it names one process for good
+    boot: str
+    since: float
+    log: Path
+    command: tuple[str, ...]
+    needs: tuple[str, ...] = ()
+    fingerprint: str = ""  # of the configuration it runs with
+
+
+def start(
+    name: str,
+    command: Sequence[str],
+    env: Mapping[str, str],
+    log: Path,
+    run_dir: Path,
+    *,
+    needs: Sequence[str] = (),
+    fingerprint: str = "",
+    folder: Path | None = None,
+) -> Record:
+    """Starts a process in a session of its own, its output going to `log`, its record to `run_dir`."""
+    child, record = _spawn(name, command, env, log, run_dir, needs, fingerprint, folder)
+    # It is meant to outlive us; without this Python warns of a child still running.
+    child.returncode = 0
+    return record
+
+
+def run(
+    name: str,
+    command: Sequence[str],
+    env: Mapping[str, str],
+    log: Path,
+    run_dir: Path,
+    is_called_off: Callable[[], bool] = lambda: False,
+) -> int | None:
+    """Runs a process to its end and says its exit code; None when it was called off and stopped."""
+    child, record = _spawn(name, command, env, log, run_dir)
+    wait_until(lambda: child.poll() is not None or is_called_off(), float("inf"))
+    finished = child.poll()
+    stop(record, within_s=5)
+    forget(record, run_dir)
+    return finished
+
+
+def _spawn(
+    name: str,
+    command: Sequence[str],
+    env: Mapping[str, str],
+    log: Path,
+    run_dir: Path,
+    needs: Sequence[str] = (),
+    fingerprint: str = "",
+    folder: Path | None = None,
+) -> tuple[subprocess.Popen[bytes], Record]:
+    run_dir.mkdir(parents=True, exist_ok=True)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    if log.exists():
+        log.replace(log.with_name(log.name + ".1"))
+    facts = {
+        "name": name,
+        "boot": boot_id(),
+        "since": time.time(),
+        "log": str(log),
+        "command": list(command),
+        "needs": list(needs),
+        "fingerprint": fingerprint,
+    }
+    path = run_dir / f"{name}.json"
+    path.unlink(missing_ok=True)
+    head = json.dumps(facts)[:-1] + ", "
+    with log.open("ab") as output:
+        child = subprocess.Popen(
+            ["/bin/sh", "-c", RECORD_THEN_EXEC, "sh", str(path), head, *command],
+            env=environment(env),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            umask=PRIVATE,  # whoever starts it
+            cwd=folder or run_dir,  # what a server drops where it stands stays in the stack's folder
+            start_new_session=True,
+        )
+    deadline = time.monotonic() + RECORDED_WITHIN_S
+    while (record := read(path)) is None:
+        ended = child.poll()
+        if ended is not None or time.monotonic() > deadline:
+            child.kill()  # nobody could find it to stop it
+            child.wait()
+            path.unlink(missing_ok=True)
+            raise InfraError(_not_started(name, command[0], ended, path, log))
+        time.sleep(0.005)
+    return child, record
+
+
+def _not_started(name: str, program: str, ended: int | None, path: Path, log: Path) -> str:
+    if ended in (None, NOT_RECORDED):
+        free_mb = shutil.disk_usage(path.parents[1]).free / 1e6
+        return (
+            f"{name} was not started: its record {path} could not be written ({free_mb:.0f} MB are free there); "
+            "free some space, or point MILLRACE_STATE at another disk, then start it again"
+        )
+    return f"{name}: the process did not start ({program}); its log is {log}"
+
+
+def environment(env: Mapping[str, str]) -> dict[str, str]:
+    """The variables a process of ours gets: a few of the shell's, a UTF-8 locale, and what is given."""
+    # Without a UTF-8 locale a JVM cannot open a path with a letter outside ASCII.
+    return {name: os.environ[name] for name in INHERITED if name in os.environ} | {"LC_ALL": "C.UTF-8"} | dict(env)
+
+
+def records(run_dir: Path) -> dict[str, Record]:
+    """Every recorded process, dead or alive, by name."""
+    found = (read(path) for path in sorted(run_dir.glob("*.json")))
+    return {record.name: record for record in found if record is not None}
+
+
+def read(path: Path) -> Record | None:
+    """The record in a file; None when there is none, or its process died before it could write it."""
+    try:
+        facts = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return None
+    facts["log"] = Path(facts["log"])
+    facts["command"] = tuple(facts["command"])
+    facts["needs"] = tuple(facts["needs"])
+    return Record(**facts)
+
+
+def forget(record: Record, run_dir: Path) -> None:
+    """Removes the record of a process that is gone."""
+    (run_dir / f"{record.name}.json").unlink(missing_ok=True)
+
+
+def alive(record: Record) -> bool:
+    """Whether the very process of the record runs: the same boot, pid and start time, and no zombie."""
+    if record.boot != boot_id():
+        return False
+    with suppress(ChildProcessError):  # a child of ours that ended stays a zombie until somebody asks
+        os.waitpid(record.pid, os.WNOHANG)
+    return started(record.pid) == record.started
+
+
+def started(pid: int) -> int | None:
+    """The start time of a live process in clock ticks after boot; None for a zombie or no process."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    state, *fields = stat.rpartition(") ")[2].split()  # the name before it may hold spaces and brackets
+    return None if state in "ZX" else int(fields[18])
+
+
+def family(record: Record) -> list[psutil.Process]:
+    """The process and all that it started: they share the session that it leads, also when it is dead."""
+    members = []
+    for process in psutil.process_iter():
+        with suppress(psutil.NoSuchProcess, ProcessLookupError):
+            ticks = started(process.pid)
+            # A pid is not given out again while a session bears it, so what is younger and in it is ours.
+            if ticks is not None and ticks >= record.started and os.getsid(process.pid) == record.pid:
+                members.append(process)
+    leader = started(record.pid)
+    taken_over = record.boot != boot_id() or leader not in (None, record.started)
+    return [] if taken_over else members
+
+
+def stop(record: Record, within_s: float) -> bool:
+    """Ends the process and all that it started: TERM, then KILL at the deadline; says whether TERM was enough.
+
+    What it started has a few seconds more to follow it.
+    """
+    willing = True
+    members = family(record)
+    if alive(record):
+        send(record, signal.SIGTERM)
+        willing = wait_until(lambda: not alive(record), within_s)
+        if willing:
+            # A Spark driver's JVM follows its Python, and only then clears away the libraries it had unpacked.
+            wait_until(lambda: not family(record), FOLLOWS_WITHIN_S)
+    for member in {*members, *family(record)}:
+        with suppress(psutil.NoSuchProcess):
+            if member.pid != record.pid or not willing:
+                member.kill()  # psutil compares the start time before it signals
+    if not wait_until(lambda: not family(record) and not alive(record), 10):
+        raise InfraError(f"{record.name}: pid {record.pid} survived SIGKILL for 10 s; is it stuck on a disk?")
+    return willing
+
+
+def kill(record: Record) -> None:
+    """Ends the process at once, as a crash would: its children are left to themselves."""
+    send(record, signal.SIGKILL)
+    wait_until(lambda: not alive(record), 10)
+
+
+def send(record: Record, number: signal.Signals) -> None:
+    """Sends a signal to the very process of the record, if it still runs."""
+    with suppress(ProcessLookupError):
+        if alive(record):
+            os.kill(record.pid, number)
+
+
+def wait_until(is_so: Callable[[], bool], within_s: float) -> bool:
+    """Asks again and again until it is so or the time is over."""
+    deadline = time.monotonic() + within_s
+    while not is_so():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def memory_bytes(record: Record) -> int:
+    """The memory of the process and all that it started; pages they share count once (PSS)."""
+    total = 0
+    for member in family(record):
+        with suppress(psutil.NoSuchProcess):
+            try:
+                total += member.memory_full_info().pss
+            except psutil.AccessDenied:
+                total += member.memory_info().rss
+    return total
+
+
+def listening(record: Record) -> list[tuple[str, int]]:
+    """Every address and port on which the process or what it started accepts connections."""
+    found = set()
+    for member in family(record):
+        with suppress(psutil.NoSuchProcess):
+            found |= {
+                (connection.laddr.ip, connection.laddr.port)
+                for connection in member.net_connections(kind="tcp")
+                if connection.status == psutil.CONN_LISTEN
+            }
+    return sorted(found)
+
+
+def tail(log: Path, lines: int) -> list[str]:
+    """The last lines of a log; none when there is no log."""
+    if not log.exists():
+        return []
+    with log.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - 400 * lines - 65536))
+        return file.read().decode("utf-8", errors="replace").splitlines()[-lines:]
+
+
+def cap(log: Path) -> None:
+    """Keeps a log that its writer does not rotate below the limit: one older part is kept."""
+    # The writer appends (O_APPEND), so after the cut it goes on at the new end.
+    if log.exists() and log.stat().st_size > LOG_BYTES_MAX:
+        shutil.copyfile(log, log.with_name(log.name + ".1"))
+        os.truncate(log, 0)
+
+
+def boot_id() -> str:
+    """The name of this run of the machine: pids and start times mean nothing in another one."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()

@@ -1,0 +1,140 @@
+"""make setup: everything that is downloaded or built, once; with --tests also what only tests want.
+
+Begins under the bare python3.11, makes the environment of the command line, and goes on inside it.
+"""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from millrace import kernel, records
+from millrace.errors import InfraError
+from millrace.machine import environments, jars, npm, prerequisites, registries
+from millrace.settings import PROJECT, Settings
+
+TESTS = "--tests"
+NPM_OF_TESTS = ("browser",)
+
+
+def main(argv: list[str]) -> int:
+    settings = Settings.read(os.environ)
+    tests = TESTS in argv
+    handed_over = [word for word in argv if word != TESTS]
+    try:
+        begun = json.loads(handed_over[0]) if handed_over else begin(settings, tests)
+        if Path(sys.prefix) == PROJECT / environments.FOLDERS["cli"]:
+            make_the_rest(settings, begun, tests)
+        else:
+            make_the_command_line(settings, begun, tests)
+    except InfraError as error:
+        print(f"set-up failed: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("interrupted; `make setup` goes on from here", file=sys.stderr)
+        return 130
+    return 0
+
+
+def begin(settings: Settings, tests: bool) -> dict[str, Any]:
+    """Refuses a machine that cannot do what comes, before anything is downloaded; installs what it may."""
+    begun = {"at": time.time(), "received_bytes": _received_bytes(), "environments": {}}
+    is_incomplete = bool(environments.absent() or jars.absent(settings, jars.components(settings)))
+    if tests or is_incomplete:
+        findings = prerequisites.for_setup(settings, os.environ, tests=tests)
+        if prerequisites.install(findings, os.environ):
+            findings = prerequisites.for_setup(settings, os.environ, tests=tests)
+        prerequisites.refuse(findings, os.environ)
+    if is_incomplete:
+        prerequisites.refuse(registries.reached(settings), os.environ)
+        print("setting up; the first time some 1.8 GB are downloaded", file=sys.stderr, flush=True)
+    return begun
+
+
+def make_the_command_line(settings: Settings, begun: dict[str, Any], tests: bool) -> None:
+    """Makes the one environment that the rest of the set-up needs, and becomes that rest."""
+    if made := environments.ensure(settings, "cli"):
+        begun["environments"] = {"cli": made.seconds}
+    python = str(environments.python("cli"))
+    os.execv(python, [python, "-m", "millrace.machine.setup", json.dumps(begun), *([TESTS] if tests else [])])
+
+
+def make_the_rest(settings: Settings, begun: dict[str, Any], tests: bool) -> None:
+    """Makes the engines' environments while the jars arrive, then builds the kernel; a record says what it took."""
+    # Imported here: the bare interpreter of the first half has no rich.
+    from rich.console import Console
+
+    from millrace.machine.jars.bars import bars
+
+    console = Console(stderr=True)
+
+    def make(name: str) -> None:
+        if made := environments.ensure(settings, name):
+            begun["environments"][name] = made.seconds
+            console.print(f"environment of {name}: made in {made.seconds} s")
+
+    def bring(name: str) -> None:
+        npm.ensure(settings, name)
+        console.print(f"npm packages of {name}: installed")
+
+    with bars(console) as progress, ThreadPoolExecutor() as workers:
+        making = [workers.submit(make, name) for name in environments.absent()]
+        making += [workers.submit(bring, name) for name in npm.absent(settings, NPM_OF_TESTS if tests else ())]
+        downloads = jars.ensure(settings, jars.components(settings), progress)
+        for one in making:
+            one.result()
+    started = time.monotonic()
+    kernel.ensure(settings)
+    if begun["environments"] or downloads:
+        figures = _figures(settings, begun, downloads, kernel_seconds=time.monotonic() - started)
+        path = records.append(settings, "setup", figures)
+        size = sum(figures["disk_bytes"].values()) / 1e9
+        console.print(f"set up in {figures['seconds']} s, {size:.1f} GB on disk; recorded in {path}", soft_wrap=True)
+
+
+def _figures(
+    settings: Settings, begun: dict[str, Any], downloads: Iterable[jars.Download], kernel_seconds: float
+) -> dict[str, Any]:
+    places = {
+        "environments": [PROJECT / folder for folder in environments.FOLDERS.values()],
+        "jars": [settings.home / "jars"],
+        "npm packages": [settings.home / "npm"],
+        "kernel": [settings.home / "kernel"],
+        "uv and its cache": [settings.home / f"uv-{environments.UV_VERSION}", settings.home / "uv"],
+    }
+    seen: set[tuple[int, int]] = set()
+    return {
+        "seconds": round(time.time() - begun["at"], 1),
+        # Of the whole machine, because neither uv nor Maven says it: an upper bound while others use the network.
+        "received_bytes": _received_bytes() - begun["received_bytes"],
+        "environments": {name: {"seconds": seconds} for name, seconds in sorted(begun["environments"].items())},
+        "jars": {one.component: {"seconds": one.seconds, "bytes": one.bytes, "jars": one.jars} for one in downloads},
+        "kernel": {"seconds": round(kernel_seconds, 1)},
+        "disk_bytes": {what: sum(_disk_bytes(folder, seen) for folder in folders) for what, folders in places.items()},
+    }
+
+
+def _received_bytes() -> int:
+    lines = Path("/proc/net/dev").read_text().splitlines()[2:]
+    counters = dict(line.split(":", 1) for line in lines)
+    return sum(int(figures.split()[0]) for name, figures in counters.items() if name.strip() != "lo")
+
+
+def _disk_bytes(folder: Path, seen: set[tuple[int, int]]) -> int:
+    """Bytes of a folder on disk; a file with several names counts where it is seen first."""
+    total = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            stat = os.lstat(os.path.join(parent, name))
+            if (stat.st_dev, stat.st_ino) not in seen:
+                seen.add((stat.st_dev, stat.st_ino))
+                total += stat.st_blocks * 512
+    return total
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,291 @@
+"""What a pattern file may say. The model is closed: a key nobody declared is an error, not a surprise at run time."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from millrace import project
+from millrace.rules import EventRule, EventType, FoldRule, RuleError, UseCase, WindowRule
+from millrace.rules.expressions import DeclarationError
+from pipelines.fraud import FRAUD
+
+USES: Mapping[str, UseCase] = {FRAUD.name: FRAUD}
+Engine = Literal["flink", "spark"]
+
+# What an engine cannot do; everything else it can.
+CANNOT: Mapping[tuple[str, str], str] = {
+    ("spark", "fold"): "a fold in plain Python is Flink's escape hatch; declare the rule with measures instead",
+}
+
+
+class PatternError(DeclarationError):
+    """A pattern file that cannot be used: names the file, the key and the remedy."""
+
+
+class Closed(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class EventsStage(Closed):
+    """The per-event stage: reads raw topics, refuses, enriches, alerts, writes the intermediate topic."""
+
+    engine: Engine
+    rules: tuple[str, ...] = Field(min_length=1, description="Names of per-event rules of the use.")
+    parallelism: int = Field(
+        1, ge=1, le=64, description="Parallel instances of the stage; at most one per partition works."
+    )
+
+
+class WindowsStage(Closed):
+    """The windows stage: reads the intermediate topic, alerts on windows, writes the numbers for the charts."""
+
+    engine: Engine
+    rules: tuple[str, ...] = Field((), description="Names of window rules of the use.")
+    summaries: tuple[str, ...] = Field((), description="Names of window summaries of the use.")
+
+
+class PersistStage(Closed):
+    """The persisting stage: writes accepted events and the customers' state to stores."""
+
+    engine: Literal["spark"]
+    to: tuple[Literal["hdfs", "hbase"], ...] = Field(min_length=1)
+
+
+class Stages(Closed):
+    events: EventsStage
+    windows: WindowsStage
+    persist: PersistStage | None = None
+
+
+class Promises(Closed):
+    """What the pattern promises its readers; `validate` measures the numbers and reports them beside the promise."""
+
+    delivery: Literal["at-least-once-with-ids"] = Field(
+        description="Alerts and enriched events may come twice; one kept for each id, each is there exactly once."
+    )
+    alert_latency_ms_p99: int = Field(
+        gt=0, description="Per-event alerts, from the intended send time, at 1,000 events/s, once the jobs are warm."
+    )
+    warm_after_s: Annotated[int, Field(ge=0, le=600)] = Field(
+        20,
+        description="No latency is promised for the first seconds after traffic begins: until a JVM has compiled what "
+        "it runs, it is several times slower.",
+    )
+
+
+class Pattern(Closed):
+    """A variant of an architecture: what runs where, over which topics, with which promises."""
+
+    title: str = Field(min_length=1, max_length=80)
+    doc: str = Field(min_length=1, description="What the variant is for, in a few sentences.")
+    use: str = Field(description="The use whose events and rules it runs.")
+    partitions: Annotated[int, Field(ge=1, le=256)] = 1
+    retention_hours: int = Field(
+        24,
+        ge=1,
+        le=24 * 365,
+        description="How long events and results stay in their topics. A verdict needs all of them since the pattern's "
+        "first event: of an older pattern it says `unknown`.",
+    )
+    stages: Stages
+    promises: Promises
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A pattern file by its name: also its CLI argument, the end of its DAGs' ids and the prefix of its topics."""
+
+    name: str
+    pattern: Pattern
+
+    @property
+    def use(self) -> UseCase:
+        return USES[self.pattern.use]
+
+    @property
+    def event_rules(self) -> tuple[EventRule | FoldRule, ...]:
+        """The rules of the per-event stage."""
+        rules = (self.use.rule(name) for name in self.pattern.stages.events.rules)
+        return tuple(rule for rule in rules if not isinstance(rule, WindowRule))
+
+    @property
+    def window_rules(self) -> tuple[WindowRule, ...]:
+        """The rules of the windows stage."""
+        rules = (self.use.rule(name) for name in self.pattern.stages.windows.rules)
+        return tuple(rule for rule in rules if isinstance(rule, WindowRule))
+
+    def topic(self, event_type: EventType | str) -> str:
+        """The topic of this variant that carries a kind of event."""
+        return f"{self.name}.{event_type if isinstance(event_type, str) else event_type.name}"
+
+
+def names() -> list[str]:
+    """The names of all patterns, sorted."""
+    return sorted(files())
+
+
+def load_all() -> list[Variant]:
+    """Every pattern, sorted by name; complains of all files that are wrong."""
+    found, complaints = [], []
+    for name in names():
+        try:
+            found.append(load(name))
+        except PatternError as error:
+            complaints.append(str(error))
+    if complaints:
+        raise PatternError("\n".join(complaints))
+    return found
+
+
+def readable() -> list[Variant]:
+    """Every pattern whose file is right, sorted by name: another's mistake is not theirs."""
+    found = []
+    for name in names():
+        with suppress(PatternError):
+            found.append(load(name))
+    return found
+
+
+def load(name: str) -> Variant:
+    """The pattern of that name."""
+    require_known(name)
+    return read(files()[name])
+
+
+def require_known(name: str) -> None:
+    """Refuse a name that no pattern file has."""
+    if name not in names():
+        near = get_close_matches(name, names(), 1)
+        hint = f"did you mean '{near[0]}'?" if near else f"there is: {', '.join(names())}"
+        raise PatternError(f"there is no pattern '{name}'; {hint}")
+
+
+def is_name(name: str) -> bool:
+    """Whether a pattern may be called so: topics, tables, folders and files are."""
+    return re.fullmatch(r"[a-z0-9][a-z0-9-]*", name) is not None
+
+
+def read(path: Path) -> Variant:
+    """The pattern in a file, checked against the model and against what its use declares."""
+    if not is_name(path.stem):
+        raise PatternError(f"{path}: its name must be of small letters, digits and dashes, as in my-pattern.yaml")
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise PatternError(f"{path}: cannot be read: {error}") from None
+    except yaml.YAMLError as error:
+        raise PatternError(f"{path.name}: this is no YAML: {str(error).replace(chr(10), ' ')}") from None
+    try:
+        pattern = Pattern.model_validate(content)
+    except ValidationError as invalid:
+        raise PatternError("\n".join(f"{path.name}: {_remedy(each)}" for each in invalid.errors())) from None
+    variant = Variant(path.stem, pattern)
+    for complaint in _complaints(variant):
+        raise PatternError(f"{path.name}: {complaint}")
+    return variant
+
+
+def json_schema() -> dict[str, Any]:
+    """The schema of a pattern file, for editors; `python -m millrace.patterns` writes it beside the patterns."""
+    return Pattern.model_json_schema()
+
+
+def files() -> dict[str, Path]:
+    """Every pattern's file, by its name."""
+    found: dict[str, Path] = {}
+    for path in sorted(path for folder in folders() for path in folder.glob("*.yaml")):
+        if path.stem in found:
+            raise PatternError(f"{path} and {found[path.stem]} have one name; rename one of them")
+        found[path.stem] = path
+    return found
+
+
+def folders() -> list[Path]:
+    """Where the pattern files are: MILLRACE_PATTERNS, or the project's uses."""
+    given = os.environ.get("MILLRACE_PATTERNS")
+    if not given:
+        return project.pattern_folders()
+    if not Path(given).is_dir():
+        raise PatternError(
+            f"MILLRACE_PATTERNS={given} is not a folder; name the one with the pattern files, or unset it"
+        )
+    return [Path(given).absolute()]
+
+
+def generated() -> Path:
+    """Where the files are that are made from the declarations."""
+    return Path(str(resources.files("millrace.patterns")))
+
+
+def _complaints(variant: Variant) -> list[str]:
+    pattern, stages = variant.pattern, variant.pattern.stages
+    if pattern.use not in USES:
+        return [f"use: there is no use '{pattern.use}'; there is: {', '.join(USES)}"]
+    complaints = []
+    for where, names_, wanted in (
+        ("stages.events.rules", stages.events.rules, "event"),
+        ("stages.windows.rules", stages.windows.rules, "window"),
+    ):
+        for name in names_:
+            try:
+                rule = variant.use.rule(name)
+            except RuleError as error:
+                complaints.append(f"{where}: {error}")
+                continue
+            kind = "window" if isinstance(rule, WindowRule) else "event"
+            if kind != wanted:
+                complaints.append(f"{where}: '{name}' is a rule of the {kind}s stage; move it to stages.{kind}s.rules")
+            shape = "fold" if isinstance(rule, FoldRule) else kind
+            engine = stages.windows.engine if wanted == "window" else stages.events.engine
+            if (engine, shape) in CANNOT:
+                complaints.append(f"{where}: '{name}' cannot run on {engine}: {CANNOT[engine, shape]}")
+    for name in stages.windows.summaries:
+        try:
+            variant.use.summary(name)
+        except RuleError as error:
+            complaints.append(f"stages.windows.summaries: {error}")
+    if stages.events.parallelism > pattern.partitions:
+        complaints.append(
+            f"stages.events.parallelism: {stages.events.parallelism} instances cannot share {pattern.partitions} "
+            "partition(s); raise partitions or lower parallelism"
+        )
+    if stages.events.engine == "spark" and stages.windows.engine == "flink":
+        complaints.append(
+            "stages.windows.engine: flink windows run inside the flink events stage; choose spark here too"
+        )
+    return complaints
+
+
+def _remedy(error: Any) -> str:
+    where = ".".join(str(part) for part in error["loc"]) or "the file"
+    match error["type"]:
+        case "extra_forbidden":
+            known = _known_keys(error["loc"][:-1])
+            near = get_close_matches(str(error["loc"][-1]), known, 1)
+            return f"{where}: no such key; " + (
+                f"did you mean '{near[0]}'?" if near else f"there is: {', '.join(known)}"
+            )
+        case "missing":
+            return f"{where}: this key is required; add it"
+    return f"{where}: {error['msg']}, but it is {error['input']!r}"
+
+
+def _known_keys(location: tuple[Any, ...]) -> list[str]:
+    model: Any = Pattern
+    for part in location:
+        annotation = model.model_fields[part].annotation
+        model = next(
+            (each for each in getattr(annotation, "__args__", (annotation,)) if hasattr(each, "model_fields")), model
+        )
+    return list(model.model_fields)

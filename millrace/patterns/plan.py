@@ -1,0 +1,195 @@
+"""What one engine is told to run of a pattern: everything it needs, as one JSON text."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from millrace.patterns.loss import Loss
+from millrace.patterns.model import USES, Engine, Variant
+from millrace.rules import (
+    ALERTS,
+    DEAD_LETTERS,
+    ENRICHMENT,
+    EventRule,
+    FoldRule,
+    Lookup,
+    RuleError,
+    UseCase,
+    WindowRule,
+    WindowSummary,
+)
+
+WINDOWS_TOPIC, HOP = "windows", "hop"
+"""Window results, and the bare hop through Kafka that latencies are measured beside."""
+
+
+@dataclass(frozen=True)
+class Stores:
+    """Where the persisting stage writes."""
+
+    hdfs: str
+    """The folder of the pattern's Parquet, as a URI."""
+    hbase_host: str
+    hbase_port: int
+    hbase_prefix: str
+
+
+@dataclass(frozen=True)
+class EnginePlan:
+    """The stages of a pattern that one engine runs, with the addresses they need."""
+
+    pattern: str
+    generation: int
+    engine: Engine
+    use_name: str
+    bootstrap: str
+    topics: Mapping[str, str]
+    """Event type's name -> topic."""
+    checkpoints: str
+    """Folder, as a URI, for the engine's own checkpoints; the next generation goes on from what it finds there."""
+    events: tuple[str, ...] = ()
+    """Names of the per-event rules, when the engine runs the events stage."""
+    windows: tuple[str, ...] = ()
+    summaries: tuple[str, ...] = ()
+    persist: tuple[str, ...] = ()
+    stores: Stores | None = None
+    partitions: int = 1
+    """Of the topics that it reads: a job finds its partitions when it starts, so more of them make another plan."""
+    parallelism: int = 1
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """What each rule and summary meant when the plan was made: a plan with other versions is another plan."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    accepted: tuple[Loss, ...] = field(default=(), compare=False)
+    """The losses that somebody gave up: a job that meets one of them continues behind it."""
+
+    def is_same_as(self, other: EnginePlan) -> bool:
+        """Whether both ask for the same job, whatever its generation."""
+        return replace(self, generation=0) == replace(other, generation=0)
+
+    @property
+    def use(self) -> UseCase:
+        return USES[self.use_name]
+
+    @property
+    def event_rules(self) -> tuple[EventRule, ...]:
+        return tuple(rule for name in self.events if isinstance(rule := self.use.rule(name), EventRule))
+
+    @property
+    def fold_rules(self) -> tuple[FoldRule, ...]:
+        return tuple(rule for name in self.events if isinstance(rule := self.use.rule(name), FoldRule))
+
+    @property
+    def window_rules(self) -> tuple[WindowRule, ...]:
+        return tuple(rule for name in self.windows if isinstance(rule := self.use.rule(name), WindowRule))
+
+    @property
+    def window_summaries(self) -> tuple[WindowSummary, ...]:
+        return tuple(self.use.summary(name) for name in self.summaries)
+
+    @property
+    def judges(self) -> tuple[str, ...]:
+        """Everything that it remembers something for."""
+        return (*self.events, *self.windows, *self.summaries)
+
+    @property
+    def job_id(self) -> str:
+        """32 hexadecimal digits, the same for the same pattern and generation: two submissions are one job."""
+        return hashlib.md5(
+            f"{self.pattern}/{self.engine}/{self.generation}".encode(), usedforsecurity=False
+        ).hexdigest()
+
+    def reference(self, lookup: Lookup) -> str:
+        """Where a lookup finds its reference data and what it takes of it, as the kernel reads that."""
+        return json.dumps(
+            {
+                "bootstrap": self.bootstrap,
+                "topic": self.topics[lookup.reference.name],
+                "key": lookup.reference.key,
+                "event": json.dumps(lookup.reference.reader()),
+                "take": dict(lookup.take),
+            }
+        )
+
+    def to_json(self) -> str:
+        content = asdict(self)
+        if not self.accepted:
+            del content["accepted"]
+        return json.dumps(content, sort_keys=True)
+
+    @staticmethod
+    def read(given: str) -> EnginePlan:
+        """The plan that a job's argument gives: JSON, or @ and the name of a file of that."""
+        return EnginePlan.from_json(Path(given[1:]).read_text(encoding="utf-8") if given.startswith("@") else given)
+
+    @staticmethod
+    def from_json(text: str) -> EnginePlan:
+        content: dict[str, Any] = json.loads(text)
+        if content.get("stores"):
+            content["stores"] = Stores(**content["stores"])
+        for name in ("events", "windows", "summaries", "persist"):
+            content[name] = tuple(content[name])
+        content["accepted"] = tuple(Loss(**each) for each in content.get("accepted", ()))
+        return EnginePlan(**content)
+
+
+def engine_plans(
+    variant: Variant,
+    generation: int,
+    bootstrap: str,
+    checkpoints: str,
+    stores: Stores,
+    options: Mapping[str, str] | None = None,
+) -> list[EnginePlan]:
+    """One plan for each engine that the variant uses, the per-event engine first."""
+    stages = variant.pattern.stages
+    engines: list[Engine] = list(dict.fromkeys((stages.events.engine, stages.windows.engine)))
+    if stages.persist and stages.persist.engine not in engines:
+        engines.append(stages.persist.engine)
+    return [
+        EnginePlan(
+            pattern=variant.name,
+            generation=generation,
+            engine=engine,
+            use_name=variant.pattern.use,
+            bootstrap=bootstrap,
+            topics=topics(variant),
+            checkpoints=f"{checkpoints}/{variant.name}/{engine}",
+            events=stages.events.rules if stages.events.engine == engine else (),
+            windows=stages.windows.rules if stages.windows.engine == engine else (),
+            summaries=stages.windows.summaries if stages.windows.engine == engine else (),
+            persist=stages.persist.to if stages.persist and stages.persist.engine == engine else (),
+            stores=stores if stages.persist and stages.persist.engine == engine else None,
+            partitions=variant.pattern.partitions,
+            parallelism=stages.events.parallelism,
+            versions=_versions(variant, engine),
+            options=options or {},
+        )
+        for engine in engines
+    ]
+
+
+def topics(variant: Variant) -> dict[str, str]:
+    """All topics of a variant by the kind of event they carry."""
+    use = variant.use
+    carried = [*use.raw, *use.references, use.enriched, ALERTS, DEAD_LETTERS]
+    return {name: variant.topic(name) for name in [*(each.name for each in carried), WINDOWS_TOPIC, HOP]}
+
+
+def _versions(variant: Variant, engine: Engine) -> dict[str, str]:
+    stages, use = variant.pattern.stages, variant.use
+    versions: dict[str, str] = {}
+    if stages.events.engine == engine:
+        versions |= {name: use.rule(name).version for name in stages.events.rules}
+        versions[ENRICHMENT] = use.enrichment.version
+    if stages.windows.engine == engine:
+        versions |= {name: use.rule(name).version for name in stages.windows.rules}
+        versions |= {name: use.summary(name).version for name in stages.windows.summaries}
+    return versions
+
+
+__all__ = ["EnginePlan", "RuleError", "Stores", "engine_plans", "topics"]

@@ -1,0 +1,66 @@
+"""Records of what was measured: one JSON file each, with all that is needed to doubt or repeat the number.
+
+Standard library only: `make setup` writes one while it makes the environments.
+"""
+
+import json
+import os
+import platform
+import subprocess
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from millrace.settings import Settings
+
+
+def append(settings: Settings, kind: str, figures: Mapping[str, Any], seed: int | None = None) -> Path:
+    """Writes one record to `<state>/records`; `python -m lab.records` copies those that documents cite."""
+    now = datetime.now(UTC)
+    record = {
+        "kind": kind,
+        "at": now.isoformat(timespec="seconds"),
+        "commit": commit(settings.project),
+        "seed": seed,
+        "machine": machine(),
+        "load_average": os.getloadavg(),
+        "figures": figures,
+    }
+    folder = settings.state / "records"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{now:%Y%m%dT%H%M%S.%f}-{kind}.json"
+    arriving = path.with_name(f"{path.name}.arriving")
+    arriving.write_text(json.dumps(record, indent=1) + "\n")
+    arriving.replace(path)
+    return path
+
+
+def read(settings: Settings, kind: str) -> list[dict[str, Any]]:
+    """Every record of a kind, oldest first."""
+    return [json.loads(path.read_text()) for path in sorted((settings.state / "records").glob(f"*-{kind}.json"))]
+
+
+def commit(project: Path) -> str | None:
+    """The commit of the project, with `+changes` when the work tree differs from it."""
+    try:
+        name = _git(project, "rev-parse", "HEAD")
+        return f"{name}+changes" if _git(project, "status", "--porcelain") else name
+    except (OSError, subprocess.CalledProcessError):
+        return None  # not a clone, or no git
+
+
+def machine() -> dict[str, Any]:
+    """What the number was measured on."""
+    return {
+        "cpus": len(os.sched_getaffinity(0)),
+        "memory_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "jvm_options": os.environ.get("JDK_JAVA_OPTIONS", ""),
+    }
+
+
+def _git(project: Path, *words: str) -> str:
+    done = subprocess.run(["git", "-C", project, *words], check=True, capture_output=True, text=True)
+    return done.stdout.strip()

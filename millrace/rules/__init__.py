@@ -1,0 +1,56 @@
+"""Rules and events as declarations: the vocabulary in which a use is written, with no engine in sight."""
+
+from millrace.rules.events import EventType, Real, Text, TextMap, Whole, Words
+from millrace.rules.expressions import RuleError, km
+from millrace.rules.measures import Count, DistinctOthers, Last, Max, Min, Sum
+from millrace.rules.rules import (
+    ALERTS,
+    DEAD_LETTERS,
+    ENRICHMENT,
+    OUT_OF_ORDER_MS,
+    REPLAYED,
+    Enrichment,
+    EventRule,
+    FoldRule,
+    Lookup,
+    Rule,
+    Session,
+    Tumbling,
+    UseCase,
+    WindowRule,
+    WindowSummary,
+    alert_id,
+)
+
+__all__ = [
+    "ALERTS",
+    "DEAD_LETTERS",
+    "ENRICHMENT",
+    "OUT_OF_ORDER_MS",
+    "REPLAYED",
+    "Count",
+    "DistinctOthers",
+    "Enrichment",
+    "EventRule",
+    "EventType",
+    "FoldRule",
+    "Last",
+    "Lookup",
+    "Max",
+    "Min",
+    "Real",
+    "Rule",
+    "RuleError",
+    "Session",
+    "Sum",
+    "Text",
+    "TextMap",
+    "Tumbling",
+    "UseCase",
+    "Whole",
+    "WindowRule",
+    "WindowSummary",
+    "Words",
+    "alert_id",
+    "km",
+]

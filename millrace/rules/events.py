@@ -1,0 +1,190 @@
+"""What an event looks like, declared once: from it come the topic's contract, the engines' readers and the oracle's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import cached_property
+from typing import Any
+
+from millrace.rules.expressions import Kind, RuleError
+
+WHOLE_LEAST, WHOLE_MOST = -(2**63), 2**63 - 1
+# Objects and lists within each other, the event's own included. Python's parser fails near 1000, the sooner the deeper
+# the stack that calls it.
+DEPTH_MOST = 500
+NAME_PATTERN = r"[A-Za-z0-9_.:\-]+"
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text that matches its pattern from start to end; patterns keep to what Python, Java and JSON Schema share."""
+
+    name: str
+    pattern: str = NAME_PATTERN
+    max_length: int = 64
+    required: bool = True
+    may_pass_luhn: bool = False
+    """Good values may look like card numbers, as tokens and numeric ids do by chance: only bad ones are searched."""
+    kind: Kind = "text"
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "string", "pattern": f"^{self.pattern}$", "maxLength": self.max_length}
+
+    def limits(self) -> dict[str, Any]:
+        return {"pattern": self.pattern, "max_length": self.max_length, "may_pass_luhn": self.may_pass_luhn}
+
+
+@dataclass(frozen=True)
+class Whole:
+    """An exact whole number within its limits."""
+
+    name: str
+    least: int = WHOLE_LEAST
+    most: int = WHOLE_MOST
+    required: bool = True
+    may_pass_luhn: bool = False
+    kind: Kind = "whole"
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "integer", "minimum": self.least, "maximum": self.most}
+
+    def limits(self) -> dict[str, Any]:
+        return {"least": self.least, "most": self.most, "may_pass_luhn": self.may_pass_luhn}
+
+
+@dataclass(frozen=True)
+class Real:
+    """A finite number within its limits: the double nearest to what is written; its zero has no sign."""
+
+    name: str
+    least: float
+    most: float
+    required: bool = True
+    kind: Kind = "real"
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "number", "minimum": self.least, "maximum": self.most}
+
+    def limits(self) -> dict[str, Any]:
+        return {"least": self.least, "most": self.most}
+
+
+@dataclass(frozen=True)
+class Words:
+    """A list of short texts; only in events that the pipeline itself makes, so no rule reads it."""
+
+    name: str
+    required: bool = True
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "array", "items": {"type": "string"}}
+
+
+@dataclass(frozen=True)
+class TextMap:
+    """Named texts, such as the values an alert was judged on; only in events that the pipeline itself makes."""
+
+    name: str
+    required: bool = True
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "object", "additionalProperties": {"type": ["string", "null"]}}
+
+
+EventField = Text | Whole | Real
+AnyField = EventField | Words | TextMap
+
+
+@dataclass(frozen=True)
+class EventType:
+    """A kind of event and the topic that carries it."""
+
+    name: str
+    doc: str
+    fields: tuple[AnyField, ...]
+    key: str
+    """The field that keys the topic: events with the same key keep their order."""
+    id: str | None = None
+    """The field that tells one event from another of the same key; a second one with it is a duplicate."""
+    time: str | None = None
+    """The field with the event's own time, in milliseconds since 1970."""
+    past_ms: int = 0
+    """How much older than its arrival an event may be."""
+    future_ms: int = 0
+    """How far ahead of its arrival an event's clock may be."""
+    max_bytes: int = 16_384
+    compacted: bool = False
+    """Reference data: the topic keeps the last event of each key."""
+    forbidden: tuple[str, ...] = ()
+    """Names that no field may have at any depth, as `plain_name` gives them: what must not even come, such as a PIN."""
+    _kinds: Mapping[str, Kind] = field(init=False, repr=False, compare=False, hash=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        names = [f.name for f in self.fields]
+        for name in (self.key, self.id, self.time):
+            if name is not None and name not in names:
+                raise RuleError(f"event type '{self.name}' has no field '{name}'; its fields: {', '.join(names)}")
+        for forbidden in self.forbidden:
+            if forbidden != plain_name(forbidden) or forbidden in map(plain_name, names):
+                raise RuleError(
+                    f"event type '{self.name}': '{forbidden}' cannot be forbidden: a field has this name, or "
+                    "it is not in lower-case letters and digits"
+                )
+        for text in (f for f in self.fields if isinstance(f, Text)):
+            re.compile(text.pattern)
+        object.__setattr__(self, "_kinds", {f.name: f.kind for f in self.fields if isinstance(f, EventField)})
+
+    def kind(self, name: str) -> Kind:
+        """The kind of a field that a rule may read."""
+        if name not in self._kinds:
+            near = get_close_matches(name, self._kinds, 1)
+            hint = f"; did you mean '{near[0]}'?" if near else f"; its fields: {', '.join(self._kinds)}"
+            raise RuleError(f"event type '{self.name}' has no field '{name}'{hint}")
+        return self._kinds[name]
+
+    @property
+    def remembered_ms(self) -> int:
+        """How long an id is remembered: for as long as the event that had it may come again and be accepted."""
+        return self.past_ms + self.future_ms
+
+    @cached_property
+    def readable(self) -> tuple[EventField, ...]:
+        """The fields a rule can read: single values."""
+        return tuple(f for f in self.fields if isinstance(f, EventField))
+
+    def json_schema(self) -> dict[str, Any]:
+        """The contract of the topic; fields nobody declared are let through and ignored."""
+        return {
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "title": self.name,
+            "description": self.doc,
+            "type": "object",
+            "properties": {f.name: _nullable(f.schema(), f.required) for f in self.fields},
+            "required": [f.name for f in self.fields if f.required],
+            "additionalProperties": True,
+        }
+
+    def reader(self) -> dict[str, Any]:
+        """The same as plain data for the engines' native reader."""
+        return {
+            "name": self.name,
+            "max_bytes": self.max_bytes,
+            "max_depth": DEPTH_MOST,
+            "time": self.time,
+            "past_ms": self.past_ms,
+            "future_ms": self.future_ms,
+            "forbidden": list(self.forbidden),
+            "fields": [{"name": f.name, "kind": f.kind, "required": f.required, **f.limits()} for f in self.readable],
+        }
+
+
+def plain_name(name: str) -> str:
+    """A name without what writers differ in: its ASCII letters and digits in lower case."""
+    return re.sub(r"[^A-Za-z0-9]", "", name).lower()
+
+
+def _nullable(schema: dict[str, Any], required: bool) -> dict[str, Any]:
+    return schema if required else {**schema, "type": [schema["type"], "null"]}

@@ -1,0 +1,445 @@
+"""Rules, declared once without naming an engine: what is remembered or counted, and the condition that alerts."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import PurePath
+from typing import Any
+
+from millrace.rules.events import EventType, Real, Text, TextMap, Whole, Words
+from millrace.rules.expressions import Expression, Field, Kind, RuleError, condition, fields_of
+from millrace.rules.measures import Last, Measure, WindowMeasure, as_data, outputs
+from millrace.rules.sentences import measure_phrase, said, values_shown, words
+
+
+class Names:
+    """What a rule's lambda sees: an attribute for each value, so that a misspelt one is caught at definition."""
+
+    def __init__(
+        self, owner: str, kinds: Mapping[str, Kind], of: str, groups: Mapping[str, Mapping[str, Kind]]
+    ) -> None:
+        self._owner, self._kinds, self._of, self._groups = owner, kinds, of, groups
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self._groups:
+            return _Group(self._owner, name, self._groups[name], self._of)
+        if name in self._kinds:
+            return Field(self._owner, name, self._kinds[name])
+        raise RuleError(f"{self._of}: '{self._owner}' has no '{name}'{_nearest(name, [*self._kinds, *self._groups])}")
+
+
+class _Group:
+    """The fields of one remembered event, as `before.phone.latitude`; in the engines a column `phone_latitude`."""
+
+    def __init__(self, owner: str, name: str, kinds: Mapping[str, Kind], of: str) -> None:
+        self._owner, self._name, self._kinds, self._of = owner, name, kinds, of
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self._kinds:
+            return Field(self._owner, f"{self._name}_{name}", self._kinds[name])
+        raise RuleError(f"{self._of}: '{self._owner}.{self._name}' has no '{name}'{_nearest(name, list(self._kinds))}")
+
+
+@contextmanager
+def _naming(rule: str, condition: Callable[..., Any]) -> Iterator[None]:
+    """Whatever a condition does wrong while it is built is said with its rule and its place."""
+    try:
+        yield
+    except (ValueError, TypeError, AttributeError) as error:
+        code = condition.__code__
+        place = f"{PurePath(code.co_filename).name}, line {code.co_firstlineno}"
+        why = str(error).removeprefix(f"rule '{rule}': ")
+        raise RuleError(f"rule '{rule}' ({place}): {why}") from None
+
+
+EventCondition = Callable[[Any, Any], Any]
+WindowCondition = Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class EventRule:
+    """Judges each event by itself and by what its key's earlier events left behind."""
+
+    name: str
+    doc: str
+    on: EventType
+    alert_when: EventCondition = field(repr=False, compare=False)
+    remembers: Mapping[str, Measure] = field(default_factory=dict)
+    condition: Expression = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        before = _before(self.remembers, self.on, f"rule '{self.name}'")
+        with _naming(self.name, self.alert_when):
+            built = self.alert_when(_now(self.on, f"rule '{self.name}'"), before)
+        object.__setattr__(self, "condition", condition(built, self.name))
+
+    @property
+    def key(self) -> str:
+        """Rules that judge events share the key of their topic, and so the order of arrival."""
+        return self.on.key
+
+    @property
+    def operands(self) -> tuple[Field, ...]:
+        """The values that an alert must show: all that the condition reads."""
+        return fields_of(self.condition)
+
+    @property
+    def version(self) -> str:
+        return fingerprint(self)
+
+    def expression(self) -> str:
+        """The rule as one expression."""
+        return str(self.condition)
+
+    def sentence(self) -> str:
+        """The rule as an analyst would say it."""
+        return f"Alert when {said(self.condition, self._phrases())}."
+
+    def explained(self, operands: Mapping[str, str | None]) -> str:
+        """Why an alert with these operands was raised."""
+        return said(self.condition, self._phrases(), values_shown(operands))
+
+    def _phrases(self) -> dict[tuple[str, str], str]:
+        return {
+            ("before", column): measure_phrase(column.removeprefix(f"{name}_"), measure, self.key)
+            for name, measure in self.remembers.items()
+            for column in outputs(name, measure, self.on)
+        }
+
+
+OUT_OF_ORDER_MS = 5_000
+"""How far behind the newest event an event may come and still be counted in its window; what comes later is late."""
+
+
+@dataclass(frozen=True)
+class Session:
+    """A maximal chain of events in which each is at most `gap_ms` after the one before."""
+
+    gap_ms: int
+
+    def phrase(self) -> str:
+        return f"a chain of events that are at most {self.gap_ms} ms apart"
+
+
+@dataclass(frozen=True)
+class Tumbling:
+    """Spans of `size_ms`, one after the other, aligned to 1970."""
+
+    size_ms: int
+
+    def phrase(self) -> str:
+        return f"each {self.size_ms} ms"
+
+
+@dataclass(frozen=True)
+class WindowRule:
+    """Judges a completed window of a key's events; one alert for each window."""
+
+    name: str
+    doc: str
+    on: EventType
+    key: str
+    window: Session
+    measures: Mapping[str, WindowMeasure]
+    alert_when: WindowCondition = field(repr=False, compare=False)
+    condition: Expression = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self.on.kind(self.key)
+        with _naming(self.name, self.alert_when):
+            built = self.alert_when(Names("w", window_kinds(self.measures, self.on), f"rule '{self.name}'", {}))
+        object.__setattr__(self, "condition", condition(built, self.name))
+
+    @property
+    def version(self) -> str:
+        return fingerprint(self)
+
+    def expression(self) -> str:
+        return str(self.condition)
+
+    def sentence(self) -> str:
+        return f"Alert when in {self.window.phrase()} of one {self.key}, {said(self.condition, self._phrases())}."
+
+    def explained(self, operands: Mapping[str, str | None]) -> str:
+        """Why an alert with these operands was raised."""
+        return said(self.condition, self._phrases(), values_shown(operands))
+
+    def _phrases(self) -> dict[tuple[str, str], str]:
+        return {("w", name): measure_phrase(name, measure, self.key) for name, measure in self.measures.items()}
+
+
+@dataclass(frozen=True)
+class WindowSummary:
+    """Numbers for a chart: measures over each window of each key; never an alert."""
+
+    name: str
+    doc: str
+    on: EventType
+    keys: tuple[str, ...]
+    window: Tumbling
+    measures: Mapping[str, WindowMeasure]
+
+    def __post_init__(self) -> None:
+        for key in self.keys:
+            self.on.kind(key)
+        window_kinds(self.measures, self.on)
+
+    @property
+    def version(self) -> str:
+        return fingerprint(self)
+
+
+@dataclass(frozen=True)
+class FoldRule:
+    """The escape hatch: a step in plain Python, for what measures cannot say; slower by an order of magnitude.
+
+    `step(state, event, stream)` gives the next state and the operands of an alert, or None; state is plain JSON data.
+    """
+
+    name: str
+    doc: str
+    on: EventType
+    step: Callable[[Any, Mapping[str, Any], str], tuple[Any, Mapping[str, Any] | None]] = field(repr=False)
+    version: str
+    also: tuple[EventType, ...] = ()
+
+    @property
+    def key(self) -> str:
+        return self.on.key
+
+    def expression(self) -> str:
+        return f"{self.step.__module__}.{self.step.__qualname__}"
+
+    def sentence(self) -> str:
+        return self.doc
+
+    def explained(self, operands: Mapping[str, str | None]) -> str:
+        """What the step gave with an alert."""
+        return ", ".join(f"{words(name)} {value}" for name, value in operands.items())
+
+
+Rule = EventRule | WindowRule | FoldRule
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """Fields taken from reference data; an event whose key the reference does not know is refused."""
+
+    reference: EventType
+    by: str
+    take: Mapping[str, str]
+    """New name -> field of the reference."""
+
+
+@dataclass(frozen=True)
+class Enrichment:
+    """What the per-event stage adds to every accepted event before it writes it to the intermediate topic."""
+
+    on: EventType
+    lookups: tuple[Lookup, ...]
+    remembers: Mapping[str, Measure]
+    adds: Mapping[str, EventCondition] = field(repr=False)
+    built: Mapping[str, Expression] = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        of = f"enrichment of '{self.on.name}'"
+        now, before = _now(self.on, of), _before(self.remembers, self.on, of)
+        object.__setattr__(self, "built", {name: make(now, before) for name, make in self.adds.items()})
+        for lookup in self.lookups:
+            self.on.kind(lookup.by)
+            for source in lookup.take.values():
+                lookup.reference.kind(source)
+
+    @property
+    def version(self) -> str:
+        return fingerprint(self)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The fields that it adds."""
+        return frozenset(self.built).union(*(lookup.take for lookup in self.lookups))
+
+    def enriched(self, name: str, doc: str) -> EventType:
+        """The event type of the intermediate topic: what came in, what was found out about it, whence it came."""
+        return EventType(
+            name=name,
+            doc=doc,
+            fields=(
+                *self.on.fields,
+                *(_renamed(lookup, new, old) for lookup in self.lookups for new, old in lookup.take.items()),
+                *(_column(new, expression) for new, expression in self.built.items()),
+                FLAGS,
+                *PROVENANCE,
+            ),
+            key=self.on.key,
+            id=self.on.id,
+            time=self.on.time,
+        )
+
+
+@dataclass(frozen=True)
+class UseCase:
+    """All that a pattern can choose from by name, and the streams that feed it."""
+
+    name: str
+    judged: EventType
+    others: tuple[EventType, ...]
+    references: tuple[EventType, ...]
+    enrichment: Enrichment
+    enriched: EventType
+    rules: tuple[Rule, ...]
+    summaries: tuple[WindowSummary, ...]
+
+    def __post_init__(self) -> None:
+        if ENRICHMENT in [each.name for each in (*self.rules, *self.summaries)]:
+            raise RuleError(f"use '{self.name}': no rule or summary can be called '{ENRICHMENT}', the enrichment is")
+
+    @property
+    def raw(self) -> tuple[EventType, ...]:
+        return (self.judged, *self.others)
+
+    def rule(self, name: str) -> Rule:
+        """The rule of that name."""
+        found: Rule = _named(name, self.rules, f"use '{self.name}' has no rule")
+        return found
+
+    def summary(self, name: str) -> WindowSummary:
+        """The window summary of that name."""
+        found: WindowSummary = _named(name, self.summaries, f"use '{self.name}' has no summary")
+        return found
+
+
+def fingerprint(declared: EventRule | WindowRule | WindowSummary | Enrichment) -> str:
+    """The version of a declaration: eight hexadecimal digits that change with anything that could change an outcome."""
+    match declared:
+        case EventRule(name=name, on=on):
+            content: list[Any] = [name, on.name, _signatures(declared.remembers, on), declared.expression()]
+        case Enrichment(on=on):
+            looked_up = [(lookup.reference.name, lookup.by, dict(lookup.take)) for lookup in declared.lookups]
+            built = {name: str(made) for name, made in declared.built.items()}
+            content = [on.name, looked_up, _signatures(declared.remembers, on), built]
+        case WindowRule(name=name, on=on):
+            content = [name, on.name, declared.key, repr(declared.window), _counted(declared), declared.expression()]
+        case WindowSummary(name=name, on=on):
+            content = [name, on.name, declared.keys, repr(declared.window), _counted(declared)]
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def _signatures(remembers: Mapping[str, Measure], on: EventType) -> dict[str, str]:
+    return {name: as_data(name, measure, on)["signature"] for name, measure in remembers.items()}
+
+
+def _counted(declared: WindowRule | WindowSummary) -> dict[str, str]:
+    return {name: repr(measure) for name, measure in declared.measures.items()}
+
+
+def window_kinds(measures: Mapping[str, WindowMeasure], on: EventType) -> dict[str, Kind]:
+    """The columns of a window's measures, with their kinds."""
+    kinds: dict[str, Kind] = {}
+    for name, measure in measures.items():
+        kinds |= outputs(name, measure, on)
+    return kinds
+
+
+# Shared by every enriched event and alert, whatever the use.
+FLAGS = Words("flags")
+PROVENANCE = (
+    Text("source_topic", max_length=249),
+    Whole("source_partition", least=0),
+    Whole("source_offset", least=0),
+    Whole("ingest_ms"),
+)
+ALERTS = EventType(
+    "alerts",
+    "One finding of one rule; at least once, and exactly once for a reader that keeps one of each alert_id.",
+    (
+        Text("alert_id", pattern="[0-9a-f]{32}", max_length=32),
+        Text("rule"),
+        Text("rule_version"),
+        Text("key"),
+        Text("customer"),
+        Words("transaction_ids"),
+        TextMap("operands"),
+        Whole("at_ms"),
+        Whole("sent_ms", required=False),
+        Whole("ingest_ms"),
+        Whole("emit_ms"),
+    ),
+    key="customer",
+    id="alert_id",
+    time="at_ms",
+)
+ENRICHMENT = "enrichment"
+"""What a use's enrichment is called where rules and summaries have their names."""
+REPLAYED = "replayed"
+"""The reason of a dead letter that only says: the message at this place was sent once more."""
+DEAD_LETTERS = EventType(
+    "dead-letters",
+    "What could not be judged, with the reason and the place it came from; identity: topic, partition, offset, reason.",
+    (
+        Text("reason", max_length=128),
+        Text("topic", max_length=249),
+        Whole("partition", least=0),
+        Whole("offset", least=0),
+        Whole("ingest_ms"),
+        Text("stage"),
+        Text("value_base64", pattern="[A-Za-z0-9+/=]*", max_length=24_000, required=False),
+    ),
+    key="topic",
+)
+
+
+def alert_id(rule: str, version: str, key: str, ids: tuple[str, ...]) -> str:
+    """The identity of an alert: the same facts under the same rule give the same one on every engine."""
+    return hashlib.sha256("|".join((rule, version, key, ",".join(sorted(ids)))).encode()).hexdigest()[:32]
+
+
+def _now(on: EventType, of: str) -> Names:
+    return Names("now", {f.name: f.kind for f in on.readable}, of, {})
+
+
+def _before(remembers: Mapping[str, Measure], on: EventType, of: str) -> Names:
+    kinds: dict[str, Kind] = {}
+    groups: dict[str, dict[str, Kind]] = {}
+    for name, measure in remembers.items():
+        if isinstance(measure, Last):
+            groups[name] = {field: measure.stream.kind(field) for field in measure.fields}
+        else:
+            kinds |= outputs(name, measure, on)
+    return Names("before", kinds, of, groups)
+
+
+def _renamed(lookup: Lookup, new: str, old: str) -> Text | Whole | Real:
+    found = next(f for f in lookup.reference.readable if f.name == old)
+    match found:
+        case Text():
+            return Text(new, found.pattern, found.max_length)
+        case Whole():
+            return Whole(new, found.least, found.most)
+        case Real():
+            return Real(new, found.least, found.most)
+
+
+def _column(name: str, expression: Expression) -> Text | Whole | Real:
+    if expression.kind == "real":
+        return Real(name, float("-1.7976931348623157e308"), float("1.7976931348623157e308"), required=False)
+    if expression.kind == "whole":
+        return Whole(name, required=False)
+    raise RuleError(f"enrichment '{name}' must be a number, not {expression}")
+
+
+def _named(name: str, among: tuple[Any, ...], complaint: str) -> Any:
+    names = [each.name for each in among]
+    if name not in names:
+        raise RuleError(f"{complaint} '{name}'{_nearest(name, names)}")
+    return among[names.index(name)]
+
+
+def _nearest(name: str, names: list[str]) -> str:
+    near = get_close_matches(name, names, 1)
+    return f"; did you mean '{near[0]}'?" if near else f"; there is: {', '.join(names) or 'nothing'}"

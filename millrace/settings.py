@@ -1,0 +1,129 @@
+"""Where one stack lives and which ports it uses: read once from the environment, then passed along."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from millrace.errors import InfraError, UsageError
+
+PROJECT = Path(__file__).resolve().parent.parent
+
+PORT_BASE_DEFAULT = 20000
+# A second stack takes the next hundred: every offset below stays under it.
+PORTS_PER_STACK = 100
+
+PORTS = {
+    "kafka-1": 1,
+    "kafka-2": 2,
+    "kafka-3": 3,
+    "kafka-1-controller": 4,
+    "kafka-2-controller": 5,
+    "kafka-3-controller": 6,
+    "hdfs": 10,  # the NameNode's RPC
+    "hdfs-http": 11,
+    "datanode-1": 12,
+    "datanode-1-http": 13,
+    "datanode-1-ipc": 14,
+    "datanode-2": 15,
+    "datanode-2-http": 16,
+    "datanode-2-ipc": 17,
+    "zookeeper": 20,
+    "hbase-master": 21,
+    "hbase-master-http": 22,
+    "hbase-regionserver": 23,
+    "hbase-regionserver-http": 24,
+    "hbase-thrift": 25,
+    "flink": 30,  # REST and web page
+    "flink-jobmanager": 31,
+    "flink-jobmanager-blob": 32,
+    "flink-jobmanager-metrics": 33,
+    "flink-taskmanager": 34,
+    "flink-taskmanager-data": 35,
+    "flink-taskmanager-metrics": 36,
+    "spark": 40,  # spark://
+    "spark-http": 41,
+    "spark-worker": 42,
+    "spark-worker-http": 43,
+    "airflow": 50,
+    "dashboard": 60,
+    "observer": 70,
+}
+# What people say when one word is enough: the port a client connects to.
+PORT_ALIASES = {"kafka": "kafka-1", "webhdfs": "hdfs-http", "thrift": "hbase-thrift", "hbase": "hbase-thrift"}
+
+# How long `validate` waits for all that went in to come out, unless it is told otherwise.
+VALIDATE_WITHIN_S = 300.0
+
+# What is still on its way arrives within this time after the last thing that did, or not at all: a store's batch may
+# take this long on a busy machine.
+SETTLED_AFTER_S = 90.0
+
+# Of every answer under --json; another one when a reader of this one would misread it.
+JSON_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The places and the port base of one stack."""
+
+    project: Path
+    home: Path
+    state: Path
+    port_base: int
+    patterns: Path | None = field(default=None, compare=False)  # a stack runs servers, whatever its patterns are
+    """Where the pattern files are, if not in the package."""
+
+    @classmethod
+    def read(cls, environ: Mapping[str, str]) -> "Settings":
+        """Reads MILLRACE_HOME, _STATE, _PORT_BASE and _PATTERNS; a stack that ran before remembers its base."""
+        cache = Path(environ.get("XDG_CACHE_HOME") or Path(environ.get("HOME", "~")).expanduser() / ".cache")
+        home = Path(environ.get("MILLRACE_HOME") or cache / "millrace").expanduser().absolute()
+        state = Path(environ.get("MILLRACE_STATE") or PROJECT / ".millrace").expanduser().absolute()
+        given = environ.get("MILLRACE_PORT_BASE")
+        base = port_base(given) if given else remembered(state).get("port_base", PORT_BASE_DEFAULT)
+        patterns = Path(environ["MILLRACE_PATTERNS"]).absolute() if environ.get("MILLRACE_PATTERNS") else None
+        return cls(project=PROJECT, home=home, state=state, port_base=base, patterns=patterns)
+
+    def port(self, name: str) -> int:
+        """The port of a server or of one of its doors, by name."""
+        return self.port_base + PORTS[PORT_ALIASES.get(name, name)]
+
+    @property
+    def run(self) -> Path:
+        """Where the records of running processes are."""
+        return self.state / "run"
+
+    def environment(self) -> dict[str, str]:
+        """The variables that make another process of ours see the same stack."""
+        return {
+            "MILLRACE_HOME": str(self.home),
+            "MILLRACE_STATE": str(self.state),
+            "MILLRACE_PORT_BASE": str(self.port_base),
+            **({"MILLRACE_PATTERNS": str(self.patterns)} if self.patterns else {}),
+        }
+
+
+def port_base(text: str) -> int:
+    """The base that a text names, with room for a stack's ports above it and below the system's ephemeral ones."""
+    if not text.isdecimal() or not 1024 <= int(text) <= 32768 - PORTS_PER_STACK:
+        raise UsageError(
+            f"MILLRACE_PORT_BASE is {text!r}: it must be a whole number from 1024 to {32768 - PORTS_PER_STACK}, "
+            "for example 20000 (ports from 32768 on are the system's own)"
+        )
+    return int(text)
+
+
+def remembered(state: Path) -> dict[str, Any]:
+    """What the last `up` of this state folder was asked for: its port base and its profiles."""
+    path = state / "stack.json"
+    if not path.exists():
+        return {}
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InfraError(f"{path} is not JSON ({error}); delete it and give MILLRACE_PORT_BASE again") from error
+    if not isinstance(content, dict) or not isinstance(content.get("port_base", 0), int):
+        raise InfraError(f"{path} is not what `millrace up` wrote; delete it and give MILLRACE_PORT_BASE again")
+    return content

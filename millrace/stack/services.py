@@ -1,0 +1,104 @@
+"""The words by which people ask for servers: services, and the profiles that change their form."""
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from millrace.engines.flink.servers import Gateway, JobManager, TaskManager
+from millrace.engines.spark.servers import SparkMaster, SparkWorker
+from millrace.errors import UsageError
+from millrace.servers.airflow import Airflow
+from millrace.servers.hbase import Master, RegionServer, Thrift, ZooKeeper
+from millrace.servers.hdfs import DataNode, NameNode
+from millrace.servers.kafka import Kafka
+from millrace.servers.postgres import Postgres
+from millrace.servers.server import Server
+from millrace.settings import Settings
+
+DEFAULT = ("kafka", "hdfs", "hbase", "flink", "spark")
+
+# What each profile changes; they combine.
+PROFILES: Mapping[str, Mapping[str, Any]] = {
+    "three-brokers": {"brokers": 3},
+    "durable": {"brokers": 3, "durable": True},
+    "spark-cluster": {"spark_cluster": True},
+    "airflow-postgres": {"on_postgres": True},
+}
+
+
+@dataclass(frozen=True)
+class Service:
+    """What a person asks for by one word: servers, what they run on, and the services they cannot be without."""
+
+    name: str
+    servers: tuple[Server, ...]
+    needs: tuple[str, ...] = ()
+    # For a service that runs inside jobs and has no server to say it.
+    components: tuple[str, ...] = ()
+    environments: tuple[str, ...] = ()
+
+
+def services(settings: Settings, profiles: Iterable[str] = ()) -> dict[str, Service]:
+    """Every service there is, in the form that the profiles give it."""
+    form: dict[str, Any] = {"brokers": 1, "durable": False, "spark_cluster": False, "on_postgres": False}
+    for profile in profiles:
+        if profile not in PROFILES:
+            raise UsageError(f"no profile {profile!r}; there are {', '.join(PROFILES)}")
+        form |= PROFILES[profile]
+    brokers, durable = form["brokers"], form["durable"]
+    kafka = tuple(Kafka(settings, node=node, brokers=brokers) for node in range(1, brokers + 1))
+    hdfs = (NameNode(settings), DataNode(settings, node=1), DataNode(settings, node=2))
+    together = (Master(settings), Thrift(settings))
+    apart = (
+        ZooKeeper(settings),
+        Master(settings, durable=True),
+        RegionServer(settings),
+        Thrift(settings, durable=True),
+    )
+    flink = (JobManager(settings), TaskManager(settings), Gateway(settings))
+    spark = (SparkMaster(settings), SparkWorker(settings)) if form["spark_cluster"] else ()
+    parts = ("api-server", "scheduler", "dag-processor", "triggerer")
+    airflow = tuple(Airflow(settings, part=part, on_postgres=form["on_postgres"]) for part in parts)
+    database = (Postgres(settings),) if form["on_postgres"] else ()
+    found = (
+        Service("kafka", kafka),
+        Service("hdfs", hdfs),
+        Service("hbase", apart if durable else together, needs=("hdfs",) if durable else ()),
+        Service("flink", flink, needs=("hdfs",)),
+        Service("spark", spark, components=("spark",), environments=("spark",)),
+        Service("airflow", (*database, *airflow)),
+    )
+    return {service.name: service for service in found}
+
+
+def with_needs(known: Mapping[str, Service], names: Iterable[str]) -> list[Service]:
+    """The named services and all that they need, what is needed first."""
+    found: dict[str, Service] = {}
+
+    def add(name: str) -> None:
+        service = known[suggesting(name, known)]
+        for need in service.needs:
+            add(need)
+        found.setdefault(name, service)
+
+    for name in names:
+        add(name)
+    return list(found.values())
+
+
+def servers_named(known: Mapping[str, Service], names: Iterable[str]) -> list[Server]:
+    """The servers that names of servers or of whole services mean."""
+    by_name = {server.name: [server] for service in known.values() for server in service.servers}
+    by_name |= {name: list(service.servers) for name, service in known.items()}
+    found = [server for name in names for server in by_name[suggesting(name, by_name)]]
+    return list(dict.fromkeys(found))
+
+
+def suggesting(name: str, known: Iterable[str]) -> str:
+    """The name, if it is known; else an error that says which one may be meant."""
+    if name in (names := list(known)):
+        return name
+    close = difflib.get_close_matches(name, names, n=1)
+    meant = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(names)}"
+    raise UsageError(f"no service or server {name!r}; {meant}")

@@ -1,0 +1,102 @@
+"""HDFS over WebHDFS: folders, sizes, and the Parquet that a pattern persisted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+from hdfs import HdfsError, InsecureClient
+from requests import RequestException
+from urllib3.exceptions import HTTPError
+
+from millrace.errors import InfraError
+from millrace.stores.changes import Change
+
+TIMEOUT_S = 30
+ABSENT = "FileNotFoundException"
+
+
+class NoFileError(InfraError):
+    """A file that was there when it was listed is not there any more."""
+
+
+@dataclass(frozen=True)
+class File:
+    """One file of a folder tree."""
+
+    path: str
+    size: int
+    modified_ms: int
+
+
+@dataclass(frozen=True)
+class Hdfs:
+    """A file system by the address of its WebHDFS."""
+
+    url: str
+    user: str
+
+    def ensure_folder(self, path: str, *, plan: bool = False) -> Change:
+        """Make the folder unless it is there."""
+        with self._client() as client:
+            if _is_there(client, path):
+                return Change("folder", path, "keep")
+            if not plan:
+                client.makedirs(path)
+            return Change("folder", path, "create")
+
+    def remove(self, path: str, *, plan: bool = False) -> Change:
+        """Delete a folder and all in it."""
+        with self._client() as client:
+            if not _is_there(client, path):
+                return Change("folder", path, "keep")
+            if not plan:
+                client.delete(path, recursive=True, skip_trash=True)
+            return Change("folder", path, "remove")
+
+    def files(self, path: str) -> Iterator[File]:
+        """Every file below a folder; none when there is no such folder."""
+        with suppress(NoFileError), self._client() as client:
+            client.status(path)
+            for folder, _, found in client.walk(path, status=True, ignore_missing=True):
+                for name, status in found:
+                    yield File(f"{folder[0]}/{name}", status["length"], status["modificationTime"])
+
+    def read(self, path: str) -> bytes:
+        """The whole content of a file."""
+        with self._client() as client, client.read(path) as reader:
+            content: bytes = reader.read()
+            return content
+
+    @contextmanager
+    def _client(self) -> Iterator[InsecureClient]:
+        """A client whose errors name the address and the remedy."""
+        try:
+            yield InsecureClient(self.url, user=self.user, timeout=TIMEOUT_S)
+        except HdfsError as error:
+            why = next(iter(str(error).splitlines()), "no reason given")
+            if why.lstrip().startswith("<"):
+                why = "it answered with a web page"
+            if error.exception == ABSENT or "does not exist" in why:
+                raise NoFileError(f"HDFS at {self.url}: {why}") from None
+            if "Permission denied" in why or error.exception == "AccessControlException":
+                remedy = f"give '{self.user}' the right, or name another user as HDFS_USER in MILLRACE_TARGET"
+            else:
+                remedy = "see `millrace status`, and whether `millrace env` names the WebHDFS address"
+            raise InfraError(f"HDFS at {self.url} refused the request: {why[:200]}; {remedy}") from None
+        except (RequestException, HTTPError) as error:
+            raise InfraError(
+                f"HDFS does not answer at {self.url} ({type(error).__name__}); see `millrace status`"
+            ) from None
+
+
+def _is_there(client: InsecureClient, path: str) -> bool:
+    """Whether there is such a file or folder; `strict=False` of the client takes a denied request for an absent one."""
+    try:
+        client.status(path)
+    except HdfsError as error:
+        if error.exception != ABSENT:
+            raise
+        return False
+    return True

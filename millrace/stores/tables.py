@@ -1,0 +1,92 @@
+"""HBase tables through its Thrift server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import happybase
+from thriftpy2.protocol.exc import TProtocolException
+from thriftpy2.thrift import TException
+from thriftpy2.transport import TTransportException
+
+from millrace.errors import InfraError
+from millrace.stores.changes import Change
+
+TIMEOUT_MS = 60_000
+Families = Mapping[str, Mapping[str, Any]]
+"""Column family -> its options, as happybase takes them."""
+
+
+@dataclass(frozen=True)
+class HBase:
+    """An HBase by the address of its Thrift server."""
+
+    host: str
+    port: int
+
+    def ensure(self, tables: Mapping[str, Families], *, plan: bool = False) -> list[Change]:
+        """Create the tables that are missing; one that is there must have the families."""
+        with self.connection() as hbase:
+            there = {name.decode() for name in hbase.tables()}
+            changes = []
+            for name, families in tables.items():
+                if name not in there:
+                    if not plan:
+                        hbase.create_table(name, {family: dict(options) for family, options in families.items()})
+                    changes.append(Change("table", name, "create", f"families {', '.join(families)}"))
+                    continue
+                present = {family.decode().rstrip(":") for family in hbase.table(name).families()}
+                if lacking := set(families) - present:
+                    raise InfraError(
+                        f"HBase table {name} lacks the families {', '.join(sorted(lacking))}; tear the pattern down "
+                        "with its data, or add them by hand"
+                    )
+                changes.append(Change("table", name, "keep"))
+            return changes
+
+    def remove(self, names: Sequence[str], *, plan: bool = False) -> list[Change]:
+        """Drop tables and all they hold."""
+        with self.connection() as hbase:
+            there = {name.decode() for name in hbase.tables()}
+            for name in there & set(names):
+                if not plan:
+                    hbase.delete_table(name, disable=True)
+            return [Change("table", name, "remove" if name in there else "keep") for name in names]
+
+    def scan(self, table: str, **bounds: Any) -> Iterator[tuple[bytes, dict[bytes, bytes]]]:
+        """The rows of a table within the bounds that happybase knows (row_prefix, limit, columns ...)."""
+        with self.connection() as hbase:
+            yield from hbase.table(table).scan(batch_size=2_000, **bounds)
+
+    def row(self, table: str, key: bytes) -> dict[bytes, bytes]:
+        """One row, empty when it is not there."""
+        with self.connection() as hbase:
+            found: dict[bytes, bytes] = hbase.table(table).row(key)
+            return found
+
+    @contextmanager
+    def connection(self) -> Iterator[Any]:
+        """A connection whose errors name the address and the remedy."""
+        address = f"{self.host}:{self.port}"
+        try:
+            with closing(happybase.Connection(self.host, self.port, timeout=TIMEOUT_MS)) as hbase:
+                yield hbase
+        except (TTransportException, TProtocolException, OSError, EOFError) as error:
+            raise InfraError(
+                f"HBase does not answer at {address} ({type(error).__name__}); see `millrace status`"
+            ) from None
+        except TException as error:
+            raise InfraError(f"HBase at {address} refused the request: {_complaint(error)}") from None
+
+
+def _complaint(error: TException) -> str:
+    """What HBase complains of, without the stack of its server, and the remedy."""
+    message = getattr(error, "message", None) or str(error)
+    text = message.decode("utf-8", errors="replace") if isinstance(message, bytes) else message
+    why = next(iter(text.splitlines()), type(error).__name__)[:200]
+    if "TableNotFoundException" in why:
+        return f"{why}; `millrace provision PATTERN` makes its tables"
+    return f"{why}; see `millrace logs hbase`"

@@ -1,0 +1,387 @@
+"""Kafka topics and the contracts of what they carry."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from kafka import KafkaAdminClient
+from kafka.admin import ConfigResource, ConfigResourceType
+from kafka.errors import KafkaError as AdminError
+from kafka.errors import TopicAlreadyExistsError
+
+from millrace.errors import InfraError
+from millrace.machine.processes import wait_until
+from millrace.oracle import Record
+from millrace.stores.changes import Change
+
+# The broker's clock, not the sender's: arrival order and latency rest on it, and no sender can forge it.
+APPEND_TIME = {"message.timestamp.type": "LogAppendTime"}
+COMPACTED = {"cleanup.policy": "compact", "segment.ms": "600000", "min.cleanable.dirty.ratio": "0.1"}
+PRODUCER: Mapping[str, str | int | bool] = {
+    "acks": "all",
+    "enable.idempotence": True,  # a retry neither repeats nor overtakes: the order of a partition is what was sent
+    "partitioner": "murmur2_random",  # as every Java client: the same key in the same partition, whoever sends
+    "log_level": 0,
+}
+Message = tuple[str, bytes | None, bytes | None]
+"""Topic, key and value."""
+CONTRACTS_TOPIC = "millrace.contracts"
+READ_WITHIN_S = 30
+ANSWERS_WITHIN_S = 10.0
+UNREACHABLE = (
+    "timedout",
+    "timeout",
+    "transport",
+    "allbrokersdown",
+    "connection",
+    "nobrokers",
+    "nodenotready",
+    "emptybroker",
+)
+"""Parts of the names of errors that mean: nobody answers. Of librdkafka and of kafka-python."""
+KNOCK_FOR_S = 2  # a broker that is being restarted is back by then, or soon enough for whoever tries again
+
+
+# A broker that is away for a moment comes back; these stay.
+FINAL = (
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+)
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic as it must be."""
+
+    name: str
+    partitions: int
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+
+class TopicError(InfraError):
+    """A topic that is not as it must be; names the topic and the remedy."""
+
+
+@contextmanager
+def admin(bootstrap: str) -> Iterator[KafkaAdminClient]:
+    """A client for topics, whose errors name the address and the remedy."""
+    _knock(bootstrap)
+    timeout_ms = round(ANSWERS_WITHIN_S * 1_000)
+    with named(bootstrap):
+        client = KafkaAdminClient(
+            bootstrap_servers=bootstrap.split(","), request_timeout_ms=timeout_ms, bootstrap_timeout_ms=timeout_ms
+        )
+        with closing(client):
+            yield client
+
+
+@contextmanager
+def named(bootstrap: str) -> Iterator[None]:
+    """Name the address and the remedy in what a Kafka client raises."""
+    try:
+        yield
+    except AdminError as error:
+        raise TopicError(refusal(bootstrap, type(error).__name__, str(error))) from None
+    except KafkaException as error:
+        raise TopicError(refusal(bootstrap, error.args[0].name(), error.args[0].str())) from None
+
+
+def refusal(bootstrap: str, code: str, why: str) -> str:
+    """What Kafka refused, at which address, and the remedy; the code is that of either client."""
+    name, why = code.replace("_", "").lower(), next(iter(why.splitlines()), "")[:200]
+    if "authorization" in name or "authentication" in name:
+        return f"Kafka at {bootstrap} denies access: {why}; grant this client's principal the ACL"
+    if "policyviolation" in name:
+        return f"Kafka at {bootstrap} refuses by its policy: {why}; change the pattern file, or the brokers' policy"
+    if "unknowntopic" in name:
+        return f"no such topic at {bootstrap}: {why}; provision the pattern first"
+    if any(part in name for part in UNREACHABLE):
+        return _silent(bootstrap, why or code)
+    return f"Kafka at {bootstrap} refused the request: {why or code}; see `millrace logs kafka`"
+
+
+def listed(client: Producer | Consumer, bootstrap: str) -> Mapping[str, Any]:
+    """All topics by their names; refused with the address when nobody answers."""
+    _knock(bootstrap)
+    with named(bootstrap):
+        found: Mapping[str, Any] = client.list_topics(timeout=ANSWERS_WITHIN_S).topics
+        return found
+
+
+def _knock(bootstrap: str) -> None:
+    """Say soon that nobody listens: the clients keep on knocking for ten seconds before they do."""
+    if not wait_until(lambda: not _is_refused(bootstrap), KNOCK_FOR_S):
+        raise TopicError(_silent(bootstrap, "connection refused"))
+
+
+def _is_refused(bootstrap: str) -> bool:
+    for address in bootstrap.split(","):
+        host, _, port = address.rpartition(":")
+        try:
+            socket.create_connection((host, int(port)), timeout=2).close()
+        except ConnectionRefusedError:
+            continue
+        except (OSError, ValueError):
+            return False  # whatever else is wrong, the clients know better how to say it
+        return False
+    return True
+
+
+def _silent(bootstrap: str, why: object) -> str:
+    return f"Kafka does not answer at {bootstrap} ({why}); is it up? see `millrace status`, `millrace up kafka`"
+
+
+def ensure(bootstrap: str, wanted: Sequence[Topic], *, plan: bool = False) -> list[Change]:
+    """Create the topics that are missing and mend those that differ; with `plan` only say what would change."""
+    with admin(bootstrap) as client:
+        there = _described(client, [topic.name for topic in wanted])
+        changes = [_change(topic, there.get(topic.name)) for topic in wanted]
+        if plan:
+            return changes
+        missing = [topic for topic, change in zip(wanted, changes, strict=True) if change.action == "create"]
+        if missing:
+            _create(client, missing)
+        for topic, change in zip(wanted, changes, strict=True):
+            if change.action == "change":
+                _mend(client, topic, there[topic.name])
+        return changes
+
+
+def remove(bootstrap: str, names: Sequence[str], *, plan: bool = False) -> list[Change]:
+    """Delete topics and all they hold."""
+    with admin(bootstrap) as client:
+        there = set(client.list_topics()) & set(names)
+        changes = [Change("topic", name, "remove" if name in there else "keep") for name in names]
+        if there and not plan:
+            client.delete_topics(sorted(there))
+            _wait(lambda: not set(client.list_topics()) & there, f"topics {', '.join(sorted(there))} to be gone")
+        return changes
+
+
+def publish(bootstrap: str, messages: Iterable[Message]) -> int:
+    """Write messages and wait until the brokers have them all; gives their number."""
+    return Publisher(bootstrap).publish(messages)
+
+
+class Publisher:
+    """Writes messages part by part; the first part waits half a second until the producer has its id."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+        self._producer = Producer({**PRODUCER, "bootstrap.servers": bootstrap, "linger.ms": 5})
+
+    def publish(self, messages: Iterable[Message]) -> int:
+        """Write messages and wait until the brokers have them all; gives their number."""
+        count, failures = 0, []
+
+        def delivered(error: KafkaError | None, message: Any) -> None:
+            if error is not None:
+                failures.append(error)
+
+        for topic, key, value in messages:
+            while True:
+                try:
+                    self._producer.produce(topic, value, key, on_delivery=delivered)
+                    break
+                except BufferError:
+                    self._producer.poll(0.1)
+            count += 1
+            self._producer.poll(0)
+        left = self._producer.flush(60)
+        if failures or left:
+            first = failures[0] if failures else None
+            why = refusal(self._bootstrap, first.name(), first.str()) if first else _silent(self._bootstrap, "60 s")
+            raise TopicError(f"{len(failures) + left} of {count} messages were not acknowledged: {why}")
+        return count
+
+
+def group(topics: Mapping[str, str], purpose: str) -> str:
+    """The consumer group of a reader: it begins with the pattern whose topics it reads, as an ACL may demand."""
+    return f"{next(iter(topics.values())).partition('.')[0]}.{purpose}"
+
+
+class Tail:
+    """Reads topics from their beginning, and each time on from where the last reading ended."""
+
+    def __init__(self, bootstrap: str, topics: Mapping[str, str]) -> None:
+        """`topics` maps a kind of event to its topic; records come back under the kind."""
+        self._bootstrap, self._kinds = bootstrap, {topic: kind for kind, topic in topics.items()}
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": group(topics, "tail"),  # the client insists on one; no offset is ever committed under it
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+                "enable.partition.eof": True,
+                "fetch.wait.max.ms": 50,
+                "log_level": 0,
+            }
+        )
+        try:
+            there = listed(self._consumer, bootstrap)
+        except TopicError:
+            self.close()
+            raise
+        if missing := sorted(topic for topic in self._kinds if topic not in there):
+            self.close()
+            raise TopicError(f"no topic {', '.join(missing)} at {bootstrap}; provision the pattern first")
+        self._next = {(topic, number): 0 for topic in self._kinds for number in there[topic].partitions}
+        self._ends = dict.fromkeys(self._next, 0)
+        self._firsts = dict.fromkeys(self._next, 0)
+
+    def new(self) -> Iterator[Record]:
+        """Every record written since the last call, up to the ends as they are now, in order within a partition."""
+        for place in self._next:
+            with named(self._bootstrap):
+                first, end = self._consumer.get_watermark_offsets(TopicPartition(*place), timeout=ANSWERS_WITHIN_S)
+            self._next[place], self._ends[place] = max(self._next[place], first), end
+            self._firsts[place] = first
+        behind = {place for place in self._next if self._next[place] < self._ends[place]}
+        self._consumer.assign([TopicPartition(*place, self._next[place]) for place in sorted(behind)])
+        deadline = time.monotonic() + READ_WITHIN_S
+        while behind:
+            for message in self._consumer.consume(5_000, 0.5):
+                place = (str(message.topic()), message.partition() or 0)
+                offset = message.offset() or 0
+                if error := message.error():
+                    if error.code() != KafkaError._PARTITION_EOF:
+                        raise TopicError(f"{place[0]}: {refusal(self._bootstrap, error.name(), error.str())}")
+                    # Past its last message, even where offsets went to a transaction's marker or a compacted message;
+                    # not past what was written meanwhile, which is for the next call.
+                    self._next[place] = max(self._next[place], min(offset, self._ends[place]))
+                elif offset < self._ends[place]:
+                    self._next[place] = offset + 1
+                    yield self._record(message)
+                if self._next[place] >= self._ends[place]:
+                    behind.discard(place)
+                deadline = time.monotonic() + READ_WITHIN_S
+            if time.monotonic() > deadline:
+                raise TopicError(f"nothing came from {sorted(behind)} for {READ_WITHIN_S} s; see `millrace status`")
+
+    def deleted(self) -> set[str]:
+        """The kinds of event whose topics no longer hold their beginning, as of the last call of `new`."""
+        return {self._kinds[topic] for (topic, _), first in self._firsts.items() if first > 0}
+
+    def follow(self) -> Iterator[Record | None]:
+        """Every record from now on, as it comes, and None whenever nothing came for a moment; never ends by itself."""
+        self._consumer.assign([TopicPartition(*place, OFFSET_END) for place in self._next])
+        while True:
+            batch = self._consumer.consume(500, 0.1)
+            for error in filter(None, (message.error() for message in batch)):
+                if error.code() in FINAL:
+                    raise TopicError(refusal(self._bootstrap, error.name(), error.str()))
+            yield from (self._record(message) for message in batch if not message.error())
+            if not batch:
+                yield None
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def _record(self, message: Any) -> Record:
+        return Record(
+            self._kinds[message.topic()],
+            message.partition(),
+            message.offset(),
+            message.timestamp()[1],
+            message.key(),
+            message.value(),
+        )
+
+
+def contracts(bootstrap: str) -> dict[str, dict[str, Any]]:
+    """The contract under which each topic was provisioned."""
+    with admin(bootstrap) as client:
+        if CONTRACTS_TOPIC not in client.list_topics():
+            return {}
+    with closing(Tail(bootstrap, {"contract": CONTRACTS_TOPIC})) as tail:
+        latest = {record.key: record.value for record in tail.new()}
+    return {key.decode(): json.loads(value) for key, value in latest.items() if key and value}
+
+
+def keep_contracts(bootstrap: str, agreed: Mapping[str, Mapping[str, Any] | None]) -> None:
+    """Record the contracts of topics; None forgets one."""
+    ensure(bootstrap, [Topic(CONTRACTS_TOPIC, 1, COMPACTED)])
+    publish(
+        bootstrap,
+        (
+            (CONTRACTS_TOPIC, topic.encode(), None if schema is None else json.dumps(schema, sort_keys=True).encode())
+            for topic, schema in agreed.items()
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class _There:
+    partitions: int
+    configs: Mapping[str, str]
+
+
+def _described(client: KafkaAdminClient, names: Sequence[str]) -> dict[str, _There]:
+    present = sorted(set(client.list_topics()) & set(names))
+    if not present:
+        return {}
+    resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in present]
+    described = client.describe_configs(resources)
+    configs: dict[str, Any] = next(iter(described.values()), {}) if described else {}
+    return {
+        topic["name"]: _There(
+            len(topic["partitions"]),
+            {key: str(_value(value)) for key, value in configs.get(topic["name"], {}).items()},
+        )
+        for topic in client.describe_topics(present)
+    }
+
+
+def _value(config: Any) -> Any:
+    return config["value"] if isinstance(config, dict) else config
+
+
+def _change(wanted: Topic, there: _There | None) -> Change:
+    if there is None:
+        return Change("topic", wanted.name, "create", f"{wanted.partitions} partition(s)")
+    if there.partitions > wanted.partitions:
+        raise TopicError(
+            f"topic {wanted.name} has {there.partitions} partitions and {wanted.partitions} were asked for: Kafka "
+            "cannot take partitions away; raise the number in the pattern file, or tear the pattern down with its data"
+        )
+    differing = [
+        f"{key}: {there.configs.get(key)} -> {value}"
+        for key, value in wanted.configs.items()
+        if there.configs.get(key) != value
+    ]
+    if there.partitions < wanted.partitions:
+        differing.insert(0, f"partitions: {there.partitions} -> {wanted.partitions}")
+    return Change("topic", wanted.name, "change" if differing else "keep", ", ".join(differing))
+
+
+def _create(client: KafkaAdminClient, missing: Sequence[Topic]) -> None:
+    # Somebody else may provision the same pattern at the same moment; the next look finds what differs.
+    with suppress(TopicAlreadyExistsError):
+        client.create_topics(
+            {topic.name: {"num_partitions": topic.partitions, "configs": dict(topic.configs)} for topic in missing},
+            wait_for_metadata=True,
+        )
+
+
+def _mend(client: KafkaAdminClient, wanted: Topic, there: _There) -> None:
+    if there.partitions < wanted.partitions:
+        client.create_partitions({wanted.name: wanted.partitions})
+    differing = {key: value for key, value in wanted.configs.items() if there.configs.get(key) != value}
+    if differing:
+        client.alter_configs([ConfigResource(ConfigResourceType.TOPIC, wanted.name, configs=differing)])
+
+
+def _wait(is_so: Any, what: str, within_s: float = 30) -> None:
+    deadline = time.monotonic() + within_s
+    while not is_so():
+        if time.monotonic() > deadline:
+            raise TopicError(f"waited {within_s:.0f} s for {what}")
+        time.sleep(0.1)

@@ -1,0 +1,50 @@
+"""Compaction: the many small files that streaming leaves become one for each hour, by a Spark batch of its own."""
+
+from __future__ import annotations
+
+import fcntl
+import subprocess
+
+from millrace.deployments import deployed_file
+from millrace.errors import InfraError
+from millrace.machine import environments, processes
+from millrace.patterns import load
+from millrace.settings import PROJECT
+from millrace.target import Target
+
+COMPACT_WITHIN_S = 3000
+
+
+def compact(target: Target, name: str) -> list[str]:
+    """Rewrite each hour of many files as one; one sentence for each. A compaction that was killed is finished first."""
+    variant = load(name)
+    persist = variant.pattern.stages.persist
+    if not persist or "hdfs" not in persist.to:
+        raise InfraError(f"{name} stores no files: nothing to compact")
+    target.hdfs.files(target.folder(variant))  # says at once, and in one line, that HDFS does not answer
+    log = target.settings.state / "logs" / f"compact-{name}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with deployed_file(target, name).with_suffix(".compacting").open("w") as lock, log.open("w") as output:
+        try:
+            # Spark's process holds it too: if we are killed, it goes on alone, and no second one begins beside it.
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InfraError(f"{name} is being compacted already; see {log}") from None
+        done = subprocess.run(
+            [
+                *(str(environments.python("spark")), "-m", "millrace.engines.spark.compaction"),
+                *(target.hdfs_uri + target.folder(variant), "--use", variant.pattern.use),
+            ],
+            cwd=PROJECT,
+            env=processes.environment(target.settings.environment()),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=output,
+            text=True,
+            timeout=COMPACT_WITHIN_S,
+            pass_fds=(lock.fileno(),),
+        )
+    if done.returncode:
+        tail = "\n".join(processes.tail(log, 8))
+        raise InfraError(f"{name} was not compacted; the end of {log}:\n{tail}")
+    return [line for line in done.stdout.splitlines() if "files became one" in line]

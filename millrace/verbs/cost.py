@@ -1,0 +1,40 @@
+"""What a pattern costs: the processor time of the engines that run it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+
+import psutil
+
+from millrace.machine import processes
+from millrace.settings import Settings
+
+TASK_MANAGER = "flink-taskmanager"
+
+
+def cpu_seconds(settings: Settings, pattern: str) -> dict[str, float]:
+    """Seconds of processor time so far, by engine, of this stack's processes; those of one that died count as none.
+
+    A task manager is shared by all Flink jobs of the stack: the figure is the pattern's own while it runs alone.
+    """
+    found = processes.records(settings.run)
+    names = {"flink": TASK_MANAGER, "spark": f"job-{pattern}-spark"}
+    return {engine: _used(found[name]) for engine, name in names.items() if name in found}
+
+
+def spent(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
+    """What was used in between; an engine that was started again in between counts from its start."""
+    return {
+        engine: round(used - before.get(engine, 0.0) if used >= before.get(engine, 0.0) else used, 2)
+        for engine, used in after.items()
+    }
+
+
+def _used(record: processes.Record) -> float:
+    total = 0.0
+    for member in processes.family(record):
+        with suppress(psutil.Error):
+            times = member.cpu_times()
+            total += times.user + times.system
+    return total

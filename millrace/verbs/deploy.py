@@ -1,0 +1,214 @@
+"""`deploy` runs a pattern's jobs as declared: adopts, starts or replaces each, and waits for its first checkpoint."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from millrace import deployments
+from millrace.deployments import alone, deployed, is_wanted, job_name
+from millrace.engines.job import EngineError, Job, UsedUpError
+from millrace.errors import InfraError
+from millrace.machine import archives
+from millrace.patterns import EnginePlan, load
+from millrace.patterns.loss import Loss
+from millrace.stack.services import services
+from millrace.stores.changes import Change
+from millrace.target import Target
+from millrace.verbs.provision import require_provisioned
+
+Report = Callable[[str], None]
+DEPLOY_WITHIN_S = 400
+
+
+class LostError(EngineError):
+    """A job that failed because messages were deleted before it read them."""
+
+    def __init__(self, plan: EnginePlan, job: Job) -> None:
+        super().__init__(f"{job_name(plan)} is {job.state}: {job.problem}")
+        self.plan, self.lost = plan, job.lost
+
+
+@dataclass(frozen=True)
+class Step:
+    """What deploy does about one engine."""
+
+    change: Change
+    plan: EnginePlan
+    replaces: EnginePlan | None = None
+
+
+def deploy(
+    target: Target,
+    name: str,
+    *,
+    plan: bool = False,
+    fresh: bool = False,
+    wait: bool = True,
+    only_missing: bool = False,
+    accept_loss: bool = False,
+    for_run: str = "",
+    report: Report = lambda line: None,
+) -> list[Change]:
+    """Run the pattern's jobs as declared, and return when each has completed a checkpoint.
+
+    A job that runs its plan is adopted; one that runs another plan is stopped with its state and continues as the next
+    generation; a missing one continues from its newest state. With `fresh` nothing may run: Flink begins anew, and
+    Spark continues from its checkpoints, or its files would be doubled. Without `wait` it returns when the engines have
+    taken the jobs; `await_healthy` does the rest. With `only_missing` a dead job is restarted from its deployed plan,
+    even if the pattern has changed, and nothing else is touched. With `accept_loss` a job that failed because messages
+    were deleted before it read them continues behind them; the loss is recorded until the data is removed. What is
+    deployed `for_run` belongs to that run, unless it was deployed before; a deploy without it takes it over.
+    """
+    variant = load(name)
+    if not plan:  # what is lacking besides the jobs is in the plan of `provision`
+        require_provisioned(target, variant)
+    with alone(target, name):
+        if only_missing and not is_wanted(target, name):
+            return []  # torn down since the caller looked
+        last = deployed(target, name)
+        if accept_loss and not plan:
+            for failed in last.values():
+                _accept(target, failed, target.engine(failed.engine).job(failed).lost, report)
+        wanted_plans = last.values() if only_missing else deployments.plans(target, variant)
+        steps = [_step(target, wanted, last.get(wanted.engine), only_missing) for wanted in wanted_plans]
+        if fresh:
+            _refuse_running(steps)
+        refuse_moved([step.replaces for step in steps if step.replaces], [step.plan for step in steps])
+        if plan:
+            return [step.change for step in steps]
+        if not only_missing:
+            deployments.want(target, name, for_run)
+        for step in steps:
+            if step.change.action == "keep":
+                continue
+            report(f"{step.change.name}: {step.change.detail}")
+            engine = target.engine(step.plan.engine)
+            state_from = engine.stop(step.replaces) if step.replaces else None
+            if state_from is None and not fresh:
+                state_from = engine.latest_state(step.plan)
+            _start(target, step.plan, state_from, report)
+        if wait:
+            _await_deployed(target, name, [step.plan.engine for step in steps], accept_loss, report)
+        return [step.change for step in steps]
+
+
+def await_healthy(target: Target, name: str, report: Report = lambda line: None) -> None:
+    """Return when each deployed job of the pattern runs and has completed a checkpoint."""
+    found = deployed(target, name)
+    if not found:
+        raise InfraError(f"{name} was never deployed; `millrace deploy {name}` does it")
+    _await_healthy(target, found.values(), report)
+
+
+def refuse_moved(running: Iterable[EnginePlan], wanted: Sequence[EnginePlan]) -> None:
+    """Refuse to hand a rule or summary to another engine while it runs: its state cannot move."""
+    for old in running:
+        mine = {name for plan in wanted if plan.engine == old.engine for name in plan.judges}
+        theirs = {name: plan.engine for plan in wanted for name in plan.judges if plan.engine != old.engine}
+        moved = [name for name in old.judges if name not in mine and name in theirs]
+        if moved:
+            raise EngineError(
+                f"{old.pattern}: upgrade refused, {job_name(old)} goes on as it was: what it remembers for "
+                f"{', '.join(moved)} cannot move to {theirs[moved[0]]}; `millrace teardown {old.pattern}` first"
+            )
+
+
+def _await_deployed(target: Target, name: str, engines: Sequence[str], accept_loss: bool, report: Report) -> None:
+    """Return when each job has completed a checkpoint; one that names its losses continues behind them, if accepted."""
+    while True:
+        current = deployed(target, name)
+        try:
+            return _await_healthy(target, [current[engine] for engine in engines], report)
+        except LostError as error:
+            if not accept_loss:
+                raise
+            _accept(target, error.plan, error.lost, report)
+            again = replace(error.plan, generation=error.plan.generation + 1)
+            again = replace(again, accepted=deployments.accepted(target, name, again.engine))
+            _start(target, again, target.engine(again.engine).latest_state(again), report)
+
+
+def _accept(target: Target, plan: EnginePlan, lost: Sequence[Loss], report: Report) -> None:
+    for loss in lost:
+        report(f"given up: {loss}")
+    deployments.accept(target, plan, lost)
+
+
+def _start(target: Target, plan: EnginePlan, state_from: str | None, report: Report) -> None:
+    """Start the job as the plan's generation, or as the next one whose id the engine still takes."""
+    while True:
+        # Recorded before the job is submitted: a retry after a crash in between finds the same id.
+        deployments.record(target, plan.pattern, plan)
+        try:
+            return target.engine(plan.engine).start(plan, state_from)
+        except UsedUpError:
+            # An hour after a job has ended Flink reports it as absent, and still refuses its id.
+            plan = replace(plan, generation=plan.generation + 1)
+            report(f"{job_name(plan)}: an earlier job had the id of the generation before")
+
+
+def _refuse_running(steps: Iterable[Step]) -> None:
+    """Refuse to discard the state of a running job."""
+    for step in steps:
+        if step.change.action != "start":
+            name = step.plan.pattern
+            raise EngineError(f"{name}: {job_name(step.replaces or step.plan)} runs; `millrace teardown {name}` first")
+
+
+def _step(target: Target, wanted: EnginePlan, last: EnginePlan | None, only_missing: bool) -> Step:
+    engine = target.engine(wanted.engine)
+    current = replace(wanted, generation=last.generation if last else 1)
+    # What was removed with all its data has used up its ids, too.
+    while last is None and engine.job(current).state in ("stopped", "failed"):
+        current = replace(current, generation=current.generation + 1)
+    following = replace(current, generation=current.generation + 1)
+    job = engine.job(last or current)
+    if job.lost and only_missing:
+        return Step(Change("job", job_name(current), "keep", job.problem), current)
+    if job.is_up and (last is None or wanted.is_same_as(last)):
+        return Step(Change("job", job_name(current), "keep", "runs as it should"), current)
+    if job.is_up:
+        detail = f"stop generation {current.generation} with its state, go on as {following.generation}"
+        return Step(Change("job", job_name(following), "change", detail), following, replaces=last)
+    # The id of an ended job is used up; one that the engine never saw, or lost in a crash, is not.
+    fresh_id = current if job.state == "absent" else following
+    return Step(Change("job", job_name(fresh_id), "start", job.problem or "not running"), fresh_id)
+
+
+def _await_healthy(target: Target, plans: Iterable[EnginePlan], report: Report) -> None:
+    """Return when each job has completed a checkpoint; all share one deadline."""
+    deadline = time.monotonic() + DEPLOY_WITHIN_S
+    engines = set()
+    for plan in plans:
+        _await_checkpoint(target, plan, deadline, report)
+        engines.add(plan.engine)
+    # What has worked by now has loaded nearly all that it ever will.
+    cluster = {server.name for server in services(target.settings)["flink"].servers}
+    archives.make(target.settings, report, idle=cluster if "flink" not in engines else ())
+
+
+def _await_checkpoint(target: Target, plan: EnginePlan, deadline: float, report: Report) -> None:
+    engine, shown, is_requested = target.engine(plan.engine), "", False
+    while True:
+        job = engine.job(plan)
+        if job.state == "running" and job.checkpoints > 0:
+            report(f"{job_name(plan)}: running, first checkpoint done")
+            return
+        if job.state == "running" and not is_requested:
+            is_requested = engine.request_checkpoint(plan)
+        if job.lost:
+            raise LostError(plan, job)
+        if job.state in ("failed", "stopped", "absent"):
+            raise EngineError(
+                f"{job_name(plan)} is {job.state}: {job.problem or 'no reason given'}; see `millrace logs`"
+            )
+        if time.monotonic() > deadline:
+            raise EngineError(
+                f"{job_name(plan)} was {job.state} with {job.checkpoints} checkpoints after {DEPLOY_WITHIN_S} s "
+                f"({job.problem or 'no error'}); see {job.web or '`millrace logs`'}"
+            )
+        if (now := f"{job_name(plan)}: {job.state}, waiting for its first checkpoint") != shown:
+            report(shown := now)
+        time.sleep(0.2)

@@ -1,0 +1,164 @@
+"""Dead letters: what a pattern refused, and how it gets a second chance once the cause is mended."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from millrace.errors import InfraError
+from millrace.oracle import Record, kept
+from millrace.patterns import Variant
+from millrace.patterns import topics as topics_of
+from millrace.rules import DEAD_LETTERS, EventType
+from millrace.rules.rules import REPLAYED
+from millrace.stores import topics
+from millrace.stores.topics import Tail
+from millrace.target import Target
+
+# They were good messages, kept out for what they are and not for a fault that anybody could mend.
+NEVER_REPLAYED = ("duplicate", "late", REPLAYED)
+
+Place = tuple[str, int, int]
+
+
+@dataclass(frozen=True)
+class Letter:
+    """One refused message: why, where it is, and when it came."""
+
+    reason: str
+    topic: str
+    partition: int
+    offset: int
+    ingest_ms: int
+    stage: str
+    value_base64: str | None
+
+    @property
+    def place(self) -> Place:
+        return self.topic, self.partition, self.offset
+
+    def excerpt(self, most: int = 60) -> str:
+        """The beginning of the message, for people."""
+        if self.value_base64 is None:
+            return ""
+        text = base64.b64decode(self.value_base64).decode("utf-8", errors="replace")
+        return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """How many messages were sent again, and how many were not, since they are masked and were not mended."""
+
+    sent: int
+    masked: int
+
+
+def read(target: Target, variant: Variant, reason: str = "") -> list[Letter]:
+    """The dead letters of a pattern, each once, oldest first; `reason` keeps those whose reason begins with it."""
+    with closing(Tail(target.bootstrap, {DEAD_LETTERS.name: variant.topic(DEAD_LETTERS)})) as tail:
+        letters = [_letter(record) for record in tail.new() if record.value]
+    replayed = {letter.place for letter in letters if letter.reason == REPLAYED}
+    distinct = {(letter.place, letter.reason): letter for letter in letters if letter.place not in replayed}
+    chosen = [letter for letter in distinct.values() if letter.reason.startswith(reason)]
+    return sorted(chosen, key=lambda letter: (letter.ingest_ms, letter.place))
+
+
+def replay(target: Target, variant: Variant, letters: Sequence[Letter], mended: Mapping[Place, bytes]) -> Replayed:
+    """Send refused messages once more to the topic that they came in by, mended ones in their mended form.
+
+    Of reference data only what was mended: the last message of a key counts, and a good one may be there by now.
+    What was masked is sent in its mended form only: as it came, it would put a card number into the topic once more.
+    Each is then marked as replayed among the dead letters, so that it is not sent a third time.
+    """
+    referred = {variant.topic(event_type) for event_type in variant.use.references}
+    chosen = [
+        letter
+        for letter in letters
+        if not letter.reason.startswith(NEVER_REPLAYED) and (letter.topic not in referred or letter.place in mended)
+    ]
+    originals = _originals(target, variant, chosen)
+    lost = [letter for letter in chosen if letter.place not in originals and letter.place not in mended]
+    if lost:
+        raise InfraError(
+            f"{len(lost)} of the messages are no longer in their topic (first: {lost[0].topic} partition "
+            f"{lost[0].partition} offset {lost[0].offset}); give their content with --with FILE"
+        )
+    kinds = {variant.topic(each): each for each in (*variant.use.raw, *variant.use.references)}
+    masked = [
+        letter
+        for letter in chosen
+        if letter.place not in mended and _is_masked(kinds[letter.topic], letter, originals[letter.place])
+    ]
+    if masked and len(masked) == len(chosen):
+        raise InfraError(
+            f"{len(masked)} of the messages hold a card number or a field that must never come (first: "
+            f"{masked[0].topic} partition {masked[0].partition} offset {masked[0].offset}), and cannot be sent again "
+            "as they came; give their content without it with --with FILE"
+        )
+    chosen = [letter for letter in chosen if letter not in masked]
+    sent = [
+        (letter.topic, *_again(originals.get(letter.place), mended.get(letter.place), kinds[letter.topic].key))
+        for letter in chosen
+    ]
+    topics.publish(target.bootstrap, sent)
+    mark = [asdict(letter) | {"reason": REPLAYED, "stage": "replay", "value_base64": None} for letter in chosen]
+    marked = ((variant.topic(DEAD_LETTERS), str(m["topic"]).encode(), json.dumps(m).encode()) for m in mark)
+    return Replayed(topics.publish(target.bootstrap, marked), len(masked))
+
+
+def read_mended(path: Path) -> dict[Place, bytes]:
+    """Mended messages from a file of JSON lines: each {"topic", "partition", "offset", "value"}."""
+    mended = {}
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        try:
+            entry = json.loads(line)
+            value = entry["value"]
+            mended[str(entry["topic"]), int(entry["partition"]), int(entry["offset"])] = (
+                value if isinstance(value, str) else json.dumps(value)
+            ).encode()
+        except (ValueError, KeyError, TypeError) as error:
+            raise InfraError(
+                f"{path}, line {number}: {error!r}; each line is a JSON object of topic, partition, offset, value"
+            ) from None
+    return mended
+
+
+def _letter(record: Record) -> Letter:
+    content = json.loads(record.value or b"{}")
+    return Letter(**{name: content.get(name) for name in Letter.__dataclass_fields__})
+
+
+def _originals(target: Target, variant: Variant, letters: Iterable[Letter]) -> dict[Place, Record]:
+    kinds = {topic: kind for kind, topic in topics_of(variant).items()}
+    wanted = {letter.place for letter in letters}
+    if not wanted:
+        return {}
+    tops = {kinds[topic]: topic for topic, _, _ in wanted if topic in kinds}
+    with closing(Tail(target.bootstrap, tops)) as tail:
+        found = ((tops[record.topic], record.partition, record.offset, record) for record in tail.new())
+        return {
+            (topic, partition, offset): r
+            for topic, partition, offset, r in found
+            if (topic, partition, offset) in wanted
+        }
+
+
+def _is_masked(kind: EventType, letter: Letter, original: Record) -> bool:
+    """Whether the dead letter lacks something of the message, though it is none that is never kept."""
+    if original.value is None or len(original.value) > kind.max_bytes:
+        return False
+    return kept(kind, original.value, letter.reason) != (original.value or None)
+
+
+def _again(original: Record | None, mended: bytes | None, key_field: str) -> tuple[bytes | None, bytes | None]:
+    if mended is None:
+        assert original is not None
+        return original.key, original.value
+    try:
+        return str(json.loads(mended)[key_field]).encode(), mended
+    except (ValueError, KeyError, TypeError):
+        return (original.key if original else None), mended

@@ -1,0 +1,105 @@
+"""A listener beside the traffic: when a reader really had each alert, and each bare hop, in its hands.
+
+It is a process of its own, so that neither the sender nor the garbage of the sender delays what it measures.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from multiprocessing.synchronize import Event
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from millrace.machine.processes import wait_until
+from millrace.patterns.plan import HOP
+from millrace.rules import ALERTS
+from millrace.stores.topics import TopicError, group, listed
+
+READY_WITHIN_S = 30
+STOPS_WITHIN_S = 10
+
+
+@contextmanager
+def listening(bootstrap: str, topics: Mapping[str, str], into: Path) -> Iterator[None]:
+    """Writes down the arrival of every alert and hop while the block runs, one JSON line each."""
+    into.parent.mkdir(parents=True, exist_ok=True)
+    # Spawned, not forked: the sender's client has threads of its own.
+    context = multiprocessing.get_context("spawn")
+    ready, stop = context.Event(), context.Event()
+    listener = context.Process(target=listen, args=(bootstrap, dict(topics), into, ready, stop), daemon=True)
+    listener.start()
+    try:
+        # A listener that cannot start spoils no traffic: what it did not hear is not measured.
+        wait_until(lambda: ready.is_set() or not listener.is_alive(), READY_WITHIN_S)
+        yield
+    finally:
+        stop.set()
+        listener.join(STOPS_WITHIN_S)
+        if listener.is_alive():
+            listener.kill()
+
+
+def listen(bootstrap: str, topics: Mapping[str, str], into: Path, ready: Event, stop: Event) -> None:
+    """Reads alerts and hops from now on until it is told to stop."""
+    kinds = {topics[kind]: kind for kind in (ALERTS.name, HOP) if kind in topics}
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": group(topics, "listening"),  # the client insists on one; no offset is ever committed under it
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "fetch.wait.max.ms": 500,  # an empty fetch rests at the broker, one with a message in it returns at once
+            "fetch.error.backoff.ms": 10,
+            "log_level": 0,
+        }
+    )
+    try:
+        there = listed(consumer, bootstrap)
+        places = [TopicPartition(topic, number) for topic in kinds for number in there[topic].partitions]
+        # The ends by number: "the end" is looked up at the first fetch, and what came until then would be missed.
+        ends = [consumer.get_watermark_offsets(place, timeout=10)[1] for place in places]
+        consumer.assign([TopicPartition(p.topic, p.partition, end) for p, end in zip(places, ends, strict=True)])
+        ready.set()
+        with into.open("a", encoding="utf-8", buffering=1) as opened:
+            while not stop.is_set():
+                message = consumer.poll(0.1)
+                if message is None or message.error():
+                    continue
+                opened.write(json.dumps(_heard(kinds[message.topic() or ""], message.value(), time.time())) + "\n")
+    except (KeyboardInterrupt, KafkaException, TopicError):
+        pass  # the sender was interrupted, or meets the same brokers, and says so
+    finally:
+        consumer.close()
+
+
+def heard(path: Path) -> tuple[dict[str, float], list[float]]:
+    """When each alert was first received, by id, and how long the bare hops took from their intended send time."""
+    alerts: dict[str, float] = {}
+    hops: list[float] = []
+    if path.exists():
+        for line in path.read_text(encoding="utf-8").splitlines():
+            entry = json.loads(line)
+            if entry["kind"] == HOP:
+                hops.append(entry["received_ms"] - entry["sent_ms"])
+            elif entry["alert_id"]:
+                alerts.setdefault(entry["alert_id"], entry["received_ms"])
+    return alerts, hops
+
+
+def _heard(kind: str, value: bytes | None, now_s: float) -> dict[str, Any]:
+    try:
+        content = json.loads(value or b"")
+    except ValueError:
+        content = {}
+    return {
+        "kind": kind,
+        "received_ms": round(now_s * 1000, 1),
+        "sent_ms": content.get("sent_ms"),
+        "alert_id": content.get("alert_id"),
+    }

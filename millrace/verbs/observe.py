@@ -1,0 +1,123 @@
+"""What runs and what each verb would change, for whoever compares what is declared with what is there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from millrace import deployments, stack
+from millrace.engines.job import Job
+from millrace.errors import InfraError
+from millrace.patterns import EnginePlan, PatternError, load
+from millrace.stores.changes import Change, pending
+from millrace.target import Target
+from millrace.verbs import deploy as deploying
+from millrace.verbs import provision as provisioning
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What differs from what is declared, in sentences; nothing to say about a thing means that it is as declared."""
+
+    servers: Mapping[str, list[str]]
+    """Server -> what is wrong with it."""
+    provision: Mapping[str, list[str]]
+    """Pattern -> what `provision` would change."""
+    deploy: Mapping[str, list[str]]
+    """Pattern -> what `deploy` would change, or which of its jobs is not well."""
+    settled: Mapping[str, str]
+    """What was last put right, as whoever put it right has noted it."""
+
+
+def observe(target: Target, patterns: Iterable[str], environ: Mapping[str, str] = os.environ) -> Observation:
+    """Ask the servers, and the verbs for their plans; what cannot be asked is a difference too."""
+    names = list(patterns)
+    servers = {} if environ.get("MILLRACE_TARGET") else _servers(target)
+    if not_running := [what for wrong in servers.values() for what in wrong]:
+        # Clients wait long for a server that is not there.
+        unknown = [f"cannot be told while {not_running[0]}"]
+        provision, deploy = dict.fromkeys(names, unknown), dict.fromkeys(names, unknown)
+    else:
+        with ThreadPoolExecutor(max_workers=max(1, len(names))) as pool:
+            provision = dict(zip(names, pool.map(lambda name: _provision(target, name), names), strict=True))
+            deploy = dict(zip(names, pool.map(lambda name: _deploy(target, name), names), strict=True))
+    settled = {note.name: note.read_text(encoding="utf-8") for note in sorted(notes(target).glob("*"))}
+    return Observation(servers, provision, deploy, settled)
+
+
+def notes(target: Target) -> Path:
+    """Where whoever puts things right leaves a note: one file each."""
+    return target.settings.state / "settled"
+
+
+def differences(old: EnginePlan, new: EnginePlan) -> list[str]:
+    """In what two plans of one job differ, part by part."""
+    found: list[str] = []
+    for part in fields(EnginePlan):
+        before, after = getattr(old, part.name), getattr(new, part.name)
+        if part.name == "generation" or before == after:
+            continue
+        if isinstance(before, Mapping) and isinstance(after, Mapping):
+            keys = [*before, *(key for key in after if key not in before)]
+            changed = [key for key in keys if before.get(key) != after.get(key)]
+            found += [f"{part.name}.{key}: {_said(before.get(key))} -> {_said(after.get(key))}" for key in changed]
+        else:
+            found.append(f"{part.name}: {_said(before)} -> {_said(after)}")
+    return found
+
+
+def _servers(target: Target) -> dict[str, list[str]]:
+    states = {server.name: server.state for server in stack.status(target.settings)}
+    if (watch := stack.watch_status(target.settings)).state == "dead":
+        states[stack.WATCH] = watch.state
+    return {name: [] if state == "running" else [f"{name} is {state}"] for name, state in states.items()}
+
+
+def _provision(target: Target, name: str) -> list[str]:
+    return _asked(lambda: [_sentence(change) for change in pending(provisioning.provision(target, name, plan=True))])
+
+
+def _deploy(target: Target, name: str) -> list[str]:
+    def ask() -> list[str]:
+        changes = pending(deploying.deploy(target, name, plan=True))
+        if not changes:
+            return sick_of(deployments.jobs(target, name).values()) if deployments.is_wanted(target, name) else []
+        last = deployments.deployed(target, name)
+        why = [
+            f"{wanted.engine} job: {difference}"
+            for wanted in deployments.plans(target, load(name))
+            if wanted.engine in last
+            for difference in differences(last[wanted.engine], wanted)
+        ]
+        return [*why, *(_sentence(change) for change in changes)]
+
+    return _asked(ask)
+
+
+def sick_of(jobs: Iterable[tuple[EnginePlan, Job]]) -> list[str]:
+    """A sentence for each job that runs as declared and is not well."""
+    return [f"job {deployments.job_name(plan)} is {job.state}: {job.problem}" for plan, job in jobs if job.is_sick]
+
+
+def _asked(question: Callable[[], list[str]]) -> list[str]:
+    try:
+        return question()
+    except (InfraError, PatternError) as error:
+        return [f"cannot be told: {error}"]
+
+
+def _sentence(change: Change) -> str:
+    return f"{change.kind} {change.name}: {change.action}" + (f" ({change.detail})" if change.detail else "")
+
+
+def _said(value: Any) -> str:
+    match value:
+        case None:
+            return "none"
+        case list() | tuple():
+            return ", ".join(str(each) for each in value) or "none"
+    return str(value)

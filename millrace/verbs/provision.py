@@ -1,0 +1,92 @@
+"""`provision` creates the topics, contracts, folders and tables that a pattern declares."""
+
+from __future__ import annotations
+
+import json
+
+from millrace.deployments import alone
+from millrace.errors import InfraError
+from millrace.patterns import Variant, load
+from millrace.patterns import topics as topics_of
+from millrace.patterns.contracts import breaking_changes, contracts_of
+from millrace.patterns.plan import HOP
+from millrace.patterns.tables import tables_of
+from millrace.stores import topics
+from millrace.stores.changes import Action, Change
+from millrace.target import Target
+
+
+class ContractError(InfraError):
+    """A change of a topic's contract that its readers or its old messages would not survive."""
+
+
+def provision(target: Target, name: str, *, plan: bool = False) -> list[Change]:
+    """Create or change what differs from the pattern; with `plan` only list it."""
+    variant = load(name)
+    with alone(target, name):
+        # A breach, or a store that does not answer, is found before anything is made.
+        contracts = _ensure_contracts(target, variant, plan=True)
+        stores = _ensure_stores(target, variant, plan=True)
+        changes = topics.ensure(target.bootstrap, wanted_topics(variant), plan=plan) + contracts + stores
+        if not plan:
+            _ensure_contracts(target, variant, plan=False)
+            _ensure_stores(target, variant, plan=False)
+        return changes
+
+
+def require_provisioned(target: Target, variant: Variant) -> None:
+    """Refuse a pattern that lacks a topic."""
+    missing = [
+        change.name
+        for change in topics.ensure(target.bootstrap, wanted_topics(variant), plan=True)
+        if change.action == "create"
+    ]
+    if missing:
+        raise InfraError(
+            f"{variant.name} is not provisioned (no topic {missing[0]}); run `millrace provision {variant.name}` first"
+        )
+
+
+def wanted_topics(variant: Variant) -> list[topics.Topic]:
+    """The topics of a pattern, with their configuration."""
+    use, pattern = variant.use, variant.pattern
+    compacted = {event_type.name for event_type in use.references}
+    # By time alone: what a broker limits in bytes would go sooner than the pattern declares.
+    retention_ms = str(pattern.retention_hours * 3_600_000)
+    keeps = {"retention.ms": retention_ms, "retention.bytes": "-1"}
+    # Reference data stays as long as the messages that it judged: the verdict reads both.
+    overwrites = topics.COMPACTED | {"min.compaction.lag.ms": retention_ms}
+    return [
+        topics.Topic(
+            topic,
+            1 if kind in compacted or kind == HOP else pattern.partitions,
+            topics.APPEND_TIME | (overwrites if kind in compacted else keeps),
+        )
+        for kind, topic in topics_of(variant).items()
+    ]
+
+
+def _ensure_stores(target: Target, variant: Variant, *, plan: bool) -> list[Change]:
+    persist = variant.pattern.stages.persist
+    changes = [target.hdfs.ensure_folder(target.folder(variant), plan=plan)]
+    if persist and "hbase" in persist.to:
+        changes += target.hbase.ensure(tables_of(variant.name), plan=plan)
+    return changes
+
+
+def _ensure_contracts(target: Target, variant: Variant, *, plan: bool) -> list[Change]:
+    wanted = {variant.topic(kind): schema for kind, schema in contracts_of(variant.use).items()}
+    agreed = topics.contracts(target.bootstrap)
+    changes, differing = [], {}
+    for topic, schema in wanted.items():
+        before = agreed.get(topic)
+        if before is None or before != json.loads(json.dumps(schema)):
+            breaks = breaking_changes(before, schema) if before else []
+            if breaks:
+                raise ContractError(f"topic {topic}: its contract would break: {'; '.join(breaks)}")
+            differing[topic] = schema
+        action: Action = "keep" if topic not in differing else "change" if before else "create"
+        changes.append(Change("contract", topic, action))
+    if differing and not plan:
+        topics.keep_contracts(target.bootstrap, differing)
+    return changes

@@ -1,0 +1,56 @@
+"""`reconcile` restarts dead jobs from their deployed plans, and lists jobs that nobody deployed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from millrace.deployments import alone, deployed, is_wanted, jobs
+from millrace.engines.job import Job, Running
+from millrace.patterns import EnginePlan, names
+from millrace.stores.changes import Change
+from millrace.target import Target
+from millrace.verbs.deploy import deploy
+
+Report = Callable[[str], None]
+
+
+def reconcile(
+    target: Target, *, plan: bool = False, report: Report = lambda line: None
+) -> tuple[list[Change], list[Running]]:
+    """Restart each dead job from its newest state; a job that differs from its pattern is left to `deploy`."""
+    wanted = [name for name in names() if is_wanted(target, name)]
+    changes = [
+        change
+        for name in wanted
+        for change in deploy(target, name, plan=plan, wait=False, only_missing=True, report=report)
+    ]
+    return changes, extra(target)
+
+
+def extra(target: Target) -> list[Running]:
+    """Jobs of patterns that run without being deployed, or that run twice."""
+    found = []
+    for engine in sorted({plan.engine for name in names() for plan in deployed(target, name).values()}):
+        wanted = {
+            deployed(target, name)[engine].job_id
+            for name in names()
+            if is_wanted(target, name) and engine in deployed(target, name)
+        }
+        for running in target.engine(engine).running():
+            if running.job_id not in wanted:
+                found.append(running)
+            wanted.discard(running.job_id)  # a second one of the same is one too many
+    return found
+
+
+def stalled(target: Target, found: Iterable[tuple[EnginePlan, Job]]) -> list[EnginePlan]:
+    """Of these jobs, those without progress that a restart may help."""
+    return [plan for plan, job in found if job.state == "stalled" and target.engine(plan.engine).restarts_stalled]
+
+
+def end_stalled(target: Target, name: str) -> None:
+    """End the jobs without progress that a restart may help."""
+    with alone(target, name):
+        found = jobs(target, name).values() if is_wanted(target, name) else ()
+        for plan in stalled(target, found):
+            target.engine(plan.engine).end_stalled(plan)

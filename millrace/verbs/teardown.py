@@ -1,0 +1,44 @@
+"""`teardown` stops a pattern's jobs; their state stays, and so does the data unless its removal is asked for."""
+
+from __future__ import annotations
+
+from millrace import deployments
+from millrace.deployments import alone, deployed, job_name
+from millrace.patterns import load
+from millrace.patterns import topics as topics_of
+from millrace.patterns.tables import tables_of
+from millrace.stores import topics
+from millrace.stores.changes import Change
+from millrace.target import ROOT, Target
+from millrace.verbs import traffic
+
+
+def teardown(target: Target, name: str, *, data: bool = False, plan: bool = False, for_run: str = "") -> list[Change]:
+    """Stop the pattern's jobs, keeping their state; with `data` remove all that the pattern ever wrote.
+
+    With `for_run` a pattern that was not deployed for that run stays as it is.
+    """
+    variant = load(name)
+    with alone(target, name):
+        if for_run and deployments.is_wanted(target, name) and deployments.owner(target, name) != for_run:
+            detail = "not deployed by this run, so it stays"
+            return [Change("job", job_name(each), "keep", detail) for each in deployed(target, name).values()]
+        changes = []
+        if not plan:
+            deployments.unwant(target, name)  # first: what is killed from here on is not restarted
+        for deployed_plan in reversed(list(deployed(target, name).values())):
+            engine = target.engine(deployed_plan.engine)
+            is_up = engine.job(deployed_plan).is_up
+            if is_up and not plan:
+                engine.stop(deployed_plan)
+            changes.append(Change("job", job_name(deployed_plan), "stop" if is_up else "keep"))
+        if data:
+            changes += topics.remove(target.bootstrap, list(topics_of(variant).values()), plan=plan)
+            changes += target.hbase.remove(list(tables_of(name)), plan=plan)
+            changes.append(target.hdfs.remove(target.folder(variant), plan=plan))
+            changes.append(target.hdfs.remove(f"{ROOT}/checkpoints/{name}", plan=plan))
+            if not plan:
+                topics.keep_contracts(target.bootstrap, dict.fromkeys(topics_of(variant).values()))
+                traffic.forget(target.settings, name)
+                deployments.forget(target, name)
+        return changes

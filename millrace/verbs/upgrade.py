@@ -1,0 +1,207 @@
+"""Upgrades: the next generation of a pattern's jobs goes on from the state of this one, and can be taken back."""
+
+from __future__ import annotations
+
+import json
+import time
+from bisect import bisect
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import asdict, dataclass, field, replace
+from itertools import pairwise
+from typing import Any
+
+from millrace.deployments import alone, deployed, job_name, plans, record, upgrade_file, write_whole
+from millrace.engines.job import EngineError
+from millrace.errors import InfraError
+from millrace.patterns import EnginePlan, Variant
+from millrace.patterns import topics as topics_of
+from millrace.stores import topics
+from millrace.stores.changes import Change
+from millrace.stores.topics import Tail, Topic
+from millrace.target import ROOT, Target
+from millrace.verbs.deploy import await_healthy, refuse_moved
+
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Before:
+    """What ran before an upgrade, and the state each job left: enough to go on with it, and to take it back."""
+
+    upgrade: str
+    began_ms: int
+    plans: Mapping[str, EnginePlan]
+    states: Mapping[str, str | None]
+    """By engine, for those that have been stopped."""
+    following: Mapping[str, int] = field(default_factory=dict)
+    """The generation that the upgrade took each of them to: what dies in between is started again as one more."""
+    back: Mapping[str, int] = field(default_factory=dict)
+    """The generation as which each of them was put back."""
+    gap_ms: int | None = None
+    """For how long nothing came out while messages came in, once that is known."""
+
+
+@dataclass(frozen=True)
+class Upgraded:
+    """What an upgrade did, and for how long nothing came out while messages came in."""
+
+    changes: list[Change]
+    gap_ms: int
+
+
+def upgrade(target: Target, variant: Variant, upgrade_id: str, *, report: Report = lambda line: None) -> Upgraded:
+    """Bring the running jobs of a pattern to their next generation, each from its state; healthy when it returns.
+
+    Each state is tried out first, in a job whose outputs nobody reads: one that cannot be restored is refused while the
+    old job runs. Saying it again with the same id goes on with an upgrade that was interrupted.
+    """
+    name = variant.name
+    wanted: dict[str, EnginePlan] = {plan.engine: plan for plan in plans(target, variant)}
+    with alone(target, name):
+        before = _read(target, name)
+        if before is None or before.upgrade != upgrade_id:
+            last: dict[str, EnginePlan] = {
+                engine: plan for engine, plan in deployed(target, name).items() if engine in wanted
+            }
+            _require_running(target, name, last)
+            refuse_moved(last.values(), list(wanted.values()))
+            for engine, running in last.items():
+                report(f"{job_name(running)}: trying its state out in the next generation")
+                _rehearse(target, running, wanted[engine])
+            before = Before(upgrade_id, int(time.time() * 1000), last, {})
+            _write(target, name, before)
+        changes = [_next(target, before, running, wanted[engine], report) for engine, running in before.plans.items()]
+    await_healthy(target, name, report)
+    gap_ms = before.gap_ms if before.gap_ms is not None else _gap_ms(target, variant, before.began_ms)
+    with alone(target, name):
+        _write(target, name, replace(_read(target, name) or before, gap_ms=gap_ms))
+    return Upgraded(changes, gap_ms)
+
+
+def roll_back(target: Target, name: str, *, report: Report = lambda line: None) -> list[Change]:
+    """Put the jobs from before the last upgrade back, as a new generation, from the state that they left.
+
+    What the upgraded jobs wrote since is written again, under the same ids.
+    """
+    with alone(target, name):
+        before = _read(target, name)
+        if before is None:
+            raise InfraError(f"{name}: no upgrade to take back")
+        changes = []
+        for engine_name, old in before.plans.items():
+            current, engine = deployed(target, name)[engine_name], target.engine(engine_name)
+            if not _has_come_to(current, before.following):
+                changes.append(Change("job", job_name(current), "keep", "was not upgraded"))
+                continue
+            if not _has_come_to(current, before.back):
+                again = replace(old, generation=current.generation + 1)
+                before = replace(before, back={**before.back, engine_name: again.generation})
+                _write(target, name, before)
+                report(f"{job_name(current)}: stopped, its state thrown away")
+                engine.discard(current)
+                record(target, name, again)
+                current = again
+            if not engine.job(current).is_up:
+                report(f"{job_name(current)}: goes on from before the upgrade")
+                engine.start(current, before.states.get(engine_name))
+            changes.append(Change("job", job_name(current), "change", f"generation {old.generation} again"))
+    await_healthy(target, name, report)
+    upgrade_file(target, name).unlink(missing_ok=True)
+    return changes
+
+
+def _next(target: Target, before: Before, old: EnginePlan, wanted: EnginePlan, report: Report) -> Change:
+    """Stop one job with its state and start its next generation, or go on where that was interrupted."""
+    name, engine = old.pattern, target.engine(old.engine)
+    current, known = deployed(target, name)[old.engine], _read(target, name) or before
+    if _has_come_to(current, known.following) and current.is_same_as(wanted):
+        following = current
+    else:
+        report(f"{job_name(current)}: stopping with its state")
+        # Where it was interrupted after the stop, the newest state is the one that the stop left.
+        state = (engine.stop(current) if engine.job(current).is_up else None) or engine.latest_state(current)
+        following = replace(wanted, generation=current.generation + 1)
+        reached = {**known.following, old.engine: following.generation}
+        _write(target, name, replace(known, states={**known.states, old.engine: state}, following=reached))
+        record(target, name, following)
+    job = engine.job(following)
+    if job.state in ("failed", "stopped"):
+        raise EngineError(
+            f"{job_name(following)} is {job.state}: {job.problem}; `millrace roll-back {name}` takes it back"
+        )
+    if not job.is_up:
+        report(f"{job_name(following)}: starting from that state")
+        engine.start(following, (_read(target, name) or before).states.get(old.engine))
+    return Change("job", job_name(following), "change", f"goes on from generation {old.generation}")
+
+
+def _has_come_to(current: EnginePlan, generations: Mapping[str, int]) -> bool:
+    """Whether what is deployed is as new as the generation noted for its engine, if one is."""
+    return current.engine in generations and current.generation >= generations[current.engine]
+
+
+def _rehearse(target: Target, running: EnginePlan, wanted: EnginePlan) -> None:
+    """Let the next generation restore a copy of the running job's state, reading what it reads and writing nowhere."""
+    written = {kind: f"{running.pattern}.rehearsal" for kind in running.topics if kind not in _read_kinds(running)}
+    rehearsal = replace(
+        wanted,
+        # Under its own name, too: how far it has read must not pass for what the pattern has dealt with.
+        pattern=f"{running.pattern}-rehearsal",
+        generation=int(time.time()),  # an engine takes each job id only once
+        topics={**wanted.topics, **written},
+        # Apart from the real ones: what a killed rehearsal leaves must never count as the newest state.
+        checkpoints=f"{target.hdfs_uri}{ROOT}/rehearsals/{running.pattern}/{running.engine}",
+    )
+    scratch = Topic(f"{running.pattern}.rehearsal", 1, {"retention.ms": "60000"})
+    topics.ensure(target.bootstrap, [scratch])
+    try:
+        target.engine(running.engine).rehearse(running, rehearsal)
+    except EngineError as error:
+        raise EngineError(
+            f"{running.pattern}: upgrade refused, {job_name(running)} goes on as it was: {error}"
+        ) from None
+    finally:
+        topics.remove(target.bootstrap, [scratch.name])
+
+
+def _read_kinds(plan: EnginePlan) -> set[str]:
+    use = plan.use
+    events = {each.name for each in (*use.raw, *use.references)} if plan.events else set()
+    return events | (set() if plan.events else {use.enriched.name})
+
+
+def _require_running(target: Target, name: str, last: Mapping[str, EnginePlan]) -> None:
+    down = [job_name(plan) for engine, plan in last.items() if not target.engine(engine).job(plan).is_up]
+    if down or not last:
+        raise InfraError(
+            f"{name}: {', '.join(down) or 'no job'} is not running: nothing to upgrade; `millrace deploy {name}`"
+        )
+
+
+def _gap_ms(target: Target, variant: Variant, since_ms: int) -> int:
+    """The longest time since then in which messages came in and none came out of the per-event stage."""
+    kinds = (variant.use.judged.name, variant.use.enriched.name)
+    with closing(Tail(target.bootstrap, {kind: topics_of(variant)[kind] for kind in kinds})) as tail:
+        at_ms: dict[str, list[int]] = {kind: [since_ms] for kind in kinds}
+        for each in tail.new():
+            if each.ingest_ms >= since_ms:
+                at_ms[each.topic].append(each.ingest_ms)
+    came_in, came_out = sorted(at_ms[kinds[0]]), sorted(at_ms[kinds[1]])
+    waited = [
+        after - before for before, after in pairwise(came_out) if bisect(came_in, before) < bisect(came_in, after)
+    ]
+    return max(waited, default=0)
+
+
+def _read(target: Target, name: str) -> Before | None:
+    try:
+        content: dict[str, Any] = json.loads(upgrade_file(target, name).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    content["plans"] = {engine: EnginePlan.from_json(json.dumps(plan)) for engine, plan in content["plans"].items()}
+    return Before(**content)
+
+
+def _write(target: Target, name: str, before: Before) -> None:
+    write_whole(upgrade_file(target, name), asdict(before))

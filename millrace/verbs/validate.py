@@ -1,0 +1,75 @@
+"""`validate` judges all outputs of a pattern against all its inputs, and keeps the verdict as a record and a page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from millrace import deployments, records
+from millrace.patterns import load
+from millrace.settings import SETTLED_AFTER_S, VALIDATE_WITHIN_S
+from millrace.target import Target
+from millrace.verbs import traffic, validation
+from millrace.verify import Verdict
+from millrace.verify.report import html
+
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Validation:
+    """A verdict, and the files that keep it."""
+
+    verdict: Verdict
+    record: Path
+    page: Path
+
+
+def validate(
+    target: Target,
+    name: str,
+    *,
+    within_s: float = VALIDATE_WITHIN_S,
+    settled_after_s: float = SETTLED_AFTER_S,
+    report: Report = lambda line: None,
+) -> Validation:
+    """Judge the pattern once its outputs have settled."""
+    variant = load(name)
+    tapes = traffic.runs(target.settings, name)
+    found = validation.verdict(
+        target,
+        variant,
+        within_s=within_s,
+        settled_after_s=settled_after_s,
+        in_force=deployments.in_force(target, name),
+        lost=[loss for each in deployments.losses(target, name).values() for loss in each],
+        labels=traffic.labels(tapes),
+        began_ms=[tape.start_ms for tape in tapes],
+        report=report,
+    )
+    restarts = {engine: job.restarts for engine, (_, job) in deployments.jobs(target, name).items()}
+    generations = {engine: plan.generation for engine, plan in deployments.deployed(target, name).items()}
+    figures = found.record() | {"restarts": restarts, "generations": generations}
+    if (gap_ms := deployments.upgrade_gap_ms(target, name)) is not None:
+        figures["upgrade_gap_ms"] = gap_ms
+    path = records.append(target.settings, f"verdict-{name}", figures)
+    page = path.with_suffix(".html")
+    page.write_text(html(found, _about(path)), encoding="utf-8")
+    return Validation(found, path, page)
+
+
+def _about(record: Path) -> dict[str, str | float | None]:
+    """The run of a page: commit, moment, generations and machine, from its record."""
+    kept = json.loads(record.read_text(encoding="utf-8"))
+    generations = ", ".join(f"{engine} {number}" for engine, number in kept["figures"]["generations"].items())
+    gap_ms = kept["figures"].get("upgrade_gap_ms")
+    return {
+        "at": kept["at"],
+        "commit": kept["commit"],
+        "generations": generations,
+        **({} if gap_ms is None else {"gap of the upgrade": f"{gap_ms} ms"}),
+        "cpus": kept["machine"]["cpus"],
+        "load before": round(kept["load_average"][0], 1),
+    }

@@ -1,0 +1,228 @@
+"""Validate: read back what went in and what came out, wait until it has settled, and ask for the verdict."""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from millrace.oracle import Record
+from millrace.patterns import Variant
+from millrace.patterns import topics as topics_of
+from millrace.patterns.files import REPLACED
+from millrace.patterns.loss import Loss
+from millrace.patterns.plan import HOP, WINDOWS_TOPIC
+from millrace.patterns.tables import CUSTOMERS, TRANSACTIONS, table_of
+from millrace.rules import ALERTS, DEAD_LETTERS
+from millrace.settings import SETTLED_AFTER_S
+from millrace.stores.files import Hdfs, NoFileError
+from millrace.stores.tables import HBase
+from millrace.stores.topics import Tail
+from millrace.target import Target
+from millrace.verbs.listening import heard
+from millrace.verbs.traffic import arrivals
+from millrace.verify import Bounds, Evidence, Question, Verdict, Versions, judge
+
+Report = Callable[[str], None]
+Place = tuple[str | None, int | None, int | None]
+
+CLOCKS_DIFFER_MS = 60_000  # Kafka's and this machine's, at most
+
+
+def verdict(
+    target: Target,
+    variant: Variant,
+    *,
+    within_s: float,
+    settled_after_s: float = SETTLED_AFTER_S,
+    bounds: Bounds | None = None,
+    in_force: Mapping[str, Versions] | None = None,
+    lost: Sequence[Loss] = (),
+    labels: Mapping[str, Sequence[str]] | None = None,
+    began_ms: Sequence[int] = (),
+    report: Report = lambda line: None,
+) -> Verdict:
+    """Judge the pattern as soon as all that went in has come out; at the deadline judge what there is.
+
+    A verdict that is not ok is given when nothing has arrived for `settled_after_s`, or at once if nothing can mend it.
+    """
+    deadline = time.monotonic() + within_s
+    asked = replace(question(variant, bounds or Bounds(), in_force or {}), began_ms=began_ms, lost=lost)
+    with closing(_Reading(target, variant)) as reading:
+        while True:
+            changed_at, seen = time.monotonic(), None
+            while not (is_over := time.monotonic() > deadline):
+                reading.read()
+                if reading.size() != seen:
+                    changed_at, seen = time.monotonic(), reading.size()
+                    report(reading.told())
+                if reading.is_whole() and time.monotonic() > changed_at + 1:
+                    break
+                if time.monotonic() > changed_at + settled_after_s:
+                    break
+                time.sleep(0.5)
+            found = judge(asked, reading.evidence(labels))
+            is_settled = time.monotonic() > changed_at + settled_after_s
+            if found.status == "ok" or is_over or is_settled or (found.is_final and reading.is_whole()):
+                return found
+            report(f"not yet ok: {', '.join(check.name for check in found.checks if check.status != 'ok')}")
+            if not reading.wait_for_more(min(settled_after_s, max(0.0, deadline - time.monotonic()))):
+                # Tables do not say that they grow: what was behind when it was judged may be there by now.
+                return judge(asked, reading.evidence(labels))
+
+
+def question(variant: Variant, bounds: Bounds, in_force: Mapping[str, Versions]) -> Question:
+    """What a verdict on the pattern is about."""
+    pattern = variant.pattern
+    return Question(
+        pattern=variant.name,
+        use=variant.use,
+        rules=(*variant.event_rules, *variant.window_rules),
+        summaries=tuple(variant.use.summary(name) for name in pattern.stages.windows.summaries),
+        stores=pattern.stages.persist.to if pattern.stages.persist else (),
+        promises={"alert_latency_ms_p99": float(pattern.promises.alert_latency_ms_p99)},
+        warm_after_ms=pattern.promises.warm_after_s * 1000,
+        kept_since_ms=int(time.time() * 1000) - pattern.retention_hours * 3_600_000 + CLOCKS_DIFFER_MS,
+        bounds=bounds,
+        in_force=in_force,
+    )
+
+
+@dataclass
+class _Reading:
+    """Everything that a pattern wrote, read on from where the last reading ended."""
+
+    target: Target
+    variant: Variant
+    records: dict[str, list[Record]] = field(init=False)
+    files: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.topics = topics_of(self.variant)
+        self.records = {kind: [] for kind in self.topics}
+        self.accepted: set[Place] = set()
+        self.refused: set[Place] = set()
+        self.tail = Tail(self.target.bootstrap, self.topics)
+        persist = self.variant.pattern.stages.persist
+        self.stores = persist.to if persist else ()
+
+    def close(self) -> None:
+        self.tail.close()
+
+    def read(self) -> None:
+        """Take in what is new in topics and files."""
+        for record in self.tail.new():
+            self.records[record.topic].append(record)
+            if record.topic == self.variant.use.enriched.name:
+                self.accepted.add(_place(record, "source_"))
+            elif record.topic == DEAD_LETTERS.name:
+                self.refused.add(_place(record))
+        if "hdfs" in self.stores:
+            self.files = _parquet(self.target.hdfs, self.target.folder(self.variant), self.files)
+
+    def size(self) -> tuple[int, ...]:
+        """How much there is of everything that a job writes."""
+        return (*(len(records) for kind, records in self.records.items() if kind != HOP), self._rows())
+
+    def is_whole(self) -> bool:
+        """Whether every judged message has come out somewhere, and what was accepted has reached the files."""
+        judged = self.variant.use.judged.name
+        refused = {place for place in self.refused if place[0] == self.topics[judged]}
+        is_out = len(self.accepted | refused) >= len(self.records[judged])
+        return is_out and ("hdfs" not in self.stores or self._rows() >= len(self.accepted))
+
+    def wait_for_more(self, within_s: float) -> bool:
+        """Whether anything more arrives."""
+        before, deadline = self.size(), time.monotonic() + within_s
+        while time.monotonic() < deadline:
+            self.read()
+            if self.size() != before:
+                return True
+            time.sleep(0.5)
+        return False
+
+    def told(self) -> str:
+        """How much there is, for people."""
+        names = (self.variant.use.judged.name, self.variant.use.enriched.name, ALERTS.name, DEAD_LETTERS.name)
+        counts = [f"{len(self.records[name])} {name}" for name in names]
+        return ", ".join([*counts, f"{self._rows()} rows in files"] if "hdfs" in self.stores else counts)
+
+    def evidence(self, labels: Mapping[str, Sequence[str]] | None) -> Evidence:
+        """All of it, for the judge; a store that the pattern has not is not missing."""
+        use, hbase, name = self.variant.use, self.target.hbase, self.variant.name
+        has_tables = "hbase" in self.stores
+        received_ms, hop_received_ms = heard(arrivals(self.target.settings, name))
+        return Evidence(
+            raw={each.name: self.records[each.name] for each in (*use.raw, *use.references)},
+            enriched=self.records[use.enriched.name],
+            alerts=self.records[ALERTS.name],
+            dead_letters=self.records[DEAD_LETTERS.name],
+            windows=self.records[WINDOWS_TOPIC],
+            parquet=[row for rows in self.files.values() for row in rows] if "hdfs" in self.stores else None,
+            table_transactions=_table(hbase, table_of(name, TRANSACTIONS)) if has_tables else None,
+            table_customers=_table(hbase, table_of(name, CUSTOMERS)) if has_tables else None,
+            hop_ms=_hop_ms(self.records[HOP]),
+            received_ms=received_ms,
+            hop_received_ms=hop_received_ms,
+            deleted=sorted(self.tail.deleted() - {each.name for each in use.references} - {HOP}),
+            labels=labels,
+            kinds={topic: kind for kind, topic in self.topics.items()},
+        )
+
+    def _rows(self) -> int:
+        return sum(len(rows) for rows in self.files.values())
+
+
+def _place(record: Record, prefix: str = "") -> Place:
+    """The raw message that an output says it comes from."""
+    try:
+        content = json.loads(record.value or b"{}")
+    except ValueError:
+        return (None, None, None)
+    return content.get(f"{prefix}topic"), content.get(f"{prefix}partition"), content.get(f"{prefix}offset")
+
+
+def _parquet(hdfs: Hdfs, folder: str, known: Mapping[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
+    """The rows of every file of the folder that counts; a file never changes, so each is read once.
+
+    A compaction may go on meanwhile, or have been killed. While it removes files, what was known last is the answer.
+    """
+    paths = {file.path for file in hdfs.files(folder)}
+    try:
+        replaced = {
+            f"{Path(path).parent}/{name}"
+            for path in paths
+            for new in [Path(path).name.removeprefix(REPLACED)]
+            if Path(path).name != new and f"{Path(path).parent}/{new}" in paths
+            for name in hdfs.read(path).decode().splitlines()
+        }
+        counted = sorted(path for path in paths - replaced if is_data_file(path, folder))
+        return {path: known[path] if path in known else _rows(hdfs.read(path)) for path in counted}
+    except NoFileError:
+        return dict(known)
+
+
+def is_data_file(path: str, folder: str) -> bool:
+    """Whether a reader of the folder reads this file: nothing on its way begins with a dot or an underscore."""
+    parts = Path(path).relative_to(folder).parts
+    return path.endswith(".parquet") and not any(part.startswith((".", "_")) for part in parts)
+
+
+def _rows(content: bytes) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = pq.read_table(io.BytesIO(content)).to_pylist()
+    return rows
+
+
+def _table(hbase: HBase, name: str) -> dict[bytes, dict[bytes, bytes]]:
+    return dict(hbase.scan(name))
+
+
+def _hop_ms(records: Sequence[Record]) -> list[float]:
+    return [record.ingest_ms - json.loads(record.value)["sent_ms"] for record in records if record.value]

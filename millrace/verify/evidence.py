@@ -1,0 +1,117 @@
+"""What was read back of a run, before anybody judges it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from millrace.oracle import Record
+from millrace.rules import OUT_OF_ORDER_MS, EventType
+
+Event = Mapping[str, Any]
+Origin = tuple[str, int, int]
+"""Kind of event, partition and offset: which raw message something came from."""
+Identity = tuple[str, str]
+"""Key and id of an event: two customers may count their purchases alike."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How far chance may go before it counts as an error."""
+
+    skew_ms: int = 2_000
+    """Two topics are read so far apart at most: within it, which of two messages came first is open."""
+    out_of_order_ms: int = OUT_OF_ORDER_MS
+    """An event no further behind the newest one must be counted in its windows."""
+    closing_ms: int = 2_000
+    """How far event time must have gone on after a window's end, and the disorder, for its result to be due."""
+
+
+@dataclass(frozen=True)
+class Versions:
+    """Since when a rule or summary has meant what it means now, and what it meant before."""
+
+    since_ms: int = 0
+    earlier: frozenset[str] = frozenset()
+    """Versions that judged what came out before then."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Whole topics and stores of one pattern; None stands for what could not be read."""
+
+    raw: Mapping[str, Sequence[Record] | None]
+    """By kind of event: the judged events, the other streams, the reference data."""
+    enriched: Sequence[Record] | None = None
+    alerts: Sequence[Record] | None = None
+    dead_letters: Sequence[Record] | None = None
+    windows: Sequence[Record] | None = None
+    parquet: Sequence[Event] | None = None
+    """The rows persisted to files."""
+    table_transactions: Mapping[bytes, Mapping[bytes, bytes]] | None = None
+    table_customers: Mapping[bytes, Mapping[bytes, bytes]] | None = None
+    hop_ms: Sequence[float] | None = None
+    """What a bare hop through Kafka took in the same minutes, from intended send time to the topic."""
+    received_ms: Mapping[str, float] | None = None
+    """When a reader had each alert in its hands, by alert id, where one was listening."""
+    hop_received_ms: Sequence[float] | None = None
+    """What a bare hop took until that reader had it."""
+    deleted: Sequence[str] = ()
+    """Kinds of which the first messages are gone from their topics: what was remembered of them cannot be known."""
+    labels: Mapping[str, Sequence[str]] | None = None
+    """For generated traffic: event id -> the rules it was made to set off."""
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    """Full topic name -> kind of event, to read what outputs say of their origin."""
+
+    def origin(self, topic: str, partition: int, offset: int) -> Origin:
+        """The origin that an output names by its topic."""
+        return self.kinds.get(topic, topic), partition, offset
+
+
+@dataclass(frozen=True)
+class Read:
+    """The messages of a topic as objects, and the places of those that are none."""
+
+    events: tuple[tuple[Record, Event], ...]
+    unreadable: tuple[str, ...]
+
+
+def read(records: Sequence[Record], needed: Sequence[str]) -> Read:
+    """Reads the messages of an output topic; each must be an object with at least these fields."""
+    events, unreadable = [], []
+    for record in records:
+        try:
+            event = json.loads(record.value or b"")
+        except ValueError:
+            event = None
+        if isinstance(event, dict) and all(name in event for name in needed):
+            events.append((record, event))
+        else:
+            unreadable.append(f"{place(record)} holds no {record.topic}: {(record.value or b'')[:60]!r}")
+    return Read(tuple(events), tuple(unreadable))
+
+
+def identity_of(of: EventType, event: Event) -> Identity:
+    """Which event it is, among all of its type."""
+    return str(event.get(of.key)), str(event.get(of.id or ""))
+
+
+def place(record: Record) -> str:
+    """Where a message is, for people."""
+    return f"{record.topic}[{record.partition}]@{record.offset}"
+
+
+def said(origin: Origin) -> str:
+    """Where a raw message is, for people."""
+    return f"{origin[0]}[{origin[1]}]@{origin[2]}"
+
+
+def is_same(expected: Any, got: Any) -> bool:
+    """Whether two values are the same but for the last digits of a computed number."""
+    if isinstance(expected, float) and isinstance(got, int | float) and not isinstance(got, bool):
+        return abs(expected - got) <= 1e-9 * max(1.0, abs(expected))
+    if isinstance(expected, list | tuple) and isinstance(got, list | tuple):
+        return len(expected) == len(got) and all(map(is_same, expected, got))
+    return type(expected) is type(got) and bool(expected == got)

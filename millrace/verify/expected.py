@@ -1,0 +1,234 @@
+"""What must have come out: the oracle's reading of the raw topics, in the order in which they arrived.
+
+Arrival order is certain within a partition only. Where a rule looks at another stream, an engine may have read the two
+topics a little apart; then what the engine says it saw must be one of the things it may have seen, and everything else
+must follow from that.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+
+from millrace.oracle import Finding, Judged, Record, enriched_event, finding_of, judge, refer, window_findings
+from millrace.rules import ENRICHMENT, EventRule, Last, Rule, UseCase, WindowRule
+from millrace.rules.measures import Measure
+from millrace.verify.evidence import Bounds, Event, Origin, is_same, said
+
+View = tuple[Event, tuple[Finding, ...]]
+"""An enriched event and what the rules find in it, as an engine may have seen it."""
+
+
+@dataclass
+class Expected:
+    """What must have become of every raw message."""
+
+    views: Views
+    refused: dict[Origin, str] = field(default_factory=dict)
+    """The reasons, of judged events, other streams and reference data."""
+    accepted: dict[Origin, Event] = field(default_factory=dict)
+    """The enriched events that judged events must have become."""
+    findings: dict[str, Finding] = field(default_factory=dict)
+    """What per-event rules must have found, by alert id."""
+    judged: dict[tuple[str, str], Judged] = field(default_factory=dict)
+    """Accepted events by key and id."""
+    raced: int = 0
+    """Events for which the engine saw another stream a little earlier or later than the arrival times say."""
+    wrong: list[str] = field(default_factory=list)
+    """Enriched events that nothing the engine may have seen explains."""
+
+    def admissible(self, rule: str, key: str, identity: str) -> list[Finding]:
+        """What a per-event rule may have found in an event, had the other streams arrived a little otherwise."""
+        each = self.judged.get((key, identity))
+        if each is None:
+            return []
+        return [finding for _, findings in self.views.of(each) for finding in findings if finding.rule == rule]
+
+
+def expect(
+    use: UseCase,
+    rules: Sequence[Rule],
+    raw: Mapping[str, Sequence[Record]],
+    enriched: Mapping[Origin, Sequence[Event]],
+    bounds: Bounds,
+    unjudged: Mapping[Origin, Collection[str]] | None = None,
+    kept_since_ms: int = 0,
+) -> Expected:
+    """Judges the raw topics as the rules mean it; `enriched` tells what the engine saw where that is open.
+
+    `unjudged` names the rules that did not mean yet what they mean now when an event was judged, and the fields that
+    were not added to it yet as they are now. Reference data from before `kept_since_ms` may have been compacted.
+    """
+    references: dict[str, dict[str, Event]] = {reference.name: {} for reference in use.references}
+    views = Views(use, [rule for rule in rules if isinstance(rule, EventRule)], bounds)
+    expected = Expected(views)
+    for each in judge(use, rules, _tape(use, raw, references, expected.refused, kept_since_ms), references):
+        record = each.record
+        if each.reason is not None:
+            expected.refused[record.topic, record.partition, record.offset] = each.reason
+        elif each.event is not None and record.topic == use.judged.name:
+            expected.judged[each.event[use.judged.key], each.event[use.judged.id or ""]] = each
+        elif each.event is not None:
+            views.take(each)
+    # Only now, when all other streams have been read, is it known what may have been seen of them.
+    for each in expected.judged.values():
+        record = each.record
+        origin = (record.topic, record.partition, record.offset)
+        _settle(each, enriched.get(origin, ()), (unjudged or {}).get(origin, ()), expected)
+    return expected
+
+
+def expected_windows(
+    rule: WindowRule, accepted: Mapping[Origin, Event], late: set[Origin], bounds: Bounds
+) -> tuple[dict[str, Finding], dict[str, Finding]]:
+    """What a window rule must have found, and what it may have found already in windows that may still be open."""
+    passed_ms = time_passed_ms(rule.on.time or "", accepted, bounds)
+    closed: dict[str, Finding] = {}
+    still_open: dict[str, Finding] = {}
+    for finding in window_findings(rule, (event for origin, event in accepted.items() if origin not in late)):
+        is_closed = finding.at_ms + rule.window.gap_ms < passed_ms
+        (closed if is_closed else still_open)[finding.alert_id] = finding
+    return closed, still_open
+
+
+def time_passed_ms(time: str, accepted: Mapping[Origin, Event], bounds: Bounds) -> int:
+    """Up to when windows must have been reported: so far every partition has shown that time has gone on."""
+    newest: dict[int, int] = {}
+    for (_, partition, _), event in accepted.items():
+        newest[partition] = max(min(event[time], event["ingest_ms"]), newest.get(partition, 0))
+    return min(newest.values(), default=0) - bounds.out_of_order_ms - bounds.closing_ms
+
+
+def _tape(
+    use: UseCase,
+    raw: Mapping[str, Sequence[Record]],
+    references: Mapping[str, dict[str, Event]],
+    refused: dict[Origin, str],
+    kept_since_ms: int,
+) -> Iterator[Record]:
+    """All raw messages in the order of their arrival; reference data takes effect as the tape passes it."""
+    by_name = {reference.name: reference for reference in use.references}
+    names = [*by_name, *(each.name for each in use.others), use.judged.name]
+    arrivals = []
+    met: set[tuple[str, bytes | None]] = set()
+    for rank, name in enumerate(names):
+        latest: dict[int, int] = {}
+        following: dict[int, int] = {}
+        for record in raw[name]:
+            # A broker's clock may be set back; the order of the partition stands.
+            latest[record.partition] = max(record.ingest_ms, latest.get(record.partition, 0))
+            is_whole = record.offset == following.get(record.partition, 0)
+            following[record.partition] = record.offset + 1 if is_whole else -1
+            # Compaction has taken messages that were here before this one. An old one's key may have been in them: the
+            # first that is left of the key counts as known from the beginning.
+            may_repeat = name in by_name and not is_whole and record.ingest_ms < kept_since_ms
+            is_known = may_repeat and record.value is not None and (name, record.key) not in met
+            met.add((name, record.key))
+            arrived_ms = 0 if is_known else latest[record.partition]
+            arrivals.append((arrived_ms, rank, record.partition, record.offset, record))
+    arrivals.sort(key=lambda arrival: arrival[:4])
+    for *_, record in arrivals:
+        reference = by_name.get(record.topic)
+        if reference is None:
+            yield record
+            continue
+        reason = refer(reference, references[reference.name], record)
+        if reason is not None:
+            refused[record.topic, record.partition, record.offset] = reason
+
+
+@dataclass
+class Views:
+    """The other streams' events by key, and what an engine may have seen of them at a moment."""
+
+    use: UseCase
+    rules: Sequence[EventRule]
+    bounds: Bounds
+    others: dict[tuple[str, str], list[tuple[int, Event]]] = field(default_factory=lambda: defaultdict(list))
+
+    def take(self, other: Judged) -> None:
+        """Takes in an accepted event of another stream."""
+        assert other.event is not None
+        key = next(each.key for each in self.use.others if each.name == other.record.topic)
+        self.others[other.record.topic, other.event[key]].append((other.record.ingest_ms, other.event))
+
+    def of(self, each: Judged) -> Iterator[View]:
+        """Every admissible view of an accepted event, first the one that the arrival times give."""
+        use, record = self.use, each.record
+        assert each.event is not None
+        yield each.event, each.findings
+        now = {f.name: each.event[f.name] for f in use.judged.readable}
+        looked_up = {name: each.event[name] for lookup in use.enrichment.lookups for name in lookup.take}
+        own = {rule.name for rule in self.rules}
+        folded = tuple(finding for finding in each.findings if finding.rule not in own)
+        remembers = {rule.name: rule.remembers for rule in self.rules} | {ENRICHMENT: use.enrichment.remembers}
+        streams = [
+            [(stream.name, event) for event in self._last(stream.name, now[use.judged.key], record.ingest_ms)]
+            for stream in use.others
+        ]
+        for last in product(*streams):
+            before = {name: _seeing(values, remembers[name], dict(last)) for name, values in each.before.items()}
+            found = (finding_of(rule, now, before[rule.name]) for rule in self.rules)
+            findings = (*(finding for finding in found if finding is not None), *folded)
+            yield enriched_event(use, now, before[ENRICHMENT], record, looked_up, findings), findings
+
+    def _last(self, stream: str, key: str, at_ms: int) -> list[Event | None]:
+        """The last event that was certainly seen by then, and all that may have been."""
+        certain: Event | None = None
+        possible: list[Event | None] = []
+        for arrived_ms, event in self.others.get((stream, key), ()):
+            if arrived_ms < at_ms - self.bounds.skew_ms:
+                certain = event
+            elif arrived_ms <= at_ms + self.bounds.skew_ms:
+                possible.append(event)
+        return [certain, *possible]
+
+
+def _settle(each: Judged, copies: Sequence[Event], unjudged: Collection[str], expected: Expected) -> None:
+    """Decides what must have become of one accepted event; what its last copy saw is what counts."""
+    assert each.event is not None
+    record = each.record
+    origin = (record.topic, record.partition, record.offset)
+    event, findings = each.event, each.findings
+    for copy in copies:
+        found = next((view for view in expected.views.of(each) if not differences(view[0], copy, unjudged)), None)
+        if found is None:
+            wrong = [
+                f"{name} is {copy.get(name)!r}, not {each.event[name]!r}"
+                for name in differences(each.event, copy, unjudged)
+            ]
+            expected.wrong.append(f"{said(origin)}: {', '.join(wrong)}")
+        else:
+            expected.raced += found[0] is not each.event
+            event, findings = found
+    expected.accepted[origin] = event
+    for finding in findings:
+        expected.findings[finding.alert_id] = finding
+
+
+def _seeing(before: Event, remembers: Mapping[str, Measure], last: Mapping[str, Event | None]) -> dict[str, Any]:
+    """What was remembered, had these been the last events of the other streams."""
+    changed = dict(before)
+    for name, measure in remembers.items():
+        if isinstance(measure, Last):
+            event = last[measure.stream.name]
+            changed |= {f"{name}_{f}": None if event is None else event[f] for f in measure.fields}
+    return changed
+
+
+def differences(expected: Event, got: Event, unjudged: Collection[str] = ()) -> list[str]:
+    """The fields in which an enriched event is not what it must be; flags are a set, the origin is known already."""
+
+    def flags(event: Event) -> set[str]:
+        return set(event["flags"] or ()) - set(unjudged)
+
+    return [
+        name
+        for name, value in expected.items()
+        if name != "source_topic"
+        and name not in unjudged
+        and not (flags(expected) == flags(got) if name == "flags" else is_same(value, got.get(name)))
+    ]
