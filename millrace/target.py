@@ -5,12 +5,15 @@ from __future__ import annotations
 import getpass
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from millrace import kernel, stack
+import yaml
+
+from millrace import kernel, project, stack
 from millrace.engines.flink.engine import Flink
 from millrace.engines.job import Engine
 from millrace.engines.spark.engine import Spark
@@ -21,6 +24,56 @@ from millrace.stores.files import Hdfs
 from millrace.stores.tables import HBase
 
 ROOT = "/millrace"
+
+
+@dataclass(frozen=True)
+class Given:
+    """What MILLRACE_TARGET holds: other servers' addresses, or the profiles of a stack of this machine."""
+
+    addresses: Mapping[str, str] | None = None
+    profiles: tuple[str, ...] | None = None
+    allow_traffic: bool = True
+
+    @classmethod
+    def read(cls, environ: Mapping[str, str]) -> Given:
+        """The target that MILLRACE_TARGET gives: a name in the project's infra/, another file, or its text.
+
+        It is YAML or JSON: `stack` with profiles, or addresses as `millrace env --json` prints them.
+        """
+        given = environ.get("MILLRACE_TARGET")
+        if not given:
+            return cls()
+        try:
+            content = yaml.safe_load(given if given.lstrip().startswith("{") else _file(given).read_text("utf-8"))
+            found = dict(content.get("addresses", content))
+            allow_traffic = content.get("allow_traffic", found.pop("allow_traffic", False))
+            local = content.get("stack", found.pop("stack", None))
+            profiles = None if local is None else tuple(local.get("profiles") or ())
+        except (OSError, ValueError, TypeError, AttributeError, yaml.YAMLError) as error:
+            why = str(error).replace("\n", " ")
+            raise InfraError(
+                f"MILLRACE_TARGET={given} cannot be read ({why}); write it with `millrace env --json`{_there_are()}"
+            ) from None
+        if not isinstance(allow_traffic, bool):
+            raise InfraError(
+                f"MILLRACE_TARGET={given}: allow_traffic is {json.dumps(allow_traffic)}; give true or false"
+            )
+        if profiles is not None and found:
+            raise InfraError(
+                f"MILLRACE_TARGET={given}: a stack has the addresses of its own servers; remove {', '.join(found)}"
+            )
+        addresses = None if profiles is not None else {name: str(value) for name, value in found.items()}
+        return cls(addresses, profiles, allow_traffic)
+
+
+def _file(given: str) -> Path:
+    named = project.root() / "infra" / f"{given}.yaml"
+    return named if re.fullmatch(r"[\w-]+", given) and named.exists() else Path(given)
+
+
+def _there_are() -> str:
+    names = sorted(path.stem for path in (project.root() / "infra").glob("*.yaml"))
+    return f", or name one of the project's infra/: {', '.join(names)}" if names else ""
 
 
 @dataclass(frozen=True)
@@ -36,26 +89,11 @@ class Target:
     def read(cls, settings: Settings, environ: Mapping[str, str] = os.environ) -> Target:
         """The stack of the settings, unless MILLRACE_TARGET gives other addresses.
 
-        It is JSON as `millrace env --json` prints it, or only its addresses, or the name of a file of either. Servers
-        that are not this stack's get no traffic unless it says `"allow_traffic": true`.
+        Servers that are not this stack's get no traffic unless the target says `allow_traffic: true`.
         """
-        given = environ.get("MILLRACE_TARGET")
-        if not given:
-            return cls(settings, stack.addresses(settings), allow_traffic=True)
-        try:
-            text = given if given.lstrip().startswith("{") else Path(given).read_text(encoding="utf-8")
-            answer = json.loads(text)
-            addresses: dict[str, str] = dict(answer.get("addresses", answer))
-            allow_traffic = answer.get("allow_traffic", addresses.pop("allow_traffic", False))
-        except (OSError, ValueError, TypeError, AttributeError) as error:
-            raise InfraError(
-                f"MILLRACE_TARGET={given} cannot be read ({error}); write it with `millrace env --json`"
-            ) from None
-        if not isinstance(allow_traffic, bool):
-            raise InfraError(
-                f"MILLRACE_TARGET={given}: allow_traffic is {json.dumps(allow_traffic)}; give true or false"
-            )
-        return cls(settings, addresses, allow_traffic)
+        given = Given.read(environ)
+        addresses = stack.addresses(settings) if given.addresses is None else given.addresses
+        return cls(settings, addresses, given.allow_traffic)
 
     def require_traffic_allowed(self) -> None:
         """Refuse to send events that never happened, or not at these times, to servers that others may read."""

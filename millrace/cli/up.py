@@ -1,5 +1,6 @@
 """millrace up: start what is missing, adopt what runs, restart what died."""
 
+import os
 from dataclasses import replace
 from typing import Annotated
 
@@ -11,6 +12,7 @@ from millrace.cli.status import print_table, print_watch
 from millrace.machine.jars.bars import bars
 from millrace.settings import port_base as checked
 from millrace.stack.services import DEFAULT, PROFILES
+from millrace.target import Given
 
 
 def up(
@@ -39,12 +41,15 @@ def up(
     Run it again at any time: it starts what is missing, adopts what runs and restarts what died. A watcher restarts
     servers and jobs that die until `down`; `millrace watch --journal` shows what it did.
 
+    Without --profile a stack keeps its form, unless MILLRACE_TARGET names a target that gives it one.
+
     Examples:  millrace up  |  millrace up kafka hbase  |  millrace up --profile durable --port-base 21000
+               MILLRACE_TARGET=durable millrace up
     """
     chosen = settings()
     if port_base:
         chosen = replace(chosen, port_base=checked(port_base))
-    profiles = None if profile is None else [name for name in profile if name != "none"]
+    profiles = Given.read(os.environ).profiles if profile is None else [name for name in profile if name != "none"]
     with bars(progress_console()) as progress:
         stack.up(chosen, names or [], profiles, report, progress)
     if watch:

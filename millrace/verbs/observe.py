@@ -14,7 +14,7 @@ from millrace.engines.job import Job
 from millrace.errors import InfraError
 from millrace.patterns import EnginePlan, PatternError, load
 from millrace.stores.changes import Change, pending
-from millrace.target import Target
+from millrace.target import Given, Target
 from millrace.verbs import deploy as deploying
 from millrace.verbs import provision as provisioning
 
@@ -36,7 +36,7 @@ class Observation:
 def observe(target: Target, patterns: Iterable[str], environ: Mapping[str, str] = os.environ) -> Observation:
     """Ask the servers, and the verbs for their plans; what cannot be asked is a difference too."""
     names = list(patterns)
-    servers = {} if environ.get("MILLRACE_TARGET") else _servers(target)
+    servers = _servers(target) if Given.read(environ).addresses is None else {}
     if not_running := [what for wrong in servers.values() for what in wrong]:
         # Clients wait long for a server that is not there.
         unknown = [f"cannot be told while {not_running[0]}"]

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from millrace import stack
 from millrace.errors import InfraError, UsageError
 from millrace.settings import PROJECT, Settings
-from millrace.target import Target
+from millrace.stack.services import services
+from millrace.target import Given, Target
 
 ELSEWHERE = {"FLINK_REST_URL": "http://flink:8081", "WEBHDFS_URL": "http://hdfs:9870"}
 
@@ -52,3 +54,36 @@ def test_only_this_stack_and_what_allows_it_gets_traffic(environ: dict[str, str]
 def test_an_allowance_that_is_neither_true_nor_false_is_refused(given: object) -> None:
     with pytest.raises(InfraError, match=r"allow_traffic is .*; give true or false"):
         Target.read(SETTINGS, {"MILLRACE_TARGET": json.dumps(KAFKA | {"allow_traffic": given})})
+
+
+def test_each_target_of_the_project_can_be_named() -> None:
+    given = {path.stem: Given.read({"MILLRACE_TARGET": path.stem}) for path in (PROJECT / "infra").glob("*.yaml")}
+    assert {name: (each.profiles, each.allow_traffic) for name, each in given.items()} == {
+        "local": ((), True),
+        "durable": (("durable",), True),
+        "existing": (None, False),
+    }
+    addresses = given["existing"].addresses
+    assert addresses is not None
+    assert addresses.keys() < stack.addresses(SETTINGS).keys()
+    services(SETTINGS, given["durable"].profiles or ())
+
+
+def test_a_target_of_this_machine_has_its_stack_s_addresses() -> None:
+    here = Target.read(SETTINGS, {"MILLRACE_TARGET": '{"stack": {}, "allow_traffic": false}'})
+    assert (here.addresses, here.allow_traffic) == (Target.read(SETTINGS, {}).addresses, False)
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ("durabel", "No such file .*; write it with .* or name one of the project's infra/: durable, existing, local"),
+        ('{"stack": {"profiles": []}, "KAFKA_BOOTSTRAP": "kafka:1"}', "its own servers; remove KAFKA_BOOTSTRAP"),
+        ("[1", "cannot be read"),
+        ('{"stack": ["durable"]}', "cannot be read"),
+    ],
+    ids=["unknown", "both", "no file", "no profiles"],
+)
+def test_a_target_that_cannot_be_used_is_refused_with_a_remedy(given: str, complaint: str) -> None:
+    with pytest.raises(InfraError, match=complaint):
+        Target.read(SETTINGS, {"MILLRACE_TARGET": given})
