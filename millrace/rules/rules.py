@@ -14,7 +14,7 @@ from typing import Any
 from millrace.rules.events import EventType, Real, Text, TextMap, Whole, Words
 from millrace.rules.expressions import Expression, Field, Kind, RuleError, condition, fields_of
 from millrace.rules.measures import Last, Measure, WindowMeasure, as_data, outputs
-from millrace.rules.sentences import measure_phrase, said, values_shown, words
+from millrace.rules.sentences import measure_phrase, said, span, values_shown, words
 
 
 class Names:
@@ -123,7 +123,7 @@ class Session:
     gap_ms: int
 
     def phrase(self) -> str:
-        return f"a chain of events that are at most {self.gap_ms} ms apart"
+        return f"a chain of events, each at most {span(self.gap_ms)} after the one before,"
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class Tumbling:
     size_ms: int
 
     def phrase(self) -> str:
-        return f"each {self.size_ms} ms"
+        return f"each {span(self.size_ms)}"
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""A condition said as a person would say it."""
+"""A condition as a sentence."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Shown = Callable[[Expression], str]
 
 
 def said(expression: Expression, phrases: Mapping[tuple[str, str], str], shown: Shown = lambda each: "") -> str:
-    """The expression in words; a field is said by its phrase, or else by its own name.
+    """The expression in words; a field by its phrase, or else by its own name.
 
     `shown` gives what follows each side of a comparison.
     """
@@ -38,14 +38,34 @@ def said(expression: Expression, phrases: Mapping[tuple[str, str], str], shown: 
         case Literal(value=value):
             return str(value)
         case Not(inner=inner):
-            return f"it is not so that {said(inner, phrases, shown)}"
+            return f"not ({said(inner, phrases, shown)})"
         case Binary(op=op, left=left, right=right) if op in _COMPARISONS:
-            return f"{said(left, phrases)}{shown(left)} {_WORDS[op]} {said(right, phrases)}{shown(right)}"
+            here, there = _side(left, right, phrases), _side(right, left, phrases)
+            return f"{here}{shown(left)} {_WORDS[op]} {there}{shown(right)}"
         case Binary(op=op, left=left, right=right):
             return f"{said(left, phrases, shown)} {_WORDS[op]} {said(right, phrases, shown)}"
         case Call(function=function, arguments=arguments):
             return _FUNCTIONS[function].format(_places(arguments, phrases))
     return str(expression)
+
+
+def _side(side: Expression, other: Expression, phrases: Mapping[tuple[str, str], str]) -> str:
+    """One side of a comparison; a number takes the unit of what it is compared with."""
+    units = {field.name.rpartition("_")[2] for field in fields_of(other)}
+    if isinstance(side, Literal) and not isinstance(side.value, bool) and isinstance(side.value, (int, float)):
+        if units == {"ms"}:
+            return span(int(side.value))
+        if units == {"cents"}:
+            return f"{side.value / 100:.2f}"
+    return said(side, phrases)
+
+
+def span(ms: int) -> str:
+    """A span of time in the largest unit of which it is a whole number."""
+    for unit, size in (("day", 86_400_000), ("hour", 3_600_000), ("minute", 60_000), ("second", 1000)):
+        if ms and ms % size == 0:
+            return f"{ms // size} {unit}{'' if ms == size else 's'}"
+    return f"{ms} ms"
 
 
 def values_shown(operands: Mapping[str, str | None]) -> Shown:
@@ -59,6 +79,8 @@ def values_shown(operands: Mapping[str, str | None]) -> Shown:
             return ""
         if isinstance(expression, Field) and expression.name.endswith("_cents"):
             return f" ({float(value) / 100:.2f})"
+        if {field.name.rpartition("_")[2] for field in fields} == {"ms"} and not isinstance(expression, Field):
+            return f" ({float(value) / 1000:.6g} s)"
         return f" ({value:.6g})" if isinstance(value, float) else f" ({value})"
 
     return shown
@@ -94,14 +116,15 @@ def measure_phrase(column: str, measure: Measure, key: str) -> str:
         case Count():
             return "the number of events"
         case DistinctOthers(field=field, within_ms=within_ms):
-            return f"the number of other values of {words(field)} that the {key} showed in the last {within_ms} ms"
+            return f"the number of other values of {words(field)} of the {key} in the last {span(within_ms)}"
         case Last(stream=stream):
             return f"the {words(column)} of the {key}'s last event on {stream.name}"
 
 
 def words(name: str) -> str:
-    """A field's name as words."""
-    return name.replace("_", " ")
+    """A field's name as words, without its unit."""
+    known = {"at_ms": "time"}.get(name, name.removesuffix("_ms").removesuffix("_cents"))
+    return known.replace("_", " ")
 
 
 def _places(arguments: tuple[Expression, ...], phrases: Mapping[tuple[str, str], str]) -> str:
