@@ -75,7 +75,7 @@ def test_an_interrupted_apply_leaves_nothing_running_and_the_next_one_lives_a_wh
     flink, patterns = yaml.safe_load((clone / "pipelines/fraud/patterns/flink.yaml").read_text()), ("quick", "theirs")
     flink["stages"].pop("persist")
     for name in patterns:
-        (clone / f"millrace/patterns/{name}/yaml").write_text(yaml.safe_dump(flink))
+        (clone / f"pipelines/fraud/patterns/{name}.yaml").write_text(yaml.safe_dump(flink))
     live(local, clone, tmp_path, *patterns, engines=["flink"])
 
 
