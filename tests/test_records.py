@@ -11,6 +11,7 @@ from lab.measurements import MEASUREMENTS
 from lab.records import refusal, refuse_shallow
 from millrace.patterns import names
 from millrace.settings import PROJECT
+from pipelines.fraud import FRAUD
 
 README = (PROJECT / "README.md").read_text()
 RECORDS = PROJECT / "docs" / "records"
@@ -31,9 +32,16 @@ def test_every_pattern_was_measured() -> None:
 
 
 def test_the_readme_names_those_who_kept_their_promise() -> None:
-    (said,) = re.findall(r"In these records it was by\s([^;]*);", README)
+    (said,) = re.findall(r"In these records it\s+was kept by\s([^;]*);", README)
     records = {name: json.loads((RECORDS / f"bench-{name}.json").read_text())["figures"] for name in names()}
     assert set(re.findall(r"`([\w-]+)`", said)) == {n for n, record in records.items() if record["promises"] == "kept"}
+
+
+def test_the_rule_of_the_readme_is_declared_so_and_its_alert_reads_so() -> None:
+    (block,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    assert block in (PROJECT / "pipelines/fraud/rules.py").read_text()
+    rule = FRAUD.rule("above-previous-max")
+    assert f": {rule.explained({'amount_cents': '91200', 'before_highest_cents': '5000'})}\n" in README
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(PROJECT)))

@@ -98,7 +98,10 @@ def test_an_alert_is_explained_by_the_values_that_its_condition_compared():
     place = {"latitude": "52.5", "longitude": "13.4", "at_ms": "60000"}
     phone = {"before_phone_latitude": "41.0", "before_phone_longitude": "29.0", "before_phone_at_ms": "15000"}
     said = away.explained(place | phone)
-    assert re.search(r"the distance in km between .* \(17\d\d\.\d+\) is greater than 1\.0 and .* \(45 s\) is at most 15 minutes", said)
+    assert re.search(
+        r"the distance in km between .* \(17\d\d\.\d+\) is greater than 1\.0 and .* \(45 s\) is at most 15 minutes",
+        said,
+    )
     assert burst.explained({"n": "3", "total_cents": "900", "first_ms": "1", "last_ms": "2"}) == (
         "the number of events (3) is at least 2"
     )
