@@ -148,8 +148,8 @@ def folded(plan: EnginePlan) -> str:
         "columns": _columns_of_streams(plan),
         "rules": len(plan.fold_rules),
         "python": sys.executable,
-        # The interpreter inside the worker knows neither its own environment nor ours.
-        "paths": [str(Path(__file__).parents[2]), sysconfig.get_path("purelib")],
+        # The interpreter inside the worker has neither its own environment nor ours on its path.
+        "paths": [str(Path(__file__).parents[3]), sysconfig.get_path("purelib")],
         "steps": steps_of(plan.fold_rules),
     }
     return (
