@@ -39,12 +39,12 @@ def events(spark: SparkSession, plan: EnginePlan) -> DataFrame:
 def writer(plan: EnginePlan, checkpoint: str) -> Callable[[DataFrame, int], None]:
     """The function that stores a batch of events."""
     assert plan.stores is not None
-    store = Store(plan.stores.hdfs, checkpoint, plan.use.enriched, plan.use.judged.remembered_ms)
-    return store.write
+    folder = ParquetFolder(plan.stores.hdfs, checkpoint, plan.use.enriched, plan.use.judged.remembered_ms)
+    return folder.write
 
 
 @dataclass(frozen=True)
-class Store:
+class ParquetFolder:
     """The folder of a pattern's Parquet, as one query writes it."""
 
     root: str

@@ -51,25 +51,25 @@ def queries(spark: SparkSession, plan: EnginePlan) -> Iterator[Query]:
     options, place = topics.sink_options(plan.bootstrap), plan.checkpoints
     if plan.events:
         checkpoint = f"{place}/events"
-        stage = events.messages(spark, plan).writeStream.format("kafka").options(**options)
-        yield Query("events", stage, checkpoint, EVENTS_EVERY)
+        writer = events.messages(spark, plan).writeStream.format("kafka").options(**options)
+        yield Query("events", writer, checkpoint, EVENTS_EVERY)
     for rule in plan.window_rules:
         # Another version of a rule has other windows: it starts with what the topic still holds.
         name, checkpoint = f"window-{rule.name}", f"{place}/window-{rule.name}-{rule.version}"
-        stage = windows.messages(spark, plan, rule, name).writeStream.format("kafka").options(**options)
-        yield Query(name, stage, checkpoint, WINDOWS_EVERY, follows="events")
+        writer = windows.messages(spark, plan, rule, name).writeStream.format("kafka").options(**options)
+        yield Query(name, writer, checkpoint, WINDOWS_EVERY, follows="events")
     for summary in plan.window_summaries:
         name, checkpoint = f"summary-{summary.name}", f"{place}/numbers-{summary.name}-{summary.version}"
         rows = windows.numbers(spark, plan, summary, name)
-        stage = rows.writeStream.format("kafka").options(**options).outputMode("update")
-        yield Query(name, stage, checkpoint, WINDOWS_EVERY, follows="rules")
+        writer = rows.writeStream.format("kafka").options(**options).outputMode("update")
+        yield Query(name, writer, checkpoint, WINDOWS_EVERY, follows="rules")
     if "hdfs" in plan.persist:
         checkpoint = f"{place}/files"
-        stage = files.events(spark, plan).writeStream.foreachBatch(files.writer(plan, checkpoint))
-        yield Query("files", stage, checkpoint, FILES_EVERY, is_store=True)
+        writer = files.events(spark, plan).writeStream.foreachBatch(files.writer(plan, checkpoint))
+        yield Query("files", writer, checkpoint, FILES_EVERY, is_store=True)
     if "hbase" in plan.persist:
-        stage = tables.messages(spark, plan).writeStream.foreachBatch(tables.writer(plan))
-        yield Query("tables", stage, f"{place}/tables", TABLES_EVERY, is_store=True)
+        writer = tables.messages(spark, plan).writeStream.foreachBatch(tables.writer(plan))
+        yield Query("tables", writer, f"{place}/tables", TABLES_EVERY, is_store=True)
 
 
 def _arguments(argv: Sequence[str]) -> argparse.Namespace:

@@ -22,7 +22,7 @@ class Query:
     """What to run, how often, and where it keeps its state."""
 
     name: str
-    stage: DataStreamWriter
+    writer: DataStreamWriter
     checkpoint: str
     every: str
     follows: Literal["", "events", "rules"] = ""
@@ -38,8 +38,8 @@ class RunningQuery:
         self.query = query
         self.checkpoint = Checkpoint(Folder(spark, query.checkpoint))
         self._spark = spark
-        stage = query.stage.queryName(query.name).option("checkpointLocation", query.checkpoint)
-        self._stage = stage.trigger(processingTime=query.every)
+        writer = query.writer.queryName(query.name).option("checkpointLocation", query.checkpoint)
+        self._writer = writer.trigger(processingTime=query.every)
         self._stream: StreamingQuery | None = None
         self._restarts = 0
         self._failures = 0
@@ -65,7 +65,7 @@ class RunningQuery:
             # A pool for each query, so that they take turns task by task.
             self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", self.query.name)
             try:
-                self._stream = self._stage.start()
+                self._stream = self._writer.start()
             except Py4JJavaError as error:  # for example, the checkpoint's store is unreachable
                 self._fail(str(error.java_exception).splitlines()[0])
         return None
