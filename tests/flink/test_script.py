@@ -1,11 +1,11 @@
-"""Declarations become Flink SQL that says the same."""
+"""Declarations become Flink SQL of the same meaning."""
 
 from __future__ import annotations
 
 import pytest
 
 from millrace.engines.flink.expressions import compiled, interval, quoted, text
-from millrace.engines.flink.script import script
+from millrace.engines.flink.job import script
 from millrace.engines.flink.topics import columns_of
 from millrace.patterns import EnginePlan, Stores, engine_plans, load
 from millrace.rules import RuleError
@@ -40,8 +40,8 @@ def test_an_expression_becomes_sql(expression: Expression, sql: str) -> None:
     assert compiled(expression, lambda f: f.name) == sql
 
 
-def test_a_function_that_flink_does_not_know_is_refused_by_name() -> None:
-    with pytest.raises(RuleError, match=r"moon\(\) cannot be said in Flink SQL"):
+def test_a_function_that_flink_lacks_is_refused_by_name() -> None:
+    with pytest.raises(RuleError, match=r"moon\(\) has no equivalent in Flink SQL"):
         compiled(Call("moon", (), "real"), lambda f: f.name)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from millrace.engines.flink import gateway, job
+from millrace.engines.flink import gateway, submission
 from millrace.engines.flink.warm_up import submissions
 from millrace.patterns import load_all
 from millrace.settings import PROJECT
@@ -36,7 +36,7 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def cold(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """The jobs for which a JVM would have been started."""
     started: list[dict[str, Any]] = []
-    monkeypatch.setattr(job, "_submit_cold", started.append)
+    monkeypatch.setattr(submission, "_submit_cold", started.append)
     return started
 
 
@@ -74,7 +74,7 @@ def answering(tmp_path: Path) -> Iterator[Callable[[bytes | None], Path]]:
 def test_a_gateway_that_takes_the_job_is_all_that_is_needed(
     library: Path, cold: list[dict[str, Any]], answering: Callable[[bytes | None], Path]
 ) -> None:
-    job.submit(JOB, answering(b'{"job_id": "abc"}'))
+    submission.submit(JOB, answering(b'{"job_id": "abc"}'))
     assert cold == []
 
 
@@ -98,14 +98,14 @@ def test_a_gateway_that_does_not_take_the_job_is_named_and_a_jvm_is_started(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(gateway, "SUBMIT_WITHIN_S", 0.3)
-    job.submit(JOB, at := answering(answer))
+    submission.submit(JOB, at := answering(answer))
     assert cold == [JOB]
     assert capsys.readouterr().out.startswith(f"the gateway at {at} {reason}")
 
 
 @pytest.mark.parametrize("where", [None, Path("/nowhere/socket")], ids=["none", "not there"])
 def test_without_a_gateway_a_jvm_is_started(where: Path | None, library: Path, cold: list[dict[str, Any]]) -> None:
-    job.submit(JOB, where)
+    submission.submit(JOB, where)
     assert cold == [JOB]
 
 
@@ -114,7 +114,7 @@ def test_what_flink_refuses_is_not_tried_again(
 ) -> None:
     refusal = {"error": "Caused by: Job has already been submitted."}
     with pytest.raises(SystemExit, match="already been submitted"):
-        job.submit(JOB, answering(json.dumps(refusal).encode()))
+        submission.submit(JOB, answering(json.dumps(refusal).encode()))
     assert cold == []
 
 
@@ -123,7 +123,7 @@ def test_a_home_without_the_kernel_is_refused(
 ) -> None:
     monkeypatch.setenv("FLINK_HOME", str(tmp_path))
     with pytest.raises(SystemExit, match=r"holds no kernel in lib/"):
-        job.submit(JOB, None)
+        submission.submit(JOB, None)
     assert cold == []
 
 

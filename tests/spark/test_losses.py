@@ -1,18 +1,17 @@
-"""Where a query's messages are gone, and how its checkpoint is moved behind the gap."""
+"""Where a query's messages are gone."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import pytest
 
-from millrace.engines.spark.gaps import Topics, gaps, skipping
+from millrace.engines.spark.losses import Retained, gaps
 from millrace.patterns.loss import Loss, problem_of
 
 #            offset  0         5         10        15
 #                              [---- there ---)
-THERE = Topics({"t": "id"}, {"t": {0: 5}}, {"t": {0: 10}})
+THERE = Retained({"t": "id"}, {"t": {0: 5}}, {"t": {0: 10}})
 GAP = Loss("t", 0, 2, 5, 10, "id", "id", "files")
 
 
@@ -28,29 +27,6 @@ def test_what_is_to_be_read_next_must_be_in_the_same_topic(wanted: int, was_id: 
 
 def test_a_checkpoint_without_ids_and_a_topic_that_is_away_are_no_gaps() -> None:
     assert gaps("files", {"t": {0: 7}, "away": {0: 7}}, {}, THERE) == []
-
-
-def offsets(ends: dict[str, dict[str, int]]) -> str:
-    """A batch as Spark writes it down: version, settings, a line for each source."""
-    return "\n".join(["v1", '{"batchWatermarkMs":0,"t":{"0":2}}', json.dumps(ends, separators=(",", ":")), "77"])
-
-
-@pytest.mark.parametrize(
-    ("gap", "is_planned", "before", "behind"),
-    [
-        (GAP, False, 2, 5),
-        (GAP, True, 4, 5),
-        (GAP, True, 8, 8),
-        (replace(GAP, first=0, was_id="other"), False, 2, 0),
-        (replace(GAP, first=0, was_id="other"), True, 8, 0),
-        (replace(GAP, wanted=20, first=0), True, 25, 0),
-    ],
-    ids=["committed", "planned into the gap", "planned behind it", "anew", "planned before anew", "beyond the end"],
-)
-def test_a_checkpoint_is_moved_behind_a_gap(gap: Loss, is_planned: bool, before: int, behind: int) -> None:
-    other = {"1": 3}
-    moved = skipping(offsets({"t": {"0": before, **other}, "u": {"0": 2}}), [gap], is_planned=is_planned)
-    assert moved == offsets({"t": {"0": behind, **other}, "u": {"0": 2}})
 
 
 def test_a_loss_is_the_same_however_much_has_come_since() -> None:

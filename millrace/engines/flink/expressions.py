@@ -11,7 +11,7 @@ _FUNCTIONS = {"km": "km"}
 
 
 def compiled(expression: Expression, column: Callable[[Field], str]) -> str:
-    """The expression as SQL text; `column` says which column holds a field. SQL's logic of nulls is the rules' own."""
+    """The expression as SQL text; `column` gives the column of a field. Rules have SQL's three-valued logic."""
     match expression:
         case Field():
             return quoted(column(expression))
@@ -30,7 +30,7 @@ def compiled(expression: Expression, column: Callable[[Field], str]) -> str:
             return f"({compiled(left, column)} {_OPERATORS.get(op, op)} {compiled(right, column)})"
         case Call(function=function, arguments=arguments) if function in _FUNCTIONS:
             return f"{_FUNCTIONS[function]}({', '.join(compiled(each, column) for each in arguments)})"
-    raise RuleError(f"{expression} cannot be said in Flink SQL")
+    raise RuleError(f"{expression} has no equivalent in Flink SQL")
 
 
 def quoted(name: str) -> str:

@@ -1,7 +1,7 @@
 """The escape hatch: rules that are steps in plain Python, run inside the worker's JVM.
 
-This module is what the worker's interpreter imports: it knows no engine. It takes and gives text, which costs less to
-hand across than objects do.
+The worker's interpreter imports this module, so it imports no engine. Arguments and results are text, which crosses the
+border between Java and Python at a lower cost than objects.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ Step = Callable[[Any, Mapping[str, Any], str], tuple[Any, Mapping[str, Any] | No
 
 
 def steps_of(rules: Sequence[FoldRule]) -> str:
-    """What a worker must know of the rules: where each step is, and which streams it wants."""
+    """The rules as a worker needs them: the place of each step, and the streams that it reads."""
     return json.dumps(
         [
             {
-                # A rule of another version may keep another state: it starts anew.
+                # Another version of a rule may keep another state, so it starts without one.
                 "state": f"{rule.name} {rule.version}",
                 "module": rule.step.__module__,
                 "step": rule.step.__qualname__,
@@ -33,7 +33,7 @@ def steps_of(rules: Sequence[FoldRule]) -> str:
 
 
 def fold_of(steps: str) -> Callable[[str | None, str, str], str]:
-    """The function that a worker calls for each event of a key, with all rules' state as it was left the last time."""
+    """The function that a worker calls for each event of a key, with the state of all rules after the last one."""
     declared = [(each["state"], _step(each["module"], each["step"]), each["streams"]) for each in json.loads(steps)]
 
     def fold(memory: str | None, event_text: str, stream: str) -> str:
@@ -51,10 +51,10 @@ def fold_of(steps: str) -> Callable[[str | None, str, str], str]:
 
 
 def _step(module: str, name: str) -> Step:
-    # Loaded anew for each job: a worker outlives many, and a step may have changed since it was imported for the last.
+    # Loaded again for each job: a worker outlives many jobs, and a step may have changed since the last one.
     spec = importlib.util.find_spec(module)
     if spec is None or spec.loader is None:
-        raise ImportError(f"the worker finds no module {module}; a step must be importable from the project's folder")
+        raise ImportError(f"{module}: not found on the worker; a step must be importable from the project's folder")
     loaded = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(loaded)
     step: Any = loaded

@@ -13,19 +13,19 @@ from pathlib import Path
 from typing import Any
 
 SUBMIT_WITHIN_S = 60
-"""After that the gateway hangs; planning takes it about a second, and some ten while it warms up."""
+"""After that the gateway counts as hung; it plans a job in about a second, and in some ten while it warms up."""
 
 
 class GatewayError(Exception):
-    """No gateway that submits this job; one that submits it late finds its id taken."""
+    """The gateway did not submit this job; if it does so later, its id is taken."""
 
 
 class SubmissionError(Exception):
-    """What Flink answered to a job that the gateway submitted."""
+    """Flink refused a job that the gateway submitted."""
 
 
 def submit(at: Path, job: dict[str, Any], library: Path) -> str:
-    """Submit a job, planned with the same jars as those in the library; returns its id."""
+    """Submit a job, planned with the jars in the library; returns its id."""
     until_ms = int((time.time() + SUBMIT_WITHIN_S) * 1000)
     jars = sorted(str(jar.resolve()) for jar in library.iterdir())
     answer = ask(at, json.dumps({**job, "library": jars, "until_ms": until_ms}), SUBMIT_WITHIN_S)
@@ -45,7 +45,7 @@ def is_ready(at: Path) -> bool:
 
 
 def ask(at: Path, question: str, within_s: float) -> dict[str, Any]:
-    """The answer to a submission, or to an empty question; there before the deadline."""
+    """The answer to a submission, or to an empty question, within a deadline."""
     deadline = time.monotonic() + within_s
     try:
         folder = os.open(at.parent, os.O_PATH | os.O_DIRECTORY)

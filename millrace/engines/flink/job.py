@@ -7,116 +7,109 @@ itself runs as an application, as its Kubernetes operator does.
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
-from millrace.engines.flink import gateway
-from millrace.engines.flink.script import script
+from millrace.engines.flink import events, topics, windows
+from millrace.engines.flink.dead_letters import dead_letters
+from millrace.engines.flink.expressions import quoted
+from millrace.engines.flink.submission import remote, run, submit
+from millrace.engines.flink.topics import ARRIVALS, REFERENCES
 from millrace.engines.flink.tuning import JOB_SETTINGS
 from millrace.patterns import EnginePlan
+from millrace.patterns.plan import WINDOWS_TOPIC
+from millrace.rules import ALERTS, DEAD_LETTERS
 
-# The client's JVM lives for one plan: optimising its code costs more than it gains (9 s of CPU in place of 21).
-CLIENT_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+FUNCTIONS = {
+    "remember": "millrace.flink.Remember",
+    "fold": "millrace.flink.Fold",
+    "look_up": "millrace.flink.LookUp",
+    "km": "millrace.flink.Km",
+    "millis": "millrace.flink.Millis",
+    "base64": "millrace.flink.Base64",
+}
 
 
 def main(argv: Sequence[str]) -> None:
     arguments = _arguments(argv)
     plan = EnginePlan.read(arguments.plan)
     if arguments.rest:
-        submit(submission(plan, remote(plan, arguments.rest, arguments.state)), arguments.gateway)
+        submit(job_of(plan, remote(plan, arguments.rest, arguments.state)), arguments.gateway)
     else:
-        run(plan)
+        run(job_of(plan, {}), {**JOB_SETTINGS, **plan.options})
 
 
-def submission(plan: EnginePlan, settings: dict[str, str]) -> dict[str, Any]:
+def job_of(plan: EnginePlan, settings: Mapping[str, str]) -> dict[str, Any]:
     """The whole job as millrace.flink.submission.Submission reads it."""
-    job = script(plan)
+    sql = script(plan)
     return {
         "name": f"{plan.pattern} (generation {plan.generation})",
         "settings": settings,
-        "definitions": job.definitions,
-        "views": list(job.views.items()),
-        "inserts": job.inserts,
+        "definitions": sql.definitions,
+        "views": list(sql.views.items()),
+        "inserts": sql.inserts,
     }
 
 
-def remote(plan: EnginePlan, rest: str, state_from: str | None) -> dict[str, str]:
-    """The settings of a job that runs on the session cluster at a REST address, under the plan's job id."""
-    address = urlsplit(rest)
-    settings = {
-        **JOB_SETTINGS,
-        "execution.target": "remote",
-        "execution.attached": "false",
-        "rest.address": address.hostname or "",
-        "rest.port": str(address.port),
-        "$internal.pipeline.job-id": plan.job_id,
-        "parallelism.default": str(plan.parallelism),
-        "execution.checkpointing.dir": plan.checkpoints,
-        "execution.checkpointing.savepoint-dir": f"{plan.checkpoints}/savepoints",
-        **plan.options,
-    }
-    if state_from:
-        settings["execution.state-recovery.path"] = state_from
-    return settings
+@dataclass(frozen=True)
+class Script:
+    """A job as Flink SQL: definitions and views one by one, then the inserts all together.
+
+    Views are queries, not statements: CREATE VIEW cannot express a call with PARTITION BY.
+    """
+
+    definitions: tuple[str, ...]
+    views: Mapping[str, str]
+    inserts: tuple[str, ...]
 
 
-def submit(job: dict[str, Any], socket: Path | None) -> None:
-    """Submit the job by the gateway; without one that answers, by a JVM that is started for it."""
-    home = os.environ.get("FLINK_HOME")
-    library = Path(home, "lib") if home else None
-    if not library or not any(library.glob("millrace-kernel*.jar")):
-        # A job is planned with the jars of FLINK_HOME, or else with the wheel's own, which know neither Kafka nor the
-        # kernel.
-        sys.exit(f"FLINK_HOME={home} holds no kernel in lib/; set it to the Flink home that `millrace up` makes")
-    if socket:
-        try:
-            print(f"submitted by the gateway: {gateway.submit(socket, job, library)}")
-            return
-        except gateway.GatewayError as error:
-            print(f"the gateway at {socket} {error}; a JVM is started instead", flush=True)
-        except gateway.SubmissionError as error:
-            sys.exit(str(error))
-    _submit_cold(job)
+def script(plan: EnginePlan) -> Script:
+    """The plan as Flink SQL."""
+    return Script(
+        definitions=(*_functions(), *_tables(plan)),
+        views=dict([*events.views(plan), *windows.views(plan)]),
+        inserts=tuple(_inserts(plan)),
+    )
 
 
-def _submit_cold(job: dict[str, Any]) -> None:
-    from pyflink.pyflink_gateway_server import launch_gateway_server_process
-
-    os.environ.setdefault("JVM_ARGS", CLIENT_JVM)
-    # PyFlink's way to a JVM with Flink's class path and options, with another class to run.
-    java = launch_gateway_server_process(os.environ.copy(), ["-c", "millrace.flink.submission.Submit", "local"])
-    _, complaint = java.communicate(json.dumps(job).encode())
-    if java.returncode != 0:
-        sys.exit(complaint.decode(errors="replace"))
+def _functions() -> Iterator[str]:
+    for name, implementation in FUNCTIONS.items():
+        yield f"CREATE TEMPORARY SYSTEM FUNCTION {name} AS '{implementation}'"
 
 
-def run(plan: EnginePlan) -> None:
-    """Run the job in the application that runs this; where its state is, the cluster's configuration says."""
-    from pyflink.common import Configuration
-    from pyflink.datastream import StreamExecutionEnvironment
-    from pyflink.java_gateway import get_gateway
+def _tables(plan: EnginePlan) -> Iterator[str]:
+    yield topics.arrivals(ARRIVALS, plan)
+    if plan.use.references:
+        yield topics.references(REFERENCES, plan)
+    for written in (plan.use.enriched, ALERTS, DEAD_LETTERS):
+        yield topics.sink(written.name, written, plan.topics[written.name], plan.bootstrap)
+    for summary in plan.window_summaries:
+        table, columns, key = windows.table_of(summary), windows.columns_of(summary), summary.keys[0]
+        yield topics.sink_of(table, columns, key, plan.topics[WINDOWS_TOPIC], plan.bootstrap)
 
-    configuration = Configuration()
-    for name, value in {**JOB_SETTINGS, **plan.options}.items():
-        configuration.set_string(name, value)
-    environment = StreamExecutionEnvironment.get_execution_environment(configuration)
-    job = submission(plan, {})
-    text = json.dumps(job)
-    get_gateway().jvm.millrace.flink.submission.Submission(text).build(environment._j_stream_execution_environment)
-    client = environment.execute_async(job["name"])
-    print(json.dumps({"job_id": str(client.get_job_id())}))
+
+def _inserts(plan: EnginePlan) -> Iterator[str]:
+    stage, folds = events.event_stage(plan), plan.fold_rules
+    yield _insert(plan.use.enriched.name, [events.enriched(stage, folds)])
+    if found := [*events.alerts(stage, folds), *map(windows.alerts, plan.window_rules)]:
+        yield _insert(ALERTS.name, found)
+    yield _insert(DEAD_LETTERS.name, list(dead_letters(plan)))
+    for summary in plan.window_summaries:
+        yield _insert(windows.table_of(summary), [windows.numbers(summary)])
+
+
+def _insert(table: str, queries: Sequence[str]) -> str:
+    return f"INSERT INTO {quoted(table)} {' UNION ALL '.join(queries)}"
 
 
 def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m millrace.engines.flink.job", description=__doc__)
     parser.add_argument("--plan", required=True, help="the engine's plan as JSON, or @FILE")
     parser.add_argument("--rest", help="the session cluster's REST address, http://host:port")
-    parser.add_argument("--from", dest="state", help="a savepoint or retained checkpoint to go on from")
+    parser.add_argument("--from", dest="state", help="a savepoint or retained checkpoint to continue from")
     parser.add_argument("--gateway", type=Path, help="the socket of a warm gateway beside the cluster")
     return parser.parse_args(argv)
 

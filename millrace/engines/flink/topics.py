@@ -10,6 +10,7 @@ from millrace.engines.flink.tuning import SINK_OPTIONS, WATERMARK_DELAY_MS
 from millrace.patterns import EnginePlan
 from millrace.rules import EventType, UseCase
 
+ARRIVALS, REFERENCES = "arrivals", "references"
 TYPES = {"text": "STRING", "whole": "BIGINT", "real": "DOUBLE", "flag": "BOOLEAN"}
 
 # What the source adds to an event's own fields; no field of an event may begin with an underscore.
@@ -25,7 +26,7 @@ STREAM, REFUSED, VALUE, TOPIC, PARTITION, OFFSET, INGEST_MS, AT_MS, AT = (
     "_at",
 )
 ADDED = (VALUE, TOPIC, PARTITION, OFFSET, INGEST_MS)
-"""What of it goes all the way with an event."""
+"""Those of them that an event keeps through the whole job."""
 
 
 def columns_of(use: UseCase, stream: EventType) -> dict[str, str]:
@@ -35,13 +36,18 @@ def columns_of(use: UseCase, stream: EventType) -> dict[str, str]:
     return {f.name: use.judged.key if f.name == stream.key else f"{stream.name}.{f.name}" for f in stream.readable}
 
 
-def arrivals(name: str, plan: EnginePlan) -> str:
-    """The table of all raw topics: every message in the order of its arrival, with the reason in `_refused` if it is.
+def columns_of_streams(use: UseCase) -> dict[str, dict[str, str]]:
+    """For each raw stream, the column of each field."""
+    return {stream.name: columns_of(use, stream) for stream in use.raw}
 
-    Only judged events move event time, and none moves it beyond its own arrival: a clock that is ahead makes nobody
-    else's events late.
+
+def arrivals(name: str, plan: EnginePlan) -> str:
+    """The table of all raw topics: every message in the order of its arrival; `_refused` has the reason of a refusal.
+
+    Only judged events move event time, and none moves it beyond its own arrival: a device whose clock is ahead must
+    not make the events of others late.
     """
-    # Of the same millisecond, what was known before the judged event comes first.
+    # Of the same millisecond, side streams come before the judged event.
     streams = (*plan.use.others, plan.use.judged)
     time = [
         f"{AT} AS TO_TIMESTAMP_LTZ({AT_MS}, 3)",
@@ -51,7 +57,7 @@ def arrivals(name: str, plan: EnginePlan) -> str:
 
 
 def references(name: str, plan: EnginePlan) -> str:
-    """The table of all reference topics, read in the same way: who looks an event up follows them by himself."""
+    """The table of all reference topics, read for refusals only: lookups read their references themselves."""
     return _arrivals(name, plan, plan.use.references, [])
 
 
@@ -95,7 +101,7 @@ def _arrivals(name: str, plan: EnginePlan, streams: Sequence[EventType], time: S
 
 
 def sink(name: str, event_type: EventType, topic: str, bootstrap: str) -> str:
-    """The table of a topic that the job writes, keyed as its event type says."""
+    """The table of a topic that the job writes, with the key of its event type."""
     columns = [f"{quoted(f.name)} {_type(f)}" for f in event_type.fields]
     return sink_of(name, columns, event_type.key, topic, bootstrap)
 

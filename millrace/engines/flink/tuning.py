@@ -7,9 +7,8 @@ from millrace.rules import OUT_OF_ORDER_MS
 BUFFER_TIMEOUT_MS = 1  # the default of 100 ms would be the whole latency budget
 SINK_LINGER_MS = 0  # records leave at once; a burst still travels in batches behind the request in flight
 IDLE_SOURCE_MS = 5_000  # a partition without traffic holds back no window for longer than this
-CHECKPOINT_INTERVAL_MS = (
-    10_000  # what a restart repeats at most; sinks are at least once, so latency does not wait for it
-)
+# What a restart repeats at most; sinks are at least once, so latency does not wait for it.
+CHECKPOINT_INTERVAL_MS = 10_000
 
 # Sessions of events that touch are merged, and one fires a millisecond before an event could still touch it: so an
 # event counts as late one millisecond early, and the watermark makes up for it.
@@ -21,11 +20,11 @@ JOB_SETTINGS = {
     "execution.checkpointing.interval": f"{CHECKPOINT_INTERVAL_MS} ms",
     "execution.checkpointing.mode": "EXACTLY_ONCE",  # of the state; the sinks are at least once
     "execution.checkpointing.min-pause": "500 ms",
-    # A store that is away stops no alert: the job works on, and is shown as stalled until a checkpoint is completed.
+    # Alerts do not wait for an unreachable store: the job runs, shown as stalled until a checkpoint completes.
     "execution.checkpointing.tolerable-failed-checkpoints": "2147483647",
     "execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION",
-    "execution.state-recovery.ignore-unclaimed-state": "true",  # a removed rule's state is given up on purpose
-    "pipeline.object-reuse": "true",  # 15 to 20 % more events for the same CPU, nothing here keeps what it was given
+    "execution.state-recovery.ignore-unclaimed-state": "true",  # the state of a removed rule is dropped on purpose
+    "pipeline.object-reuse": "true",  # 15 to 20 % more events for the same CPU; no operator here keeps its input
     "pipeline.auto-watermark-interval": "50 ms",  # session alerts wait for the watermark; the default is 200 ms
     "table.exec.source.idle-timeout": f"{IDLE_SOURCE_MS} ms",
     "table.local-time-zone": "UTC",

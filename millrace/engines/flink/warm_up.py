@@ -1,7 +1,7 @@
 """Starts a gateway that warms itself up: `python -m millrace.engines.flink.warm_up COMMAND` becomes the command.
 
-On its standard input the command finds the jobs of today's patterns as submissions, one a line, to a cluster that does
-not exist.
+The command reads the jobs of today's patterns from its standard input, one a line, as submissions to a cluster that
+does not exist.
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ def main(command: Sequence[str]) -> None:
 def submissions() -> Iterator[str]:
     """The Flink job of each pattern; planning needs no server, and the cluster refuses the connection at once."""
     # Here, so that declarations that cannot be imported are caught above.
-    from millrace.engines.flink.job import remote, submission
+    from millrace.engines.flink.job import job_of
+    from millrace.engines.flink.submission import remote
     from millrace.patterns import Stores, engine_plans, load_all
 
     for variant in load_all():
         for plan in engine_plans(variant, 1, "127.0.0.1:1", "file:///nowhere", Stores("", "", 0, "")):
             if plan.engine == "flink":
                 settings = {**remote(plan, NOWHERE, None), "rest.retry.max-attempts": "0"}
-                yield json.dumps(submission(plan, settings))
+                yield json.dumps(job_of(plan, settings))
 
 
 if __name__ == "__main__":

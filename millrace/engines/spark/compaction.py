@@ -1,4 +1,4 @@
-"""Many small files of an hour become one, while events are being stored and read."""
+"""Rewrites the many small files of an hour as one, while events are stored and read."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ GRACE_S = 30  # how long a reader that has listed an hour's files may take to op
 
 @dataclass(frozen=True)
 class Compacted:
-    """What became of one hour."""
+    """One hour after its compaction."""
 
     hour: str
     files: int
@@ -37,10 +37,10 @@ def compact(
 ) -> list[Compacted]:
     """Rewrite each hour of many files as one file.
 
-    The new file and the list of those it replaces are there before the old files go. A reader that asks
-    `reading.transactions` sees the old ones or the new one, never both or neither. One that reads the folder as it is
-    sees the hour's rows twice for the grace period, and may tell them apart by customer and transaction id. A killed
-    compaction is finished by the next. Only one may run at a time; storing and reading go on meanwhile.
+    The new file and the list of those it replaces exist before the old files are deleted. A reader that uses
+    `reading.transactions` gets the old ones or the new one, never both or neither. One that reads the folder directly
+    gets the hour's rows twice during the grace period, and may drop repetitions by customer and transaction id. The
+    next compaction finishes one that was killed. Only one may run at a time; events are stored and read meanwhile.
     """
     for hour in hours_of(spark, root):
         _finish(Folder(spark, f"{root}/{hour}"))
@@ -58,7 +58,7 @@ def _rewrite(spark: SparkSession, root: str, of: EventType, hour: str, files_lea
     old = live(spark, folder.uri)
     if len(old) < files_least:
         return None
-    # With the declared columns: asked for none, Spark would take those of one file, and drop what only others have.
+    # With the declared columns: otherwise Spark takes those of one file, and drops columns that only others have.
     rows = spark.read.schema(parsed_type(of)).parquet(*(f"{folder.uri}/{name}" for name in old))
     staging = Folder(spark, f"{root}/{STAGING}/compaction")
     rows.orderBy(of.key, of.time or "").coalesce(1).write.mode("overwrite").parquet(staging.uri)
@@ -71,7 +71,7 @@ def _rewrite(spark: SparkSession, root: str, of: EventType, hour: str, files_lea
 
 
 def _finish(folder: Folder) -> None:
-    """Remove what a finished rewrite replaced, and the traces of one that was killed before it was finished."""
+    """Remove the files that a finished rewrite replaced, and the traces of an unfinished one."""
     names = folder.names()
     for name in (name for name in names if name.startswith(REPLACED)):
         if name.removeprefix(REPLACED) in names:
@@ -81,7 +81,7 @@ def _finish(folder: Folder) -> None:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Compact what a pattern stored."""
+    """Compact the stored events of a pattern."""
     from millrace.engines.spark.session import session
 
     parser = argparse.ArgumentParser(prog="python -m millrace.engines.spark.compaction", description=main.__doc__)

@@ -10,28 +10,28 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from millrace.engines.spark import topics
-from millrace.engines.spark.clock import moved_to, watermarked
+from millrace.engines.spark.alerts import alert, operands
+from millrace.engines.spark.dead_letters import EVENTS, dead_letter
+from millrace.engines.spark.event_time.watermark import moved_to, watermarked
 from millrace.engines.spark.expressions import compiled
 from millrace.patterns import EnginePlan
-from millrace.rules import ALERTS, DEAD_LETTERS, EventRule
+from millrace.rules import EventRule
 from millrace.rules.expressions import Field
 from millrace.rules.measures import Measure
 from millrace.rules.stages import EventStage
 
-STAGE = "events"
-
 
 def messages(spark: SparkSession, plan: EnginePlan) -> DataFrame:
-    """What the stage writes for all raw messages: topic, key and value of each message."""
+    """The messages that the stage writes: topic, key and value."""
     kinds = (*plan.use.raw, *plan.use.references)
     raw = topics.source(spark, plan.bootstrap, [plan.topics[each.name] for each in kinds])
     return written(spark, plan, timed(plan, remembered(spark, plan, known(spark, plan, accepted(spark, plan, raw)))))
 
 
 def accepted(spark: SparkSession, plan: EnginePlan, raw: DataFrame) -> DataFrame:
-    """Every message with its event, in a column named after its stream, or with the reason why it is refused.
+    """Every message with its event, in a column named after its stream, or with the reason of its refusal.
 
-    Of reference data, only what is refused: who looks an event up reads it by himself.
+    Of reference data, only refused messages: lookups read their references themselves.
     """
     streams = {each.name: each for each in plan.use.raw}
     is_of = {name: F.col("topic") == topic for name, topic in plan.topics.items()}
@@ -60,12 +60,12 @@ def accepted(spark: SparkSession, plan: EnginePlan, raw: DataFrame) -> DataFrame
         F.when(is_of[each.name], topics.kept(spark, each, value, reason))
         for each in (*plan.use.raw, *plan.use.references)
     )
-    # Before anything is shuffled or stored, so that nothing but the topic has what a dead letter must not keep.
+    # Before any shuffle or state: what a dead letter must not keep stays in the topic and nowhere else.
     return read.withColumn("value", F.when(reason.isNull(), value).otherwise(F.coalesce(*kept)))
 
 
 def known(spark: SparkSession, plan: EnginePlan, events: DataFrame) -> DataFrame:
-    """Judged events with what reference data says about them; one that a reference does not know is refused."""
+    """Judged events with their reference data; one whose key a reference lacks is refused."""
     judged = plan.use.judged
     for i, lookup in enumerate(plan.use.enrichment.lookups):
         is_judged = (F.col("stream") == judged.name) & F.col("reason").isNull()
@@ -78,7 +78,7 @@ def known(spark: SparkSession, plan: EnginePlan, events: DataFrame) -> DataFrame
 
 
 def remembered(spark: SparkSession, plan: EnginePlan, events: DataFrame) -> DataFrame:
-    """Judged events with what their key's earlier events left behind, and all that is refused."""
+    """Judged events with the measures over their key's earlier events, and all refused messages."""
     judged = plan.use.judged
     declaration = {
         "stream": judged.name,
@@ -86,7 +86,7 @@ def remembered(spark: SparkSession, plan: EnginePlan, events: DataFrame) -> Data
         "remembered_ms": judged.remembered_ms,
         "measures": EventStage(plan.use, plan.event_rules).measures,
     }
-    # What is refused has no state, but it takes the same road, so that one query sees each message once.
+    # A refused message needs no state, but takes the same path, so that one query reads each message once.
     place = F.concat_ws("/", "topic", "partition", "offset")
     keyed = events.withColumn("event_key", F.when(F.col("reason").isNull(), F.col("event_key")).otherwise(place))
     step = spark._jvm.millrace.spark.Remember
@@ -94,7 +94,7 @@ def remembered(spark: SparkSession, plan: EnginePlan, events: DataFrame) -> Data
 
 
 def timed(plan: EnginePlan, events: DataFrame) -> DataFrame:
-    """The same, with a watermark that nothing here waits for: each commit says how far time is for the windows."""
+    """The same with a watermark. Nothing here waits for it; each commit records it, for the windows' clock."""
     judged = plan.use.judged
     moment_ms = moved_to(_field(judged.name, judged.time or ""), F.col("ingest_ms"))
     return watermarked(events, F.when(F.col("reason").isNull(), moment_ms))
@@ -106,16 +106,16 @@ def written(spark: SparkSession, plan: EnginePlan, events: DataFrame) -> DataFra
     is_refused = F.col("reason").isNotNull()
     fired = [(rule, compiled(rule.condition, _column(stage, rule.remembers))) for rule in stage.rules]
     sent = [
-        F.when(is_refused, _dead_letter(spark, plan)),
+        F.when(is_refused, dead_letter(plan, EVENTS, F.base64(topics.masked(spark, F.col("value"))))),
         F.when(~is_refused, _enriched(plan, stage, fired)),
-        *(F.when(~is_refused & is_so, _alert(plan, stage, rule)) for rule, is_so in fired),
+        *(F.when(~is_refused & has_fired, _alert(plan, stage, rule)) for rule, has_fired in fired),
     ]
     return events.select(F.explode(F.array_compact(F.array(*sent))).alias("message")).select("message.*")
 
 
 def _enriched(plan: EnginePlan, stage: EventStage, fired: Sequence[tuple[EventRule, Column]]) -> Column:
     use = plan.use
-    names = [F.when(is_so, F.lit(rule.name)) for rule, is_so in fired]
+    names = [F.when(has_fired, F.lit(rule.name)) for rule, has_fired in fired]
     values = {f.name: _field(use.judged.name, f.name) for f in use.judged.fields}
     values |= {name: F.col(name) for lookup in use.enrichment.lookups for name in lookup.take}
     values |= {
@@ -137,42 +137,14 @@ def _alert(plan: EnginePlan, stage: EventStage, rule: EventRule) -> Column:
     key, identity = _field(judged.name, rule.key), _field(judged.name, judged.id or "")
     column = _column(stage, rule.remembers)
     values = {
-        "alert_id": alert_id(rule.name, rule.version, key, identity),
-        "rule": F.lit(rule.name),
-        "rule_version": F.lit(rule.version),
-        "key": key,
         "customer": key,
         "transaction_ids": F.array(identity),
-        "operands": texts({_operand(field): column(field) for field in rule.operands}),
+        "operands": operands({_operand(field): column(field) for field in rule.operands}),
         "at_ms": _field(judged.name, judged.time or ""),
         "sent_ms": _field(judged.name, "sent_ms"),
         "ingest_ms": F.col("ingest_ms"),
-        "emit_ms": topics.now_ms(),
     }
-    return topics.message(plan.topics[ALERTS.name], key, values)
-
-
-def _dead_letter(spark: SparkSession, plan: EnginePlan) -> Column:
-    values = {
-        "reason": F.col("reason"),
-        "topic": F.col("topic"),
-        "partition": F.col("partition"),
-        "offset": F.col("offset"),
-        "ingest_ms": F.col("ingest_ms"),
-        "stage": F.lit(STAGE),
-        "value_base64": F.base64(topics.masked(spark, F.col("value"))),
-    }
-    return topics.message(plan.topics[DEAD_LETTERS.name], F.col("topic"), values)
-
-
-def alert_id(rule: str, version: str, key: Column, ids: Column) -> Column:
-    """The same identity as on every engine; ids are sorted and joined by commas."""
-    return F.substring(F.sha2(F.concat_ws("|", F.lit(rule), F.lit(version), key, ids), 256), 1, 32)
-
-
-def texts(values: Mapping[str, Column]) -> Column:
-    """Named values as texts."""
-    return F.create_map(*(each for name, value in values.items() for each in (F.lit(name), value.cast("string"))))
+    return alert(plan, rule, key, identity, values)
 
 
 def _column(stage: EventStage, remembers: Mapping[str, Measure]) -> Callable[[Field], Column]:

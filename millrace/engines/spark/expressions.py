@@ -14,7 +14,7 @@ _ARITHMETIC = {"+": F.try_add, "-": F.try_subtract, "*": F.try_multiply}
 
 
 def compiled(expression: Expression, column: Callable[[Field], Column]) -> Column:
-    """The expression as a column; `column` says which one holds a field. SQL's logic of nulls is the rules' own."""
+    """The expression as a column; `column` gives the column of a field. Rules have SQL's three-valued logic."""
     match expression:
         case Field():
             return column(expression)
@@ -28,7 +28,7 @@ def compiled(expression: Expression, column: Callable[[Field], Column]) -> Colum
             return _binary(op, compiled(left, column), compiled(right, column))
         case Call(function="km", arguments=arguments):
             return _km(*(compiled(each, column) for each in arguments))
-    raise RuleError(f"{expression} cannot be said in Spark columns")
+    raise RuleError(f"{expression} has no equivalent in Spark columns")
 
 
 def _binary(op: str, left: Column, right: Column) -> Column:
@@ -51,7 +51,7 @@ def _binary(op: str, left: Column, right: Column) -> Column:
             return left & right
         case "|":
             return left | right
-    raise RuleError(f"the operator {op} cannot be said in Spark columns")
+    raise RuleError(f"the operator {op} has no equivalent in Spark columns")
 
 
 def _km(latitude: Column, longitude: Column, other_latitude: Column, other_longitude: Column) -> Column:
@@ -60,6 +60,6 @@ def _km(latitude: Column, longitude: Column, other_latitude: Column, other_longi
     chord = half_latitude * half_latitude + (
         F.cos(F.radians(latitude)) * F.cos(F.radians(other_latitude)) * half_longitude * half_longitude
     )
-    # Not least(): it passes over a null, and an unknown place would be half the globe away.
+    # Not least(): it skips a null, and an unknown place would be half the globe away.
     within_one = F.when(chord > 1.0, F.lit(1.0)).otherwise(chord)
     return 2 * EARTH_RADIUS_KM * F.asin(F.sqrt(within_one))

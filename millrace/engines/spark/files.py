@@ -1,9 +1,8 @@
 """Accepted events as Parquet on HDFS, by date and hour of their event time, each exactly once.
 
-A batch is first written whole into a hidden folder of its own and then moved file by file into place. Whatever is
-killed, and whenever: a batch that was not written whole is written again, one that was is moved on, and no file is ever
-seen half. Repetitions are told from first comings by the query's state; where that state cannot know, because the event
-is older than the state or than its memory, by what is already stored.
+A batch is written to a hidden folder of its own and then moved file by file into place. After a crash at any moment,
+a batch that was not written completely is written again, a complete one is moved on, and a reader never meets half a
+file. The query's state removes repetitions; where the event is older than the state or its memory, stored events do.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ def events(spark: SparkSession, plan: EnginePlan) -> DataFrame:
     on = plan.use.enriched
     source = topics.source(spark, plan.bootstrap, [plan.topics[on.name]], PERSIST_ROWS_MOST)
     read = source.select(topics.parsed(on, F.col("value")).alias("event"))
-    # The windows stage makes a dead letter of what is no event.
+    # The windows stage makes a dead letter of every other message.
     whole = read.filter(topics.is_whole(on, "event")).select("event.*")
     step = spark._jvm.millrace.spark.Admit
     once = DataFrame(step.over(whole._jdf, on.key, on.id, on.time, plan.use.judged.remembered_ms), spark)
@@ -38,14 +37,14 @@ def events(spark: SparkSession, plan: EnginePlan) -> DataFrame:
 
 
 def writer(plan: EnginePlan, checkpoint: str) -> Callable[[DataFrame, int], None]:
-    """What is done with each batch of events."""
+    """The function that stores a batch of events."""
     assert plan.stores is not None
-    store = Store(plan.stores.hdfs, checkpoint, plan.use.enriched, plan.use.judged.remembered_ms)
-    return store.write
+    folder = ParquetFolder(plan.stores.hdfs, checkpoint, plan.use.enriched, plan.use.judged.remembered_ms)
+    return folder.write
 
 
 @dataclass(frozen=True)
-class Store:
+class ParquetFolder:
     """The folder of a pattern's Parquet, as one query writes it."""
 
     root: str
@@ -76,21 +75,21 @@ class Store:
             rows.unpersist()
 
     def _without_stored(self, rows: DataFrame) -> DataFrame:
-        doubtful = rows.filter(F.col("ingest_ms") < self._known_since_ms(rows.sparkSession))
+        doubtful = rows.filter(F.col("ingest_ms") < self._covered_since_ms(rows.sparkSession))
         places = [row.asDict() for row in doubtful.select(*PLACE).distinct().collect()]
         if not places:
             return rows
         stored = reading.stored(rows.sparkSession, self.root, self.of, places)
         return rows.join(stored.select(self.of.key, self.of.id or ""), [self.of.key, self.of.id or ""], "left_anti")
 
-    def _known_since_ms(self, spark: SparkSession) -> int:
-        """Of events that arrived after this, the query's state knows whether they came before."""
+    def _covered_since_ms(self, spark: SparkSession) -> int:
+        """The query's state covers events that arrived after this."""
         born_ms = Folder(spark, self.checkpoint).modified_ms("metadata")
         remembered_since_ms = int(time.time() * 1000) - self.remembered_ms
         return max(born_ms, remembered_since_ms) + FORGOTTEN_MARGIN_MS
 
     def _forget(self, staging: Folder, run: str, number: int) -> None:
-        # The batch before is committed for certain; this one may yet be run again and must find that it is written.
+        # The batch before is committed; this one may be run again and must then find its files.
         for name in staging.names():
             if name.startswith(run) and int(name.removeprefix(run)) < number:
                 staging.delete(name)

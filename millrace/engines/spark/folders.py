@@ -1,4 +1,4 @@
-"""A folder of any file system that Hadoop knows, by its URI."""
+"""A folder of any Hadoop file system, by its URI."""
 
 from __future__ import annotations
 
@@ -16,12 +16,16 @@ class Folder:
     spark: SparkSession
     uri: str
 
+    def inner(self, name: str) -> Folder:
+        """A folder in this one."""
+        return Folder(self.spark, f"{self.uri}/{name}")
+
     def has(self, name: str) -> bool:
         """Whether there is a file or folder of that name."""
         return bool(self._fs.exists(self._path(name)))
 
     def names(self) -> list[str]:
-        """What is directly in the folder; nothing when there is no folder."""
+        """The names in the folder; empty if the folder does not exist."""
         if not self._fs.exists(self._path()):
             return []
         return sorted(status.getPath().getName() for status in self._fs.listStatus(self._path()))
@@ -47,7 +51,7 @@ class Folder:
             stream.close()
 
     def write(self, name: str, text: str) -> None:
-        """Put a small text into a new file."""
+        """Write a small text to a new file."""
         stream = self._fs.create(self._path(name), False)
         try:
             stream.write(bytearray(text.encode()))
@@ -55,7 +59,7 @@ class Folder:
             stream.close()
 
     def replace(self, name: str, text: str) -> None:
-        """Put another text into a small file, which is never seen half."""
+        """Replace the text of a small file atomically."""
         arriving = f".{name}.arriving"
         self.delete(arriving)
         self.write(arriving, text)
@@ -74,7 +78,7 @@ class Folder:
             raise OSError(f"{self.uri}/{name} could not be moved to {to}; is it there already?")
 
     def delete(self, name: str) -> None:
-        """Remove a file, or a folder with all in it."""
+        """Remove a file, or a folder with its content."""
         self._fs.delete(self._path(name), True)
 
     @property

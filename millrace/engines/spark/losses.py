@@ -1,101 +1,138 @@
 """Messages that a query was to read next and that its topic no longer has.
 
-Spark itself fails of some of these, in its own words and without a way on. A topic that was deleted and created anew it
-takes for the same: its id is kept beside the checkpoint.
+Spark fails on some of these, with no way to continue, and misses others: it takes a topic that was deleted and created
+anew for the same one. So the ids of its topics are kept beside a query's checkpoint.
 """
 
 from __future__ import annotations
 
-import json
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import OffsetSpec
-from pyspark.sql import SparkSession
 
-from millrace.engines.spark.folders import Folder
-from millrace.engines.spark.gaps import Offsets, Topics, gaps
-from millrace.engines.spark.queries import Running
+from millrace.engines.spark.checkpoints import Offsets
+from millrace.engines.spark.tuning import IDS_EVERY_S
 from millrace.patterns import EnginePlan
 from millrace.patterns.loss import Loss
 
-IDS = "topic-ids.json"
+if TYPE_CHECKING:
+    from millrace.engines.spark.queries import RunningQuery
+
 ANSWERS_WITHIN_MS = 10_000
 
 
-@dataclass
+@dataclass(frozen=True)
+class Retained:
+    """What the topics hold now."""
+
+    ids: Mapping[str, str]
+    firsts: Offsets
+    ends: Offsets
+
+
+def gaps(reader: str, wanted: Offsets, was_ids: Mapping[str, str], now: Retained) -> list[Loss]:
+    """Where the offset to be read next is not in the topic, or the topic is another one."""
+    found = []
+    for topic in wanted.keys() & now.ids.keys():
+        is_id, was_id = now.ids[topic], was_ids.get(topic, now.ids[topic])
+        for partition, offset in wanted[topic].items():
+            first, end = now.firsts[topic].get(partition, 0), now.ends[topic].get(partition, 0)
+            if was_id != is_id or not first <= offset <= end:
+                found.append(Loss(topic, partition, offset, first, end, is_id, was_id, reader))
+    return sorted(found, key=lambda loss: loss.place)
+
+
 class Losses:
-    """Compares what queries are to read with what is there."""
+    """Compares the offsets that queries read next with what the topics hold."""
 
-    spark: SparkSession
-    plan: EnginePlan
-    _admin: KafkaAdminClient | None = field(default=None, init=False)
+    def __init__(self, plan: EnginePlan, queries: Sequence[RunningQuery]) -> None:
+        self._plan = plan
+        self._queries = queries
+        self.found: Sequence[Loss] = ()
+        """Those that nobody has accepted, as of the last look."""
+        self._ids: Mapping[str, str] = {}
+        self._ids_again_at = 0.0
+        self._opened: KafkaAdminClient | None = None
 
-    def ids(self) -> Mapping[str, str]:
-        """The id of each topic that a query reads; one that is deleted and created anew has another."""
-        return {each["name"]: str(each["topic_id"]) for each in self._described()}
+    def look(self, due: Sequence[RunningQuery]) -> Sequence[Loss]:
+        """Check the queries that are about to start; all queries at the first look, and when a topic's id changes."""
+        ids = self._ids if time.monotonic() < self._ids_again_at else self._current_ids()
+        self.found = self._of([each for each in due if each.is_due] if ids == self._ids else self._queries)
+        if ids is not self._ids:
+            self._ids, self._ids_again_at = ids, time.monotonic() + IDS_EVERY_S
+        return self.found
 
-    def of(self, queries: Sequence[Running]) -> list[Loss]:
-        """What the queries have lost, but for what was accepted: they continue behind that."""
+    def postpone(self) -> None:
+        """Ask for no ids for a while: else each look would wait for a broker that is unreachable."""
+        if self._ids:
+            self._ids_again_at = time.monotonic() + IDS_EVERY_S
+
+    def close(self) -> None:
+        if self._opened is not None:
+            self._opened.close()
+
+    def _of(self, queries: Sequence[RunningQuery]) -> list[Loss]:
+        """The losses of these queries, except accepted ones: a query continues behind those."""
         if not queries:
             return []
-        topics, left = self._topics(), list[Loss]()
+        retained, left = self._retained(), list[Loss]()
         for each in queries:
-            folder = Folder(self.spark, each.query.checkpoint)
-            known = json.loads(folder.read(IDS)) if folder.has(IDS) else {}
-            committed = each.committed()
-            found = gaps(each.query.name, committed.offsets, known, topics) if committed else []
+            was_ids, committed = each.checkpoint.topic_ids(), each.committed()
+            found = gaps(each.query.name, committed.offsets, was_ids, retained) if committed else []
             accepted = [loss for loss in found if not each.is_active and self._is_accepted(loss)]
             left += [loss for loss in found if loss not in accepted]
             if accepted:
-                each.skip(accepted)
-            # A topic that is away for now keeps its id.
-            if len(accepted) == len(found) and known != (ids := {**known, **topics.ids}):
-                folder.replace(IDS, json.dumps(ids))
+                each.checkpoint.skip(accepted)
+            # A topic that is absent for now keeps its id.
+            if len(accepted) == len(found) and was_ids != (ids := {**was_ids, **retained.ids}):
+                each.checkpoint.note_topic_ids(ids)
         return left
 
-    def close(self) -> None:
-        if self._admin is not None:
-            self._admin.close()
-
     def _is_accepted(self, loss: Loss) -> bool:
-        return any(loss.is_same_as(other) for other in self.plan.accepted)
+        return any(loss.is_same_as(other) for other in self._plan.accepted)
 
-    def _topics(self) -> Topics:
+    def _current_ids(self) -> Mapping[str, str]:
+        return _ids_of(self._described())
+
+    def _retained(self) -> Retained:
         described = self._described()
         places = [
             TopicPartition(topic["name"], partition["partition_index"])
             for topic in described
             for partition in topic["partitions"]
         ]
-        return Topics(
-            {each["name"]: str(each["topic_id"]) for each in described},
-            self._offsets(places, OffsetSpec.EARLIEST),
-            self._offsets(places, OffsetSpec.LATEST),
-        )
+        firsts, ends = self._offsets(places, OffsetSpec.EARLIEST), self._offsets(places, OffsetSpec.LATEST)
+        return Retained(_ids_of(described), firsts, ends)
 
     def _described(self) -> list[dict[str, Any]]:
-        kinds = [each.name for each in self.plan.use.raw] if self.plan.events else []
-        names = [self.plan.topics[kind] for kind in (*kinds, self.plan.use.enriched.name)]
-        # A topic that is not there has an error in the place of its partitions; its query fails of it.
-        return [each for each in self.admin.describe_topics(names) if not each["error_code"]]
+        kinds = [each.name for each in self._plan.use.raw] if self._plan.events else []
+        names = [self._plan.topics[kind] for kind in (*kinds, self._plan.use.enriched.name)]
+        # An absent topic has an error in place of its partitions; its query fails on its own.
+        return [each for each in self._admin.describe_topics(names) if not each["error_code"]]
 
     @property
-    def admin(self) -> KafkaAdminClient:
-        # Not before it is needed: a broker that is away at the start would end the driver.
-        if self._admin is None:
-            self._admin = KafkaAdminClient(
-                bootstrap_servers=self.plan.bootstrap,
-                client_id=f"{self.plan.pattern}.losses",
+    def _admin(self) -> KafkaAdminClient:
+        # Opened at first use: a broker that is unreachable at the start must not end the driver.
+        if self._opened is None:
+            self._opened = KafkaAdminClient(
+                bootstrap_servers=self._plan.bootstrap,
+                client_id=f"{self._plan.pattern}.losses",
                 request_timeout_ms=ANSWERS_WITHIN_MS,
                 bootstrap_timeout_ms=ANSWERS_WITHIN_MS,
             )
-        return self._admin
+        return self._opened
 
     def _offsets(self, places: Sequence[TopicPartition], which: OffsetSpec) -> Offsets:
         offsets: dict[str, dict[int, int]] = {}
-        for place, found in self.admin.list_partition_offsets(dict.fromkeys(places, which)).items():
+        for place, found in self._admin.list_partition_offsets(dict.fromkeys(places, which)).items():
             offsets.setdefault(place.topic, {})[place.partition] = found.offset
         return offsets
+
+
+def _ids_of(described: Sequence[Mapping[str, Any]]) -> Mapping[str, str]:
+    """The id of each topic; one that is deleted and created anew has another."""
+    return {each["name"]: str(each["topic_id"]) for each in described}

@@ -1,4 +1,4 @@
-"""What a driver tells the world of itself: one small JSON file, always whole, never older than a few seconds."""
+"""The progress of a driver: one small JSON file, replaced atomically about once a second."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from millrace.patterns.loss import Loss
 
-State = Literal["starting", "running", "failed", "stopped"]
+DriverState = Literal["starting", "running", "failed", "stopped"]
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class QueryProgress:
     """One query as it is now."""
 
     batches: int
-    """Rounds that were completed since the driver started: a batch that was committed, or a look that found nothing."""
+    """Rounds completed since the driver started: batches that were committed, or a look that found no message."""
     batch_id: int | None = None
     rows: int = 0
     """Rows of the last batch."""
@@ -29,29 +29,29 @@ class QueryProgress:
     watermark: str | None = None
     last_batch: str | None = None
     dropped: int = 0
-    """Rows that Spark itself left out as too late: none but in summaries, whose numbers nobody waits for."""
+    """Rows that Spark itself dropped as too late; only summaries can have any."""
     restarts: int = 0
     failures: int = 0
     """In a row: 0 as soon as it completes a batch."""
     failed_ms: tuple[int, ...] = ()
-    """When it failed in that row, but for those times at which only a store was away: the last few."""
+    """When it failed in that row, except while only a store was unreachable: the last few times."""
     problem: str | None = None
 
 
 @dataclass(frozen=True)
 class ProgressFile:
-    """The file in which the lifecycle looks."""
+    """The file that the engine's client reads."""
 
     path: Path
 
     def write(
         self,
-        state: State,
+        state: DriverState,
         queries: Mapping[str, QueryProgress],
         problem: str | None = None,
         lost: Sequence[Loss] = (),
     ) -> None:
-        """Replace what the file says."""
+        """Replace the file."""
         content: dict[str, Any] = {"state": state, "pid": os.getpid(), "written_ms": int(time.time() * 1000)}
         content |= {"problem": problem, "queries": {name: asdict(query) for name, query in queries.items()}}
         content |= {"lost": [each.plain() for each in lost]}

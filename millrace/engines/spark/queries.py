@@ -1,11 +1,9 @@
-"""A streaming query and its life: started, begun again after a failure that may pass, stopped, looked at."""
+"""Starts, restarts, stops and inspects one streaming query."""
 
 from __future__ import annotations
 
-import json
 import time
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,12 +11,10 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
-from millrace.engines.spark.clock import reached_ms
+from millrace.engines.spark.checkpoints import Checkpoint, Committed
 from millrace.engines.spark.folders import Folder
-from millrace.engines.spark.gaps import Offsets, skipping
 from millrace.engines.spark.progress import QueryProgress
 from millrace.engines.spark.tuning import RESTART_PAUSE_S_MOST, RESTARTS_MOST, STORE_PAUSE_S_MOST
-from millrace.patterns.loss import Loss
 
 
 @dataclass(frozen=True)
@@ -26,43 +22,33 @@ class Query:
     """What to run, how often, and where it keeps its state."""
 
     name: str
-    stage: DataStreamWriter
+    writer: DataStreamWriter
     checkpoint: str
     every: str
     follows: Literal["", "events", "rules"] = ""
-    """Whose time is told to it: that of the per-event stage to the windows of rules, and theirs to the numbers."""
+    """Whose event time it gets as ticks: that of the per-event stage, or that of the rules' windows."""
     is_store: bool = False
-    """Whether it only keeps what others have found: it waits for its store for as long as that is away."""
+    """Whether it only persists results: it waits for its store for as long as that is unreachable."""
 
 
-@dataclass(frozen=True)
-class Committed:
-    """What a query's last committed batch says of it."""
+class RunningQuery:
+    """A query that is restarted when it fails."""
 
-    offsets: Offsets
-    clock_ms: int
-    """The newest event time it has counted with; 0 before the first event."""
-
-
-class Running:
-    """A query that is kept running."""
-
-    def __init__(self, spark: SparkSession, query: Query, every: str) -> None:
+    def __init__(self, spark: SparkSession, query: Query) -> None:
         self.query = query
-        self.spark = spark
-        self._stage = query.stage.queryName(query.name).option("checkpointLocation", query.checkpoint)
-        self._stage = self._stage.trigger(processingTime=every)
+        self.checkpoint = Checkpoint(Folder(spark, query.checkpoint))
+        self._spark = spark
+        writer = query.writer.queryName(query.name).option("checkpointLocation", query.checkpoint)
+        self._writer = writer.trigger(processingTime=query.every)
         self._stream: StreamingQuery | None = None
         self._restarts = 0
         self._failures = 0
         self._failed_ms: deque[int] = deque(maxlen=RESTARTS_MOST + 1)
         self._again_at = 0.0
         self._problem: str | None = None
-        self._last_commit: int | None = None
-        self._committed: Committed | None = None
 
     def ensure(self) -> str | None:
-        """Start the query, or start it again; the reason if that has been tried often enough."""
+        """Start or restart the query; the reason if it has failed too often."""
         stream = self._stream
         if stream is not None and stream.isActive:
             if stream.lastProgress is not None:
@@ -76,11 +62,11 @@ class Running:
             return f"query {self.query.name} failed {len(self._failed_ms)} times in a row: {self._problem}"
         if time.monotonic() >= self._again_at:
             self._restarts += self._failures > 0
-            # A pool of its own, so that the queries take turns task by task.
-            self.spark.sparkContext.setLocalProperty("spark.scheduler.pool", self.query.name)
+            # A pool for each query, so that they take turns task by task.
+            self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", self.query.name)
             try:
-                self._stream = self._stage.start()
-            except Py4JJavaError as error:  # the checkpoint's store is away, for one
+                self._stream = self._writer.start()
+            except Py4JJavaError as error:  # for example, the checkpoint's store is unreachable
                 self._fail(str(error.java_exception).splitlines()[0])
         return None
 
@@ -88,17 +74,14 @@ class Running:
         self._failures, self._problem = self._failures + 1, problem
         pause_s = STORE_PAUSE_S_MOST if self.query.is_store else RESTART_PAUSE_S_MOST
         self._again_at = time.monotonic() + min(2**self._failures, pause_s)
-        # To end the driver brings back no store: that helps only against what fails though its checkpoint is there.
-        if not self.query.is_store and self._has_checkpoints():
+        # A restart of the driver brings back no store, so a failure counts only while the checkpoint is reachable.
+        if not self.query.is_store and self._is_checkpoint_reachable():
             self._failed_ms.append(int(time.time() * 1000))
         print(f"query {self.query.name} failed ({self._failures}): {problem}", flush=True)
 
-    def _has_checkpoints(self) -> bool:
-        """Whether the store of its checkpoints answers, with what it holds."""
-        checkpoint = Folder(self.spark, self.query.checkpoint)
+    def _is_checkpoint_reachable(self) -> bool:
         try:
-            if checkpoint.has("metadata"):
-                checkpoint.read("metadata")
+            self.checkpoint.read_metadata()
         except Py4JError:
             return False
         return True
@@ -109,11 +92,11 @@ class Running:
 
     @property
     def is_due(self) -> bool:
-        """Whether the next look starts it, or finds that it has failed."""
+        """Whether the next `ensure` starts it, or finds that it has failed."""
         return not self.is_active and time.monotonic() >= self._again_at
 
     def stop(self) -> None:
-        """Stop where it is: a batch that is not finished is run again at the next start."""
+        """Stop it now; an unfinished batch is run again at the next start."""
         if self._stream is not None:
             self._stream.stop()
 
@@ -149,46 +132,21 @@ class Running:
         )
 
     def committed(self) -> Committed | None:
-        """What the last committed batch says; None before the first."""
-        commits = Folder(self.spark, f"{self.query.checkpoint}/commits")
-        last = max((int(name) for name in commits.names() if name.isdecimal()), default=None)
-        if last != self._last_commit:
-            self._committed = None if last is None else self._read(commits, str(last))
-            self._last_commit = last
-        return self._committed
-
-    def skip(self, gaps: Sequence[Loss]) -> None:
-        """Continue behind the gaps: the checkpoint says so from now on. The query must not run."""
-        folder, done = Folder(self.spark, f"{self.query.checkpoint}/offsets"), self._last_commit
-        assert done is not None
-        # Of the batch after the last that was committed, too: it may be planned, and is then run as planned.
-        for name in (str(done), str(done + 1)):
-            if folder.has(name):
-                folder.replace(name, skipping(folder.read(name), gaps, is_planned=name != str(done)))
-        self._last_commit, self._committed = None, None
+        """The last completed batch; None before the first."""
+        return self.checkpoint.committed()
 
     def holds_windows(self) -> bool:
-        """Whether windows are open, as far as is known."""
+        """Whether a window is open; true if that is unclear."""
         last: Any = self._stream.lastProgress if self._stream is not None else None
         if last is None:
             return True
         if not last["stateOperators"]:
-            # It has done no batch since it started, and says nothing of the windows that it found in its checkpoint.
-            return self._committed is not None and self._committed.clock_ms > 0
+            # No batch since the start, so Spark reports nothing of the windows in the checkpoint.
+            latest = self.checkpoint.latest
+            return latest is not None and latest.clock_ms > 0
         return any(each["numRowsTotal"] for each in last["stateOperators"] if "sessionWindow" in each["operatorName"])
-
-    def _read(self, commits: Folder, number: str) -> Committed:
-        watermark_ms = json.loads(commits.read(number).splitlines()[1])["nextBatchWatermarkMs"]
-        # The first two lines are the format's version and the batch's settings, then comes a line for each source.
-        sources = Folder(self.spark, f"{self.query.checkpoint}/offsets").read(number).splitlines()[2:]
-        offsets: dict[str, dict[int, int]] = {}
-        for line in sources:
-            if line.startswith("{"):
-                topics = json.loads(line).items()
-                offsets |= {topic: {int(partition): n for partition, n in ends.items()} for topic, ends in topics}
-        return Committed(offsets, reached_ms(watermark_ms))
 
 
 def _reason(stream: StreamingQuery) -> str:
     error = stream.exception()
-    return str(error).strip().splitlines()[0] if error is not None else "it was stopped by somebody else"
+    return str(error).strip().splitlines()[0] if error is not None else "it was stopped from outside"

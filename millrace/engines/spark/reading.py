@@ -1,4 +1,4 @@
-"""What a pattern stored as Parquet, as a data frame."""
+"""The events that a pattern stored as Parquet, as a data frame."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def hours_of(spark: SparkSession, root: str) -> list[str]:
 
 
 def live(spark: SparkSession, hour: str) -> list[str]:
-    """The files of an hour that count. One listing decides, so a change is seen whole or not at all."""
+    """The files of an hour that count. One listing decides, so a compaction is visible completely or not at all."""
     folder = Folder(spark, hour)
     names = folder.names()
     replaced: set[str] = set()
@@ -53,12 +53,12 @@ def live(spark: SparkSession, hour: str) -> list[str]:
 
 
 def counting(names: Iterable[str], replaced: set[str]) -> list[str]:
-    """The Parquet among names, without what is replaced or hidden."""
+    """The Parquet files among the names, except replaced and hidden ones."""
     return [name for name in names if name.endswith(".parquet") and name[0] not in "._" and name not in replaced]
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Write columns of all stored events as JSON lines, for those who have no Spark."""
+    """Write columns of all stored events as JSON lines, for readers without Spark."""
     from millrace.engines.spark.session import session
 
     parser = argparse.ArgumentParser(prog="python -m millrace.engines.spark.reading", description=main.__doc__)

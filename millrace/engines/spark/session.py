@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from millrace.engines.spark.tuning import SPARK_SETTINGS
 
-# They warn of what is meant to be so, at every start and for every query.
+# They warn of intended settings, at every start and for every query.
 QUIET = (
     "org.apache.spark.scheduler.FairSchedulableBuilder",
     "org.apache.spark.scheduler.DAGScheduler",
@@ -30,12 +30,12 @@ def session(
     java_options: str = "",
 ) -> SparkSession:
     """A session with the Kafka connector and the kernel on its class path."""
-    # Whatever is first on PATH, Spark's Python must be the one of this environment.
+    # Spark's Python must be the one of this environment, even if another one is first on PATH.
     os.environ |= {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
     os.environ |= {"SPARK_LOCAL_IP": "127.0.0.1"}
     builder = SparkSession.builder.appName(name).master(master)
     if master.startswith("local") and jars and "PYSPARK_GATEWAY_PORT" not in os.environ:
-        # Named as `spark.jars` they would be copied twice at each start. With spark-submit the JVM runs already.
+        # As `spark.jars` they would be copied twice at each start. With spark-submit the JVM runs already.
         builder = builder.config("spark.driver.extraClassPath", os.pathsep.join(map(str, jars)))
     else:
         builder = builder.config("spark.jars", ",".join(map(str, jars)))

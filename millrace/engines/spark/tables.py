@@ -1,6 +1,6 @@
-"""The latest state in HBase: transactions by customer and time, and what is known of each customer now.
+"""The latest state in HBase: transactions by customer and time, and the current values of each customer.
 
-Every write is idempotent: what a cell shows depends on what was written, not on how often or in which order.
+Every write is idempotent: the content of a cell does not depend on the number or order of writes.
 """
 
 from __future__ import annotations
@@ -61,25 +61,27 @@ def messages(spark: SparkSession, plan: EnginePlan) -> DataFrame:
 
 
 def writer(plan: EnginePlan) -> Callable[[DataFrame, int], None]:
-    """What is done with each batch of messages."""
+    """The function that stores a batch of messages."""
     assert plan.stores is not None
-    stores, known = plan.stores, Known()
+    stores, cache = plan.stores, WriteCache()
 
     def write(batch: DataFrame, number: int) -> None:
         rows = batch.collect()
         events = [row.event.asDict() for row in rows if row.event is not None]
-        newer = known.without_known(of_customers(events))
-        put(stores, [*of_transactions(events), *of_alerts(row.alert for row in rows if row.alert is not None), *newer])
-        known.learn(newer)
+        changes = cache.changes(of_customers(events))
+        put(
+            stores, [*of_transactions(events), *of_alerts(row.alert for row in rows if row.alert is not None), *changes]
+        )
+        cache.add(changes)
 
     return write
 
 
-class Known:
-    """What this process knows the customers table to hold, so that it writes only what changes it.
+class WriteCache:
+    """Cells of the customers table that this process has written, so that it writes only changes.
 
-    The Thrift server takes one timestamp for each call, and these cells need one each: a call for every event would
-    cost more than all else. Nothing depends on this memory but the number of calls.
+    A call to the Thrift server has one timestamp, and each of these cells needs its own: a call for every event would
+    cost more than everything else. Only the number of calls depends on this cache.
     """
 
     CELLS_MOST = 200_000
@@ -87,32 +89,32 @@ class Known:
     def __init__(self) -> None:
         self._held: dict[tuple[bytes, bytes], tuple[int, bytes]] = {}
 
-    def without_known(self, puts: Iterable[Put]) -> list[Put]:
-        """The puts that may change something."""
-        return [each for each in puts if not all(self._is_known(each, name) for name in each.cells)]
+    def changes(self, puts: Iterable[Put]) -> list[Put]:
+        """The puts that may change a cell."""
+        return [each for each in puts if not all(self._is_written(each, name) for name in each.cells)]
 
-    def learn(self, puts: Iterable[Put]) -> None:
-        """These are in the table now."""
+    def add(self, puts: Iterable[Put]) -> None:
+        """Record puts that were written."""
         if len(self._held) > self.CELLS_MOST:
             self._held.clear()
         for each in puts:
             for name, value in each.cells.items():
                 self._held[each.row, name] = (each.timestamp or 0, value)
 
-    def _is_known(self, put: Put, name: bytes) -> bool:
+    def _is_written(self, put: Put, name: bytes) -> bool:
         timestamp, value = self._held.get((put.row, name), (-1, b""))
         return value == put.cells[name] or (put.timestamp or 0) < timestamp
 
 
 def of_transactions(events: Iterable[Event]) -> Iterator[Put]:
-    """The rows of accepted events: written again they are the same."""
+    """The rows of accepted events; a second write changes nothing."""
     for event in events:
         key = transaction_key(event["customer"], event["at_ms"], event["transaction_id"])
         yield Put(TRANSACTIONS, key, cells_of(event))
 
 
 def of_customers(events: Iterable[Event]) -> Iterator[Put]:
-    """What accepted events say of their customers."""
+    """The cells of customers that accepted events may change."""
     highest: dict[str, Event] = {}
     newest: dict[str, Event] = {}
     for event in events:
@@ -129,14 +131,14 @@ def of_customers(events: Iterable[Event]) -> Iterator[Put]:
 
 
 def of_alerts(alerts: Iterable[Event]) -> Iterator[Put]:
-    """A column for each alert: counted are the columns, so one that comes twice counts once."""
+    """A column for each alert: readers count columns, so a repeated alert counts once."""
     for alert in alerts:
         cells = {alert_column(alert["rule"], alert["alert_id"]): b"%d" % alert["at_ms"]}
         yield Put(CUSTOMERS, alert["customer"].encode(), cells)
 
 
 def put(stores: Stores, puts: Iterable[Put]) -> None:
-    """Write them; whoever calls this again after a failure does no harm."""
+    """Write them; safe to retry after a failure."""
     by_call: dict[tuple[str, int | None], list[Put]] = {}
     for each in puts:
         by_call.setdefault((each.table, each.timestamp), []).append(each)

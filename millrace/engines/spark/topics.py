@@ -49,7 +49,7 @@ def read(spark: SparkSession, event_type: EventType, value: Column, ingest_ms: C
 
 
 def looked_up(spark: SparkSession, plan: EnginePlan, lookup: Lookup, key: Column) -> Column:
-    """A struct of what a lookup takes of the reference data's event with that key; null where there is none."""
+    """A struct of the fields that a lookup takes from the reference event with that key; null if there is none."""
     kinds = {each.name: TYPES[each.kind] for each in lookup.reference.readable}
     taken = T.StructType([T.StructField(name, kinds[field]) for name, field in lookup.take.items()])
     java_type = spark._jsparkSession.parseDataType(taken.json())
@@ -57,7 +57,7 @@ def looked_up(spark: SparkSession, plan: EnginePlan, lookup: Lookup, key: Column
 
 
 def kept(spark: SparkSession, event_type: EventType, value: Column, reason: Column) -> Column:
-    """What a dead letter may keep of a message that was refused for that reason; without one, the message."""
+    """The part of a message that a dead letter may keep, by the reason of the refusal; without one, the message."""
     return Column(spark._jvm.millrace.spark.Kept.of(json.dumps(event_type.reader()), value._jc, reason._jc))
 
 
@@ -67,7 +67,7 @@ def masked(spark: SparkSession, value: Column) -> Column:
 
 
 def parsed(event_type: EventType, value: Column) -> Column:
-    """A struct of the fields of an event that the pipeline wrote itself; what is no JSON gives nulls."""
+    """A struct of the fields of an event that the pipeline wrote itself; invalid JSON gives nulls."""
     return F.from_json(value.cast("string"), parsed_type(event_type))
 
 
@@ -78,24 +78,24 @@ def parsed_type(event_type: EventType) -> T.StructType:
 
 
 def is_whole(event_type: EventType, event: str) -> Column:
-    """Whether the struct of that name is an event, and not what remains of garbage."""
+    """Whether the struct of that name is an event: garbage lacks its key, id or time."""
     needed = (name for name in (event_type.key, event_type.id, event_type.time) if name)
     return reduce(Column.__and__, (F.col(f"{event}.{name}").isNotNull() for name in needed))
 
 
 def message(topic: str, key: Column, values: Mapping[str, Column]) -> Column:
-    """A message for `sink`: the values as a JSON object, nulls included."""
+    """A message for a Kafka sink: the values as a JSON object, nulls included."""
     content = F.to_json(F.struct(*(value.alias(name) for name, value in values.items())), {"ignoreNullFields": "false"})
     return F.struct(F.lit(topic).alias("topic"), key.cast("string").alias("key"), content.alias("value"))
 
 
 def sink_options(bootstrap: str) -> Mapping[str, str]:
-    """The options of a Kafka sink: all replicas have a message before its batch is done."""
+    """The options of a Kafka sink: all replicas acknowledge a message before its batch is done."""
     return {"kafka.bootstrap.servers": bootstrap, "kafka.acks": "all"}
 
 
 def now_ms() -> Column:
-    """The wall clock at the moment a row is made; Spark's own current_timestamp() is the start of the batch."""
+    """The wall clock when a row is made; Spark's current_timestamp() is the start of the batch."""
     return F.expr("cast(reflect('java.lang.System', 'currentTimeMillis') as bigint)")
 
 
@@ -115,5 +115,5 @@ def _type(field: object) -> T.DataType | None:
 
 
 def _group(topic: str) -> str:
-    """The beginning of the names of Spark's consumer groups: the pattern whose topic it is."""
+    """The prefix of Spark's consumer groups: the pattern of the topic."""
     return f"{topic.partition('.')[0]}.spark"

@@ -26,7 +26,7 @@ NEW_MS = BEGAN_MS + HOUR_MS
 def main(root: str, checkpoint: str) -> None:
     spark = session("files drill", "local[2]", [])
     Folder(spark, checkpoint).write("metadata", "{}")
-    store = files.Store(root, checkpoint, FRAUD.enriched, FRAUD.judged.remembered_ms)
+    store = files.ParquetFolder(root, checkpoint, FRAUD.enriched, FRAUD.judged.remembered_ms)
     spark.sparkContext.setLocalProperty("sql.streaming.queryId", "drill")
 
     store.write(batch(spark, range(0, 10)), 0)
@@ -73,7 +73,7 @@ def of_two_generations(spark: SparkSession, root: str) -> list[str | None]:
     return [row.merchant_place for row in reading.transactions(spark, root, FRAUD.enriched).collect()]
 
 
-def half_moved(store: files.Store, spark: SparkSession, root: str) -> None:
+def half_moved(store: files.ParquetFolder, spark: SparkSession, root: str) -> None:
     staging = Folder(spark, f"{root}/{files.STAGING}/drill-1")
     store._write(batch(spark, range(10, 20)), staging)
     first = next(path for path in staging.below() if path.endswith(".parquet"))
@@ -81,7 +81,7 @@ def half_moved(store: files.Store, spark: SparkSession, root: str) -> None:
     store.write(batch(spark, range(10, 20)), 1)
 
 
-def while_compacting(spark: SparkSession, store: files.Store, root: str) -> list[int]:
+def while_compacting(spark: SparkSession, store: files.ParquetFolder, root: str) -> list[int]:
     """What readers counted while files were compacted and one more batch was stored."""
     seen: list[tuple[int, int]] = []
     done = threading.Event()

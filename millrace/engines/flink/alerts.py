@@ -1,0 +1,31 @@
+"""Alerts as Flink SQL: the same columns for every kind of rule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from millrace.engines.flink.expressions import text
+from millrace.rules import ALERTS, EventRule, FoldRule, WindowRule
+
+NOW_MS = "millis(CURRENT_ROW_TIMESTAMP())"
+
+
+def alert_columns(rule: EventRule | FoldRule | WindowRule, key: str, ids: str, values: Mapping[str, str]) -> str:
+    """The columns of the alerts topic: those that every alert of the rule has, and `values` for the others.
+
+    `ids` is the text that the alert's id is made of: the ids of its events, sorted and joined by commas.
+    """
+    columns = {
+        "alert_id": f"SUBSTRING(SHA256(CONCAT_WS('|', {text(rule.name)}, {text(rule.version)}, {key}, {ids})), 1, 32)",
+        "rule": text(rule.name),
+        "rule_version": text(rule.version),
+        "key": key,
+        "emit_ms": NOW_MS,
+        **values,
+    }
+    return ", ".join(columns[f.name] for f in ALERTS.fields)
+
+
+def operands(values: Mapping[str, str]) -> str:
+    """Named values as a map of texts."""
+    return f"MAP[{', '.join(f'{text(name)}, CAST({value} AS STRING)' for name, value in values.items())}]"

@@ -1,0 +1,40 @@
+"""Dead letters as Flink SQL: every message that is not judged or not counted, with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from millrace.engines.flink import events, windows
+from millrace.engines.flink.expressions import quoted, text
+from millrace.engines.flink.topics import ARRIVALS, INGEST_MS, OFFSET, PARTITION, REFERENCES, REFUSED, TOPIC, VALUE
+from millrace.patterns import EnginePlan
+from millrace.rules import DEAD_LETTERS
+
+EVENTS, WINDOWS = "events", "windows"
+"""The stages that refuse a message."""
+
+
+def dead_letters(plan: EnginePlan) -> Iterator[str]:
+    """A query for each place of the job that refuses messages."""
+    yield _refused(REFUSED, EVENTS, ARRIVALS, f"{REFUSED} IS NOT NULL")
+    if plan.use.references:
+        yield _refused(REFUSED, EVENTS, quoted(REFERENCES), f"{REFUSED} IS NOT NULL")
+    if plan.use.enrichment.lookups:
+        yield _refused(events.UNKNOWN, EVENTS, events.LOOKED_UP, f"{events.UNKNOWN} IS NOT NULL")
+    yield _refused("'duplicate'", EVENTS, events.REMEMBERED, events.DUPLICATE)
+    if windows.has_windows(plan):
+        yield _refused("'late'", WINDOWS, windows.TIMED, windows.LATE)
+
+
+def _refused(reason: str, stage: str, view: str, condition: str) -> str:
+    values = {
+        "reason": reason,
+        "topic": TOPIC,
+        "partition": PARTITION,
+        "offset": OFFSET,
+        "ingest_ms": INGEST_MS,
+        "stage": text(stage),
+        "value_base64": f"base64({VALUE})",
+    }
+    columns = ", ".join(values[f.name] for f in DEAD_LETTERS.fields)
+    return f"SELECT {columns} FROM {view} WHERE {condition}"

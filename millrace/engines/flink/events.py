@@ -1,0 +1,178 @@
+"""The per-event stage as Flink SQL: each arrival is looked up, remembered and judged.
+
+    arrivals -> looked_up -> known -> remembered -> judged
+                                   (-> unfolded -> fold ->)    where a rule is a step in plain Python
+
+A message leaves where it is refused: dead_letters.py lists the places. All streams share this one path up to the
+memory: where paths part and meet again, order is lost.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from millrace.engines.flink import topics
+from millrace.engines.flink.alerts import alert_columns, operands
+from millrace.engines.flink.expressions import compiled, quoted, text
+from millrace.engines.flink.folds import steps_of
+from millrace.engines.flink.topics import ARRIVALS, AT, INGEST_MS, OFFSET, PARTITION, REFUSED, STREAM, TOPIC
+from millrace.patterns import EnginePlan
+from millrace.rules import EventRule, FoldRule, Lookup, UseCase
+from millrace.rules.expressions import Field
+from millrace.rules.measures import Measure
+from millrace.rules.stages import EventStage
+
+LOOKED_UP, KNOWN, REMEMBERED, UNFOLDED, JUDGED = "looked_up", "known", "remembered", "unfolded", "judged"
+UNKNOWN, DUPLICATE = "_unknown", "_duplicate"
+FOUND = "_found"
+"""Prefix of the columns with the operands that each rule in plain Python found, or null."""
+PROJECT = Path(__file__).parents[3]
+
+
+def event_stage(plan: EnginePlan) -> EventStage:
+    """The plan's per-event rules, with their memory in common."""
+    return EventStage(plan.use, plan.event_rules)
+
+
+def views(plan: EnginePlan) -> Iterator[tuple[str, str]]:
+    """The queries from arrivals to judged events, in order, by name."""
+    stage, folds = event_stage(plan), plan.fold_rules
+    yield LOOKED_UP, looked_up(plan.use, plan.reference)
+    yield KNOWN, f"SELECT * FROM {LOOKED_UP} WHERE {UNKNOWN} IS NULL"
+    yield REMEMBERED, remembered(stage, passes=bool(folds))
+    if folds:
+        columns = ", ".join(map(quoted, folded_columns(stage)))
+        yield UNFOLDED, f"SELECT {columns}, rowtime AS {AT} FROM {REMEMBERED} WHERE NOT {DUPLICATE}"
+        yield JUDGED, folded(plan.use, folds)
+    else:
+        yield JUDGED, f"SELECT * FROM {REMEMBERED} WHERE NOT {DUPLICATE}"
+
+
+def looked_up(use: UseCase, reference: Callable[[Lookup], str]) -> str:
+    """Readable arrivals with their reference data, and the first reference that lacks a judged event's key.
+
+    Only judged events are refused for a missing key; side streams pass.
+    """
+    joins, taken, unknown = [], [], []
+    for i, lookup in enumerate(use.enrichment.lookups):
+        call = f"look_up({text(reference(lookup))}, e.{quoted(lookup.by)})"
+        names = ", ".join(quoted(name) for name in lookup.take)
+        joins.append(f", LATERAL TABLE({call}) AS l{i}(known, {names})")
+        taken += [f"l{i}.{quoted(name)}" for name in lookup.take]
+        unknown.append(f"WHEN NOT l{i}.known THEN {text('unknown:' + lookup.reference.name)}")
+    aside = f"WHEN e.{STREAM} <> {text(use.judged.name)} THEN CAST(NULL AS STRING)"
+    first_unknown = f"CASE {' '.join([aside, *unknown])} END" if unknown else "CAST(NULL AS STRING)"
+    columns = ", ".join(["e.*", *taken, f"{first_unknown} AS {UNKNOWN}"])
+    return f"SELECT {columns} FROM {ARRIVALS} AS e{''.join(joins)} WHERE e.{REFUSED} IS NULL"
+
+
+def remembered(stage: EventStage, *, passes: bool) -> str:
+    """Each known event with the stage's measures over its key's earlier events.
+
+    Side streams end here, unless a fold behind wants them: it `passes` them on.
+    """
+    judged = stage.use.judged
+    declaration = {
+        "stream": judged.name,
+        "id": judged.id,
+        "remembered_ms": judged.remembered_ms,
+        "measures": stage.measures,
+        "columns": topics.columns_of_streams(stage.use),
+        "passes": passes,
+    }
+    return (
+        f"SELECT * FROM remember(events => TABLE {KNOWN} PARTITION BY {quoted(judged.key)}, "
+        f"declaration => {text(json.dumps(declaration))}, on_time => DESCRIPTOR({AT}), uid => 'remember')"
+    )
+
+
+def folded(use: UseCase, folds: Sequence[FoldRule]) -> str:
+    """Each judged event with the findings of rules in plain Python."""
+    declaration = {
+        "stream": use.judged.name,
+        "columns": topics.columns_of_streams(use),
+        "rules": len(folds),
+        "python": sys.executable,
+        # The interpreter inside the worker has neither its own environment nor ours on its path.
+        "paths": [str(PROJECT), sysconfig.get_path("purelib")],
+        "steps": steps_of(folds),
+    }
+    return (
+        f"SELECT * FROM fold(events => TABLE {UNFOLDED} PARTITION BY {quoted(use.judged.key)}, "
+        f"declaration => {text(json.dumps(declaration))}, on_time => DESCRIPTOR({AT}), uid => 'fold')"
+    )
+
+
+def folded_columns(stage: EventStage) -> list[str]:
+    """The columns that a fold passes on, because what follows it reads them."""
+    own = dict.fromkeys(
+        column for columns in topics.columns_of_streams(stage.use).values() for column in columns.values()
+    )
+    return [*own, *_taken(stage.use), *stage.columns, STREAM, *topics.ADDED]
+
+
+def enriched(stage: EventStage, folds: Sequence[FoldRule]) -> str:
+    """The events of the intermediate topic."""
+    use = stage.use
+    column = _columns(stage, use.enrichment.remembers)
+    values = {f.name: quoted(f.name) for f in use.judged.fields}
+    values |= {name: quoted(name) for name in _taken(use)}
+    values |= {name: compiled(made, column) for name, made in use.enrichment.built.items()}
+    values |= {
+        "flags": _flags(stage, folds),
+        "source_topic": TOPIC,
+        "source_partition": PARTITION,
+        "source_offset": OFFSET,
+        "ingest_ms": INGEST_MS,
+    }
+    return f"SELECT {', '.join(values[f.name] for f in use.enriched.fields)} FROM {JUDGED}"
+
+
+def alerts(stage: EventStage, folds: Sequence[FoldRule]) -> Iterator[str]:
+    """A query for each rule that judges events."""
+    for rule in stage.rules:
+        column = _columns(stage, rule.remembers)
+        named = operands({_operand(field): compiled(field, column) for field in rule.operands})
+        yield _alerts(stage.use, rule, named, _condition(stage, rule))
+    for i, fold in enumerate(folds):
+        yield _alerts(stage.use, fold, f"{FOUND}{i}", f"{FOUND}{i} IS NOT NULL")
+
+
+def _alerts(use: UseCase, rule: EventRule | FoldRule, named_operands: str, condition: str) -> str:
+    key, identity = quoted(rule.key), quoted(use.judged.id or "")
+    values = {
+        "customer": key,
+        "transaction_ids": f"ARRAY[{identity}]",
+        "operands": named_operands,
+        "at_ms": quoted(use.judged.time or ""),
+        "sent_ms": "sent_ms",
+        "ingest_ms": INGEST_MS,
+    }
+    return f"SELECT {alert_columns(rule, key, identity, values)} FROM {JUDGED} WHERE {condition}"
+
+
+def _flags(stage: EventStage, folds: Sequence[FoldRule]) -> str:
+    fired = [(_condition(stage, rule), rule.name) for rule in stage.rules]
+    fired += [(f"{FOUND}{i} IS NOT NULL", rule.name) for i, rule in enumerate(folds)]
+    listed = ", ".join(f"CASE WHEN {condition} THEN {text(name)} END" for condition, name in fired)
+    return f"ARRAY_REMOVE(ARRAY[{listed}, CAST(NULL AS STRING)], CAST(NULL AS STRING))"
+
+
+def _taken(use: UseCase) -> list[str]:
+    return [name for lookup in use.enrichment.lookups for name in lookup.take]
+
+
+def _condition(stage: EventStage, rule: EventRule) -> str:
+    return compiled(rule.condition, _columns(stage, rule.remembers))
+
+
+def _columns(stage: EventStage, remembers: Mapping[str, Measure]) -> Callable[[Field], str]:
+    return lambda field: field.name if field.owner == "now" else stage.column(remembers, field.name)
+
+
+def _operand(field: Field) -> str:
+    return field.name if field.owner == "now" else f"before_{field.name}"

@@ -1,0 +1,37 @@
+"""Alerts as messages: the same columns for every kind of rule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from millrace.engines.spark import topics
+from millrace.patterns import EnginePlan
+from millrace.rules import ALERTS, EventRule, WindowRule
+
+
+def alert(
+    plan: EnginePlan, rule: EventRule | WindowRule, key: Column, ids: Column, values: Mapping[str, Column]
+) -> Column:
+    """A message for the alerts topic: the columns that every alert of the rule has, and `values` for the others.
+
+    `ids` is the text that the alert's id is made of: the ids of its events, sorted and joined by commas.
+    """
+    identity = F.concat_ws("|", F.lit(rule.name), F.lit(rule.version), key, ids)
+    columns = {
+        "alert_id": F.substring(F.sha2(identity, 256), 1, 32),
+        "rule": F.lit(rule.name),
+        "rule_version": F.lit(rule.version),
+        "key": key,
+        "emit_ms": topics.now_ms(),
+        **values,
+    }
+    ordered = {f.name: columns[f.name] for f in ALERTS.fields}
+    return topics.message(plan.topics[ALERTS.name], columns["customer"], ordered)
+
+
+def operands(values: Mapping[str, Column]) -> Column:
+    """Named values as a map of texts."""
+    return F.create_map(*(each for name, value in values.items() for each in (F.lit(name), value.cast("string"))))

@@ -1,0 +1,115 @@
+"""A query's checkpoint, as Spark lays it out; no other module reads or changes its files.
+
+metadata         the query's id
+offsets/12       of batch 12, planned:    v1 / settings / a line for each source:
+                                          {"TOPIC":{"0":41}} of Kafka, 1763800000000 of ticks
+commits/12       of batch 12, completed:  v1 / {"nextBatchWatermarkMs":1763799995000, ...}
+topic-ids.json   written by the driver:   the ids of the topics that the query has read
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from millrace.engines.spark.tuning import WATERMARK_DELAY_MS
+from millrace.patterns.loss import Loss
+
+if TYPE_CHECKING:
+    from millrace.engines.spark.folders import Folder
+
+Offsets = Mapping[str, Mapping[int, int]]
+"""Topic -> partition -> the offset after the last message."""
+TOPIC_IDS = "topic-ids.json"
+HEADER_LINES = 2
+
+
+@dataclass(frozen=True)
+class Committed:
+    """The last completed batch of a query."""
+
+    offsets: Offsets
+    watermark_ms: int
+
+    @property
+    def clock_ms(self) -> int:
+        """The newest moment that moved the watermark; 0 before the first event."""
+        return self.watermark_ms + WATERMARK_DELAY_MS if self.watermark_ms else 0
+
+
+class Checkpoint:
+    """The checkpoint of one query; the files of a batch are read once."""
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+        self._offsets, self._commits = folder.inner("offsets"), folder.inner("commits")
+        self._last: int | None = None
+        self.latest: Committed | None = None
+        """The last completed batch at the last look."""
+
+    def committed(self) -> Committed | None:
+        """The last completed batch; None before the first."""
+        last = max((int(name) for name in self._commits.names() if name.isdecimal()), default=None)
+        if last != self._last:
+            self.latest = None if last is None else self._read(str(last))
+            self._last = last
+        return self.latest
+
+    def skip(self, gaps: Sequence[Loss]) -> None:
+        """Continue behind the gaps. The query must not run."""
+        assert self._last is not None
+        # The batch after the last completed one may be planned already, and is then run as planned.
+        for number in (self._last, self._last + 1):
+            if self._offsets.has(name := str(number)):
+                text = moved_behind(self._offsets.read(name), gaps, is_planned=number != self._last)
+                self._offsets.replace(name, text)
+        self._last, self.latest = None, None
+
+    def read_metadata(self) -> None:
+        """Fail, with the error of the store, if the checkpoint cannot be read."""
+        if self._folder.has("metadata"):
+            self._folder.read("metadata")
+
+    def topic_ids(self) -> Mapping[str, str]:
+        """The ids of the topics that the query has read, as far as they were noted."""
+        ids: Mapping[str, str] = json.loads(self._folder.read(TOPIC_IDS)) if self._folder.has(TOPIC_IDS) else {}
+        return ids
+
+    def note_topic_ids(self, ids: Mapping[str, str]) -> None:
+        """Note the ids of the topics that the query reads."""
+        self._folder.replace(TOPIC_IDS, json.dumps(ids))
+
+    def _read(self, batch: str) -> Committed:
+        watermark_ms = json.loads(self._commits.read(batch).splitlines()[1])["nextBatchWatermarkMs"]
+        return Committed(offsets_of(self._offsets.read(batch)), watermark_ms)
+
+
+def offsets_of(text: str) -> Offsets:
+    """The offsets of a batch in all of its topics, from its file."""
+    return {
+        topic: {int(partition): offset for partition, offset in ends.items()}
+        for _, topics in _topics(text.splitlines())
+        for topic, ends in topics.items()
+    }
+
+
+def moved_behind(text: str, gaps: Sequence[Loss], *, is_planned: bool) -> str:
+    """The file of a batch with its offsets moved behind the gaps, where they are not behind them already."""
+    lines = text.splitlines()
+    for i, topics in _topics(lines):
+        for gap in gaps:
+            reached = topics.get(gap.topic, {})
+            if (partition := str(gap.partition)) in reached:
+                is_behind = is_planned and not gap.is_new_topic and gap.first <= reached[partition] <= gap.end
+                reached[partition] = reached[partition] if is_behind else gap.first
+        lines[i] = json.dumps(topics, separators=(",", ":"))
+    return "\n".join(lines)
+
+
+def _topics(lines: Sequence[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The offsets of each Kafka source, with the number of its line."""
+    for i, line in enumerate(lines):
+        if i >= HEADER_LINES and line.startswith("{"):
+            yield i, json.loads(line)

@@ -1,0 +1,66 @@
+"""The clock of a plan's windows: one look at all queries, and the ticks that follow from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from millrace.engines.spark.checkpoints import Committed, Offsets
+from millrace.engines.spark.event_time.ends import TopicEnds, covers
+from millrace.engines.spark.event_time.silence import Look, Silence
+from millrace.engines.spark.tuning import IDLE_MS
+from millrace.patterns import EnginePlan
+
+if TYPE_CHECKING:
+    from millrace.engines.spark.queries import RunningQuery
+
+
+class Clock:
+    """Sends each query that follows another stage the time which that stage has reached."""
+
+    def __init__(
+        self, plan: EnginePlan, queries: Sequence[RunningQuery], tick: Callable[[str, int], None], ends: TopicEnds
+    ) -> None:
+        self._judged = plan.topics[plan.use.judged.name]
+        self._enriched = plan.topics[plan.use.enriched.name]
+        self._events = next((each for each in queries if each.query.name == "events"), None)
+        self._windows = [each for each in queries if each.query.follows == "events"]
+        self._summaries = [each for each in queries if each.query.follows == "rules"]
+        self._tick = tick
+        self._ends = ends
+        self._silence = Silence(IDLE_MS)
+        self._sent_ms: dict[str, int] = {}
+
+    def keep(self, now_ms: int) -> None:
+        """Send the ticks that are due; `now_ms` is the wall clock."""
+        events = self._events.committed() if self._events else None
+        windows = [each.committed() for each in self._windows]
+        events_ms = events.clock_ms if events else 0
+        windows_ms = [each.clock_ms if each else 0 for each in windows]
+        self._send(self._summaries, min(windows_ms, default=events_ms))
+        self._send(self._windows, events_ms)
+
+        ends = self._ends.of([self._judged, self._enriched])
+        judged = _offsets(events) if self._events else self._ends.judged_elsewhere()
+        is_counted = all(covers(_offsets(each), ends, self._enriched) for each in windows)
+        open_ = [each for each in self._windows if each.holds_windows()]
+        look = Look(
+            ends,
+            is_done=covers(judged, ends, self._judged) and is_counted,
+            # The windows may have read the last events before the tick that belongs to them.
+            clock_ms=max([events_ms, *windows_ms]),
+            is_open=bool(open_),
+        )
+        silent_ms = self._silence.tick(look, now_ms)
+        if silent_ms is not None:
+            self._send(open_, silent_ms)
+
+    def _send(self, queries: Iterable[RunningQuery], moment_ms: int) -> None:
+        for name in (each.query.name for each in queries):
+            if moment_ms > self._sent_ms.get(name, 0):
+                self._tick(name, moment_ms)
+                self._sent_ms[name] = moment_ms
+
+
+def _offsets(committed: Committed | None) -> Offsets:
+    return committed.offsets if committed else {}

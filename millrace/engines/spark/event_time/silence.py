@@ -1,0 +1,45 @@
+"""Event time while no events come.
+
+A window closes when an event is far enough behind it. After the last event of a day none is, and its last burst would
+be reported the next morning. So while there is no traffic, and all earlier messages are judged and counted, event time
+advances with the wall clock, as if other customers were still buying.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Look:
+    """The windows and the topics before them at one moment."""
+
+    ends: object
+    """The ends of the topics: any traffic changes them."""
+    is_done: bool
+    """Whether every message before these ends is judged and counted."""
+    clock_ms: int
+    """The event time that the windows have reached; 0 before the first event."""
+    is_open: bool
+    """Whether a window is open."""
+
+
+@dataclass
+class Silence:
+    """How long no message has come, and the event time that follows from it."""
+
+    idle_ms: int
+    ends: object = None
+    since_ms: int = 0
+    clock_ms: int = 0
+
+    def tick(self, look: Look, now_ms: int) -> int | None:
+        """The moment to send to the windows; None while there is traffic, or if no window is open."""
+        if look.ends != self.ends:
+            self.ends, self.since_ms, self.clock_ms = look.ends, now_ms, 0
+        silent_ms = now_ms - self.since_ms
+        if not look.is_done or silent_ms < self.idle_ms or not look.clock_ms or not look.is_open:
+            return None
+        # Ticks move the windows' own clock, so the one at which silence began is kept here.
+        self.clock_ms = self.clock_ms or look.clock_ms
+        return self.clock_ms + silent_ms

@@ -1,0 +1,108 @@
+"""A checkpoint as Spark lays it out: the last completed batch is read, and moved behind a gap."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from millrace.engines.spark.checkpoints import Checkpoint, Committed, moved_behind, offsets_of
+from millrace.engines.spark.tuning import WATERMARK_DELAY_MS
+from millrace.patterns.loss import Loss
+
+GAP = Loss("t", 0, 2, 5, 10, "id", "id", "files")
+
+
+@dataclass
+class Files:
+    """A folder in memory."""
+
+    texts: dict[str, str]
+    path: str = ""
+    reads: list[str] = field(default_factory=list)
+
+    def inner(self, name: str) -> Files:
+        return Files(self.texts, f"{self.path}{name}/", self.reads)
+
+    def names(self) -> list[str]:
+        return [path.removeprefix(self.path) for path in self.texts if path.startswith(self.path)]
+
+    def has(self, name: str) -> bool:
+        return self.path + name in self.texts
+
+    def read(self, name: str) -> str:
+        self.reads.append(self.path + name)
+        return self.texts[self.path + name]
+
+    def replace(self, name: str, text: str) -> None:
+        self.texts[self.path + name] = text
+
+
+def offsets(ends: Mapping[str, Mapping[str, int]]) -> str:
+    """A batch as Spark writes it: version, settings, a line for each source."""
+    return "\n".join(["v1", '{"batchWatermarkMs":0,"t":{"0":2}}', json.dumps(ends, separators=(",", ":")), "77"])
+
+
+def commit(watermark_ms: int) -> str:
+    return f'v1\n{{"nextBatchWatermarkMs":{watermark_ms}}}'
+
+
+def test_the_offsets_of_all_topics_are_read_and_neither_settings_nor_ticks() -> None:
+    text = offsets({"t": {"0": 2, "1": 3}, "u": {"0": 4}}) + '\n{"v":{"7":1}}'
+    assert offsets_of(text) == {"t": {0: 2, 1: 3}, "u": {0: 4}, "v": {7: 1}}
+
+
+def test_the_last_completed_batch_counts_and_a_planned_one_does_not() -> None:
+    files = Files({f"offsets/{n}": offsets({"t": {"0": n}}) for n in (9, 10, 11)})
+    files.texts |= {"commits/9": commit(0), "commits/10": commit(5_000), "commits/.10.crc": ""}
+    assert Checkpoint(files).committed() == Committed({"t": {0: 10}}, 5_000)
+    assert Checkpoint(Files({})).committed() is None
+
+
+def test_a_batch_is_read_once() -> None:
+    files = Files({"offsets/1": offsets({"t": {"0": 1}}), "commits/1": commit(0)})
+    checkpoint = Checkpoint(files)
+    assert checkpoint.committed() is checkpoint.committed() is checkpoint.latest
+    assert sorted(files.reads) == ["commits/1", "offsets/1"]
+
+
+def test_the_clock_is_the_moment_behind_which_the_watermark_stays() -> None:
+    assert Committed({}, 1_000).clock_ms == 1_000 + WATERMARK_DELAY_MS
+    assert Committed({}, 0).clock_ms == 0, "no event moved it yet"
+
+
+def test_the_completed_and_the_planned_batch_are_moved_behind_a_gap() -> None:
+    files = Files({f"offsets/{n}": offsets({"t": {"0": end}}) for n, end in ((1, 1), (2, 2), (3, 4))})
+    files.texts |= {f"commits/{n}": commit(0) for n in (1, 2)}
+    checkpoint = Checkpoint(files)
+    checkpoint.committed()
+    checkpoint.skip([GAP])
+    assert [offsets_of(files.texts[f"offsets/{n}"])["t"][0] for n in (1, 2, 3)] == [1, 5, 5]
+    assert checkpoint.committed() == Committed({"t": {0: 5}}, 0)
+
+
+def test_topic_ids_are_kept_beside_it() -> None:
+    checkpoint = Checkpoint(Files({}))
+    assert checkpoint.topic_ids() == {}
+    checkpoint.note_topic_ids({"t": "id"})
+    assert checkpoint.topic_ids() == {"t": "id"}
+
+
+@pytest.mark.parametrize(
+    ("gap", "is_planned", "before", "behind"),
+    [
+        (GAP, False, 2, 5),
+        (GAP, True, 4, 5),
+        (GAP, True, 8, 8),
+        (replace(GAP, first=0, was_id="other"), False, 2, 0),
+        (replace(GAP, first=0, was_id="other"), True, 8, 0),
+        (replace(GAP, wanted=20, first=0), True, 25, 0),
+    ],
+    ids=["committed", "planned into the gap", "planned behind it", "anew", "planned before anew", "beyond the end"],
+)
+def test_a_checkpoint_is_moved_behind_a_gap(gap: Loss, is_planned: bool, before: int, behind: int) -> None:
+    other = {"1": 3}
+    moved = moved_behind(offsets({"t": {"0": before, **other}, "u": {"0": 2}}), [gap], is_planned=is_planned)
+    assert moved == offsets({"t": {"0": behind, **other}, "u": {"0": 2}})
