@@ -21,9 +21,15 @@ class Measurement:
     """The command needs another machine or a person, who passes the record on by `--take`."""
 
 
+POMS = (
+    "millrace/engines/flink/pom.xml",
+    "millrace/engines/flink/flink-hadoop/pom.xml",
+    "millrace/engines/spark/pom.xml",
+)
 SERVERS = (
     "millrace/machine/archives.py",
     "millrace/machine/jars",
+    *POMS,
     "millrace/machine/processes.py",
     "millrace/stack/rise.py",
     "millrace/engines/flink/servers.py",
@@ -116,6 +122,7 @@ MEASUREMENTS = {
         (
             "millrace/machine/environments.py",
             "millrace/machine/jars",
+            *POMS,
             "millrace/kernel/__init__.py",
             "millrace/machine/setup.py",
             "millrace/kernel",

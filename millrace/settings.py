@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from millrace.engines import registry
 from millrace.errors import InfraError, UsageError
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -35,17 +36,7 @@ PORTS = {
     "hbase-regionserver": 23,
     "hbase-regionserver-http": 24,
     "hbase-thrift": 25,
-    "flink": 30,  # REST and web page
-    "flink-jobmanager": 31,
-    "flink-jobmanager-blob": 32,
-    "flink-jobmanager-metrics": 33,
-    "flink-taskmanager": 34,
-    "flink-taskmanager-data": 35,
-    "flink-taskmanager-metrics": 36,
-    "spark": 40,  # spark://
-    "spark-http": 41,
-    "spark-worker": 42,
-    "spark-worker-http": 43,
+    **{door: offset for engine in registry.manifests() for door, offset in engine.ports.items()},
     "airflow": 50,
     "dashboard": 60,
     "observer": 70,

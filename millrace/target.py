@@ -8,15 +8,13 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import yaml
 
-from millrace import kernel, project, stack
-from millrace.engines.flink.engine import Flink
+from millrace import project, stack
+from millrace.engines import registry
 from millrace.engines.job import Engine
-from millrace.engines.spark.engine import Spark
 from millrace.errors import InfraError, UsageError
 from millrace.patterns import Stores, Variant
 from millrace.settings import Settings
@@ -105,19 +103,19 @@ class Target:
 
     @property
     def bootstrap(self) -> str:
-        return self._address("KAFKA_BOOTSTRAP")
+        return self.address("KAFKA_BOOTSTRAP")
 
     @property
     def hdfs_uri(self) -> str:
-        return self._address("HDFS_URI")
+        return self.address("HDFS_URI")
 
     @property
     def hdfs(self) -> Hdfs:
-        return Hdfs(self._address("WEBHDFS_URL"), self.addresses.get("HDFS_USER", getpass.getuser()))
+        return Hdfs(self.address("WEBHDFS_URL"), self.addresses.get("HDFS_USER", getpass.getuser()))
 
     @property
     def hbase(self) -> HBase:
-        return HBase(self._address("HBASE_THRIFT_HOST"), int(self._address("HBASE_THRIFT_PORT")))
+        return HBase(self.address("HBASE_THRIFT_HOST"), int(self.address("HBASE_THRIFT_PORT")))
 
     @property
     def checkpoints(self) -> str:
@@ -134,17 +132,11 @@ class Target:
 
     def engine(self, name: str) -> Engine:
         """The engine of that name."""
-        match name:
-            case "flink":
-                logs, own = self.settings.state / "logs", self.settings.state / "conf" / "flink"
-                rest, home = self._address("FLINK_REST_URL"), Path(self.addresses.get("FLINK_HOME", own))
-                warm = Path(self.addresses["FLINK_GATEWAY"]) if "FLINK_GATEWAY" in self.addresses else None
-                return Flink(rest, self.hdfs, logs, home, partial(kernel.ensure, self.settings), warm)
-            case "spark":
-                return Spark(self.settings, self._address("SPARK_MASTER"))
-        raise InfraError(f"there is no engine '{name}'")
+        engine: Engine = registry.manifest(name).module("engine").connect(self)
+        return engine
 
-    def _address(self, name: str) -> str:
+    def address(self, name: str) -> str:
+        """The address that the target must have under this name."""
         if name not in self.addresses:
             raise InfraError(f"the address {name} is not known; see `millrace env`, or the file in MILLRACE_TARGET")
         return self.addresses[name]

@@ -6,11 +6,22 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from millrace.engines import registry
+
 PROJECT = Path(__file__).resolve().parent.parent
 ROOTS = ("pipelines", "millrace", "lab", "dags")
 
 RULES = ("millrace.rules",)
-MEANING = ("millrace.oracle", "millrace.project", "millrace.patterns", "millrace.verify", "pipelines.fraud", *RULES)
+ENGINES = ("millrace.engines.registry",)
+MEANING = (
+    *ENGINES,
+    "millrace.oracle",
+    "millrace.project",
+    "millrace.patterns",
+    "millrace.verify",
+    "pipelines.fraud",
+    *RULES,
+)
 LIBRARY = ("millrace", *MEANING)
 
 ANY = None
@@ -25,7 +36,8 @@ class Allowed:
 
 
 # An engine's folder holds its adapter, which runs in the engine's environment, and what starts it, which does not.
-OUTSIDE_THE_ENGINE = ("engine", "servers")
+OUTSIDE_THE_ENGINE = ("engine", "libraries", "servers")
+FOLDERS = {engine.package: engine for engine in registry.manifests()}
 
 MAY_IMPORT = {
     "millrace.rules": Allowed(RULES),
@@ -33,20 +45,21 @@ MAY_IMPORT = {
     "millrace.project": Allowed(()),
     "pipelines.fraud": Allowed(MEANING),
     "millrace.verify": Allowed(MEANING, ("jinja2", "markupsafe")),
-    "millrace.patterns": Allowed(MEANING, ("pydantic", "yaml")),
-    "millrace.engines.flink": Allowed(("millrace.engines.flink", *MEANING), ("pyflink", "py4j")),
-    "millrace.engines.spark": Allowed(
-        ("millrace.engines.spark", *MEANING), ("pyspark", "py4j", "pandas", "pyarrow", "happybase", "kafka")
-    ),
-    **{f"millrace.engines.{e}.{m}": Allowed(LIBRARY, ANY) for e in ("flink", "spark") for m in OUTSIDE_THE_ENGINE},
+    "millrace.patterns": Allowed(MEANING, ("pydantic", "pydantic_core", "yaml")),
+    # Below the patterns, which are checked against it; set-up reads it before any environment exists.
+    "millrace.engines.registry": Allowed(("millrace.engines.registry", "millrace.errors")),
+    **{folder: Allowed((folder, *MEANING), tuple(engine.imports)) for folder, engine in FOLDERS.items()},
+    **{f"{folder}.{module}": Allowed(LIBRARY, ANY) for folder in FOLDERS for module in OUTSIDE_THE_ENGINE},
     "millrace": Allowed(LIBRARY, ANY),
     "millrace.cli": Allowed(("millrace.cli", *LIBRARY), ANY),
     "millrace.airflow": Allowed(("millrace.airflow", *LIBRARY), ("airflow", "fastapi")),
     "lab": Allowed(("lab", *LIBRARY), ANY),
     "dags": Allowed(("dags", "millrace.airflow", *LIBRARY), ("airflow",)),
 }
-# Each lives in an environment that the others do not have, so ANY does not include them.
-ENGINE_LIBRARIES = {"pyflink", "pyspark", "airflow", "py4j"}
+# Each lives in an environment that the others do not have, so ANY does not include them, but for what the command line
+# has as well.
+SHARED = {"happybase", "kafka", "pyarrow"}
+ENGINE_LIBRARIES = {"airflow", *(name for engine in FOLDERS.values() for name in engine.imports - SHARED)}
 # Parts that are above the rest of their package: `millrace` may import millrace.stack, never millrace.cli.
 ABOVE = ("millrace.cli", "millrace.airflow")
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from millrace.engines import registry
 from millrace.patterns import Variant
+
+BUTTONS = " or ".join(f"*{engine.title} job*" for engine in registry.manifests())
 
 DEPLOY_RED = """\
 - **provision**: a topic, a contract or a table could not be made, or a contract would break its readers. The last line
   of the log names it and the remedy.
 - **declared**: a topic, contract, folder or table is not as declared; the last line of the log names each.
   `millrace provision {name} --plan` shows the same.
-- **deploy** or **await_healthy**: a job was not taken, or did not reach its first checkpoint. Open the *Flink job* or
-  *Spark job* button of the task; `millrace status` and `millrace logs` say how the servers are. Where messages *were
+- **deploy** or **await_healthy**: a job was not taken, or did not reach its first checkpoint. Open the
+  {buttons} button of the task; `millrace status` and `millrace logs` say how the servers are. Where messages *were
   deleted before they were read*, deploy with *Accept loss* once nobody can bring them back.
 """
 
@@ -109,7 +112,7 @@ To see the pattern judged, with invented traffic and a verdict, trigger `prove-{
 Every topic, contract, folder and table is as declared, and every job runs and has completed a checkpoint.
 
 ### When it is red
-{DEPLOY_RED.format(name=name)}{CLEARED}"""
+{_deploy_red(name)}{CLEARED}"""
 
 
 def prove_doc(variant: Variant) -> str:
@@ -134,7 +137,11 @@ The rules:
 {rules}
 
 ### When it is red
-{PROVE_RED.format(name=name, deploy_red=DEPLOY_RED.format(name=name))}{CLEARED}"""
+{PROVE_RED.format(name=name, deploy_red=_deploy_red(name))}{CLEARED}"""
+
+
+def _deploy_red(name: str) -> str:
+    return DEPLOY_RED.format(name=name, buttons=BUTTONS)
 
 
 def _stages(variant: Variant) -> str:

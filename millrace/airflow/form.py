@@ -9,6 +9,7 @@ from typing import Any
 
 from airflow.sdk import Param
 
+from millrace.engines import registry
 from millrace.settings import SETTLED_AFTER_S, VALIDATE_WITHIN_S
 
 EVENTS_MOST, RATE_LEAST = 5_000_000, 10
@@ -24,7 +25,7 @@ DEPLOYED_WITHIN = 3 * TASK_WITHIN
 """After so long a deployment is late: what it may wait for a busy machine, not what it takes."""
 PROVEN_WITHIN = DEPLOYED_WITHIN + TASK_WITHIN + VERDICT_WITHIN
 """After so long a proof of the largest form is late."""
-SURVIVABLE = ("flink-taskmanager", "flink-jobmanager", "kafka-1", "datanode-1")
+SURVIVABLE = (*(server for engine in registry.manifests() for server in engine.survives), "kafka-1", "datanode-1")
 """Servers whose crash a pattern must survive."""
 
 
@@ -36,8 +37,8 @@ def deploy_form() -> dict[str, Param]:
             False,
             type="boolean",
             title="Begin anew",
-            description="Flink's jobs start without the state that earlier ones left: what they knew of cards and "
-            "customers is forgotten. Refused while the pattern runs.",
+            description=f"Jobs of {_forgetful()} start without the state that earlier ones left: what they knew of "
+            "cards and customers is forgotten. Refused while the pattern runs.",
         ),
         "accept_loss": Param(
             False,
@@ -47,6 +48,10 @@ def deploy_form() -> dict[str, Param]:
             "What was lost is recorded, and no verdict is ok until the pattern's data is removed.",
         ),
     }
+
+
+def _forgetful() -> str:
+    return " and ".join(engine.title for engine in registry.manifests() if engine.forgets_if_fresh)
 
 
 def prove_form(faults: Sequence[str] = SURVIVABLE) -> dict[str, Param]:

@@ -7,26 +7,30 @@ from urllib.parse import quote
 from airflow.sdk import BaseOperator, BaseOperatorLink
 from airflow.sdk.types import TaskInstanceKey
 
+from millrace.engines import registry
+
 
 class EnginePage(BaseOperatorLink):
     """The page of the pattern's job on one engine, as the task last heard of it."""
 
     engine = ""
+    title = ""
 
     @property
     def name(self) -> str:
-        return f"{self.engine.capitalize()} job"
+        return f"{self.title} job"
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
         return getattr(operator, "pages", {}).get(self.engine, "")
 
 
-class FlinkPage(EnginePage):
-    engine = "flink"
+def _page_of(engine: registry.Manifest) -> EnginePage:
+    # A class for each: by the name of its class Airflow keeps the address of a link.
+    page: type[EnginePage] = type(f"{engine.title}Page", (EnginePage,), {"engine": engine.name, "title": engine.title})
+    return page()
 
 
-class SparkPage(EnginePage):
-    engine = "spark"
+ENGINE_PAGES = tuple(_page_of(engine) for engine in registry.manifests())
 
 
 class ReportPage(BaseOperatorLink):

@@ -15,7 +15,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from millrace.airflow import reports
 from millrace.airflow.command import Saying, VerbError, connected
 from millrace.airflow.form import TASK_WITHIN, too_much
-from millrace.airflow.links import FlinkPage, ReportPage, SparkPage
+from millrace.airflow.links import ENGINE_PAGES, ReportPage
 from millrace.airflow.triggers import VerbTrigger
 
 PAGES = "pages"
@@ -40,7 +40,7 @@ class Verb(BaseOperator):
     """
 
     template_fields = ("words", "when")
-    operator_extra_links = (FlinkPage(), SparkPage())
+    operator_extra_links = ENGINE_PAGES
     ui_color = "#e8f2ff"
 
     def __init__(self, *, words: Sequence[str], when: str = "True", **kwargs: Any) -> None:

@@ -1,1 +1,1 @@
-"""Where jobs run: each engine can say what runs, start a job from a plan, and stop it keeping its state."""
+"""One folder for each engine, which holds all of it; `registry` finds them, `job` is what the verbs ask of one."""

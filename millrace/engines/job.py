@@ -1,4 +1,17 @@
-"""A job as every engine speaks of it."""
+"""What the verbs ask of an engine, and the states of its jobs.
+
+Besides this protocol, a job keeps three promises that its callers rest on:
+
+- **At least once.** An output is acknowledged by Kafka before the state that covers its input is complete. A job that
+  is killed and started from its newest state writes some outputs again, under the same ids.
+- **Committed offsets.** A job that runs the per-event stage (`windows-elsewhere`) commits, for the consumer group that
+  is named like the pattern, how far it has judged each partition of the judged topic: the next offset, and only once
+  the outputs of all messages before it are acknowledged, refusals included. In silence it reaches the ends. The
+  windows of another engine (`events-elsewhere`) read it: when it has reached the end and nothing more comes, they
+  close. A rehearsal is another pattern by name, so it commits elsewhere.
+- **Stable names.** State is kept by the names of rules and measures: the next generation of a job restores what the
+  rules it still has remembered, and drops the rest.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +26,18 @@ from millrace.patterns.loss import Loss
 State = Literal[
     "absent", "starting", "running", "degraded", "crash-looping", "stalled", "failed", "given-up", "stopped"
 ]
+"""How a job is:
+
+- `absent`: the engine has no job of this id, or has lost it in a crash; the id can be used.
+- `starting`: taken, and not all of it works yet; also while the engine restarts it after a failure.
+- `running`: all of it works.
+- `degraded`: it works, and retries a part that fails: a store is unreachable.
+- `crash-looping`: it restarts again and again without a checkpoint in between (`is_crash_loop`).
+- `stalled`: it is up and makes no progress.
+- `failed`: it has ended with an error, and its id is used up; the engine does not restart it.
+- `given-up`: the watcher does not restart it either; no engine reports this.
+- `stopped`: it has ended because it was asked to, and its id is used up.
+"""
 UP: Collection[State] = ("starting", "running", "degraded", "crash-looping", "stalled")
 """The engine runs it: another start would run it twice."""
 SICK: Collection[State] = ("degraded", "crash-looping", "stalled", "failed", "given-up")
@@ -28,12 +53,12 @@ class EngineError(InfraError):
 
 
 class UsedUpError(EngineError):
-    """A job whose id the engine takes no more: a job with it has ended, though the engine may no longer speak of it."""
+    """A job whose id is used up: a job with it has ended, even if the engine reports it as absent by now."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What an engine says of the job of a plan."""
+    """How the job of a plan is."""
 
     state: State
     checkpoints: int = 0
@@ -56,7 +81,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Running:
-    """A job of a pattern that an engine runs, whoever started it."""
+    """A job of a pattern that an engine runs, deployed or not."""
 
     job_id: str
     name: str
@@ -70,34 +95,54 @@ def is_crash_loop(restarted_s: Iterable[float], healthy_s: float, now_s: float) 
 
 
 class Engine(Protocol):
-    """What the verbs ask of an engine."""
+    """The jobs of one engine on a target; `engines/<name>/engine.py` gives one by `connect(target)`.
+
+    A job is named by its plan's `job_id`, which each generation of a pattern has anew. Every method is idempotent and
+    may be called again after a crash in the middle of it. A method that cannot reach the engine raises `EngineError`.
+    """
 
     restarts_stalled: ClassVar[bool]
     """Whether a restart helps a job that makes no progress."""
 
     def job(self, plan: EnginePlan) -> Job:
-        """The job of this plan as it is now."""
+        """The state of the plan's job now."""
 
     def start(self, plan: EnginePlan, state_from: str | None) -> None:
-        """Start the job, from a savepoint or checkpoint if one is given; starting it twice makes one job."""
+        """Submit the job, with the state at that place if one is given; return once the engine has taken it.
+
+        A second start makes no second job. An id that is used up raises `UsedUpError`.
+        """
 
     def request_checkpoint(self, plan: EnginePlan) -> bool:
-        """Trigger a checkpoint of the running job ahead of its time; False when it cannot take one yet."""
+        """Trigger a checkpoint of the running job ahead of its time; False while it cannot take one yet."""
 
     def stop(self, plan: EnginePlan) -> str | None:
-        """Stop the job so that it can go on later; gives the place of its state when there is a name for it."""
+        """Stop the job with its state, and return once it has ended and writes nothing more.
+
+        Returns the place of that state for `start`. None means that `start` without a place finds it, or, after a job
+        that could not save it any more, that `latest_state` has the newest there is.
+        """
 
     def rehearse(self, running: EnginePlan, rehearsal: EnginePlan) -> None:
-        """Try in a job of its own whether the running one's state can be restored; raises if not, leaves nothing."""
+        """Try in a job of its own whether the running one's state can be restored.
+
+        Raises `EngineError` with the reason if it cannot. The running job is not disturbed, and nothing is left.
+        """
 
     def discard(self, plan: EnginePlan) -> None:
-        """Stop the job and throw away the state that it made itself."""
+        """Stop the job and delete the state that this generation made, and no other's."""
 
     def end_stalled(self, plan: EnginePlan) -> None:
-        """End a job that makes no progress, as a crash would, if a restart helps it."""
+        """End a job that makes no progress, as a crash would; nothing where a restart does not help."""
 
     def running(self) -> list[Running]:
-        """Every job of a pattern that it runs, once for each time."""
+        """Every job of a pattern that the engine runs now, deployed or not; one that runs twice is there twice."""
 
     def latest_state(self, plan: EnginePlan) -> str | None:
-        """The newest state from which the pattern's next generation can go on."""
+        """The place of the newest complete state of any generation; None if there is none, or `start` finds it."""
+
+    def owned(self, plan: EnginePlan) -> list[str]:
+        """The topics in which the engine keeps state of the job: `teardown --data` removes them with its checkpoints.
+
+        Empty where all state is below `plan.checkpoints`.
+        """

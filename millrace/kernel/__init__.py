@@ -1,4 +1,4 @@
-"""The kernel's jar: the Java of this folder and of each engine, compiled against the jars that the engines run with."""
+"""The kernel, a jar for each engine: shared Java and the engine's own, compiled against the engine's jars."""
 
 import fcntl
 import hashlib
@@ -10,13 +10,14 @@ import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from millrace.engines import registry
 from millrace.errors import InfraError
-from millrace.machine import environments, jars
 from millrace.settings import Settings
 
-# The parts in the order in which they are compiled. The shared part sees no engine, so it cannot come to need one.
 SHARED = "kernel"
-ENGINES = ("flink", "spark")
+"""The part that all engines share."""
+SHARED_LIBRARY = "jackson-core-"
+"""Of an engine's jars the only one that the shared part is compiled against: it cannot come to need an engine."""
 
 # -parameters: Flink reads the names of a function's arguments and state from the class file.
 OPTIONS = ("--release", "17", "-parameters", "-encoding", "UTF-8", "-Xlint:all,-serial,-processing,-classfile,-path")
@@ -25,10 +26,15 @@ OPTIONS = ("--release", "17", "-parameters", "-encoding", "UTF-8", "-Xlint:all,-
 QUICK_START = ("-J-XX:+UseSerialGC", "-J-XX:TieredStopAtLevel=1")
 
 
-def ensure(settings: Settings) -> Path:
-    """The jar of the kernel, compiled if these sources were never compiled against these engines."""
-    libraries = _libraries(settings)
-    place = settings.home / "kernel" / _content(settings, libraries)
+def engines(settings: Settings) -> list[str]:
+    """The engines with Java of their own, each of which has a kernel."""
+    return [name for name in registry.names() if _java(settings, name).is_dir()]
+
+
+def ensure(settings: Settings, engine: str) -> Path:
+    """The jar of an engine's kernel, compiled if these sources were never compiled against its jars."""
+    libraries = _libraries(settings, engine)
+    place = settings.home / "kernel" / engine / _content(settings, libraries)
     jar = place / "millrace-kernel.jar"
     if jar.exists():
         return jar
@@ -44,7 +50,7 @@ def _build(settings: Settings, libraries: dict[str, list[Path]], jar: Path) -> N
     with tempfile.TemporaryDirectory(dir=jar.parent) as temporary:
         classes = Path(temporary) / "classes"
         classes.mkdir()
-        for part, root in _roots(settings).items():
+        for part, root in _roots(settings, libraries).items():
             if sources := sorted(root.rglob("*.java")):
                 _compile(sources, [classes, *libraries[part]], classes)
             for path in _files(root):
@@ -85,23 +91,12 @@ def _pack(classes: Path, jar: Path) -> None:
             packed.writestr(zipfile.ZipInfo(path.relative_to(classes).as_posix()), path.read_bytes())
 
 
-def _libraries(settings: Settings) -> dict[str, list[Path]]:
-    """What each part may see: Jackson for all, and each engine its own jars."""
-    flink = sorted(jars.folder(settings, "flink").glob("*.jar"))
-    libraries = {
-        SHARED: [jar for jar in flink if jar.name.startswith("jackson-core-")],
-        "flink": [
-            *sorted((environments.flink_package() / "lib").glob("*.jar")),
-            *sorted((environments.flink_package() / "opt").glob("flink-python-*.jar")),
-            *flink,
-        ],
-        "spark": [
-            *sorted((environments.spark_package() / "jars").glob("*.jar")),
-            *sorted(jars.folder(settings, "spark").glob("*.jar")),
-        ],
-    }
-    for part, found in libraries.items():
-        if not found:
+def _libraries(settings: Settings, engine: str) -> dict[str, list[Path]]:
+    """What each part may see, in the order in which they are compiled."""
+    found: list[Path] = registry.manifest(engine).module("libraries").compiled_against(settings)
+    libraries = {SHARED: [jar for jar in found if jar.name.startswith(SHARED_LIBRARY)], engine: found}
+    for part, jars in libraries.items():
+        if not jars:
             raise InfraError(
                 f"the jars that the kernel's part {part!r} is compiled against are missing; run `make setup`"
             )
@@ -113,17 +108,21 @@ def _content(settings: Settings, libraries: dict[str, list[Path]]) -> str:
     digest = hashlib.sha256(repr(OPTIONS).encode())
     for part, found in libraries.items():
         digest.update(f"{part}: {[jar.name for jar in found]}\n".encode())
-    for root in _roots(settings).values():
+    for root in _roots(settings, libraries).values():
         for path in _files(root):
             digest.update(f"{path.relative_to(root)} {path.stat().st_size}\n".encode())
             digest.update(path.read_bytes())
     return digest.hexdigest()[:32]
 
 
-def _roots(settings: Settings) -> dict[str, Path]:
-    """The folders of sources, in the order in which they are compiled."""
+def _roots(settings: Settings, parts: Iterable[str]) -> dict[str, Path]:
+    """The folder of each part's sources."""
+    return {part: _java(settings, part) for part in parts}
+
+
+def _java(settings: Settings, part: str) -> Path:
     package = settings.project / "millrace"
-    return {SHARED: package / "kernel/java"} | {name: package / "engines" / name / "java" for name in ENGINES}
+    return package / "kernel" / "java" if part == SHARED else package / "engines" / part.replace("-", "_") / "java"
 
 
 def _files(root: Path) -> list[Path]:

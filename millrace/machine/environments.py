@@ -12,12 +12,14 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from millrace.engines import registry
 from millrace.errors import InfraError
 from millrace.settings import PROJECT, Settings
 
 UV_VERSION = "0.13.8"
 
-FOLDERS = {"cli": ".venv", "flink": ".venvs/flink", "spark": ".venvs/spark", "airflow": ".venvs/airflow"}
+_ENGINES = [engine.name for engine in registry.manifests() if engine.has_environment]
+FOLDERS = {"cli": ".venv", **{name: f".venvs/{name}" for name in [*_ENGINES, "airflow"]}}
 
 
 @dataclass(frozen=True)
@@ -29,18 +31,13 @@ class Installed:
 
 
 def python(name: str) -> Path:
-    """The interpreter of an environment: cli, flink, spark or airflow."""
+    """The interpreter of an environment: that of the command line, of an engine or of Airflow."""
     return PROJECT / FOLDERS[name] / "bin" / "python"
 
 
-def flink_package() -> Path:
-    """Where Flink's own files are: bin/, conf/, lib/ and opt/, as its wheel brings them."""
-    return _site_packages("flink") / "pyflink"
-
-
-def spark_package() -> Path:
-    """Where Spark's own files are: bin/, jars/ and sbin/, as its wheel brings them."""
-    return _site_packages("spark") / "pyspark"
+def site_packages(name: str) -> Path:
+    """The installed packages of an environment."""
+    return PROJECT / FOLDERS[name] / "lib" / "python3.11" / "site-packages"
 
 
 def absent() -> list[str]:
@@ -120,10 +117,6 @@ def _run(what: str, command: list[str], more: dict[str, str], settings: Settings
     if done.returncode:
         tail = "\n  ".join(done.stdout.strip().splitlines()[-12:])
         raise InfraError(f"{what} could not be installed; {' '.join(command)} said:\n  {tail}")
-
-
-def _site_packages(name: str) -> Path:
-    return PROJECT / FOLDERS[name] / "lib" / "python3.11" / "site-packages"
 
 
 def _marker() -> str:

@@ -88,7 +88,8 @@ def make_the_rest(settings: Settings, begun: dict[str, Any], tests: bool) -> Non
         for one in making:
             one.result()
     started = time.monotonic()
-    kernel.ensure(settings)
+    for engine in kernel.engines(settings):
+        kernel.ensure(settings, engine)
     if begun["environments"] or downloads:
         figures = _figures(settings, begun, downloads, kernel_seconds=time.monotonic() - started)
         path = records.append(settings, "setup", figures)

@@ -1,7 +1,6 @@
 """Pattern variants: one closed data file each, and the model that reads them."""
 
 from millrace.patterns.model import (
-    CANNOT,
     USES,
     Pattern,
     PatternError,
@@ -19,7 +18,6 @@ from millrace.patterns.model import (
 from millrace.patterns.plan import EnginePlan, Stores, engine_plans, topics
 
 __all__ = [
-    "CANNOT",
     "USES",
     "EnginePlan",
     "Pattern",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -14,23 +14,48 @@ from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import PydanticCustomError, core_schema
 
 from millrace import project
+from millrace.engines import registry
 from millrace.rules import EventRule, EventType, FoldRule, RuleError, UseCase, WindowRule
 from millrace.rules.expressions import DeclarationError
 from pipelines.fraud import FRAUD
 
 USES: Mapping[str, UseCase] = {FRAUD.name: FRAUD}
-Engine = Literal["flink", "spark"]
-
-# What an engine cannot do; everything else it can.
-CANNOT: Mapping[tuple[str, str], str] = {
-    ("spark", "fold"): "a fold in plain Python is Flink's escape hatch; declare the rule with measures instead",
-}
 
 
 class PatternError(DeclarationError):
     """A pattern file that cannot be used: names the file, the key and the remedy."""
+
+
+@dataclass(frozen=True)
+class _EngineName:
+    """Narrows a text to the names of engines, or of those that run one of some shapes."""
+
+    shapes: Sequence[str] = ()
+
+    def names(self) -> list[str]:
+        return registry.able_to(self.shapes) if self.shapes else registry.names()
+
+    def check(self, given: Any) -> str:
+        if given in (names := self.names()):
+            return str(given)
+        *others, last = map(repr, names)
+        expected = f"{', '.join(others)} or {last}" if others else last
+        raise PydanticCustomError("engine", "Input should be {expected}", {"expected": expected})
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> core_schema.CoreSchema:
+        return core_schema.no_info_plain_validator_function(self.check)
+
+    def __get_pydantic_json_schema__(self, core: core_schema.CoreSchema, handler: Any) -> dict[str, Any]:
+        names = self.names()
+        return {"const": names[0], "type": "string"} if len(names) == 1 else {"enum": names, "type": "string"}
+
+
+STORES = ("hdfs", "hbase")
+Engine = Annotated[str, _EngineName()]
+PersistingEngine = Annotated[str, _EngineName([f"{registry.PERSIST}{store}" for store in STORES])]
 
 
 class Closed(BaseModel):
@@ -58,7 +83,7 @@ class WindowsStage(Closed):
 class PersistStage(Closed):
     """The persisting stage: writes accepted events and the customers' state to stores."""
 
-    engine: Literal["spark"]
+    engine: PersistingEngine
     to: tuple[Literal["hdfs", "hbase"], ...] = Field(min_length=1)
 
 
@@ -246,25 +271,52 @@ def _complaints(variant: Variant) -> list[str]:
             kind = "window" if isinstance(rule, WindowRule) else "event"
             if kind != wanted:
                 complaints.append(f"{where}: '{name}' is a rule of the {kind}s stage; move it to stages.{kind}s.rules")
-            shape = "fold" if isinstance(rule, FoldRule) else kind
             engine = stages.windows.engine if wanted == "window" else stages.events.engine
-            if (engine, shape) in CANNOT:
-                complaints.append(f"{where}: '{name}' cannot run on {engine}: {CANNOT[engine, shape]}")
+            if reason := _refusal(engine, _shape(rule)):
+                complaints.append(f"{where}: '{name}' cannot run on {engine}: {reason}")
     for name in stages.windows.summaries:
         try:
             variant.use.summary(name)
         except RuleError as error:
             complaints.append(f"stages.windows.summaries: {error}")
+            continue
+        if reason := _refusal(stages.windows.engine, "summary"):
+            complaints.append(f"stages.windows.summaries: '{name}' cannot run on {stages.windows.engine}: {reason}")
+    if stages.persist:
+        for store in stages.persist.to:
+            if reason := _refusal(stages.persist.engine, f"{registry.PERSIST}{store}"):
+                complaints.append(f"stages.persist.to: {stages.persist.engine} cannot write to '{store}': {reason}")
     if stages.events.parallelism > pattern.partitions:
         complaints.append(
             f"stages.events.parallelism: {stages.events.parallelism} instances cannot share {pattern.partitions} "
             "partition(s); raise partitions or lower parallelism"
         )
-    if stages.events.engine == "spark" and stages.windows.engine == "flink":
-        complaints.append(
-            "stages.windows.engine: flink windows run inside the flink events stage; choose spark here too"
-        )
+    if stages.windows.engine != stages.events.engine:
+        for reason in _apart(stages.events.engine, stages.windows.engine):
+            complaints.append(f"stages.windows.engine: {reason}; choose {stages.events.engine} here too")
     return complaints
+
+
+def _apart(events: str, windows: str) -> Iterator[str]:
+    """Why the windows of one engine cannot follow the per-event stage of another."""
+    for engine, shape in ((windows, "events-elsewhere"), (events, "windows-elsewhere")):
+        if reason := _refusal(engine, shape):
+            yield reason
+
+
+def _refusal(engine: str, shape: str) -> str | None:
+    """Why an engine does not run a shape; None if it does."""
+    manifest = registry.manifest(engine)
+    return None if shape in manifest.can else manifest.cannot.get(shape, f"it does not declare '{shape}'")
+
+
+def _shape(rule: EventRule | FoldRule | WindowRule) -> str:
+    match rule:
+        case FoldRule():
+            return "fold"
+        case WindowRule():
+            return type(rule.window).__name__.lower()
+    return "event"
 
 
 def _remedy(error: Any) -> str:

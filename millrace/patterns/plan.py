@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from millrace.patterns.loss import Loss
-from millrace.patterns.model import USES, Engine, Variant
+from millrace.patterns.model import USES, Variant
 from millrace.rules import (
     ALERTS,
     DEAD_LETTERS,
@@ -45,7 +45,7 @@ class EnginePlan:
 
     pattern: str
     generation: int
-    engine: Engine
+    engine: str
     use_name: str
     bootstrap: str
     topics: Mapping[str, str]
@@ -147,7 +147,7 @@ def engine_plans(
 ) -> list[EnginePlan]:
     """One plan for each engine that the variant uses, the per-event engine first."""
     stages = variant.pattern.stages
-    engines: list[Engine] = list(dict.fromkeys((stages.events.engine, stages.windows.engine)))
+    engines = list(dict.fromkeys((stages.events.engine, stages.windows.engine)))
     if stages.persist and stages.persist.engine not in engines:
         engines.append(stages.persist.engine)
     return [
@@ -180,7 +180,7 @@ def topics(variant: Variant) -> dict[str, str]:
     return {name: variant.topic(name) for name in [*(each.name for each in carried), WINDOWS_TOPIC, HOP]}
 
 
-def _versions(variant: Variant, engine: Engine) -> dict[str, str]:
+def _versions(variant: Variant, engine: str) -> dict[str, str]:
     stages, use = variant.pattern.stages, variant.use
     versions: dict[str, str] = {}
     if stages.events.engine == engine:

@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 
 from millrace import records
-from millrace.engines.flink import servers as flink
+from millrace.engines import registry
 from millrace.errors import InfraError
 from millrace.machine import environments, jars, prerequisites, processes
 from millrace.machine.processes import Record
@@ -258,9 +258,11 @@ def logs(settings: Settings, names: Sequence[str]) -> dict[str, list[Path]]:
 
 def addresses(settings: Settings) -> dict[str, str]:
     """Where clients find everything, as environment variables."""
-    known = services(settings, profiles_of(settings))
-    spark = f"spark://{LOOPBACK}:{settings.port('spark')}" if known["spark"].servers else "local[2]"
-    flink_home = settings.state / "conf" / "flink"
+    profiles = profiles_of(settings)
+    known = services(settings, profiles)
+    of_engines: dict[str, str] = {}
+    for engine in registry.manifests():
+        of_engines |= engine.module("servers").addresses(settings, profiles)
     return settings.environment() | {
         "KAFKA_BOOTSTRAP": ",".join(broker.address for broker in known["kafka"].servers),
         "HDFS_URI": hdfs.uri(settings),
@@ -268,11 +270,7 @@ def addresses(settings: Settings) -> dict[str, str]:
         "HADOOP_CONF_DIR": str(settings.state / "conf" / "namenode"),
         "HBASE_THRIFT_HOST": LOOPBACK,
         "HBASE_THRIFT_PORT": str(settings.port("hbase-thrift")),
-        "FLINK_REST_URL": flink.rest_url(settings),
-        "FLINK_GATEWAY": str(flink.gateway_socket(settings)),
-        "FLINK_HOME": str(flink_home),
-        "FLINK_CONF_DIR": str(flink_home / "conf"),
-        "SPARK_MASTER": spark,
+        **of_engines,
         "AIRFLOW_URL": airflow.url(settings),
         "AIRFLOW_HOME": str(settings.state / "data" / "airflow"),
     }

@@ -1,12 +1,11 @@
 """The words by which people ask for servers: services, and the profiles that change their form."""
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from millrace.engines.flink.servers import Gateway, JobManager, TaskManager
-from millrace.engines.spark.servers import SparkMaster, SparkWorker
+from millrace.engines import registry
 from millrace.errors import UsageError
 from millrace.servers.airflow import Airflow
 from millrace.servers.hbase import Master, RegionServer, Thrift, ZooKeeper
@@ -16,13 +15,13 @@ from millrace.servers.postgres import Postgres
 from millrace.servers.server import Server
 from millrace.settings import Settings
 
-DEFAULT = ("kafka", "hdfs", "hbase", "flink", "spark")
+DEFAULT = ("kafka", "hdfs", "hbase", *(engine.name for engine in registry.manifests() if engine.is_default))
 
 # What each profile changes; they combine.
 PROFILES: Mapping[str, Mapping[str, Any]] = {
     "three-brokers": {"brokers": 3},
     "durable": {"brokers": 3, "durable": True},
-    "spark-cluster": {"spark_cluster": True},
+    **{profile: {} for engine in registry.manifests() for profile in engine.profiles},
     "airflow-postgres": {"on_postgres": True},
 }
 
@@ -34,15 +33,15 @@ class Service:
     name: str
     servers: tuple[Server, ...]
     needs: tuple[str, ...] = ()
-    # For a service that runs inside jobs and has no server to say it.
+    # Of a service that runs inside jobs and has no server to name them.
     components: tuple[str, ...] = ()
     environments: tuple[str, ...] = ()
 
 
 def services(settings: Settings, profiles: Iterable[str] = ()) -> dict[str, Service]:
     """Every service there is, in the form that the profiles give it."""
-    form: dict[str, Any] = {"brokers": 1, "durable": False, "spark_cluster": False, "on_postgres": False}
-    for profile in profiles:
+    form: dict[str, Any] = {"brokers": 1, "durable": False, "on_postgres": False}
+    for profile in (profiles := tuple(profiles)):
         if profile not in PROFILES:
             raise UsageError(f"no profile {profile!r}; there are {', '.join(PROFILES)}")
         form |= PROFILES[profile]
@@ -56,8 +55,6 @@ def services(settings: Settings, profiles: Iterable[str] = ()) -> dict[str, Serv
         RegionServer(settings),
         Thrift(settings, durable=True),
     )
-    flink = (JobManager(settings), TaskManager(settings), Gateway(settings))
-    spark = (SparkMaster(settings), SparkWorker(settings)) if form["spark_cluster"] else ()
     parts = ("api-server", "scheduler", "dag-processor", "triggerer")
     airflow = tuple(Airflow(settings, part=part, on_postgres=form["on_postgres"]) for part in parts)
     database = (Postgres(settings),) if form["on_postgres"] else ()
@@ -65,11 +62,20 @@ def services(settings: Settings, profiles: Iterable[str] = ()) -> dict[str, Serv
         Service("kafka", kafka),
         Service("hdfs", hdfs),
         Service("hbase", apart if durable else together, needs=("hdfs",) if durable else ()),
-        Service("flink", flink, needs=("hdfs",)),
-        Service("spark", spark, components=("spark",), environments=("spark",)),
+        *(_of_engine(engine, settings, profiles) for engine in registry.manifests()),
         Service("airflow", (*database, *airflow)),
     )
     return {service.name: service for service in found}
+
+
+def _of_engine(engine: registry.Manifest, settings: Settings, profiles: Collection[str]) -> Service:
+    return Service(
+        engine.name,
+        engine.module("servers").servers(settings, profiles),
+        needs=engine.needs,
+        components=engine.components,
+        environments=(engine.name,) if engine.has_environment else (),
+    )
 
 
 def with_needs(known: Mapping[str, Service], names: Iterable[str]) -> list[Service]:

@@ -1,4 +1,4 @@
-"""Compaction: the many small files that streaming leaves become one for each hour, by a Spark batch of its own."""
+"""Compaction: a batch of the engine that wrote an hour's many small files makes them one."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import fcntl
 import subprocess
 
 from millrace.deployments import deployed_file
+from millrace.engines import registry
 from millrace.errors import InfraError
 from millrace.machine import environments, processes
 from millrace.patterns import load
@@ -21,18 +22,21 @@ def compact(target: Target, name: str) -> list[str]:
     persist = variant.pattern.stages.persist
     if not persist or "hdfs" not in persist.to:
         raise InfraError(f"{name} stores no files: nothing to compact")
+    engine = registry.manifest(persist.engine)
+    if not engine.compacts:
+        raise InfraError(f"{name}: {engine.title} stores its files and cannot compact them")
     target.hdfs.files(target.folder(variant))  # says at once, and in one line, that HDFS does not answer
     log = target.settings.state / "logs" / f"compact-{name}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     with deployed_file(target, name).with_suffix(".compacting").open("w") as lock, log.open("w") as output:
         try:
-            # Spark's process holds it too: if we are killed, it goes on alone, and no second one begins beside it.
+            # The batch holds it too: if we are killed, it continues alone, and no second one begins beside it.
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise InfraError(f"{name} is being compacted already; see {log}") from None
         done = subprocess.run(
             [
-                *(str(environments.python("spark")), "-m", "millrace.engines.spark.compaction"),
+                *(str(environments.python(engine.name)), "-m", f"{engine.package}.compaction"),
                 *(target.hdfs_uri + target.folder(variant), "--use", variant.pattern.use),
             ],
             cwd=PROJECT,

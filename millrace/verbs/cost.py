@@ -7,19 +7,18 @@ from contextlib import suppress
 
 import psutil
 
+from millrace.engines import registry
 from millrace.machine import processes
 from millrace.settings import Settings
-
-TASK_MANAGER = "flink-taskmanager"
 
 
 def cpu_seconds(settings: Settings, pattern: str) -> dict[str, float]:
     """Seconds of processor time so far, by engine, of this stack's processes; those of one that died count as none.
 
-    A task manager is shared by all Flink jobs of the stack: the figure is the pattern's own while it runs alone.
+    A process that the jobs of several patterns share counts whole: the figure is the pattern's own while it runs alone.
     """
     found = processes.records(settings.run)
-    names = {"flink": TASK_MANAGER, "spark": f"job-{pattern}-spark"}
+    names = {each.name: each.process.format(pattern=pattern) for each in registry.manifests()}
     return {engine: _used(found[name]) for engine, name in names.items() if name in found}
 
 

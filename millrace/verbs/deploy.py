@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from millrace import deployments
 from millrace.deployments import alone, deployed, is_wanted, job_name
+from millrace.engines import registry
 from millrace.engines.job import EngineError, Job, UsedUpError
 from millrace.errors import InfraError
 from millrace.machine import archives
@@ -54,8 +55,8 @@ def deploy(
     """Run the pattern's jobs as declared, and return when each has completed a checkpoint.
 
     A job that runs its plan is adopted; one that runs another plan is stopped with its state and continues as the next
-    generation; a missing one continues from its newest state. With `fresh` nothing may run: Flink begins anew, and
-    Spark continues from its checkpoints, or its files would be doubled. Without `wait` it returns when the engines have
+    generation; a missing one continues from its newest state. With `fresh` nothing may run, and jobs start without
+    their earlier state, unless they would double what they stored. Without `wait` it returns when the engines have
     taken the jobs; `await_healthy` does the rest. With `only_missing` a dead job is restarted from its deployed plan,
     even if the pattern has changed, and nothing else is touched. With `accept_loss` a job that failed because messages
     were deleted before it read them continues behind them; the loss is recorded until the data is removed. What is
@@ -144,7 +145,7 @@ def _start(target: Target, plan: EnginePlan, state_from: str | None, report: Rep
         try:
             return target.engine(plan.engine).start(plan, state_from)
         except UsedUpError:
-            # An hour after a job has ended Flink reports it as absent, and still refuses its id.
+            # A while after a job has ended an engine may report it as absent, and still refuse its id: Flink does.
             plan = replace(plan, generation=plan.generation + 1)
             report(f"{job_name(plan)}: an earlier job had the id of the generation before")
 
@@ -185,8 +186,9 @@ def _await_healthy(target: Target, plans: Iterable[EnginePlan], report: Report) 
         _await_checkpoint(target, plan, deadline, report)
         engines.add(plan.engine)
     # What has worked by now has loaded nearly all that it ever will.
-    cluster = {server.name for server in services(target.settings)["flink"].servers}
-    archives.make(target.settings, report, idle=cluster if "flink" not in engines else ())
+    known = services(target.settings)
+    idle = {server.name for name in registry.names() if name not in engines for server in known[name].servers}
+    archives.make(target.settings, report, idle)
 
 
 def _await_checkpoint(target: Target, plan: EnginePlan, deadline: float, report: Report) -> None:

@@ -33,7 +33,9 @@ def teardown(target: Target, name: str, *, data: bool = False, plan: bool = Fals
                 engine.stop(deployed_plan)
             changes.append(Change("job", job_name(deployed_plan), "stop" if is_up else "keep"))
         if data:
-            changes += topics.remove(target.bootstrap, list(topics_of(variant).values()), plan=plan)
+            jobs = deployed(target, name)
+            owned = [topic for engine, job in jobs.items() for topic in target.engine(engine).owned(job)]
+            changes += topics.remove(target.bootstrap, [*topics_of(variant).values(), *owned], plan=plan)
             changes += target.hbase.remove(list(tables_of(name)), plan=plan)
             changes.append(target.hdfs.remove(target.folder(variant), plan=plan))
             changes.append(target.hdfs.remove(f"{ROOT}/checkpoints/{name}", plan=plan))

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 from millrace import kernel
-from millrace.machine import environments, jars
+from millrace.engines.flink.libraries import compiled_against
 from millrace.settings import Settings
 
 
@@ -24,8 +24,8 @@ def split_of_version_1(partition: int, offsets: dict[str, int]) -> bytes:
 
 def test_a_savepoint_from_before_topics_had_ids_is_restored(tmp_path: Path) -> None:
     settings = Settings.read(os.environ)
-    libraries = [*(environments.flink_package() / "lib").glob("*.jar"), *jars.folder(settings, "flink").glob("*.jar")]
-    class_path = os.pathsep.join(map(str, [tmp_path, kernel.ensure(settings), *libraries]))
+    libraries = compiled_against(settings)
+    class_path = os.pathsep.join(map(str, [tmp_path, kernel.ensure(settings, "flink"), *libraries]))
     source = Path(__file__).with_name("SplitState.java")
     quick = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
     subprocess.run(["javac", *(f"-J{each}" for each in quick), "-d", tmp_path, "-cp", class_path, source], check=True)

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from millrace.engines.flink import libraries as flink
+from millrace.engines.spark import libraries as spark
 from millrace.errors import InfraError
 from millrace.machine import environments
 from millrace.settings import PROJECT, Settings
@@ -16,8 +18,8 @@ def test_every_environment_has_the_python_that_all_are_made_from(name: str) -> N
 
 
 def test_engines_are_where_their_servers_look_for_them() -> None:
-    assert list((environments.flink_package() / "lib").glob("flink-dist-*.jar"))
-    assert list((environments.spark_package() / "jars").glob("spark-core_*.jar"))
+    assert list((flink.package() / "lib").glob("flink-dist-*.jar"))
+    assert list((spark.package() / "jars").glob("spark-core_*.jar"))
 
 
 def test_each_engine_is_in_its_own_environment_only() -> None:

@@ -131,7 +131,7 @@ def test_another_kernel_is_another_configuration(
     server: Gateway, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     before = fingerprint(server)
-    monkeypatch.setattr("millrace.kernel.ensure", lambda settings: tmp_path / "millrace-kernel.jar")
+    monkeypatch.setattr("millrace.kernel.ensure", lambda settings, engine: tmp_path / "millrace-kernel.jar")
     assert fingerprint(server) != before
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from millrace import kernel
+from millrace.engines import registry
 from millrace.errors import InfraError
 from millrace.settings import PROJECT, Settings
 
@@ -14,9 +15,10 @@ from millrace.settings import PROJECT, Settings
 def settings(tmp_path: Path) -> Settings:
     """A project with no Java of its own yet, and the real engines' jars."""
     real = Settings.read(os.environ)
-    (tmp_path / "p/millrace/machine/jars").mkdir(parents=True)
-    for engine in ("flink", "spark"):
-        (tmp_path / f"p/millrace/machine/jars/{engine}").symlink_to(PROJECT / f"millrace/machine/jars/{engine}")
+    for engine in registry.names():
+        pom = tmp_path / f"p/millrace/engines/{engine}/pom.xml"
+        pom.parent.mkdir(parents=True)
+        pom.symlink_to(PROJECT / f"millrace/engines/{engine}/pom.xml")
     (tmp_path / "home").mkdir()
     (tmp_path / "home/jars").symlink_to(real.home / "jars")
     return replace(real, project=tmp_path / "p", home=tmp_path / "home")
@@ -33,30 +35,46 @@ FLINK = "package millrace.flink; class B { org.apache.flink.types.Row row; int i
 SPARK = "package millrace.spark; class C { org.apache.spark.sql.Row row; int i = millrace.kernel.A.twice(1); }"
 
 
-def test_each_part_is_compiled_against_its_own_engine_into_one_jar(settings: Settings) -> None:
+def test_each_engine_has_a_jar_of_the_shared_part_and_its_own(settings: Settings) -> None:
     source(settings, "kernel/java/A.java", SHARED)
     source(settings, "engines/flink/java/B.java", FLINK)
     source(settings, "engines/spark/java/C.java", SPARK)
     source(settings, "kernel/java/note.txt", "goes along")
-    jar = kernel.ensure(settings)
-    names = {name for name in zipfile.ZipFile(jar).namelist() if not name.startswith("META-INF")}
-    assert names == {"note.txt", *(f"millrace/{name}.class" for name in ("kernel/A", "flink/B", "spark/C"))}
+    assert kernel.engines(settings) == ["flink", "spark"]
+    for engine, own in (("flink", "flink/B"), ("spark", "spark/C")):
+        jar = kernel.ensure(settings, engine)
+        names = {name for name in zipfile.ZipFile(jar).namelist() if not name.startswith("META-INF")}
+        assert names == {"note.txt", "millrace/kernel/A.class", f"millrace/{own}.class"}
+
+
+def test_an_engine_whose_environment_is_absent_is_not_needed_for_the_jar_of_another(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source(settings, "kernel/java/A.java", SHARED)
+    source(settings, "engines/flink/java/B.java", FLINK)
+    source(settings, "engines/spark/java/C.java", SPARK)
+    monkeypatch.setattr("millrace.engines.spark.libraries.compiled_against", lambda settings: [])
+    before = kernel.ensure(settings, "flink")
+    source(settings, "engines/spark/java/C.java", "this does not compile")
+    assert kernel.ensure(settings, "flink") == before
+    with pytest.raises(InfraError, match="compiled against are missing; run `make setup`"):
+        kernel.ensure(settings, "spark")
 
 
 def test_the_same_sources_are_compiled_once_and_make_the_same_bytes(settings: Settings) -> None:
     source(settings, "kernel/java/A.java", SHARED)
-    first = kernel.ensure(settings)
+    first = kernel.ensure(settings, "flink")
     written, content = first.stat().st_mtime_ns, first.read_bytes()
-    assert kernel.ensure(settings).stat().st_mtime_ns == written
+    assert kernel.ensure(settings, "flink").stat().st_mtime_ns == written
     first.unlink()
-    assert kernel.ensure(settings).read_bytes() == content
+    assert kernel.ensure(settings, "flink").read_bytes() == content
     source(settings, "kernel/java/A.java", SHARED + "\n")
-    assert kernel.ensure(settings) != first
+    assert kernel.ensure(settings, "flink") != first
 
 
 def test_the_shared_part_cannot_come_to_need_an_engine(settings: Settings) -> None:
-    source(settings, "kernel/java/A.java", "package millrace.kernel; class A { org.apache.spark.sql.Row row; }")
+    source(settings, "kernel/java/A.java", "package millrace.kernel; class A { org.apache.flink.types.Row row; }")
     with pytest.raises(
-        InfraError, match=r"the kernel does not compile:\n.*A\.java:1: error: package org\.apache\.spark"
+        InfraError, match=r"the kernel does not compile:\n.*A\.java:1: error: package org\.apache\.flink"
     ):
-        kernel.ensure(settings)
+        kernel.ensure(settings, "flink")

@@ -1,0 +1,30 @@
+"""Flink: jobs of a session cluster, each event as it arrives."""
+
+from millrace.engines.registry import Manifest
+
+ENGINE = Manifest(
+    name="flink",
+    title="Flink",
+    can=frozenset({"event", "fold", "session", "summary", "windows-elsewhere"}),
+    cannot={
+        "events-elsewhere": "flink windows run inside the flink events stage",
+        "persist:hdfs": "flink writes to Kafka only",
+        "persist:hbase": "flink writes to Kafka only",
+    },
+    imports=frozenset({"pyflink", "py4j"}),
+    components=("flink", "flink-hadoop"),
+    needs=("hdfs",),
+    is_default=True,
+    ports={
+        "flink": 30,  # REST and web page
+        "flink-jobmanager": 31,
+        "flink-jobmanager-blob": 32,
+        "flink-jobmanager-metrics": 33,
+        "flink-taskmanager": 34,
+        "flink-taskmanager-data": 35,
+        "flink-taskmanager-metrics": 36,
+    },
+    process="flink-taskmanager",  # which all jobs share: the cost is a pattern's own while it runs alone
+    survives=("flink-taskmanager", "flink-jobmanager"),
+    forgets_if_fresh=True,
+)

@@ -8,12 +8,15 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
 import requests
 
+from millrace import kernel
+from millrace.engines.flink import ENGINE
 from millrace.engines.flink.tuning import CHECKPOINT_INTERVAL_MS
 from millrace.engines.job import EngineError, Job, Running, State, UsedUpError, is_crash_loop
 from millrace.machine import environments, processes
@@ -21,6 +24,9 @@ from millrace.patterns import EnginePlan
 from millrace.patterns.loss import Loss, problem_of
 from millrace.settings import PROJECT
 from millrace.stores.files import Hdfs
+
+if TYPE_CHECKING:
+    from millrace.target import Target
 
 _STATES: Mapping[str, State] = {
     "INITIALIZING": "starting",
@@ -47,6 +53,19 @@ REHEARSE_WITHIN_S = 120
 
 class _SavepointError(EngineError):
     """A job in no state to take a savepoint."""
+
+
+def connect(target: Target) -> Flink:
+    """The session cluster of a target."""
+    settings, addresses = target.settings, target.addresses
+    return Flink(
+        rest=target.address("FLINK_REST_URL"),
+        files=target.hdfs,
+        logs=settings.state / "logs",
+        home=Path(addresses.get("FLINK_HOME", settings.state / "conf" / "flink")),
+        kernel=partial(kernel.ensure, settings, ENGINE.name),
+        gateway=Path(addresses["FLINK_GATEWAY"]) if "FLINK_GATEWAY" in addresses else None,
+    )
 
 
 @dataclass(frozen=True)
@@ -93,7 +112,7 @@ class Flink:
         log = self.logs / f"submit-{plan.pattern}-flink.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         command = [
-            str(environments.python("flink")),
+            str(environments.python(ENGINE.name)),
             "-m",
             "millrace.engines.flink.job",
             "--plan",
@@ -187,6 +206,10 @@ class Flink:
         newest = max(complete, key=lambda file: file.modified_ms)
         store = plan.checkpoints.removesuffix(_path(plan.checkpoints))
         return f"{store}{newest.path.removesuffix('/_metadata')}"
+
+    def owned(self, plan: EnginePlan) -> list[str]:
+        """None: all state is in checkpoints."""
+        return []
 
     def rehearse(self, running: EnginePlan, rehearsal: EnginePlan) -> None:
         """Give a copy of the running job's state to another job, and let that complete a checkpoint with it."""

@@ -3,7 +3,7 @@
 import json
 import os
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -11,9 +11,10 @@ from typing import Any, ClassVar
 import yaml
 
 from millrace import kernel
-from millrace.engines.flink import gateway
+from millrace.engines.flink import ENGINE, gateway
+from millrace.engines.flink.libraries import package
 from millrace.machine import jars
-from millrace.machine.environments import flink_package, python
+from millrace.machine.environments import python
 from millrace.servers import hdfs
 from millrace.servers.server import LOOPBACK, Server, hadoop_xml, java, log4j2
 from millrace.settings import Settings
@@ -29,12 +30,28 @@ GATEWAY_HEAP_MB = 160
 GATEWAY_METASPACE_MB = 128
 
 
+def servers(settings: Settings, profiles: Collection[str]) -> tuple[Server, ...]:
+    """Flink's servers, in whatever form of the stack."""
+    return JobManager(settings), TaskManager(settings), Gateway(settings)
+
+
+def addresses(settings: Settings, profiles: Collection[str]) -> dict[str, str]:
+    """Where clients find the cluster, as environment variables."""
+    home = settings.state / "conf" / "flink"
+    return {
+        "FLINK_REST_URL": rest_url(settings),
+        "FLINK_GATEWAY": str(gateway_socket(settings)),
+        "FLINK_HOME": str(home),
+        "FLINK_CONF_DIR": str(home / "conf"),
+    }
+
+
 @dataclass(frozen=True)
 class Flink(Server):
     """What JobManager and TaskManager share: one FLINK_HOME of this stack, made of links into the wheel."""
 
-    components: ClassVar[tuple[str, ...]] = ("flink", "flink-hadoop")
-    environments: ClassVar[tuple[str, ...]] = ("flink", "spark")  # the kernel is compiled against both
+    components: ClassVar[tuple[str, ...]] = ENGINE.components
+    environments: ClassVar[tuple[str, ...]] = (ENGINE.name,)
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -57,15 +74,15 @@ class Flink(Server):
         }
 
     def links(self) -> dict[str, Path]:
-        return {"opt": flink_package() / "opt"} | {f"lib/{jar.name}": jar for jar in self._library()}
+        return {"opt": package() / "opt"} | {f"lib/{jar.name}": jar for jar in self._library()}
 
     def _library(self) -> list[Path]:
-        wheel = flink_package()
+        wheel = package()
         folders = [jars.folder(self.settings, component) for component in self.components]
         library = [jar for folder in (*folders, wheel / "lib") for jar in sorted(folder.glob("*.jar"))]
         # flink-python too, to be loaded once for all jobs: the second job in thread mode dies when each loads pemja
         # anew (FLINK-37727).
-        return [*library, *(wheel / "opt").glob("flink-python-*.jar"), kernel.ensure(self.settings)]
+        return [*library, *(wheel / "opt").glob("flink-python-*.jar"), kernel.ensure(self.settings, ENGINE.name)]
 
     def environment(self) -> dict[str, str]:
         return super().environment() | {

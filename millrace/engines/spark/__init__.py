@@ -1,1 +1,25 @@
-"""The Spark adapter: rules, windows and stores as Structured Streaming queries; no Python runs for each event."""
+"""Spark: a driver for each pattern, small batches of events."""
+
+from millrace.engines.registry import Manifest
+
+ENGINE = Manifest(
+    name="spark",
+    title="Spark",
+    can=frozenset({"event", "session", "summary", "events-elsewhere", "persist:hdfs", "persist:hbase"}),
+    cannot={
+        "fold": "a fold in plain Python is Flink's escape hatch; declare the rule with measures instead",
+        "windows-elsewhere": "spark commits no offsets that the windows of another engine could follow",
+    },
+    imports=frozenset({"pyspark", "py4j", "pandas", "pyarrow", "happybase", "kafka"}),
+    components=("spark",),
+    is_default=True,
+    profiles=("spark-cluster",),
+    ports={
+        "spark": 40,  # spark://
+        "spark-http": 41,
+        "spark-worker": 42,
+        "spark-worker-http": 43,
+    },
+    process="job-{pattern}-spark",
+    compacts=True,
+)

@@ -10,22 +10,32 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import psutil
 
 from millrace import kernel
 from millrace.engines.job import EngineError, Job, Running, State, is_crash_loop
+from millrace.engines.spark import ENGINE
+from millrace.engines.spark.libraries import package
 from millrace.machine import archives, environments, jars, processes
 from millrace.patterns import EnginePlan
 from millrace.patterns.loss import Loss
 from millrace.settings import PROJECT, Settings
+
+if TYPE_CHECKING:
+    from millrace.target import Target
 
 STOP_WITHIN_S = 90
 STALLED_AFTER_S = 30
 """A driver writes its progress every second."""
 STARTED_WITHIN_S = 180
 """Until its JVM and its queries are there, it writes nothing."""
+
+
+def connect(target: Target) -> Spark:
+    """The drivers of a target's stack."""
+    return Spark(target.settings, target.address("SPARK_MASTER"))
 
 
 def job_of(progress: Mapping[str, Any], record: processes.Record, now_s: float) -> Job:
@@ -89,7 +99,7 @@ class Spark:
         processes.start(
             self._name(plan),
             [
-                str(environments.python("spark")),
+                str(environments.python(ENGINE.name)),
                 "-m",
                 "millrace.engines.spark.job",
                 "--plan",
@@ -124,6 +134,10 @@ class Spark:
         """Nothing to trigger: each batch ends with a checkpoint."""
         return True
 
+    def owned(self, plan: EnginePlan) -> list[str]:
+        """None: all state is in checkpoints."""
+        return []
+
     def rehearse(self, running: EnginePlan, rehearsal: EnginePlan) -> None:
         """Nothing to try: memory is kept by each measure's signature, and another version of a window begins anew."""
 
@@ -156,13 +170,13 @@ class Spark:
                     yield process.pid, _plan_of(words)
 
     def _jars(self) -> list[Path]:
-        return [*sorted(jars.folder(self.settings, "spark").glob("*.jar")), kernel.ensure(self.settings)]
+        return [*sorted(jars.folder(self.settings, "spark").glob("*.jar")), kernel.ensure(self.settings, ENGINE.name)]
 
     def _java_options(self) -> list[str]:
         """The archive of the driver's JVM, whose class path Spark makes of these jars and its own."""
         if not self.master.startswith("local"):
             return []  # the jars are copied to where each job is
-        spark = environments.spark_package()
+        spark = package()
         class_path = os.pathsep.join(map(str, [*self._jars(), spark / "conf", spark / "jars" / "*"]))
         return archives.options(self.settings, "org.apache.spark.deploy.SparkSubmit", class_path)
 
@@ -170,7 +184,7 @@ class Spark:
         return processes.read(self.settings.state / "run" / f"{self._name(plan)}.json")
 
     def _name(self, plan: EnginePlan) -> str:
-        return f"job-{plan.pattern}-spark"
+        return ENGINE.process.format(pattern=plan.pattern)
 
     def _progress_file(self, plan: EnginePlan) -> Path:
         return self._progress_folder() / f"{plan.pattern}-spark-progress.json"

@@ -2,14 +2,18 @@
 
 import json
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from millrace.machine.environments import python, spark_package
+from millrace.engines.spark import ENGINE
+from millrace.engines.spark.libraries import package
+from millrace.machine.environments import python
 from millrace.servers.server import LOOPBACK, Server, java, log4j2
 from millrace.settings import Settings
 
+CLUSTER = "spark-cluster"
+"""The profile with servers."""
 WORKER_CORES = 2
 WORKER_MEMORY = "2g"
 
@@ -24,19 +28,29 @@ OPENS = tuple(
 )
 
 
+def servers(settings: Settings, profiles: Collection[str]) -> tuple[Server, ...]:
+    """Spark's servers, if the profile asks for them."""
+    return (SparkMaster(settings), SparkWorker(settings)) if CLUSTER in profiles else ()
+
+
+def addresses(settings: Settings, profiles: Collection[str]) -> dict[str, str]:
+    """The master that drivers take their cores from, as an environment variable."""
+    return {"SPARK_MASTER": master_url(settings) if CLUSTER in profiles else "local[2]"}
+
+
 @dataclass(frozen=True)
 class Spark(Server):
     """What master and worker share."""
 
-    components: ClassVar[tuple[str, ...]] = ("spark",)
-    environments: ClassVar[tuple[str, ...]] = ("spark",)
+    components: ClassVar[tuple[str, ...]] = ENGINE.components
+    environments: ClassVar[tuple[str, ...]] = (ENGINE.name,)
 
     def files(self) -> dict[str, str]:
         return {"log4j2.properties": log4j2(self.log)}
 
     def environment(self) -> dict[str, str]:
         return super().environment() | {
-            "SPARK_HOME": str(spark_package()),
+            "SPARK_HOME": str(package()),
             # Without it the web pages listen on every address.
             "SPARK_LOCAL_IP": LOOPBACK,
             "PYSPARK_PYTHON": str(python("spark")),
@@ -47,7 +61,7 @@ class Spark(Server):
         # A second door of the master, on a port of its own choice, that nobody here uses; and buttons that any web page
         # in a browser here could press.
         start = java(256, flags=(*OPENS, logging, "-Dspark.master.rest.enabled=false", "-Dspark.ui.killEnabled=false"))
-        return [*start, "-cp", f"{spark_package() / 'jars'}/*", main, "--host", LOOPBACK, *arguments]
+        return [*start, "-cp", f"{package() / 'jars'}/*", main, "--host", LOOPBACK, *arguments]
 
 
 @dataclass(frozen=True)
@@ -101,7 +115,7 @@ class SparkWorker(Spark):
             *("--port", str(self.settings.port("spark-worker"))),
             *("--webui-port", str(self.settings.port("spark-worker-http"))),
             *("--cores", str(WORKER_CORES), "--memory", WORKER_MEMORY, "--work-dir", str(self.data)),
-            f"spark://{LOOPBACK}:{self.settings.port('spark')}",
+            master_url(self.settings),
         )
 
     def is_ready(self, since: float) -> bool:
@@ -111,6 +125,10 @@ class SparkWorker(Spark):
             worker["port"] == port and worker["state"] == "ALIVE" and worker["lastheartbeat"] > since * 1000
             for worker in state["workers"]
         )
+
+
+def master_url(settings: Settings) -> str:
+    return f"spark://{LOOPBACK}:{settings.port('spark')}"
 
 
 def master_state(settings: Settings) -> dict[str, Any] | None:

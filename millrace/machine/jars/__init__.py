@@ -1,7 +1,7 @@
 """The Java parts: one pinned pom per class path, resolved once into a folder named by its content, every jar locked.
 
-A component is a folder beside this file with a `pom.xml`. Its jars go to `<home>/jars/<component>/<sha256 of the
-pom>/`, and `lock.json` says what they must be. Nothing is believed before it was compared with the lock.
+A component is a folder with a `pom.xml`, beside this file or in an engine's folder. Its jars go to
+`<home>/jars/<component>/<sha256 of the pom>/`; every jar is checked against `lock.json`.
 """
 
 import asyncio
@@ -65,7 +65,7 @@ class Download:
 
 def components(settings: Settings) -> list[str]:
     """Names every component that has a pom."""
-    return sorted(pom.parent.name for pom in _poms(settings).glob("*/pom.xml"))
+    return sorted(_poms(settings))
 
 
 def folder(settings: Settings, component: str) -> Path:
@@ -134,7 +134,7 @@ def write_lock(settings: Settings, names: Collection[str], progress: Progress | 
 
 
 def lock_path(settings: Settings) -> Path:
-    return _poms(settings) / "lock.json"
+    return settings.project / "millrace/machine/jars/lock.json"
 
 
 async def _download_all(
@@ -170,7 +170,7 @@ async def _download(settings: Settings, name: str, lock: Lock | None, progress: 
     staging = place.parent / ".arriving"
     shutil.rmtree(staging, ignore_errors=True)
     staging.mkdir(parents=True)
-    pom = _poms(settings) / name / "pom.xml"
+    pom = _poms(settings)[name]
     command = [
         *("mvn", "--batch-mode", "--update-snapshots", "--strict-checksums", "--file", str(pom)),
         *(f"-Dmaven.repo.local={repository}", f"{COPY}"),
@@ -254,7 +254,7 @@ def _check_pom(settings: Settings, component: str, locks: Mapping[str, Lock]) ->
         raise JarError(f"no component {component!r}; there are {', '.join(known)}")
     if component not in locks or locks[component].pom != _pom_hash(settings, component):
         raise JarError(
-            f"{_poms(settings) / component / 'pom.xml'} is not the one that {lock_path(settings)} was made from; "
+            f"{_poms(settings)[component]} is not the one that {lock_path(settings)} was made from; "
             f"after a deliberate change run `python -m millrace.machine.jars lock {component}`"
         )
 
@@ -268,8 +268,10 @@ def _refuse_if_different(path: Path, locked: Jar, found: Jar | None = None) -> N
         )
 
 
-def _poms(settings: Settings) -> Path:
-    return settings.project / "millrace/machine/jars"
+def _poms(settings: Settings) -> dict[str, Path]:
+    """The pom of each component: a server's here, an engine's in its folder or one below."""
+    folders = ("machine/jars/*", "engines/*", "engines/*/*")
+    return {pom.parent.name: pom for folder in folders for pom in settings.project.glob(f"millrace/{folder}/pom.xml")}
 
 
 def _repository(settings: Settings, component: str) -> Path:
@@ -277,7 +279,7 @@ def _repository(settings: Settings, component: str) -> Path:
 
 
 def _pom_hash(settings: Settings, component: str) -> str:
-    return hashlib.sha256((_poms(settings) / component / "pom.xml").read_bytes()).hexdigest()
+    return hashlib.sha256(_poms(settings)[component].read_bytes()).hexdigest()
 
 
 def _hashes(place: Path) -> dict[str, Jar]:

@@ -1,0 +1,82 @@
+"""The library names no engine outside the engine's folder, but where a person reads it: engines are found by folder."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from millrace.engines import registry
+
+PROJECT = Path(__file__).resolve().parent.parent
+ENGINES = PROJECT / "millrace/engines"
+
+PATTERN = "the default is a pattern of this repository, which has the names of engines in its own"
+READ = "a sentence that a person reads"
+EXCEPTIONS = {
+    ("millrace/cli/customer.py", "flink-spark"): PATTERN,
+    ("millrace/cli/demo.py", "flink-spark"): PATTERN,
+    ("millrace/cli/demo.py", "Real servers: Kafka, HDFS, HBase, Flink"): READ,
+    ("millrace/cli/deploy.py", "Nothing of the pattern may run; Flink then begins anew, without its state."): READ,
+}
+"""Module and text -> why it may name an engine. Docstrings and comments are for people, too, and may."""
+
+
+def test_no_module_outside_an_engines_folder_names_an_engine() -> None:
+    found = {
+        (str(path.relative_to(PROJECT)), word): line
+        for path in sorted((PROJECT / "millrace").rglob("*.py"))
+        if not path.is_relative_to(ENGINES) or path.relative_to(ENGINES).parts[0] not in folders()
+        for line, word in named(ast.parse(path.read_text(encoding="utf-8")))
+    }
+    assert [f"{path}:{found[path, word]} {word}" for path, word in found.keys() - EXCEPTIONS.keys()] == []
+    assert EXCEPTIONS.keys() - found.keys() == set(), "no longer there: remove the exception"
+
+
+def test_imports_identifiers_and_texts_are_found_but_not_docstrings() -> None:
+    source = '''
+"""Flink."""
+from millrace.engines.flink import servers
+import pyspark
+class FlinkPage:
+    """Flink."""
+    spark_home: str = "local"
+    """Spark."""
+def start(engine="spark", flink=None):
+    """Flink."""
+    call(f"at {x} of Flink", spark=1)  # Spark
+    return plan.flink
+match name:
+    case "spark":
+        pass
+'''
+    assert [word for _, word in sorted(named(ast.parse(source)))] == [
+        *("millrace.engines.flink", "pyspark", "FlinkPage", "spark_home", "flink", "spark"),
+        *(" of Flink", "spark", "flink", "spark"),
+    ]
+
+
+def folders() -> set[str]:
+    return {registry.manifest(name).package.rpartition(".")[2] for name in registry.names()}
+
+
+def named(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """The line and text of all that names an engine and is not only read by people."""
+    names = [name.partition("-")[0] for name in registry.names()]
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        for word in words(node) if id(node) not in docstrings else ():
+            if any(name in word.lower() for name in names):
+                yield getattr(node, "lineno", 0), word
+
+
+def words(node: ast.AST) -> Iterator[str]:
+    match node:
+        case ast.Constant(value=str(text)):
+            yield text
+        case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name) | ast.alias(name=name):
+            yield name
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            yield name
+        case ast.keyword(arg=str(name)) | ast.ImportFrom(module=str(name)):
+            yield name
+    if isinstance(node, ast.alias) and node.asname:
+        yield node.asname
