@@ -18,14 +18,14 @@ from millrace.rules import (
     EventRule,
     FoldRule,
     Lookup,
-    RuleError,
     UseCase,
     WindowRule,
     WindowSummary,
 )
+from millrace.rules.outputs import WINDOWS_TOPIC
 
-WINDOWS_TOPIC, HOP = "windows", "hop"
-"""Window results, and the bare hop through Kafka that latencies are measured beside."""
+HOP = "hop"
+"""The topic of bare messages: their time through Kafka stands beside the latencies of alerts."""
 
 
 @dataclass(frozen=True)
@@ -192,4 +192,4 @@ def _versions(variant: Variant, engine: Engine) -> dict[str, str]:
     return versions
 
 
-__all__ = ["EnginePlan", "RuleError", "Stores", "engine_plans", "topics"]
+__all__ = ["HOP", "WINDOWS_TOPIC", "EnginePlan", "Stores", "engine_plans", "topics"]
