@@ -27,7 +27,8 @@ def versions() -> dict[str, str]:
 
 
 def alert_ids() -> dict[str, list[str]]:
-    alerts: list[dict[str, Any]] = [json.loads(r.value or b"") for r in ran(TAPE, topics(messages(TAPE))).alerts or ()]
+    records = ran(TAPE, topics(messages(TAPE))).outputs["alerts"] or ()
+    alerts: list[dict[str, Any]] = [json.loads(record.value or b"") for record in records]
     return {
         rule.name: sorted({alert["alert_id"] for alert in alerts if alert["rule"] == rule.name}) for rule in FRAUD.rules
     }

@@ -37,7 +37,7 @@ from millrace.stores.topics import Tail
 from millrace.target import Target
 from millrace.verbs.provision import wanted_topics
 from millrace.verbs.validation import is_data_file
-from millrace.verify.correctness import _shows
+from millrace.verify.checks.numbers import is_between
 from pipelines.fraud import FRAUD
 from tests.scenarios import card_token
 
@@ -301,5 +301,5 @@ def test_the_last_numbers_of_each_minute_are_right(story: Story) -> None:
     recent = [event for event in story.sent.values() if event["transaction_id"] not in story.meant_late]
     meant, with_late = summary_rows(summary, recent), summary_rows(summary, story.sent.values())
     # A chart may count what was too late for a burst.
-    wrong = [(key, found.get(key)) for key in meant if not _shows(found.get(key, {}), meant[key], with_late[key])]
+    wrong = [(key, found.get(key)) for key in meant if not is_between(found.get(key, {}), meant[key], with_late[key])]
     assert wrong == []
