@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from millrace import project
-from millrace.patterns.model import USES
 from millrace.rules import ALERTS, DEAD_LETTERS, EventType, UseCase, WindowSummary
 from millrace.rules.outputs import WINDOWS_TOPIC
 
 Schema = Mapping[str, Any]
 _TYPES = {"whole": "integer", "real": "number", "text": "string", "flag": "boolean"}
-
-
-def contracts() -> dict[str, dict[str, Schema]]:
-    """Every topic's schema, by use and kind of event."""
-    return {use.name: contracts_of(use) for use in USES.values()}
 
 
 def contracts_of(use: UseCase) -> dict[str, Schema]:
@@ -58,11 +50,6 @@ def breaking_changes(old: Schema, new: Schema) -> list[str]:
         if name not in was_required and name in is_required:
             found.append(f"'{name}' was optional and is required now; old messages may lack it")
     return sorted(found)
-
-
-def contracts_folder(use: str) -> Path:
-    """Where the generated contracts of a use are kept."""
-    return project.use_folder(use) / "contracts"
 
 
 def _breaking_among(old: Schema, new: Schema) -> list[str]:

@@ -308,6 +308,8 @@ class UseCase:
     enriched: EventType
     rules: tuple[Rule, ...]
     summaries: tuple[WindowSummary, ...]
+    tables: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
+    """HBase tables of a pattern that persists there: table -> family -> its options."""
 
     def __post_init__(self) -> None:
         if ENRICHMENT in [each.name for each in (*self.rules, *self.summaries)]:

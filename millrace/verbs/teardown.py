@@ -6,7 +6,7 @@ from millrace import deployments
 from millrace.deployments import alone, deployed, job_name
 from millrace.patterns import load
 from millrace.patterns import topics as topics_of
-from millrace.patterns.tables import tables_of
+from millrace.patterns.plan import tables
 from millrace.stores import topics
 from millrace.stores.changes import Change
 from millrace.target import ROOT, Target
@@ -34,7 +34,7 @@ def teardown(target: Target, name: str, *, data: bool = False, plan: bool = Fals
             changes.append(Change("job", job_name(deployed_plan), "stop" if is_up else "keep"))
         if data:
             changes += topics.remove(target.bootstrap, list(topics_of(variant).values()), plan=plan)
-            changes += target.hbase.remove(list(tables_of(name)), plan=plan)
+            changes += target.hbase.remove(list(tables(variant)), plan=plan)
             changes.append(target.hdfs.remove(target.folder(variant), plan=plan))
             changes.append(target.hdfs.remove(f"{ROOT}/checkpoints/{name}", plan=plan))
             if not plan:

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -16,10 +15,9 @@ import pyarrow.parquet as pq
 from millrace.oracle import Record
 from millrace.patterns import Variant
 from millrace.patterns import topics as topics_of
-from millrace.patterns.files import REPLACED
 from millrace.patterns.loss import Loss
-from millrace.patterns.plan import HOP
-from millrace.patterns.tables import CUSTOMERS, TRANSACTIONS, table_of
+from millrace.patterns.parquet import live
+from millrace.patterns.plan import HOP, table_of
 from millrace.rules import ALERTS, DEAD_LETTERS
 from millrace.rules.outputs import WINDOWS_TOPIC
 from millrace.settings import SETTLED_AFTER_S
@@ -177,7 +175,7 @@ class _Reading:
         if "hdfs" in self.stores:
             stored[FILES] = [row for rows in self.files.values() for row in rows]
         if "hbase" in self.stores:
-            for table in (TRANSACTIONS, CUSTOMERS):
+            for table in self.variant.use.tables:
                 stored[table_key(table)] = dict(self.target.hbase.scan(table_of(self.variant.name, table)))
         return stored
 
@@ -201,23 +199,10 @@ def _parquet(hdfs: Hdfs, folder: str, known: Mapping[str, list[dict[str, Any]]])
     """
     paths = {file.path for file in hdfs.files(folder)}
     try:
-        replaced = {
-            f"{Path(path).parent}/{name}"
-            for path in paths
-            for new in [Path(path).name.removeprefix(REPLACED)]
-            if Path(path).name != new and f"{Path(path).parent}/{new}" in paths
-            for name in hdfs.read(path).decode().splitlines()
-        }
-        counted = sorted(path for path in paths - replaced if is_data_file(path, folder))
+        counted = live(paths, folder, lambda path: hdfs.read(path).decode().splitlines())
         return {path: known[path] if path in known else _rows(hdfs.read(path)) for path in counted}
     except NoFileError:
         return dict(known)
-
-
-def is_data_file(path: str, folder: str) -> bool:
-    """Whether a reader of the folder reads this file: nothing on its way begins with a dot or an underscore."""
-    parts = Path(path).relative_to(folder).parts
-    return path.endswith(".parquet") and not any(part.startswith((".", "_")) for part in parts)
 
 
 def _rows(content: bytes) -> list[dict[str, Any]]:

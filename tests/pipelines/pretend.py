@@ -10,10 +10,9 @@ from typing import Any
 
 from millrace import oracle
 from millrace.oracle import Finding, Record
-from millrace.patterns import tables
 from millrace.rules import Rule, WindowRule
 from millrace.verify import Evidence, Question
-from pipelines.fraud import FRAUD
+from pipelines.fraud import FRAUD, tables
 from pipelines.fraud.tokens import Tokens
 from pipelines.fraud.traffic import Message, Plan, closing, references, traffic
 
