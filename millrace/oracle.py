@@ -19,6 +19,7 @@ from millrace.rules import card_numbers
 from millrace.rules.events import DEPTH_MOST, EventField, EventType, Real, Text, plain_name
 from millrace.rules.expressions import Value, value_of
 from millrace.rules.measures import Count, DistinctOthers, Last, Max, Measure, Min, Sum
+from millrace.rules.outputs import DUPLICATE, FLAGS, WINDOW_SPAN, alert_id, operand_name, provenance, row
 from millrace.rules.rules import (
     ENRICHMENT,
     EventRule,
@@ -28,7 +29,6 @@ from millrace.rules.rules import (
     UseCase,
     WindowRule,
     WindowSummary,
-    alert_id,
 )
 
 Event = Mapping[str, Any]
@@ -186,7 +186,7 @@ def judge(
             continue
         identity = str(event[event_type.id]) if event_type.id else ""
         if (key, identity) in seen:
-            yield Judged(record, "duplicate")
+            yield Judged(record, DUPLICATE)
             continue
         seen.add((key, identity))
         own = _memories(memories, key, event_rules, use)
@@ -212,7 +212,7 @@ def finding_of(rule: EventRule, event: Event, before: Mapping[str, Value]) -> Fi
     values = _values(event, before)
     if value_of(rule.condition, values) is not True:
         return None
-    operands = {_operand_name(f.owner, f.name): values[f.owner, f.name] for f in rule.operands}
+    operands = {operand_name(f): values[f.owner, f.name] for f in rule.operands}
     key = event[rule.key]
     return Finding(rule.name, rule.version, key, key, (event[rule.on.id or ""],), operands, event[rule.on.time or ""])
 
@@ -227,16 +227,14 @@ def enriched_event(
 ) -> dict[str, Any]:
     """The event of the intermediate topic that an accepted event must become."""
     values = _values(event, before)
-    return {
+    found_out: dict[str, Any] = {
         **event,
         **looked_up,
         **{name: value_of(made, values) for name, made in use.enrichment.built.items()},
-        "flags": [finding.rule for finding in findings],
-        "source_topic": record.topic,
-        "source_partition": record.partition,
-        "source_offset": record.offset,
-        "ingest_ms": record.ingest_ms,
+        FLAGS.name: [finding.rule for finding in findings],
+        **provenance(record.topic, record.partition, record.offset, record.ingest_ms),
     }
+    return row(use.enriched.names, found_out)
 
 
 def window_findings(rule: WindowRule, events: Iterable[Event]) -> list[Finding]:
@@ -248,7 +246,7 @@ def window_findings(rule: WindowRule, events: Iterable[Event]) -> list[Finding]:
             continue
         time, identity = rule.on.time or "", rule.on.id or ""
         first_ms, last_ms = chain[0][time], chain[-1][time]
-        operands = {**measured, "first_ms": first_ms, "last_ms": last_ms}
+        operands = measured | dict(zip(WINDOW_SPAN, (first_ms, last_ms), strict=True))
         ids = tuple(sorted(event[identity] for event in chain))
         customer = max(event[rule.on.key] for event in chain)
         found.append(Finding(rule.name, rule.version, key, customer, ids, operands, last_ms))
@@ -463,10 +461,6 @@ def _memories(
 
 def _values(event: Event, before: Mapping[str, Value]) -> dict[tuple[str, str], Value]:
     return {("now", k): v for k, v in event.items()} | {("before", k): v for k, v in before.items()}
-
-
-def _operand_name(owner: str, name: str) -> str:
-    return name if owner != "before" else f"before_{name}"
 
 
 def _step(

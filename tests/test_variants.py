@@ -19,6 +19,7 @@ from millrace.machine import processes
 from millrace.patterns import Variant, load, names
 from millrace.patterns import topics as topics_of
 from millrace.patterns.contracts import contracts_of
+from millrace.patterns.parquet import is_data_file
 from millrace.settings import Settings
 from millrace.stores import topics
 from millrace.stores.changes import pending
@@ -29,7 +30,6 @@ from millrace.verbs.deploy import deploy
 from millrace.verbs.provision import ContractError, provision
 from millrace.verbs.teardown import teardown
 from millrace.verbs.validate import Validation, validate
-from millrace.verbs.validation import is_data_file
 from pipelines.fraud.canaries import canaries_in, canary
 from pipelines.fraud.traffic import Plan
 from pipelines.fraud.traffic.poison import NUMBER

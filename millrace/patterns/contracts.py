@@ -3,34 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from millrace import project
-from millrace.patterns.model import USES
 from millrace.rules import ALERTS, DEAD_LETTERS, EventType, UseCase, WindowSummary
-from millrace.rules.rules import window_kinds
+from millrace.rules.outputs import WINDOWS_TOPIC
 
 Schema = Mapping[str, Any]
 _TYPES = {"whole": "integer", "real": "number", "text": "string", "flag": "boolean"}
 
 
-def contracts() -> dict[str, dict[str, Schema]]:
-    """Every topic's schema, by use and kind of event."""
-    return {use.name: contracts_of(use) for use in USES.values()}
-
-
 def contracts_of(use: UseCase) -> dict[str, Schema]:
     """The schemas of all topics of a use, by kind of event."""
     carried: list[EventType] = [*use.raw, *use.references, use.enriched, ALERTS, DEAD_LETTERS]
-    return {each.name: each.json_schema() for each in carried} | {"windows": windows_schema(use)}
+    return {each.name: each.json_schema() for each in carried} | {WINDOWS_TOPIC: windows_schema(use)}
 
 
 def windows_schema(use: UseCase) -> Schema:
     """What a window result looks like: which summary, which window, its keys and its numbers."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "windows",
+        "title": WINDOWS_TOPIC,
         "description": "Numbers over a window, for charts.",
         "oneOf": [_summary_schema(summary) for summary in use.summaries],
     }
@@ -60,11 +52,6 @@ def breaking_changes(old: Schema, new: Schema) -> list[str]:
     return sorted(found)
 
 
-def contracts_folder(use: str) -> Path:
-    """Where the generated contracts of a use are kept."""
-    return project.use_folder(use) / "contracts"
-
-
 def _breaking_among(old: Schema, new: Schema) -> list[str]:
     after = {each["title"]: each for each in new.get("oneOf", ())}
     found = []
@@ -89,14 +76,8 @@ def _narrowed(old: Schema, new: Schema) -> list[str]:
 
 
 def _summary_schema(summary: WindowSummary) -> Schema:
-    kinds = {key: summary.on.kind(key) for key in summary.keys} | window_kinds(summary.measures, summary.on)
-    properties: dict[str, Any] = {
-        "summary": {"const": summary.name},
-        "window_start_ms": {"type": "integer"},
-        "window_end_ms": {"type": "integer"},
-        **{name: {"type": _TYPES[kind]} for name, kind in kinds.items()},
-        "emit_ms": {"type": "integer"},
-    }
+    properties: dict[str, Any] = {name: {"type": _TYPES[kind]} for name, kind in summary.columns.items()}
+    properties["summary"] = {"const": summary.name}
     return {
         "title": summary.name,
         "description": summary.doc,

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
-from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -246,11 +245,6 @@ def folders() -> list[Path]:
             f"MILLRACE_PATTERNS={given} is not a folder; name the one with the pattern files, or unset it"
         )
     return [Path(given).absolute()]
-
-
-def generated() -> Path:
-    """Where the files are that are made from the declarations."""
-    return Path(str(resources.files("millrace.patterns")))
 
 
 def _complaints(variant: Variant) -> list[str]:

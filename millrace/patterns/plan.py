@@ -18,14 +18,14 @@ from millrace.rules import (
     EventRule,
     FoldRule,
     Lookup,
-    RuleError,
     UseCase,
     WindowRule,
     WindowSummary,
 )
+from millrace.rules.outputs import WINDOWS_TOPIC
 
-WINDOWS_TOPIC, HOP = "windows", "hop"
-"""Window results, and the bare hop through Kafka that latencies are measured beside."""
+HOP = "hop"
+"""The topic of bare messages: their time through Kafka stands beside the latencies of alerts."""
 
 
 @dataclass(frozen=True)
@@ -173,11 +173,25 @@ def engine_plans(
     ]
 
 
+def topic_kinds(use: UseCase) -> tuple[str, ...]:
+    """The kinds of messages that the topics of a use's patterns carry."""
+    carried = (*use.raw, *use.references, use.enriched, ALERTS, DEAD_LETTERS)
+    return (*(each.name for each in carried), WINDOWS_TOPIC, HOP)
+
+
 def topics(variant: Variant) -> dict[str, str]:
-    """All topics of a variant by the kind of event they carry."""
-    use = variant.use
-    carried = [*use.raw, *use.references, use.enriched, ALERTS, DEAD_LETTERS]
-    return {name: variant.topic(name) for name in [*(each.name for each in carried), WINDOWS_TOPIC, HOP]}
+    """Kind of message -> topic of the variant."""
+    return {kind: variant.topic(kind) for kind in topic_kinds(variant.use)}
+
+
+def tables(variant: Variant) -> dict[str, Mapping[str, Mapping[str, Any]]]:
+    """HBase table of the variant -> family -> its options."""
+    return {table_of(variant.name, table): families for table, families in variant.use.tables.items()}
+
+
+def table_of(pattern: str, table: str) -> str:
+    """The name of a pattern's table."""
+    return f"{pattern}.{table}"
 
 
 def _versions(variant: Variant, engine: str) -> dict[str, str]:
@@ -192,4 +206,14 @@ def _versions(variant: Variant, engine: str) -> dict[str, str]:
     return versions
 
 
-__all__ = ["EnginePlan", "RuleError", "Stores", "engine_plans", "topics"]
+__all__ = [
+    "HOP",
+    "WINDOWS_TOPIC",
+    "EnginePlan",
+    "Stores",
+    "engine_plans",
+    "table_of",
+    "tables",
+    "topic_kinds",
+    "topics",
+]

@@ -3,12 +3,10 @@
 from millrace.rules.events import EventType, Real, Text, TextMap, Whole, Words
 from millrace.rules.expressions import RuleError, km
 from millrace.rules.measures import Count, DistinctOthers, Last, Max, Min, Sum
+from millrace.rules.outputs import ALERTS, DEAD_LETTERS, REPLAYED, alert_id
 from millrace.rules.rules import (
-    ALERTS,
-    DEAD_LETTERS,
     ENRICHMENT,
     OUT_OF_ORDER_MS,
-    REPLAYED,
     Enrichment,
     EventRule,
     FoldRule,
@@ -19,7 +17,6 @@ from millrace.rules.rules import (
     UseCase,
     WindowRule,
     WindowSummary,
-    alert_id,
 )
 
 __all__ = [

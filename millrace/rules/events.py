@@ -151,6 +151,11 @@ class EventType:
         return self.past_ms + self.future_ms
 
     @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names of all fields, in their order."""
+        return tuple(f.name for f in self.fields)
+
+    @cached_property
     def readable(self) -> tuple[EventField, ...]:
         """The fields a rule can read: single values."""
         return tuple(f for f in self.fields if isinstance(f, EventField))

@@ -11,9 +11,10 @@ from difflib import get_close_matches
 from pathlib import PurePath
 from typing import Any
 
-from millrace.rules.events import EventType, Real, Text, TextMap, Whole, Words
+from millrace.rules.events import EventType, Real, Text, Whole
 from millrace.rules.expressions import Expression, Field, Kind, RuleError, condition, fields_of
 from millrace.rules.measures import Last, Measure, WindowMeasure, as_data, outputs
+from millrace.rules.outputs import FLAGS, PROVENANCE, WINDOW_SPAN, window_result
 from millrace.rules.sentences import measure_phrase, said, span, values_shown, words
 
 
@@ -112,6 +113,8 @@ class EventRule:
         }
 
 
+ENRICHMENT = "enrichment"
+"""The name of a use's enrichment among the names of rules and summaries."""
 OUT_OF_ORDER_MS = 5_000
 """How far behind the newest event an event may come and still be counted in its window; what comes later is late."""
 
@@ -156,6 +159,11 @@ class WindowRule:
         object.__setattr__(self, "condition", condition(built, self.name))
 
     @property
+    def operands(self) -> tuple[str, ...]:
+        """The names of the values that an alert shows."""
+        return (*self.measures, *WINDOW_SPAN)
+
+    @property
     def version(self) -> str:
         return fingerprint(self)
 
@@ -188,6 +196,12 @@ class WindowSummary:
         for key in self.keys:
             self.on.kind(key)
         window_kinds(self.measures, self.on)
+
+    @property
+    def columns(self) -> dict[str, Kind]:
+        """The columns of its results, with their kinds."""
+        keys = {key: self.on.kind(key) for key in self.keys}
+        return window_result(keys | window_kinds(self.measures, self.on))
 
     @property
     def version(self) -> str:
@@ -294,6 +308,8 @@ class UseCase:
     enriched: EventType
     rules: tuple[Rule, ...]
     summaries: tuple[WindowSummary, ...]
+    tables: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
+    """HBase tables of a pattern that persists there: table -> family -> its options."""
 
     def __post_init__(self) -> None:
         if ENRICHMENT in [each.name for each in (*self.rules, *self.summaries)]:
@@ -344,59 +360,6 @@ def window_kinds(measures: Mapping[str, WindowMeasure], on: EventType) -> dict[s
     for name, measure in measures.items():
         kinds |= outputs(name, measure, on)
     return kinds
-
-
-# Shared by every enriched event and alert, whatever the use.
-FLAGS = Words("flags")
-PROVENANCE = (
-    Text("source_topic", max_length=249),
-    Whole("source_partition", least=0),
-    Whole("source_offset", least=0),
-    Whole("ingest_ms"),
-)
-ALERTS = EventType(
-    "alerts",
-    "One finding of one rule; at least once, and exactly once for a reader that keeps one of each alert_id.",
-    (
-        Text("alert_id", pattern="[0-9a-f]{32}", max_length=32),
-        Text("rule"),
-        Text("rule_version"),
-        Text("key"),
-        Text("customer"),
-        Words("transaction_ids"),
-        TextMap("operands"),
-        Whole("at_ms"),
-        Whole("sent_ms", required=False),
-        Whole("ingest_ms"),
-        Whole("emit_ms"),
-    ),
-    key="customer",
-    id="alert_id",
-    time="at_ms",
-)
-ENRICHMENT = "enrichment"
-"""What a use's enrichment is called where rules and summaries have their names."""
-REPLAYED = "replayed"
-"""The reason of a dead letter that only says: the message at this place was sent once more."""
-DEAD_LETTERS = EventType(
-    "dead-letters",
-    "What could not be judged, with the reason and the place it came from; identity: topic, partition, offset, reason.",
-    (
-        Text("reason", max_length=128),
-        Text("topic", max_length=249),
-        Whole("partition", least=0),
-        Whole("offset", least=0),
-        Whole("ingest_ms"),
-        Text("stage"),
-        Text("value_base64", pattern="[A-Za-z0-9+/=]*", max_length=24_000, required=False),
-    ),
-    key="topic",
-)
-
-
-def alert_id(rule: str, version: str, key: str, ids: tuple[str, ...]) -> str:
-    """The identity of an alert: the same facts under the same rule give the same one on every engine."""
-    return hashlib.sha256("|".join((rule, version, key, ",".join(sorted(ids)))).encode()).hexdigest()[:32]
 
 
 def _now(on: EventType, of: str) -> Names:

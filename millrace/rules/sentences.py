@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from millrace.rules.expressions import Binary, Call, Expression, Field, Literal, Not, Value, fields_of, value_of
 from millrace.rules.measures import Count, DistinctOthers, Last, Max, Measure, Min, Sum
+from millrace.rules.outputs import operand_name
 
 _WORDS = {
     ">": "is greater than",
@@ -84,11 +85,6 @@ def values_shown(operands: Mapping[str, str | None]) -> Shown:
         return f" ({value:.6g})" if isinstance(value, float) else f" ({value})"
 
     return shown
-
-
-def operand_name(field: Field) -> str:
-    """How an alert calls the value of a field."""
-    return f"before_{field.name}" if field.owner == "before" else field.name
 
 
 def _value(field: Field, text: str | None) -> Value:

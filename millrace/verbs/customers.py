@@ -10,17 +10,9 @@ from typing import Any
 
 from millrace.errors import InfraError
 from millrace.patterns import load
-from millrace.patterns.tables import (
-    ALERTED,
-    CUSTOMERS,
-    HIGHEST_CENTS,
-    PHONE,
-    TRANSACTIONS,
-    customer_prefix,
-    event_of,
-    table_of,
-)
+from millrace.patterns.plan import table_of
 from millrace.target import Target
+from pipelines.fraud.tables import ALERTED, CUSTOMERS, HIGHEST_CENTS, PHONE, TRANSACTIONS, customer_prefix, event_of
 
 
 @dataclass(frozen=True)

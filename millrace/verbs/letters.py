@@ -14,13 +14,13 @@ from millrace.oracle import Record, kept
 from millrace.patterns import Variant
 from millrace.patterns import topics as topics_of
 from millrace.rules import DEAD_LETTERS, EventType
-from millrace.rules.rules import REPLAYED
+from millrace.rules.outputs import DUPLICATE, LATE, REPLAYED
 from millrace.stores import topics
 from millrace.stores.topics import Tail
 from millrace.target import Target
 
 # They were good messages, kept out for what they are and not for a fault that anybody could mend.
-NEVER_REPLAYED = ("duplicate", "late", REPLAYED)
+NEVER_REPLAYED = (DUPLICATE, LATE, REPLAYED)
 
 Place = tuple[str, int, int]
 

@@ -9,8 +9,7 @@ from millrace.errors import InfraError
 from millrace.patterns import Variant, load
 from millrace.patterns import topics as topics_of
 from millrace.patterns.contracts import breaking_changes, contracts_of
-from millrace.patterns.plan import HOP
-from millrace.patterns.tables import tables_of
+from millrace.patterns.plan import HOP, tables
 from millrace.stores import topics
 from millrace.stores.changes import Action, Change
 from millrace.target import Target
@@ -70,7 +69,7 @@ def _ensure_stores(target: Target, variant: Variant, *, plan: bool) -> list[Chan
     persist = variant.pattern.stages.persist
     changes = [target.hdfs.ensure_folder(target.folder(variant), plan=plan)]
     if persist and "hbase" in persist.to:
-        changes += target.hbase.ensure(tables_of(variant.name), plan=plan)
+        changes += target.hbase.ensure(tables(variant), plan=plan)
     return changes
 
 

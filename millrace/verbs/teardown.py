@@ -6,7 +6,7 @@ from millrace import deployments
 from millrace.deployments import alone, deployed, job_name
 from millrace.patterns import load
 from millrace.patterns import topics as topics_of
-from millrace.patterns.tables import tables_of
+from millrace.patterns.plan import tables
 from millrace.stores import topics
 from millrace.stores.changes import Change
 from millrace.target import ROOT, Target
@@ -36,7 +36,7 @@ def teardown(target: Target, name: str, *, data: bool = False, plan: bool = Fals
             jobs = deployed(target, name)
             owned = [topic for engine, job in jobs.items() for topic in target.engine(engine).owned(job)]
             changes += topics.remove(target.bootstrap, [*topics_of(variant).values(), *owned], plan=plan)
-            changes += target.hbase.remove(list(tables_of(name)), plan=plan)
+            changes += target.hbase.remove(list(tables(variant)), plan=plan)
             changes.append(target.hdfs.remove(target.folder(variant), plan=plan))
             changes.append(target.hdfs.remove(f"{ROOT}/checkpoints/{name}", plan=plan))
             if not plan:

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -16,19 +15,19 @@ import pyarrow.parquet as pq
 from millrace.oracle import Record
 from millrace.patterns import Variant
 from millrace.patterns import topics as topics_of
-from millrace.patterns.files import REPLACED
 from millrace.patterns.loss import Loss
-from millrace.patterns.plan import HOP, WINDOWS_TOPIC
-from millrace.patterns.tables import CUSTOMERS, TRANSACTIONS, table_of
+from millrace.patterns.parquet import live
+from millrace.patterns.plan import HOP, table_of
 from millrace.rules import ALERTS, DEAD_LETTERS
+from millrace.rules.outputs import WINDOWS_TOPIC
 from millrace.settings import SETTLED_AFTER_S
 from millrace.stores.files import Hdfs, NoFileError
-from millrace.stores.tables import HBase
 from millrace.stores.topics import Tail
 from millrace.target import Target
 from millrace.verbs.listening import heard
 from millrace.verbs.traffic import arrivals
 from millrace.verify import Bounds, Evidence, Question, Verdict, Versions, judge
+from millrace.verify.evidence import ENRICHED, FILES, table_key
 
 Report = Callable[[str], None]
 Place = tuple[str | None, int | None, int | None]
@@ -156,18 +155,13 @@ class _Reading:
 
     def evidence(self, labels: Mapping[str, Sequence[str]] | None) -> Evidence:
         """All of it, for the judge; a store that the pattern has not is not missing."""
-        use, hbase, name = self.variant.use, self.target.hbase, self.variant.name
-        has_tables = "hbase" in self.stores
+        use, name = self.variant.use, self.variant.name
         received_ms, hop_received_ms = heard(arrivals(self.target.settings, name))
         return Evidence(
             raw={each.name: self.records[each.name] for each in (*use.raw, *use.references)},
-            enriched=self.records[use.enriched.name],
-            alerts=self.records[ALERTS.name],
-            dead_letters=self.records[DEAD_LETTERS.name],
-            windows=self.records[WINDOWS_TOPIC],
-            parquet=[row for rows in self.files.values() for row in rows] if "hdfs" in self.stores else None,
-            table_transactions=_table(hbase, table_of(name, TRANSACTIONS)) if has_tables else None,
-            table_customers=_table(hbase, table_of(name, CUSTOMERS)) if has_tables else None,
+            outputs={ENRICHED: self.records[use.enriched.name]}
+            | {kind: self.records[kind] for kind in (ALERTS.name, DEAD_LETTERS.name, WINDOWS_TOPIC)},
+            stores=self._stored(),
             hop_ms=_hop_ms(self.records[HOP]),
             received_ms=received_ms,
             hop_received_ms=hop_received_ms,
@@ -175,6 +169,15 @@ class _Reading:
             labels=labels,
             kinds={topic: kind for kind, topic in self.topics.items()},
         )
+
+    def _stored(self) -> dict[str, Any]:
+        stored: dict[str, Any] = {}
+        if "hdfs" in self.stores:
+            stored[FILES] = [row for rows in self.files.values() for row in rows]
+        if "hbase" in self.stores:
+            for table in self.variant.use.tables:
+                stored[table_key(table)] = dict(self.target.hbase.scan(table_of(self.variant.name, table)))
+        return stored
 
     def _rows(self) -> int:
         return sum(len(rows) for rows in self.files.values())
@@ -196,32 +199,15 @@ def _parquet(hdfs: Hdfs, folder: str, known: Mapping[str, list[dict[str, Any]]])
     """
     paths = {file.path for file in hdfs.files(folder)}
     try:
-        replaced = {
-            f"{Path(path).parent}/{name}"
-            for path in paths
-            for new in [Path(path).name.removeprefix(REPLACED)]
-            if Path(path).name != new and f"{Path(path).parent}/{new}" in paths
-            for name in hdfs.read(path).decode().splitlines()
-        }
-        counted = sorted(path for path in paths - replaced if is_data_file(path, folder))
+        counted = live(paths, folder, lambda path: hdfs.read(path).decode().splitlines())
         return {path: known[path] if path in known else _rows(hdfs.read(path)) for path in counted}
     except NoFileError:
         return dict(known)
 
 
-def is_data_file(path: str, folder: str) -> bool:
-    """Whether a reader of the folder reads this file: nothing on its way begins with a dot or an underscore."""
-    parts = Path(path).relative_to(folder).parts
-    return path.endswith(".parquet") and not any(part.startswith((".", "_")) for part in parts)
-
-
 def _rows(content: bytes) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = pq.read_table(io.BytesIO(content)).to_pylist()
     return rows
-
-
-def _table(hbase: HBase, name: str) -> dict[bytes, dict[bytes, bytes]]:
-    return dict(hbase.scan(name))
 
 
 def _hop_ms(records: Sequence[Record]) -> list[float]:

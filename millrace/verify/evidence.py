@@ -38,20 +38,29 @@ class Versions:
     """Versions that judged what came out before then."""
 
 
+ENRICHED = "enriched"
+"""The key of the intermediate topic among the outputs; other outputs have the names of their topics."""
+FILES = "files"
+"""The key of the Parquet rows among the stores."""
+Messages = Sequence[tuple[Record, Event]]
+"""Messages of an output, with the objects that they hold."""
+
+
+def table_key(table: str) -> str:
+    """The key of a table among the stores."""
+    return f"table of {table}"
+
+
 @dataclass(frozen=True)
 class Evidence:
-    """Whole topics and stores of one pattern; None stands for what could not be read."""
+    """Whole topics and stores of one pattern; None, or no entry, stands for what could not be read."""
 
     raw: Mapping[str, Sequence[Record] | None]
     """By kind of event: the judged events, the other streams, the reference data."""
-    enriched: Sequence[Record] | None = None
-    alerts: Sequence[Record] | None = None
-    dead_letters: Sequence[Record] | None = None
-    windows: Sequence[Record] | None = None
-    parquet: Sequence[Event] | None = None
-    """The rows persisted to files."""
-    table_transactions: Mapping[bytes, Mapping[bytes, bytes]] | None = None
-    table_customers: Mapping[bytes, Mapping[bytes, bytes]] | None = None
+    outputs: Mapping[str, Sequence[Record] | None] = field(default_factory=dict)
+    """By kind: enriched events, alerts, dead letters, window results."""
+    stores: Mapping[str, Any] = field(default_factory=dict)
+    """What was persisted: the rows of the files, and for each table its rows by key."""
     hop_ms: Sequence[float] | None = None
     """What a bare hop through Kafka took in the same minutes, from intended send time to the topic."""
     received_ms: Mapping[str, float] | None = None
@@ -64,6 +73,10 @@ class Evidence:
     """For generated traffic: event id -> the rules it was made to set off."""
     kinds: Mapping[str, str] = field(default_factory=dict)
     """Full topic name -> kind of event, to read what outputs say of their origin."""
+
+    def part(self, name: str) -> Any:
+        """The output or store of that key; None if it could not be read."""
+        return self.outputs.get(name, self.stores.get(name))
 
     def origin(self, topic: str, partition: int, offset: int) -> Origin:
         """The origin that an output names by its topic."""

@@ -16,6 +16,7 @@ from typing import Any
 from millrace.oracle import Finding, Judged, Record, enriched_event, finding_of, judge, refer, window_findings
 from millrace.rules import ENRICHMENT, EventRule, Last, Rule, UseCase, WindowRule
 from millrace.rules.measures import Measure
+from millrace.rules.outputs import FLAGS
 from millrace.verify.evidence import Bounds, Event, Origin, is_same, said
 
 View = tuple[Event, tuple[Finding, ...]]
@@ -223,12 +224,12 @@ def differences(expected: Event, got: Event, unjudged: Collection[str] = ()) -> 
     """The fields in which an enriched event is not what it must be; flags are a set, the origin is known already."""
 
     def flags(event: Event) -> set[str]:
-        return set(event["flags"] or ()) - set(unjudged)
+        return set(event.get(FLAGS.name) or ()) - set(unjudged)
 
     return [
         name
         for name, value in expected.items()
         if name != "source_topic"
         and name not in unjudged
-        and not (flags(expected) == flags(got) if name == "flags" else is_same(value, got.get(name)))
+        and not (flags(expected) == flags(got) if name == FLAGS.name else is_same(value, got.get(name)))
     ]

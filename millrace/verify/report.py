@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from millrace.verify import plots
-from millrace.verify.judging import FROM_INGEST, FROM_SENT, HOP, HOP_RECEIVED, PROMISED, RECEIVED
+from millrace.verify.timing import FROM_INGEST, FROM_SENT, HOP, HOP_RECEIVED, PROMISED, RECEIVED
 from millrace.verify.verdict import Check, Figure, Verdict
 
 SUMMARIES = {

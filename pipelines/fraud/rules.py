@@ -17,6 +17,7 @@ from millrace.rules import (
     km,
 )
 from pipelines.fraud.events import MINUTE_MS, customers, device_locations, merchants, transactions
+from pipelines.fraud.tables import TABLES
 
 PHONE = Last(device_locations, "latitude", "longitude", "at_ms")
 
@@ -91,4 +92,5 @@ FRAUD = UseCase(
     enriched=enriched,
     rules=(above_previous_max, away_from_phone, spree, burst),
     summaries=(spend_per_minute,),
+    tables=TABLES,
 )

@@ -10,10 +10,9 @@ from typing import Any
 
 from millrace import oracle
 from millrace.oracle import Finding, Record
-from millrace.patterns import tables
 from millrace.rules import Rule, WindowRule
 from millrace.verify import Evidence, Question
-from pipelines.fraud import FRAUD
+from pipelines.fraud import FRAUD, tables
 from pipelines.fraud.tokens import Tokens
 from pipelines.fraud.traffic import Message, Plan, closing, references, traffic
 
@@ -79,13 +78,17 @@ def ran(plan: Plan, raw: Mapping[str, Sequence[Record]], rules: Sequence[Rule] =
     ]
     return Evidence(
         raw=raw,
-        enriched=records("enriched", enriched, [event["ingest_ms"] + 8 for event in enriched]),
-        alerts=records("alerts", alerts, [each["emit_ms"] for each in alerts]),
-        dead_letters=records("dead-letters", letters, [each["ingest_ms"] + 8 for each in letters]),
-        windows=records("windows", rows, [START_MS + HOURS_MS] * len(rows)),
-        parquet=[{name: value for name, value in event.items() if name != "flags"} for event in enriched],
-        table_transactions=transactions_table(enriched),
-        table_customers=customers_table(enriched, alerts),
+        outputs={
+            "enriched": records("enriched", enriched, [event["ingest_ms"] + 8 for event in enriched]),
+            "alerts": records("alerts", alerts, [each["emit_ms"] for each in alerts]),
+            "dead-letters": records("dead-letters", letters, [each["ingest_ms"] + 8 for each in letters]),
+            "windows": records("windows", rows, [START_MS + HOURS_MS] * len(rows)),
+        },
+        stores={
+            "files": [{name: value for name, value in event.items() if name != "flags"} for event in enriched],
+            "table of transactions": transactions_table(enriched),
+            "table of customers": customers_table(enriched, alerts),
+        },
         hop_ms=[3.0] * 100,
         labels=labels(plan),
         kinds=KINDS,

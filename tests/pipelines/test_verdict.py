@@ -58,6 +58,23 @@ def changed(records: Sequence[Record] | None, change: Callable[[dict[str, Any]],
     return [*records[:at], replace(records[at], value=json.dumps(event).encode()), *records[at + 1 :]]
 
 
+def output(evidence: Evidence, kind: str) -> Sequence[Record]:
+    return evidence.outputs[kind] or ()
+
+
+def spoilt(evidence: Evidence, raw: Mapping[str, Sequence[Record]] | None = None, **parts: Any) -> Evidence:
+    """The evidence with other outputs and stores; `dead_letters` stands for "dead-letters"."""
+    outputs, stores = dict(evidence.outputs), dict(evidence.stores)
+    for name, part in parts.items():
+        kind, store = name.replace("_", "-"), name.replace("_", " ")
+        if kind in outputs:
+            outputs[kind] = part
+        else:
+            assert store in stores, name
+            stores[store] = part
+    return replace(evidence, raw=raw or evidence.raw, outputs=outputs, stores=stores)
+
+
 def position(records: Sequence[Record] | None, fits: Callable[[dict[str, Any]], bool]) -> int:
     return next(n for n, record in enumerate(records or ()) if fits(json.loads(record.value or b"")))
 
@@ -129,8 +146,7 @@ def with_a_rule_changed(edges: dict[str, list[Record]]) -> tuple[Evidence, int]:
     rule = BROKEN["alerts: away-from-phone"]
     old = ran(EDGES, edges, [rule if each.name == rule.name else each for each in FRAUD.rules])
     new = ran(EDGES, edges)
-    assert old.enriched is not None
-    since_ms = old.enriched[len(old.enriched) // 2].ingest_ms
+    since_ms = output(old, "enriched")[len(output(old, "enriched")) // 2].ingest_ms
 
     def halves(before: Sequence[Record] | None, after: Sequence[Record] | None, at_ms: Callable[[Any], int]):
         return [
@@ -145,9 +161,12 @@ def with_a_rule_changed(edges: dict[str, list[Record]]) -> tuple[Evidence, int]:
             alert["alert_id"] = alert_id(rule.name, "old", alert["key"], tuple(alert["transaction_ids"]))
         return replace(record, value=json.dumps(alert).encode())
 
-    alerts = [of_old_version(record) for record in halves(old.alerts, new.alerts, lambda record: record.ingest_ms)]
-    enriched = halves(old.enriched, new.enriched, lambda record: record.ingest_ms)
-    return replace(new, enriched=enriched, alerts=alerts, table_customers=None), since_ms
+    alerts = [
+        of_old_version(record)
+        for record in halves(output(old, "alerts"), output(new, "alerts"), lambda record: record.ingest_ms)
+    ]
+    enriched = halves(output(old, "enriched"), output(new, "enriched"), lambda record: record.ingest_ms)
+    return spoilt(new, enriched=enriched, alerts=alerts, table_of_customers=None), since_ms
 
 
 def test_what_an_earlier_version_of_a_rule_said_is_not_held_against_this_one(
@@ -167,24 +186,25 @@ def test_since_its_change_a_rule_is_judged_as_ever(with_a_rule_changed: tuple[Ev
     evidence, since_ms = with_a_rule_changed
     asked = replace(ASKED, in_force={"away-from-phone": Versions(since_ms, frozenset({"old"}))})
     last = max(
-        n for n, r in enumerate(evidence.alerts or ()) if json.loads(r.value or b"")["rule"] == "away-from-phone"
+        n for n, r in enumerate(output(evidence, "alerts")) if json.loads(r.value or b"")["rule"] == "away-from-phone"
     )
-    assert "alerts: away-from-phone" in red(judge(asked, replace(evidence, alerts=without(evidence.alerts, last))))
-    wrong = changed(evidence.alerts, lambda alert: alert.update(rule_version="unheard of"), last)
-    assert "alert ids" in red(judge(asked, replace(evidence, alerts=wrong)))
+    assert "alerts: away-from-phone" in red(
+        judge(asked, spoilt(evidence, alerts=without(output(evidence, "alerts"), last)))
+    )
+    wrong = changed(output(evidence, "alerts"), lambda alert: alert.update(rule_version="unheard of"), last)
+    assert "alert ids" in red(judge(asked, spoilt(evidence, alerts=wrong)))
     of_others = replace(asked, in_force={"spree": Versions(since_ms, frozenset({"old"}))})
     assert "alerts: away-from-phone" in red(judge(of_others, evidence))
 
 
 def test_what_an_earlier_enrichment_added_is_not_held_against_this_one(good: Evidence) -> None:
-    assert good.enriched is not None
-    since_ms = good.enriched[len(good.enriched) // 2].ingest_ms
+    since_ms = output(good, "enriched")[len(output(good, "enriched")) // 2].ingest_ms
     asked = replace(ASKED, in_force={"enrichment": Versions(since_ms, frozenset({"old"}))})
-    for at, status in ((7, "ok"), (len(good.enriched) - 7, "failed")):
-        old = changed(good.enriched, lambda e: e.pop("merchant_place"), at)
-        spent = changed(good.enriched, lambda e: e.update(amount_cents=1), at)
-        assert judge(asked, replace(good, enriched=old)).status == status
-        assert "enrichment" in red(judge(asked, replace(good, enriched=spent)))
+    for at, status in ((7, "ok"), (len(output(good, "enriched")) - 7, "failed")):
+        old = changed(output(good, "enriched"), lambda e: e.pop("merchant_place"), at)
+        spent = changed(output(good, "enriched"), lambda e: e.update(amount_cents=1), at)
+        assert judge(asked, spoilt(good, enriched=old)).status == status
+        assert "enrichment" in red(judge(asked, spoilt(good, enriched=spent)))
 
 
 @pytest.mark.parametrize("kind", ["transactions", "enriched"])
@@ -220,7 +240,7 @@ def retold(raw: Mapping[str, Sequence[Record]], changes: Mapping[int, dict[str, 
 
 def accepted_at(evidence: Evidence, raw: Mapping[str, Sequence[Record]]) -> list[int]:
     """Where in the topic the accepted purchases are, as they arrived."""
-    events = [json.loads(record.value or b"") for record in evidence.enriched or ()]
+    events = [json.loads(record.value or b"") for record in output(evidence, "enriched")]
     places = {(event["source_partition"], event["source_offset"]) for event in events}
     return [at for at, record in enumerate(raw["transactions"]) if (record.partition, record.offset) in places]
 
@@ -240,7 +260,9 @@ def test_a_clock_that_is_ahead_excuses_nobody_from_being_punctual(good: Evidence
     wrong_clock = retold(raw, {ahead: {"at_ms": raw["transactions"][ahead].ingest_ms + 240_000}})
     evidence = replace(ran(PLAN, wrong_clock), labels=None)
     assert judge(ASKED, evidence).status == "ok"
-    later = position(evidence.enriched, lambda e: e["ingest_ms"] > raw["transactions"][ahead].ingest_ms + 5_000)
+    later = position(
+        output(evidence, "enriched"), lambda e: e["ingest_ms"] > raw["transactions"][ahead].ingest_ms + 5_000
+    )
     assert "lateness" in red(judge(ASKED, called_late(evidence, later)))
 
 
@@ -251,28 +273,27 @@ def test_a_clock_that_is_ahead_makes_no_window_due() -> None:
 
 
 def test_a_dropped_event_is_red(good: Evidence) -> None:
-    assert good.enriched is not None
-    assert red(judge(ASKED, replace(good, enriched=good.enriched[1:]))) == {"conservation"}
+    assert red(judge(ASKED, spoilt(good, enriched=output(good, "enriched")[1:]))) == {"conservation"}
 
 
 def test_an_event_out_of_nowhere_is_red(good: Evidence) -> None:
-    stray = changed(good.enriched, lambda e: e.update(source_offset=10**9))
-    assert "conservation" in red(judge(ASKED, replace(good, enriched=[*(good.enriched or ()), stray[0]])))
+    stray = changed(output(good, "enriched"), lambda e: e.update(source_offset=10**9))
+    assert "conservation" in red(judge(ASKED, spoilt(good, enriched=[*output(good, "enriched"), stray[0]])))
 
 
 def test_a_lost_dead_letter_is_red(good: Evidence) -> None:
     for kind in ("transactions", "device-locations", "merchants", "customers"):
-        at = position(good.dead_letters, lambda e, kind=kind: e["topic"] == f"pretended.{kind}")
-        letters = without(good.dead_letters, at)
-        assert "refusals" in red(judge(ASKED, replace(good, dead_letters=letters)))
+        at = position(output(good, "dead-letters"), lambda e, kind=kind: e["topic"] == f"pretended.{kind}")
+        letters = without(output(good, "dead-letters"), at)
+        assert "refusals" in red(judge(ASKED, spoilt(good, dead_letters=letters)))
 
 
 def test_a_dead_letter_for_the_wrong_reason_or_with_another_message_is_red(good: Evidence) -> None:
-    wrong_reason = changed(good.dead_letters, lambda e: e.update(reason="json:somewhere"))
-    assert red(judge(ASKED, replace(good, dead_letters=wrong_reason))) == {"refusals"}
-    carrying = position(good.dead_letters, lambda e: e["value_base64"] is not None)
-    other = changed(good.dead_letters, lambda e: e.update(value_base64="AAAA"), carrying)
-    assert red(judge(ASKED, replace(good, dead_letters=other))) == {"refusals"}
+    wrong_reason = changed(output(good, "dead-letters"), lambda e: e.update(reason="json:somewhere"))
+    assert red(judge(ASKED, spoilt(good, dead_letters=wrong_reason))) == {"refusals"}
+    carrying = position(output(good, "dead-letters"), lambda e: e["value_base64"] is not None)
+    other = changed(output(good, "dead-letters"), lambda e: e.update(value_base64="AAAA"), carrying)
+    assert red(judge(ASKED, spoilt(good, dead_letters=other))) == {"refusals"}
 
 
 def test_a_dead_letter_that_keeps_a_card_number_is_red(good: Evidence) -> None:
@@ -285,33 +306,29 @@ def test_a_dead_letter_that_keeps_a_card_number_is_red(good: Evidence) -> None:
         value = raw[letter["topic"], letter["partition"], letter["offset"]] or b""
         letter["value_base64"] = base64.b64encode(value).decode()
 
-    masked = position(good.dead_letters, is_masked)
-    kept = changed(good.dead_letters, unmask, masked)
-    verdict = judge(ASKED, replace(good, dead_letters=kept))
+    masked = position(output(good, "dead-letters"), is_masked)
+    kept = changed(output(good, "dead-letters"), unmask, masked)
+    verdict = judge(ASKED, spoilt(good, dead_letters=kept))
     assert red(verdict) == {"refusals"}
     assert "does not carry the message as it is to be kept" in str(verdict)
 
 
 def test_an_event_both_accepted_and_refused_is_red(good: Evidence) -> None:
-    assert good.enriched is not None
-    event = json.loads(good.enriched[0].value or b"")
+    event = json.loads(output(good, "enriched")[0].value or b"")
     origin = {"topic": event["source_topic"], "partition": event["source_partition"], "offset": event["source_offset"]}
-    letters = [*(good.dead_letters or ()), *changed((good.dead_letters or ())[:1], lambda e: e.update(origin))]
-    assert "conservation" in red(judge(ASKED, replace(good, dead_letters=letters)))
+    letters = [*output(good, "dead-letters"), *changed(output(good, "dead-letters")[:1], lambda e: e.update(origin))]
+    assert "conservation" in red(judge(ASKED, spoilt(good, dead_letters=letters)))
 
 
 def test_a_second_copy_of_an_alert_or_event_is_counted_and_does_no_harm(good: Evidence) -> None:
-    assert good.alerts is not None
-    assert good.enriched is not None
-    assert good.dead_letters is not None
-    twice = replace(
+    twice = spoilt(
         good,
-        alerts=[*good.alerts, good.alerts[0]],
-        enriched=[*good.enriched, good.enriched[5]],
-        dead_letters=[*good.dead_letters, good.dead_letters[2]],
+        alerts=[*output(good, "alerts"), output(good, "alerts")[0]],
+        enriched=[*output(good, "enriched"), output(good, "enriched")[5]],
+        dead_letters=[*output(good, "dead-letters"), output(good, "dead-letters")[2]],
     )
     verdict = judge(ASKED, twice)
-    rule = json.loads(good.alerts[0].value or b"")["rule"]
+    rule = json.loads(output(good, "alerts")[0].value or b"")["rule"]
     assert verdict.status == "ok"
     assert verdict.check(f"alerts: {rule}").figures["copies"] == 1
     assert verdict.check("conservation").figures["copies"] == 1
@@ -319,9 +336,9 @@ def test_a_second_copy_of_an_alert_or_event_is_counted_and_does_no_harm(good: Ev
 
 @pytest.mark.parametrize("rule", [rule.name for rule in FRAUD.rules])
 def test_a_missing_alert_is_red(good: Evidence, rule: str) -> None:
-    at = position(good.alerts, lambda e: e["rule"] == rule and e["at_ms"] < START_MS + 40_000)
-    gone = json.loads((good.alerts or ())[at].value or b"")
-    verdict = judge(ASKED, replace(good, alerts=without(good.alerts, at)))
+    at = position(output(good, "alerts"), lambda e: e["rule"] == rule and e["at_ms"] < START_MS + 40_000)
+    gone = json.loads(output(good, "alerts")[at].value or b"")
+    verdict = judge(ASKED, spoilt(good, alerts=without(output(good, "alerts"), at)))
     assert f"alerts: {rule}" in red(verdict)
     assert gone["transaction_ids"][0] in verdict.check(f"alerts: {rule}").offenders[0]
     assert not verdict.is_final, "it may still come"
@@ -329,22 +346,22 @@ def test_a_missing_alert_is_red(good: Evidence, rule: str) -> None:
 
 @pytest.mark.parametrize("rule", [rule.name for rule in FRAUD.rules])
 def test_a_second_id_for_the_same_fact_is_red(good: Evidence, rule: str) -> None:
-    at = position(good.alerts, lambda e: e["rule"] == rule)
-    again = changed((good.alerts or ())[at : at + 1], lambda e: e.update(alert_id="0" * 32))
-    verdict = judge(ASKED, replace(good, alerts=[*(good.alerts or ()), *again]))
+    at = position(output(good, "alerts"), lambda e: e["rule"] == rule)
+    again = changed(output(good, "alerts")[at : at + 1], lambda e: e.update(alert_id="0" * 32))
+    verdict = judge(ASKED, spoilt(good, alerts=[*output(good, "alerts"), *again]))
     assert {f"alerts: {rule}", "alert ids"} <= red(verdict)
     assert verdict.is_final
 
 
 @pytest.mark.parametrize("rule", [rule.name for rule in FRAUD.rules])
 def test_a_wrong_operand_is_red(good: Evidence, rule: str) -> None:
-    at = position(good.alerts, lambda e: e["rule"] == rule)
+    at = position(output(good, "alerts"), lambda e: e["rule"] == rule)
 
     def spoil(alert: dict[str, Any]) -> None:
         name = sorted(alert["operands"])[0]
         alert["operands"][name] = str(float(alert["operands"][name]) + 0.001)
 
-    assert red(judge(ASKED, replace(good, alerts=changed(good.alerts, spoil, at)))) == {f"alerts: {rule}"}
+    assert red(judge(ASKED, spoilt(good, alerts=changed(output(good, "alerts"), spoil, at)))) == {f"alerts: {rule}"}
 
 
 def test_an_invented_alert_is_red(good: Evidence) -> None:
@@ -352,22 +369,22 @@ def test_an_invented_alert_is_red(good: Evidence) -> None:
         alert["transaction_ids"] = ["p-t00000001"]
         alert["alert_id"] = alert_id(alert["rule"], alert["rule_version"], alert["key"], ("p-t00000001",))
 
-    at = position(good.alerts, lambda e: e["rule"] == "above-previous-max")
-    invented = changed((good.alerts or ())[at : at + 1], move)
-    assert "alerts: above-previous-max" in red(judge(ASKED, replace(good, alerts=[*(good.alerts or ()), *invented])))
+    at = position(output(good, "alerts"), lambda e: e["rule"] == "above-previous-max")
+    invented = changed(output(good, "alerts")[at : at + 1], move)
+    assert "alerts: above-previous-max" in red(judge(ASKED, spoilt(good, alerts=[*output(good, "alerts"), *invented])))
 
 
 def test_a_message_that_nobody_can_read_is_red(good: Evidence) -> None:
     garbage = Record("alerts", 0, 10**6, START_MS, None, b"{")
-    verdict = judge(ASKED, replace(good, alerts=[*(good.alerts or ()), garbage]))
+    verdict = judge(ASKED, spoilt(good, alerts=[*output(good, "alerts"), garbage]))
     assert "readable" in red(verdict)
     assert verdict.is_final
 
 
 def test_wrong_enrichment_is_red(good: Evidence) -> None:
     for wrong in ({"merchant_category": "nonsense"}, {"flags": ["burst"]}, {"phone_at_ms": 1}, {"amount_cents": 1}):
-        spoilt = changed(good.enriched, lambda e, wrong=wrong: e.update(wrong), 7)
-        assert red(judge(ASKED, replace(good, enriched=spoilt))) == {"enrichment"}, wrong
+        enriched = changed(output(good, "enriched"), lambda e, wrong=wrong: e.update(wrong), 7)
+        assert red(judge(ASKED, spoilt(good, enriched=enriched))) == {"enrichment"}, wrong
 
 
 REFERENCES = tuple(reference.name for reference in FRAUD.references)
@@ -390,11 +407,11 @@ def test_reference_data_sent_again_and_compacted_was_known_before(good: Evidence
         letter["ingest_ms"] += later_ms
 
     # What was refused is refused once more; the dead letters of what is gone stay, and nobody calls them made up.
-    letters = list(good.dead_letters or ())
+    letters = output(good, "dead-letters")
     again = [changed([letter], refused_again)[0] for letter in letters if of_references(letter)]
     raw = {**good.raw, **{name: later(name) for name in REFERENCES}}
     asked = replace(ASKED, kept_since_ms=2 * later_ms + START_MS)
-    assert judge(asked, replace(good, raw=raw, dead_letters=letters + again)).status == "ok"
+    assert judge(asked, spoilt(good, raw=raw, dead_letters=[*letters, *again])).status == "ok"
 
 
 @pytest.mark.parametrize(("kept_since_ms", "status"), [(START_MS, "ok"), (10 * START_MS, "failed")])
@@ -412,8 +429,8 @@ def test_reference_data_that_came_after_a_gap_is_new_while_nothing_of_its_time_i
 
 @pytest.mark.parametrize(("since_ms", "status"), [(START_MS, "ok"), (0, "failed")])
 def test_reference_data_outlives_its_dead_letters(good: Evidence, since_ms: int, status: str) -> None:
-    letters = [letter for letter in good.dead_letters or () if not of_references(letter)]
-    verdict = judge(replace(ASKED, kept_since_ms=since_ms), replace(good, dead_letters=letters))
+    letters = [letter for letter in output(good, "dead-letters") if not of_references(letter)]
+    verdict = judge(replace(ASKED, kept_since_ms=since_ms), spoilt(good, dead_letters=letters))
     assert verdict.check("refusals").status == status
 
 
@@ -439,42 +456,51 @@ def test_calling_a_punctual_event_late_is_red(good: Evidence) -> None:
 
 def called_late(evidence: Evidence, at: int) -> Evidence:
     """The evidence with a dead letter that calls one of the accepted events late."""
-    event = json.loads((evidence.enriched or ())[at].value or b"")
+    event = json.loads(output(evidence, "enriched")[at].value or b"")
     late = {"reason": "late", "partition": event["source_partition"], "offset": event["source_offset"]}
     late |= {"topic": "pretended.transactions", "ingest_ms": event["ingest_ms"], "stage": "windows"}
     record = Record("dead-letters", 0, 10**6, START_MS, None, json.dumps(late).encode())
-    return replace(evidence, dead_letters=[*(evidence.dead_letters or ()), record])
+    return spoilt(evidence, dead_letters=[*output(evidence, "dead-letters"), record])
 
 
 def test_a_wrong_or_missing_number_in_a_summary_is_red(good: Evidence) -> None:
-    wrong = changed(good.windows, lambda row: row.update(total_cents=row["total_cents"] + 1))
-    assert red(judge(ASKED, replace(good, windows=wrong))) == {"numbers: spend-per-minute"}
-    assert red(judge(ASKED, replace(good, windows=(good.windows or ())[1:]))) == {"numbers: spend-per-minute"}
+    wrong = changed(output(good, "windows"), lambda row: row.update(total_cents=row["total_cents"] + 1))
+    assert red(judge(ASKED, spoilt(good, windows=wrong))) == {"numbers: spend-per-minute"}
+    assert red(judge(ASKED, spoilt(good, windows=output(good, "windows")[1:]))) == {"numbers: spend-per-minute"}
 
 
 def test_missing_doubled_and_wrong_rows_in_files_are_red(good: Evidence) -> None:
-    rows = list(good.parquet or ())
+    rows = list(good.stores["files"] or ())
     shorter = {name: value for name, value in rows[0].items() if name != "merchant_place"}
-    for spoilt in (rows[1:], [*rows, rows[0]], [{**rows[0], "amount_cents": 1}, *rows[1:]], [shorter, *rows[1:]]):
-        assert red(judge(ASKED, replace(good, parquet=spoilt))) == {"files"}
+    for other in (rows[1:], [*rows, rows[0]], [{**rows[0], "amount_cents": 1}, *rows[1:]], [shorter, *rows[1:]]):
+        assert red(judge(ASKED, spoilt(good, files=other))) == {"files"}
 
 
 def test_missing_and_wrong_rows_in_tables_are_red(good: Evidence) -> None:
-    transactions, customers = dict(good.table_transactions or {}), dict(good.table_customers or {})
+    transactions, customers = (
+        dict(good.stores["table of transactions"] or {}),
+        dict(good.stores["table of customers"] or {}),
+    )
     key, customer = sorted(transactions)[0], sorted(customers)[0]
     less = {k: v for k, v in transactions.items() if k != key}
-    assert red(judge(ASKED, replace(good, table_transactions=less))) == {"table of transactions"}
+    assert red(judge(ASKED, spoilt(good, table_of_transactions=less))) == {"table of transactions"}
     wrong = transactions | {key: {**transactions[key], b"t:amount_cents": b"1"}}
-    assert red(judge(ASKED, replace(good, table_transactions=wrong))) == {"table of transactions"}
+    assert red(judge(ASKED, spoilt(good, table_of_transactions=wrong))) == {"table of transactions"}
     elsewhere = customers | {customer: {**customers[customer], b"s:phone": b'{"at_ms": 1}'}}
-    assert red(judge(ASKED, replace(good, table_customers=elsewhere))) == {"table of customers"}
+    assert red(judge(ASKED, spoilt(good, table_of_customers=elsewhere))) == {"table of customers"}
     lower = customers | {customer: {**customers[customer], b"s:highest_cents": b"1"}}
-    assert red(judge(ASKED, replace(good, table_customers=lower))) == {"table of customers"}
+    assert red(judge(ASKED, spoilt(good, table_of_customers=lower))) == {"table of customers"}
 
 
 def test_what_could_not_be_read_is_unknown_and_never_ok(good: Evidence) -> None:
-    for part in ("enriched", "alerts", "dead_letters", "windows", "parquet", "table_transactions", "table_customers"):
-        assert judge(ASKED, replace(good, **{part: None})).status == "unknown", part
+    for kind in good.outputs:
+        assert judge(ASKED, replace(good, outputs={**good.outputs, kind: None})).status == "unknown", kind
+        assert (
+            judge(ASKED, replace(good, outputs={k: v for k, v in good.outputs.items() if k != kind})).status
+            == "unknown"
+        )
+    for store in good.stores:
+        assert judge(ASKED, replace(good, stores={**good.stores, store: None})).status == "unknown", store
     assert judge(ASKED, replace(good, raw=dict(good.raw) | {"device-locations": None})).status == "unknown"
     assert judge(ASKED, Evidence(raw={})).status == "unknown"
     assert judge(ASKED, replace(ran(PLAN, topics([])), labels=None)).status == "unknown"
@@ -495,15 +521,15 @@ def test_a_broken_promise_is_reported_beside_the_verdict_and_not_in_it(good: Evi
 
 
 def test_what_is_slow_while_it_is_cold_breaks_no_promise_and_what_is_slow_later_does(good: Evidence) -> None:
-    first_ms, last_ms = (pick(map(_sent_ms, good.enriched or ())) for pick in (min, max))
+    first_ms, last_ms = (pick(map(_sent_ms, output(good, "enriched"))) for pick in (min, max))
     middle_ms = (first_ms + last_ms) // 2
     promised = replace(ASKED, promises={"alert_latency_ms_p99": 60_000})
     asked = replace(promised, began_ms=[first_ms], warm_after_ms=middle_ms - first_ms + 2)
 
     def kept(asked: Question, is_slow: Callable[[int], bool]) -> str:
         hour = 3_600_000
-        alerts = [replace(r, ingest_ms=r.ingest_ms + hour * is_slow(_sent_ms(r))) for r in good.alerts or ()]
-        return judge(asked, replace(good, alerts=alerts)).promises_status
+        alerts = [replace(r, ingest_ms=r.ingest_ms + hour * is_slow(_sent_ms(r))) for r in output(good, "alerts")]
+        return judge(asked, spoilt(good, alerts=alerts)).promises_status
 
     assert kept(asked, lambda sent_ms: sent_ms < middle_ms) == "kept"
     assert kept(asked, lambda sent_ms: sent_ms >= middle_ms) == "broken"
@@ -531,15 +557,15 @@ class TestRace:
         evidence = ran(PLAN, self.shifted(raw, by_ms))
         letters = [
             record
-            for record in ran(PLAN, raw).dead_letters or ()
+            for record in ran(PLAN, raw).outputs["dead-letters"] or ()
             if json.loads(record.value or b"")["topic"].endswith("device-locations")
         ]
         others = [
             record
-            for record in evidence.dead_letters or ()
+            for record in output(evidence, "dead-letters")
             if not json.loads(record.value or b"")["topic"].endswith("device-locations")
         ]
-        return replace(evidence, raw=raw, dead_letters=[*letters, *others])
+        return spoilt(evidence, raw=raw, dead_letters=[*letters, *others])
 
     @pytest.mark.parametrize("by_ms", [-300, 300])
     def test_a_small_shift_is_no_error_and_is_counted(self, raw: dict[str, list[Record]], by_ms: int) -> None:
@@ -555,8 +581,10 @@ class TestRace:
         self, raw: dict[str, list[Record]], good: Evidence
     ) -> None:
         other = self.seen(raw, 300)
-        attempts = replace(good, alerts=[*(other.alerts or ()), *(good.alerts or ())])
+        attempts = spoilt(good, alerts=[*output(other, "alerts"), *output(good, "alerts")])
         verdict = judge(ASKED, attempts)
-        ids = [{json.loads(record.value or b"")["alert_id"] for record in each.alerts or ()} for each in (other, good)]
+        ids = [
+            {json.loads(record.value or b"")["alert_id"] for record in output(each, "alerts")} for each in (other, good)
+        ]
         assert verdict.check("alerts: away-from-phone").figures["races"] == len(ids[0] - ids[1]) > 0
         assert red(verdict) == {"table of customers"}  # it holds the alerts of one attempt only

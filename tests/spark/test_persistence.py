@@ -20,25 +20,17 @@ from millrace.engines.spark.engine import Spark
 from millrace.machine import processes
 from millrace.oracle import summary_rows, window_findings
 from millrace.patterns import EnginePlan, engine_plans, load
-from millrace.patterns.tables import (
-    CUSTOMERS,
-    HIGHEST_CENTS,
-    PHONE,
-    TRANSACTIONS,
-    cells_of,
-    table_of,
-    tables_of,
-    transaction_key,
-)
+from millrace.patterns.parquet import is_data_file
+from millrace.patterns.plan import table_of, tables
 from millrace.rules import WindowRule
 from millrace.settings import Settings
 from millrace.stores import topics
 from millrace.stores.topics import Tail
 from millrace.target import Target
 from millrace.verbs.provision import wanted_topics
-from millrace.verbs.validation import is_data_file
-from millrace.verify.correctness import _shows
+from millrace.verify.checks.numbers import is_between
 from pipelines.fraud import FRAUD
+from pipelines.fraud.tables import CUSTOMERS, HIGHEST_CENTS, PHONE, TRANSACTIONS, cells_of, transaction_key
 from tests.scenarios import card_token
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(1800)]
@@ -101,7 +93,7 @@ def plan_of(target: Target) -> EnginePlan:
     variant = replace(load("flink-spark"), name=f"persist-{time.time_ns() // 1_000_000}")
     topics.ensure(target.bootstrap, wanted_topics(variant))
     plans = engine_plans(variant, 1, target.bootstrap, target.checkpoints, target.stores(variant))
-    target.hbase.ensure(tables_of(variant.name))
+    target.hbase.ensure(tables(variant))
     return next(plan for plan in plans if plan.engine == "spark")
 
 
@@ -301,5 +293,5 @@ def test_the_last_numbers_of_each_minute_are_right(story: Story) -> None:
     recent = [event for event in story.sent.values() if event["transaction_id"] not in story.meant_late]
     meant, with_late = summary_rows(summary, recent), summary_rows(summary, story.sent.values())
     # A chart may count what was too late for a burst.
-    wrong = [(key, found.get(key)) for key in meant if not _shows(found.get(key, {}), meant[key], with_late[key])]
+    wrong = [(key, found.get(key)) for key in meant if not is_between(found.get(key, {}), meant[key], with_late[key])]
     assert wrong == []

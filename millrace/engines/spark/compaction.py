@@ -15,8 +15,8 @@ from millrace.engines.spark.files import STAGING
 from millrace.engines.spark.folders import Folder
 from millrace.engines.spark.reading import hours_of, live
 from millrace.engines.spark.topics import parsed_type
-from millrace.patterns.files import REPLACED
 from millrace.patterns.model import USES
+from millrace.patterns.parquet import REPLACED
 from millrace.rules import EventType
 
 FILES_LEAST = 4  # fewer are not worth a rewrite

@@ -13,8 +13,8 @@ from pyspark.sql import types as T
 
 from millrace.engines.spark.folders import Folder
 from millrace.engines.spark.topics import parsed_type
-from millrace.patterns.files import REPLACED
 from millrace.patterns.model import USES
+from millrace.patterns.parquet import REPLACED
 from millrace.rules import EventType
 
 

@@ -17,17 +17,17 @@ from pyspark.sql import functions as F
 from millrace.engines.spark import topics
 from millrace.engines.spark.tuning import PERSIST_ROWS_MOST
 from millrace.patterns import EnginePlan, Stores
-from millrace.patterns.tables import (
+from millrace.patterns.plan import table_of
+from millrace.rules import ALERTS
+from pipelines.fraud.tables import (
     CUSTOMERS,
     HIGHEST_CENTS,
     PHONE,
     TRANSACTIONS,
     alert_column,
     cells_of,
-    table_of,
     transaction_key,
 )
-from millrace.rules import ALERTS
 
 MUTATIONS_MOST = 2_000  # in one call to HBase
 WITHIN_MS = 60_000

@@ -3,7 +3,7 @@ terraform {
 }
 
 locals {
-  use    = jsondecode(file("${path.module}/../../../millrace/patterns/uses.json"))[var.pattern.use]
+  use    = jsondecode(file("${path.module}/../../../pipelines/${var.pattern.use}/use.json"))
   stages = var.pattern.stages
   stores = try(local.stages.persist.to, [])
 

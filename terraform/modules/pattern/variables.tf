@@ -40,8 +40,8 @@ variable "pattern" {
   })
 
   validation {
-    condition     = contains(keys(jsondecode(file("${path.module}/../../../millrace/patterns/uses.json"))), var.pattern.use)
-    error_message = "There is no use '${var.pattern.use}'; see millrace/patterns/uses.json."
+    condition     = fileexists("${path.module}/../../../pipelines/${var.pattern.use}/use.json")
+    error_message = "There is no use '${var.pattern.use}'; a use is a folder in pipelines/ that holds a use.json."
   }
 
   validation {

@@ -1,4 +1,4 @@
-"""The HBase tables of a pattern: their names, families, row keys and cells, for whoever writes or reads them.
+"""The HBase tables of the fraud use: names, families, row keys and cells.
 
 Every write is idempotent. A cell whose timestamp is the value itself keeps the largest value, one whose timestamp is
 the arrival of the fact keeps the latest, whatever the order and number of the writes. A deletion at HBase's "now" is
@@ -25,40 +25,33 @@ ALERTED = "a"
 HIGHEST_CENTS = f"{STATE}:highest_cents".encode()
 PHONE = f"{STATE}:phone".encode()
 
+_ONE_VERSION = {"max_versions": 1}
+TABLES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
+    TRANSACTIONS: {TRANSACTION: _ONE_VERSION},
+    CUSTOMERS: {STATE: _ONE_VERSION, ALERTED: _ONE_VERSION},
+}
+"""Table -> family -> its options."""
+
 _TIME_MOST = 2**63 - 1
 
 
-def tables_of(pattern: str) -> dict[str, Mapping[str, Mapping[str, Any]]]:
-    """Table -> family -> its options."""
-    one_version = {"max_versions": 1}
-    return {
-        table_of(pattern, TRANSACTIONS): {TRANSACTION: one_version},
-        table_of(pattern, CUSTOMERS): {STATE: one_version, ALERTED: one_version},
-    }
-
-
-def table_of(pattern: str, table: str) -> str:
-    """The name of a pattern's table."""
-    return f"{pattern}.{table}"
-
-
 def transaction_key(customer: str, at_ms: int, transaction_id: str) -> bytes:
-    """The row key of a transaction: a customer's rows stand together, the latest first."""
+    """The row key of a transaction: a customer's rows are adjacent, the latest first."""
     return f"{customer}|{_TIME_MOST - at_ms:019d}|{transaction_id}".encode()
 
 
 def customer_prefix(customer: str) -> bytes:
-    """Where a customer's transactions begin."""
+    """The prefix of the row keys of a customer's transactions."""
     return f"{customer}|".encode()
 
 
 def alert_column(rule: str, alert_id: str) -> bytes:
-    """The column that says that the customer had this alert."""
+    """The column of one alert of a customer."""
     return f"{ALERTED}:{rule}|{alert_id}".encode()
 
 
 def cells_of(event: Mapping[str, Any]) -> dict[bytes, bytes]:
-    """The cells of an enriched event: texts as they are, all else as JSON, nothing for null."""
+    """The cells of an enriched event: texts as they are, other values as JSON, no cell for null."""
     return {
         f"{TRANSACTION}:{name}".encode(): (value if isinstance(value, str) else json.dumps(value)).encode()
         for name, value in event.items()
@@ -67,7 +60,7 @@ def cells_of(event: Mapping[str, Any]) -> dict[bytes, bytes]:
 
 
 def event_of(event_type: EventType, cells: Mapping[bytes, bytes]) -> dict[str, Any]:
-    """The event in the cells of a row, the other way round."""
+    """The inverse of `cells_of`; a field without a cell is null."""
     texts = {f.name for f in event_type.fields if isinstance(f, Text)}
     event: dict[str, Any] = dict.fromkeys(f.name for f in event_type.fields)
     for column, value in cells.items():

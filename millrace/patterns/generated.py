@@ -1,0 +1,28 @@
+"""The files that `python -m millrace.patterns` writes, and that a test keeps fresh."""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from millrace import project
+from millrace.patterns.contracts import contracts_of
+from millrace.patterns.model import USES, json_schema
+from millrace.patterns.use_data import use_data
+
+
+def generated() -> dict[Path, str]:
+    """File -> content: the schema of pattern files, and of each use its data for Terraform and its contracts."""
+    files = {Path(str(resources.files("millrace.patterns"))) / "schema.json": _text(json_schema())}
+    for use in USES.values():
+        folder = project.use_folder(use.name)
+        files[folder / "use.json"] = _text(use_data(use))
+        for kind, schema in contracts_of(use).items():
+            files[folder / "contracts" / f"{kind}.json"] = _text(schema)
+    return files
+
+
+def _text(content: Any) -> str:
+    return json.dumps(content, indent=2) + "\n"

@@ -1,0 +1,156 @@
+"""One run to judge: the question about it, and its evidence, read."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from millrace.oracle import Record
+from millrace.patterns.loss import Loss
+from millrace.rules import ENRICHMENT, Rule, UseCase, WindowSummary
+from millrace.rules.outputs import ALERT_FACTS, ALERTS, DEAD_LETTERS, LATE, LETTER_IDENTITY, REPLAYED, SOURCE, names
+from millrace.rules.outputs import WINDOWS_TOPIC as WINDOWS
+from millrace.verify.evidence import (
+    ENRICHED,
+    Bounds,
+    Event,
+    Evidence,
+    Identity,
+    Messages,
+    Origin,
+    Read,
+    Versions,
+    identity_of,
+    read,
+)
+from millrace.verify.expected import Expected, expect
+
+FIELDS_READ: Mapping[str, Sequence[str]] = {
+    ENRICHED: names(SOURCE),
+    ALERTS.name: names(ALERT_FACTS),
+    DEAD_LETTERS.name: names(LETTER_IDENTITY),
+    WINDOWS: ("summary", "window_start_ms"),
+}
+"""Without these fields a message of an output is unreadable."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is to be judged: which rules, summaries and stores a pattern has, and what it promises."""
+
+    pattern: str
+    use: UseCase
+    rules: Sequence[Rule]
+    summaries: Sequence[WindowSummary] = ()
+    stores: Sequence[str] = ()
+    promises: Mapping[str, float] | None = None
+    warm_after_ms: int = 0
+    """For how long nothing is promised after traffic began."""
+    began_ms: Sequence[int] = ()
+    """When each tape of traffic began; empty if unknown, then it was with the first alert."""
+    kept_since_ms: int = 0
+    """Older dead letters may have been deleted, and older reference data that was sent again compacted."""
+    bounds: Bounds = field(default_factory=Bounds)
+    in_force: Mapping[str, Versions] = field(default_factory=dict)
+    """Rules and summaries that have had another version, also those that the pattern no longer runs."""
+    lost: Sequence[Loss] = ()
+    """What was deleted before an engine read it, and accepted as lost."""
+
+
+class Case:
+    """All that the checks of one run read; each part is computed once."""
+
+    def __init__(self, asked: Question, evidence: Evidence) -> None:
+        self.asked, self.evidence = asked, evidence
+        inputs = [each.name for each in (*asked.use.raw, *asked.use.references)]
+        self.raw: dict[str, Sequence[Record]] = {kind: evidence.raw.get(kind) or () for kind in inputs}
+        self.unread = [kind for kind in inputs if evidence.raw.get(kind) is None]
+        """The inputs of which something is missing: without them no output can be judged."""
+        self.unread += [f"the first {kind}, older than what the pattern retains" for kind in evidence.deleted]
+        if asked.lost:
+            self.unread.append("messages that were deleted before they were read (see the check 'loss')")
+        self.outputs: dict[str, Read] = {
+            kind: read(evidence.outputs.get(kind) or (), fields) for kind, fields in FIELDS_READ.items()
+        }
+
+    @property
+    def judged(self) -> Sequence[Record]:
+        """The raw messages that the rules judge."""
+        return self.raw[self.asked.use.judged.name]
+
+    @property
+    def enriched(self) -> Messages:
+        return self.outputs[ENRICHED].events
+
+    @property
+    def alerts(self) -> Messages:
+        return self.outputs[ALERTS.name].events
+
+    @property
+    def windows(self) -> Messages:
+        return self.outputs[WINDOWS].events
+
+    @cached_property
+    def copies(self) -> dict[Origin, list[Event]]:
+        """The enriched events by raw message: after a failure more than one, and not always the same."""
+        copies: dict[Origin, list[Event]] = defaultdict(list)
+        for _, event in self.enriched:
+            copies[self._source(event)].append(event)
+        return copies
+
+    @cached_property
+    def came_out_ms(self) -> dict[Identity, int]:
+        """When the last copy of each enriched event reached its topic."""
+        found: dict[Identity, int] = {}
+        for record, event in self.enriched:
+            identity = identity_of(self.asked.use.judged, event)
+            found[identity] = max(record.ingest_ms, found.get(identity, 0))
+        return found
+
+    @cached_property
+    def letters(self) -> dict[tuple[Origin, str], Event]:
+        """Dead letters by raw message and reason, each once."""
+        return {
+            (self.evidence.origin(letter["topic"], letter["partition"], letter["offset"]), letter["reason"]): letter
+            for _, letter in self.outputs[DEAD_LETTERS.name].events
+            if letter["reason"] != REPLAYED
+        }
+
+    @cached_property
+    def late(self) -> set[Origin]:
+        """The raw messages that no window counts."""
+        return {origin for origin, reason in self.letters if reason == LATE}
+
+    @cached_property
+    def expected(self) -> Expected:
+        """The oracle's outcome for every raw message."""
+        asked = self.asked
+        return expect(
+            asked.use, asked.rules, self.raw, self.copies, asked.bounds, self._not_yet_in_force(), asked.kept_since_ms
+        )
+
+    def versions(self, name: str) -> Versions:
+        """The versions of a rule or summary: since when the present one, and the earlier ones."""
+        return self.asked.in_force.get(name, Versions())
+
+    def _not_yet_in_force(self) -> dict[Origin, set[str]]:
+        """For each event the flags and fields whose present version came after the event."""
+        first_ms: dict[Origin, int] = {}
+        for record, event in self.enriched:
+            origin = self._source(event)
+            first_ms[origin] = min(record.ingest_ms, first_ms.get(origin, record.ingest_ms))
+        changes = sorted((versions.since_ms, name) for name, versions in self.asked.in_force.items())
+        return {
+            origin: {each for since_ms, name in changes if since_ms > at_ms for each in self._written_by(name)}
+            for origin, at_ms in first_ms.items()
+        }
+
+    def _written_by(self, name: str) -> Collection[str]:
+        """The flags and fields of an enriched event that a rule, or the enrichment, decides."""
+        return self.asked.use.enrichment.names if name == ENRICHMENT else (name,)
+
+    def _source(self, event: Event) -> Origin:
+        topic, partition, offset = (event[name] for name in names(SOURCE))
+        return self.evidence.origin(topic, partition, offset)

@@ -1,0 +1,52 @@
+"""A check before it runs: its name, its question, what it needs, and the function that finds offenders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from millrace.verify.case import Case
+from millrace.verify.verdict import OFFENDERS_MOST, Check, Figure, checked
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a check counted, and the offenders: without any it is ok."""
+
+    figures: Mapping[str, Figure]
+    offenders: Iterable[str] = ()
+
+
+@dataclass(frozen=True)
+class Undecided:
+    """Why a check could be neither ok nor failed."""
+
+    why: str
+    figures: Mapping[str, Figure] = field(default_factory=dict)
+    offenders: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Checker:
+    """One check of a run; `checks` lists all of them."""
+
+    name: str
+    asks: str
+    find: Callable[[Case], Found | Undecided]
+    needs: tuple[str, ...] = ()
+    """Outputs and stores, by their keys in the evidence; without one of them the check is unknown."""
+    needs_inputs: bool = True
+    """Whether it compares with the raw topics, so that without one of them it is unknown, too."""
+    is_final: bool = False
+    """Whether nothing that arrives later can mend its offenders."""
+
+    def check(self, case: Case) -> Check:
+        """The answer for one run."""
+        absent = [name.replace("-", " ") for name in self.needs if case.evidence.part(name) is None]
+        if self.needs_inputs:
+            absent += case.unread
+        found = Undecided(f"could not be read: {', '.join(absent)}") if absent else self.find(case)
+        if isinstance(found, Undecided):
+            shown = found.offenders[:OFFENDERS_MOST]
+            return Check(self.name, self.asks, "unknown", found.figures, shown, found.why)
+        return checked(self.name, self.asks, found.figures, found.offenders, is_final=self.is_final)

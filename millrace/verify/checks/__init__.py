@@ -1,0 +1,47 @@
+"""All checks of a run, a module each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from millrace.verify.case import Case
+from millrace.verify.checking import Checker
+from millrace.verify.checks import (
+    alert_ids,
+    alerts,
+    conservation,
+    enrichment,
+    files,
+    labels,
+    lateness,
+    loss,
+    numbers,
+    readable,
+    refusals,
+    substance,
+)
+
+
+def checkers(case: Case) -> Iterator[Checker]:
+    """The checks that apply to the run, in the order of the report."""
+    if case.asked.lost:
+        yield loss.CHECKER
+    yield substance.CHECKER
+    yield readable.CHECKER
+    yield conservation.CHECKER
+    yield refusals.CHECKER
+    yield enrichment.CHECKER
+    yield lateness.CHECKER
+    yield from map(alerts.checker, case.asked.rules)
+    yield alert_ids.CHECKER
+    if case.evidence.labels is not None:
+        yield labels.CHECKER
+    yield from map(numbers.checker, case.asked.summaries)
+    if "hdfs" in case.asked.stores:
+        yield files.CHECKER
+    if "hbase" in case.asked.stores:
+        # They compare the tables of one use, which is not there in a project without it.
+        from millrace.verify.checks import tables
+
+        yield tables.TRANSACTIONS_CHECKER
+        yield tables.CUSTOMERS_CHECKER

@@ -1,0 +1,37 @@
+"""Alert ids: one fact has one id in each version of a rule, and the id follows from the fact."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+from millrace.rules import ALERTS, alert_id
+from millrace.verify.case import Case
+from millrace.verify.checking import Checker, Found
+from millrace.verify.evidence import place
+
+
+def alert_ids(case: Case) -> Found:
+    """Alerts of unknown rules or versions, and ids that do not follow from their facts."""
+    versions = {rule.name: rule.version for rule in case.asked.rules}
+    by_fact: dict[tuple[Any, ...], set[str]] = defaultdict(set)
+    offenders = []
+    for record, alert in case.alerts:
+        rule, ids = alert["rule"], tuple(alert["transaction_ids"])
+        is_earlier = alert["rule_version"] in case.versions(rule).earlier
+        if rule not in versions and not is_earlier:
+            offenders.append(f"{place(record)}: there is no rule '{rule}' in this pattern")
+        elif alert["alert_id"] != alert_id(rule, alert["rule_version"], alert["key"], ids):
+            offenders.append(f"{place(record)}: the id {alert['alert_id']} does not follow from the alert's facts")
+        elif not is_earlier and alert["rule_version"] != versions[rule]:
+            offenders.append(f"{place(record)}: judged by version {alert['rule_version']} of '{rule}'")
+        by_fact[rule, alert["rule_version"], alert["key"], tuple(sorted(ids))].add(alert["alert_id"])
+    offenders += [
+        f"{rule} {key} {','.join(ids)} was alerted under {len(found)} ids"
+        for (rule, _, key, ids), found in by_fact.items()
+        if len(found) > 1
+    ]
+    return Found({"facts": len(by_fact)}, offenders)
+
+
+CHECKER = Checker("alert ids", "Does every fact have one alert id?", alert_ids, needs=(ALERTS.name,), is_final=True)

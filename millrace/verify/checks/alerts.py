@@ -1,0 +1,142 @@
+"""Alerts: those of each rule are complete and right; copies of one alert do no harm."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from millrace.oracle import Finding
+from millrace.rules import ALERTS, DEAD_LETTERS, EventRule, FoldRule, Rule, UseCase, WindowRule
+from millrace.verify.case import Case
+from millrace.verify.checking import Checker, Found, Undecided
+from millrace.verify.evidence import Event, is_same
+from millrace.verify.expected import Expected, expected_windows
+
+
+def checker(rule: Rule) -> Checker:
+    """The check of one rule's alerts."""
+    return Checker(
+        f"alerts: {rule.name}",
+        f"Is every alert of {rule.name} there and right?",
+        partial(alerts, rule),
+        needs=(ALERTS.name, DEAD_LETTERS.name) if isinstance(rule, WindowRule) else (ALERTS.name,),
+    )
+
+
+@dataclass(frozen=True)
+class Alternatives:
+    """What a rule must have found, by alert id, and what it may have found besides."""
+
+    must: Mapping[str, Finding]
+    may: Mapping[str, Finding]
+    """In windows that may still be open."""
+    before: Mapping[str, Finding] = field(default_factory=dict)
+    """In events that came out before the rule's present version."""
+
+
+def alerts(rule: Rule, case: Case) -> Found | Undecided:
+    """The alerts of one rule: none missing, none wrong, none too many."""
+    expected, found = case.expected, alternatives(rule, case)
+    copies: dict[str, list[Event]] = defaultdict(list)
+    earlier = 0
+    for _, alert in case.alerts:
+        if alert["rule"] == rule.name and alert["rule_version"] in case.versions(rule.name).earlier:
+            earlier += 1
+        elif alert["rule"] == rule.name:
+            copies[alert["alert_id"]].append(alert)
+    offenders = [f"missing: {_told(finding)}" for identity, finding in found.must.items() if identity not in copies]
+    raced = 0
+    for identity, own in copies.items():
+        for alert in own:
+            wanted = found.must.get(identity) or found.may.get(identity) or found.before.get(identity)
+            if wanted is not None and not (wrong := _wrong(case.asked.use, wanted, alert, expected)):
+                continue
+            if any(not _wrong(case.asked.use, other, alert, expected) for other in _admissible(rule, alert, expected)):
+                raced += 1
+                continue
+            told = f"{rule.name} {alert['key']} {','.join(map(str, alert['transaction_ids']))}"
+            offenders.append(f"extra: {told}" if wanted is None else f"wrong: {told}: {', '.join(wrong)}")
+    figures = {
+        "expected": len(found.must),
+        "found": len(copies),
+        "copies": sum(len(own) for own in copies.values()) - len(copies),
+        "races": raced,
+    }
+    if isinstance(rule, WindowRule):
+        figures["still open"] = len(found.may)
+    if earlier:
+        figures["by earlier versions, not judged"] = earlier
+    if not offenders and found.may and not found.must:
+        return Undecided("all windows may still be open: let later events, or the traffic's closing, come first")
+    return Found(figures, offenders)
+
+
+def alternatives(rule: Rule, case: Case) -> Alternatives:
+    """The oracle's findings, apart those in events that came out before the rule's present version."""
+    if isinstance(rule, WindowRule):
+        must, may = expected_windows(rule, case.expected.accepted, case.late, case.asked.bounds)
+    else:
+        must, may = {i: f for i, f in case.expected.findings.items() if f.rule == rule.name}, {}
+    since_ms = case.versions(rule.name).since_ms
+
+    def first_out_ms(found: Finding) -> int:
+        return min(case.came_out_ms.get((found.customer, identity), 0) for identity in found.transaction_ids)
+
+    before = {i: f for i, f in must.items() if first_out_ms(f) < since_ms}
+    return Alternatives({i: f for i, f in must.items() if i not in before}, may, before)
+
+
+def _admissible(rule: Rule, alert: Event, expected: Expected) -> list[Finding]:
+    if not isinstance(rule, EventRule) or len(alert["transaction_ids"]) != 1:
+        return []
+    return expected.admissible(rule.name, alert["key"], alert["transaction_ids"][0])
+
+
+def _wrong(use: UseCase, finding: Finding, alert: Event, expected: Expected) -> list[str]:
+    """The facts of an alert that are not as the oracle found them."""
+    facts: dict[str, Any] = {
+        "alert_id": finding.alert_id,
+        "key": finding.key,
+        "customer": finding.customer,
+        "at_ms": finding.at_ms,
+    }
+    if finding.rule in {rule.name for rule in use.rules if isinstance(rule, EventRule | FoldRule)}:
+        each = expected.judged[finding.key, finding.transaction_ids[0]]
+        facts["ingest_ms"] = each.record.ingest_ms
+        assert each.event is not None
+        if "sent_ms" in each.event:
+            facts["sent_ms"] = each.event["sent_ms"]
+    wrong = [
+        f"{name} is {alert.get(name)!r}, not {value!r}" for name, value in facts.items() if alert.get(name) != value
+    ]
+    shown = alert.get("operands") or {}
+    wrong += [
+        f"{name} is {shown.get(name)!r}, not {value!r}"
+        for name, value in finding.operands.items()
+        if not _is_text_of(shown.get(name), value)
+    ]
+    if sorted(alert["transaction_ids"]) != list(finding.transaction_ids):
+        wrong.append("it rests on other transactions")
+    return wrong
+
+
+def _is_text_of(text: Any, value: Any) -> bool:
+    """Whether an operand, which an alert carries as text, is this value."""
+    if value is None or text is None:
+        return value is text
+    if isinstance(value, bool):
+        return str(text).lower() == str(value).lower()
+    if isinstance(value, str):
+        return bool(text == value)
+    try:
+        return is_same(float(value), float(text)) if isinstance(value, float) else int(text) == value
+    except ValueError:
+        return False
+
+
+def _told(finding: Finding) -> str:
+    operands = ", ".join(f"{name}={value}" for name, value in finding.operands.items())
+    return f"{finding.rule} {finding.key} {','.join(finding.transaction_ids)} ({operands})"

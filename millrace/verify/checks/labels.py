@@ -1,0 +1,26 @@
+"""Labels: what generated traffic was made to set off was alerted, whatever the oracle expects."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from millrace.rules import ALERTS
+from millrace.verify.case import Case
+from millrace.verify.checking import Checker, Found
+
+
+def labels(case: Case) -> Found:
+    """The labelled events without their alerts; a rule that was changed is left out, because labels have no version."""
+    names = {rule.name for rule in case.asked.rules} - case.asked.in_force.keys()
+    alerted = {(alert["rule"], identity) for _, alert in case.alerts for identity in alert["transaction_ids"]}
+    made = case.evidence.labels or {}
+    meant = [(rule, identity) for identity, wanted in made.items() for rule in wanted if rule in names]
+    offenders = [
+        f"{identity} was made to set off {rule}" for rule, identity in meant if (rule, identity) not in alerted
+    ]
+    return Found(dict(Counter(rule for rule, _ in meant)), offenders)
+
+
+CHECKER = Checker(
+    "labels", "Was everything alerted that the traffic was made to set off?", labels, needs=(ALERTS.name,)
+)

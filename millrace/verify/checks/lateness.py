@@ -1,0 +1,32 @@
+"""Lateness: only what arrived well behind the newest event may be kept out of the windows as late."""
+
+from __future__ import annotations
+
+from millrace.rules.outputs import DEAD_LETTERS
+from millrace.verify.case import Case
+from millrace.verify.checking import Checker, Found
+from millrace.verify.evidence import said
+
+
+def lateness(case: Case) -> Found:
+    """The events that were called late and were not."""
+    accepted, late, bounds = case.expected.accepted, case.late, case.asked.bounds
+    offenders = [f"{said(origin)} is called late but is not good" for origin in late if origin not in accepted]
+    time = case.asked.use.judged.time or ""
+    arrived_ms = {(record.topic, record.partition, record.offset): record.ingest_ms for record in case.judged}
+    # As in the engines, a clock that is ahead moves no other event's time.
+    ahead = sorted((arrived_ms[origin], min(event[time], arrived_ms[origin])) for origin, event in accepted.items())
+    newest_ms, position = 0, 0
+    for origin in sorted(late & accepted.keys(), key=lambda origin: arrived_ms[origin]):
+        while position < len(ahead) and ahead[position][0] <= arrived_ms[origin] + bounds.skew_ms:
+            newest_ms = max(newest_ms, ahead[position][1])
+            position += 1
+        behind_ms = newest_ms - accepted[origin][time]
+        if behind_ms <= bounds.out_of_order_ms:
+            offenders.append(f"{said(origin)} is called late, only {behind_ms} ms behind the newest event")
+    return Found({"late": len(late)}, offenders)
+
+
+CHECKER = Checker(
+    "lateness", "Was only what came too late kept out of the windows?", lateness, needs=(DEAD_LETTERS.name,)
+)

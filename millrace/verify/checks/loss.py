@@ -1,0 +1,24 @@
+"""Loss: what was deleted before an engine read it; no later output can be called right or wrong."""
+
+from __future__ import annotations
+
+from millrace.verify.case import Case
+from millrace.verify.checking import Checker, Undecided
+
+
+def loss(case: Case) -> Undecided:
+    """The accepted gaps, by place."""
+    lost = tuple(f"{loss.offsets} of {loss}" for loss in case.asked.lost)
+    # Two queries may have lost the same messages.
+    gone = {(loss.topic, loss.topic_id, loss.partition): 0 for loss in case.asked.lost}
+    for loss in case.asked.lost:
+        place = loss.topic, loss.topic_id, loss.partition
+        gone[place] = max(gone[place], loss.messages or 0)
+    return Undecided(
+        "accepted with `millrace deploy --accept-loss`; what the jobs remember may lack these messages",
+        {"gaps": len(lost), "messages at least": sum(gone.values()), "offenders": len(lost)},
+        lost,
+    )
+
+
+CHECKER = Checker("loss", "Was every message read before it was deleted?", loss, needs_inputs=False)

@@ -1,0 +1,62 @@
+"""Numbers: the last row of every finished window of a summary is right."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from millrace.oracle import summary_rows
+from millrace.rules import DEAD_LETTERS, WindowSummary
+from millrace.rules.outputs import WINDOWS_TOPIC
+from millrace.verify.case import Case
+from millrace.verify.checking import Checker, Found
+from millrace.verify.evidence import Event, is_same
+from millrace.verify.expected import time_passed_ms
+
+
+def checker(summary: WindowSummary) -> Checker:
+    """The check of one summary's rows."""
+    return Checker(
+        f"numbers: {summary.name}",
+        f"Are the numbers of {summary.name} right?",
+        partial(numbers, summary),
+        needs=(WINDOWS_TOPIC, DEAD_LETTERS.name),
+    )
+
+
+def numbers(summary: WindowSummary, case: Case) -> Found:
+    """The rows of windows that are over and began under the summary's present version.
+
+    What came late for the windows of rules may still be counted in a chart, whose window may be open for longer.
+    """
+    accepted, since_ms = case.expected.accepted, case.versions(summary.name).since_ms
+    in_time = {origin: event for origin, event in accepted.items() if origin not in case.late}
+    passed_ms = time_passed_ms(summary.on.time or "", in_time, case.asked.bounds)
+    got: dict[tuple[Any, ...], Event] = {}
+    for _, row in sorted(case.windows, key=lambda each: (each[0].ingest_ms, each[0].partition, each[0].offset)):
+        if row["summary"] == summary.name:
+            got[row["window_start_ms"], *(row.get(key) for key in summary.keys)] = row
+    wanted = summary_rows(summary, in_time.values())
+    with_late = summary_rows(summary, accepted.values())
+    over = {key: values for key, values in wanted.items() if key[0] + summary.window.size_ms < passed_ms}
+    due = {key: values for key, values in over.items() if key[0] >= since_ms}
+    offenders = [f"missing: {key}" for key in due if key not in got]
+    offenders += [f"extra: {key}" for key in got if key not in with_late and key[0] >= since_ms]
+    offenders += [
+        f"wrong: {key}: {got[key]} is not between {values} and, with all that came late, {with_late[key]}"
+        for key, values in due.items()
+        if key in got and not is_between(got[key], values, with_late[key])
+    ]
+    rows = sum(1 for _, row in case.windows if row["summary"] == summary.name)
+    return Found({"due": len(due), "found": len(got), "rows": rows}, offenders)
+
+
+def is_between(row: Event, in_time: Mapping[str, Any], with_late: Mapping[str, Any]) -> bool:
+    """Whether the row counts all events in time, and any number of the late ones."""
+
+    def fits(value: Any, most: Any, got: Any) -> bool:
+        is_number = isinstance(got, int | float) and not isinstance(got, bool)
+        return is_same(value, got) or is_same(most, got) or (is_number and min(value, most) <= got <= max(value, most))
+
+    return all(fits(value, with_late[name], row.get(name)) for name, value in in_time.items())

@@ -1,0 +1,67 @@
+"""Refusals: every dead letter has the right reason and carries the message; nothing good was refused."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from millrace.oracle import value_base64
+from millrace.rules.outputs import DEAD_LETTERS, LATE
+from millrace.verify.case import Case
+from millrace.verify.checking import Checker, Found
+from millrace.verify.evidence import Origin, said
+
+
+def refusals(case: Case) -> Found:
+    """The refused messages held against the oracle's reasons.
+
+    Reference data outlives its dead letters, those from before `kept_since_ms`; and compaction deletes reference data,
+    refused or not. The other topics keep everything.
+    """
+    use, expected = case.asked.use, case.expected
+    reasons: dict[Origin, list[str]] = {}
+    for (origin, reason), _ in case.letters.items():
+        if reason != LATE:
+            reasons.setdefault(origin, []).append(reason)
+    kept = {each.name for each in use.raw}
+    came_ms = {(r.topic, r.partition, r.offset): r.ingest_ms for each in use.references for r in case.raw[each.name]}
+    since_ms = case.asked.kept_since_ms
+    offenders = [
+        f"{said(origin)} must be refused as '{reason}'; dead letters say {sorted(reasons.get(origin, ['nothing']))}"
+        for origin, reason in expected.refused.items()
+        if reasons.get(origin) != [reason] and (origin in reasons or came_ms.get(origin, since_ms) >= since_ms)
+    ]
+    offenders += [
+        f"{said(origin)} was refused as {sorted(found)} but is good"
+        for origin, found in reasons.items()
+        if origin not in expected.refused and (origin[0] in kept or origin in came_ms)
+    ]
+    offenders += _wrong_contents(case)
+    return Found(dict(Counter(reason.split(":")[0] for reason in expected.refused.values())), offenders)
+
+
+def _wrong_contents(case: Case) -> Iterator[str]:
+    use = case.asked.use
+    kinds = {each.name: each for each in (*use.raw, *use.references)}
+    kept = {each.name for each in use.raw}
+    records = {(r.topic, r.partition, r.offset): r for kind in kinds for r in case.raw[kind]}
+    for (origin, reason), letter in case.letters.items():
+        record = records.get(origin)
+        if record is None:
+            if origin[0] in kept:
+                yield f"{said(origin)} is a dead letter but never went in"
+            continue
+        wanted, carried = value_base64(kinds[origin[0]], record.value, reason), letter.get("value_base64")
+        # What is late was accepted: behind the intermediate topic there may be no raw message to carry.
+        if carried != wanted and (carried or reason != LATE):
+            yield f"{said(origin)}: the dead letter ({reason}) does not carry the message as it is to be kept"
+        if letter.get("ingest_ms") != record.ingest_ms:
+            yield f"{said(origin)}: ingest_ms is {letter.get('ingest_ms')}, not {record.ingest_ms}"
+
+
+CHECKER = Checker(
+    "refusals",
+    "Is everything bad refused, for the right reason, and nothing good?",
+    refusals,
+    needs=(DEAD_LETTERS.name,),
+)

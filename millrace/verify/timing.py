@@ -1,0 +1,68 @@
+"""How long alerts and events of a run took, and when its alerts came."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from millrace.rules import WindowRule
+from millrace.verify.case import Case
+from millrace.verify.evidence import Event, Identity, identity_of
+from millrace.verify.latency import Latency, latency
+
+FROM_SENT, FROM_INGEST, HOP = "alerts from intended send", "alerts from ingest", "bare hop"
+RECEIVED, HOP_RECEIVED = "alerts from intended send to a reader", "bare hop to a reader"
+PROMISED = "alerts as promised, once warm"
+ENRICHED_FROM_SENT, WINDOWS_FROM_END = "enriched from intended send", "window alerts after the window's end"
+RECEIVED_LEAST = 0.9
+"""With fewer of the alerts in a reader's record, the reader was not there all the time."""
+
+
+def latencies(case: Case) -> Iterator[Latency]:
+    """All latencies that the evidence gives, the bare hop beside them."""
+    asked, evidence = case.asked, case.evidence
+    alerts = list(_first_copies(case))
+    per_event = {rule.name for rule in asked.rules if not isinstance(rule, WindowRule)}
+    gaps = {rule.name: rule.window.gap_ms for rule in asked.rules if isinstance(rule, WindowRule)}
+    events = [(at, alert) for at, alert in alerts if alert["rule"] in per_event]
+    timed = [(at, alert) for at, alert in events if alert.get("sent_ms") is not None]
+    yield latency(FROM_SENT, (at - alert["sent_ms"] for at, alert in timed))
+    yield latency(FROM_INGEST, (at - alert["ingest_ms"] for at, alert in events if "ingest_ms" in alert))
+    ends = ((at, alert["at_ms"] + gaps[alert["rule"]]) for at, alert in alerts if alert["rule"] in gaps)
+    yield latency(WINDOWS_FROM_END, (at - end for at, end in ends))
+    first: dict[Identity, tuple[int, Event]] = {}
+    for record, event in case.enriched:
+        first.setdefault(identity_of(asked.use.judged, event), (record.ingest_ms, event))
+    sent = ((at, event["sent_ms"]) for at, event in first.values() if event.get("sent_ms") is not None)
+    yield latency(ENRICHED_FROM_SENT, (at - sent_ms for at, sent_ms in sent))
+    yield latency(HOP, evidence.hop_ms or ())
+    times = evidence.received_ms or {}
+    received = [(times[alert["alert_id"]], alert) for _, alert in timed if alert["alert_id"] in times]
+    yield latency(RECEIVED, (at - alert["sent_ms"] for at, alert in received))
+    yield latency(HOP_RECEIVED, evidence.hop_received_ms or ())
+    # Until a reader has the alert, if one read all the time; else until it is in the topic.
+    promised = received if len(received) >= RECEIVED_LEAST * len(timed) else timed
+    began_ms = asked.began_ms or [min((alert["sent_ms"] for _, alert in timed), default=0)]
+
+    def is_warm(sent_ms: int) -> bool:
+        return not any(0 <= sent_ms - each < asked.warm_after_ms for each in began_ms)
+
+    yield latency(PROMISED, (at - alert["sent_ms"] for at, alert in promised if is_warm(alert["sent_ms"])))
+
+
+def alert_times(case: Case) -> dict[str, tuple[int, ...]]:
+    """Rule -> when each of its alerts first reached the topic."""
+    times: dict[str, list[int]] = defaultdict(list)
+    for arrived_ms, alert in _first_copies(case):
+        times[alert["rule"]].append(arrived_ms)
+    return {rule: tuple(sorted(own)) for rule, own in sorted(times.items())}
+
+
+def _first_copies(case: Case) -> Iterator[tuple[int, Event]]:
+    """Each alert once, with the time at which its first copy reached the topic."""
+    seen: dict[str, tuple[int, Event]] = {}
+    for record, alert in case.alerts:
+        known = seen.get(alert["alert_id"])
+        if known is None or record.ingest_ms < known[0]:
+            seen[alert["alert_id"]] = record.ingest_ms, alert
+    yield from seen.values()
