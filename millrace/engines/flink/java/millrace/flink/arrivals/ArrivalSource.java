@@ -53,7 +53,7 @@ final class ArrivalSource implements Source<RowData, ArrivalSplit, ArrivalEnumer
     @Override
     public SplitEnumerator<ArrivalSplit, ArrivalEnumerator.State> restoreEnumerator(
             SplitEnumeratorContext<ArrivalSplit> context, ArrivalEnumerator.State state) {
-        return new ArrivalEnumerator(kafka, rows.topics(), context, state);
+        return new ArrivalEnumerator(Topics.of(kafka, rows.topics()), context, state);
     }
 
     @Override
@@ -72,10 +72,15 @@ final class ArrivalSource implements Source<RowData, ArrivalSplit, ArrivalEnumer
         AtomicReference<Collection<ArrivalSplit>> dealtWith = new AtomicReference<>(List.of());
         Map<TopicPartition, Reached> reached = new ConcurrentHashMap<>();
         return new Reader(
-                new Resumption(kafka, rows.topics(), Loss.parse(accepted)),
+                new Resumption(
+                        () -> Topics.of(kafka, rows.topics()),
+                        kafka.getProperty("group.id"),
+                        rows.topics(),
+                        Loss.parse(accepted)),
                 dealtWith,
                 reached,
-                () -> new ArrivalReader(kafka, rows.topics(), dealtWith, reached, context.metricGroup()),
+                () -> new ArrivalReader(
+                        ArrivalReader.consumer(kafka), rows.topics(), dealtWith, reached, context.metricGroup()),
                 (message, output, progress) -> {
                     output.collect(reader.apply(message), message.timestamp());
                     progress.handedOn(message.topic(), message.offset());
