@@ -18,7 +18,7 @@ import java.util.Objects;
 import java.util.function.BinaryOperator;
 
 /**
- * What a key's earlier events left behind, as millrace/rules/measures.py declares it and millrace/oracle.py means it.
+ * What a key's earlier events left behind, as millrace/rules/measures.py declares and millrace/oracle.py defines it.
  *
  * <p>Use: {@link #restore} the key's state, take {@link #before} for the event at hand, {@link #learn} from it, and keep
  * the bytes that {@link #save} gives. The bytes hold each measure under its signature, so a rule that is added, removed

@@ -32,8 +32,8 @@ final class JsonTest {
     }
 
     @Test
-    void whatIsNoJsonIsRefused() {
+    void aTextThatIsNotJsonIsRefused() {
         Exception refused = assertThrows(IllegalArgumentException.class, () -> Json.parse("{\"a\":"));
-        assertTrue(refused.getMessage().startsWith("a declaration is no JSON: "), refused.getMessage());
+        assertTrue(refused.getMessage().startsWith("a declaration is not JSON: "), refused.getMessage());
     }
 }

@@ -30,10 +30,10 @@ final class ArrivalReaderTest {
     private static final TopicPartition OTHER_PAYS = new TopicPartition("pays", 1);
 
     private final MockConsumer<byte[], byte[]> consumer = new MockConsumer<>("none");
-    private final AtomicReference<Collection<ArrivalSplit>> dealtWith = new AtomicReference<>(List.of());
+    private final AtomicReference<Collection<ArrivalSplit>> checkpointed = new AtomicReference<>(List.of());
     private final Map<TopicPartition, Reached> reached = new HashMap<>();
     private final ArrivalReader reader = new ArrivalReader(
-            consumer, TOPICS, dealtWith, reached, UnregisteredMetricsGroup.createSourceReaderMetricGroup());
+            consumer, TOPICS, checkpointed, reached, UnregisteredMetricsGroup.createSourceReaderMetricGroup());
 
     @BeforeEach
     void twoSplitsAreRead() {
@@ -87,10 +87,10 @@ final class ArrivalReaderTest {
         assertEquals(new Reached(1, 2), reached.get(PHONES));
         assertEquals(new Reached(-1, 0), reached.get(PAYS));
         consumer.seek(PHONES, 4); // past a transaction's marker
-        dealtWith.set(List.of(split(0, 2, 0)));
+        checkpointed.set(List.of(split(0, 2, 0)));
         fetched();
         assertEquals(Map.of(PHONES, new OffsetAndMetadata(4)), consumer.committed(Set.of(PHONES, PAYS)));
-        assertEquals(List.of(), dealtWith.get(), "once for each checkpoint");
+        assertEquals(List.of(), checkpointed.get(), "once for each checkpoint");
     }
 
     @Test

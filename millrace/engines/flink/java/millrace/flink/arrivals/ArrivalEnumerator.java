@@ -20,10 +20,10 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Finds out once, when a job starts, how many partitions there are, and hands each number to one task.
+ * Counts the partitions once, when a job starts, and assigns each number to one task.
  *
- * <p>Then it watches the topics' ids: a consumer reads on in a topic that was deleted and created anew as if it were the
- * same, wherever it stood. On another id the job is restarted, and its readers find what they lost.
+ * <p>Then it watches the topics' ids: a consumer continues at its offset in a topic that was deleted and created anew.
+ * On another id the job is restarted, and its readers find what they lost.
  */
 final class ArrivalEnumerator implements SplitEnumerator<ArrivalSplit, ArrivalEnumerator.State> {
     private static final Logger LOG = LoggerFactory.getLogger(ArrivalEnumerator.class);

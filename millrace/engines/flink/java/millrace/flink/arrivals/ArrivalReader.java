@@ -32,28 +32,28 @@ import org.apache.flink.metrics.groups.SourceReaderMetricGroup;
  * ahead of another would make the other's events late for all who take their time from both.
  */
 final class ArrivalReader implements SplitReader<ConsumerRecord<byte[], byte[]>, ArrivalSplit> {
-    private static final Duration PATIENCE = Duration.ofSeconds(1); // for messages; then it says how far it has come
+    private static final Duration PATIENCE = Duration.ofSeconds(1); // for messages; then checkpointed offsets are committed
     private static final int POLLED_MOST = 2_000;
     private static final long HELD_MOST_BYTES = 4 << 20; // by topic and partition, of which a fetch brings 1 MB at most
     private static final int OVERHEAD_BYTES = 200; // of a message in memory
 
     private final Consumer<byte[], byte[]> consumer;
     private final List<String> topics;
-    private final AtomicReference<Collection<ArrivalSplit>> dealtWith;
+    private final AtomicReference<Collection<ArrivalSplit>> checkpointed;
     private final Map<TopicPartition, Reached> reached;
     private final Map<TopicPartition, Partition> partitions = new HashMap<>();
     private final ArrivalMerge<TopicPartition, ConsumerRecord<byte[], byte[]>> merge;
     private volatile long pending;
 
-    /** With the splits of the last complete checkpoint, once there is one; it keeps up how far it has polled. */
+    /** Commits the splits of the last complete checkpoint, once there is one; updates how far it has polled. */
     ArrivalReader(
             Consumer<byte[], byte[]> consumer,
             List<String> topics,
-            AtomicReference<Collection<ArrivalSplit>> dealtWith,
+            AtomicReference<Collection<ArrivalSplit>> checkpointed,
             Map<TopicPartition, Reached> reached,
             SourceReaderMetricGroup metrics) {
         this.topics = topics;
-        this.dealtWith = dealtWith;
+        this.checkpointed = checkpointed;
         this.reached = reached;
         this.consumer = consumer;
         merge = new ArrivalMerge<>(
@@ -63,13 +63,13 @@ final class ArrivalReader implements SplitReader<ConsumerRecord<byte[], byte[]>,
         metrics.setPendingRecordsGauge(() -> pending);
     }
 
-    /** A consumer that reads what was committed, from where it is told, and nothing behind what was deleted. */
+    /** A consumer that reads committed messages from given offsets, and fails where they were deleted. */
     static Consumer<byte[], byte[]> consumer(Properties kafka) {
         Properties settings = new Properties();
         settings.putAll(kafka);
         settings.put("enable.auto.commit", "false"); // offsets are in the checkpoints
-        settings.put("isolation.level", "read_committed"); // what a transaction took back was never said
-        settings.put("auto.offset.reset", "none"); // what was deleted before it was read is for a person to give up
+        settings.put("isolation.level", "read_committed"); // an aborted transaction has no messages
+        settings.put("auto.offset.reset", "none"); // a person accepts the loss of unread messages
         settings.put("max.poll.records", String.valueOf(POLLED_MOST));
         return new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer());
     }
@@ -95,7 +95,7 @@ final class ArrivalReader implements SplitReader<ConsumerRecord<byte[], byte[]>,
 
     @Override
     public RecordsWithSplitIds<ConsumerRecord<byte[], byte[]>> fetch() {
-        sayHowFar();
+        commitCheckpointed();
         try {
             // To the end of all that Kafka's client has received: the next full batch may hold what arrived before.
             for (Duration patience = PATIENCE; take(consumer.poll(patience)); patience = Duration.ZERO) {}
@@ -120,10 +120,10 @@ final class ArrivalReader implements SplitReader<ConsumerRecord<byte[], byte[]>,
         consumer.close();
     }
 
-    /** For whoever wants to know, as a consumer group; the job itself goes on from its checkpoints. */
-    private void sayHowFar() {
+    /** Commits the last checkpoint's offsets for observers of the group; the job resumes from its checkpoints. */
+    private void commitCheckpointed() {
         Map<TopicPartition, OffsetAndMetadata> offsets = new HashMap<>();
-        for (ArrivalSplit split : dealtWith.getAndSet(List.of())) {
+        for (ArrivalSplit split : checkpointed.getAndSet(List.of())) {
             for (String topic : topics) {
                 TopicPartition place = new TopicPartition(topic, split.partition());
                 long next = partitions.get(place).reached().from(split.next().getOrDefault(topic, 0L));
@@ -190,7 +190,7 @@ final class ArrivalReader implements SplitReader<ConsumerRecord<byte[], byte[]>,
             return split;
         }
 
-        /** Whether Kafka is known to have more. The position, since no message need stand at the last offsets. */
+        /** Whether more lies in Kafka. By the position, since no message need stand at the last offsets. */
         boolean isBehind() {
             return patiently(() -> consumer.position(place)) < end || consumer.currentLag(place).orElse(0) > 0;
         }
