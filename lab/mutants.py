@@ -27,8 +27,8 @@ MUTANTS = {
         test="tests/flink/test_scenarios.py::test_flink_satisfies",
         red="assert (found, reasons) == expected(scenario)",
         file="millrace/kernel/java/millrace/kernel/Measures.java",
-        old="if (seen.getValue() >= since &&",
-        new="if (seen.getValue() > since &&",
+        old="if ((Long) seen[1] >= since &&",
+        new="if ((Long) seen[1] > since &&",
     ),
     "flink-skips-what-was-deleted-unread": Mutant(
         test="tests/flink/test_losses.py::"

@@ -96,6 +96,22 @@ def test_measures_added_removed_or_moved_leave_the_others_as_they_were(
     assert found == [{**k, **a} for k, a in zip(of_kept, of_added, strict=True)]
 
 
+def test_memory_is_kept_under_the_names_of_every_build_before() -> None:
+    assert {name: (each["signature"], each["kinds"]) for name, each in zip(EVERY, data(EVERY), strict=True)} == {
+        "highest": ("max(transactions.amount_cents)", ["whole"]),
+        "lowest": ("min(transactions.amount_cents)", ["whole"]),
+        "farthest_north": ("max(transactions.latitude)", ["real"]),
+        "first_name": ("min(transactions.merchant)", ["text"]),
+        "total": ("sum(transactions.amount_cents)", ["whole"]),
+        "n": ("count(transactions)", []),
+        "phone": ("last(device-locations.latitude,longitude,at_ms)", ["real", "real", "whole"]),
+        "previous": ("last(transactions.merchant,sent_ms)", ["text", "whole"]),
+        "merchants": ("others(transactions.merchant,100)", ["text"]),
+        "longer": ("others(transactions.merchant,300)", ["text"]),
+        "amounts": ("others(transactions.amount_cents,50)", ["whole"]),
+    }
+
+
 def test_a_measure_under_another_name_keeps_its_memory(partner: Partner) -> None:
     _, state = remembered(partner, {"highest": Max("amount_cents")}, [(transactions.name, {"amount_cents": 7})])
     found, _ = remembered(partner, {"top": Max("amount_cents")}, [(transactions.name, {"amount_cents": 1})], state)

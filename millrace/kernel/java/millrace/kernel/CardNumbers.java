@@ -4,7 +4,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
 
-/** Card numbers in a text, as millrace/rules/card_numbers.py means them: decision 0030 has the rule. */
+/** Card numbers in a text, as millrace/rules/card_numbers.py defines them: decision 0030 has the rule. */
 public final class CardNumbers {
     private static final int DIGITS_LEAST = 13;
     private static final int DIGITS_MOST = 19;

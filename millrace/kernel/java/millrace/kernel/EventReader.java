@@ -21,12 +21,12 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * Reads and checks one message in one pass, as {@code accept} of millrace/oracle.py means it: the first check that
- * fails gives the reason, and an error anywhere in the text comes before any field's. Not safe for several threads.
+ * Reads and checks one message in one pass, as {@code accept} of millrace/oracle.py defines it: the first check that
+ * fails gives the reason, and an error anywhere in the text precedes any field's. For one thread.
  */
 public final class EventReader {
     private static final String FORBIDDEN = "forbidden:";
-    /** Messages whose names nobody has read, if they have any: a forbidden one is looked for among the words. */
+    /** Reasons for which a message's names were not read: its words are searched for a forbidden one. */
     private static final Set<String> UNREAD = Set.of("encoding", "json", "shape");
 
     private static final int NOTICED_MOST = 1_000;
@@ -224,7 +224,7 @@ public final class EventReader {
         int depth = 0;
         for (JsonToken token = parser.currentToken(); ; token = parser.nextToken()) {
             if (token == null) {
-                return; // cut off: whoever reads on finds out
+                return; // cut off: the next token is an error
             }
             if (token == JsonToken.FIELD_NAME) {
                 notice(parser.currentName());

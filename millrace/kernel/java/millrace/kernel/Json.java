@@ -22,11 +22,11 @@ public final class Json {
             parser.nextToken();
             return value(parser);
         } catch (IOException error) {
-            throw new IllegalArgumentException("a declaration is no JSON: " + error.getMessage(), error);
+            throw new IllegalArgumentException("a declaration is not JSON: " + error.getMessage(), error);
         }
     }
 
-    /** An object as text; the values are texts, numbers, truths and nulls. */
+    /** An object as text; its values are texts, numbers, booleans and nulls. */
     public static String text(Map<String, Object> object) {
         StringWriter text = new StringWriter();
         try (JsonGenerator to = FACTORY.createGenerator(text)) {

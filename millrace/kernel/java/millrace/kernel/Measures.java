@@ -1,17 +1,24 @@
 package millrace.kernel;
 
+import java.io.ByteArrayOutputStream;
+import java.io.DataOutputStream;
+import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
+import java.util.function.BinaryOperator;
 
 /**
- * What a key's earlier events left behind, as millrace/rules/measures.py declares it and millrace/oracle.py means it.
+ * What a key's earlier events left behind, as millrace/rules/measures.py declares and millrace/oracle.py defines it.
  *
  * <p>Use: {@link #restore} the key's state, take {@link #before} for the event at hand, {@link #learn} from it, and keep
  * the bytes that {@link #save} gives. The bytes hold each measure under its signature, so a rule that is added, removed
@@ -23,6 +30,10 @@ public final class Measures {
     private final Map<String, List<String>> inputs = new LinkedHashMap<>();
     private final Map<String, String> kinds = new LinkedHashMap<>();
     private final List<String> outputs = new ArrayList<>();
+    private final ByteArrayOutputStream saved = new ByteArrayOutputStream();
+    private final DataOutputStream toSaved = new DataOutputStream(saved);
+    private final ByteArrayOutputStream part = new ByteArrayOutputStream();
+    private final DataOutputStream toPart = new DataOutputStream(part);
 
     /** From {@code EventStage.measures} as parsed JSON. */
     public Measures(List<Object> declared) {
@@ -51,12 +62,13 @@ public final class Measures {
     /** Takes up a key's state; null is that of a new key. */
     public void restore(byte[] saved) {
         for (Measure measure : measures) {
-            measure.clear();
+            measure.rows.clear();
         }
         ByteBuffer from = saved == null ? ByteBuffer.allocate(0) : ByteBuffer.wrap(saved);
         for (int i = 0; from.hasRemaining(); i++) {
             long signature = from.getLong();
-            int end = Bytes.getSize(from) + from.position();
+            int size = from.getInt();
+            int end = from.position() + size;
             // Nearly always the declared order is the one that was saved in.
             boolean inPlace = i < measures.length && measures[i].signature == signature;
             Measure measure = inPlace ? measures[i] : bySignature.get(signature);
@@ -88,16 +100,21 @@ public final class Measures {
 
     /** The key's state as it is now. */
     public byte[] save() {
-        Bytes to = new Bytes();
-        for (Measure measure : measures) {
-            if (!measure.isEmpty()) {
-                to.putLong(measure.signature);
-                int start = to.open();
-                measure.write(to);
-                to.close(start);
+        saved.reset();
+        try {
+            for (Measure measure : measures) {
+                if (!measure.rows.isEmpty()) {
+                    part.reset();
+                    measure.write(toPart);
+                    toSaved.writeLong(measure.signature);
+                    toSaved.writeInt(part.size());
+                    part.writeTo(toSaved);
+                }
             }
+        } catch (IOException error) {
+            throw new UncheckedIOException(error);
         }
-        return to.taken();
+        return saved.toByteArray();
     }
 
     private Measure measure(Map<String, Object> declared) {
@@ -113,15 +130,16 @@ public final class Measures {
         });
         switch (op) {
             case "max":
-                return new Extreme(signature, stream, columns[0], 1);
+                return new One(signature, stream, folded(columns[0], (a, b) -> compare(a, b) < 0 ? b : a));
             case "min":
-                return new Extreme(signature, stream, columns[0], -1);
+                return new One(signature, stream, folded(columns[0], (a, b) -> compare(a, b) > 0 ? b : a));
             case "sum":
-                return new Sum(signature, stream, columns[0]);
+                return new One(signature, stream, folded(columns[0], Measures::sum));
             case "count":
-                return new Count(signature, stream);
+                return new One(signature, stream, 0, new Object[] {0L}, Measures::counted);
             case "last":
-                return new Last(signature, stream, columns);
+                return new One(signature, stream, columns.length, new Object[columns.length],
+                        (held, event) -> Arrays.stream(columns).mapToObj(column -> event[column]).toArray());
             case "others":
                 int time = column(wanted, (String) declared.get("time"));
                 return new Others(signature, stream, columns[0], time, ((Number) declared.get("within_ms")).longValue());
@@ -146,220 +164,103 @@ public final class Measures {
         }
     }
 
+    /** A value that takes in one event's field after another; an event without it changes nothing. */
+    private static BinaryOperator<Object[]> folded(int field, BinaryOperator<Object> fold) {
+        return (held, event) -> event[field] == null ? held
+                : new Object[] {held == null ? event[field] : fold.apply(held[0], event[field])};
+    }
+
+    private static Object[] counted(Object[] held, Object[] event) {
+        return new Object[] {held == null ? 1L : (Long) held[0] + 1};
+    }
+
+    @SuppressWarnings("unchecked")
+    private static int compare(Object a, Object b) {
+        return ((Comparable<Object>) a).compareTo(b);
+    }
+
+    /** A sum that would not fit stays at the limit: wrapping around would lie, and failing would stop the job. */
+    private static Object sum(Object a, Object b) {
+        if (a instanceof Double) {
+            return (Double) a + (Double) b;
+        }
+        long left = (Long) a;
+        long right = (Long) b;
+        long sum = left + right;
+        boolean isOverflow = ((left ^ sum) & (right ^ sum)) < 0;
+        return !isOverflow ? sum : left < 0 ? Long.MIN_VALUE : Long.MAX_VALUE;
+    }
+
+    /** Remembers rows of one width: first values, each behind a byte for its kind, then whole numbers without one. */
     private abstract static class Measure {
         final long signature;
         final String stream;
+        final List<Object[]> rows = new ArrayList<>();
+        private final int values;
+        private final int width;
 
-        Measure(long signature, String stream) {
+        Measure(long signature, String stream, int values, int width) {
             this.signature = signature;
             this.stream = stream;
+            this.values = values;
+            this.width = width;
         }
 
-        abstract void clear();
-
-        abstract boolean isEmpty();
-
-        abstract void read(ByteBuffer from, int end);
-
-        abstract void write(Bytes to);
-
-        /** Puts the measure's values at {@code at} and says where the next one's begin. */
-        abstract int before(Object[] now, Object[] values, int at);
+        /** Puts the measure's outputs at {@code at}; gives the place behind them. */
+        abstract int before(Object[] now, Object[] outputs, int at);
 
         abstract void learn(Object[] event);
-    }
 
-    /** The largest or the smallest value. */
-    private static final class Extreme extends Measure {
-        private final int field;
-        private final int sign;
-        private Object held;
-
-        Extreme(long signature, String stream, int field, int sign) {
-            super(signature, stream);
-            this.field = field;
-            this.sign = sign;
+        final void read(ByteBuffer from, int end) {
+            while (from.position() < end) {
+                Object[] row = new Object[width];
+                for (int i = 0; i < width; i++) {
+                    row[i] = i < values ? Values.read(from) : (Object) from.getLong();
+                }
+                rows.add(row);
+            }
         }
 
-        @Override
-        void clear() {
-            held = null;
-        }
-
-        @Override
-        boolean isEmpty() {
-            return held == null;
-        }
-
-        @Override
-        void read(ByteBuffer from, int end) {
-            held = Bytes.getValue(from);
-        }
-
-        @Override
-        void write(Bytes to) {
-            to.putValue(held);
-        }
-
-        @Override
-        int before(Object[] now, Object[] values, int at) {
-            values[at] = held;
-            return at + 1;
-        }
-
-        @Override
-        @SuppressWarnings("unchecked")
-        void learn(Object[] event) {
-            Object value = event[field];
-            if (held == null || value != null && sign * ((Comparable<Object>) value).compareTo(held) > 0) {
-                held = value;
+        final void write(DataOutputStream to) throws IOException {
+            for (Object[] row : rows) {
+                for (int i = 0; i < width; i++) {
+                    if (i < values) {
+                        Values.write(row[i], to);
+                    } else {
+                        to.writeLong((Long) row[i]);
+                    }
+                }
             }
         }
     }
 
-    private static final class Sum extends Measure {
-        private final int field;
-        private Object held;
+    /** One row, made of the row before, which may be absent, and an event; its columns are the outputs. */
+    private static final class One extends Measure {
+        private final Object[] none;
+        private final BinaryOperator<Object[]> next;
 
-        Sum(long signature, String stream, int field) {
-            super(signature, stream);
-            this.field = field;
+        One(long signature, String stream, BinaryOperator<Object[]> next) {
+            this(signature, stream, 1, new Object[1], next);
+        }
+
+        One(long signature, String stream, int values, Object[] none, BinaryOperator<Object[]> next) {
+            super(signature, stream, values, none.length);
+            this.none = none;
+            this.next = next;
         }
 
         @Override
-        void clear() {
-            held = null;
-        }
-
-        @Override
-        boolean isEmpty() {
-            return held == null;
-        }
-
-        @Override
-        void read(ByteBuffer from, int end) {
-            held = Bytes.getValue(from);
-        }
-
-        @Override
-        void write(Bytes to) {
-            to.putValue(held);
-        }
-
-        @Override
-        int before(Object[] now, Object[] values, int at) {
-            values[at] = held;
-            return at + 1;
+        int before(Object[] now, Object[] outputs, int at) {
+            System.arraycopy(rows.isEmpty() ? none : rows.get(0), 0, outputs, at, none.length);
+            return at + none.length;
         }
 
         @Override
         void learn(Object[] event) {
-            Object value = event[field];
-            if (held == null) {
-                held = value;
-            } else if (value instanceof Double) {
-                held = (Double) held + (Double) value;
-            } else if (value != null) {
-                held = saturated((Long) held, (Long) value);
-            }
-        }
-
-        /** A sum that would not fit stays at the limit: wrapping around would lie, and failing would stop the job. */
-        private static long saturated(long a, long b) {
-            long sum = a + b;
-            boolean isOverflow = ((a ^ sum) & (b ^ sum)) < 0;
-            return !isOverflow ? sum : a < 0 ? Long.MIN_VALUE : Long.MAX_VALUE;
-        }
-    }
-
-    private static final class Count extends Measure {
-        private long held;
-
-        Count(long signature, String stream) {
-            super(signature, stream);
-        }
-
-        @Override
-        void clear() {
-            held = 0;
-        }
-
-        @Override
-        boolean isEmpty() {
-            return held == 0;
-        }
-
-        @Override
-        void read(ByteBuffer from, int end) {
-            held = from.getLong();
-        }
-
-        @Override
-        void write(Bytes to) {
-            to.putLong(held);
-        }
-
-        @Override
-        int before(Object[] now, Object[] values, int at) {
-            values[at] = held;
-            return at + 1;
-        }
-
-        @Override
-        void learn(Object[] event) {
-            held++;
-        }
-    }
-
-    /** Some fields of a stream's last event. */
-    private static final class Last extends Measure {
-        private final int[] fields;
-        private final Object[] held;
-        private boolean isEmpty = true;
-
-        Last(long signature, String stream, int[] fields) {
-            super(signature, stream);
-            this.fields = fields;
-            this.held = new Object[fields.length];
-        }
-
-        @Override
-        void clear() {
-            isEmpty = true;
-            java.util.Arrays.fill(held, null);
-        }
-
-        @Override
-        boolean isEmpty() {
-            return isEmpty;
-        }
-
-        @Override
-        void read(ByteBuffer from, int end) {
-            isEmpty = false;
-            for (int i = 0; i < held.length; i++) {
-                held[i] = Bytes.getValue(from);
-            }
-        }
-
-        @Override
-        void write(Bytes to) {
-            for (Object value : held) {
-                to.putValue(value);
-            }
-        }
-
-        @Override
-        int before(Object[] now, Object[] values, int at) {
-            System.arraycopy(held, 0, values, at, held.length);
-            return at + held.length;
-        }
-
-        @Override
-        void learn(Object[] event) {
-            isEmpty = false;
-            for (int i = 0; i < held.length; i++) {
-                held[i] = event[fields[i]];
+            Object[] row = next.apply(rows.isEmpty() ? null : rows.get(0), event);
+            rows.clear();
+            if (row != null) {
+                rows.add(row);
             }
         }
     }
@@ -369,51 +270,24 @@ public final class Measures {
         private final int field;
         private final int time;
         private final long withinMs;
-        private final Map<Object, Long> latest = new LinkedHashMap<>();
 
         Others(long signature, String stream, int field, int time, long withinMs) {
-            super(signature, stream);
+            super(signature, stream, 1, 2);
             this.field = field;
             this.time = time;
             this.withinMs = withinMs;
         }
 
         @Override
-        void clear() {
-            latest.clear();
-        }
-
-        @Override
-        boolean isEmpty() {
-            return latest.isEmpty();
-        }
-
-        @Override
-        void read(ByteBuffer from, int end) {
-            while (from.position() < end) {
-                Object value = Bytes.getValue(from);
-                latest.put(value, from.getLong());
-            }
-        }
-
-        @Override
-        void write(Bytes to) {
-            latest.forEach((value, atMs) -> {
-                to.putValue(value);
-                to.putLong(atMs);
-            });
-        }
-
-        @Override
-        int before(Object[] now, Object[] values, int at) {
+        int before(Object[] now, Object[] outputs, int at) {
             long since = newest((Long) now[time]) - withinMs;
             long others = 0;
-            for (Map.Entry<Object, Long> seen : latest.entrySet()) {
-                if (seen.getValue() >= since && !java.util.Objects.equals(seen.getKey(), now[field])) {
+            for (Object[] seen : rows) {
+                if ((Long) seen[1] >= since && !Objects.equals(seen[0], now[field])) {
                     others++;
                 }
             }
-            values[at] = others;
+            outputs[at] = others;
             return at + 1;
         }
 
@@ -421,14 +295,23 @@ public final class Measures {
         void learn(Object[] event) {
             long atMs = (Long) event[time];
             long since = newest(atMs) - withinMs;
-            latest.merge(event[field], atMs, Math::max);
-            latest.values().removeIf(seenMs -> seenMs < since);
+            boolean isNew = true;
+            for (Object[] seen : rows) {
+                if (Objects.equals(seen[0], event[field])) {
+                    seen[1] = Math.max((Long) seen[1], atMs);
+                    isNew = false;
+                }
+            }
+            if (isNew) {
+                rows.add(new Object[] {event[field], atMs});
+            }
+            rows.removeIf(seen -> (Long) seen[1] < since);
         }
 
         private long newest(long atMs) {
             long newest = atMs;
-            for (long seenMs : latest.values()) {
-                newest = Math.max(newest, seenMs);
+            for (Object[] seen : rows) {
+                newest = Math.max(newest, (Long) seen[1]);
             }
             return newest;
         }

@@ -18,7 +18,7 @@ public final class ReferenceTable {
         keyColumn = columns(List.of(key))[0];
     }
 
-    /** Takes the next message in; gives the reason why it is refused, or null. Callers take turns. */
+    /** Takes in the next message; gives the reason why it is refused, or null. For one thread at a time. */
     public String take(byte[] key, byte[] value, long ingestMs) {
         if (value == null) {
             if (key != null) {

@@ -18,8 +18,8 @@ import org.apache.flink.types.Row;
 /**
  * What the functions over arrivals, {@code f(events => TABLE, declaration => '...')}, have in common.
  *
- * <p>One table with the events of all streams, told apart by the column {@code _stream}: between two tables Flink keeps no
- * order, not even within a key.
+ * <p>One table with the events of all streams, distinguished by the column {@code _stream}: between two tables Flink
+ * keeps no order, not even within a key.
  */
 final class Calls {
     static final int EVENTS = 0;
@@ -28,7 +28,7 @@ final class Calls {
 
     private Calls() {}
 
-    /** Their arguments; the type of the table is not known before a call is. */
+    /** Their arguments; the type of the table is fixed by a call. */
     static List<StaticArgument> arguments(DataType eventsType) {
         return List.of(
                 table("events", eventsType),

@@ -20,7 +20,7 @@ final class Columns {
                 .toArray(RowData.FieldGetter[]::new);
     }
 
-    /** Those with the fields of a stream, as a declaration says {field: column}. */
+    /** Those with the fields of a stream, as a declaration gives them: {field: column}. */
     static Columns ofStream(DataType events, Map<String, Object> columns, List<String> fields) {
         return new Columns(events, fields.stream().map(f -> (String) columns.get(f)).collect(Collectors.toList()));
     }

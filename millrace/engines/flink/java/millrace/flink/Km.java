@@ -3,7 +3,7 @@ package millrace.flink;
 import millrace.kernel.Distance;
 import org.apache.flink.table.functions.ScalarFunction;
 
-/** The function `km` of a rule's condition: null when a place is not known. */
+/** The function `km` of a rule's condition: null when a place is missing. */
 public final class Km extends ScalarFunction {
     private static final long serialVersionUID = 1L;
 

@@ -20,7 +20,7 @@ import org.apache.flink.table.types.inference.InputTypeStrategies;
 import org.apache.flink.table.types.inference.TypeInference;
 
 /**
- * {@code look_up(declaration, key)}: one row with whether the reference data knows the key, and the fields to take.
+ * {@code look_up(declaration, key)}: one row with whether the reference data has the key, and the fields to take.
  *
  * <p>The declaration is {"bootstrap", "topic", "key", "event", "take": {new name: field}}. A table function, since
  * the planner would call a scalar one again for every field of its result.

@@ -29,7 +29,7 @@ import org.apache.flink.types.Row;
  * Adds to each event what its key's earlier events left behind, and whether its id was seen before.
  *
  * <p>The events of one stream are judged; those of the others are learnt from, and are in the result only where the
- * declaration says that they pass, for whoever comes next. All are taken in the order in which they come. The declaration
+ * declaration has {@code passes}, for the next function. All are taken in the order in which they come. The declaration
  * is {"stream", "id", "remembered_ms", "measures", "columns": {stream: {field: column}}, "passes"}. The key column stands
  * in front of the result; its copy among the others gets the prefix {@code _}.
  */
@@ -58,7 +58,7 @@ public final class Remember extends ProcessTableFunction<RowData> implements Spe
         this.eventsType = eventsType;
     }
 
-    /** The function for one call: only now is the table's type known, and a typed table arrives without conversion. */
+    /** The function for one call: only a call fixes the table's type, and a typed table arrives without conversion. */
     @Override
     public UserDefinedFunction specialize(SpecializedContext context) {
         CallContext call = context.getCallContext();

@@ -3,7 +3,7 @@ package millrace.flink;
 import org.apache.flink.table.api.DataTypes;
 import org.apache.flink.table.types.DataType;
 
-/** The column type of each kind of value that a rule knows. */
+/** The column type of each kind of value in a rule. */
 final class Types {
     private Types() {}
 

@@ -18,10 +18,10 @@ import scala.collection.Iterator;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Lets the first event of each id pass and drops what comes again; says of each whether it came too late.
+ * Lets the first event of each id pass and drops what comes again; marks each that is late.
  *
- * <p>Spark's own operators drop late rows without a trace, before anything is known of them, and with them the
- * difference between an event that nobody counted and a repetition of one that was. Here an event is late if its time
+ * <p>Spark's own operators drop late rows without a trace, before they are read, and with them the
+ * difference between an event that was not counted and a repetition of one that was. Here an event is late if its time
  * is not after the watermark; no operator behind this one has a reason to drop anything. Rows without an id pass as
  * they are.
  */

@@ -10,7 +10,7 @@ import org.apache.spark.sql.functions;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * What reference data says of a key, as a column: a struct of the fields to take, or null.
+ * The reference data of a key, as a column: a struct of the fields to take, or null.
  *
  * <p>The declaration is {"bootstrap", "topic", "key", "event", "take": {new name: field}}. A task finds all that
  * was in the topic when it began.

@@ -30,7 +30,7 @@ import scala.jdk.javaapi.CollectionConverters;
  *
  * <p>Rows carry {@code stream}, the order of arrival ({@code ingest_ms}, {@code topic}, {@code offset}), {@code reason}
  * if they are refused, and the event as a struct in the column named after its stream. Out come the judged events and
- * all that is refused, where now {@code reason} also says of an id that came again that it is a duplicate. A batch holds
+ * all that is refused, where {@code reason} is now {@code duplicate} for an id that came again. A batch holds
  * the rows of a key in no order, so they are put in that of their arrival first.
  */
 public final class Remember extends StatefulProcessor<String, Row, Row> {
@@ -95,11 +95,11 @@ public final class Remember extends StatefulProcessor<String, Row, Row> {
         List<Row> arrived = new ArrayList<>();
         rows.foreach(arrived::add);
         arrived.sort(arrival);
-        List<Row> told = new ArrayList<>();
+        List<Row> results = new ArrayList<>();
         boolean isRestored = false;
         for (Row row : arrived) {
             if (!row.isNullAt(reason)) {
-                told.add(refused(row));
+                results.add(refused(row));
                 continue;
             }
             if (!isRestored) {
@@ -112,18 +112,18 @@ public final class Remember extends StatefulProcessor<String, Row, Row> {
             if (own.equals(judged)) {
                 String identity = row.getStruct(input.column).getString(idInEvent);
                 if (seen.containsKey(identity)) {
-                    told.add(refused(renamed(row)));
+                    results.add(refused(renamed(row)));
                     continue;
                 }
                 seen.updateValue(identity, true);
-                told.add(Rows.with(row, measures.before(event)));
+                results.add(Rows.with(row, measures.before(event)));
             }
             measures.learn(own, event);
         }
         if (isRestored) {
             memory.update(measures.save());
         }
-        return CollectionConverters.asScala(told.iterator());
+        return CollectionConverters.asScala(results.iterator());
     }
 
     private Measures declared() {

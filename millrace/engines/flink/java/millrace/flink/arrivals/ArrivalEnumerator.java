@@ -5,58 +5,49 @@ import java.io.ByteArrayOutputStream;
 import java.io.DataInputStream;
 import java.io.DataOutputStream;
 import java.io.IOException;
-import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Properties;
 import java.util.Set;
 import java.util.TreeSet;
-import java.util.concurrent.TimeUnit;
 import org.apache.flink.api.connector.source.SplitEnumerator;
 import org.apache.flink.api.connector.source.SplitEnumeratorContext;
 import org.apache.flink.api.connector.source.SplitsAssignment;
 import org.apache.flink.core.io.SimpleVersionedSerializer;
-import org.apache.flink.kafka.shaded.org.apache.kafka.clients.admin.AdminClient;
-import org.apache.flink.kafka.shaded.org.apache.kafka.clients.admin.TopicDescription;
-import org.apache.flink.kafka.shaded.org.apache.kafka.common.Uuid;
 import org.apache.flink.util.FlinkRuntimeException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Finds out once, when a job starts, how many partitions there are, and hands each number to one task.
+ * Counts the partitions once, when a job starts, and assigns each number to one task.
  *
- * <p>Then it watches the topics' ids: a consumer reads on in a topic that was deleted and created anew as if it were the
- * same, wherever it stood. On another id the job is restarted, and its readers find what they lost.
+ * <p>Then it watches the topics' ids: a consumer continues at its offset in a topic that was deleted and created anew.
+ * On another id the job is restarted, and its readers find what they lost.
  */
 final class ArrivalEnumerator implements SplitEnumerator<ArrivalSplit, ArrivalEnumerator.State> {
     private static final Logger LOG = LoggerFactory.getLogger(ArrivalEnumerator.class);
     private static final long LOOK_EVERY_MS = 10_000;
 
-    private final List<String> topics;
+    private final Topics topics;
     private final SplitEnumeratorContext<ArrivalSplit> context;
     private final State state;
-    private final AdminClient admin;
-    private Map<String, Uuid> ids;
+    private Map<String, String> ids;
 
-    ArrivalEnumerator(
-            Properties kafka, List<String> topics, SplitEnumeratorContext<ArrivalSplit> context, State state) {
+    ArrivalEnumerator(Topics topics, SplitEnumeratorContext<ArrivalSplit> context, State state) {
         this.topics = topics;
         this.context = context;
         this.state = state;
-        admin = AdminClient.create(kafka);
     }
 
     @Override
     public void start() {
-        context.callAsync(this::described, this::found, 0, LOOK_EVERY_MS);
+        context.callAsync(topics::described, this::found, 0, LOOK_EVERY_MS);
     }
 
     @Override
     public void handleSplitRequest(int subtask, String host) {
-        // Nobody needs to ask.
+        // Splits are assigned without a request.
     }
 
     @Override
@@ -77,20 +68,16 @@ final class ArrivalEnumerator implements SplitEnumerator<ArrivalSplit, ArrivalEn
 
     @Override
     public void close() {
-        admin.close(Duration.ZERO);
+        topics.close();
     }
 
-    private Map<String, TopicDescription> described() throws Exception {
-        return admin.describeTopics(topics).allTopicNames().get(Resumption.ANSWER_WITHIN_S, TimeUnit.SECONDS);
-    }
-
-    private void found(Map<String, TopicDescription> described, Throwable error) {
+    private void found(Map<String, Topics.Topic> described, Throwable error) {
         if (ids != null) {
-            complainOfOthers(described, error);
+            failOnOthers(described, error);
             return;
         }
         if (error != null) {
-            throw new FlinkRuntimeException("the partitions of " + topics + " could not be found out", error);
+            throw new FlinkRuntimeException("the number of partitions is unknown", error);
         }
         for (int partition = 0; partition < partitions(described); partition++) {
             if (state.known.add(partition)) {
@@ -101,9 +88,9 @@ final class ArrivalEnumerator implements SplitEnumerator<ArrivalSplit, ArrivalEn
         assign();
     }
 
-    private static int partitions(Map<String, TopicDescription> described) {
+    private static int partitions(Map<String, Topics.Topic> described) {
         Map<String, Integer> counts = new HashMap<>();
-        described.forEach((topic, description) -> counts.put(topic, description.partitions().size()));
+        described.forEach((topic, description) -> counts.put(topic, description.partitions()));
         if (Set.copyOf(counts.values()).size() != 1) {
             throw new FlinkRuntimeException("a key's messages cannot be put in order: these topics must have equally "
                     + "many partitions, and have " + counts);
@@ -111,15 +98,15 @@ final class ArrivalEnumerator implements SplitEnumerator<ArrivalSplit, ArrivalEn
         return counts.values().iterator().next();
     }
 
-    private static Map<String, Uuid> ids(Map<String, TopicDescription> described) {
-        Map<String, Uuid> ids = new HashMap<>();
-        described.forEach((topic, description) -> ids.put(topic, description.topicId()));
+    private static Map<String, String> ids(Map<String, Topics.Topic> described) {
+        Map<String, String> ids = new HashMap<>();
+        described.forEach((topic, description) -> ids.put(topic, description.id()));
         return ids;
     }
 
-    private void complainOfOthers(Map<String, TopicDescription> described, Throwable error) {
+    private void failOnOthers(Map<String, Topics.Topic> described, Throwable error) {
         if (error != null) {
-            LOG.warn("the topics {} could not be looked at", topics, error);
+            LOG.warn("whether a topic was created anew is unknown", error);
         } else if (!ids(described).equals(ids)) {
             throw new FlinkRuntimeException(
                     "a topic was deleted and created anew while it was read: ids " + ids + " became " + ids(described));

@@ -1,7 +1,5 @@
 package millrace.flink.arrivals;
 
-import static java.util.Comparator.comparingLong;
-
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.Collection;
@@ -9,14 +7,15 @@ import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
-import java.util.PriorityQueue;
 import java.util.Properties;
 import java.util.Set;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Supplier;
+import millrace.kernel.ArrivalMerge;
 import org.apache.flink.connector.base.source.reader.RecordsWithSplitIds;
 import org.apache.flink.connector.base.source.reader.splitreader.SplitReader;
 import org.apache.flink.connector.base.source.reader.splitreader.SplitsChange;
+import org.apache.flink.kafka.shaded.org.apache.kafka.clients.consumer.Consumer;
 import org.apache.flink.kafka.shaded.org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.flink.kafka.shaded.org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.flink.kafka.shaded.org.apache.kafka.clients.consumer.KafkaConsumer;
@@ -27,44 +26,52 @@ import org.apache.flink.kafka.shaded.org.apache.kafka.common.serialization.ByteA
 import org.apache.flink.metrics.groups.SourceReaderMetricGroup;
 
 /**
- * Reads all its partitions of all topics as one, in the order of their messages' arrival.
+ * Reads all its partitions of all topics as one, in the order of their messages' arrival: see {@link ArrivalMerge}.
  *
- * <p>A message is handed on when no other partition can still have an earlier one: when each has shown its next message,
- * or has none. Only what is known to lie in Kafka is waited for, never what may yet come: a live message goes straight
- * on. Within a split the order is what rules mean. Across splits it keeps a backlog's time together: a partition that
- * ran ahead of another would make the other's events late for whoever takes their time from all.
+ * <p>Within a split the order is what rules mean. Across splits it keeps a backlog's time together: a partition that ran
+ * ahead of another would make the other's events late for all who take their time from both.
  */
 final class ArrivalReader implements SplitReader<ConsumerRecord<byte[], byte[]>, ArrivalSplit> {
-    private static final Duration PATIENCE = Duration.ofSeconds(1); // for messages; then it says how far it has come
+    private static final Duration PATIENCE = Duration.ofSeconds(1); // for messages; then checkpointed offsets are committed
     private static final int POLLED_MOST = 2_000;
     private static final long HELD_MOST_BYTES = 4 << 20; // by topic and partition, of which a fetch brings 1 MB at most
     private static final int OVERHEAD_BYTES = 200; // of a message in memory
 
-    private final KafkaConsumer<byte[], byte[]> consumer;
+    private final Consumer<byte[], byte[]> consumer;
     private final List<String> topics;
-    private final AtomicReference<Collection<ArrivalSplit>> dealtWith;
+    private final AtomicReference<Collection<ArrivalSplit>> checkpointed;
     private final Map<TopicPartition, Reached> reached;
-    private final Map<TopicPartition, Queue> queues = new HashMap<>();
+    private final Map<TopicPartition, Partition> partitions = new HashMap<>();
+    private final ArrivalMerge<TopicPartition, ConsumerRecord<byte[], byte[]>> merge;
     private volatile long pending;
 
-    /** With the splits of the last complete checkpoint, once there is one; it keeps up how far it has polled. */
+    /** Commits the splits of the last complete checkpoint, once there is one; updates how far it has polled. */
     ArrivalReader(
-            Properties kafka,
+            Consumer<byte[], byte[]> consumer,
             List<String> topics,
-            AtomicReference<Collection<ArrivalSplit>> dealtWith,
+            AtomicReference<Collection<ArrivalSplit>> checkpointed,
             Map<TopicPartition, Reached> reached,
             SourceReaderMetricGroup metrics) {
+        this.topics = topics;
+        this.checkpointed = checkpointed;
+        this.reached = reached;
+        this.consumer = consumer;
+        merge = new ArrivalMerge<>(
+                ConsumerRecord::timestamp,
+                place -> topics.indexOf(place.topic()),
+                place -> partitions.get(place).isBehind());
+        metrics.setPendingRecordsGauge(() -> pending);
+    }
+
+    /** A consumer that reads committed messages from given offsets, and fails where they were deleted. */
+    static Consumer<byte[], byte[]> consumer(Properties kafka) {
         Properties settings = new Properties();
         settings.putAll(kafka);
         settings.put("enable.auto.commit", "false"); // offsets are in the checkpoints
-        settings.put("isolation.level", "read_committed"); // what a transaction took back was never said
-        settings.put("auto.offset.reset", "none"); // what was deleted before it was read is for a person to give up
+        settings.put("isolation.level", "read_committed"); // an aborted transaction has no messages
+        settings.put("auto.offset.reset", "none"); // a person accepts the loss of unread messages
         settings.put("max.poll.records", String.valueOf(POLLED_MOST));
-        this.topics = topics;
-        this.dealtWith = dealtWith;
-        this.reached = reached;
-        consumer = new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer());
-        metrics.setPendingRecordsGauge(() -> pending);
+        return new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer());
     }
 
     @Override
@@ -73,7 +80,8 @@ final class ArrivalReader implements SplitReader<ConsumerRecord<byte[], byte[]>,
         for (ArrivalSplit split : change.splits()) {
             for (String topic : topics) {
                 TopicPartition place = new TopicPartition(topic, split.partition());
-                queues.put(place, new Queue(place, split.splitId()));
+                partitions.put(place, new Partition(place, split.splitId()));
+                merge.open(place);
                 starts.put(place, split.next().get(topic));
             }
         }
@@ -82,22 +90,23 @@ final class ArrivalReader implements SplitReader<ConsumerRecord<byte[], byte[]>,
         consumer.assign(all);
         starts.forEach(consumer::seek);
         // What lies there by now is certain to come.
-        patiently(() -> consumer.endOffsets(starts.keySet())).forEach((place, end) -> queues.get(place).end = end);
+        patiently(() -> consumer.endOffsets(starts.keySet())).forEach((place, end) -> partitions.get(place).end = end);
     }
 
     @Override
     public RecordsWithSplitIds<ConsumerRecord<byte[], byte[]>> fetch() {
-        sayHowFar();
+        commitCheckpointed();
         try {
             // To the end of all that Kafka's client has received: the next full batch may hold what arrived before.
             for (Duration patience = PATIENCE; take(consumer.poll(patience)); patience = Duration.ZERO) {}
         } catch (WakeupException stopped) {
             // What has been taken is held.
         }
-        InTurn released = released();
-        queues.values().forEach(Queue::resumeIfShort);
-        queues.forEach((place, queue) -> reached.put(place, queue.reached()));
-        pending = queues.values().stream().mapToLong(Queue::pending).sum();
+        InTurn released = new InTurn();
+        merge.release((place, message) -> released.add(partitions.get(place).released(message), message));
+        partitions.values().forEach(Partition::resumeIfShort);
+        partitions.forEach((place, partition) -> reached.put(place, partition.reached()));
+        pending = partitions.values().stream().mapToLong(Partition::pending).sum();
         return released;
     }
 
@@ -111,15 +120,15 @@ final class ArrivalReader implements SplitReader<ConsumerRecord<byte[], byte[]>,
         consumer.close();
     }
 
-    /** For whoever wants to know, as a consumer group; the job itself goes on from its checkpoints. */
-    private void sayHowFar() {
+    /** Commits the last checkpoint's offsets for observers of the group; the job resumes from its checkpoints. */
+    private void commitCheckpointed() {
         Map<TopicPartition, OffsetAndMetadata> offsets = new HashMap<>();
-        for (ArrivalSplit split : dealtWith.getAndSet(List.of())) {
+        for (ArrivalSplit split : checkpointed.getAndSet(List.of())) {
             for (String topic : topics) {
-                Queue queue = queues.get(new TopicPartition(topic, split.partition()));
-                long next = queue.reached().from(split.next().getOrDefault(topic, 0L));
+                TopicPartition place = new TopicPartition(topic, split.partition());
+                long next = partitions.get(place).reached().from(split.next().getOrDefault(topic, 0L));
                 if (next > 0) {
-                    offsets.put(queue.place, new OffsetAndMetadata(next));
+                    offsets.put(place, new OffsetAndMetadata(next));
                 }
             }
         }
@@ -130,33 +139,9 @@ final class ArrivalReader implements SplitReader<ConsumerRecord<byte[], byte[]>,
 
     private boolean take(ConsumerRecords<byte[], byte[]> polled) {
         for (TopicPartition place : polled.partitions()) {
-            queues.get(place).add(polled.records(place));
+            partitions.get(place).add(polled.records(place));
         }
         return polled.count() >= POLLED_MOST;
-    }
-
-    /** Messages in the order of their arrival, up to the first that may have a predecessor which is not yet here. */
-    private InTurn released() {
-        InTurn released = new InTurn();
-        PriorityQueue<Queue> heads = new PriorityQueue<>(
-                comparingLong(Queue::headMs).thenComparingInt(queue -> topics.indexOf(queue.place.topic())));
-        for (Queue queue : queues.values()) {
-            if (!queue.messages.isEmpty()) {
-                heads.add(queue);
-            } else if (queue.isBehind()) {
-                return released;
-            }
-        }
-        while (!heads.isEmpty()) {
-            Queue first = heads.remove(); // of the same moment, the earlier topic's
-            released.add(first.split, first.remove());
-            if (!first.messages.isEmpty()) {
-                heads.add(first);
-            } else if (first.isBehind()) {
-                break;
-            }
-        }
-        return released;
     }
 
     private static <T> T patiently(Supplier<T> question) {
@@ -169,24 +154,23 @@ final class ArrivalReader implements SplitReader<ConsumerRecord<byte[], byte[]>,
         }
     }
 
-    /** What has been read of one partition and waits for its turn. */
-    private final class Queue {
+    /** How far one partition has been read, and how much of it waits for its turn. */
+    private final class Partition {
         final TopicPartition place;
         final String split;
-        final ArrayDeque<ConsumerRecord<byte[], byte[]>> messages = new ArrayDeque<>();
         private long seen = -1; // the offset of the newest message
         long end; // there were messages up to here when the reading began
         private long bytes;
         private boolean isPaused;
 
-        Queue(TopicPartition place, String split) {
+        Partition(TopicPartition place, String split) {
             this.place = place;
             this.split = split;
         }
 
         void add(List<ConsumerRecord<byte[], byte[]>> more) {
+            merge.add(place, more);
             for (ConsumerRecord<byte[], byte[]> message : more) {
-                messages.add(message);
                 seen = message.offset();
                 bytes += size(message);
             }
@@ -200,17 +184,13 @@ final class ArrivalReader implements SplitReader<ConsumerRecord<byte[], byte[]>,
             return new Reached(seen, patiently(() -> consumer.position(place)));
         }
 
-        long headMs() {
-            return messages.element().timestamp();
-        }
-
-        ConsumerRecord<byte[], byte[]> remove() {
-            ConsumerRecord<byte[], byte[]> message = messages.remove();
+        /** Counts a message as no longer held; gives the split that it belongs to. */
+        String released(ConsumerRecord<byte[], byte[]> message) {
             bytes -= size(message);
-            return message;
+            return split;
         }
 
-        /** Whether Kafka is known to have more. The position, since no message need stand at the last offsets. */
+        /** Whether more lies in Kafka. By the position, since no message need stand at the last offsets. */
         boolean isBehind() {
             return patiently(() -> consumer.position(place)) < end || consumer.currentLag(place).orElse(0) > 0;
         }
@@ -223,7 +203,7 @@ final class ArrivalReader implements SplitReader<ConsumerRecord<byte[], byte[]>,
         }
 
         long pending() {
-            return messages.size() + consumer.currentLag(place).orElse(0);
+            return merge.held(place) + consumer.currentLag(place).orElse(0);
         }
 
         private int size(ConsumerRecord<byte[], byte[]> message) {

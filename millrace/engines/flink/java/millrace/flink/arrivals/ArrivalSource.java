@@ -32,7 +32,7 @@ final class ArrivalSource implements Source<RowData, ArrivalSplit, ArrivalEnumer
     private final Rows rows;
     private final String accepted;
 
-    /** With the losses that somebody gave up, as JSON. */
+    /** With the accepted losses, as JSON. */
     ArrivalSource(Properties kafka, Rows rows, String accepted) {
         this.kafka = kafka;
         this.rows = rows;
@@ -53,7 +53,7 @@ final class ArrivalSource implements Source<RowData, ArrivalSplit, ArrivalEnumer
     @Override
     public SplitEnumerator<ArrivalSplit, ArrivalEnumerator.State> restoreEnumerator(
             SplitEnumeratorContext<ArrivalSplit> context, ArrivalEnumerator.State state) {
-        return new ArrivalEnumerator(kafka, rows.topics(), context, state);
+        return new ArrivalEnumerator(Topics.of(kafka, rows.topics()), context, state);
     }
 
     @Override
@@ -69,13 +69,18 @@ final class ArrivalSource implements Source<RowData, ArrivalSplit, ArrivalEnumer
     @Override
     public SourceReader<RowData, ArrivalSplit> createReader(SourceReaderContext context) {
         Function<ConsumerRecord<byte[], byte[]>, RowData> reader = rows.reader();
-        AtomicReference<Collection<ArrivalSplit>> dealtWith = new AtomicReference<>(List.of());
+        AtomicReference<Collection<ArrivalSplit>> checkpointed = new AtomicReference<>(List.of());
         Map<TopicPartition, Reached> reached = new ConcurrentHashMap<>();
         return new Reader(
-                new Resumption(kafka, rows.topics(), Loss.parse(accepted)),
-                dealtWith,
+                new Resumption(
+                        () -> Topics.of(kafka, rows.topics()),
+                        kafka.getProperty("group.id"),
+                        rows.topics(),
+                        Loss.parse(accepted)),
+                checkpointed,
                 reached,
-                () -> new ArrivalReader(kafka, rows.topics(), dealtWith, reached, context.metricGroup()),
+                () -> new ArrivalReader(
+                        ArrivalReader.consumer(kafka), rows.topics(), checkpointed, reached, context.metricGroup()),
                 (message, output, progress) -> {
                     output.collect(reader.apply(message), message.timestamp());
                     progress.handedOn(message.topic(), message.offset());
@@ -86,20 +91,20 @@ final class ArrivalSource implements Source<RowData, ArrivalSplit, ArrivalEnumer
     private static final class Reader extends SingleThreadMultiplexSourceReaderBase<
             ConsumerRecord<byte[], byte[]>, RowData, ArrivalSplit, ArrivalSplit.Progress> {
         private final Resumption resumption;
-        private final AtomicReference<Collection<ArrivalSplit>> dealtWith;
+        private final AtomicReference<Collection<ArrivalSplit>> checkpointed;
         private final Map<TopicPartition, Reached> reached;
         private final NavigableMap<Long, List<ArrivalSplit>> checkpoints = new TreeMap<>();
 
         Reader(
                 Resumption resumption,
-                AtomicReference<Collection<ArrivalSplit>> dealtWith,
+                AtomicReference<Collection<ArrivalSplit>> checkpointed,
                 Map<TopicPartition, Reached> reached,
                 Supplier<SplitReader<ConsumerRecord<byte[], byte[]>, ArrivalSplit>> splitReaders,
                 RecordEmitter<ConsumerRecord<byte[], byte[]>, RowData, ArrivalSplit.Progress> emitter,
                 SourceReaderContext context) {
             super(splitReaders, emitter, context.getConfiguration(), context);
             this.resumption = resumption;
-            this.dealtWith = dealtWith;
+            this.checkpointed = checkpointed;
             this.reached = reached;
         }
 
@@ -120,7 +125,7 @@ final class ArrivalSource implements Source<RowData, ArrivalSplit, ArrivalEnumer
             super.notifyCheckpointComplete(checkpoint);
             Map.Entry<Long, List<ArrivalSplit>> last = checkpoints.floorEntry(checkpoint);
             if (last != null) {
-                dealtWith.set(last.getValue());
+                checkpointed.set(last.getValue());
                 checkpoints.headMap(checkpoint, true).clear();
             }
         }

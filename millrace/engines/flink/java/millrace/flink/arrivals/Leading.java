@@ -12,7 +12,7 @@ import org.apache.flink.table.data.StringData;
 /**
  * The declared watermark, as only the events of one stream move it.
  *
- * <p>A side stream that had a say would close windows whenever the main stream pauses; and while only side events come,
+ * <p>A side stream that moved event time would close windows whenever the main stream pauses; and while only side events come,
  * a partition counts as idle, or it would hold back the windows of all others.
  */
 final class Leading implements WatermarkStrategy<RowData> {

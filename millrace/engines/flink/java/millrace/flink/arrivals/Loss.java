@@ -11,7 +11,7 @@ import millrace.kernel.Json;
  * {@code end} are what the topic has now. millrace/patterns/loss.py has the same fields.
  */
 record Loss(String topic, int partition, long wanted, long first, long end, String topicId, String wasId) {
-    /** Whether these messages are among those that somebody gave up: no other loss of the same partition is. */
+    /** Whether exactly this loss was accepted: another loss of the same partition is not. */
     boolean isIn(List<Loss> accepted) {
         return accepted.stream().anyMatch(each -> each.topic.equals(topic)
                 && each.partition == partition

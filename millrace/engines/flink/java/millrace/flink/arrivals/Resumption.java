@@ -4,14 +4,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Properties;
-import java.util.concurrent.ExecutionException;
-import java.util.concurrent.TimeUnit;
-import java.util.concurrent.TimeoutException;
-import org.apache.flink.kafka.shaded.org.apache.kafka.clients.admin.AdminClient;
-import org.apache.flink.kafka.shaded.org.apache.kafka.clients.admin.ListOffsetsResult.ListOffsetsResultInfo;
-import org.apache.flink.kafka.shaded.org.apache.kafka.clients.admin.OffsetSpec;
-import org.apache.flink.kafka.shaded.org.apache.kafka.clients.admin.TopicDescription;
+import java.util.function.Supplier;
 import org.apache.flink.kafka.shaded.org.apache.kafka.common.TopicPartition;
 import org.apache.flink.util.FlinkRuntimeException;
 import org.slf4j.Logger;
@@ -19,43 +12,35 @@ import org.slf4j.LoggerFactory;
 
 /** Where to read splits from, in the topics as they are now; fails where messages are gone that were not read. */
 final class Resumption {
-    static final int ANSWER_WITHIN_S = 60;
     private static final Logger LOG = LoggerFactory.getLogger(Resumption.class);
 
-    private final Properties kafka;
+    private final Supplier<Topics> kafka;
+    private final String pattern;
     private final List<String> topics;
     private final List<Loss> accepted;
 
-    Resumption(Properties kafka, List<String> topics, List<Loss> accepted) {
+    Resumption(Supplier<Topics> kafka, String pattern, List<String> topics, List<Loss> accepted) {
         this.kafka = kafka;
+        this.pattern = pattern;
         this.topics = topics;
         this.accepted = accepted;
     }
 
     /** The splits with an offset for every topic, and the id of the topic that it belongs to. */
     List<ArrivalSplit> of(List<ArrivalSplit> splits) {
-        try (AdminClient admin = AdminClient.create(kafka)) {
-            return resumed(splits, admin);
-        } catch (ExecutionException | TimeoutException error) {
-            throw new FlinkRuntimeException("the offsets of " + topics + " could not be read", error);
-        } catch (InterruptedException stopped) {
-            Thread.currentThread().interrupt();
-            throw new FlinkRuntimeException(stopped);
+        try (Topics now = kafka.get()) {
+            return resumed(splits, now);
         }
     }
 
-    private List<ArrivalSplit> resumed(List<ArrivalSplit> splits, AdminClient admin)
-            throws ExecutionException, InterruptedException, TimeoutException {
-        Map<String, TopicDescription> described =
-                admin.describeTopics(topics).allTopicNames().get(ANSWER_WITHIN_S, TimeUnit.SECONDS);
+    private List<ArrivalSplit> resumed(List<ArrivalSplit> splits, Topics now) {
+        Map<String, Topics.Topic> described = now.described();
         List<TopicPartition> places = new ArrayList<>();
         for (ArrivalSplit split : splits) {
-            for (TopicDescription topic : described.values()) {
-                places.add(place(topic, split.partition()));
-            }
+            described.forEach((name, topic) -> places.add(place(name, topic, split.partition())));
         }
-        Map<TopicPartition, Long> firsts = offsets(admin, places, OffsetSpec.earliest());
-        Map<TopicPartition, Long> ends = offsets(admin, places, OffsetSpec.latest());
+        Map<TopicPartition, Long> firsts = now.firstOffsets(places);
+        Map<TopicPartition, Long> ends = now.endOffsets(places);
         List<ArrivalSplit> resumed = new ArrayList<>();
         List<Loss> lost = new ArrayList<>();
         for (ArrivalSplit split : splits) {
@@ -63,7 +48,7 @@ final class Resumption {
             Map<String, String> ids = new HashMap<>();
             for (String topic : topics) {
                 TopicPartition place = new TopicPartition(topic, split.partition());
-                String id = described.get(topic).topicId().toString();
+                String id = described.get(topic).id();
                 long first = firsts.get(place);
                 long wanted = split.next().getOrDefault(topic, first);
                 String was = split.ids().getOrDefault(topic, id);
@@ -80,27 +65,16 @@ final class Resumption {
             resumed.add(new ArrivalSplit(split.partition(), next, ids));
         }
         if (!lost.isEmpty()) {
-            throw new LostMessagesException(kafka.getProperty("group.id"), lost);
+            throw new LostMessagesException(pattern, lost);
         }
         return resumed;
     }
 
-    private static TopicPartition place(TopicDescription topic, int partition) {
-        if (partition >= topic.partitions().size()) {
-            throw new FlinkRuntimeException("topic " + topic.name() + " has " + topic.partitions().size()
+    private static TopicPartition place(String name, Topics.Topic topic, int partition) {
+        if (partition >= topic.partitions()) {
+            throw new FlinkRuntimeException("topic " + name + " has " + topic.partitions()
                     + " partitions, and the job's state has partition " + partition + "; provision the pattern");
         }
-        return new TopicPartition(topic.name(), partition);
-    }
-
-    private static Map<TopicPartition, Long> offsets(AdminClient admin, List<TopicPartition> places, OffsetSpec which)
-            throws ExecutionException, InterruptedException, TimeoutException {
-        Map<TopicPartition, OffsetSpec> asked = new HashMap<>();
-        places.forEach(place -> asked.put(place, which));
-        Map<TopicPartition, ListOffsetsResultInfo> found =
-                admin.listOffsets(asked).all().get(ANSWER_WITHIN_S, TimeUnit.SECONDS);
-        Map<TopicPartition, Long> offsets = new HashMap<>();
-        found.forEach((place, info) -> offsets.put(place, info.offset()));
-        return offsets;
+        return new TopicPartition(name, partition);
     }
 }

@@ -19,7 +19,7 @@ import org.apache.flink.table.data.StringData;
  *
  * <p>The declaration is a list of {"stream", "topic", "event", "time", "columns": {field: column}, "keeps", "deletes"}.
  * Of streams whose messages arrived in the same millisecond, the one that stands earlier in the list counts as earlier.
- * The bytes are kept for the streams that say so, and of what is refused, as far as {@link EventReader#kept} lets them.
+ * The bytes are kept for the streams that declare it, and of refused messages as far as {@link EventReader#kept} allows.
  * Where nothing at all deletes a key, it is not refused.
  */
 final class Rows implements Serializable {
@@ -41,7 +41,7 @@ final class Rows implements Serializable {
         return topics;
     }
 
-    /** A reader of its own for each thread that asks. */
+    /** A new reader, for one thread. */
     Function<ConsumerRecord<byte[], byte[]>, RowData> reader() {
         Map<String, Stream> streams = new HashMap<>();
         Json.list(Json.parse(declaration)).forEach(each -> {

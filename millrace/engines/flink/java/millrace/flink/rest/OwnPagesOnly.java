@@ -32,7 +32,7 @@ import org.slf4j.LoggerFactory;
 /**
  * Refuses what another web page sends to a cluster on this machine.
  *
- * <p>Flink's REST takes a job, a stop or a cancellation from anybody who reaches it, and the browser of somebody at this
+ * <p>Flink's REST takes a job, a stop or a cancellation from any client that reaches it, and the browser of a person at this
  * machine does: a page from anywhere may have it send a form or load an image. A browser marks such a request by
  * {@code Origin} or {@code Sec-Fetch-Site}; a page whose own name leads to this machine, by {@code Host}. Following a
  * link to the first page is let through. Where Flink listens to other machines, it is for others to guard it.

@@ -37,9 +37,9 @@ final class OperatorIds {
     }
 
     private String name(Transformation<?> transformation) {
-        String known = given.get(transformation.getId());
-        if (known != null) {
-            return known;
+        String before = given.get(transformation.getId());
+        if (before != null) {
+            return before;
         }
         List<String> inputs = transformation.getInputs().stream().map(this::name).toList();
         String uid = transformation.getUid() != null ? transformation.getUid() : uid(transformation, inputs);
