@@ -45,6 +45,7 @@ BENCH = (
     "millrace/servers/hbase.py",
     "millrace/servers/hdfs.py",
     "millrace/servers/kafka.py",
+    "millrace/verbs/sending.py",
     "millrace/verbs/traffic.py",
     "lab/bench.py",
     "pipelines/fraud",
