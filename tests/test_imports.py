@@ -10,7 +10,15 @@ PROJECT = Path(__file__).resolve().parent.parent
 ROOTS = ("pipelines", "millrace", "lab", "dags")
 
 RULES = ("millrace.rules",)
-MEANING = ("millrace.oracle", "millrace.project", "millrace.patterns", "millrace.verify", "pipelines.fraud", *RULES)
+MEANING = (
+    "millrace.oracle",
+    "millrace.project",
+    "millrace.whole_files",
+    "millrace.patterns",
+    "millrace.verify",
+    "pipelines.fraud",
+    *RULES,
+)
 LIBRARY = ("millrace", *MEANING)
 
 ANY = None
@@ -31,6 +39,7 @@ MAY_IMPORT = {
     "millrace.rules": Allowed(RULES),
     "millrace.oracle": Allowed(MEANING),
     "millrace.project": Allowed(()),
+    "millrace.whole_files": Allowed(()),
     "pipelines.fraud": Allowed(MEANING),
     "millrace.verify": Allowed(MEANING, ("jinja2", "markupsafe")),
     "millrace.patterns": Allowed(MEANING, ("pydantic", "yaml")),

@@ -24,6 +24,7 @@ from millrace.servers.server import LOOPBACK, Server
 from millrace.settings import Settings, remembered
 from millrace.stack.rise import Report, Rise, stop_all
 from millrace.stack.services import DEFAULT, PROFILES, Service, servers_named, services, with_needs
+from millrace.whole_files import write_whole
 
 WATCH = "watch"
 """The process that restarts what dies: millrace/verbs/watch.py."""
@@ -295,10 +296,7 @@ def profiles_of(settings: Settings) -> list[str]:
 def remember(settings: Settings, profiles: Sequence[str]) -> None:
     """Keeps port base and profiles for the verbs that follow."""
     path = settings.state / "stack.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    arriving = path.with_suffix(".arriving")
-    arriving.write_text(json.dumps({"port_base": settings.port_base, "profiles": list(profiles)}) + "\n")
-    arriving.replace(path)
+    write_whole(path, json.dumps({"port_base": settings.port_base, "profiles": list(profiles)}) + "\n")
 
 
 def refuse_another_form(settings: Settings, known: Mapping[str, Service], recorded: Mapping[str, Record]) -> None:

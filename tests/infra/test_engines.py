@@ -153,7 +153,7 @@ def test_a_job_that_the_watcher_has_given_up_names_the_remedy(
     dead_driver: Spark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = Target.read(dead_driver.settings, {})
-    deployments.write_whole(deployments.deployed_file(target, "flink-spark"), {"spark": json.loads(PLAN.to_json())})
+    deployments.write_json(deployments.deployed_file(target, "flink-spark"), {"spark": json.loads(PLAN.to_json())})
     assert deployments.jobs(target, "flink-spark")["spark"][1].state == "failed"
     stack.given_up_file(dead_driver.settings, "flink-spark").touch()
     _, job = deployments.jobs(target, "flink-spark")["spark"]
