@@ -25,15 +25,13 @@ SERVERS = (
     "millrace/machine/archives.py",
     "millrace/machine/jars",
     "millrace/machine/processes.py",
-    "millrace/stack/rise.py",
     "millrace/engines/flink/servers.py",
     "millrace/servers/hbase.py",
     "millrace/servers/hdfs.py",
     "millrace/servers/kafka.py",
     "millrace/servers/server.py",
     "millrace/engines/spark/servers.py",
-    "millrace/stack/services.py",
-    "millrace/stack/__init__.py",
+    "millrace/stack",
 )
 JOBS = ("millrace/engines", "millrace/kernel")
 EVERYTHING = ("Makefile", "dags", "lab", "millrace", "pipelines", "pyproject.toml", "terraform", "tests", "uv.lock")

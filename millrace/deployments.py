@@ -170,7 +170,7 @@ def alone(target: Target, name: str) -> Iterator[None]:
 
 
 def _given_up(name: str, job: Job) -> Job:
-    remedy = f"the watcher no longer restarts it; mend the cause, then `millrace deploy {name}`"
+    remedy = f"the watcher no longer restarts it; fix the cause, then `millrace deploy {name}`"
     return replace(job, state="given-up", problem=f"{job.problem}; {remedy}" if job.problem else remedy)
 
 

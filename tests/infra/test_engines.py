@@ -158,4 +158,4 @@ def test_a_job_that_the_watcher_has_given_up_names_the_remedy(
     stack.given_up_file(dead_driver.settings, "flink-spark").touch()
     _, job = deployments.jobs(target, "flink-spark")["spark"]
     assert (job.state, job.is_up, job.is_sick) == ("given-up", False, True)
-    assert job.problem.endswith("mend the cause, then `millrace deploy flink-spark`")
+    assert job.problem.endswith("fix the cause, then `millrace deploy flink-spark`")

@@ -25,7 +25,7 @@ from millrace.patterns import EnginePlan, load
 from millrace.patterns.plan import WINDOWS_TOPIC
 from millrace.settings import Settings
 from millrace.stack import WATCH
-from millrace.stack.rise import stop_all
+from millrace.stack.startup import stop_all
 from millrace.stores.topics import Tail
 from millrace.target import Target
 from millrace.verbs import watch
