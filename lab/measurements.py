@@ -146,7 +146,7 @@ MEASUREMENTS = {
             "millrace/deployments.py",
             "millrace/verbs/deploy.py",
             "millrace/verbs/observe.py",
-            "millrace/verbs/observer.py",
+            "millrace/verbs/observation_server.py",
             "millrace/stores",
             "millrace/verbs/validation.py",
             "terraform/local",
