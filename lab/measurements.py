@@ -87,7 +87,7 @@ WATCH = (
     "millrace/verbs/deploy.py",
     "millrace/stores",
     "millrace/verbs/validation.py",
-    "millrace/verbs/watch.py",
+    "millrace/verbs/watch",
     "pipelines/fraud",
     "millrace/patterns",
     "millrace/rules",
