@@ -135,15 +135,18 @@ def count(target: Target, pattern: str, engine: str) -> int:
 
 
 def _await_deploy(rest: AirflowRest, pattern: str, run_id: str) -> dict[str, object]:
-    deadline = time.monotonic() + RUN_WITHIN_S
-    while time.monotonic() < deadline:
+    deploy: dict[str, object] = {}
+
+    def is_deploying() -> bool:
+        nonlocal deploy
         deploy = rest.tasks(f"prove-{pattern}", run_id).get("deploy", {})
-        if deploy.get("state") == "running":
-            return deploy
-        time.sleep(0.3)
-    raise InfraError(
-        f"run {run_id} of prove-{pattern} did not come to deploy within {RUN_WITHIN_S:.0f} s; see {rest.url}"
-    )
+        return deploy.get("state") == "running"
+
+    if not processes.wait_until(is_deploying, RUN_WITHIN_S, every_s=0.3):
+        raise InfraError(
+            f"run {run_id} of prove-{pattern} did not come to deploy within {RUN_WITHIN_S:.0f} s; see {rest.url}"
+        )
+    return deploy
 
 
 def _task(ti_id: str) -> list[psutil.Process]:

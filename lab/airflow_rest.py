@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -78,17 +77,19 @@ class AirflowRest:
 
     def await_end(self, dag: str, run_id: str, within_s: float) -> str:
         """The state in which the run ends; an Airflow that is down meanwhile is waited for."""
-        deadline = time.monotonic() + within_s
         state = "unknown"
-        while time.monotonic() < deadline:
+
+        def has_ended() -> bool:
+            nonlocal state
             try:
                 state = str(self.run(dag, run_id)["state"])
             except (OSError, Refused):
                 state = "unknown"
-            if state in ENDED:
-                return state
-            time.sleep(1)
-        raise InfraError(f"run {run_id} of {dag} was {state} after {within_s:.0f} s; see {self.url}/dags/{dag}")
+            return state in ENDED
+
+        if not wait_until(has_ended, within_s, every_s=1):
+            raise InfraError(f"run {run_id} of {dag} was {state} after {within_s:.0f} s; see {self.url}/dags/{dag}")
+        return state
 
     def api(self, method: str, path: str, body: Any = None) -> Any:
         return json.loads(self.http(method, f"/api/v2{path}", body))

@@ -23,11 +23,11 @@ from millrace.rules import ALERTS, WindowRule
 from millrace.settings import PORTS_PER_STACK, Settings
 from millrace.stores.topics import Tail
 from millrace.target import Target
-from millrace.verbs import traffic
 from millrace.verbs.deploy import deploy
 from millrace.verbs.provision import provision
+from millrace.verbs.sending import Run
 from millrace.verbs.teardown import teardown
-from millrace.verbs.traffic import Run
+from millrace.verbs.traffic import traffic, wanted_load
 from millrace.verbs.validate import validate
 from millrace.verify.latency import latency
 from pipelines.fraud.traffic import Plan
@@ -40,7 +40,7 @@ def main(argv: Sequence[str]) -> int:
     settings = replace(own, state=own.state / "bench", port_base=own.port_base + PORTS_PER_STACK)
     statuses = []
     try:
-        stack.up(settings, report=_say)
+        stack.up(settings, report=_report)
         target = Target.read(settings, {})
         for name in arguments.patterns or names():
             figures = measured(target, load(name), arguments.events, arguments.rate, arguments.seed)
@@ -48,7 +48,7 @@ def main(argv: Sequence[str]) -> int:
             statuses.append(figures["verdict"])
             print(f"{name}: {figures['verdict']}, {described(figures)}; record {path}", flush=True)
     finally:
-        stack.down(settings, purge=True, report=_say)
+        stack.down(settings, purge=True, report=_report)
     return 0 if set(statuses) == {"ok"} else 1
 
 
@@ -57,12 +57,12 @@ def measured(target: Target, variant: Variant, events: int, rate_per_s: float, s
     name = variant.name
     provision(target, name)
     try:
-        deploy(target, name, report=lambda line: _say(name, line))
+        deploy(target, name, report=lambda line: _report(name, line))
         cold = round(variant.pattern.promises.warm_after_s * rate_per_s)  # events that nothing is promised of
         warm_up = _sent(target, variant, Plan(max(cold, 1), rate_per_s, seed + 1, name=f"w{seed}"))
         run = _sent(target, variant, Plan(events, rate_per_s, seed, name=f"b{seed}"))
         changed = deploy(target, name)
-        found = validate(target, name, within_s=900, report=lambda line: _say(name, line))
+        found = validate(target, name, within_s=900, report=lambda line: _report(name, line))
         jobs = {engine: asdict(job) for engine, (_, job) in deployments.jobs(target, name).items()}
         return {
             "verdict": found.verdict.status,
@@ -100,10 +100,8 @@ def described(figures: dict[str, Any]) -> str:
 
 
 def _sent(target: Target, variant: Variant, plan: Plan) -> Run:
-    load_ = traffic.invented(plan, traffic.card_tokens(target.settings))
-    run = traffic.send(target.bootstrap, topics_of(variant), load_, report=lambda line: _say(variant.name, line))
-    traffic.keep(target.settings, variant.name, run)
-    return run
+    wanted = wanted_load(target.settings, plan)
+    return traffic(target, variant.name, wanted, report=lambda line: _report(variant.name, line))
 
 
 def _identity(record: Record, content: dict[str, Any]) -> str:
@@ -111,7 +109,7 @@ def _identity(record: Record, content: dict[str, Any]) -> str:
     return str(named or f"{record.partition}/{record.offset}")
 
 
-def _say(subject: str, what: str) -> None:
+def _report(subject: str, what: str) -> None:
     print(f"{subject:<20} {what}", file=sys.stderr, flush=True)
 
 

@@ -18,6 +18,7 @@ from millrace.patterns import EnginePlan, Variant, engine_plans, is_name, names
 from millrace.patterns.loss import Loss
 from millrace.target import Target
 from millrace.verify import Versions
+from millrace.whole_files import write_whole
 
 
 def job_name(plan: EnginePlan) -> str:
@@ -82,10 +83,10 @@ def record(target: Target, name: str, plan: EnginePlan) -> None:
     """Keep the plan as the one deployed last on its engine, and when rules of the previous one went out of force."""
     last = deployed(target, name).get(plan.engine)
     if last is not None and (changed := _changed_versions(last, plan)):
-        write_whole(_past_file(target, name), [*_read(_past_file(target, name), []), *changed])
+        write_json(_past_file(target, name), [*_read(_past_file(target, name), []), *changed])
     content = {engine: json.loads(each.to_json()) for engine, each in deployed(target, name).items()}
     content[plan.engine] = json.loads(plan.to_json())
-    write_whole(deployed_file(target, name), content)
+    write_json(deployed_file(target, name), content)
 
 
 def in_force(target: Target, name: str) -> dict[str, Versions]:
@@ -105,7 +106,7 @@ def accept(target: Target, plan: EnginePlan, lost: Sequence[Loss]) -> None:
         return
     path, at_ms = _losses_file(target, plan.pattern), int(time.time() * 1000)
     each = {"engine": plan.engine, "generation": plan.generation, "accepted_ms": at_ms}
-    write_whole(path, [*_read(path, []), *(each | {"loss": loss.plain()} for loss in lost)])
+    write_json(path, [*_read(path, []), *(each | {"loss": loss.plain()} for loss in lost)])
 
 
 def accepted(target: Target, name: str, engine: str) -> tuple[Loss, ...]:
@@ -155,11 +156,9 @@ def upgrade_file(target: Target, name: str) -> Path:
     return deployed_file(target, name).with_suffix(".upgrade")
 
 
-def write_whole(path: Path, content: object) -> None:
-    """Write JSON that no reader ever sees half."""
-    arriving = path.with_suffix(".arriving")
-    arriving.write_text(json.dumps(content, indent=1), encoding="utf-8")
-    arriving.replace(path)
+def write_json(path: Path, content: object) -> None:
+    """Replace one of these files."""
+    write_whole(path, json.dumps(content, indent=1))
 
 
 @contextmanager
@@ -171,7 +170,7 @@ def alone(target: Target, name: str) -> Iterator[None]:
 
 
 def _given_up(name: str, job: Job) -> Job:
-    remedy = f"the watcher no longer restarts it; mend the cause, then `millrace deploy {name}`"
+    remedy = f"the watcher no longer restarts it; fix the cause, then `millrace deploy {name}`"
     return replace(job, state="given-up", problem=f"{job.problem}; {remedy}" if job.problem else remedy)
 
 

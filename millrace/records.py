@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from millrace.settings import Settings
+from millrace.whole_files import write_whole
 
 
 def append(settings: Settings, kind: str, figures: Mapping[str, Any], seed: int | None = None) -> Path:
@@ -27,12 +28,8 @@ def append(settings: Settings, kind: str, figures: Mapping[str, Any], seed: int 
         "load_average": os.getloadavg(),
         "figures": figures,
     }
-    folder = settings.state / "records"
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{now:%Y%m%dT%H%M%S.%f}-{kind}.json"
-    arriving = path.with_name(f"{path.name}.arriving")
-    arriving.write_text(json.dumps(record, indent=1) + "\n")
-    arriving.replace(path)
+    path = settings.state / "records" / f"{now:%Y%m%dT%H%M%S.%f}-{kind}.json"
+    write_whole(path, json.dumps(record, indent=1) + "\n")
     return path
 
 

@@ -14,7 +14,7 @@ import yaml
 from millrace.patterns import load, model
 from millrace.patterns import topics as topics_of
 from millrace.target import Target
-from millrace.verbs import traffic as sending
+from millrace.verbs import sending, traffic
 from pipelines.fraud.traffic import Plan
 
 
@@ -43,7 +43,7 @@ class Sender(threading.Thread):
         self.start()
 
     def run(self) -> None:
-        load_ = sending.invented(self._plan, sending.card_tokens(self._target.settings), self._closing_ms)
+        load_ = traffic.generated(self._plan, traffic.card_tokens(self._target.settings), self._closing_ms)
         self._run = sending.send(self._target.bootstrap, topics_of(load(self._pattern)), load_, hop_per_s=0)
 
     def end(self, within_s: float = 300) -> None:
@@ -51,4 +51,4 @@ class Sender(threading.Thread):
         self.join(within_s)
         assert self._run is not None, f"{self.name} was not sent within {within_s} s"
         assert self._run.is_complete
-        sending.keep(self._target.settings, self._pattern, self._run)
+        traffic.keep(self._target.settings, self._pattern, self._run)

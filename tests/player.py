@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,6 +23,7 @@ from tests.scenarios import card_token
 
 PROBE, CLOSER, SHOP, PROBES = "probe", "closer", "probe-shop", "probes"
 LEARNT_WITHIN_S, CLOSED_WITHIN_S = 180, 180
+GENERATIONS_MOST = 4
 
 Event = dict[str, Any]
 Sent = tuple[str, bytes | None, bytes | None]
@@ -45,6 +47,17 @@ def ensure_topics(plan: EnginePlan, variant: Variant) -> None:
     """The topics of a test's own plan, with one partition each."""
     wanted = (replace(t, name=plan.pattern + t.name.removeprefix(variant.name)) for t in wanted_topics(variant))
     topics.ensure(plan.bootstrap, [replace(topic, partitions=1) for topic in wanted])
+
+
+@contextmanager
+def own_topics(target: Target, plan: EnginePlan, variant: Variant) -> Iterator[None]:
+    """Topics for a test's own plan; at the end no generation of its job runs."""
+    ensure_topics(plan, variant)
+    yield
+    engine = target.engine(plan.engine)
+    for generation in range(1, GENERATIONS_MOST + 1):
+        if engine.job(each := replace(plan, generation=generation)).is_up:
+            engine.stop(each)
 
 
 def publish_and_abort(bootstrap: str, messages: Iterable[tuple[str, bytes | None, bytes | None]]) -> None:

@@ -25,7 +25,7 @@ from millrace.stores import topics
 from millrace.stores.changes import pending
 from millrace.stores.topics import Tail
 from millrace.target import Target
-from millrace.verbs import customers, letters, traffic
+from millrace.verbs import customers, letters, sending, traffic
 from millrace.verbs.deploy import deploy
 from millrace.verbs.provision import ContractError, provision
 from millrace.verbs.teardown import teardown
@@ -91,8 +91,7 @@ def deployed(target: Target, name: str) -> None:
 
 def run_of(target: Target, variant: Variant) -> Ran:
     plan = Plan(events=EVENTS, rate_per_s=RATE_PER_S, seed=20, name=f"{variant.name}-t", poison_share=0.02)
-    tokens = traffic.card_tokens(target.settings)
-    run = traffic.send(target.bootstrap, topics_of(variant), traffic.invented(plan, tokens))
+    run = sending.send(target.bootstrap, topics_of(variant), traffic.wanted_load(target.settings, plan))
     traffic.keep(target.settings, variant.name, run)
     return Ran(target, variant, validate(target, variant.name, report=print))
 

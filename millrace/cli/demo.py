@@ -1,8 +1,6 @@
 """millrace demo: the main job from nothing to a verdict."""
 
 import json as json_
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -12,17 +10,15 @@ import typer
 from rich.console import Console
 
 from millrace import stack
+from millrace.cli.alerts import alerts_shown
 from millrace.cli.changes import PatternName
 from millrace.cli.printing import progress_console, report, result_console, settings
 from millrace.cli.validate import print_checks, print_latencies
-from millrace.errors import InfraError
 from millrace.settings import Settings
 
 if TYPE_CHECKING:
     from millrace.patterns import Variant
     from millrace.target import Target
-
-SHOWN_EVERY_S = 0.3  # alerts come faster than anybody reads
 
 
 def demo(
@@ -41,8 +37,10 @@ def demo(
     from millrace.target import Target
     from millrace.verbs import deploy as deploying
     from millrace.verbs import provision as provisioning
+    from millrace.verbs import traffic as sending
     from millrace.verbs import validate as validating
     from millrace.verbs import watch
+    from pipelines.fraud.traffic import Plan
 
     chosen, variant, console = settings(), load(pattern), progress_console()
     Target.read(chosen).require_traffic_allowed()
@@ -58,7 +56,16 @@ def demo(
             report(change.action, f"{change.kind} {change.name}")
         deploying.deploy(target, pattern, report=lambda line: console.print(line, markup=False))
         _title(console, 3, f"{seconds} s of labelled traffic at {rate} events/s; alerts as they come")
-        _traffic_with_alerts(target, variant, seconds * rate, rate, console)
+        plan = Plan(events=seconds * rate, rate_per_s=rate, name=f"r{int(time.time()):x}")
+        with alerts_shown(target, variant, console):
+            run = sending.traffic(
+                target,
+                pattern,
+                sending.wanted_load(chosen, plan),
+                report=lambda line: console.print(line, markup=False),
+            )
+        if not run.is_complete:
+            raise KeyboardInterrupt
         _title(console, 4, "The verdict of the oracle")
         found = validating.validate(target, pattern, report=lambda line: console.print(line, markup=False))
         print_checks(result_console(), found.verdict)
@@ -71,43 +78,6 @@ def demo(
         _where_to_look_next(target, variant, keep=keep)
     if found.verdict.status != "ok":
         raise typer.Exit(1)
-
-
-def _traffic_with_alerts(target: "Target", variant: "Variant", events: int, rate: int, console: Console) -> None:
-    from millrace.rules import ALERTS
-    from millrace.stores.topics import Tail
-
-    words = ["traffic", variant.name, "--events", str(events), "--rate", str(rate), "--json"]
-    with closing(Tail(target.bootstrap, {ALERTS.name: variant.topic(ALERTS)})) as tail:
-        following = tail.follow()
-        next(following)
-        sender = subprocess.Popen([sys.executable, "-m", "millrace.cli", *words], stdout=subprocess.PIPE, text=True)
-        try:
-            shown_at, count = 0.0, 0
-            while sender.poll() is None:
-                record = next(following)
-                if record is None or record.value is None:
-                    continue
-                count += 1
-                if time.monotonic() - shown_at > SHOWN_EVERY_S:
-                    shown_at = time.monotonic()
-                    console.print(_alert_line(json_.loads(record.value), record.ingest_ms), markup=False)
-        finally:
-            if sender.poll() is None:
-                sender.terminate()
-            sender.wait()
-    if sender.returncode:
-        raise InfraError(f"the traffic ended with exit code {sender.returncode}; run `millrace traffic {variant.name}`")
-    console.print(f"{count} alerts arrived while the traffic ran", style="bold")
-
-
-def _alert_line(alert: dict[str, object], arrived_ms: int) -> str:
-    operands = alert["operands"]
-    assert isinstance(operands, dict)
-    reason = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in operands.items())
-    sent_ms = alert["sent_ms"]
-    after = f"{arrived_ms - sent_ms:>6} ms" if isinstance(sent_ms, int) else ""
-    return f"  {alert['rule']:<20} {after}  {alert['customer']}: {reason}"
 
 
 def _where_to_look_next(target: "Target", variant: "Variant", *, keep: bool) -> None:

@@ -7,7 +7,7 @@ import typer
 
 from millrace.cli.changes import known
 from millrace.cli.printing import Json, fields, print_json, report, settings
-from millrace.verbs import observer
+from millrace.verbs import observation_server
 
 
 def observe(
@@ -24,14 +24,14 @@ def observe(
     """
     chosen = settings()
     if stop:
-        report("observer", "stopped" if observer.stop(chosen) else "did not run")
+        report("observer", "stopped" if observation_server.stop(chosen) else "did not run")
         if json:
             print_json("observe", address=None)
     elif serve:
-        observer.ensure(chosen)
-        report("observer", f"answers on port {chosen.port(observer.NAME)}")
+        observation_server.ensure(chosen)
+        report("observer", f"answers on port {chosen.port(observation_server.NAME)}")
         if json:
-            print_json("observe", address=f"http://127.0.0.1:{chosen.port(observer.NAME)}")
+            print_json("observe", address=f"http://127.0.0.1:{chosen.port(observation_server.NAME)}")
     else:
         from millrace.patterns import names
         from millrace.target import Target

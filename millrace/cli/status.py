@@ -71,7 +71,7 @@ def print_watch(watch: WatchStatus) -> None:
     result_console().print(f"watcher: {state}{remedy}", style=style, markup=False)
     if watch.given_up:
         named = ", ".join(watch.given_up)
-        what = f"given up: {named}; mend the cause, then `millrace up` for servers, `millrace deploy PATTERN` for jobs"
+        what = f"given up: {named}; fix the cause, then `millrace up` for servers, `millrace deploy PATTERN` for jobs"
         result_console().print(what, style="red", markup=False)
 
 

@@ -21,6 +21,7 @@ def watch(
     Examples:  millrace watch --journal  |  millrace watch
     """
     from millrace.verbs import watch as watching
+    from millrace.verbs.watch.journal import Journal
 
     chosen = settings()
     if not journal:
@@ -28,7 +29,7 @@ def watch(
             raise UsageError(f"a watcher runs already (pid {pid}); `millrace watch --journal` shows what it did")
         watching.run(chosen)
         return
-    entries = watching.journal(chosen).read()
+    entries = Journal.of(chosen).read()
     if json:
         print_json("watch", journal=entries)
     else:

@@ -127,15 +127,13 @@ def _spawn(
             cwd=folder or run_dir,  # what a server drops where it stands stays in the stack's folder
             start_new_session=True,
         )
-    deadline = time.monotonic() + RECORDED_WITHIN_S
-    while (record := read(path)) is None:
+    wait_until(lambda: read(path) is not None or child.poll() is not None, RECORDED_WITHIN_S, every_s=0.005)
+    if (record := read(path)) is None:
         ended = child.poll()
-        if ended is not None or time.monotonic() > deadline:
-            child.kill()  # nobody could find it to stop it
-            child.wait()
-            path.unlink(missing_ok=True)
-            raise InfraError(_not_started(name, command[0], ended, path, log))
-        time.sleep(0.005)
+        child.kill()  # nobody could find it to stop it
+        child.wait()
+        path.unlink(missing_ok=True)
+        raise InfraError(_not_started(name, command[0], ended, path, log))
     return child, record
 
 
@@ -246,13 +244,13 @@ def send(record: Record, number: signal.Signals) -> None:
             os.kill(record.pid, number)
 
 
-def wait_until(is_so: Callable[[], bool], within_s: float) -> bool:
-    """Asks again and again until it is so or the time is over."""
+def wait_until(is_true: Callable[[], bool], within_s: float, every_s: float = 0.05) -> bool:
+    """Probe until the condition is true or the time is over; return whether it is true."""
     deadline = time.monotonic() + within_s
-    while not is_so():
+    while not is_true():
         if time.monotonic() > deadline:
             return False
-        time.sleep(0.05)
+        time.sleep(every_s)
     return True
 
 

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -19,6 +18,7 @@ from millrace import project
 from millrace.engines import registry
 from millrace.rules import EventRule, EventType, FoldRule, RuleError, UseCase, WindowRule
 from millrace.rules.expressions import DeclarationError
+from millrace.rules.nearest import nearest
 from pipelines.fraud import FRAUD
 
 USES: Mapping[str, UseCase] = {FRAUD.name: FRAUD}
@@ -190,9 +190,7 @@ def load(name: str) -> Variant:
 def require_known(name: str) -> None:
     """Refuse a name that no pattern file has."""
     if name not in names():
-        near = get_close_matches(name, names(), 1)
-        hint = f"did you mean '{near[0]}'?" if near else f"there is: {', '.join(names())}"
-        raise PatternError(f"there is no pattern '{name}'; {hint}")
+        raise PatternError(f"there is no pattern '{name}'; {nearest(name, names())}")
 
 
 def is_name(name: str) -> bool:
@@ -318,10 +316,7 @@ def _remedy(error: Any) -> str:
     match error["type"]:
         case "extra_forbidden":
             known = _known_keys(error["loc"][:-1])
-            near = get_close_matches(str(error["loc"][-1]), known, 1)
-            return f"{where}: no such key; " + (
-                f"did you mean '{near[0]}'?" if near else f"there is: {', '.join(known)}"
-            )
+            return f"{where}: no such key; {nearest(str(error['loc'][-1]), known)}"
         case "missing":
             return f"{where}: this key is required; add it"
     return f"{where}: {error['msg']}, but it is {error['input']!r}"

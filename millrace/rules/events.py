@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from functools import cached_property
 from typing import Any
 
 from millrace.rules.expressions import Kind, RuleError
+from millrace.rules.nearest import nearest
 
 WHOLE_LEAST, WHOLE_MOST = -(2**63), 2**63 - 1
 # Objects and lists within each other, the event's own included. Python's parser fails near 1000, the sooner the deeper
@@ -140,9 +140,7 @@ class EventType:
     def kind(self, name: str) -> Kind:
         """The kind of a field that a rule may read."""
         if name not in self._kinds:
-            near = get_close_matches(name, self._kinds, 1)
-            hint = f"; did you mean '{near[0]}'?" if near else f"; its fields: {', '.join(self._kinds)}"
-            raise RuleError(f"event type '{self.name}' has no field '{name}'{hint}")
+            raise RuleError(f"event type '{self.name}' has no field '{name}'; {nearest(name, self._kinds)}")
         return self._kinds[name]
 
     @property

@@ -7,13 +7,13 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import PurePath
 from typing import Any
 
 from millrace.rules.events import EventType, Real, Text, Whole
 from millrace.rules.expressions import Expression, Field, Kind, RuleError, condition, fields_of
 from millrace.rules.measures import Last, Measure, WindowMeasure, as_data, outputs
+from millrace.rules.nearest import nearest
 from millrace.rules.outputs import FLAGS, PROVENANCE, WINDOW_SPAN, window_result
 from millrace.rules.sentences import measure_phrase, said, span, values_shown, words
 
@@ -31,7 +31,7 @@ class Names:
             return _Group(self._owner, name, self._groups[name], self._of)
         if name in self._kinds:
             return Field(self._owner, name, self._kinds[name])
-        raise RuleError(f"{self._of}: '{self._owner}' has no '{name}'{_nearest(name, [*self._kinds, *self._groups])}")
+        raise RuleError(f"{self._of}: '{self._owner}' has no '{name}'; {nearest(name, [*self._kinds, *self._groups])}")
 
 
 class _Group:
@@ -43,7 +43,7 @@ class _Group:
     def __getattr__(self, name: str) -> Any:
         if name in self._kinds:
             return Field(self._owner, f"{self._name}_{name}", self._kinds[name])
-        raise RuleError(f"{self._of}: '{self._owner}.{self._name}' has no '{name}'{_nearest(name, list(self._kinds))}")
+        raise RuleError(f"{self._of}: '{self._owner}.{self._name}' has no '{name}'; {nearest(name, list(self._kinds))}")
 
 
 @contextmanager
@@ -399,10 +399,5 @@ def _column(name: str, expression: Expression) -> Text | Whole | Real:
 def _named(name: str, among: tuple[Any, ...], complaint: str) -> Any:
     names = [each.name for each in among]
     if name not in names:
-        raise RuleError(f"{complaint} '{name}'{_nearest(name, names)}")
+        raise RuleError(f"{complaint} '{name}'; {nearest(name, names)}")
     return among[names.index(name)]
-
-
-def _nearest(name: str, names: list[str]) -> str:
-    near = get_close_matches(name, names, 1)
-    return f"; did you mean '{near[0]}'?" if near else f"; there is: {', '.join(names) or 'nothing'}"

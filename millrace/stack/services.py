@@ -1,12 +1,12 @@
 """The words by which people ask for servers: services, and the profiles that change their form."""
 
-import difflib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from millrace.engines import registry
 from millrace.errors import UsageError
+from millrace.rules.nearest import nearest
 from millrace.servers.airflow import Airflow
 from millrace.servers.hbase import Master, RegionServer, Thrift, ZooKeeper
 from millrace.servers.hdfs import DataNode, NameNode
@@ -43,7 +43,7 @@ def services(settings: Settings, profiles: Iterable[str] = ()) -> dict[str, Serv
     form: dict[str, Any] = {"brokers": 1, "durable": False, "on_postgres": False}
     for profile in (profiles := tuple(profiles)):
         if profile not in PROFILES:
-            raise UsageError(f"no profile {profile!r}; there are {', '.join(PROFILES)}")
+            raise UsageError(f"no profile '{profile}'; {nearest(profile, PROFILES)}")
         form |= PROFILES[profile]
     brokers, durable = form["brokers"], form["durable"]
     kafka = tuple(Kafka(settings, node=node, brokers=brokers) for node in range(1, brokers + 1))
@@ -83,7 +83,7 @@ def with_needs(known: Mapping[str, Service], names: Iterable[str]) -> list[Servi
     found: dict[str, Service] = {}
 
     def add(name: str) -> None:
-        service = known[suggesting(name, known)]
+        service = known[require_known(name, known)]
         for need in service.needs:
             add(need)
         found.setdefault(name, service)
@@ -97,14 +97,12 @@ def servers_named(known: Mapping[str, Service], names: Iterable[str]) -> list[Se
     """The servers that names of servers or of whole services mean."""
     by_name = {server.name: [server] for service in known.values() for server in service.servers}
     by_name |= {name: list(service.servers) for name, service in known.items()}
-    found = [server for name in names for server in by_name[suggesting(name, by_name)]]
+    found = [server for name in names for server in by_name[require_known(name, by_name)]]
     return list(dict.fromkeys(found))
 
 
-def suggesting(name: str, known: Iterable[str]) -> str:
-    """The name, if it is known; else an error that says which one may be meant."""
-    if name in (names := list(known)):
-        return name
-    close = difflib.get_close_matches(name, names, n=1)
-    meant = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(names)}"
-    raise UsageError(f"no service or server {name!r}; {meant}")
+def require_known(name: str, known: Iterable[str]) -> str:
+    """The name, or an error that lists what is known."""
+    if name not in (names := list(known)):
+        raise UsageError(f"no service or server '{name}'; {nearest(name, names)}")
+    return name

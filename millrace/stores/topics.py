@@ -34,6 +34,7 @@ Message = tuple[str, bytes | None, bytes | None]
 """Topic, key and value."""
 CONTRACTS_TOPIC = "millrace.contracts"
 READ_WITHIN_S = 30
+REMOVED_WITHIN_S = 30
 ANSWERS_WITHIN_S = 10.0
 UNREACHABLE = (
     "timedout",
@@ -162,7 +163,10 @@ def remove(bootstrap: str, names: Sequence[str], *, plan: bool = False) -> list[
         changes = [Change("topic", name, "remove" if name in there else "keep") for name in names]
         if there and not plan:
             client.delete_topics(sorted(there))
-            _wait(lambda: not set(client.list_topics()) & there, f"topics {', '.join(sorted(there))} to be gone")
+            if not wait_until(lambda: not set(client.list_topics()) & there, REMOVED_WITHIN_S):
+                raise TopicError(
+                    f"{', '.join(sorted(there))} were still there {REMOVED_WITHIN_S} s after their removal"
+                )
         return changes
 
 
@@ -377,11 +381,3 @@ def _mend(client: KafkaAdminClient, wanted: Topic, there: _There) -> None:
     differing = {key: value for key, value in wanted.configs.items() if there.configs.get(key) != value}
     if differing:
         client.alter_configs([ConfigResource(ConfigResourceType.TOPIC, wanted.name, configs=differing)])
-
-
-def _wait(is_so: Any, what: str, within_s: float = 30) -> None:
-    deadline = time.monotonic() + within_s
-    while not is_so():
-        if time.monotonic() > deadline:
-            raise TopicError(f"waited {within_s:.0f} s for {what}")
-        time.sleep(0.1)

@@ -15,7 +15,7 @@ from millrace.rules import ALERTS
 from millrace.stores.topics import Tail
 from millrace.target import Target
 from millrace.verbs import traffic
-from millrace.verbs.traffic import Run
+from millrace.verbs.sending import Run
 from pipelines.fraud.tokens import Tokens
 from pipelines.fraud.traffic import Plan
 from pipelines.fraud.traffic import traffic as made_after

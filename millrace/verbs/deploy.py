@@ -12,6 +12,7 @@ from millrace.engines import registry
 from millrace.engines.job import EngineError, Job, UsedUpError
 from millrace.errors import InfraError
 from millrace.machine import archives
+from millrace.machine.processes import wait_until
 from millrace.patterns import EnginePlan, load
 from millrace.patterns.loss import Loss
 from millrace.stack.services import services
@@ -192,12 +193,13 @@ def _await_healthy(target: Target, plans: Iterable[EnginePlan], report: Report) 
 
 
 def _await_checkpoint(target: Target, plan: EnginePlan, deadline: float, report: Report) -> None:
-    engine, shown, is_requested = target.engine(plan.engine), "", False
-    while True:
+    engine, job, shown, is_requested = target.engine(plan.engine), Job("absent"), "", False
+
+    def has_checkpoint() -> bool:
+        nonlocal job, shown, is_requested
         job = engine.job(plan)
         if job.state == "running" and job.checkpoints > 0:
-            report(f"{job_name(plan)}: running, first checkpoint done")
-            return
+            return True
         if job.state == "running" and not is_requested:
             is_requested = engine.request_checkpoint(plan)
         if job.lost:
@@ -206,11 +208,13 @@ def _await_checkpoint(target: Target, plan: EnginePlan, deadline: float, report:
             raise EngineError(
                 f"{job_name(plan)} is {job.state}: {job.problem or 'no reason given'}; see `millrace logs`"
             )
-        if time.monotonic() > deadline:
-            raise EngineError(
-                f"{job_name(plan)} was {job.state} with {job.checkpoints} checkpoints after {DEPLOY_WITHIN_S} s "
-                f"({job.problem or 'no error'}); see {job.web or '`millrace logs`'}"
-            )
         if (now := f"{job_name(plan)}: {job.state}, waiting for its first checkpoint") != shown:
             report(shown := now)
-        time.sleep(0.2)
+        return False
+
+    if not wait_until(has_checkpoint, deadline - time.monotonic(), every_s=0.2):
+        raise EngineError(
+            f"{job_name(plan)} was {job.state} with {job.checkpoints} checkpoints after {DEPLOY_WITHIN_S} s "
+            f"({job.problem or 'no error'}); see {job.web or '`millrace logs`'}"
+        )
+    report(f"{job_name(plan)}: running, first checkpoint done")

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
-from millrace.deployments import alone, deployed, job_name, plans, record, upgrade_file, write_whole
+from millrace.deployments import alone, deployed, job_name, plans, record, upgrade_file, write_json
 from millrace.engines.job import EngineError
 from millrace.errors import InfraError
 from millrace.patterns import EnginePlan, Variant
@@ -204,4 +204,4 @@ def _read(target: Target, name: str) -> Before | None:
 
 
 def _write(target: Target, name: str, before: Before) -> None:
-    write_whole(upgrade_file(target, name), asdict(before))
+    write_json(upgrade_file(target, name), asdict(before))

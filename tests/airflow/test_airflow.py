@@ -21,7 +21,7 @@ from millrace.machine import processes
 from millrace.patterns import names
 from millrace.servers.postgres import Postgres
 from millrace.settings import Settings
-from millrace.stack.rise import stop_all
+from millrace.stack.startup import stop_all
 from millrace.stores import topics
 from millrace.target import Target
 from millrace.verbs import reconcile as reconciling

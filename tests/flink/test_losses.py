@@ -17,7 +17,7 @@ from millrace.stores import topics
 from millrace.target import Target
 from pipelines.fraud import FRAUD
 from tests.flink.test_recovery import CUSTOMERS, SHOPS, pays
-from tests.player import Player, ensure_topics, own_plan, publish_and_abort
+from tests.player import Player, ensure_topics, own_plan, own_topics, publish_and_abort
 
 VARIANT = load("flink")
 NAMED_WITHIN_S = 120
@@ -29,12 +29,8 @@ pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
 def plan(target: Target) -> Iterator[EnginePlan]:
     often = {"execution.checkpointing.interval": "1 s"}
     plan = own_plan(target, VARIANT, "losses", events=("above-previous-max",), options=often)
-    ensure_topics(plan, VARIANT)
-    yield plan
-    flink = target.engine("flink")
-    for generation in range(1, 4):
-        if flink.job(each := replace(plan, generation=generation)).is_up:
-            flink.stop(each)
+    with own_topics(target, plan, VARIANT):
+        yield plan
 
 
 @pytest.fixture
@@ -73,6 +69,21 @@ def ended(target: Target, plan: EnginePlan) -> Job:
     return found
 
 
+def begin(target: Target, plan: EnginePlan, player: Player) -> int:
+    """Start the job and let it judge one purchase; its time."""
+    now_ms = int(time.time() * 1000)
+    target.engine("flink").start(plan, None)
+    player.play([pays("before", CUSTOMERS[0], 100, now_ms)], now_ms)
+    return now_ms
+
+
+def next_job(target: Target, plan: EnginePlan, state: str | None, **changed: object) -> Job:
+    """The next generation, as soon as it has failed or works."""
+    following = replace(plan, generation=plan.generation + 1, **changed)
+    target.engine("flink").start(following, state)
+    return ended(target, following)
+
+
 def buys(player: Player, count: int, name: str, at_ms: int) -> None:
     player.send(pays(f"{name}-{n}", CUSTOMERS[0], 100, at_ms + n) for n in range(count))
 
@@ -86,16 +97,12 @@ def judged(player: Player) -> set[str]:
 def test_messages_deleted_while_a_job_was_stopped_fail_it_by_name_until_they_are_given_up(
     target: Target, plan: EnginePlan, player: Player
 ) -> None:
-    flink, now_ms = target.engine("flink"), int(time.time() * 1000)
-    flink.start(plan, None)
-    player.play([pays("before", CUSTOMERS[0], 100, now_ms)], now_ms)
-    state = flink.stop(plan)
+    now_ms = begin(target, plan, player)
+    state = target.engine("flink").stop(plan)
     wanted = end_of(plan, FRAUD.judged.name)
     buys(player, 7, "lost", now_ms)
     delete_before(plan, {FRAUD.judged.name: wanted + 5})
-    second = replace(plan, generation=2)
-    flink.start(second, state)
-    failed = ended(target, second)
+    failed = next_job(target, plan, state)
     assert failed.state == "failed"
     topic = plan.topics[FRAUD.judged.name]
     assert [(loss.topic, loss.partition, loss.wanted, loss.first, loss.end) for loss in failed.lost] == [
@@ -104,9 +111,7 @@ def test_messages_deleted_while_a_job_was_stopped_fail_it_by_name_until_they_are
     assert f"{topic}[0]: offset {wanted} was to be read next" in failed.problem
     assert failed.problem.endswith(f"`millrace deploy {plan.pattern} --accept-loss` continues without them")
 
-    third = replace(plan, generation=3, accepted=failed.lost)
-    flink.start(third, state)
-    assert ended(target, third).state == "running"
+    assert next_job(target, replace(plan, generation=2), state, accepted=failed.lost).state == "running"
     player.play([pays("after", CUSTOMERS[0], 100, now_ms + 100)], now_ms)
     assert judged(player) == {"before", "lost-5", "lost-6", "after"}
 
@@ -115,25 +120,19 @@ def test_messages_deleted_while_a_job_was_stopped_fail_it_by_name_until_they_are
 def test_a_topic_that_was_created_anew_is_another_though_it_has_the_offset(
     target: Target, plan: EnginePlan, player: Player
 ) -> None:
-    flink, now_ms = target.engine("flink"), int(time.time() * 1000)
-    flink.start(plan, None)
-    player.play([pays("before", CUSTOMERS[0], 100, now_ms)], now_ms)
-    state = flink.stop(plan)
+    now_ms = begin(target, plan, player)
+    state = target.engine("flink").stop(plan)
     wanted = end_of(plan, FRAUD.judged.name)
     create_anew(plan, FRAUD.judged.name)
     buys(player, wanted + 5, "anew", now_ms)
-    second = replace(plan, generation=2)
-    flink.start(second, state)
-    failed = ended(target, second)
+    failed = next_job(target, plan, state)
     assert failed.state == "failed"
     (loss,) = failed.lost
     assert (loss.topic, loss.wanted, loss.first) == (plan.topics[FRAUD.judged.name], wanted, 0)
     assert loss.is_new_topic
     assert "the topic was deleted and created anew" in failed.problem
 
-    third = replace(plan, generation=3, accepted=failed.lost)
-    flink.start(third, state)
-    assert ended(target, third).state == "running"
+    assert next_job(target, replace(plan, generation=2), state, accepted=failed.lost).state == "running"
     player.settle()
     assert judged(player) == {"before", *(f"anew-{n}" for n in range(wanted + 5))}
 
@@ -141,31 +140,23 @@ def test_a_topic_that_was_created_anew_is_another_though_it_has_the_offset(
 def test_a_topic_that_is_created_anew_under_a_running_job_fails_it_by_name(
     target: Target, plan: EnginePlan, player: Player
 ) -> None:
-    flink, now_ms = target.engine("flink"), int(time.time() * 1000)
-    flink.start(plan, None)
-    player.play([pays("before", CUSTOMERS[0], 100, now_ms)], now_ms)
+    flink, now_ms = target.engine("flink"), begin(target, plan, player)
     assert ended(target, plan).state == "running"
     create_anew(plan, FRAUD.judged.name)
     buys(player, 50, "anew", now_ms)
     assert processes.wait_until(lambda: flink.job(plan).state == "failed", NAMED_WITHIN_S), flink.job(plan)
     lost = flink.job(plan).lost
     assert [(loss.topic, loss.is_new_topic) for loss in lost] == [(plan.topics[FRAUD.judged.name], True)]
-
-    second = replace(plan, generation=2, accepted=lost)
-    flink.start(second, flink.latest_state(plan))
-    assert ended(target, second).state == "running"
+    assert next_job(target, plan, flink.latest_state(plan), accepted=lost).state == "running"
 
 
 def test_what_was_taken_back_is_no_loss_when_it_is_deleted(target: Target, plan: EnginePlan, player: Player) -> None:
-    flink, now_ms = target.engine("flink"), int(time.time() * 1000)
-    flink.start(plan, None)
-    player.play([pays("before", CUSTOMERS[0], 100, now_ms)], now_ms)
+    flink = target.engine("flink")
+    begin(target, plan, player)
     end = end_of(plan, FRAUD.judged.name)
     publish_and_abort(plan.bootstrap, [(plan.topics[FRAUD.judged.name], b"anna", b"{}") for _ in range(3)])
     before = flink.job(plan).checkpoints
     assert processes.wait_until(lambda: flink.job(plan).checkpoints > before + 2, NAMED_WITHIN_S)
     state = flink.stop(plan)
     delete_before(plan, {FRAUD.judged.name: end + 4})  # the marker is a message, too
-    second = replace(plan, generation=2)
-    flink.start(second, state)
-    assert ended(target, second).state == "running"
+    assert next_job(target, plan, state).state == "running"

@@ -18,7 +18,7 @@ from millrace.patterns import EnginePlan, load
 from millrace.settings import Settings
 from millrace.target import Target
 from pipelines.fraud import FRAUD
-from tests.player import Player, Sent, ensure_topics, own_plan
+from tests.player import Player, Sent, own_plan, own_topics
 from tests.scenarios import card_token
 
 VARIANT = load("flink")
@@ -32,16 +32,12 @@ pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
 
 @pytest.fixture
 def plan(target: Target) -> Iterator[EnginePlan]:
-    """Two rules, often checkpointed; whatever generation runs at the end is stopped."""
+    """Two rules, often checkpointed."""
     rules = ("above-previous-max", "away-from-phone")
     often = {"execution.checkpointing.interval": "1 s"}
     plan = own_plan(target, VARIANT, "recovery", events=rules, options=often)
-    ensure_topics(plan, VARIANT)
-    yield plan
-    flink = target.engine("flink")
-    for generation in range(1, 5):
-        if flink.job(each := replace(plan, generation=generation)).is_up:
-            flink.stop(each)
+    with own_topics(target, plan, VARIANT):
+        yield plan
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from millrace.settings import PORTS_PER_STACK
-from millrace.stack import is_free
+from millrace.stack.ports import is_free
 
 
 @pytest.fixture

@@ -197,7 +197,7 @@ def test_what_does_not_run_cannot_be_killed(millrace: Millrace, tmp_path: Path) 
 
 def test_a_failure_is_one_object_for_programs_with_the_same_exit_code(millrace: Millrace, tmp_path: Path) -> None:
     done = millrace(tmp_path, "kill", "kafka", "--json")
-    message = "kafka-1 does not run; `millrace status` shows what does"
+    message = "kafka-1 does not run; `millrace status` lists those that do"
     assert json.loads(done.stdout) == {"version": 1, "error": {"message": message, "kind": "failed", "exit": 1}}
     assert (done.returncode, done.stderr) == (1, f"millrace: {message}\n")
 
@@ -410,7 +410,7 @@ def test_status_shows_the_watcher_and_what_it_has_given_up(millrace: Millrace, t
     run = Settings.read({"MILLRACE_STATE": str(tmp_path)}).run
     run.mkdir()
     (run / "flink.given-up").touch()
-    assert "given up: flink; mend the cause, then `millrace up`" in millrace(tmp_path, "status").stdout
+    assert "given up: flink; fix the cause, then `millrace up`" in millrace(tmp_path, "status").stdout
     answer = json.loads(millrace(tmp_path, "status", "--json").stdout)
     assert answer["watch"] == {"state": "stopped", "pid": None, "given_up": ["flink"]}
 

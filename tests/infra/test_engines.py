@@ -153,9 +153,9 @@ def test_a_job_that_the_watcher_has_given_up_names_the_remedy(
     dead_driver: Spark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = Target.read(dead_driver.settings, {})
-    deployments.write_whole(deployments.deployed_file(target, "flink-spark"), {"spark": json.loads(PLAN.to_json())})
+    deployments.write_json(deployments.deployed_file(target, "flink-spark"), {"spark": json.loads(PLAN.to_json())})
     assert deployments.jobs(target, "flink-spark")["spark"][1].state == "failed"
     stack.given_up_file(dead_driver.settings, "flink-spark").touch()
     _, job = deployments.jobs(target, "flink-spark")["spark"]
     assert (job.state, job.is_up, job.is_sick) == ("given-up", False, True)
-    assert job.problem.endswith("mend the cause, then `millrace deploy flink-spark`")
+    assert job.problem.endswith("fix the cause, then `millrace deploy flink-spark`")

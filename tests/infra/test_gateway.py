@@ -21,7 +21,7 @@ from millrace.engines.flink.warm_up import submissions
 from millrace.machine import processes
 from millrace.patterns import EnginePlan, load
 from millrace.settings import Settings
-from millrace.stack.rise import Rise, fingerprint
+from millrace.stack.startup import Startup, fingerprint
 from millrace.target import Target
 from tests.conftest import settings_for_tests
 from tests.player import ensure_topics, own_plan
@@ -43,7 +43,7 @@ def server(test_port_base: int) -> Iterator[Gateway]:
     settings = settings_for_tests("gateway", test_port_base + 300)
     stacks.down(settings, purge=True)
     server = Alone(settings)
-    Rise(settings, {server.name: server}, print).run()
+    Startup(settings, {server.name: server}, print).run()
     yield server
     stacks.down(settings, purge=True)
 

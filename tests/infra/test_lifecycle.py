@@ -107,7 +107,8 @@ def test_two_jobs_share_the_time_that_a_deployment_has(
     def sleep(seconds: float) -> None:
         clock[0] += seconds
 
-    monkeypatch.setattr("millrace.verbs.deploy.time", SimpleNamespace(monotonic=lambda: clock[0], sleep=sleep))
+    for module in ("millrace.verbs.deploy", "millrace.machine.processes"):
+        monkeypatch.setattr(f"{module}.time", SimpleNamespace(monotonic=lambda: clock[0], sleep=sleep))
     monkeypatch.setattr(engine, "start", lambda plan, _: engine.jobs.update({plan.job_id: Job("starting")}))
     deploy(target, "flink-spark", wait=False)
     first, second = deployments.deployed(target, "flink-spark").values()

@@ -14,7 +14,7 @@ from millrace.machine import processes
 from millrace.patterns import Stores, engine_plans, load
 from millrace.settings import PROJECT, Settings
 from millrace.target import Target
-from millrace.verbs import observer
+from millrace.verbs import observation_server
 from millrace.verbs.observe import differences, notes, observe
 
 STORES = Stores("hdfs://store/p", "localhost", 1, "p")
@@ -59,7 +59,7 @@ def test_a_plan_that_differs_in_its_generation_only_is_the_same():
 
 
 def test_the_observer_answers_terraform_until_it_is_stopped(settings: Settings):
-    observer.ensure(settings)
+    observation_server.ensure(settings)
     try:
         record = processes.read(settings.run / "observer.json")
         assert record is not None
@@ -71,22 +71,22 @@ def test_the_observer_answers_terraform_until_it_is_stopped(settings: Settings):
         said = json.loads(state["outputs"]["observation"]["value"])
         assert (said["version"], said["verb"]) == (1, "observe")
         assert said["servers"]["kafka-1"] == ["kafka-1 is stopped"]
-        observer.ensure(settings)
+        observation_server.ensure(settings)
         assert processes.read(settings.run / "observer.json") == record
     finally:
-        assert observer.stop(settings)
-    assert not observer.stop(settings)
+        assert observation_server.stop(settings)
+    assert not observation_server.stop(settings)
 
 
 def test_what_is_no_pattern_reaches_no_command(settings: Settings, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(observer.subprocess, "run", lambda *_, **__: pytest.fail("a command was run"))
+    monkeypatch.setattr(observation_server.subprocess, "run", lambda *_, **__: pytest.fail("a command was run"))
     for asked in (["--stop"], ["flink", "--serve"], ["no-such-pattern"], [""]):
-        assert json.loads(observer.answer(asked))["problem"].startswith("there is no pattern")
+        assert json.loads(observation_server.answer(asked))["problem"].startswith("there is no pattern")
 
 
 def test_the_observer_answers_no_web_page(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(observer, "answer", lambda patterns: "{}")
-    server = ThreadingHTTPServer(("127.0.0.1", 0), observer.Answers)
+    monkeypatch.setattr(observation_server, "answer", lambda patterns: "{}")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), observation_server.Answers)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     address, here = f"http://127.0.0.1:{server.server_port}", f"localhost:{server.server_port}"
     try:
@@ -110,5 +110,5 @@ def status(url: str, headers: dict[str, str]) -> int:
 
 def test_an_observation_that_fails_is_its_answer(settings: Settings, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("MILLRACE_STATE", str(settings.state))
-    said = json.loads(observer.answer(["no-such-pattern"]))
+    said = json.loads(observation_server.answer(["no-such-pattern"]))
     assert said["problem"].startswith("there is no pattern 'no-such-pattern'")

@@ -275,7 +275,7 @@ def test_what_a_down_finds_given_up_and_killed_it_leaves_nowhere(small: Settings
     output, _ = status.communicate(timeout=120)
     assert (status.returncode, states(small)["kafka-1"]) == (1, "given-up")
     assert "watcher: dead; nothing restarts what dies until the next `millrace up`" in output
-    assert "given up: kafka-1; mend the cause" in output
+    assert "given up: kafka-1; fix the cause" in output
     stacks.down(small)
     assert (what_runs(small), stacks.watch_status(small)) == ([], stacks.WatchStatus("stopped", None, []))
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from millrace.machine.processes import wait_until
 from millrace.oracle import Record
 from millrace.patterns import Variant, load
 from millrace.patterns import topics as topics_of
@@ -22,12 +23,13 @@ from millrace.settings import Settings
 from millrace.stack import addresses
 from millrace.stores import topics
 from millrace.stores.topics import Tail, TopicError
-from millrace.verbs import traffic as sending
+from millrace.verbs import sending, traffic
 from millrace.verbs.listening import heard, listening
 from millrace.verbs.provision import wanted_topics
 from pipelines.fraud.canaries import canaries_in
 from pipelines.fraud.tokens import Tokens
-from pipelines.fraud.traffic import Plan, traffic
+from pipelines.fraud.traffic import Plan
+from pipelines.fraud.traffic import traffic as generate
 from pipelines.fraud.traffic.poison import NUMBER
 from pipelines.fraud.traffic.replay import read_replay
 
@@ -58,11 +60,11 @@ def read(bootstrap: str, names: dict[str, str]) -> list[Record]:
 
 def test_all_of_it_arrives_in_order_and_each_key_keeps_its_partition(bootstrap: str, names: dict[str, str]) -> None:
     plan = Plan(events=1_500, rate_per_s=500, name="one")
-    run = sending.send(bootstrap, names, sending.invented(plan, TOKENS, closing_ms=2_000), hop_per_s=20)
+    run = sending.send(bootstrap, names, traffic.generated(plan, TOKENS, closing_ms=2_000), hop_per_s=20)
     records = read(bootstrap, names)
     by_kind = {kind: [r for r in records if r.topic == kind] for kind in names}
     assert (run.sent, run.is_complete) == (1_500, True)
-    assert run.labels == made_labels(plan, run.start_ms)
+    assert traffic.labels_of(run) == made_labels(plan, run.start_ms)
     assert len(by_kind["transactions"]) + len(by_kind["device-locations"]) == 1_500 + 2 * 2  # two seconds of closing
     assert run.by_topic["hop"] == len(by_kind["hop"]) > 80
     for kind in ("transactions", "device-locations"):
@@ -77,7 +79,7 @@ def test_all_of_it_arrives_in_order_and_each_key_keeps_its_partition(bootstrap: 
 
 def test_the_pace_is_that_of_the_plan_and_lateness_is_told(bootstrap: str, names: dict[str, str]) -> None:
     plan = Plan(events=1_000, rate_per_s=500)
-    run = sending.send(bootstrap, names, sending.invented(plan, TOKENS, closing_ms=0))
+    run = sending.send(bootstrap, names, traffic.generated(plan, TOKENS, closing_ms=0))
     assert run.seconds >= 1.99
     assert run.behind_ms["count"] == 1_000
     behind = [r.ingest_ms - ms for r in read(bootstrap, names) if r.topic == "transactions" and (ms := sent_ms(r))]
@@ -86,7 +88,7 @@ def test_the_pace_is_that_of_the_plan_and_lateness_is_told(bootstrap: str, names
 
 def test_an_impossible_rate_is_not_hidden(bootstrap: str, names: dict[str, str]) -> None:
     plan = Plan(events=3_000, rate_per_s=10_000_000)
-    run = sending.send(bootstrap, names, sending.invented(plan, TOKENS, closing_ms=0))
+    run = sending.send(bootstrap, names, traffic.generated(plan, TOKENS, closing_ms=0))
     assert run.rate_per_s < 10_000_000
     behind = run.behind_ms["max_ms"]
     assert isinstance(behind, float)
@@ -104,10 +106,7 @@ def test_a_listener_hears_every_alert_and_hop_that_is_written_while_it_listens(
         ]
         hops = [(names["hop"], None, json.dumps({"sent_ms": now_ms}).encode())] * 3
         topics.publish(bootstrap, [*alerts, *hops, (names["alerts"], None, b"{")])
-        deadline = time.monotonic() + WITHIN_S
-        while len(heard(into)[1]) < 3 or len(heard(into)[0]) < 5:
-            assert time.monotonic() < deadline, heard(into)
-            time.sleep(0.05)
+        assert wait_until(lambda: tuple(map(len, heard(into))) == (5, 3), WITHIN_S), heard(into)
     received, hop_ms = heard(into)
     assert received.keys() == {f"a{n}" for n in range(5)}
     assert all(now_ms <= at_ms <= time.time() * 1000 for at_ms in received.values())
@@ -119,21 +118,21 @@ def test_runs_are_remembered_with_what_they_were_made_to_set_off(stack: Settings
     behind = {"name": "behind the plan", "count": 2_000, "max_ms": 12.0}
     about = {"plan": asdict(plan)}
     digest = sending.Digest()
-    for message in traffic(plan, TOKENS, 1_790_000_000_000):
-        digest.take(message)
+    for message in generate(plan, TOKENS, 1_790_000_000_000):
+        digest.add(message)
     run = sending.Run(about, 1_790_000_000_000, 2_000, {"transactions": 900}, 40.0, 50.0, behind, True, digest.hex)
-    sending.keep(stack, "kept", run)
+    traffic.keep(stack, "kept", run)
     try:
-        assert sending.runs(stack, "kept") == [run]
-        assert sending.labels([run]) == run.labels
-        assert {rule for rules in run.labels.values() for rule in rules} >= {"burst", "spree"}
+        assert traffic.runs(stack, "kept") == [run]
+        assert traffic.labels([run]) == traffic.labels_of(run)
+        assert {rule for rules in traffic.labels_of(run).values() for rule in rules} >= {"burst", "spree"}
         late = sending.Run(**(asdict(run) | {"behind_ms": {"max_ms": 5_000.0}}))
-        assert sending.labels([late]) is None
+        assert traffic.labels([late]) is None
         of_an_older_generator = sending.Run(**(asdict(run) | {"digest": "other"}))
-        assert sending.labels([of_an_older_generator]) is None
+        assert traffic.labels([of_an_older_generator]) is None
     finally:
-        sending.forget(stack, "kept")
-    assert sending.runs(stack, "kept") == []
+        traffic.forget(stack, "kept")
+    assert traffic.runs(stack, "kept") == []
 
 
 def test_a_file_is_replayed_with_its_reference_data(bootstrap: str, names: dict[str, str], tmp_path: Path) -> None:
@@ -144,13 +143,13 @@ def test_a_file_is_replayed_with_its_reference_data(bootstrap: str, names: dict[
         {"topic": "device-locations", "customer": "c1", "latitude": 1, "longitude": 2, "at_ms": 1_200},
     ]
     path.write_text("\n".join(map(json.dumps, lines)))
-    run = sending.send(bootstrap, names, sending.replayed(read_replay(path, TOKENS), path), hop_per_s=0)
-    assert (run.sent, run.labels) == (2, {})
+    run = sending.send(bootstrap, names, traffic.replayed(read_replay(path, TOKENS), path), hop_per_s=0)
+    assert (run.sent, traffic.labels_of(run)) == (2, {})
     assert sorted(r.topic for r in read(bootstrap, names)) == ["customers", "device-locations", "transactions"]
 
 
 def test_nobody_listening_at_the_address_is_said_in_one_line(names: dict[str, str]) -> None:
-    load_of_one = sending.invented(Plan(events=1, rate_per_s=10), TOKENS)
+    load_of_one = traffic.generated(Plan(events=1, rate_per_s=10), TOKENS)
     with pytest.raises(TopicError, match=r"Kafka does not answer at 127\.0\.0\.1:9 "):
         sending.send("127.0.0.1:9", names, load_of_one)
 
@@ -159,11 +158,11 @@ def test_interrupted_it_stops_at_once_and_says_that_it_is_not_complete(bootstrap
     script = (
         "import json, sys\n"
         "from dataclasses import asdict\n"
-        "from millrace.verbs import traffic as t\n"
+        "from millrace.verbs import sending, traffic\n"
         "from pipelines.fraud.tokens import Tokens\n"
         "from pipelines.fraud.traffic import Plan\n"
-        "load = t.invented(Plan(events=100_000, rate_per_s=100), Tokens(b'k'))\n"
-        "run = t.send(sys.argv[1], json.loads(sys.argv[2]), load, report=lambda l: print(l, flush=True))\n"
+        "load = traffic.generated(Plan(events=100_000, rate_per_s=100), Tokens(b'k'))\n"
+        "run = sending.send(sys.argv[1], json.loads(sys.argv[2]), load, report=lambda l: print(l, flush=True))\n"
         "print(json.dumps(asdict(run)))\n"
     )
     sender = subprocess.Popen(
@@ -176,10 +175,7 @@ def test_interrupted_it_stops_at_once_and_says_that_it_is_not_complete(bootstrap
         assert sender.stdout is not None
         assert "traffic begins" in sender.stdout.readline()
         with closing(Tail(bootstrap, {"transactions": names["transactions"]})) as tail:
-            deadline = time.monotonic() + WITHIN_S
-            while not list(tail.new()):
-                assert time.monotonic() < deadline, "nothing was sent"
-                time.sleep(0.05)
+            assert wait_until(lambda: any(list(tail.new())), WITHIN_S), "nothing was sent"
         sender.send_signal(signal.SIGINT)
         out, _ = sender.communicate(timeout=WITHIN_S)
     finally:
@@ -192,7 +188,7 @@ def test_interrupted_it_stops_at_once_and_says_that_it_is_not_complete(bootstrap
 
 def made_labels(plan: Plan, start_ms: int) -> dict[str, tuple[str, ...]]:
     """What the plan's purchases are made to set off, read from the traffic itself."""
-    made = ((m.value, m.label.alerts) for m in traffic(plan, TOKENS, start_ms) if m.label.alerts)
+    made = ((m.value, m.label.alerts) for m in generate(plan, TOKENS, start_ms) if m.label.alerts)
     return {json.loads(value or b"")["transaction_id"]: alerts for value, alerts in made}
 
 

@@ -13,7 +13,7 @@ from millrace.errors import InfraError
 from millrace.machine import processes
 from millrace.servers.server import Preparation, Server
 from millrace.settings import PROJECT, Settings
-from millrace.stack.rise import Rise
+from millrace.stack.startup import Startup
 
 FULL_DISK = """
 import sys, pathlib
@@ -85,7 +85,7 @@ def prepared(tmp_path: Path) -> Prepared:
 
 
 def prepare(server: Server) -> None:
-    Rise(server.settings, {server.name: server}, lambda *_: None)._prepare(server)
+    Startup(server.settings, {server.name: server}, lambda *_: None)._prepare(server)
 
 
 def test_storage_that_is_whole_is_kept_though_its_mark_is_lost(prepared: Prepared) -> None:

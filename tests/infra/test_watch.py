@@ -25,7 +25,7 @@ from millrace.patterns import EnginePlan, load
 from millrace.patterns.plan import WINDOWS_TOPIC
 from millrace.settings import Settings
 from millrace.stack import WATCH
-from millrace.stack.rise import stop_all
+from millrace.stack.startup import stop_all
 from millrace.stores.topics import Tail
 from millrace.target import Target
 from millrace.verbs import watch
@@ -34,7 +34,11 @@ from millrace.verbs.provision import provision
 from millrace.verbs.teardown import teardown
 from millrace.verbs.traffic import CLOSING_MS
 from millrace.verbs.validate import validate
-from millrace.verbs.watch import BACK_OFF_S, RESTARTS_MOST, SPAN_S, Attempts
+from millrace.verbs.watch import faults, loop
+from millrace.verbs.watch.attempts import BACK_OFF_S, RESTARTS_MOST, SPAN_S, Attempts
+from millrace.verbs.watch.faults import Fault, faults_of
+from millrace.verbs.watch.journal import Journal
+from millrace.verbs.watch.loop import Watch
 from tests.patterns import Sender
 
 PATTERN = "flink-spark"
@@ -60,7 +64,7 @@ def test_a_restart_that_another_command_prevents_is_no_attempt(tmp_path: Path, m
     """`up` may hold the stack for minutes: nothing is given up meanwhile."""
     settings = Settings.read({"MILLRACE_STATE": str(tmp_path)})
     settings.run.mkdir(parents=True)
-    watching, server = watch.Watch(settings, dict), stacks.servers(settings)["kafka-1"]
+    watching, server = Watch(settings, dict), stacks.servers(settings)["kafka-1"]
     monkeypatch.setattr(stacks, "restart_dead", lambda *_: False)
     for _ in range(2 * RESTARTS_MOST):
         watching._once_due(server.name, lambda: watching._restart(server))
@@ -76,7 +80,7 @@ def test_a_job_that_cannot_start_while_a_server_is_dead_is_not_given_up(tmp_path
     def refuse() -> None:
         raise InfraError("no HDFS")
 
-    watching = watch.Watch(settings, lambda: {PATTERN: watch.Repair("gone", refuse)})
+    watching = Watch(settings, lambda: {PATTERN: Fault("gone", repair=refuse)})
     watching._away = {"namenode"}
     for _ in range(2 * RESTARTS_MOST):
         watching._look("jobs", watching._repair_jobs)
@@ -90,25 +94,49 @@ def test_a_stalled_job_is_ended_before_it_is_started(tmp_path: Path, monkeypatch
     settings, done = Settings.read({"MILLRACE_STATE": str(tmp_path)}), list[str]()
     plan = EnginePlan(PATTERN, 1, "spark", "fraud", "127.0.0.1:1", {}, "file:///nowhere")
     job = Job("stalled", problem="no progress")
-    monkeypatch.setattr(watch, "names", lambda: [PATTERN])
+    monkeypatch.setattr(faults, "names", lambda: [PATTERN])
     for module in ("millrace.deployments", "millrace.verbs.reconcile"):
         monkeypatch.setattr(f"{module}.is_wanted", lambda *_: True)
         monkeypatch.setattr(f"{module}.jobs", lambda *_: {"spark": (plan, job)})
     monkeypatch.setattr(Spark, "end_stalled", lambda *_: done.append("ended"))
-    monkeypatch.setattr("millrace.verbs.watch.deploy", lambda *_, **__: done.append("started"))
-    (repair,) = watch.repairs(Target.read(settings, {})).values()
-    repair.act()
-    assert (repair.event, done) == ("stalled", ["ended", "started"])
+    monkeypatch.setattr("millrace.verbs.watch.faults.deploy", lambda *_, **__: done.append("started"))
+    (fault,) = faults_of(Target.read(settings, {})).values()
+    assert fault.repair is not None
+    fault.repair()
+    assert (fault.event, done) == ("stalled", ["ended", "started"])
+
+
+def test_a_crash_loop_is_journaled_once_and_left_to_the_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Flink restarts a failing job without end: a restart by the watcher would only lose time."""
+    settings = Settings.read({"MILLRACE_STATE": str(tmp_path)})
+    settings.run.mkdir(parents=True)
+    plan = EnginePlan(PATTERN, 1, "flink", "fraud", "127.0.0.1:1", {}, "file:///nowhere")
+    job = Job("crash-looping", problem="java.lang.ArithmeticException: / by zero")
+    monkeypatch.setattr(faults, "names", lambda: [PATTERN])
+    monkeypatch.setattr("millrace.deployments.is_wanted", lambda *_: True)
+    monkeypatch.setattr("millrace.deployments.jobs", lambda *_: {"flink": (plan, job)})
+    monkeypatch.setattr("millrace.verbs.watch.faults.deploy", lambda *_, **__: pytest.fail("it was restarted"))
+    watching = Watch(settings, lambda: faults_of(Target.read(settings, {})))
+    for _ in range(2 * RESTARTS_MOST):
+        watching._look("jobs", watching._repair_jobs)
+    job = Job("running")
+    for _ in range(2):
+        watching._look("jobs", watching._repair_jobs)
+    assert [(each["subject"], each["event"], each.get("detail")) for each in watching.journal.read()] == [
+        (PATTERN, "crash-looping", "java.lang.ArithmeticException: / by zero"),
+        (PATTERN, "crash-loop-ended", None),
+    ]
+    assert not stacks.given_up_file(settings, PATTERN).exists()
 
 
 def test_the_end_of_a_driver_makes_it_look_at_jobs_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = Settings.read({"MILLRACE_STATE": str(tmp_path)})
     driver = processes.start("job-p-spark", ["sleep", "1000"], {}, tmp_path / "driver.out", settings.run)
-    watching = watch.Watch(settings, dict)
-    monkeypatch.setattr(watch, "LOOK_EVERY_S", 0.1)
+    watching = Watch(settings, dict)
+    monkeypatch.setattr(loop, "LOOK_EVERY_S", 0.1)
     watching._await_death()
     assert not watching._jobs_due.is_set()
-    monkeypatch.setattr(watch, "LOOK_EVERY_S", 60.0)
+    monkeypatch.setattr(loop, "LOOK_EVERY_S", 60.0)
     threading.Timer(0.1, lambda: os.kill(driver.pid, signal.SIGKILL)).start()
     watching._await_death()
     assert watching._jobs_due.is_set()
@@ -133,7 +161,7 @@ class Watched:
 
     def started_again_ms(self, since_ms: float) -> float:
         """When the watcher last started jobs of the pattern; without a JobManager tasks work on for a while."""
-        entries = [each for each in watch.journal(self.target.settings).read() if each["event"] == "restarted"]
+        entries = [each for each in Journal.of(self.target.settings).read() if each["event"] == "restarted"]
         moments = [
             datetime.fromisoformat(each["at"]).timestamp() * 1000 for each in entries if each["subject"] == PATTERN
         ]
@@ -186,7 +214,7 @@ def test_what_is_killed_under_traffic_is_back_with_nobody_typing(watched: Watche
     await_healthy(target, PATTERN)
     verdict = validate(target, PATTERN, report=print).verdict
     assert verdict.status == "ok", [check for check in verdict.checks if check.status != "ok"]
-    assert not [each for each in watch.journal(target.settings).read() if each["event"] == "given-up"]
+    assert not [each for each in Journal.of(target.settings).read() if each["event"] == "given-up"]
     # Where lab/records.py looks for it, not in the folder of the tests' stack.
     records.append(Settings.read(os.environ), "watch", {"verdict": verdict.status, "seconds": back_s})
 
@@ -236,7 +264,7 @@ def test_a_driver_that_hangs_is_stalled_and_restarted(watched: Watched) -> None:
     assert processes.wait_until(lambda: "stalled" in states(target), 60), states(target)
     assert processes.wait_until(lambda: not processes.alive(record), BACK_WITHIN_S)
     assert processes.wait_until(lambda: set(states(target)) == {"running"}, BACK_WITHIN_S), states(target)
-    events = [each["event"] for each in watch.journal(target.settings).read() if each["subject"] == PATTERN]
+    events = [each["event"] for each in Journal.of(target.settings).read() if each["subject"] == PATTERN]
     assert events[-2:] == ["stalled", "restarted"]
 
 

@@ -9,7 +9,8 @@ from xml.etree import ElementTree
 import pytest
 
 from millrace import kernel
-from millrace.machine import environments, jars
+from millrace.engines.flink.libraries import compiled_against
+from millrace.machine import jars
 from millrace.settings import PROJECT, Settings
 
 QUICK = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
@@ -30,8 +31,7 @@ Outcomes = dict[str, dict[str, str]]
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
     settings, folder = Settings.read(os.environ), tmp_path_factory.mktemp("junit")
     (junit,) = jars.folder(settings, "junit").glob("*.jar")
-    flink = [*(environments.flink_package() / "lib").glob("*.jar"), *jars.folder(settings, "flink").glob("*.jar")]
-    class_path = os.pathsep.join(map(str, [kernel.ensure(settings), *flink]))
+    class_path = os.pathsep.join(map(str, [kernel.ensure(settings, "flink"), *compiled_against(settings)]))
     compiler = ["javac", *(f"-J{each}" for each in QUICK), *CHECKED, "-d", folder]
     compiled = subprocess.run(
         [*compiler, "-cp", f"{class_path}{os.pathsep}{junit}", *SOURCES], capture_output=True, text=True

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from millrace.machine import processes
-from millrace.verbs import observer
+from millrace.verbs import observation_server
 from tests.terraform.conftest import TERRAFORM
 
 MAIN = """
@@ -30,8 +30,8 @@ output "provision" {
 @pytest.fixture
 def port(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[int]:
     """An observer in this process, which answers with the text of a file."""
-    monkeypatch.setattr(observer, "answer", lambda patterns: (tmp_path / "answer").read_text())
-    server = ThreadingHTTPServer(("127.0.0.1", 0), observer.Answers)
+    monkeypatch.setattr(observation_server, "answer", lambda patterns: (tmp_path / "answer").read_text())
+    server = ThreadingHTTPServer(("127.0.0.1", 0), observation_server.Answers)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     (tmp_path / "run").mkdir()
     record = {"pid": os.getpid(), "started": processes.started(os.getpid()), "boot": processes.boot_id()}

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from millrace.patterns.loss import Loss
+from millrace.whole_files import write_whole
 
 DriverState = Literal["starting", "running", "failed", "stopped"]
 
@@ -55,7 +56,4 @@ class ProgressFile:
         content: dict[str, Any] = {"state": state, "pid": os.getpid(), "written_ms": int(time.time() * 1000)}
         content |= {"problem": problem, "queries": {name: asdict(query) for name, query in queries.items()}}
         content |= {"lost": [each.plain() for each in lost]}
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        arriving = self.path.with_name(f"{self.path.name}.arriving")
-        arriving.write_text(json.dumps(content, indent=1), encoding="utf-8")
-        arriving.replace(self.path)
+        write_whole(self.path, json.dumps(content, indent=1))

@@ -19,38 +19,38 @@ from millrace.settings import Settings
 STOP_WITHIN_S = 40
 
 Report = Callable[[str, str], None]
-"""Called with the name of a server, or of another subject, and what happened to it."""
+"""Takes the name of a server or of another subject, and what happened to it."""
 
 
-class Rise:
-    """The start of some servers, each in a thread of its own that waits for what its server needs."""
+class Startup:
+    """Starts servers, each in a thread of its own that first waits for what its server needs."""
 
     def __init__(self, settings: Settings, servers: Mapping[str, Server], report: Report) -> None:
         self.settings = settings
         self.servers = servers
         self.report = report
         self.recorded = processes.records(settings.run)
-        self.begun: dict[str, Record] = {}  # by this very call, so ended if it is interrupted
+        self.begun: dict[str, Record] = {}  # by this call, so ended if it is interrupted
         self.halt = threading.Event()
         self.is_up = {name: threading.Event() for name in servers}
 
     def run(self) -> None:
-        """Returns when all are ready; raises what the first to fail said."""
+        """Return when all are ready; raise the error of the first that fails."""
         with ThreadPoolExecutor(max_workers=max(1, len(self.servers))) as pool:
-            risen = [pool.submit(self._raise, server) for server in self.servers.values()]
+            started = [pool.submit(self._bring_up, server) for server in self.servers.values()]
             try:
-                wait(risen, return_when=FIRST_EXCEPTION)
+                wait(started, return_when=FIRST_EXCEPTION)
             except KeyboardInterrupt:
-                self.report("up", "interrupted; stopping what it had started")
+                self.report("up", "interrupted; stopping what it has started")
                 self.halt.set()
-                wait(risen)
+                wait(started)
                 stop_all(self.settings, self.begun, self.servers, self.report)
                 raise
             finally:
                 self.halt.set()
-        raise_failures(risen)
+        raise_failures(started)
 
-    def _raise(self, server: Server) -> None:
+    def _bring_up(self, server: Server) -> None:
         for need in server.needs:
             if not self._until(self.is_up[need].is_set):
                 return
@@ -62,7 +62,10 @@ class Rise:
             if record is None:
                 return
         elif record.fingerprint != fingerprint(server):
-            self.report(server.name, f"has an older configuration; `millrace restart {server.name}` applies today's")
+            self.report(
+                server.name,
+                f"runs with an older configuration; `millrace restart {server.name}` applies the current one",
+            )
         if self._until(lambda: self._is_ready(server, record), server):
             self.is_up[server.name].set()
             took = "runs already" if adopted else f"ready in {time.monotonic() - began:.1f} s"
@@ -71,7 +74,7 @@ class Rise:
                 self.report(server.name, server.hint)
 
     def start(self, server: Server) -> Record | None:
-        """Start one server, without waiting until it is ready; None when all is to halt."""
+        """Start one server without waiting until it is ready; None when the start is called off."""
         write_files(server)
         if not self._prepare(server):
             return None
@@ -98,13 +101,13 @@ class Rise:
         if preparation.mark.exists():
             return True
         if preparation.is_whole:
-            self.report(server.name, f"uses the storage in {preparation.folder}, whose mark was lost")
+            self.report(server.name, f"uses the storage in {preparation.folder}, whose mark is missing")
             preparation.mark.touch()
             return True
         self.report(server.name, "preparing its storage")
         if (aside := put_aside(preparation.folder)) is not None:
             self.report(
-                server.name, f"moved what was in {preparation.folder} to {aside}; remove it when you do not need it"
+                server.name, f"moved the content of {preparation.folder} to {aside}; remove it when you do not need it"
             )
         preparation.folder.mkdir(parents=True)
         name = f"{server.name}-preparation"
@@ -121,7 +124,7 @@ class Rise:
             if code is None:
                 return False
             if code != 0:
-                raise InfraError(f"{server.name}: its storage could not be prepared\n{quoted(output)}")
+                raise InfraError(f"{server.name}: preparing its storage failed\n{quoted(output)}")
         preparation.mark.touch()
         return True
 
@@ -130,10 +133,10 @@ class Rise:
             raise InfraError(f"{server.name} died while it started\n{quoted(server.log, server.output)}")
         return server.is_ready(record.since)
 
-    def _until(self, is_so: Callable[[], bool], server: Server | None = None) -> bool:
-        """Waits until it is so; False when all is to halt; an error when the server's time is over."""
+    def _until(self, is_true: Callable[[], bool], server: Server | None = None) -> bool:
+        """Wait until the condition is true; False when the start is called off; an error after the server's time."""
         deadline = time.monotonic() + server.within_s if server else float("inf")
-        while not is_so():
+        while not is_true():
             if self.halt.wait(0.1):
                 return False
             if server and time.monotonic() > deadline:
@@ -145,7 +148,7 @@ class Rise:
 
 
 def stop_all(settings: Settings, recorded: Mapping[str, Record], servers: Collection[str], report: Report) -> None:
-    """Stops processes, each after those that need it; those that are no servers are jobs, and go before all servers."""
+    """Stop processes, each after those that need it; processes that are not servers are jobs, and stop first."""
     gone = {name: threading.Event() for name in recorded}
 
     def stop(record: Record) -> None:
@@ -168,7 +171,7 @@ def stop_all(settings: Settings, recorded: Mapping[str, Record], servers: Collec
 
 
 def raise_failures(done: Iterable[Future[None]]) -> None:
-    """Raises what went wrong in the threads; what can be acted on as one error."""
+    """Raise the errors of the threads; those with a remedy as one."""
     errors = [error for one in done if (error := one.exception())]
     for error in errors:
         if not isinstance(error, InfraError):
@@ -178,7 +181,7 @@ def raise_failures(done: Iterable[Future[None]]) -> None:
 
 
 def write_files(server: Server) -> None:
-    """Writes a server's configuration, and links what it reads where it is."""
+    """Write a server's configuration, and link the files that it reads."""
     for name, text in server.files().items():
         path = server.conf / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -190,7 +193,7 @@ def write_files(server: Server) -> None:
         if not path.is_symlink() or path.readlink() != target:
             path.unlink(missing_ok=True)
             path.symlink_to(target)
-    # A jar of an earlier version would be on the class path beside the new one.
+    # A jar of an earlier version would stay on the class path beside the new one.
     for folder in {(server.conf / name).parent for name in links}:
         for other in folder.iterdir():
             if other.is_symlink() and str(other.relative_to(server.conf)) not in links:
@@ -198,7 +201,7 @@ def write_files(server: Server) -> None:
 
 
 def put_aside(folder: Path) -> Path | None:
-    """Move away a folder that has something in it, and never remove it: who knows what it holds?"""
+    """Move a folder that is not empty aside, never remove it: its content may be needed."""
     if not folder.exists() or not any(folder.iterdir()):
         shutil.rmtree(folder, ignore_errors=True)
         return None
@@ -210,7 +213,7 @@ def put_aside(folder: Path) -> Path | None:
 
 
 def fingerprint(server: Server) -> str:
-    """What a server's configuration is known by: files, links, command."""
+    """Identifies a server's configuration: files, links, command."""
     links = {name: str(target) for name, target in server.links().items()}
     content = json.dumps([server.files(), links, server.command()], sort_keys=True)
     return hashlib.sha256(content.encode()).hexdigest()

@@ -96,7 +96,7 @@ def ensure(settings: Settings) -> None:
     stop(settings)
     given = {"MILLRACE_TARGET": target} if target else {}
     log = settings.state / "logs" / f"{NAME}.log"
-    command = [sys.executable, "-m", "millrace.verbs.observer"]
+    command = [sys.executable, "-m", "millrace.verbs.observation_server"]
     environment = settings.environment() | given | {"PYTHONPATH": str(PROJECT)}
     processes.start(NAME, command, environment, log, settings.run, fingerprint=target)
     if not processes.wait_until(lambda: _answers(settings), within_s=30):

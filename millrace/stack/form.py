@@ -1,0 +1,64 @@
+"""The form of a stack: its profiles and port base, kept from one command to the next."""
+
+import json
+from collections.abc import Mapping, Sequence
+
+from millrace.errors import InfraError
+from millrace.machine import processes
+from millrace.machine.processes import Record
+from millrace.servers.server import Server
+from millrace.settings import Settings, remembered
+from millrace.stack.services import DEFAULT, PROFILES, Service, services
+from millrace.whole_files import write_whole
+
+
+def profiles_of(settings: Settings) -> list[str]:
+    """The profiles with which the stack was last started."""
+    return list(remembered(settings.state).get("profiles", []))
+
+
+def remember(settings: Settings, profiles: Sequence[str]) -> None:
+    """Keep port base and profiles for the verbs that follow."""
+    write_whole(
+        settings.state / "stack.json", json.dumps({"port_base": settings.port_base, "profiles": list(profiles)}) + "\n"
+    )
+
+
+def servers(settings: Settings) -> dict[str, Server]:
+    """Every server of the stack in its form, by name."""
+    known = services(settings, profiles_of(settings))
+    return {server.name: server for service in known.values() for server in service.servers}
+
+
+def default_servers(settings: Settings) -> set[str]:
+    """The names of the servers that every pattern may need, in the stack's form."""
+    known = services(settings, profiles_of(settings))
+    return {server.name for name in DEFAULT for server in known[name].servers}
+
+
+def every_server(settings: Settings) -> set[str]:
+    """The names of all servers in all forms."""
+    forms = ([], *([profile] for profile in PROFILES))
+    return {
+        server.name for form in forms for service in services(settings, form).values() for server in service.servers
+    }
+
+
+def refuse_another_form(settings: Settings, known: Mapping[str, Service], recorded: Mapping[str, Record]) -> None:
+    """Refuse other ports or profiles than those of the running servers."""
+    memory = remembered(settings.state)
+    before = services(
+        Settings(settings.project, settings.home, settings.state, memory.get("port_base", settings.port_base)),
+        memory.get("profiles", []),
+    )
+    old = {server.name: server for service in before.values() for server in service.servers}
+    new = {server.name: server for service in known.values() for server in service.servers}
+    other = [
+        name for name, one in recorded.items() if processes.alive(one) and name in old and old[name] != new.get(name)
+    ]
+    if other:
+        was = " and ".join(memory.get("profiles", [])) or "no profile"
+        raise InfraError(
+            f"{', '.join(other)} run on ports from {memory.get('port_base')} with {was}; "
+            "`millrace down` first, then start the stack in its other form"
+        )

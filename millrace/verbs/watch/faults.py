@@ -1,0 +1,55 @@
+"""What is wrong with the jobs of patterns, and the restart that repairs it, if one does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+from millrace import deployments
+from millrace.patterns import names
+from millrace.target import Target
+from millrace.verbs.deploy import deploy
+from millrace.verbs.reconcile import end_stalled, stalled
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is wrong with the jobs of one pattern."""
+
+    event: Literal["gone", "stalled", "crash-looping"]
+    detail: str = ""
+    repair: Callable[[], None] | None = None
+    """None where the engine itself restarts the job: the watcher only reports it."""
+
+
+def faults_of(target: Target) -> dict[str, Fault]:
+    """The patterns of which a deployed job is gone, makes no progress, or fails again and again."""
+    found = {}
+    for name in names():
+        if not deployments.is_wanted(target, name):
+            continue
+        jobs = deployments.jobs(target, name).values()
+        looping = [job for _, job in jobs if job.state == "crash-looping"]
+        if stalled(target, jobs):
+            found[name] = Fault("stalled", repair=partial(_restart_stalled, target, name))
+        elif not all(job.is_up for _, job in jobs) and _is_missing(target, name):
+            found[name] = Fault("gone", repair=partial(_start_missing, target, name))
+        elif looping:
+            found[name] = Fault("crash-looping", looping[0].problem)
+    return found
+
+
+def _is_missing(target: Target, name: str) -> bool:
+    """Asks `deploy` for its plan, which waits for other verbs on the pattern: an upgrade stops a job, too."""
+    return any(change.action == "start" for change in deploy(target, name, plan=True, only_missing=True))
+
+
+def _restart_stalled(target: Target, name: str) -> None:
+    end_stalled(target, name)
+    _start_missing(target, name)
+
+
+def _start_missing(target: Target, name: str) -> None:
+    deploy(target, name, wait=False, only_missing=True)

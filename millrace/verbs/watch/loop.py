@@ -1,0 +1,178 @@
+"""The loop of the watcher: servers in one thread, jobs in another."""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+
+from millrace import stack
+from millrace.errors import InfraError
+from millrace.machine import processes
+from millrace.machine.processes import Record
+from millrace.patterns import PatternError
+from millrace.servers.server import Server
+from millrace.settings import Settings
+from millrace.stack import WATCH
+from millrace.verbs.watch.attempts import RESTARTS_MOST, SPAN_S, Attempts
+from millrace.verbs.watch.faults import Fault
+from millrace.verbs.watch.journal import Journal
+
+LOOK_EVERY_S = 1.0
+JOBS_EVERY_S = 2.0
+PROBE_EVERY_S = 5.0
+
+
+class Watch:
+    """Looks at servers and jobs until it is stopped; restarts, journals, gives up."""
+
+    def __init__(self, settings: Settings, faults: Callable[[], Mapping[str, Fault]]) -> None:
+        self.settings = settings
+        self.journal = Journal.of(settings)
+        self._faults = faults
+        self._attempts: dict[str, Attempts] = {}
+        self._given_up: set[str] = set()
+        self._problems: dict[str, str] = {}
+        """What was last journaled of a subject, until it is well again."""
+        self._looping: set[str] = set()
+        self._ready_at: dict[str, float] = {}
+        self._probed_at = 0.0
+        self._stopped = threading.Event()
+        self._jobs_due = threading.Event()
+        self._away: set[str] = set()
+        """Servers that were dead or not started at the last look."""
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self._jobs_due.set()
+
+    def run(self) -> None:
+        """Watch until stopped: servers in this thread, jobs in another, so that neither waits for the other."""
+        self.journal.write(WATCH, "started")
+        jobs = threading.Thread(target=self._watch_jobs, name="jobs", daemon=True)
+        jobs.start()
+        while not self._stopped.is_set():
+            self._look("servers", self._watch_servers)
+            self._await_death()
+        self.journal.write(WATCH, "stopped")
+
+    def _watch_servers(self) -> None:
+        recorded = processes.records(self.settings.run)
+        servers = {name: server for name, server in stack.servers(self.settings).items() if name in recorded}
+        dead = {name for name in servers if not processes.alive(recorded[name])}
+        self._away = dead | (stack.default_servers(self.settings) - recorded.keys())
+        now = time.monotonic()
+        if now >= self._probed_at + PROBE_EVERY_S:
+            self._probed_at = now
+            self._end_what_hangs({name: servers[name] for name in servers.keys() - dead}, recorded, now)
+        for name in sorted(dead):
+            if stack.left_dead_file(self.settings, name).exists() or any(need in dead for need in servers[name].needs):
+                continue
+            self._once_due(name, partial(self._restart, servers[name]))
+
+    def _restart(self, server: Server) -> bool:
+        if not stack.restart_dead(self.settings, server):
+            return False
+        self._ready_at[server.name] = time.monotonic()
+        self.journal.write(server.name, "restarted")
+        return True
+
+    def _end_what_hangs(self, servers: Mapping[str, Server], recorded: Mapping[str, Record], now: float) -> None:
+        """End a server that has not been ready for as long as a start may take; it is restarted as a dead one."""
+        with ThreadPoolExecutor(max_workers=max(1, len(servers))) as pool:
+            asked = pool.map(lambda server: (server, server.is_ready(recorded[server.name].since)), servers.values())
+            for server, is_ready in asked:
+                if is_ready or server.name not in self._ready_at:
+                    self._ready_at[server.name] = now
+                elif now > self._ready_at[server.name] + server.within_s:
+                    self.journal.write(server.name, "unready", f"no answer for {server.within_s:.0f} s; killed")
+                    processes.kill(recorded[server.name])
+
+    def _watch_jobs(self) -> None:
+        while not self._stopped.is_set():
+            self._jobs_due.wait(JOBS_EVERY_S)
+            self._jobs_due.clear()
+            self._look("jobs", self._repair_jobs)
+
+    def _repair_jobs(self) -> None:
+        found = self._faults()
+        for name, fault in found.items():
+            if fault.repair:
+                self._once_due(name, partial(self._repair, name, fault, fault.repair))
+        self._report_loops({name: fault for name, fault in found.items() if not fault.repair})
+
+    def _report_loops(self, looping: Mapping[str, Fault]) -> None:
+        """Journal each crash loop once when it begins and once when it ends: the engine restarts the job itself."""
+        for name in sorted(looping.keys() - self._looping):
+            self.journal.write(name, looping[name].event, looping[name].detail)
+        for name in sorted(self._looping - looping.keys()):
+            self.journal.write(name, "crash-loop-ended")
+        self._looping = set(looping)
+
+    def _repair(self, name: str, fault: Fault, repair: Callable[[], None]) -> bool:
+        if self._problems.get(name) != fault.event:
+            self.journal.write(name, fault.event)
+        self._problems[name] = fault.event
+        repair()
+        self._problems[name] = ""
+        self.journal.write(name, "restarted")
+        return True
+
+    def _look(self, at: str, look: Callable[[], None]) -> None:
+        """Look once; a new error is journaled, and none ends the watch."""
+        problem = ""
+        try:
+            look()
+        except Exception as error:
+            known = isinstance(error, InfraError | PatternError)
+            problem = str(error) if known else f"{type(error).__name__}: {error}"
+        if problem and problem != self._problems.get(at):
+            self.journal.write(at, "unknown", problem)
+        self._problems[at] = problem
+
+    def _once_due(self, subject: str, act: Callable[[], bool]) -> None:
+        """Restart a subject unless it is given up or not due yet; one that another command prevents does not count."""
+        now = time.monotonic()
+        given_up = stack.given_up_file(self.settings, subject)
+        if given_up.exists():
+            return
+        if subject in self._given_up:  # `up` or `deploy` removed the file: another chance
+            self._given_up.discard(subject)
+            self._attempts.pop(subject, None)
+        attempts = self._attempts.setdefault(subject, Attempts())
+        wait_s = attempts.wait_s(now)
+        if wait_s is None:
+            self._given_up.add(subject)
+            given_up.touch()
+            self.journal.write(subject, "given-up", f"{RESTARTS_MOST} restarts within {SPAN_S:.0f} s")
+            return
+        if wait_s > 0:
+            return
+        try:
+            if act():
+                attempts.count(now)
+        except InfraError as error:
+            if self._away - {subject}:
+                raise  # it may need one of them: does not count
+            attempts.count(now)
+            self.journal.write(subject, "failed", str(error))
+
+    def _await_death(self) -> None:
+        """Return as soon as a recorded process ends, or after LOOK_EVERY_S."""
+        poller, opened = select.poll(), list[int]()
+        try:
+            for record in processes.records(self.settings.run).values():
+                with suppress(OSError):
+                    if processes.alive(record):
+                        opened.append(os.pidfd_open(record.pid))
+                        poller.register(opened[-1], select.POLLIN)
+            if poller.poll(LOOK_EVERY_S * 1000):
+                self._jobs_due.set()  # it may be a driver
+        finally:
+            for each in opened:
+                os.close(each)

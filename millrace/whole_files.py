@@ -1,0 +1,21 @@
+"""Files that other processes read while they are written."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file that no reader ever sees half, and that a crash leaves as it was."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # A name of its own: files that differ only in their suffix, or two processes, must not write into one another's.
+    with NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False) as arriving:
+        try:
+            arriving.write(text)
+            arriving.close()
+            os.replace(arriving.name, path)
+        except BaseException:
+            os.unlink(arriving.name)
+            raise
