@@ -16,7 +16,6 @@ from millrace.airflow.operators import (
     Approve,
     AwaitVerb,
     Changes,
-    Compare,
     NothingExtra,
     Pairs,
     Reconcile,
@@ -77,7 +76,7 @@ with DAG(
 
 with DAG(
     "compare",
-    description="Two patterns that judged the same tape must have raised the same alerts",
+    description="The figures of two patterns that judged the same tape, side by side",
     doc_md=about.COMPARE,
     schedule=reduce(or_, verdicts) if verdicts else None,
     max_active_runs=1,
@@ -86,9 +85,7 @@ with DAG(
     tags=["upkeep"],
 ):
     pairs = Pairs(task_id="pairs", verdicts=verdicts)
-    Compare.partial(task_id="compare", map_index_template="{{ task.words[1:4] | join(' ') }}").expand(
-        words=pairs.output
-    )
+    Verb.partial(task_id="compare", map_index_template="{{ task.words[1:4] | join(' ') }}").expand(words=pairs.output)
 
 with DAG(
     "compact",

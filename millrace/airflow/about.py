@@ -67,13 +67,14 @@ gap: how long nothing came out while messages came in.
 - **roll_back**: say `millrace roll-back PATTERN`, or clear the task.
 """
 
-COMPARE = """# The same tape, the same alerts
-Whenever a `prove` DAG has its verdict: if another pattern judged the same tape (the `tape` of the run's form), their
-alerts must be equal, whatever the engine. Latency and cost are put side by side in what the task returns.
+COMPARE = """# Two patterns on the same tape
+Whenever a `prove` DAG has a verdict that is ok: if another pattern judged the same tape (the `tape` of the run's form),
+latency and processor time of both are put side by side in what the task returns. Each verdict has compared the alerts
+with the oracle, so here they are not compared again.
 
 ### When it is red
-**compare** names the first alerts that only one of the two raised. Both were valid by the oracle, so look whether the
-tape was sent twice to one of them, or with another seed, rate or share.
+**compare** names what is missing, or what differs in the two tapes: give both runs the same events, rate, seed and
+shares.
 """
 
 COMPACT = """# Many small files become one

@@ -96,7 +96,7 @@ def prove_form(faults: Sequence[str] = SURVIVABLE) -> dict[str, Param]:
             pattern="^[a-z0-9-]{0,40}$",
             title="Tape",
             description="A name for these messages. Give two patterns the same tape, seed, events, rate and poison "
-            "share, and `compare` holds their alerts against each other. Empty: a tape of this run's own.",
+            "share, and `compare` puts their figures side by side. Empty: a tape of this run's own.",
         ),
         "faults": Param(
             [],

@@ -237,16 +237,6 @@ class Pairs(BaseOperator):
         ]
 
 
-class Compare(Verb):
-    """Holds if both patterns raised the same alerts on the tape; returns latency and cost side by side."""
-
-    def answered(self, context: Context, answer: Any) -> Any:
-        super().answered(context, answer)
-        if not answer["equal"]:
-            raise AirflowFailException(f"their alerts differ: {'; '.join(answer['differences'])}")
-        return answer
-
-
 class Report(BaseOperator):
     """Puts the report of the run where the page shows it."""
 

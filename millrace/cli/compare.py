@@ -1,11 +1,15 @@
 """millrace compare: two patterns on one tape."""
 
-from typing import Annotated
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from millrace.cli.changes import complete_patterns, known
-from millrace.cli.printing import Json, fields, print_json, result_console, settings
+from millrace.cli.printing import Json, fields, print_json, print_rows, result_console, settings
+
+if TYPE_CHECKING:
+    from millrace.verbs.comparison import Comparison
 
 Name = Annotated[str, typer.Argument(metavar="PATTERN", autocompletion=complete_patterns, callback=known)]
 
@@ -18,9 +22,9 @@ def compare(
     ],
     json: Json = False,
 ) -> None:
-    """Hold the alerts that two patterns raised on the same traffic against each other; they must be equal.
+    """Show the figures of two patterns on the same traffic side by side: verdict, processor time, latencies.
 
-    Exit code 0 only if they are.
+    Validate both first: their figures are those of their latest verdicts.
 
     Examples:  millrace compare flink spark tape-1
     """
@@ -29,13 +33,37 @@ def compare(
 
     found = comparison.compare(Target.read(settings()), left, right, tape)
     if json:
-        print_json("compare", equal=found.equal, **fields(found))
-    else:
-        console = result_console()
-        console.print(f"{found.alerts} alerts raised by both, {found.open} left open", highlight=False)
-        for line in found.differences:
-            console.print(line, style="red", markup=False)
-        for pattern, figures in found.figures.items():
-            console.print(f"{pattern}: {figures}", markup=False, highlight=False)
-    if not found.equal:
-        raise typer.Exit(1)
+        print_json("compare", **fields(found))
+        return
+    rows = list(figures(found))
+    console = result_console()
+    if not console.is_terminal:
+        print_rows(rows)
+        return
+    from rich.table import Table
+
+    table = Table(*rows[0], box=None, header_style="bold", pad_edge=False)
+    for row in rows[1:]:
+        table.add_row(*row)
+    console.print(table)
+
+
+def figures(found: "Comparison") -> Iterator[tuple[str, ...]]:
+    """A row for each figure, the left and the right pattern's."""
+    left, right = (found.figures[name] for name in (found.left, found.right))
+    yield f"tape {found.tape}", found.left, found.right
+    yield "verdict", left["verdict"], right["verdict"]
+    yield "events", f"{left['events']:,}", f"{right['events']:,}"
+    for part in sorted({*left["cpu_s"], *right["cpu_s"]}):
+        yield f"processor time of {part} in s", *(_number(each["cpu_s"].get(part)) for each in (left, right))
+    of_left, of_right = ({each["name"]: each for each in one["latencies"]} for one in (left, right))
+    for name in dict.fromkeys([*of_left, *of_right]):
+        yield f"{name}, p50 / p99 in ms", *(_quantiles(each.get(name, {})) for each in (of_left, of_right))
+
+
+def _quantiles(latency: dict[str, Any]) -> str:
+    return " / ".join(_number(latency.get(quantile)) for quantile in ("p50_ms", "p99_ms"))
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.0f}"
