@@ -30,9 +30,10 @@ Sent = tuple[str, bytes | None, bytes | None]
 """Kind of event, key and value."""
 
 
-def own_plan(target: Target, variant: Variant, name: str, **changes: Any) -> EnginePlan:
-    """What the first engine of a variant is to run, under a name that no other test has."""
-    whole = engine_plans(variant, 1, target.bootstrap, target.checkpoints, target.stores(variant))[0]
+def own_plan(target: Target, variant: Variant, name: str, *, engine: str = "", **changes: Any) -> EnginePlan:
+    """What an engine of a variant, the first if none is named, is to run under a name that no other test has."""
+    plans = engine_plans(variant, 1, target.bootstrap, target.checkpoints, target.stores(variant))
+    whole = next(plan for plan in plans if engine in ("", plan.engine))
     own = f"{name}-{time.time_ns() // 1_000_000}"
     return replace(
         whole,

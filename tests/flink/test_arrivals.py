@@ -20,7 +20,7 @@ from millrace import oracle
 from millrace.machine import processes
 from millrace.oracle import Record
 from millrace.patterns import EnginePlan, load
-from millrace.rules import ALERTS, OUT_OF_ORDER_MS
+from millrace.rules import ALERTS, DEAD_LETTERS, OUT_OF_ORDER_MS
 from millrace.stores import topics
 from millrace.stores.topics import Tail
 from millrace.target import Target
@@ -116,6 +116,16 @@ def committed(plan: EnginePlan, places: Iterable[tuple[str, int]]) -> dict[tuple
         return {place: consumer.committed(TopicPartition(*place)) for place in places}
 
 
+def accounted_for(tail: Tail) -> set[tuple[str, int, int]]:
+    """The messages that new outputs come from: enriched events and refusals."""
+    places = set()
+    for record in tail.new():
+        event = json.loads(record.value or b"")
+        prefix = "source_" if record.topic == "enriched" else ""
+        places.add((event[f"{prefix}topic"], event[f"{prefix}partition"], event[f"{prefix}offset"]))
+    return places
+
+
 def ends_of(plan: EnginePlan, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
     with closing(KafkaConsumer(bootstrap_servers=plan.bootstrap)) as consumer:
         found = consumer.end_offsets([TopicPartition(*place) for place in places])
@@ -177,6 +187,46 @@ def test_a_backlog_is_judged_in_the_order_of_arrival_before_and_after_a_change_o
     ]
     assert not wrong, f"{len(wrong)} of {len(meant)}, the first (meant, found): {wrong[0]}"
     assert sum(event["flags"] != [] for event in meant.values()) > 500
+
+
+def test_judged_offsets_are_committed_for_the_pattern_once_their_outputs_are_acknowledged(
+    target: Target, plan: EnginePlan
+) -> None:
+    """The promise by which another engine's windows close in silence: millrace/engines/job.py."""
+    plan = replace(plan, options={"execution.checkpointing.interval": "500 ms"})
+    ensure_topics_that_believe_the_sender(plan)
+    everybody_is_known(plan)
+    target.engine("flink").start(plan, None)
+    now_ms, judged = int(time.time() * 1000), plan.topics[FRAUD.judged.name]
+    places = [(judged, partition) for partition in range(PARTITIONS)]
+    outputs = {"enriched": plan.topics[FRAUD.enriched.name], "refused": plan.topics[DEAD_LETTERS.name]}
+    came_out: set[tuple[str, int, int]] = set()
+    looks: list[dict[tuple[str, int], int | None]] = []
+    with closing(Tail(plan.bootstrap, outputs)) as tail:
+
+        def look() -> dict[tuple[str, int], int | None]:
+            found = committed(plan, places)  # before the outputs: what they hold by then must cover it
+            came_out.update(accounted_for(tail))
+            covered = {(*place, n) for place, end in found.items() for n in range(end or 0)}
+            assert not covered - came_out, "committed before it came out"
+            looks.append(found)
+            return found
+
+        deadline, number = time.monotonic() + ENRICHED_WITHIN_S, 0
+        while len({sum(filter(None, found.values())) for found in looks}) < 5:
+            assert time.monotonic() < deadline, f"committed so far: {looks[-1]}"
+            batch = range(number, number := number + 2_000)
+            said = (pays(f"j{n}", CUSTOMERS[n % len(CUSTOMERS)], 1, now_ms, latitude=48.0) for n in batch)
+            forge(
+                plan,
+                (
+                    (now_ms + n, kind, key, b"{" if n % 10 == 0 else value)
+                    for n, (kind, key, value) in zip(batch, said, strict=True)
+                ),
+            )
+            look()
+        ends = ends_of(plan, places)
+        assert processes.wait_until(lambda: look() == ends, 60), f"in silence it reaches the ends: {ends}"
 
 
 def test_of_a_backlog_no_partition_runs_ahead_of_another(target: Target, plan: EnginePlan) -> None:

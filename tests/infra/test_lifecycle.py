@@ -13,6 +13,7 @@ from millrace.engines.job import EngineError, Job
 from millrace.patterns import EnginePlan, load
 from millrace.patterns.loss import Loss
 from millrace.settings import Settings
+from millrace.stores.changes import Change
 from millrace.target import Target
 from millrace.verbs import deploy as deploying
 from millrace.verbs.deploy import LostError, await_healthy, deploy
@@ -42,6 +43,9 @@ class Engine:
 
     def latest_state(self, plan: EnginePlan) -> None:
         return None
+
+    def owned(self, plan: EnginePlan) -> list[str]:
+        return [f"{plan.pattern}-store-changelog"]
 
     @property
     def is_up(self) -> bool:
@@ -97,6 +101,20 @@ def test_a_teardown_for_nobody_stops_whatever_runs(target: Target, engine: Engin
     deploy(target, PATTERN, for_run=RUN)
     teardown(target, PATTERN)
     assert not engine.is_up
+
+
+def test_the_topics_in_which_an_engine_keeps_state_are_removed_with_the_data(
+    target: Target, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deploy(target, PATTERN)
+    store = SimpleNamespace(remove=lambda path, *, plan: Change("folder", str(path), "remove"))
+    monkeypatch.setattr(Target, "hdfs", store)
+    monkeypatch.setattr(Target, "hbase", SimpleNamespace(remove=lambda names, *, plan: []))
+    removed: list[str] = []
+    monkeypatch.setattr("millrace.stores.topics.remove", lambda _, names, *, plan: removed.extend(names) or [])
+    teardown(target, PATTERN, data=True, plan=True)
+    assert "spark.alerts" in removed
+    assert removed.count("spark-store-changelog") == 1
 
 
 def test_two_jobs_share_the_time_that_a_deployment_has(
