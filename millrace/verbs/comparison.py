@@ -14,9 +14,6 @@ from millrace.errors import InfraError, UsageError
 from millrace.target import Target
 from millrace.verbs import traffic
 from millrace.verbs.sending import Run
-from pipelines.fraud.tokens import Tokens
-from pipelines.fraud.traffic import Plan
-from pipelines.fraud.traffic import traffic as made_after
 
 SAME_TAPE = ("events", "rate_per_s", "seed", "poison_share", "duplicate_share", "customers")
 

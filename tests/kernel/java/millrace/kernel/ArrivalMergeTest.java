@@ -124,7 +124,7 @@ final class ArrivalMergeTest {
                     log.fetch();
                 }
                 log.release(released);
-                assertTrue(log.isBehind() || released.size() == log.lying.size(), "held back for nothing, seed " + seed);
+                assertTrue(log.isBehind() || released.size() == log.lying.size(), "held back without a reason, seed " + seed);
             }
             while (log.isBehind()) {
                 log.fetch();
