@@ -4,10 +4,10 @@ from typing import Annotated
 
 import typer
 
-from millrace.cli.changes import complete_patterns, known
+from millrace.cli.changes import complete_patterns, known_pattern
 from millrace.cli.printing import Json, fields, print_json, result_console, settings
 
-Name = Annotated[str, typer.Argument(metavar="PATTERN", autocompletion=complete_patterns, callback=known)]
+Name = Annotated[str, typer.Argument(metavar="PATTERN", autocompletion=complete_patterns, callback=known_pattern)]
 
 
 def compare(

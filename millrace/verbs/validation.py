@@ -26,7 +26,7 @@ from millrace.stores.files import Hdfs, NoFileError
 from millrace.stores.tables import HBase
 from millrace.stores.topics import Tail
 from millrace.target import Target
-from millrace.verbs.listening import heard
+from millrace.verbs.listening import recorded
 from millrace.verbs.traffic import arrivals
 from millrace.verify import Bounds, Evidence, Question, Verdict, Versions, judge
 
@@ -158,7 +158,7 @@ class _Reading:
         """All of it, for the judge; a store that the pattern has not is not missing."""
         use, hbase, name = self.variant.use, self.target.hbase, self.variant.name
         has_tables = "hbase" in self.stores
-        received_ms, hop_received_ms = heard(arrivals(self.target.settings, name))
+        received_ms, hop_received_ms = recorded(arrivals(self.target.settings, name))
         return Evidence(
             raw={each.name: self.records[each.name] for each in (*use.raw, *use.references)},
             enriched=self.records[use.enriched.name],
