@@ -1,7 +1,7 @@
-"""The command line: one file for each verb, which parses, calls and prints.
+"""The command line: a file for each verb, which parses, calls and prints.
 
-Exit codes: 0 done, 1 failed (one line says what and what to do), 2 wrong usage, 3 a plan in which something would
-change, 130 interrupted. With --json a failure is one JSON object on standard output, too.
+Exit codes: 0 done, 1 failed (one line with the cause and the remedy), 2 usage error, 3 a plan with changes, 130
+interrupted. With --json a failure is one JSON object on standard output.
 """
 
 import logging
@@ -10,24 +10,24 @@ import sys
 
 
 def main() -> None:
-    """The one place where a known error becomes one line."""
-    os.umask(0o077)  # what a verb writes is its user's; processes.PRIVATE is the same for what it starts
-    # Clients complain of every refused connection while a server starts; the probes know better.
+    """Run a verb; print an expected error as one line."""
+    os.umask(0o077)  # others may not read what a verb writes; processes.PRIVATE is the same for what it starts
+    # The clients log every refused connection while a server starts, and the probes report it anyway.
     for name in ("kafka", "hdfs"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     is_for_programs = "--json" in sys.argv[1:]
     try:
-        # Not above: whoever presses Ctrl-C at once must be answered as well.
+        # Not above: Ctrl-C during this import is handled, too.
         from millrace.cli.app import app, run
 
         if is_for_programs:
             sys.exit(run(sys.argv[1:]))
         app()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains when it flushes at the end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python fails when it flushes at the end
         sys.exit(1)
     except (Exception, KeyboardInterrupt) as error:
-        # Not above either: it imports what may have failed.
+        # Not above either: it imports modules that may be the cause.
         from millrace.cli.failures import Failure, failure
 
         found = failure(error)

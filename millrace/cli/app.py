@@ -1,7 +1,7 @@
-"""All verbs together.
+"""All verbs.
 
-All are imported to answer any of them, `--help` or a Tab. So each imports inside itself what it works with: the clients
-of the servers take longer to import than `millrace status` takes in all.
+Each call imports all of them, even for `--help` or completion. So each imports its libraries inside its function: the
+clients of the servers take longer to import than `millrace status` takes to run.
 """
 
 from collections.abc import Sequence
@@ -50,11 +50,10 @@ GROUPS = {"topics": topics, "dead-letters": dead_letters}
 
 app = typer.Typer(
     name="millrace",
-    help="Run, deploy, prove and measure streaming patterns on real servers of this machine.",
-    epilog="Exit codes: 0 done, 1 failed, 2 wrong usage, 3 a --plan in which something would change, 130 interrupted. "
-    "MILLRACE_STATE chooses the stack's folder, MILLRACE_PORT_BASE its ports, MILLRACE_HOME the shared downloads, "
-    "MILLRACE_PATTERNS the folder of the pattern files; "
-    "NO_COLOR turns colours off.",
+    help="Run, deploy, prove and measure streaming patterns on real servers on this machine.",
+    epilog="Exit codes: 0 done, 1 failed, 2 usage error, 3 a --plan in which something would change, 130 interrupted. "
+    "Environment: MILLRACE_STATE is the folder of the stack, MILLRACE_PORT_BASE its first port, MILLRACE_HOME the "
+    "folder of downloads, MILLRACE_PATTERNS the folder of pattern files; NO_COLOR turns colours off.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
@@ -78,7 +77,7 @@ for name, group in GROUPS.items():
 
 
 def run(words: Sequence[str]) -> int:
-    """Run a verb and return its exit code; its errors are the caller's, which Typer itself would print."""
+    """Run a verb and return its exit code; errors are raised, where Typer would print them."""
     command = get_command(app)
     try:
         with command.make_context("millrace", list(words)) as context:

@@ -6,7 +6,7 @@ from millrace.cli.printing import Json, print_json, progress_console, settings
 
 
 def await_(pattern: PatternName, json: Json = False) -> None:
-    """Wait until each job of a pattern runs and has completed a checkpoint: what `deploy --no-wait` left to do.
+    """Wait until each job of a pattern runs and has completed a checkpoint, for example after `deploy --no-wait`.
 
     Examples:  millrace deploy flink-spark --no-wait && millrace await flink-spark
     """

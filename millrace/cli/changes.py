@@ -1,4 +1,4 @@
-"""How the verbs that change something print what they did, or would do."""
+"""Options and output of the verbs that change something."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -15,14 +15,14 @@ COLOURS = {"create": "green", "start": "green", "change": "yellow", "remove": "r
 
 
 def complete_patterns() -> list[str]:
-    """The patterns there are."""
+    """The names of all patterns."""
     from millrace.patterns import names
 
     return names()
 
 
-def known(name: str) -> str:
-    """A name that a pattern has."""
+def known_pattern(name: str) -> str:
+    """The name, or a usage error if there is no such pattern."""
     from millrace.patterns import PatternError, require_known
 
     try:
@@ -38,7 +38,7 @@ PatternName = Annotated[
         metavar="PATTERN",
         help="A pattern; `millrace patterns` lists them.",
         autocompletion=complete_patterns,
-        callback=known,
+        callback=known_pattern,
     ),
 ]
 WOULD_CHANGE = 3
@@ -53,20 +53,19 @@ ForRun = Annotated[
     typer.Option(
         "--for",
         metavar="RUN",
-        help="A run that deploys a pattern, uses it and tears it down: `teardown --for` stops only what "
-        "`deploy --for` of the same run started.",
+        help="The name of a run, such as a test: `teardown --for RUN` stops only what `deploy --for RUN` started.",
     ),
 ]
 
 
 def end_plan(changes: Sequence[Change], *, plan: bool) -> None:
-    """End a plan with its own exit code where something would change."""
+    """Exit with the code of a plan if something would change."""
     if plan and pending(changes):
         raise typer.Exit(WOULD_CHANGE)
 
 
 def print_changes(verb: str, pattern: str, changes: Sequence[Change], *, plan: bool, json: bool) -> None:
-    """The changes, and how many there were."""
+    """Print the changes and their number."""
     if json:
         print_json(verb, pattern=pattern, plan=plan, changes=changes)
         return

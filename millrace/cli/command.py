@@ -1,4 +1,4 @@
-"""How words become a verb's arguments."""
+"""How a verb parses its arguments."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typer.core import TyperCommand, TyperOption
 
 
 class Command(TyperCommand):
-    """A verb whose options take no other option for their value: `--reason --json` lacks a reason."""
+    """A verb that never takes an option for the value of another: `--reason --json` lacks a reason."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         options = [each for each in self.params if isinstance(each, TyperOption)]

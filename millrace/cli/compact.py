@@ -1,11 +1,11 @@
-"""millrace compact: many small files become one."""
+"""millrace compact: merge small files."""
 
 from millrace.cli.changes import PatternName
 from millrace.cli.printing import Json, print_json, result_console, settings
 
 
 def compact(pattern: PatternName, json: Json = False) -> None:
-    """Rewrite each hour of a pattern's Parquet as one file, while events are stored and read.
+    """Rewrite each hour of a pattern's Parquet as one file; jobs and readers may run meanwhile.
 
     Examples:  millrace compact flink-spark
     """

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from millrace.cli.changes import complete_patterns, known
+from millrace.cli.changes import complete_patterns, known_pattern
 from millrace.cli.printing import Json, fields, print_json, print_rows, result_console, settings
 
 if TYPE_CHECKING:
     from millrace.verbs.comparison import Comparison
 
-Name = Annotated[str, typer.Argument(metavar="PATTERN", autocompletion=complete_patterns, callback=known)]
+Name = Annotated[str, typer.Argument(metavar="PATTERN", autocompletion=complete_patterns, callback=known_pattern)]
 
 
 def compare(

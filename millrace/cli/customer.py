@@ -11,11 +11,11 @@ from millrace.cli.printing import Json, fields, print_json, result_console, sett
 
 def customer(
     customer_id: Annotated[str, typer.Argument(metavar="ID", help="The customer's id, as in the events.")],
-    pattern: Annotated[str, typer.Option("--pattern", help="The pattern whose tables to look into.")] = "flink-spark",
+    pattern: Annotated[str, typer.Option("--pattern", help="The pattern whose tables to read.")] = "flink-spark",
     last: Annotated[int, typer.Option("--last", min=1, max=1000, help="How many transactions to show.")] = 10,
     json: Json = False,
 ) -> None:
-    """Show a customer: highest amount so far, where the phone was last, alerts by rule, and the latest transactions.
+    """Show a customer: highest amount so far, last place of the phone, alerts by rule, and the latest transactions.
 
     Examples:  millrace customer run-c00001  |  millrace customer run-c00001 --pattern flink --last 50 --json
     """
@@ -33,7 +33,7 @@ def customer(
     console.print(
         f"phone            {phone['latitude']}, {phone['longitude']} at {_time(phone['at_ms'])}"
         if phone
-        else "phone            never heard of"
+        else "phone            never reported"
     )
     console.print(f"alerts           {', '.join(f'{rule}: {n}' for rule, n in sorted(found.alerts.items())) or 'none'}")
     table = Table(

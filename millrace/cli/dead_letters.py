@@ -1,4 +1,4 @@
-"""millrace dead-letters: what a pattern refused, and a second chance for it."""
+"""millrace dead-letters: rejected messages, and their replay."""
 
 from collections import Counter
 from datetime import UTC, datetime
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from millrace.verbs.letters import Letter
 
 dead_letters = typer.Typer(
-    help="See what a pattern refused and why; send it again once the cause is mended.", no_args_is_help=True
+    help="List rejected messages with reasons; replay them once the cause is fixed.", no_args_is_help=True
 )
 
 Reason = Annotated[
-    str, typer.Option("--reason", help="Only those whose reason begins so: json, missing:merchant, unknown ...")
+    str, typer.Option("--reason", help="Only reasons that begin with this: json, missing:merchant, unknown ...")
 ]
 
 
@@ -31,7 +31,7 @@ def list_letters(
     last: Annotated[int, typer.Option("--last", min=1, help="How many of the latest to show.")] = 20,
     json: Json = False,
 ) -> None:
-    """List the dead letters of a pattern: how many for each reason, and the latest with topic, partition and offset.
+    """List the dead letters of a pattern: the count of each reason, and the latest with topic, partition and offset.
 
     Examples:  millrace dead-letters list flink-spark  |  millrace dead-letters list flink --reason unknown --json
     """
@@ -56,7 +56,7 @@ def list_letters(
         table.add_row(*row(letter), style="" if letter.reason not in ("duplicate", "late") else "dim")
     console.print(table)
     console.print(
-        f"{len(found)} dead letters; mended the cause? `millrace dead-letters replay {pattern} --reason ...`",
+        f"{len(found)} dead letters; once the cause is fixed: `millrace dead-letters replay {pattern} --reason ...`",
         style="dim",
     )
 
@@ -65,33 +65,33 @@ def list_letters(
 def replay_letters(
     pattern: PatternName,
     reason: Reason = "",
-    mended: Annotated[
+    corrected: Annotated[
         Path | None,
         typer.Option(
             "--with",
             exists=True,
             dir_okay=False,
-            help="JSON lines of mended messages: topic, partition, offset, value.",
+            help="JSON lines of corrected messages: topic, partition, offset, value.",
         ),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Send refused messages again to the topic they came in by; duplicates and late ones never are.
+    """Send rejected messages again to the topic in which they came, except duplicates and late ones.
 
-    Reference data is sent again only as mended by --with: the last message of a key counts. So is what came with a card
-    number or a field that must never come, such as a PIN: its dead letter has stars in their place, or nothing.
+    Two kinds are sent only as corrected by --with: reference data, since the last message of a key counts; and messages
+    with a card number or a forbidden field such as a PIN, whose dead letters are masked.
 
     Examples:  millrace dead-letters replay flink-spark --reason unknown:merchants
-               millrace dead-letters replay flink-spark --with mended.jsonl
+               millrace dead-letters replay flink-spark --with corrected.jsonl
     """
     from millrace.patterns import load
     from millrace.target import Target
     from millrace.verbs import letters
 
     target, variant = Target.read(settings()), load(pattern)
-    changed = letters.read_mended(mended) if mended else {}
+    changed = letters.read_corrected(corrected) if corrected else {}
     found = letters.read(target, variant, reason)
-    if mended:
+    if corrected:
         found = [letter for letter in found if letter.place in changed]
     replayed = letters.replay(target, variant, found, changed)
     if json:
@@ -100,7 +100,7 @@ def replay_letters(
     result_console().print(f"{pattern}: {replayed.sent} messages sent again")
     if replayed.masked:
         result_console().print(
-            f"{replayed.masked} hold a card number or a field that must never come, and were not; mend them by --with"
+            f"{replayed.masked} hold a card number or a forbidden field and were not sent; correct them by --with"
         )
 
 

@@ -1,4 +1,4 @@
-"""millrace demo: the main job from nothing to a verdict."""
+"""millrace demo: from nothing to a verdict."""
 
 import json as json_
 import time
@@ -27,9 +27,9 @@ def demo(
     rate: Annotated[int, typer.Option("--rate", min=10, max=20_000, help="Events per second.")] = 300,
     keep: Annotated[bool, typer.Option("--keep", envvar="KEEP", help="Leave everything running at the end.")] = False,
 ) -> None:
-    """Run the main job: servers up, pattern deployed, a minute of labelled traffic, alerts live, then the verdict.
+    """Start the servers, deploy a pattern, send a minute of labelled traffic, show alerts live, and print the verdict.
 
-    Everything is stopped at the end unless --keep, or KEEP=1, is given; the data stays for the next time.
+    At the end everything is stopped, unless --keep or KEEP=1 is given; the data stays.
 
     Examples:  millrace demo  |  KEEP=1 millrace demo flink --seconds 120 --rate 1000
     """
@@ -93,7 +93,7 @@ def _where_to_look_next(target: "Target", variant: "Variant", *, keep: bool) -> 
     for words, what in (
         (f"customer {customer} --pattern {variant.name}", "one customer, from HBase"),
         (f"topics tail {variant.name} alerts --all", "every alert"),
-        (f"dead-letters list {variant.name}", "what was refused, and why"),
+        (f"dead-letters list {variant.name}", "rejected messages, with reasons"),
         ("status", "the servers and their web pages"),
         (f"patterns {variant.name}", "the rules as sentences"),
     ):

@@ -1,4 +1,4 @@
-"""millrace deploy: bring the jobs of a pattern to run."""
+"""millrace deploy: run the jobs of a pattern."""
 
 from typing import Annotated
 
@@ -13,26 +13,32 @@ def deploy(
     plan: PlanOnly = False,
     fresh: Annotated[
         bool,
-        typer.Option("--fresh", help="Nothing of the pattern may run; Flink then begins anew, without its state."),
+        typer.Option(
+            "--fresh",
+            help="Start without state (Spark keeps its checkpoints); refused while a job of the pattern runs.",
+        ),
     ] = False,
     no_wait: Annotated[
-        bool, typer.Option("--no-wait", help="Return when the engines have taken the jobs; `await` waits for the rest.")
+        bool,
+        typer.Option(
+            "--no-wait", help="Return when the engines have accepted the jobs; `await` waits for the first checkpoints."
+        ),
     ] = False,
     accept_loss: Annotated[
         bool,
         typer.Option(
             "--accept-loss",
-            help="Continue behind messages that were deleted before a job read them. What was lost is recorded, and no "
+            help="Continue behind messages that were deleted before a job read them. The loss is recorded, and no "
             "verdict is ok until the data is removed.",
         ),
     ] = False,
     for_run: ForRun = "",
     json: Json = False,
 ) -> None:
-    """Bring the jobs of a pattern to run, and wait until each has completed its first checkpoint.
+    """Run the jobs of a pattern as declared, and wait until each has completed its first checkpoint.
 
-    A job that runs as the pattern says is adopted. One that runs otherwise is stopped with its state, which the next
-    generation takes up. One that is missing goes on from its newest savepoint or checkpoint.
+    A job that runs as declared is adopted. A job that differs is stopped with its state, and its next generation
+    continues from there. A missing job continues from its newest savepoint or checkpoint.
 
     Examples:  millrace deploy flink-spark --plan  |  millrace deploy flink-spark
     """

@@ -1,4 +1,4 @@
-"""millrace doctor: what this machine lacks, and the remedy for each lack."""
+"""millrace doctor: what this machine lacks, with remedies."""
 
 import os
 from typing import Annotated
@@ -13,12 +13,12 @@ from millrace.settings import Settings
 
 
 def doctor(
-    tests: Annotated[bool, typer.Option("--tests", help="Look for what `make test` wants, too.")] = False,
+    tests: Annotated[bool, typer.Option("--tests", help="Also check what `make test` needs.")] = False,
     json: Json = False,
 ) -> None:
-    """Look for what a stack needs on this machine and say how to get what is missing.
+    """Check what a stack needs on this machine, with a remedy for each lack.
 
-    Exits with 1 when something that is needed is missing; what is optional says what does not work without it.
+    Exit code 1 if a requirement is missing; an optional one is listed with what does not work without it.
 
     Examples:  millrace doctor  |  millrace doctor --tests  |  millrace doctor --json
     """
@@ -38,7 +38,7 @@ def doctor(
 
 
 def own_ports(settings: Settings) -> set[int]:
-    """The ports on which a stack of these settings listens already."""
+    """The ports on which the stack of these settings listens."""
     running = [record for record in processes.records(settings.state / "run").values() if processes.alive(record)]
     return {port for record in running for _, port in processes.listening(record)}
 
@@ -56,7 +56,7 @@ def print_findings(findings: list[Finding], console: Console) -> None:
 
 
 def word(finding: Finding) -> tuple[str, str]:
-    """How a finding is called, and its colour."""
+    """The word and the colour for a finding."""
     if finding.ok:
         return "ok", "green"
     return ("missing", "red") if finding.needed else ("absent", "yellow")

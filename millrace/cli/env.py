@@ -1,4 +1,4 @@
-"""millrace env: where clients find the servers."""
+"""millrace env: the addresses of the servers."""
 
 import shlex
 

@@ -1,4 +1,4 @@
-"""How a verb that did not do its work ends: one line for people, one JSON object for programs, and an exit code."""
+"""How a failed verb ends: one line for people, one JSON object for programs, and an exit code."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CLIENTS = {
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a verb ended, in words and for programs."""
+    """Why a verb failed, for people and for programs."""
 
     message: str
     kind: str
@@ -29,8 +29,8 @@ class Failure:
 
 
 def failure(error: BaseException) -> Failure | None:
-    """The failure that an error is; None for one that nobody expected."""
-    # Here: the patterns themselves may be what cannot be imported.
+    """The failure for an error; None for an unexpected one."""
+    # Here: an import of the patterns may be what fails.
     from millrace.errors import InfraError, UsageError
     from millrace.rules.expressions import DeclarationError
 
@@ -47,12 +47,12 @@ def failure(error: BaseException) -> Failure | None:
             return Failure(str(error), _kind(error))
         case OSError() if error.filename and error.strerror:
             is_of_stack = os.environ.get("MILLRACE_STATE", ".millrace") in str(error.filename)
-            hint = "; MILLRACE_STATE says where a stack's files go" if is_of_stack else ""
+            hint = "; MILLRACE_STATE sets the folder of a stack's files" if is_of_stack else ""
             return Failure(f"{error.filename}: {error.strerror}{hint}", "file")
         case OSError() if error.errno in (errno.ENOSPC, errno.EDQUOT):  # a write names no file
             return Failure(
-                f"{error.strerror}; `df` shows which disk: MILLRACE_STATE says where a stack's files go, "
-                "MILLRACE_HOME where downloads go",
+                f"{error.strerror}; `df` shows which disk: MILLRACE_STATE sets the folder of a stack's files, "
+                "MILLRACE_HOME that of downloads",
                 "file",
             )
         case Exception() if library := _client_of(error):
@@ -65,7 +65,7 @@ def failure(error: BaseException) -> Failure | None:
 
 
 def _client_of(error: Exception) -> str | None:
-    """The server whose client raised the error, where no store has named its address."""
+    """The server whose client raised the error, if no store has named its address."""
     origins = {origin.__module__.partition(".")[0] for origin in type(error).__mro__} & CLIENTS.keys()
     if origins:
         return CLIENTS[min(origins)]
@@ -73,6 +73,6 @@ def _client_of(error: Exception) -> str | None:
 
 
 def _kind(error: Exception) -> str:
-    """TopicError -> topic, NoFileError -> no-file; what has no kind of its own has failed."""
+    """TopicError -> topic, NoFileError -> no-file; any other error is `failed`."""
     words = re.findall("[A-Z][a-z]*", type(error).__name__.removesuffix("Error"))
     return "-".join(words).lower() if type(error).__name__ != "InfraError" else "failed"

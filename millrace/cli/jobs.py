@@ -1,4 +1,4 @@
-"""millrace jobs: how the jobs of a pattern are."""
+"""millrace jobs: the states of a pattern's jobs."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -17,10 +17,11 @@ COLUMNS = ("job", "state", "checkpoints", "restarts", "web page", "problem")
 
 
 def jobs(pattern: PatternName, json: Json = False) -> None:
-    """Show the jobs of a pattern: state, completed checkpoints, restarts, web page, and what is wrong if something is.
+    """Show the jobs of a pattern: state, completed checkpoints, restarts, web page, problem.
 
-    Exit code 1 if one is sick: degraded (a store is away, it retries), crash-looping (restarts again and again),
-    stalled (makes no progress), failed, given-up (the watcher restarts it no more).
+    Exit code 1 if a job is sick: degraded (a store is unreachable, it retries), crash-looping (it fails again and
+    again; its engine restarts it without limit), stalled (no progress), failed, given-up (the watcher no longer
+    restarts it).
 
     Examples:  millrace jobs flink-spark  |  millrace jobs flink-spark --json
     """
@@ -48,7 +49,7 @@ def _print_table(pattern: str, found: "Mapping[str, tuple[EnginePlan, Job]]") ->
         print_rows([COLUMNS, *rows])
         return
     if not rows:
-        console.print(f"{pattern} was never deployed; `millrace deploy {pattern}` does", style="dim")
+        console.print(f"{pattern} was never deployed; run `millrace deploy {pattern}`", style="dim")
         return
     table = Table(*COLUMNS, box=None, header_style="bold", pad_edge=False)
     for row, (_, job) in zip(rows, found.values(), strict=True):

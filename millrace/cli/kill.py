@@ -1,4 +1,4 @@
-"""millrace kill: end servers as a crash would."""
+"""millrace kill: crash servers, for drills."""
 
 from typing import Annotated
 
@@ -13,11 +13,11 @@ def kill(
         list[str], typer.Argument(metavar="SERVER...", help="Servers or services.", autocompletion=complete_servers)
     ],
     stay_dead: Annotated[
-        bool, typer.Option("--stay-dead", help="The watcher leaves them dead until the next `millrace up`.")
+        bool, typer.Option("--stay-dead", help="Keep them dead until the next `millrace up`; the watcher leaves them.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """End servers with SIGKILL, for drills: the watcher restarts them, or `millrace up` does.
+    """End servers with SIGKILL, for drills. The watcher restarts them; without a watcher, `millrace up` does.
 
     Examples:  millrace kill datanode-1  |  millrace kill kafka --stay-dead
     """

@@ -1,4 +1,4 @@
-"""millrace logs: what servers wrote."""
+"""millrace logs: the ends of the servers' logs."""
 
 import time
 from pathlib import Path
@@ -16,12 +16,12 @@ def logs(
         list[str] | None,
         typer.Argument(
             metavar="[SERVER]...",
-            help="Servers or services; without any all that have a log.",
+            help="Servers or services; default: all that have a log.",
             autocompletion=complete_servers,
         ),
     ] = None,
     lines: Annotated[int, typer.Option("--lines", "-n", min=1, help="How many lines of each.")] = 20,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as they write, until Ctrl-C.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow the logs until Ctrl-C.")] = False,
     json: Json = False,
 ) -> None:
     """Print the ends of the servers' logs.

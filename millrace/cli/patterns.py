@@ -1,4 +1,4 @@
-"""millrace patterns: what there is to run."""
+"""millrace patterns: the patterns and their rules."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
@@ -36,11 +36,11 @@ def patterns(
             raise typer.Exit(1)
         return
     table([(each.name, *_engines(each), each.pattern.title) for each in readable()])
-    load_all()  # complains of those that are not listed
+    load_all()  # raises for files that are not listed
 
 
 def wrong() -> list[str]:
-    """What is wrong with the pattern files that cannot be read."""
+    """The errors of the pattern files that cannot be read."""
     from millrace.patterns import PatternError, load_all
 
     try:
@@ -51,7 +51,7 @@ def wrong() -> list[str]:
 
 
 def table(rows: Sequence[Sequence[str]]) -> None:
-    """The patterns, a line each."""
+    """Print the patterns, a line each."""
     console = result_console()
     if not console.is_terminal:
         print_rows(rows)
@@ -63,14 +63,14 @@ def table(rows: Sequence[Sequence[str]]) -> None:
 
 
 def show(variant: "Variant", *, json: bool) -> None:
-    """One pattern: why one would choose it, and what its rules say."""
+    """Print one pattern: its description and its rules."""
     rules = [*variant.event_rules, *variant.window_rules]
     if json:
-        said = [
+        declared = [
             {"name": r.name, "version": r.version, "sentence": r.sentence(), "expression": r.expression()}
             for r in rules
         ]
-        shown = {"name": variant.name, **variant.pattern.model_dump(), "declared_rules": said}
+        shown = {"name": variant.name, **variant.pattern.model_dump(), "declared_rules": declared}
         print_json("patterns", patterns=[shown], problems=[])
         return
     console = result_console()

@@ -1,4 +1,4 @@
-"""How verbs print: for people on a terminal, plain when piped, JSON when asked."""
+"""How verbs print: for people on a terminal, plain when piped, JSON with --json."""
 
 import dataclasses
 import json
@@ -24,12 +24,12 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
 def complete_services(incomplete: str) -> list[str]:
-    """The services that a half-typed word may become."""
+    """The services that begin with this."""
     return [name for name in services(settings()) if name.startswith(incomplete)]
 
 
 def complete_servers(incomplete: str) -> list[str]:
-    """The servers and services that a half-typed word may become."""
+    """The servers and services that begin with this."""
     known = services(settings(), profiles_of(settings()))
     servers = (server.name for service in known.values() for server in service.servers)
     return [name for name in (*known, *servers) if name.startswith(incomplete)]
@@ -40,34 +40,34 @@ def settings() -> Settings:
 
 
 def result_console() -> Console:
-    """For what was asked for: standard output, as wide as need be when piped."""
+    """Standard output, for results; lines are not wrapped when piped."""
     return Console(highlight=False, soft_wrap=True)
 
 
 def progress_console() -> Console:
-    """For what happens meanwhile: standard error, so that a pipe carries results only."""
+    """Standard error, for progress, so that a pipe carries results only."""
     return _Progress(stderr=True, highlight=False, soft_wrap=True)
 
 
 class _Progress(Console):
-    """Lines that may be lost: a closed pipe does not end the verb, which may be stopping what it started."""
+    """A console that ignores a closed pipe: the verb may still have to stop what it started."""
 
     def on_broken_pipe(self) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
 def report(subject: str, what: str) -> None:
-    """One line for what happened to a server."""
+    """Print one line of progress."""
     progress_console().print(f"{subject:<22} {what}", markup=False)
 
 
 def print_json(verb: str, **answer: Any) -> None:
-    """The answer of a verb: one object, with the version of its form."""
+    """Print the answer of a verb: one object, with the version of the format."""
     print(json.dumps({"version": JSON_VERSION, "verb": verb, **answer}, indent=1, default=_plain), flush=True)
 
 
 def print_failure(failure: "Failure") -> None:
-    """What a program reads instead of an answer."""
+    """Print a failure for programs."""
     print(json.dumps({"version": JSON_VERSION, "error": asdict(failure)}, indent=1), flush=True)
 
 
@@ -87,7 +87,7 @@ def _plain(value: Any) -> Any:
 
 
 def duration(seconds: float) -> str:
-    """A time span as people say it."""
+    """A time span in one or two units."""
     minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
     if seconds < 60:
         return f"{seconds:.0f} s"

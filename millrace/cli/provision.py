@@ -1,13 +1,13 @@
-"""millrace provision: make the topics, contracts, folders and tables of a pattern."""
+"""millrace provision: create the topics, contracts, folders and tables of a pattern."""
 
 from millrace.cli.changes import PatternName, PlanOnly, end_plan, print_changes
 from millrace.cli.printing import Json, settings
 
 
 def provision(pattern: PatternName, plan: PlanOnly = False, json: Json = False) -> None:
-    """Make the topics, their contracts, the folders and the tables of a pattern; what is there already stays.
+    """Create or change the topics, contracts, folders and tables of a pattern where they differ from its declaration.
 
-    A change that readers of a topic would not survive is refused, with the field and the remedy.
+    A change that would break the readers of a topic is refused; the error names the field and the remedy.
 
     Examples:  millrace provision flink-spark --plan  |  millrace provision flink-spark
     """

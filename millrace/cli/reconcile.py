@@ -1,4 +1,4 @@
-"""millrace reconcile: declared against running."""
+"""millrace reconcile: restart dead jobs, list extra ones."""
 
 import typer
 
@@ -7,11 +7,10 @@ from millrace.cli.printing import Json, print_json, progress_console, settings
 
 
 def reconcile(plan: PlanOnly = False, json: Json = False) -> None:
-    """Start again the jobs that were deployed and are gone, and name those that run though nobody asked for them.
+    """Restart deployed jobs that are gone, and list jobs that run without being deployed.
 
-    A job that died goes on from its newest savepoint or checkpoint. What was torn down stays down. Nothing is stopped:
-    what is extra is shown, and a person decides. Exit code 1 if a job is sick; `millrace jobs`
-    explains the states.
+    A dead job continues from its newest savepoint or checkpoint. Patterns that were torn down stay down. Nothing is
+    stopped: extra jobs are listed, and a person decides. Exit code 1 if a job is sick (`millrace jobs --help`).
 
     Examples:  millrace reconcile  |  millrace reconcile --plan
     """

@@ -14,7 +14,7 @@ def restart(
     ],
     json: Json = False,
 ) -> None:
-    """Stop the named servers and start them again with today's configuration; the others go on.
+    """Stop the named servers and start them again with the current configuration; the others keep running.
 
     Examples:  millrace restart kafka  |  millrace restart flink-taskmanager
     """

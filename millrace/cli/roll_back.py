@@ -1,13 +1,13 @@
-"""millrace roll-back: put back what ran before the last upgrade."""
+"""millrace roll-back: undo the last upgrade."""
 
 from millrace.cli.changes import PatternName, print_changes
 from millrace.cli.printing import Json, progress_console, settings
 
 
 def roll_back(pattern: PatternName, json: Json = False) -> None:
-    """Put the jobs from before the last upgrade of a pattern back, from the state that they left.
+    """Undo the last upgrade of a pattern: its jobs continue from their state before the upgrade.
 
-    What the upgraded jobs wrote since is written again under the same ids: one kept for each id is there once.
+    What the upgraded jobs have written is written again under the same ids: readers must ignore duplicates.
 
     Examples:  millrace roll-back flink-spark
     """

@@ -1,4 +1,4 @@
-"""millrace status: how every server is."""
+"""millrace status: the state of every server."""
 
 import time
 from collections.abc import Sequence
@@ -27,13 +27,13 @@ COLUMNS = ("server", "state", "address", "web page", "pid", "memory", "since", "
 def status(
     json: Json = False,
     check: Annotated[
-        bool, typer.Option("--check", help="Exit with 1 unless all shown servers and jobs are well.")
+        bool, typer.Option("--check", help="Exit code 1 unless all servers run and no job is sick.")
     ] = False,
 ) -> None:
-    """Show every server: state, address, web page, pid, memory, since when, and the last error if it died.
+    """Show every server: state, address, web page, pid, memory, uptime, and the last error if it died.
 
-    States: running (it answers), starting, unready (runs, does not answer), dead (nobody stopped it), given-up (the
-    watcher restarts it no more), stopped. Below: the watcher, and jobs that are not well.
+    States: running (it answers), starting, unready (runs, does not answer), dead (ended without `down`), given-up
+    (dead, and the watcher no longer restarts it), stopped. Below the table: the watcher, and sick jobs.
 
     Examples:  millrace status  |  millrace status --json  |  millrace status --check && echo all well
     """
@@ -51,9 +51,9 @@ def status(
 
 
 def _sick(chosen: Settings) -> dict[str, str]:
-    """What is wrong with the jobs that ought to run."""
+    """Job -> its state and problem, for each sick job that was deployed."""
     if not any((chosen.state / "patterns").glob("*.wanted")):
-        return {}  # the clients of the engines take longer to import than all else here
+        return {}  # the clients of the engines take longer to import than everything else here
     from millrace import deployments
     from millrace.target import Target
 
@@ -64,7 +64,7 @@ def _sick(chosen: Settings) -> dict[str, str]:
 
 
 def print_watch(watch: WatchStatus) -> None:
-    """One line for the watcher, and one for what it has given up."""
+    """Print a line for the watcher, and one for what it has given up."""
     state = f"{watch.state} (pid {watch.pid})" if watch.pid else watch.state
     remedy = "" if watch.pid else "; nothing restarts what dies until the next `millrace up`"
     style = "red" if watch.state == "dead" else "dim"
@@ -82,7 +82,7 @@ def print_table(statuses: Sequence[ServerStatus]) -> None:
         return
     table = Table(box=None, header_style="bold", pad_edge=False)
     for column in COLUMNS:
-        table.add_column(column, overflow="fold")  # an address that is cut is of no use
+        table.add_column(column, overflow="fold")  # a cut address is useless
     for one in statuses:
         name, state, *rest = row(one)
         table.add_row(name, f"[{COLOURS[one.state]}]{state}[/]", *rest)

@@ -19,7 +19,7 @@ def teardown(
     yes: Yes = False,
     json: Json = False,
 ) -> None:
-    """Stop the jobs of a pattern, each with its state, so that `deploy` goes on where they stopped.
+    """Stop the jobs of a pattern and keep their state, from which the next `deploy` continues.
 
     Examples:  millrace teardown flink-spark  |  millrace teardown flink-spark --data --plan
     """

@@ -1,4 +1,4 @@
-"""millrace topics: what a pattern's topics carry."""
+"""millrace topics: the messages of a pattern's topics."""
 
 import json as json_
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from millrace.oracle import Record
     from millrace.rules.rules import Rule
 
-topics = typer.Typer(help="Look into the topics of a pattern.", no_args_is_help=True)
+topics = typer.Typer(help="List the topics of a pattern, or read one.", no_args_is_help=True)
 
 
 @topics.command("list", cls=Command)
@@ -42,12 +42,12 @@ def tail_topic(
     kind: Annotated[
         str, typer.Argument(metavar="KIND", help="alerts, enriched, windows, dead-letters, transactions ...")
     ],
-    all_: Annotated[bool, typer.Option("--all", help="From the beginning, and end at the end.")] = False,
+    all_: Annotated[bool, typer.Option("--all", help="Read from the beginning and end at the last message.")] = False,
     rule: Annotated[str, typer.Option("--rule", help="Only alerts of this rule, or events that it flagged.")] = "",
     key: Annotated[str, typer.Option("--key", help="Only messages of this key, such as a customer.")] = "",
     json: Annotated[bool, typer.Option("--json", help="Print JSON lines, also on a terminal.")] = False,
 ) -> None:
-    """Print what comes into a topic, a line each, until Ctrl-C; on a terminal an alert is its rule's sentence.
+    """Print new messages of a topic, a line each, until Ctrl-C; on a terminal an alert is its rule's sentence.
 
     Examples:  millrace topics tail flink-spark alerts --rule away-from-phone
                millrace topics tail flink dead-letters --all --json
@@ -75,7 +75,7 @@ def tail_topic(
 
 
 def is_chosen(record: "Record", rule: str, key: str) -> bool:
-    """Whether a message is of the rule and of the key that were asked for, if any were."""
+    """Whether a message matches --rule and --key."""
     if not (rule or key):
         return True
     try:
@@ -90,7 +90,7 @@ def is_chosen(record: "Record", rule: str, key: str) -> bool:
 
 
 def alert_line(value: bytes, rules: "Mapping[str, Rule]") -> str:
-    """An alert as a person reads it: rule, key, time, and its rule's sentence with the values it rests on."""
+    """An alert for people: rule, key, time, and its rule's sentence with the values in it."""
     alert = json_.loads(value)
     rule, operands = rules.get(alert["rule"]), alert["operands"] or {}
     if rule is None or rule.version != alert["rule_version"]:
@@ -102,5 +102,5 @@ def alert_line(value: bytes, rules: "Mapping[str, Rule]") -> str:
 
 
 def text(record: "Record") -> str:
-    """A message as it came."""
+    """The value of a message."""
     return record.value.decode("utf-8", errors="replace") if record.value else ""

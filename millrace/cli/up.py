@@ -1,4 +1,4 @@
-"""millrace up: start what is missing, adopt what runs, restart what died."""
+"""millrace up: start the stack."""
 
 import os
 from dataclasses import replace
@@ -21,25 +21,29 @@ def up(
         typer.Argument(
             metavar="[SERVICE]...",
             autocompletion=complete_services,
-            help=f"Which services; without any: {' '.join(DEFAULT)}.",
+            help=f"Default: {' '.join(DEFAULT)}.",
         ),
     ] = None,
     profile: Annotated[
         list[str] | None,
-        typer.Option(help=f"Another form of the stack, kept until another is named: {', '.join(PROFILES)}, or none."),
+        typer.Option(help=f"A form of the stack, kept until another is given: {', '.join(PROFILES)}, or none."),
     ] = None,
     port_base: Annotated[
-        str | None, typer.Option(help="First port of the stack's hundred; remembered for the verbs that follow.")
+        str | None, typer.Option(help="First of the stack's hundred ports; kept for the verbs that follow.")
     ] = None,
     watch: Annotated[
-        bool, typer.Option("--watch/--no-watch", help="Restart in the background what dies; a watcher that runs stays.")
+        bool,
+        typer.Option(
+            "--watch/--no-watch",
+            help="Start the watcher, which restarts what dies. --no-watch stops no running watcher.",
+        ),
     ] = True,
     json: Json = False,
 ) -> None:
     """Start the stack, or some services and what they need, and wait until each answers.
 
-    Run it again at any time: it starts what is missing, adopts what runs and restarts what died. A watcher restarts
-    servers and jobs that die until `down`; `millrace watch --journal` shows what it did.
+    It is idempotent: it starts what is missing or dead and adopts what runs. A watcher restarts servers and jobs that
+    die, until `down`; `millrace watch --journal` shows what it did.
 
     Without --profile a stack keeps its form, unless MILLRACE_TARGET names a target that gives it one.
 

@@ -1,4 +1,4 @@
-"""millrace upgrade: the next generation of a pattern's jobs, from the state of the one that runs."""
+"""millrace upgrade: replace the jobs of a pattern by their next generation."""
 
 import uuid
 from typing import Annotated
@@ -12,14 +12,14 @@ from millrace.cli.printing import Json, print_json, progress_console, settings
 def upgrade(
     pattern: PatternName,
     upgrade_id: Annotated[
-        str, typer.Option("--id", help="Any name for this upgrade; said again with it, an interrupted one goes on.")
+        str, typer.Option("--id", help="A name for this upgrade; a call with the same name resumes an interrupted one.")
     ] = "",
     json: Json = False,
 ) -> None:
-    """Bring the running jobs of a pattern to their next generation, each from its state, and wait until healthy.
+    """Replace the running jobs of a pattern by their next generation, each from its state, and wait until healthy.
 
-    The state is tried out first, in a job that writes nowhere: what cannot be restored is refused while the old job
-    runs. `millrace validate` then says whether all is well, and `millrace roll-back` takes the upgrade back.
+    A rehearsal restores the state first, in a job whose outputs nobody reads: if it fails, the upgrade is refused and
+    the old job keeps running. Afterwards `millrace validate` checks the result, and `millrace roll-back` undoes it.
 
     Examples:  millrace upgrade flink-spark
     """
@@ -38,4 +38,4 @@ def upgrade(
         print_json("upgrade", pattern=pattern, changes=done.changes, gap_ms=done.gap_ms)
         return
     print_changes("upgrade", pattern, done.changes, plan=False, json=False)
-    console.print(f"nothing came out for at most {done.gap_ms} ms while messages came in")
+    console.print(f"longest time without output while messages came in: {done.gap_ms} ms")

@@ -10,7 +10,7 @@ from millrace.settings import PROJECT
 
 
 def print_version(wanted: bool) -> None:
-    """Print the version and end, where it is wanted."""
+    """Print the version and exit, for --version."""
     if wanted:
         print(described(metadata.version("millrace"), PROJECT))
         raise typer.Exit

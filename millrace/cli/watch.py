@@ -1,4 +1,4 @@
-"""millrace watch: restart what dies."""
+"""millrace watch: restart servers and jobs that die."""
 
 from typing import Annotated
 
@@ -10,13 +10,14 @@ from millrace.errors import UsageError
 
 
 def watch(
-    journal: Annotated[bool, typer.Option("--journal", help="Show what the watcher saw and did, and end.")] = False,
+    journal: Annotated[bool, typer.Option("--journal", help="Show what the watcher saw and did, and exit.")] = False,
     json: Json = False,
 ) -> None:
     """Restart servers that die or hang, and jobs that were deployed and are gone or stalled, until Ctrl-C.
 
-    `millrace up` starts it in the background, `millrace down` stops it. What fails five times within ten
-    minutes is given up until the next `up` or `deploy`.
+    `millrace up` starts it in the background, `millrace down` stops it. What fails five times within ten minutes is
+    given up until the next `up` or `deploy`. A job that crash-loops is restarted by its engine, without limit; the
+    journal has the begin and the end of that, and `millrace jobs` shows the error.
 
     Examples:  millrace watch --journal  |  millrace watch
     """
@@ -26,7 +27,7 @@ def watch(
     chosen = settings()
     if not journal:
         if pid := stack.watch_status(chosen).pid:
-            raise UsageError(f"a watcher runs already (pid {pid}); `millrace watch --journal` shows what it did")
+            raise UsageError(f"a watcher is running (pid {pid}); `millrace watch --journal` shows what it did")
         watching.run(chosen)
         return
     entries = Journal.of(chosen).read()

@@ -1,4 +1,4 @@
-"""One customer as HBase knows it."""
+"""One customer, from the tables in HBase."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class LostError(EngineError):
 
 @dataclass(frozen=True)
 class Step:
-    """What deploy does about one engine."""
+    """What deploy does on one engine."""
 
     change: Change
     plan: EnginePlan
@@ -57,14 +57,15 @@ def deploy(
 
     A job that runs its plan is adopted; one that runs another plan is stopped with its state and continues as the next
     generation; a missing one continues from its newest state. With `fresh` nothing may run, and jobs start without
-    their earlier state, unless they would double what they stored. Without `wait` it returns when the engines have
-    taken the jobs; `await_healthy` does the rest. With `only_missing` a dead job is restarted from its deployed plan,
-    even if the pattern has changed, and nothing else is touched. With `accept_loss` a job that failed because messages
-    were deleted before it read them continues behind them; the loss is recorded until the data is removed. What is
-    deployed `for_run` belongs to that run, unless it was deployed before; a deploy without it takes it over.
+    their earlier state, unless they would double what they stored. Without `wait` it returns when
+    the engines have accepted the jobs; `await_healthy` does the rest. With `only_missing` a dead job is restarted from
+    its deployed plan, even if the pattern has changed, and nothing else is touched. With `accept_loss` a job that
+    failed because messages were deleted before it read them continues behind them; the loss is recorded until the data
+    is removed. A pattern deployed `for_run` belongs to that run, unless it was deployed before; a deploy without it
+    takes the pattern over.
     """
     variant = load(name)
-    if not plan:  # what is lacking besides the jobs is in the plan of `provision`
+    if not plan:  # what else is missing is in the plan of `provision`
         require_provisioned(target, variant)
     with alone(target, name):
         if only_missing and not is_wanted(target, name):
@@ -100,7 +101,7 @@ def await_healthy(target: Target, name: str, report: Report = lambda line: None)
     """Return when each deployed job of the pattern runs and has completed a checkpoint."""
     found = deployed(target, name)
     if not found:
-        raise InfraError(f"{name} was never deployed; `millrace deploy {name}` does it")
+        raise InfraError(f"{name} was never deployed; run `millrace deploy {name}`")
     _await_healthy(target, found.values(), report)
 
 
@@ -112,7 +113,7 @@ def refuse_moved(running: Iterable[EnginePlan], wanted: Sequence[EnginePlan]) ->
         moved = [name for name in old.judges if name not in mine and name in theirs]
         if moved:
             raise EngineError(
-                f"{old.pattern}: upgrade refused, {job_name(old)} goes on as it was: what it remembers for "
+                f"{old.pattern}: upgrade refused, {job_name(old)} keeps running: its state for "
                 f"{', '.join(moved)} cannot move to {theirs[moved[0]]}; `millrace teardown {old.pattern}` first"
             )
 
@@ -139,7 +140,7 @@ def _accept(target: Target, plan: EnginePlan, lost: Sequence[Loss], report: Repo
 
 
 def _start(target: Target, plan: EnginePlan, state_from: str | None, report: Report) -> None:
-    """Start the job as the plan's generation, or as the next one whose id the engine still takes."""
+    """Start the job as the plan's generation, or as the next one whose id the engine accepts."""
     while True:
         # Recorded before the job is submitted: a retry after a crash in between finds the same id.
         deployments.record(target, plan.pattern, plan)
@@ -148,7 +149,7 @@ def _start(target: Target, plan: EnginePlan, state_from: str | None, report: Rep
         except UsedUpError:
             # A while after a job has ended an engine may report it as absent, and still refuse its id: Flink does.
             plan = replace(plan, generation=plan.generation + 1)
-            report(f"{job_name(plan)}: an earlier job had the id of the generation before")
+            report(f"{job_name(plan)}: an earlier job has used the id of the previous generation")
 
 
 def _refuse_running(steps: Iterable[Step]) -> None:
@@ -162,7 +163,7 @@ def _refuse_running(steps: Iterable[Step]) -> None:
 def _step(target: Target, wanted: EnginePlan, last: EnginePlan | None, only_missing: bool) -> Step:
     engine = target.engine(wanted.engine)
     current = replace(wanted, generation=last.generation if last else 1)
-    # What was removed with all its data has used up its ids, too.
+    # A pattern that was removed with its data has used up its ids, too.
     while last is None and engine.job(current).state in ("stopped", "failed"):
         current = replace(current, generation=current.generation + 1)
     following = replace(current, generation=current.generation + 1)
@@ -170,11 +171,11 @@ def _step(target: Target, wanted: EnginePlan, last: EnginePlan | None, only_miss
     if job.lost and only_missing:
         return Step(Change("job", job_name(current), "keep", job.problem), current)
     if job.is_up and (last is None or wanted.is_same_as(last)):
-        return Step(Change("job", job_name(current), "keep", "runs as it should"), current)
+        return Step(Change("job", job_name(current), "keep", "runs as declared"), current)
     if job.is_up:
-        detail = f"stop generation {current.generation} with its state, go on as {following.generation}"
+        detail = f"stop generation {current.generation} with its state, continue as {following.generation}"
         return Step(Change("job", job_name(following), "change", detail), following, replaces=last)
-    # The id of an ended job is used up; one that the engine never saw, or lost in a crash, is not.
+    # The id of an ended job is used up; an id that the engine never saw, or lost in a crash, is not.
     fresh_id = current if job.state == "absent" else following
     return Step(Change("job", job_name(fresh_id), "start", job.problem or "not running"), fresh_id)
 
@@ -186,7 +187,7 @@ def _await_healthy(target: Target, plans: Iterable[EnginePlan], report: Report) 
     for plan in plans:
         _await_checkpoint(target, plan, deadline, report)
         engines.add(plan.engine)
-    # What has worked by now has loaded nearly all that it ever will.
+    # By now each JVM has loaded nearly all classes that it ever will.
     known = services(target.settings)
     idle = {server.name for name in registry.names() if name not in engines for server in known[name].servers}
     archives.make(target.settings, report, idle)

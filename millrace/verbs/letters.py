@@ -1,4 +1,4 @@
-"""Dead letters: what a pattern refused, and how it gets a second chance once the cause is mended."""
+"""Dead letters: the messages that a pattern rejected, and their replay once the cause is fixed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from millrace.stores import topics
 from millrace.stores.topics import Tail
 from millrace.target import Target
 
-# They were good messages, kept out for what they are and not for a fault that anybody could mend.
+# Nothing is wrong with these messages that a correction could change.
 NEVER_REPLAYED = (DUPLICATE, LATE, REPLAYED)
 
 Place = tuple[str, int, int]
@@ -27,7 +27,7 @@ Place = tuple[str, int, int]
 
 @dataclass(frozen=True)
 class Letter:
-    """One refused message: why, where it is, and when it came."""
+    """One rejected message: why, where it is, and when it came."""
 
     reason: str
     topic: str
@@ -51,7 +51,7 @@ class Letter:
 
 @dataclass(frozen=True)
 class Replayed:
-    """How many messages were sent again, and how many were not, since they are masked and were not mended."""
+    """How many messages were sent again, and how many were not: masked ones without a correction."""
 
     sent: int
     masked: int
@@ -67,21 +67,21 @@ def read(target: Target, variant: Variant, reason: str = "") -> list[Letter]:
     return sorted(chosen, key=lambda letter: (letter.ingest_ms, letter.place))
 
 
-def replay(target: Target, variant: Variant, letters: Sequence[Letter], mended: Mapping[Place, bytes]) -> Replayed:
-    """Send refused messages once more to the topic that they came in by, mended ones in their mended form.
+def replay(target: Target, variant: Variant, letters: Sequence[Letter], corrected: Mapping[Place, bytes]) -> Replayed:
+    """Send rejected messages again to the topic in which they came, corrected where a correction is given.
 
-    Of reference data only what was mended: the last message of a key counts, and a good one may be there by now.
-    What was masked is sent in its mended form only: as it came, it would put a card number into the topic once more.
+    Reference data is sent only if corrected: the last message of a key counts, and a valid one may be there by now.
+    Masked messages are sent only if corrected: the original would put a card number into the topic again.
     Each is then marked as replayed among the dead letters, so that it is not sent a third time.
     """
     referred = {variant.topic(event_type) for event_type in variant.use.references}
     chosen = [
         letter
         for letter in letters
-        if not letter.reason.startswith(NEVER_REPLAYED) and (letter.topic not in referred or letter.place in mended)
+        if not letter.reason.startswith(NEVER_REPLAYED) and (letter.topic not in referred or letter.place in corrected)
     ]
     originals = _originals(target, variant, chosen)
-    lost = [letter for letter in chosen if letter.place not in originals and letter.place not in mended]
+    lost = [letter for letter in chosen if letter.place not in originals and letter.place not in corrected]
     if lost:
         raise InfraError(
             f"{len(lost)} of the messages are no longer in their topic (first: {lost[0].topic} partition "
@@ -91,7 +91,7 @@ def replay(target: Target, variant: Variant, letters: Sequence[Letter], mended: 
     masked = [
         letter
         for letter in chosen
-        if letter.place not in mended and _is_masked(kinds[letter.topic], letter, originals[letter.place])
+        if letter.place not in corrected and _is_masked(kinds[letter.topic], letter, originals[letter.place])
     ]
     if masked and len(masked) == len(chosen):
         raise InfraError(
@@ -101,7 +101,7 @@ def replay(target: Target, variant: Variant, letters: Sequence[Letter], mended: 
         )
     chosen = [letter for letter in chosen if letter not in masked]
     sent = [
-        (letter.topic, *_again(originals.get(letter.place), mended.get(letter.place), kinds[letter.topic].key))
+        (letter.topic, *_again(originals.get(letter.place), corrected.get(letter.place), kinds[letter.topic].key))
         for letter in chosen
     ]
     topics.publish(target.bootstrap, sent)
@@ -110,21 +110,21 @@ def replay(target: Target, variant: Variant, letters: Sequence[Letter], mended: 
     return Replayed(topics.publish(target.bootstrap, marked), len(masked))
 
 
-def read_mended(path: Path) -> dict[Place, bytes]:
-    """Mended messages from a file of JSON lines: each {"topic", "partition", "offset", "value"}."""
-    mended = {}
+def read_corrected(path: Path) -> dict[Place, bytes]:
+    """Corrected messages from a file of JSON lines: each {"topic", "partition", "offset", "value"}."""
+    corrected = {}
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         try:
             entry = json.loads(line)
             value = entry["value"]
-            mended[str(entry["topic"]), int(entry["partition"]), int(entry["offset"])] = (
+            corrected[str(entry["topic"]), int(entry["partition"]), int(entry["offset"])] = (
                 value if isinstance(value, str) else json.dumps(value)
             ).encode()
         except (ValueError, KeyError, TypeError) as error:
             raise InfraError(
                 f"{path}, line {number}: {error!r}; each line is a JSON object of topic, partition, offset, value"
             ) from None
-    return mended
+    return corrected
 
 
 def _letter(record: Record) -> Letter:
@@ -148,17 +148,17 @@ def _originals(target: Target, variant: Variant, letters: Iterable[Letter]) -> d
 
 
 def _is_masked(kind: EventType, letter: Letter, original: Record) -> bool:
-    """Whether the dead letter lacks something of the message, though it is none that is never kept."""
+    """Whether the dead letter holds less than the message, for another reason than its size."""
     if original.value is None or len(original.value) > kind.max_bytes:
         return False
     return kept(kind, original.value, letter.reason) != (original.value or None)
 
 
-def _again(original: Record | None, mended: bytes | None, key_field: str) -> tuple[bytes | None, bytes | None]:
-    if mended is None:
+def _again(original: Record | None, corrected: bytes | None, key_field: str) -> tuple[bytes | None, bytes | None]:
+    if corrected is None:
         assert original is not None
         return original.key, original.value
     try:
-        return str(json.loads(mended)[key_field]).encode(), mended
+        return str(json.loads(corrected)[key_field]).encode(), corrected
     except (ValueError, KeyError, TypeError):
-        return (original.key if original else None), mended
+        return (original.key if original else None), corrected

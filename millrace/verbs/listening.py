@@ -1,6 +1,6 @@
-"""A listener beside the traffic: when a reader really had each alert, and each bare hop, in its hands.
+"""A listener beside the traffic: when a reader received each alert and each bare hop.
 
-It is a process of its own, so that neither the sender nor the garbage of the sender delays what it measures.
+It is a process of its own, so that neither the sender nor its garbage collection delays what it measures.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ STOPS_WITHIN_S = 10
 
 @contextmanager
 def listening(bootstrap: str, topics: Mapping[str, str], into: Path) -> Iterator[None]:
-    """Writes down the arrival of every alert and hop while the block runs, one JSON line each."""
+    """Record the arrival of every alert and hop while the block runs, one JSON line each."""
     into.parent.mkdir(parents=True, exist_ok=True)
     # Spawned, not forked: the sender's client has threads of its own.
     context = multiprocessing.get_context("spawn")
@@ -35,7 +35,7 @@ def listening(bootstrap: str, topics: Mapping[str, str], into: Path) -> Iterator
     listener = context.Process(target=listen, args=(bootstrap, dict(topics), into, ready, stop), daemon=True)
     listener.start()
     try:
-        # A listener that cannot start spoils no traffic: what it did not hear is not measured.
+        # A listener that cannot start does not stop the traffic: its arrivals are then not measured.
         wait_until(lambda: ready.is_set() or not listener.is_alive(), READY_WITHIN_S)
         yield
     finally:
@@ -46,15 +46,15 @@ def listening(bootstrap: str, topics: Mapping[str, str], into: Path) -> Iterator
 
 
 def listen(bootstrap: str, topics: Mapping[str, str], into: Path, ready: Event, stop: Event) -> None:
-    """Reads alerts and hops from now on until it is told to stop."""
+    """Record alerts and hops from now on until `stop` is set."""
     kinds = {topics[kind]: kind for kind in (ALERTS.name, HOP) if kind in topics}
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
-            "group.id": group(topics, "listening"),  # the client insists on one; no offset is ever committed under it
+            "group.id": group(topics, "listening"),  # the client requires one; no offset is ever committed under it
             "enable.auto.commit": False,
             "isolation.level": "read_committed",
-            "fetch.wait.max.ms": 500,  # an empty fetch rests at the broker, one with a message in it returns at once
+            "fetch.wait.max.ms": 500,  # an empty fetch waits at the broker, one with a message returns at once
             "fetch.error.backoff.ms": 10,
             "log_level": 0,
         }
@@ -62,7 +62,7 @@ def listen(bootstrap: str, topics: Mapping[str, str], into: Path, ready: Event, 
     try:
         there = listed(consumer, bootstrap)
         places = [TopicPartition(topic, number) for topic in kinds for number in there[topic].partitions]
-        # The ends by number: "the end" is looked up at the first fetch, and what came until then would be missed.
+        # The ends by number: OFFSET_END is resolved at the first fetch, and what came until then would be missed.
         ends = [consumer.get_watermark_offsets(place, timeout=10)[1] for place in places]
         consumer.assign([TopicPartition(p.topic, p.partition, end) for p, end in zip(places, ends, strict=True)])
         ready.set()
@@ -71,15 +71,15 @@ def listen(bootstrap: str, topics: Mapping[str, str], into: Path, ready: Event, 
                 message = consumer.poll(0.1)
                 if message is None or message.error():
                     continue
-                opened.write(json.dumps(_heard(kinds[message.topic() or ""], message.value(), time.time())) + "\n")
+                opened.write(json.dumps(_arrival(kinds[message.topic() or ""], message.value(), time.time())) + "\n")
     except (KeyboardInterrupt, KafkaException, TopicError):
-        pass  # the sender was interrupted, or meets the same brokers, and says so
+        pass  # the sender was interrupted, or reports the same error
     finally:
         consumer.close()
 
 
-def heard(path: Path) -> tuple[dict[str, float], list[float]]:
-    """When each alert was first received, by id, and how long the bare hops took from their intended send time."""
+def recorded(path: Path) -> tuple[dict[str, float], list[float]]:
+    """When each alert was first received, by id, and how long the bare hops took from their due time."""
     alerts: dict[str, float] = {}
     hops: list[float] = []
     if path.exists():
@@ -92,7 +92,7 @@ def heard(path: Path) -> tuple[dict[str, float], list[float]]:
     return alerts, hops
 
 
-def _heard(kind: str, value: bytes | None, now_s: float) -> dict[str, Any]:
+def _arrival(kind: str, value: bytes | None, now_s: float) -> dict[str, Any]:
     try:
         content = json.loads(value or b"")
     except ValueError:

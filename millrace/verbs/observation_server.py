@@ -1,7 +1,7 @@
-"""A small web server that answers "what differs?" to Terraform, in the one format that it reads without a provider.
+"""A small web server that offers `millrace observe` to Terraform, in the one format that it reads without a provider.
 
-Terraform reads another state's outputs over HTTP while it plans (`terraform_remote_state`). So what runs is published
-as such a state, and a plain `terraform plan` sees what was killed or changed behind its back.
+Terraform reads another state's outputs over HTTP while it plans (`terraform_remote_state`). The observation is
+published as such a state, so a plain `terraform plan` shows what died or changed outside Terraform.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from millrace.settings import PROJECT, Settings
 
 NAME = "observer"
 ANSWER_WITHIN_S = 120
-"""Asking waits for a verb that is at work on the same pattern."""
+"""An observation waits for a verb that works on the same pattern."""
 
 
 class Answers(BaseHTTPRequestHandler):
-    """Answers each question by a new process: what it says comes from today's rules and patterns."""
+    """Answers each request by a new process, so that it reads the rules and patterns of today."""
 
     def do_GET(self) -> None:
         asked = urlsplit(self.path)
-        if not self._is_asked_on_this_machine():
+        if not self._is_from_this_machine():
             self._answer(403, b"")
         elif asked.path == "/observation":
             patterns = parse_qs(asked.query).get("pattern", [])
@@ -36,8 +36,8 @@ class Answers(BaseHTTPRequestHandler):
         else:
             self._answer(200 if asked.path == "/up" else 404, b"")
 
-    def _is_asked_on_this_machine(self) -> bool:
-        """Not by a web page from elsewhere, neither under a name of its own that leads here nor under ours."""
+    def _is_from_this_machine(self) -> bool:
+        """Whether a local program sent the request: no web page, not even one whose host name leads here."""
         host = self.headers.get("Host", "").rpartition(":")[0]
         is_from_a_page = self.headers.get("Origin") or self.headers.get("Sec-Fetch-Site", "none") != "none"
         return host in ("127.0.0.1", "localhost") and not is_from_a_page
@@ -51,7 +51,7 @@ class Answers(BaseHTTPRequestHandler):
 
 
 def answer(patterns: list[str]) -> str:
-    """What `millrace observe --json` says; if it fails, the failure is the answer."""
+    """The output of `millrace observe --json`, or its failure."""
     from millrace.patterns import PatternError, require_known  # here: every verb imports this module
 
     try:
@@ -69,8 +69,8 @@ def answer(patterns: list[str]) -> str:
     try:
         answer = json.loads(done.stdout)
     except ValueError:
-        said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
-        return json.dumps({"problem": said[-1]})
+        lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+        return json.dumps({"problem": lines[-1]})
     return json.dumps({"problem": answer["error"]["message"]}) if "error" in answer else done.stdout
 
 
@@ -88,7 +88,7 @@ def as_state(observation: str) -> dict[str, object]:
 
 
 def ensure(settings: Settings) -> None:
-    """Make it run, with the target that this process was given, and answer."""
+    """Start it with the target of this process, unless it runs so, and wait until it answers."""
     target = os.environ.get("MILLRACE_TARGET", "")
     record = processes.read(settings.run / f"{NAME}.json")
     if record is not None and processes.alive(record) and record.fingerprint == target:
@@ -105,7 +105,7 @@ def ensure(settings: Settings) -> None:
 
 
 def stop(settings: Settings) -> bool:
-    """End it; says whether it ran."""
+    """Stop it; return whether it ran."""
     record = processes.read(settings.run / f"{NAME}.json")
     if record is None:
         return False

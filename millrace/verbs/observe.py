@@ -1,4 +1,4 @@
-"""What runs and what each verb would change, for whoever compares what is declared with what is there."""
+"""`observe` compares what is declared with what runs: states of servers, and the plans of the verbs."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from millrace.verbs import provision as provisioning
 
 @dataclass(frozen=True)
 class Observation:
-    """What differs from what is declared, in sentences; nothing to say about a thing means that it is as declared."""
+    """The differences from what is declared, as sentences; an empty list means none."""
 
     servers: Mapping[str, list[str]]
     """Server -> what is wrong with it."""
     provision: Mapping[str, list[str]]
     """Pattern -> what `provision` would change."""
     deploy: Mapping[str, list[str]]
-    """Pattern -> what `deploy` would change, or which of its jobs is not well."""
+    """Pattern -> what `deploy` would change, or which of its jobs is sick."""
     settled: Mapping[str, str]
-    """What was last put right, as whoever put it right has noted it."""
+    """What Terraform last repaired: name of its note -> text."""
 
 
 def observe(target: Target, patterns: Iterable[str], environ: Mapping[str, str] = os.environ) -> Observation:
-    """Ask the servers, and the verbs for their plans; what cannot be asked is a difference too."""
+    """Compare servers and plans with what is declared; what cannot be compared is a difference, too."""
     names = list(patterns)
     servers = _servers(target) if Given.read(environ).addresses is None else {}
     if not_running := [what for wrong in servers.values() for what in wrong]:
-        # Clients wait long for a server that is not there.
-        unknown = [f"cannot be told while {not_running[0]}"]
+        # Clients wait long for a server that does not answer.
+        unknown = [f"unknown: {not_running[0]}"]
         provision, deploy = dict.fromkeys(names, unknown), dict.fromkeys(names, unknown)
     else:
         with ThreadPoolExecutor(max_workers=max(1, len(names))) as pool:
@@ -50,12 +50,12 @@ def observe(target: Target, patterns: Iterable[str], environ: Mapping[str, str] 
 
 
 def notes(target: Target) -> Path:
-    """Where whoever puts things right leaves a note: one file each."""
+    """The folder in which Terraform leaves a note of each repair."""
     return target.settings.state / "settled"
 
 
 def differences(old: EnginePlan, new: EnginePlan) -> list[str]:
-    """In what two plans of one job differ, part by part."""
+    """The differences between two plans of one job, part by part."""
     found: list[str] = []
     for part in fields(EnginePlan):
         before, after = getattr(old, part.name), getattr(new, part.name)
@@ -64,9 +64,11 @@ def differences(old: EnginePlan, new: EnginePlan) -> list[str]:
         if isinstance(before, Mapping) and isinstance(after, Mapping):
             keys = [*before, *(key for key in after if key not in before)]
             changed = [key for key in keys if before.get(key) != after.get(key)]
-            found += [f"{part.name}.{key}: {_said(before.get(key))} -> {_said(after.get(key))}" for key in changed]
+            found += [
+                f"{part.name}.{key}: {_described(before.get(key))} -> {_described(after.get(key))}" for key in changed
+            ]
         else:
-            found.append(f"{part.name}: {_said(before)} -> {_said(after)}")
+            found.append(f"{part.name}: {_described(before)} -> {_described(after)}")
     return found
 
 
@@ -78,11 +80,13 @@ def _servers(target: Target) -> dict[str, list[str]]:
 
 
 def _provision(target: Target, name: str) -> list[str]:
-    return _asked(lambda: [_sentence(change) for change in pending(provisioning.provision(target, name, plan=True))])
+    return _unless_unknown(
+        lambda: [_sentence(change) for change in pending(provisioning.provision(target, name, plan=True))]
+    )
 
 
 def _deploy(target: Target, name: str) -> list[str]:
-    def ask() -> list[str]:
+    def compare() -> list[str]:
         changes = pending(deploying.deploy(target, name, plan=True))
         if not changes:
             return sick_of(deployments.jobs(target, name).values()) if deployments.is_wanted(target, name) else []
@@ -95,26 +99,26 @@ def _deploy(target: Target, name: str) -> list[str]:
         ]
         return [*why, *(_sentence(change) for change in changes)]
 
-    return _asked(ask)
+    return _unless_unknown(compare)
 
 
 def sick_of(jobs: Iterable[tuple[EnginePlan, Job]]) -> list[str]:
-    """A sentence for each job that runs as declared and is not well."""
+    """A sentence for each sick job."""
     return [f"job {deployments.job_name(plan)} is {job.state}: {job.problem}" for plan, job in jobs if job.is_sick]
 
 
-def _asked(question: Callable[[], list[str]]) -> list[str]:
+def _unless_unknown(compare: Callable[[], list[str]]) -> list[str]:
     try:
-        return question()
+        return compare()
     except (InfraError, PatternError) as error:
-        return [f"cannot be told: {error}"]
+        return [f"unknown: {error}"]
 
 
 def _sentence(change: Change) -> str:
     return f"{change.kind} {change.name}: {change.action}" + (f" ({change.detail})" if change.detail else "")
 
 
-def _said(value: Any) -> str:
+def _described(value: Any) -> str:
     match value:
         case None:
             return "none"

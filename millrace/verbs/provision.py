@@ -16,14 +16,14 @@ from millrace.target import Target
 
 
 class ContractError(InfraError):
-    """A change of a topic's contract that its readers or its old messages would not survive."""
+    """A change of a topic's contract that breaks its readers or its old messages."""
 
 
 def provision(target: Target, name: str, *, plan: bool = False) -> list[Change]:
     """Create or change what differs from the pattern; with `plan` only list it."""
     variant = load(name)
     with alone(target, name):
-        # A breach, or a store that does not answer, is found before anything is made.
+        # A broken contract, or a store that does not answer, is found before anything is created.
         contracts = _ensure_contracts(target, variant, plan=True)
         stores = _ensure_stores(target, variant, plan=True)
         changes = topics.ensure(target.bootstrap, wanted_topics(variant), plan=plan) + contracts + stores
@@ -50,10 +50,10 @@ def wanted_topics(variant: Variant) -> list[topics.Topic]:
     """The topics of a pattern, with their configuration."""
     use, pattern = variant.use, variant.pattern
     compacted = {event_type.name for event_type in use.references}
-    # By time alone: what a broker limits in bytes would go sooner than the pattern declares.
+    # By time alone: a broker's limit in bytes would delete sooner than the pattern declares.
     retention_ms = str(pattern.retention_hours * 3_600_000)
     keeps = {"retention.ms": retention_ms, "retention.bytes": "-1"}
-    # Reference data stays as long as the messages that it judged: the verdict reads both.
+    # Reference data stays as long as the messages judged by it: the verdict reads both.
     overwrites = topics.COMPACTED | {"min.compaction.lag.ms": retention_ms}
     return [
         topics.Topic(

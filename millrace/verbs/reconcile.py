@@ -1,4 +1,4 @@
-"""`reconcile` restarts dead jobs from their deployed plans, and lists jobs that nobody deployed."""
+"""`reconcile` restarts dead jobs from their deployed plans, and lists running jobs that were not deployed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def extra(target: Target) -> list[Running]:
         for running in target.engine(engine).running():
             if running.job_id not in wanted:
                 found.append(running)
-            wanted.discard(running.job_id)  # a second one of the same is one too many
+            wanted.discard(running.job_id)  # a second job with the same id is extra
     return found
 
 

@@ -1,4 +1,4 @@
-"""`teardown` stops a pattern's jobs; their state stays, and so does the data unless its removal is asked for."""
+"""`teardown` stops a pattern's jobs and keeps their state; it removes data only on request."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from millrace.verbs import traffic
 
 
 def teardown(target: Target, name: str, *, data: bool = False, plan: bool = False, for_run: str = "") -> list[Change]:
-    """Stop the pattern's jobs, keeping their state; with `data` remove all that the pattern ever wrote.
+    """Stop the pattern's jobs and keep their state; with `data` remove everything that the pattern wrote.
 
     With `for_run` a pattern that was not deployed for that run stays as it is.
     """
     variant = load(name)
     with alone(target, name):
         if for_run and deployments.is_wanted(target, name) and deployments.owner(target, name) != for_run:
-            detail = "not deployed by this run, so it stays"
+            detail = "not deployed by this run: it keeps running"
             return [Change("job", job_name(each), "keep", detail) for each in deployed(target, name).values()]
         changes = []
         if not plan:
-            deployments.unwant(target, name)  # first: what is killed from here on is not restarted
+            deployments.unwant(target, name)  # first: the watcher restarts none of the jobs from here on
         for deployed_plan in reversed(list(deployed(target, name).values())):
             engine = target.engine(deployed_plan.engine)
             is_up = engine.job(deployed_plan).is_up

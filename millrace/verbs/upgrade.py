@@ -1,4 +1,4 @@
-"""Upgrades: the next generation of a pattern's jobs goes on from the state of this one, and can be taken back."""
+"""`upgrade` replaces a pattern's jobs by their next generation, with their state; `roll_back` undoes it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Report = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Before:
-    """What ran before an upgrade, and the state each job left: enough to go on with it, and to take it back."""
+    """What ran before an upgrade, and the state of each job: enough to resume the upgrade, and to undo it."""
 
     upgrade: str
     began_ms: int
@@ -35,16 +35,16 @@ class Before:
     states: Mapping[str, str | None]
     """By engine, for those that have been stopped."""
     following: Mapping[str, int] = field(default_factory=dict)
-    """The generation that the upgrade took each of them to: what dies in between is started again as one more."""
+    """By engine, the generation after the upgrade; a job that dies in between is restarted as the one after."""
     back: Mapping[str, int] = field(default_factory=dict)
-    """The generation as which each of them was put back."""
+    """By engine, the generation after the roll-back."""
     gap_ms: int | None = None
-    """For how long nothing came out while messages came in, once that is known."""
+    """The longest time in which messages came in and none came out; None until it is measured."""
 
 
 @dataclass(frozen=True)
 class Upgraded:
-    """What an upgrade did, and for how long nothing came out while messages came in."""
+    """What an upgrade did, and the longest time in which messages came in and none came out."""
 
     changes: list[Change]
     gap_ms: int
@@ -53,8 +53,8 @@ class Upgraded:
 def upgrade(target: Target, variant: Variant, upgrade_id: str, *, report: Report = lambda line: None) -> Upgraded:
     """Bring the running jobs of a pattern to their next generation, each from its state; healthy when it returns.
 
-    Each state is tried out first, in a job whose outputs nobody reads: one that cannot be restored is refused while the
-    old job runs. Saying it again with the same id goes on with an upgrade that was interrupted.
+    Each state is first restored in a rehearsal, a job whose outputs nobody reads: an upgrade that cannot restore it is
+    refused while the old job keeps running. A call with the same id resumes an interrupted upgrade.
     """
     name = variant.name
     wanted: dict[str, EnginePlan] = {plan.engine: plan for plan in plans(target, variant)}
@@ -67,7 +67,7 @@ def upgrade(target: Target, variant: Variant, upgrade_id: str, *, report: Report
             _require_running(target, name, last)
             refuse_moved(last.values(), list(wanted.values()))
             for engine, running in last.items():
-                report(f"{job_name(running)}: trying its state out in the next generation")
+                report(f"{job_name(running)}: rehearsing: the next generation restores a copy of its state")
                 _rehearse(target, running, wanted[engine])
             before = Before(upgrade_id, int(time.time() * 1000), last, {})
             _write(target, name, before)
@@ -80,14 +80,14 @@ def upgrade(target: Target, variant: Variant, upgrade_id: str, *, report: Report
 
 
 def roll_back(target: Target, name: str, *, report: Report = lambda line: None) -> list[Change]:
-    """Put the jobs from before the last upgrade back, as a new generation, from the state that they left.
+    """Replace the upgraded jobs by those from before, as a new generation, from the state before the upgrade.
 
-    What the upgraded jobs wrote since is written again, under the same ids.
+    What the upgraded jobs have written is written again, under the same ids.
     """
     with alone(target, name):
         before = _read(target, name)
         if before is None:
-            raise InfraError(f"{name}: no upgrade to take back")
+            raise InfraError(f"{name}: there is no upgrade to roll back")
         changes = []
         for engine_name, old in before.plans.items():
             current, engine = deployed(target, name)[engine_name], target.engine(engine_name)
@@ -98,12 +98,12 @@ def roll_back(target: Target, name: str, *, report: Report = lambda line: None) 
                 again = replace(old, generation=current.generation + 1)
                 before = replace(before, back={**before.back, engine_name: again.generation})
                 _write(target, name, before)
-                report(f"{job_name(current)}: stopped, its state thrown away")
+                report(f"{job_name(current)}: stopped, its state discarded")
                 engine.discard(current)
                 record(target, name, again)
                 current = again
             if not engine.job(current).is_up:
-                report(f"{job_name(current)}: goes on from before the upgrade")
+                report(f"{job_name(current)}: continues from before the upgrade")
                 engine.start(current, before.states.get(engine_name))
             changes.append(Change("job", job_name(current), "change", f"generation {old.generation} again"))
     await_healthy(target, name, report)
@@ -112,14 +112,14 @@ def roll_back(target: Target, name: str, *, report: Report = lambda line: None) 
 
 
 def _next(target: Target, before: Before, old: EnginePlan, wanted: EnginePlan, report: Report) -> Change:
-    """Stop one job with its state and start its next generation, or go on where that was interrupted."""
+    """Stop one job with its state and start its next generation, or resume where that was interrupted."""
     name, engine = old.pattern, target.engine(old.engine)
     current, known = deployed(target, name)[old.engine], _read(target, name) or before
     if _has_come_to(current, known.following) and current.is_same_as(wanted):
         following = current
     else:
         report(f"{job_name(current)}: stopping with its state")
-        # Where it was interrupted after the stop, the newest state is the one that the stop left.
+        # If it was interrupted after the stop, the newest state is that of the stop.
         state = (engine.stop(current) if engine.job(current).is_up else None) or engine.latest_state(current)
         following = replace(wanted, generation=current.generation + 1)
         reached = {**known.following, old.engine: following.generation}
@@ -128,29 +128,29 @@ def _next(target: Target, before: Before, old: EnginePlan, wanted: EnginePlan, r
     job = engine.job(following)
     if job.state in ("failed", "stopped"):
         raise EngineError(
-            f"{job_name(following)} is {job.state}: {job.problem}; `millrace roll-back {name}` takes it back"
+            f"{job_name(following)} is {job.state}: {job.problem}; `millrace roll-back {name}` undoes the upgrade"
         )
     if not job.is_up:
         report(f"{job_name(following)}: starting from that state")
         engine.start(following, (_read(target, name) or before).states.get(old.engine))
-    return Change("job", job_name(following), "change", f"goes on from generation {old.generation}")
+    return Change("job", job_name(following), "change", f"continues from generation {old.generation}")
 
 
 def _has_come_to(current: EnginePlan, generations: Mapping[str, int]) -> bool:
-    """Whether what is deployed is as new as the generation noted for its engine, if one is."""
+    """Whether the deployed generation is at least the one noted for its engine."""
     return current.engine in generations and current.generation >= generations[current.engine]
 
 
 def _rehearse(target: Target, running: EnginePlan, wanted: EnginePlan) -> None:
-    """Let the next generation restore a copy of the running job's state, reading what it reads and writing nowhere."""
+    """Let the next generation restore a copy of the running job's state; its outputs go to a scratch topic."""
     written = {kind: f"{running.pattern}.rehearsal" for kind in running.topics if kind not in _read_kinds(running)}
     rehearsal = replace(
         wanted,
-        # Under its own name, too: how far it has read must not pass for what the pattern has dealt with.
+        # Under its own name, too: its offsets must not count as the pattern's.
         pattern=f"{running.pattern}-rehearsal",
-        generation=int(time.time()),  # an engine takes each job id only once
+        generation=int(time.time()),  # an engine accepts each job id only once
         topics={**wanted.topics, **written},
-        # Apart from the real ones: what a killed rehearsal leaves must never count as the newest state.
+        # Apart from the real ones: a checkpoint of a killed rehearsal must never count as the newest state.
         checkpoints=f"{target.hdfs_uri}{ROOT}/rehearsals/{running.pattern}/{running.engine}",
     )
     scratch = Topic(f"{running.pattern}.rehearsal", 1, {"retention.ms": "60000"})
@@ -158,9 +158,7 @@ def _rehearse(target: Target, running: EnginePlan, wanted: EnginePlan) -> None:
     try:
         target.engine(running.engine).rehearse(running, rehearsal)
     except EngineError as error:
-        raise EngineError(
-            f"{running.pattern}: upgrade refused, {job_name(running)} goes on as it was: {error}"
-        ) from None
+        raise EngineError(f"{running.pattern}: upgrade refused, {job_name(running)} keeps running: {error}") from None
     finally:
         topics.remove(target.bootstrap, [scratch.name])
 
@@ -175,12 +173,12 @@ def _require_running(target: Target, name: str, last: Mapping[str, EnginePlan]) 
     down = [job_name(plan) for engine, plan in last.items() if not target.engine(engine).job(plan).is_up]
     if down or not last:
         raise InfraError(
-            f"{name}: {', '.join(down) or 'no job'} is not running: nothing to upgrade; `millrace deploy {name}`"
+            f"{name}: {', '.join(down) or 'no job'} is not running: nothing to upgrade; run `millrace deploy {name}`"
         )
 
 
 def _gap_ms(target: Target, variant: Variant, since_ms: int) -> int:
-    """The longest time since then in which messages came in and none came out of the per-event stage."""
+    """The longest time since then in which messages came in and none left the per-event stage."""
     kinds = (variant.use.judged.name, variant.use.enriched.name)
     with closing(Tail(target.bootstrap, {kind: topics_of(variant)[kind] for kind in kinds})) as tail:
         at_ms: dict[str, list[int]] = {kind: [since_ms] for kind in kinds}

@@ -24,7 +24,7 @@ from millrace.settings import SETTLED_AFTER_S
 from millrace.stores.files import Hdfs, NoFileError
 from millrace.stores.topics import Tail
 from millrace.target import Target
-from millrace.verbs.listening import heard
+from millrace.verbs.listening import recorded
 from millrace.verbs.traffic import arrivals
 from millrace.verify import Bounds, Evidence, Question, Verdict, Versions, judge
 from millrace.verify.evidence import ENRICHED, FILES, table_key
@@ -156,7 +156,7 @@ class _Reading:
     def evidence(self, labels: Mapping[str, Sequence[str]] | None) -> Evidence:
         """All of it, for the judge; a store that the pattern has not is not missing."""
         use, name = self.variant.use, self.variant.name
-        received_ms, hop_received_ms = heard(arrivals(self.target.settings, name))
+        received_ms, hop_received_ms = recorded(arrivals(self.target.settings, name))
         return Evidence(
             raw={each.name: self.records[each.name] for each in (*use.raw, *use.references)},
             outputs={ENRICHED: self.records[use.enriched.name]}

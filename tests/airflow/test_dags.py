@@ -193,7 +193,7 @@ def test_the_words_of_every_task_parse_with_the_default_form(dags):
             assert command.startswith(task["words"][0]), (dag_id, task_id)
     assert parsed([*dags["replay-dead-letters"]["tasks"]["replay"]["rendered"], "--json"]) == (
         "dead-letters replay",
-        {"pattern": names()[0], "reason": "", "mended": None, "json": True},
+        {"pattern": names()[0], "reason": "", "corrected": None, "json": True},
     )
 
 

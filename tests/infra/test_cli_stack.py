@@ -418,7 +418,7 @@ def test_status_shows_the_watcher_and_what_it_has_given_up(millrace: Millrace, t
 def test_a_second_watcher_is_refused(millrace: Millrace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stack, "watch_status", lambda _: stack.WatchStatus("running", 17, []))
     done = millrace(tmp_path, "watch")
-    assert (done.returncode, "a watcher runs already (pid 17)" in done.stderr) == (2, True)
+    assert (done.returncode, "a watcher is running (pid 17)" in done.stderr) == (2, True)
 
 
 def test_help_names_the_exit_code_of_a_plan(millrace: Millrace, tmp_path: Path) -> None:

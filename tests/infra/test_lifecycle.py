@@ -77,7 +77,7 @@ def test_a_run_leaves_a_pattern_that_ran_before_it(target: Target, engine: Engin
     deploy(target, PATTERN, for_run=deployed_for)
     deploy(target, PATTERN, for_run=RUN)
     (change,) = teardown(target, PATTERN, data=True, for_run=RUN)
-    assert (change.action, change.detail) == ("keep", "not deployed by this run, so it stays")
+    assert (change.action, change.detail) == ("keep", "not deployed by this run: it keeps running")
     assert (engine.is_up, deployments.is_wanted(target, PATTERN)) == (True, True)
 
 

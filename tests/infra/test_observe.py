@@ -28,7 +28,7 @@ def settings(tmp_path: Path, free_port_base: int) -> Settings:
 def test_a_stack_that_does_not_run_is_one_difference_for_each_server_and_leaves_the_rest_unknown(settings: Settings):
     found = observe(Target.read(settings, {}), ["flink"], {})
     assert found.servers["kafka-1"] == ["kafka-1 is stopped"]
-    assert found.provision == found.deploy == {"flink": ["cannot be told while kafka-1 is stopped"]}
+    assert found.provision == found.deploy == {"flink": ["unknown: kafka-1 is stopped"]}
 
 
 def test_notes_come_back_as_they_were_left(settings: Settings):

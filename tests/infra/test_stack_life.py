@@ -22,6 +22,7 @@ from millrace import stack as stacks
 from millrace.errors import InfraError
 from millrace.machine import processes
 from millrace.settings import PROJECT, Settings
+from millrace.stack.ports import is_free
 from millrace.stack.services import services
 from tests import tiny
 from tests.conftest import settings_for_tests
@@ -59,7 +60,7 @@ def what_runs(settings: Settings) -> list[str]:
     doors = [
         port for service in services(settings).values() for server in service.servers for port in server.doors.values()
     ]
-    return found + [f"port {port}" for port in doors if not stacks.is_free(port)]
+    return found + [f"port {port}" for port in doors if not is_free(port)]
 
 
 def millrace(settings: Settings, *words: str, first: str = "") -> "subprocess.Popen[str]":

@@ -24,7 +24,7 @@ from millrace.stack import addresses
 from millrace.stores import topics
 from millrace.stores.topics import Tail, TopicError
 from millrace.verbs import sending, traffic
-from millrace.verbs.listening import heard, listening
+from millrace.verbs.listening import listening, recorded
 from millrace.verbs.provision import wanted_topics
 from pipelines.fraud.canaries import canaries_in
 from pipelines.fraud.tokens import Tokens
@@ -106,8 +106,8 @@ def test_a_listener_hears_every_alert_and_hop_that_is_written_while_it_listens(
         ]
         hops = [(names["hop"], None, json.dumps({"sent_ms": now_ms}).encode())] * 3
         topics.publish(bootstrap, [*alerts, *hops, (names["alerts"], None, b"{")])
-        assert wait_until(lambda: tuple(map(len, heard(into))) == (5, 3), WITHIN_S), heard(into)
-    received, hop_ms = heard(into)
+        assert wait_until(lambda: tuple(map(len, recorded(into))) == (5, 3), WITHIN_S), recorded(into)
+    received, hop_ms = recorded(into)
     assert received.keys() == {f"a{n}" for n in range(5)}
     assert all(now_ms <= at_ms <= time.time() * 1000 for at_ms in received.values())
     assert len(hop_ms) == 3

@@ -107,7 +107,7 @@ def test_an_upgrade_whose_state_fits_not_is_refused_while_the_old_job_runs(targe
     else:
         wanted = with_windows_in_spark(wanted)
     before, old = deployments.jobs(target, one)["flink"]
-    with pytest.raises(EngineError, match=r"upgrade refused, upgraded/flink generation \d+ goes on as it was"):
+    with pytest.raises(EngineError, match=r"upgrade refused, upgraded/flink generation \d+ keeps running"):
         upgrade(target, wanted, f"refused: {how}", report=print)
     after, job = deployments.jobs(target, one)["flink"]
     assert after == before
