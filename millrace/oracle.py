@@ -1,7 +1,6 @@
-"""The meaning of rules, in plain Python: what is accepted, what every measure remembers, what must alert.
+"""The meaning of rules, in plain Python: what is accepted, what each measure remembers, what must alert.
 
-Written for reading, not for speed, and sharing nothing with the engines but the declarations: it is what they are
-judged by.
+The engines are judged by it. It is written for reading, not for speed, and shares only the declarations with them.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Finding:
-    """An alert as the rules mean it, before any engine has put a time of its own on it."""
+    """An alert without the times that an engine adds."""
 
     rule: str
     rule_version: str
@@ -73,7 +72,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Judged:
-    """What became of one record: refused for a reason, or accepted with what was found out about it."""
+    """The outcome for one record: refused for a reason, or accepted with what was added and found."""
 
     record: Record
     reason: str | None = None
@@ -84,7 +83,7 @@ class Judged:
 
 
 def accept(event_type: EventType, value: bytes | None, ingest_ms: int) -> Event | Refusal:
-    """Read one message, or say why it is refused; the first check that fails gives the reason."""
+    """Read one message, or give the reason of its refusal: that of the first check that fails."""
     if not value:
         return Refusal("empty")
     if len(value) > event_type.max_bytes:
@@ -138,10 +137,10 @@ class Memory:
 
 
 def refer(reference: EventType, known: dict[str, Event], record: Record) -> str | None:
-    """Take in a message of reference data, or say why it is refused: a key's last event counts, no value deletes it.
+    """Take in a message of reference data, or return why it is refused. A key's last event counts; no value deletes it.
 
-    Engines look up what is known when they judge, which may be later than the arrival: reference data ought to be there
-    before the events that need it, and to stay for as long as any of them is on its way.
+    Engines look reference data up when they judge, which may be later than the arrival: send it before the events that
+    need it, and keep it until these have been judged.
     """
     if record.value is None:
         known.pop((record.key or b"").decode(errors="replace"), None)
@@ -208,7 +207,7 @@ def judge(
 
 
 def finding_of(rule: EventRule, event: Event, before: Mapping[str, Value]) -> Finding | None:
-    """What the rule says of one event, given what was remembered before it."""
+    """The alert of a rule on one event, given the remembered values; None if its condition does not hold."""
     values = _values(event, before)
     if value_of(rule.condition, values) is not True:
         return None
@@ -296,7 +295,7 @@ def measured_value(measure: Measure, events: Sequence[Event]) -> Value:
             return _most(max, events, name)
         case Min(field=name):
             return _most(min, events, name)
-    raise TypeError(f"{measure} is no measure of a window")
+    raise TypeError(f"{measure} cannot measure a window")
 
 
 def kept(event_type: EventType, value: bytes | None, reason: str) -> bytes | None:
@@ -319,11 +318,11 @@ def _most(choose: Callable[..., Value], events: Sequence[Event], name: str) -> V
 
 
 def _no_such_number(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"JSON has no {name}")
 
 
 def _json(names: set[str]) -> json.JSONDecoder:
-    """Reads JSON, and takes down every name in it, those that a later one replaces, too."""
+    """A decoder that collects every name, also those that a later one replaces."""
 
     def taken_down(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         read = dict(pairs)
@@ -335,7 +334,7 @@ def _json(names: set[str]) -> json.JSONDecoder:
 
 
 _UNREAD = ("encoding", "json", "shape")
-"""Messages whose names nobody has read, if they have any: there a forbidden name is looked for among the words."""
+"""Reasons of messages whose names could not be read: a forbidden name is looked for among their words."""
 
 
 def _words(value: bytes) -> list[bytes]:
@@ -380,7 +379,7 @@ def _as_declared(declared: EventField, value: Any) -> Any:
 
 @dataclass
 class _Fold:
-    """One measure on its way: how it learns, and what it says when an event arrives."""
+    """One measure: how it takes in an event, and its values when one arrives."""
 
     take: Callable[[str, Event], None]
     values: Callable[[str, Event], dict[str, Value]]

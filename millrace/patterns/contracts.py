@@ -1,4 +1,4 @@
-"""The contract of a topic: the JSON Schema of what it carries, and which changes of it readers survive."""
+"""Contracts: the JSON Schema of each topic, and which changes of it are compatible."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def contracts_of(use: UseCase) -> dict[str, Schema]:
 
 
 def windows_schema(use: UseCase) -> Schema:
-    """What a window result looks like: which summary, which window, its keys and its numbers."""
+    """The schema of window results: one alternative for each summary."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": WINDOWS_TOPIC,
@@ -29,9 +29,9 @@ def windows_schema(use: UseCase) -> Schema:
 
 
 def breaking_changes(old: Schema, new: Schema) -> list[str]:
-    """Why readers and writers of the old contract would not survive the new one; empty when they would.
+    """Why the new contract is incompatible with the old one; empty if it is compatible.
 
-    Both must hold on a topic that keeps old messages: new readers accept old messages, old readers accept new ones.
+    A topic keeps old messages, so new readers must accept old messages, and old readers new ones.
     """
     if "oneOf" in old or "oneOf" in new:
         return _breaking_among(old, new)

@@ -1,4 +1,4 @@
-"""Messages that were deleted before they were read: what an engine reports, and what a person may give up."""
+"""Messages that were deleted before they were read: an engine reports them, an operator may accept the loss."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Loss:
     wanted: int
     """The offset that was to be read next."""
     first: int
-    """The first offset that is there now: whoever gives the gap up reads on from it."""
+    """The first offset that is there now: after the loss is accepted, reading continues here."""
     end: int
     topic_id: str = ""
     was_id: str = ""
@@ -32,7 +32,7 @@ class Loss:
 
     @property
     def offsets(self) -> str:
-        """Which messages are gone, as far as is known."""
+        """The lost messages, as far as known."""
         if self.wanted < self.first and not self.is_new_topic:
             return f"offsets {self.wanted} to {self.first - 1}"
         return f"all from offset {self.wanted} on"
@@ -50,7 +50,7 @@ class Loss:
         return f"{reader}{self.topic}[{self.partition}]: offset {self.wanted} was to be read next; {there}"
 
     def is_same_as(self, other: Loss) -> bool:
-        """Whether it is the same gap, however much has come behind it."""
+        """Whether it is the same gap; more messages may have arrived behind it."""
         return self._gap == other._gap
 
     @property

@@ -1,4 +1,4 @@
-"""What a pattern file may say. The model is closed: a key nobody declared is an error, not a surprise at run time."""
+"""The model of pattern files. It is closed: an undeclared key is an error when the file is read."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def names() -> list[str]:
 
 
 def load_all() -> list[Variant]:
-    """Every pattern, sorted by name; complains of all files that are wrong."""
+    """Every pattern, sorted by name; the error lists all invalid files."""
     found, complaints = [], []
     for name in names():
         try:
@@ -173,7 +173,7 @@ def load_all() -> list[Variant]:
 
 
 def readable() -> list[Variant]:
-    """Every pattern whose file is right, sorted by name: another's mistake is not theirs."""
+    """Every pattern whose file is valid, sorted by name; the others are left out."""
     found = []
     for name in names():
         with suppress(PatternError):
@@ -194,7 +194,7 @@ def require_known(name: str) -> None:
 
 
 def is_name(name: str) -> bool:
-    """Whether a pattern may be called so: topics, tables, folders and files are."""
+    """Whether it is a valid name of a pattern, and so of topics, tables, folders and files."""
     return re.fullmatch(r"[a-z0-9][a-z0-9-]*", name) is not None
 
 

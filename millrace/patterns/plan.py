@@ -1,4 +1,4 @@
-"""What one engine is told to run of a pattern: everything it needs, as one JSON text."""
+"""The part of a pattern that one engine runs, as one JSON text; the topics and tables of a pattern."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class EnginePlan:
     topics: Mapping[str, str]
     """Event type's name -> topic."""
     checkpoints: str
-    """Folder, as a URI, for the engine's own checkpoints; the next generation goes on from what it finds there."""
+    """Folder, as a URI, for the engine's own checkpoints; the next generation continues from them."""
     events: tuple[str, ...] = ()
     """Names of the per-event rules, when the engine runs the events stage."""
     windows: tuple[str, ...] = ()
@@ -59,16 +59,16 @@ class EnginePlan:
     persist: tuple[str, ...] = ()
     stores: Stores | None = None
     partitions: int = 1
-    """Of the topics that it reads: a job finds its partitions when it starts, so more of them make another plan."""
+    """Of the topics that it reads. A job lists partitions when it starts, so more of them make another plan."""
     parallelism: int = 1
     versions: Mapping[str, str] = field(default_factory=dict)
-    """What each rule and summary meant when the plan was made: a plan with other versions is another plan."""
+    """The version of each rule and summary: a plan with other versions is another plan."""
     options: Mapping[str, str] = field(default_factory=dict)
     accepted: tuple[Loss, ...] = field(default=(), compare=False)
-    """The losses that somebody gave up: a job that meets one of them continues behind it."""
+    """Losses that an operator accepted: a job that meets one of them continues behind it."""
 
     def is_same_as(self, other: EnginePlan) -> bool:
-        """Whether both ask for the same job, whatever its generation."""
+        """Whether both describe the same job, whatever its generation."""
         return replace(self, generation=0) == replace(other, generation=0)
 
     @property
@@ -93,7 +93,7 @@ class EnginePlan:
 
     @property
     def judges(self) -> tuple[str, ...]:
-        """Everything that it remembers something for."""
+        """The rules and summaries that it holds state for."""
         return (*self.events, *self.windows, *self.summaries)
 
     @property
@@ -104,7 +104,7 @@ class EnginePlan:
         ).hexdigest()
 
     def reference(self, lookup: Lookup) -> str:
-        """Where a lookup finds its reference data and what it takes of it, as the kernel reads that."""
+        """A lookup as the kernel reads it: where its reference data is, and what it takes."""
         return json.dumps(
             {
                 "bootstrap": self.bootstrap,
@@ -123,7 +123,7 @@ class EnginePlan:
 
     @staticmethod
     def read(given: str) -> EnginePlan:
-        """The plan that a job's argument gives: JSON, or @ and the name of a file of that."""
+        """The plan in a job's argument: JSON, or @ and the name of a JSON file."""
         return EnginePlan.from_json(Path(given[1:]).read_text(encoding="utf-8") if given.startswith("@") else given)
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""What an event looks like, declared once: from it come the topic's contract, the engines' readers and the oracle's."""
+"""The shape of an event, declared once: contracts, the engines' readers and the oracle's follow from it."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class EventType:
     key: str
     """The field that keys the topic: events with the same key keep their order."""
     id: str | None = None
-    """The field that tells one event from another of the same key; a second one with it is a duplicate."""
+    """The field that identifies an event among those of its key; a second one with the same id is a duplicate."""
     time: str | None = None
     """The field with the event's own time, in milliseconds since 1970."""
     past_ms: int = 0
@@ -119,7 +119,7 @@ class EventType:
     compacted: bool = False
     """Reference data: the topic keeps the last event of each key."""
     forbidden: tuple[str, ...] = ()
-    """Names that no field may have at any depth, as `plain_name` gives them: what must not even come, such as a PIN."""
+    """Names that no field may have at any depth, as `plain_name` gives them, such as a PIN."""
     _kinds: Mapping[str, Kind] = field(init=False, repr=False, compare=False, hash=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -145,7 +145,7 @@ class EventType:
 
     @property
     def remembered_ms(self) -> int:
-        """How long an id is remembered: for as long as the event that had it may come again and be accepted."""
+        """How long an id is remembered: as long as a repetition of its event would be accepted."""
         return self.past_ms + self.future_ms
 
     @cached_property
@@ -159,7 +159,7 @@ class EventType:
         return tuple(f for f in self.fields if isinstance(f, EventField))
 
     def json_schema(self) -> dict[str, Any]:
-        """The contract of the topic; fields nobody declared are let through and ignored."""
+        """The contract of the topic; undeclared fields are ignored."""
         return {
             "$schema": "https://json-schema.org/draft/2020-12/schema",
             "title": self.name,
@@ -185,7 +185,7 @@ class EventType:
 
 
 def plain_name(name: str) -> str:
-    """A name without what writers differ in: its ASCII letters and digits in lower case."""
+    """A name without its spelling: ASCII letters and digits in lower case."""
     return re.sub(r"[^A-Za-z0-9]", "", name).lower()
 
 

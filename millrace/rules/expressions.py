@@ -24,11 +24,11 @@ _LOGIC = ("&", "|")
 
 
 class DeclarationError(ValueError):
-    """Something that was declared, in Python or in a file, cannot be used; names the place and the remedy."""
+    """A declaration, in Python or in a file, that cannot be used; names the place and the remedy."""
 
 
 class RuleError(DeclarationError):
-    """A declaration that cannot be what its author means; says what to write instead."""
+    """A declaration that does not mean what it looks like; names what to write instead."""
 
 
 class Expression:
@@ -149,7 +149,7 @@ class Not(Expression):
 
 @dataclass(frozen=True, eq=False)
 class Call(Expression):
-    """A function that every engine knows under this name."""
+    """A function that every engine implements under this name."""
 
     function: str
     arguments: tuple[Expression, ...]
@@ -187,7 +187,7 @@ def haversine_km(latitude: float, longitude: float, other_latitude: float, other
 
 
 def value_of(expression: Expression, values: Mapping[tuple[str, str], Value]) -> Value:
-    """What an expression is worth, given the values of its fields by (owner, name): the meaning of a condition."""
+    """The value of an expression, given those of its fields by (owner, name): the meaning of a condition."""
     match expression:
         case Field(owner=owner, name=name):
             return values[owner, name]
@@ -226,7 +226,7 @@ def fields_of(expression: Expression) -> tuple[Field, ...]:
 
 
 def condition(built: object, rule: str) -> Expression:
-    """Check that what a rule's lambda gave back is a condition."""
+    """The lambda's result, if it is a condition."""
     if not isinstance(built, Expression) or built.kind != "flag":
         raise RuleError(f"rule '{rule}': alert_when must give a comparison of fields, not {built!r}")
     return built

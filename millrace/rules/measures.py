@@ -1,4 +1,4 @@
-"""What a rule may remember of a key's EARLIER events, in the order of their arrival, and what it may count in a window.
+"""Measures: what a rule remembers of a key's EARLIER events, in order of arrival, and what it counts in a window.
 
 A measure is data: the oracle folds it in plain Python, the engines keep it natively. Nothing remembered yet is null,
 except for a count, which is then 0.
@@ -88,7 +88,7 @@ def outputs(name: str, measure: Measure, on: EventType) -> dict[str, Kind]:
 
 
 def signature(measure: Measure, on: EventType) -> str:
-    """What the measure is, whatever it is called: state is kept under this name, so rules can share and survive it."""
+    """The measure without the name that a rule gives it: state is kept under its signature, so rules share it."""
     match measure:
         case Last(stream=stream, fields=fields):
             return f"last({stream.name}.{','.join(fields)})"

@@ -15,11 +15,11 @@ from millrace.rules.expressions import Expression, Field, Kind, RuleError, condi
 from millrace.rules.measures import Last, Measure, WindowMeasure, as_data, outputs
 from millrace.rules.nearest import nearest
 from millrace.rules.outputs import FLAGS, PROVENANCE, WINDOW_SPAN, window_result
-from millrace.rules.sentences import measure_phrase, said, span, values_shown, words
+from millrace.rules.sentences import measure_phrase, phrased, span, values_shown, words
 
 
 class Names:
-    """What a rule's lambda sees: an attribute for each value, so that a misspelt one is caught at definition."""
+    """The argument of a rule's lambda: an attribute for each value, so that a misspelt one fails at definition."""
 
     def __init__(
         self, owner: str, kinds: Mapping[str, Kind], of: str, groups: Mapping[str, Mapping[str, Kind]]
@@ -48,7 +48,7 @@ class _Group:
 
 @contextmanager
 def _naming(rule: str, condition: Callable[..., Any]) -> Iterator[None]:
-    """Whatever a condition does wrong while it is built is said with its rule and its place."""
+    """Add rule name and line to errors raised while building a condition."""
     try:
         yield
     except (ValueError, TypeError, AttributeError) as error:
@@ -64,7 +64,7 @@ WindowCondition = Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class EventRule:
-    """Judges each event by itself and by what its key's earlier events left behind."""
+    """Judges each event by its own fields and by measures over its key's earlier events."""
 
     name: str
     doc: str
@@ -86,7 +86,7 @@ class EventRule:
 
     @property
     def operands(self) -> tuple[Field, ...]:
-        """The values that an alert must show: all that the condition reads."""
+        """The values that an alert shows: all that the condition reads."""
         return fields_of(self.condition)
 
     @property
@@ -98,12 +98,12 @@ class EventRule:
         return str(self.condition)
 
     def sentence(self) -> str:
-        """The rule as an analyst would say it."""
-        return f"Alert when {said(self.condition, self._phrases())}."
+        """The rule as one sentence."""
+        return f"Alert when {phrased(self.condition, self._phrases())}."
 
     def explained(self, operands: Mapping[str, str | None]) -> str:
         """Why an alert with these operands was raised."""
-        return said(self.condition, self._phrases(), values_shown(operands))
+        return phrased(self.condition, self._phrases(), values_shown(operands))
 
     def _phrases(self) -> dict[tuple[str, str], str]:
         return {
@@ -171,11 +171,11 @@ class WindowRule:
         return str(self.condition)
 
     def sentence(self) -> str:
-        return f"Alert when in {self.window.phrase()} of one {self.key}, {said(self.condition, self._phrases())}."
+        return f"Alert when in {self.window.phrase()} of one {self.key}, {phrased(self.condition, self._phrases())}."
 
     def explained(self, operands: Mapping[str, str | None]) -> str:
         """Why an alert with these operands was raised."""
-        return said(self.condition, self._phrases(), values_shown(operands))
+        return phrased(self.condition, self._phrases(), values_shown(operands))
 
     def _phrases(self) -> dict[tuple[str, str], str]:
         return {("w", name): measure_phrase(name, measure, self.key) for name, measure in self.measures.items()}
@@ -210,7 +210,7 @@ class WindowSummary:
 
 @dataclass(frozen=True)
 class FoldRule:
-    """The escape hatch: a step in plain Python, for what measures cannot say; slower by an order of magnitude.
+    """The escape hatch: a step in plain Python, for what measures cannot express; slower by an order of magnitude.
 
     `step(state, event, stream)` gives the next state and the operands of an alert, or None; state is plain JSON data.
     """
@@ -242,7 +242,7 @@ Rule = EventRule | WindowRule | FoldRule
 
 @dataclass(frozen=True)
 class Lookup:
-    """Fields taken from reference data; an event whose key the reference does not know is refused."""
+    """Fields taken from reference data; an event whose key is not in the reference is refused."""
 
     reference: EventType
     by: str
@@ -252,7 +252,7 @@ class Lookup:
 
 @dataclass(frozen=True)
 class Enrichment:
-    """What the per-event stage adds to every accepted event before it writes it to the intermediate topic."""
+    """The fields that the per-event stage adds to every accepted event."""
 
     on: EventType
     lookups: tuple[Lookup, ...]
@@ -279,7 +279,7 @@ class Enrichment:
         return frozenset(self.built).union(*(lookup.take for lookup in self.lookups))
 
     def enriched(self, name: str, doc: str) -> EventType:
-        """The event type of the intermediate topic: what came in, what was found out about it, whence it came."""
+        """The event type of the intermediate topic: the event, the added fields, its flags and its raw message."""
         return EventType(
             name=name,
             doc=doc,
@@ -298,7 +298,7 @@ class Enrichment:
 
 @dataclass(frozen=True)
 class UseCase:
-    """All that a pattern can choose from by name, and the streams that feed it."""
+    """The streams of a use, and the rules and summaries that its patterns choose from by name."""
 
     name: str
     judged: EventType

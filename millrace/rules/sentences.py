@@ -1,4 +1,4 @@
-"""A condition as a sentence."""
+"""Conditions and measures as sentences."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _FUNCTIONS = {"km": "the distance in km between {}"}
 Shown = Callable[[Expression], str]
 
 
-def said(expression: Expression, phrases: Mapping[tuple[str, str], str], shown: Shown = lambda each: "") -> str:
-    """The expression in words; a field by its phrase, or else by its own name.
+def phrased(expression: Expression, phrases: Mapping[tuple[str, str], str], shown: Shown = lambda each: "") -> str:
+    """The expression in words: each field by its phrase, or else by its name.
 
     `shown` gives what follows each side of a comparison.
     """
@@ -39,12 +39,12 @@ def said(expression: Expression, phrases: Mapping[tuple[str, str], str], shown: 
         case Literal(value=value):
             return str(value)
         case Not(inner=inner):
-            return f"not ({said(inner, phrases, shown)})"
+            return f"not ({phrased(inner, phrases, shown)})"
         case Binary(op=op, left=left, right=right) if op in _COMPARISONS:
             here, there = _side(left, right, phrases), _side(right, left, phrases)
             return f"{here}{shown(left)} {_WORDS[op]} {there}{shown(right)}"
         case Binary(op=op, left=left, right=right):
-            return f"{said(left, phrases, shown)} {_WORDS[op]} {said(right, phrases, shown)}"
+            return f"{phrased(left, phrases, shown)} {_WORDS[op]} {phrased(right, phrases, shown)}"
         case Call(function=function, arguments=arguments):
             return _FUNCTIONS[function].format(_places(arguments, phrases))
     return str(expression)
@@ -58,7 +58,7 @@ def _side(side: Expression, other: Expression, phrases: Mapping[tuple[str, str],
             return span(int(side.value))
         if units == {"cents"}:
             return f"{side.value / 100:.2f}"
-    return said(side, phrases)
+    return phrased(side, phrases)
 
 
 def span(ms: int) -> str:
@@ -129,5 +129,5 @@ def _places(arguments: tuple[Expression, ...], phrases: Mapping[tuple[str, str],
 
 
 def _owner(latitude: Expression, phrases: Mapping[tuple[str, str], str]) -> str:
-    phrase = said(latitude, phrases)
+    phrase = phrased(latitude, phrases)
     return "this event" if phrase == "the latitude" else phrase.removeprefix("the latitude of ")

@@ -15,8 +15,6 @@ from millrace.verbs import traffic, validation
 from millrace.verify import Verdict
 from millrace.verify.report import html
 
-Report = Callable[[str], None]
-
 
 @dataclass(frozen=True)
 class Validation:
@@ -33,7 +31,7 @@ def validate(
     *,
     within_s: float = VALIDATE_WITHIN_S,
     settled_after_s: float = SETTLED_AFTER_S,
-    report: Report = lambda line: None,
+    report: Callable[[str], None] = lambda line: None,
 ) -> Validation:
     """Judge the pattern once its outputs have settled."""
     variant = load(name)
@@ -61,7 +59,7 @@ def validate(
 
 
 def _about(record: Path) -> dict[str, str | float | None]:
-    """The run of a page: commit, moment, generations and machine, from its record."""
+    """What identifies the run on its page: time, commit, generations and machine."""
     kept = json.loads(record.read_text(encoding="utf-8"))
     generations = ", ".join(f"{engine} {number}" for engine, number in kept["figures"]["generations"].items())
     gap_ms = kept["figures"].get("upgrade_gap_ms")

@@ -1,4 +1,4 @@
-"""Validate: read back what went in and what came out, wait until it has settled, and ask for the verdict."""
+"""Read back inputs and outputs of a pattern until they have settled, and judge them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ from millrace.verbs.traffic import arrivals
 from millrace.verify import Bounds, Evidence, Question, Verdict, Versions, judge
 from millrace.verify.evidence import ENRICHED, FILES, table_key
 
-Report = Callable[[str], None]
 Place = tuple[str | None, int | None, int | None]
 
 CLOCKS_DIFFER_MS = 60_000  # Kafka's and this machine's, at most
@@ -46,11 +45,11 @@ def verdict(
     lost: Sequence[Loss] = (),
     labels: Mapping[str, Sequence[str]] | None = None,
     began_ms: Sequence[int] = (),
-    report: Report = lambda line: None,
+    report: Callable[[str], None] = lambda line: None,
 ) -> Verdict:
-    """Judge the pattern as soon as all that went in has come out; at the deadline judge what there is.
+    """Judge the pattern as soon as all inputs have come out, or at the deadline.
 
-    A verdict that is not ok is given when nothing has arrived for `settled_after_s`, or at once if nothing can mend it.
+    A verdict that is not ok is returned when nothing has arrived for `settled_after_s`, or at once if it is final.
     """
     deadline = time.monotonic() + within_s
     asked = replace(question(variant, bounds or Bounds(), in_force or {}), began_ms=began_ms, lost=lost)
@@ -61,7 +60,7 @@ def verdict(
                 reading.read()
                 if reading.size() != seen:
                     changed_at, seen = time.monotonic(), reading.size()
-                    report(reading.told())
+                    report(reading.counts())
                 if reading.is_whole() and time.monotonic() > changed_at + 1:
                     break
                 if time.monotonic() > changed_at + settled_after_s:
@@ -73,12 +72,12 @@ def verdict(
                 return found
             report(f"not yet ok: {', '.join(check.name for check in found.checks if check.status != 'ok')}")
             if not reading.wait_for_more(min(settled_after_s, max(0.0, deadline - time.monotonic()))):
-                # Tables do not say that they grow: what was behind when it was judged may be there by now.
+                # HBase growth is not polled, so judge once more.
                 return judge(asked, reading.evidence(labels))
 
 
 def question(variant: Variant, bounds: Bounds, in_force: Mapping[str, Versions]) -> Question:
-    """What a verdict on the pattern is about."""
+    """The question that the verdict on the pattern answers."""
     pattern = variant.pattern
     return Question(
         pattern=variant.name,
@@ -96,7 +95,7 @@ def question(variant: Variant, bounds: Bounds, in_force: Mapping[str, Versions])
 
 @dataclass
 class _Reading:
-    """Everything that a pattern wrote, read on from where the last reading ended."""
+    """All inputs and outputs of a pattern; each `read` continues where the last one ended."""
 
     target: Target
     variant: Variant
@@ -127,11 +126,11 @@ class _Reading:
             self.files = _parquet(self.target.hdfs, self.target.folder(self.variant), self.files)
 
     def size(self) -> tuple[int, ...]:
-        """How much there is of everything that a job writes."""
+        """The number of messages and rows; it grows while a job writes."""
         return (*(len(records) for kind, records in self.records.items() if kind != HOP), self._rows())
 
     def is_whole(self) -> bool:
-        """Whether every judged message has come out somewhere, and what was accepted has reached the files."""
+        """Whether every judged message has come out, and every accepted one has reached the files."""
         judged = self.variant.use.judged.name
         refused = {place for place in self.refused if place[0] == self.topics[judged]}
         is_out = len(self.accepted | refused) >= len(self.records[judged])
@@ -147,14 +146,14 @@ class _Reading:
             time.sleep(0.5)
         return False
 
-    def told(self) -> str:
-        """How much there is, for people."""
+    def counts(self) -> str:
+        """How much was read, as a line of progress."""
         names = (self.variant.use.judged.name, self.variant.use.enriched.name, ALERTS.name, DEAD_LETTERS.name)
         counts = [f"{len(self.records[name])} {name}" for name in names]
         return ", ".join([*counts, f"{self._rows()} rows in files"] if "hdfs" in self.stores else counts)
 
     def evidence(self, labels: Mapping[str, Sequence[str]] | None) -> Evidence:
-        """All of it, for the judge; a store that the pattern has not is not missing."""
+        """All that was read, for the judge."""
         use, name = self.variant.use, self.variant.name
         received_ms, hop_received_ms = recorded(arrivals(self.target.settings, name))
         return Evidence(
@@ -184,7 +183,7 @@ class _Reading:
 
 
 def _place(record: Record, prefix: str = "") -> Place:
-    """The raw message that an output says it comes from."""
+    """The raw message that an output names as its origin."""
     try:
         content = json.loads(record.value or b"{}")
     except ValueError:
@@ -195,7 +194,7 @@ def _place(record: Record, prefix: str = "") -> Place:
 def _parquet(hdfs: Hdfs, folder: str, known: Mapping[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
     """The rows of every file of the folder that counts; a file never changes, so each is read once.
 
-    A compaction may go on meanwhile, or have been killed. While it removes files, what was known last is the answer.
+    A compaction may run meanwhile, or have been killed. While it deletes files, the last answer stands.
     """
     paths = {file.path for file in hdfs.files(folder)}
     try:

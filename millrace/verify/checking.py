@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from millrace.verify.case import Case
-from millrace.verify.verdict import OFFENDERS_MOST, Check, Figure, checked
+from millrace.verify.verdict import Check, Figure, checked, unchecked
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Undecided:
-    """Why a check could be neither ok nor failed."""
+    """Why a check can be neither ok nor failed."""
 
     why: str
     figures: Mapping[str, Figure] = field(default_factory=dict)
@@ -36,9 +36,9 @@ class Checker:
     needs: tuple[str, ...] = ()
     """Outputs and stores, by their keys in the evidence; without one of them the check is unknown."""
     needs_inputs: bool = True
-    """Whether it compares with the raw topics, so that without one of them it is unknown, too."""
+    """Whether it compares with the raw topics: without one of them it is unknown."""
     is_final: bool = False
-    """Whether nothing that arrives later can mend its offenders."""
+    """Whether its offenders remain whatever arrives later."""
 
     def check(self, case: Case) -> Check:
         """The answer for one run."""
@@ -47,6 +47,5 @@ class Checker:
             absent += case.unread
         found = Undecided(f"could not be read: {', '.join(absent)}") if absent else self.find(case)
         if isinstance(found, Undecided):
-            shown = found.offenders[:OFFENDERS_MOST]
-            return Check(self.name, self.asks, "unknown", found.figures, shown, found.why)
+            return unchecked(self.name, self.asks, found.why, found.figures, found.offenders)
         return checked(self.name, self.asks, found.figures, found.offenders, is_final=self.is_final)

@@ -1,4 +1,4 @@
-"""What was read back of a run, before anybody judges it."""
+"""What was read back of a run, and the bounds within which it is judged."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ Identity = tuple[str, str]
 
 @dataclass(frozen=True)
 class Bounds:
-    """How far chance may go before it counts as an error."""
+    """Tolerances."""
 
     skew_ms: int = 2_000
-    """Two topics are read so far apart at most: within it, which of two messages came first is open."""
+    """Two topics are read at most so far apart: within it, either of two messages may come first."""
     out_of_order_ms: int = OUT_OF_ORDER_MS
     """An event no further behind the newest one must be counted in its windows."""
     closing_ms: int = 2_000
-    """How far event time must have gone on after a window's end, and the disorder, for its result to be due."""
+    """A window's result is due when event time is so far behind its end and the disorder."""
 
 
 @dataclass(frozen=True)
 class Versions:
-    """Since when a rule or summary has meant what it means now, and what it meant before."""
+    """Since when the present version of a rule or summary is in force, and the earlier ones."""
 
     since_ms: int = 0
     earlier: frozenset[str] = frozenset()
@@ -62,17 +62,17 @@ class Evidence:
     stores: Mapping[str, Any] = field(default_factory=dict)
     """What was persisted: the rows of the files, and for each table its rows by key."""
     hop_ms: Sequence[float] | None = None
-    """What a bare hop through Kafka took in the same minutes, from intended send time to the topic."""
+    """How long bare messages took through Kafka in the same minutes, from intended send time to the topic."""
     received_ms: Mapping[str, float] | None = None
-    """When a reader had each alert in its hands, by alert id, where one was listening."""
+    """When a reader received each alert, by alert id, if one was reading."""
     hop_received_ms: Sequence[float] | None = None
-    """What a bare hop took until that reader had it."""
+    """How long bare messages took until that reader had them."""
     deleted: Sequence[str] = ()
-    """Kinds of which the first messages are gone from their topics: what was remembered of them cannot be known."""
+    """Kinds whose first messages are gone from their topics, so that their memory cannot be recomputed."""
     labels: Mapping[str, Sequence[str]] | None = None
     """For generated traffic: event id -> the rules it was made to set off."""
     kinds: Mapping[str, str] = field(default_factory=dict)
-    """Full topic name -> kind of event, to read what outputs say of their origin."""
+    """Full topic name -> kind of event, to find the origin of outputs."""
 
     def part(self, name: str) -> Any:
         """The output or store of that key; None if it could not be read."""
@@ -85,7 +85,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Read:
-    """The messages of a topic as objects, and the places of those that are none."""
+    """The messages of a topic as objects, and the places of unreadable ones."""
 
     events: tuple[tuple[Record, Event], ...]
     unreadable: tuple[str, ...]
@@ -112,12 +112,12 @@ def identity_of(of: EventType, event: Event) -> Identity:
 
 
 def place(record: Record) -> str:
-    """Where a message is, for people."""
+    """Where a message is."""
     return f"{record.topic}[{record.partition}]@{record.offset}"
 
 
-def said(origin: Origin) -> str:
-    """Where a raw message is, for people."""
+def place_of(origin: Origin) -> str:
+    """Where a raw message is."""
     return f"{origin[0]}[{origin[1]}]@{origin[2]}"
 
 

@@ -1,8 +1,8 @@
-"""What must have come out: the oracle's reading of the raw topics, in the order in which they arrived.
+"""Expected outputs: the oracle judges the raw topics in the order of their arrival.
 
-Arrival order is certain within a partition only. Where a rule looks at another stream, an engine may have read the two
-topics a little apart; then what the engine says it saw must be one of the things it may have seen, and everything else
-must follow from that.
+That order is certain within a partition only. Where a rule reads another stream, an engine may have read the two topics
+a little apart. Then what its enriched event shows of that stream must be one of the possible views, and all else follow
+from this view.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from millrace.oracle import Finding, Judged, Record, enriched_event, finding_of,
 from millrace.rules import ENRICHMENT, EventRule, Last, Rule, UseCase, WindowRule
 from millrace.rules.measures import Measure
 from millrace.rules.outputs import FLAGS
-from millrace.verify.evidence import Bounds, Event, Origin, is_same, said
+from millrace.verify.evidence import Bounds, Event, Origin, is_same, place_of
 
 View = tuple[Event, tuple[Finding, ...]]
-"""An enriched event and what the rules find in it, as an engine may have seen it."""
+"""An enriched event and its findings, for one order of arrival."""
 
 
 @dataclass
 class Expected:
-    """What must have become of every raw message."""
+    """The expected outcome of every raw message."""
 
     views: Views
     refused: dict[Origin, str] = field(default_factory=dict)
@@ -37,12 +37,12 @@ class Expected:
     judged: dict[tuple[str, str], Judged] = field(default_factory=dict)
     """Accepted events by key and id."""
     raced: int = 0
-    """Events for which the engine saw another stream a little earlier or later than the arrival times say."""
+    """Events for which the engine read another stream a little earlier or later than the arrival times show."""
     wrong: list[str] = field(default_factory=list)
-    """Enriched events that nothing the engine may have seen explains."""
+    """Enriched events that no possible view explains."""
 
     def admissible(self, rule: str, key: str, identity: str) -> list[Finding]:
-        """What a per-event rule may have found in an event, had the other streams arrived a little otherwise."""
+        """The findings of a per-event rule in an event, by all possible views of the other streams."""
         each = self.judged.get((key, identity))
         if each is None:
             return []
@@ -58,10 +58,10 @@ def expect(
     unjudged: Mapping[Origin, Collection[str]] | None = None,
     kept_since_ms: int = 0,
 ) -> Expected:
-    """Judges the raw topics as the rules mean it; `enriched` tells what the engine saw where that is open.
+    """Judge the raw topics; where several views are possible, `enriched` shows which one the engine had.
 
-    `unjudged` names the rules that did not mean yet what they mean now when an event was judged, and the fields that
-    were not added to it yet as they are now. Reference data from before `kept_since_ms` may have been compacted.
+    `unjudged` names, for each event, the rules and fields whose present version came later. Reference data from before
+    `kept_since_ms` may have been compacted.
     """
     references: dict[str, dict[str, Event]] = {reference.name: {} for reference in use.references}
     views = Views(use, [rule for rule in rules if isinstance(rule, EventRule)], bounds)
@@ -74,7 +74,7 @@ def expect(
             expected.judged[each.event[use.judged.key], each.event[use.judged.id or ""]] = each
         elif each.event is not None:
             views.take(each)
-    # Only now, when all other streams have been read, is it known what may have been seen of them.
+    # Views need all events of the other streams, so this follows the tape.
     for each in expected.judged.values():
         record = each.record
         origin = (record.topic, record.partition, record.offset)
@@ -85,7 +85,7 @@ def expect(
 def expected_windows(
     rule: WindowRule, accepted: Mapping[Origin, Event], late: set[Origin], bounds: Bounds
 ) -> tuple[dict[str, Finding], dict[str, Finding]]:
-    """What a window rule must have found, and what it may have found already in windows that may still be open."""
+    """The findings in windows that are closed, and those in windows that may still be open."""
     passed_ms = time_passed_ms(rule.on.time or "", accepted, bounds)
     closed: dict[str, Finding] = {}
     still_open: dict[str, Finding] = {}
@@ -96,7 +96,7 @@ def expected_windows(
 
 
 def time_passed_ms(time: str, accepted: Mapping[Origin, Event], bounds: Bounds) -> int:
-    """Up to when windows must have been reported: so far every partition has shown that time has gone on."""
+    """The event time that every partition has passed, less the tolerances: windows before it must be reported."""
     newest: dict[int, int] = {}
     for (_, partition, _), event in accepted.items():
         newest[partition] = max(min(event[time], event["ingest_ms"]), newest.get(partition, 0))
@@ -143,7 +143,7 @@ def _tape(
 
 @dataclass
 class Views:
-    """The other streams' events by key, and what an engine may have seen of them at a moment."""
+    """The other streams' events by key, and the possible views of them at a moment."""
 
     use: UseCase
     rules: Sequence[EventRule]
@@ -151,13 +151,13 @@ class Views:
     others: dict[tuple[str, str], list[tuple[int, Event]]] = field(default_factory=lambda: defaultdict(list))
 
     def take(self, other: Judged) -> None:
-        """Takes in an accepted event of another stream."""
+        """Take in an accepted event of another stream."""
         assert other.event is not None
         key = next(each.key for each in self.use.others if each.name == other.record.topic)
         self.others[other.record.topic, other.event[key]].append((other.record.ingest_ms, other.event))
 
     def of(self, each: Judged) -> Iterator[View]:
-        """Every admissible view of an accepted event, first the one that the arrival times give."""
+        """Every possible view of an accepted event, first the one by arrival times."""
         use, record = self.use, each.record
         assert each.event is not None
         yield each.event, each.findings
@@ -177,7 +177,7 @@ class Views:
             yield enriched_event(use, now, before[ENRICHMENT], record, looked_up, findings), findings
 
     def _last(self, stream: str, key: str, at_ms: int) -> list[Event | None]:
-        """The last event that was certainly seen by then, and all that may have been."""
+        """The last event that was certainly read by then, and all that may have been."""
         certain: Event | None = None
         possible: list[Event | None] = []
         for arrived_ms, event in self.others.get((stream, key), ()):
@@ -189,7 +189,7 @@ class Views:
 
 
 def _settle(each: Judged, copies: Sequence[Event], unjudged: Collection[str], expected: Expected) -> None:
-    """Decides what must have become of one accepted event; what its last copy saw is what counts."""
+    """Decide the expected form of one accepted event: the view of its last copy counts."""
     assert each.event is not None
     record = each.record
     origin = (record.topic, record.partition, record.offset)
@@ -201,7 +201,7 @@ def _settle(each: Judged, copies: Sequence[Event], unjudged: Collection[str], ex
                 f"{name} is {copy.get(name)!r}, not {each.event[name]!r}"
                 for name in differences(each.event, copy, unjudged)
             ]
-            expected.wrong.append(f"{said(origin)}: {', '.join(wrong)}")
+            expected.wrong.append(f"{place_of(origin)}: {', '.join(wrong)}")
         else:
             expected.raced += found[0] is not each.event
             event, findings = found
@@ -211,7 +211,7 @@ def _settle(each: Judged, copies: Sequence[Event], unjudged: Collection[str], ex
 
 
 def _seeing(before: Event, remembers: Mapping[str, Measure], last: Mapping[str, Event | None]) -> dict[str, Any]:
-    """What was remembered, had these been the last events of the other streams."""
+    """The remembered values, with these as the last events of the other streams."""
     changed = dict(before)
     for name, measure in remembers.items():
         if isinstance(measure, Last):
@@ -221,7 +221,7 @@ def _seeing(before: Event, remembers: Mapping[str, Measure], last: Mapping[str, 
 
 
 def differences(expected: Event, got: Event, unjudged: Collection[str] = ()) -> list[str]:
-    """The fields in which an enriched event is not what it must be; flags are a set, the origin is known already."""
+    """The fields in which an enriched event differs; flags are a set, the origin is compared elsewhere."""
 
     def flags(event: Event) -> set[str]:
         return set(event.get(FLAGS.name) or ()) - set(unjudged)

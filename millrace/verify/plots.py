@@ -17,7 +17,7 @@ COLOURS = 5
 
 
 def latencies(measured: Sequence[Latency], promised_ms: float | None) -> str:
-    """Which share of all took at most so long: time and the rest above the share on logarithmic axes."""
+    """The share of messages that took at most so long; both axes are logarithmic, to stretch the tail."""
     drawn = [each for each in measured if each.count]
     if not drawn:
         return ""
@@ -44,7 +44,7 @@ def latencies(measured: Sequence[Latency], promised_ms: float | None) -> str:
         parts.append(_text(x(tick), bottom + 18, _ms(tick), "middle"))
     if promised_ms is not None:
         parts.append(_line(x(promised_ms), TOP, x(promised_ms), bottom, "promise"))
-        # p99 is promised, so the mark says where the curve must have reached 99 %.
+        # The promise is a p99: at the mark the curve must have reached 99 %.
         parts.append(_text(x(promised_ms) - 6, TOP + 12, f"promised p99 {promised_ms:g} ms", "end", "promise-text"))
     for colour, each in enumerate(drawn):
         points = " ".join(f"{x(ms):.1f},{y(tail):.1f}" for ms, tail in _curve(each))
@@ -54,7 +54,7 @@ def latencies(measured: Sequence[Latency], promised_ms: float | None) -> str:
 
 
 def alerts_over_time(by_rule: Mapping[str, Sequence[int]]) -> str:
-    """How many alerts came when, one colour for each rule."""
+    """Alerts over time, one colour for each rule."""
     times = [at_ms for each in by_rule.values() for at_ms in each]
     if not times:
         return ""

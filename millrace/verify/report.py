@@ -1,4 +1,4 @@
-"""The verdict as one page that needs nothing else: for a browser, an attachment, an archive."""
+"""The verdict as one self-contained page: for a browser, an attachment, an archive."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from millrace.verify.timing import FROM_INGEST, FROM_SENT, HOP, HOP_RECEIVED, PR
 from millrace.verify.verdict import Check, Figure, Verdict
 
 SUMMARIES = {
-    "ok": "Everything that could go wrong was looked at, and nothing did.",
-    "failed": "Something is wrong: the checks in red say what, with the first offenders.",
-    "unknown": "Something could not be looked at, so nobody can say that all is well: the checks in yellow say what.",
+    "ok": "Every check ran, and all of them are ok.",
+    "failed": "The checks in red failed; each lists its first offenders.",
+    "unknown": "The checks in yellow could not run; each names what was missing.",
 }
 DRAWN = (FROM_SENT, FROM_INGEST, HOP, RECEIVED, HOP_RECEIVED, PROMISED)
 ORDER = {"failed": 0, "unknown": 1, "ok": 2}
 
 
 def html(verdict: Verdict, about: Mapping[str, Figure] | None = None) -> str:
-    """The page; `about` says which run it was."""
+    """The page; `about` identifies the run."""
     environment = Environment(loader=PackageLoader("millrace.verify", ""), autoescape=True, undefined=StrictUndefined)
     promised = next((p.promised for p in verdict.promises if p.name == "alert_latency_ms_p99"), None)
     drawn = [each for each in verdict.latencies if each.name in DRAWN]

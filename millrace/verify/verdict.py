@@ -1,4 +1,4 @@
-"""A verdict is what the checks say together; what could not be checked is unknown, and unknown is never ok."""
+"""A verdict combines checks; a check that could not run is unknown, and unknown is never ok."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OFFENDERS_MOST = 10
 
 @dataclass(frozen=True)
 class Check:
-    """One question and its answer, with the figures it rests on and the first offenders."""
+    """One question and its answer, with figures and the first offenders."""
 
     name: str
     asks: str
@@ -25,14 +25,14 @@ class Check:
     figures: Mapping[str, Figure]
     offenders: tuple[str, ...] = ()
     why: str = ""
-    """For an unknown: what was not there to be looked at."""
+    """For an unknown: what was missing."""
     is_final: bool = False
-    """Whether nothing that arrives later can mend its offenders."""
+    """Whether its offenders remain whatever arrives later."""
 
 
 @dataclass(frozen=True)
 class Promise:
-    """A figure that the pattern promises, beside what was measured; it depends on the machine, so it is no check."""
+    """A promised figure beside the measured one. It depends on the machine, so it is not a check."""
 
     name: str
     promised: float
@@ -42,7 +42,7 @@ class Promise:
 
 @dataclass(frozen=True)
 class Verdict:
-    """All that was found out about one run of a pattern."""
+    """The result of judging one run of a pattern."""
 
     pattern: str
     checks: tuple[Check, ...]
@@ -54,17 +54,17 @@ class Verdict:
 
     @property
     def status(self) -> Status:
-        """Red if anything is red; unknown if anything, or everything, went unasked; otherwise ok."""
+        """Failed if a check failed; unknown if one is unknown, or there is none; otherwise ok."""
         return together(check.status for check in self.checks)
 
     @property
     def is_final(self) -> bool:
-        """Whether it is red, and stays red whatever arrives later."""
+        """Whether a failed check stays failed whatever arrives later."""
         return any(check.status == "failed" and check.is_final for check in self.checks)
 
     @property
     def promises_status(self) -> Kept:
-        """Whether this machine, in this run, was as fast as the pattern promises."""
+        """Whether this run was as fast as the pattern promises."""
         statuses = {promise.status for promise in self.promises}
         return "broken" if "broken" in statuses else "unknown" if "unknown" in statuses else "kept"
 
@@ -73,7 +73,7 @@ class Verdict:
         return next(check for check in self.checks if check.name == name)
 
     def record(self, about: Mapping[str, Figure] | None = None) -> dict[str, Any]:
-        """The verdict as plain data for a JSON file; `about` says which run it was (commit, seed, machine, load)."""
+        """The verdict as plain data for JSON; `about` identifies the run (commit, seed, machine, load)."""
         return {
             "pattern": self.pattern,
             "status": self.status,
@@ -88,7 +88,7 @@ class Verdict:
 
 
 def together(statuses: Iterable[Status]) -> Status:
-    """What several answers amount to."""
+    """The status of several checks together."""
     found = set(statuses)
     return "failed" if "failed" in found else "ok" if found == {"ok"} else "unknown"
 
@@ -96,13 +96,15 @@ def together(statuses: Iterable[Status]) -> Status:
 def checked(
     name: str, asks: str, figures: Mapping[str, Figure], offenders: Iterable[str], *, is_final: bool = False
 ) -> Check:
-    """A check that was made: red if it has offenders, of whom the first few are named."""
+    """A check that ran: failed if it has offenders, of which the first are named."""
     found = list(offenders)
     status: Status = "failed" if found else "ok"
     shown = tuple(found[:OFFENDERS_MOST])
     return Check(name, asks, status, {**figures, "offenders": len(found)}, shown, is_final=is_final)
 
 
-def unchecked(name: str, asks: str, why: str) -> Check:
-    """A check that could not be made."""
-    return Check(name, asks, "unknown", {}, why=why)
+def unchecked(
+    name: str, asks: str, why: str, figures: Mapping[str, Figure] | None = None, offenders: tuple[str, ...] = ()
+) -> Check:
+    """A check that could not run, or not decide."""
+    return Check(name, asks, "unknown", figures or {}, offenders[:OFFENDERS_MOST], why)

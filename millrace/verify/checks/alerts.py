@@ -1,4 +1,4 @@
-"""Alerts: those of each rule are complete and right; copies of one alert do no harm."""
+"""Alerts: those of each rule are complete and correct; copies of one alert are allowed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def checker(rule: Rule) -> Checker:
     """The check of one rule's alerts."""
     return Checker(
         f"alerts: {rule.name}",
-        f"Is every alert of {rule.name} there and right?",
+        f"Is every alert of {rule.name} present and correct?",
         partial(alerts, rule),
         needs=(ALERTS.name, DEAD_LETTERS.name) if isinstance(rule, WindowRule) else (ALERTS.name,),
     )
@@ -47,7 +47,7 @@ def alerts(rule: Rule, case: Case) -> Found | Undecided:
             earlier += 1
         elif alert["rule"] == rule.name:
             copies[alert["alert_id"]].append(alert)
-    offenders = [f"missing: {_told(finding)}" for identity, finding in found.must.items() if identity not in copies]
+    offenders = [f"missing: {_text(finding)}" for identity, finding in found.must.items() if identity not in copies]
     raced = 0
     for identity, own in copies.items():
         for alert in own:
@@ -57,8 +57,8 @@ def alerts(rule: Rule, case: Case) -> Found | Undecided:
             if any(not _wrong(case.asked.use, other, alert, expected) for other in _admissible(rule, alert, expected)):
                 raced += 1
                 continue
-            told = f"{rule.name} {alert['key']} {','.join(map(str, alert['transaction_ids']))}"
-            offenders.append(f"extra: {told}" if wanted is None else f"wrong: {told}: {', '.join(wrong)}")
+            named = f"{rule.name} {alert['key']} {','.join(map(str, alert['transaction_ids']))}"
+            offenders.append(f"extra: {named}" if wanted is None else f"wrong: {named}: {', '.join(wrong)}")
     figures = {
         "expected": len(found.must),
         "found": len(copies),
@@ -96,7 +96,7 @@ def _admissible(rule: Rule, alert: Event, expected: Expected) -> list[Finding]:
 
 
 def _wrong(use: UseCase, finding: Finding, alert: Event, expected: Expected) -> list[str]:
-    """The facts of an alert that are not as the oracle found them."""
+    """The facts in which an alert differs from the oracle's finding."""
     facts: dict[str, Any] = {
         "alert_id": finding.alert_id,
         "key": finding.key,
@@ -119,7 +119,7 @@ def _wrong(use: UseCase, finding: Finding, alert: Event, expected: Expected) -> 
         if not _is_text_of(shown.get(name), value)
     ]
     if sorted(alert["transaction_ids"]) != list(finding.transaction_ids):
-        wrong.append("it rests on other transactions")
+        wrong.append("it names other transactions")
     return wrong
 
 
@@ -137,6 +137,6 @@ def _is_text_of(text: Any, value: Any) -> bool:
         return False
 
 
-def _told(finding: Finding) -> str:
+def _text(finding: Finding) -> str:
     operands = ", ".join(f"{name}={value}" for name, value in finding.operands.items())
     return f"{finding.rule} {finding.key} {','.join(finding.transaction_ids)} ({operands})"

@@ -1,11 +1,11 @@
-"""Conservation: nothing lost, nothing made up; every raw message is accounted for once."""
+"""Conservation: every raw message is accounted for once, and every output has one."""
 
 from __future__ import annotations
 
 from millrace.rules.outputs import DEAD_LETTERS, LATE
 from millrace.verify.case import Case
 from millrace.verify.checking import Checker, Found
-from millrace.verify.evidence import ENRICHED, said
+from millrace.verify.evidence import ENRICHED, place_of
 
 
 def conservation(case: Case) -> Found:
@@ -14,9 +14,9 @@ def conservation(case: Case) -> Found:
     kinds = {record.topic for record in case.judged}
     refused = {origin for origin, reason in case.letters if reason != LATE and origin[0] in kinds}
     accepted = set(case.copies)
-    offenders = [f"{said(origin)} is neither enriched nor a dead letter" for origin in there - accepted - refused]
-    offenders += [f"{said(origin)} is both enriched and a dead letter" for origin in accepted & refused]
-    offenders += [f"{said(origin)} came out but never went in" for origin in (accepted | refused) - there]
+    offenders = [f"{place_of(origin)} is neither enriched nor a dead letter" for origin in there - accepted - refused]
+    offenders += [f"{place_of(origin)} is both enriched and a dead letter" for origin in accepted & refused]
+    offenders += [f"{place_of(origin)} came out without a raw message" for origin in (accepted | refused) - there]
     figures = {
         "raw": len(there),
         "accepted": len(accepted),

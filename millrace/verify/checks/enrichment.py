@@ -14,4 +14,4 @@ def enrichment(case: Case) -> Found:
     return Found(figures, expected.wrong)
 
 
-CHECKER = Checker("enrichment", "Does every enriched event say what the oracle says?", enrichment, needs=(ENRICHED,))
+CHECKER = Checker("enrichment", "Does every enriched event match the oracle's?", enrichment, needs=(ENRICHED,))

@@ -1,4 +1,4 @@
-"""Labels: what generated traffic was made to set off was alerted, whatever the oracle expects."""
+"""Labels: generated traffic raised the alerts that it is labelled with, whatever the oracle expects."""
 
 from __future__ import annotations
 
@@ -21,6 +21,4 @@ def labels(case: Case) -> Found:
     return Found(dict(Counter(rule for rule, _ in meant)), offenders)
 
 
-CHECKER = Checker(
-    "labels", "Was everything alerted that the traffic was made to set off?", labels, needs=(ALERTS.name,)
-)
+CHECKER = Checker("labels", "Did all labelled traffic raise its alerts?", labels, needs=(ALERTS.name,))

@@ -5,13 +5,15 @@ from __future__ import annotations
 from millrace.rules.outputs import DEAD_LETTERS
 from millrace.verify.case import Case
 from millrace.verify.checking import Checker, Found
-from millrace.verify.evidence import said
+from millrace.verify.evidence import place_of
 
 
 def lateness(case: Case) -> Found:
-    """The events that were called late and were not."""
+    """Late dead letters of events that were not late."""
     accepted, late, bounds = case.expected.accepted, case.late, case.asked.bounds
-    offenders = [f"{said(origin)} is called late but is not good" for origin in late if origin not in accepted]
+    offenders = [
+        f"{place_of(origin)} is a late dead letter but was not accepted" for origin in late if origin not in accepted
+    ]
     time = case.asked.use.judged.time or ""
     arrived_ms = {(record.topic, record.partition, record.offset): record.ingest_ms for record in case.judged}
     # As in the engines, a clock that is ahead moves no other event's time.
@@ -23,10 +25,8 @@ def lateness(case: Case) -> Found:
             position += 1
         behind_ms = newest_ms - accepted[origin][time]
         if behind_ms <= bounds.out_of_order_ms:
-            offenders.append(f"{said(origin)} is called late, only {behind_ms} ms behind the newest event")
+            offenders.append(f"{place_of(origin)} is a late dead letter, only {behind_ms} ms behind the newest event")
     return Found({"late": len(late)}, offenders)
 
 
-CHECKER = Checker(
-    "lateness", "Was only what came too late kept out of the windows?", lateness, needs=(DEAD_LETTERS.name,)
-)
+CHECKER = Checker("lateness", "Were only late events kept out of the windows?", lateness, needs=(DEAD_LETTERS.name,))

@@ -1,4 +1,4 @@
-"""Loss: what was deleted before an engine read it; no later output can be called right or wrong."""
+"""Loss: messages that were deleted before an engine read them; no later output can be judged."""
 
 from __future__ import annotations
 

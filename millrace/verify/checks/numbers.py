@@ -1,4 +1,4 @@
-"""Numbers: the last row of every finished window of a summary is right."""
+"""Numbers: the last row of every finished window of a summary is correct."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def checker(summary: WindowSummary) -> Checker:
     """The check of one summary's rows."""
     return Checker(
         f"numbers: {summary.name}",
-        f"Are the numbers of {summary.name} right?",
+        f"Are the numbers of {summary.name} correct?",
         partial(numbers, summary),
         needs=(WINDOWS_TOPIC, DEAD_LETTERS.name),
     )

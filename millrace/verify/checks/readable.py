@@ -7,10 +7,10 @@ from millrace.verify.checking import Checker, Found
 
 
 def readable(case: Case) -> Found:
-    """The messages of outputs that are no such objects."""
+    """The messages that are not such objects."""
     outputs = case.outputs.values()
     figures = {"messages": sum(len(each.events) for each in outputs)}
     return Found(figures, [place for each in outputs for place in each.unreadable])
 
 
-CHECKER = Checker("readable", "Can everything be read that came out?", readable, needs_inputs=False, is_final=True)
+CHECKER = Checker("readable", "Can every output message be read?", readable, needs_inputs=False, is_final=True)

@@ -1,4 +1,4 @@
-"""Refusals: every dead letter has the right reason and carries the message; nothing good was refused."""
+"""Refusals: every dead letter has the right reason and carries the message; no valid message is refused."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from millrace.oracle import value_base64
 from millrace.rules.outputs import DEAD_LETTERS, LATE
 from millrace.verify.case import Case
 from millrace.verify.checking import Checker, Found
-from millrace.verify.evidence import Origin, said
+from millrace.verify.evidence import Origin, place_of
 
 
 def refusals(case: Case) -> Found:
@@ -27,12 +27,12 @@ def refusals(case: Case) -> Found:
     came_ms = {(r.topic, r.partition, r.offset): r.ingest_ms for each in use.references for r in case.raw[each.name]}
     since_ms = case.asked.kept_since_ms
     offenders = [
-        f"{said(origin)} must be refused as '{reason}'; dead letters say {sorted(reasons.get(origin, ['nothing']))}"
+        f"{place_of(origin)} must be refused as '{reason}'; dead letters: {', '.join(reasons.get(origin, ['none']))}"
         for origin, reason in expected.refused.items()
         if reasons.get(origin) != [reason] and (origin in reasons or came_ms.get(origin, since_ms) >= since_ms)
     ]
     offenders += [
-        f"{said(origin)} was refused as {sorted(found)} but is good"
+        f"{place_of(origin)} was refused as {sorted(found)} but is valid"
         for origin, found in reasons.items()
         if origin not in expected.refused and (origin[0] in kept or origin in came_ms)
     ]
@@ -49,19 +49,19 @@ def _wrong_contents(case: Case) -> Iterator[str]:
         record = records.get(origin)
         if record is None:
             if origin[0] in kept:
-                yield f"{said(origin)} is a dead letter but never went in"
+                yield f"{place_of(origin)} is a dead letter without a raw message"
             continue
         wanted, carried = value_base64(kinds[origin[0]], record.value, reason), letter.get("value_base64")
         # What is late was accepted: behind the intermediate topic there may be no raw message to carry.
         if carried != wanted and (carried or reason != LATE):
-            yield f"{said(origin)}: the dead letter ({reason}) does not carry the message as it is to be kept"
+            yield f"{place_of(origin)}: the dead letter ({reason}) carries other bytes than it must keep of the message"
         if letter.get("ingest_ms") != record.ingest_ms:
-            yield f"{said(origin)}: ingest_ms is {letter.get('ingest_ms')}, not {record.ingest_ms}"
+            yield f"{place_of(origin)}: ingest_ms is {letter.get('ingest_ms')}, not {record.ingest_ms}"
 
 
 CHECKER = Checker(
     "refusals",
-    "Is everything bad refused, for the right reason, and nothing good?",
+    "Is every invalid message refused with the right reason, and no valid one?",
     refusals,
     needs=(DEAD_LETTERS.name,),
 )

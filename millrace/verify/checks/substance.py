@@ -1,4 +1,4 @@
-"""Substance: there was something to judge, so that an ok is worth something."""
+"""Substance: something was judged, so that ok means something."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def substance(case: Case) -> Found | Undecided:
     if not case.judged:
         return Undecided("the raw topic is empty")
     if not case.expected.accepted:
-        return Undecided("not one event was good")
+        return Undecided("no event was accepted")
     figures: dict[str, Figure] = {kind: len(records) for kind, records in case.raw.items()}
     figures |= {"accepted": len(case.expected.accepted), "per-event findings": len(case.expected.findings)}
     return Found(figures)

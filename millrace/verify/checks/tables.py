@@ -1,4 +1,4 @@
-"""Tables: HBase holds each accepted event, and of each customer the state that its events amount to."""
+"""Tables: HBase holds each accepted event, and the current state of each customer."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ TRANSACTIONS_CHECKER = Checker(
 )
 CUSTOMERS_CHECKER = Checker(
     table_key(CUSTOMERS),
-    "Does HBase know what every customer's events amount to?",
+    "Does HBase hold each customer's current state?",
     customers,
     needs=(table_key(CUSTOMERS), ALERTS.name),
 )
