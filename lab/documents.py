@@ -115,11 +115,11 @@ def rounds_of_the_drill(records: Records) -> str:
 def patterns_that_kept_their_promise(records: Records) -> str:
     benches = {name: records[f"bench-{name}"]["figures"] for name in names() if f"bench-{name}" in records}
     kept = [f"`{name}`" for name, figures in benches.items() if figures["promises"] == "kept"]
-    return f"In these records it was by {_listed(kept) or 'none'};"
+    return f"In these records it was kept by {_listed(kept) or 'none'};"
 
 
 SENTENCES: dict[str, dict[str, Callable[[Records], str]]] = {
-    "README.md": {r"In these records it was by\s[^;]*;": patterns_that_kept_their_promise},
+    "README.md": {r"In these records it\s+was kept by\s[^;]*;": patterns_that_kept_their_promise},
     "docs/airflow.md": {r"\d+\s+rounds,\s+\d+\s+of\s+them\s+while\s+`deploy`\s+ran": rounds_of_the_drill},
 }
 """By document: what is computed from more than one record, and so is no link."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.documents import NOT_MEASURED, documents, records_of, rewritten
+from lab.documents import NOT_MEASURED, SENTENCES, documents, records_of, rewritten
 from lab.measurements import MEASUREMENTS
 from lab.records import refusal, refuse_shallow
 from millrace.patterns import names
@@ -48,6 +48,11 @@ def test_the_rule_of_the_readme_is_declared_so_and_its_alert_reads_so() -> None:
 def test_a_document_shows_what_its_records_say_and_where_they_were_measured(path: Path) -> None:
     text, name = path.read_text(), str(path.relative_to(PROJECT))
     assert rewritten(name, text, records_of(PROJECT)) == text, "run `.venv/bin/python -m lab.records --write`"
+
+
+@pytest.mark.parametrize(("document", "sentence"), [(name, each) for name, all_ in SENTENCES.items() for each in all_])
+def test_a_computed_sentence_is_in_its_document(document: str, sentence: str) -> None:
+    assert re.search(sentence, (PROJECT / document).read_text())
 
 
 def test_every_record_is_named_by_a_document_and_made_from_a_commit_of_this_branch() -> None:

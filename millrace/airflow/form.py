@@ -1,4 +1,4 @@
-"""The form of a run: what may be asked of it, with limits, so that the API refuses the rest before a run exists."""
+"""The form of a run: its fields, with limits, so that the API rejects invalid values before a run exists."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ from millrace.settings import SETTLED_AFTER_S, VALIDATE_WITHIN_S
 
 EVENTS_MOST, RATE_LEAST = 5_000_000, 10
 TASK_WITHIN = timedelta(minutes=10)
-"""What a task has, traffic among them."""
+"""Time limit of a task, also of `traffic`."""
 AROUND_TRAFFIC = timedelta(minutes=1)
-"""Reference data before the traffic, and the small purchases after it that complete the last windows."""
+"""Time for the reference data before the traffic, and for the small purchases after it that close the last windows."""
 JUDGED_PER_S = 2_500
-"""Events that a slow machine reads, judges and compares with its stores in a second."""
+"""Events per second that a slow machine reads, checks and compares with the stores."""
 VERDICT_WITHIN = timedelta(seconds=VALIDATE_WITHIN_S + SETTLED_AFTER_S + EVENTS_MOST / JUDGED_PER_S)
-"""What a verdict on the largest form has."""
+"""Time limit of a verdict on the largest form."""
 DEPLOYED_WITHIN = 3 * TASK_WITHIN
-"""After so long a deployment is late: what it may wait for a busy machine, not what it takes."""
+"""A deployment is late after this time: it includes waits on a busy machine."""
 PROVEN_WITHIN = DEPLOYED_WITHIN + TASK_WITHIN + VERDICT_WITHIN
-"""After so long a proof of the largest form is late."""
+"""A proof of the largest form is late after this time."""
 SURVIVABLE = (*(server for engine in registry.manifests() for server in engine.survives), "kafka-1", "datanode-1")
-"""Servers whose crash a pattern must survive."""
+"""Servers that a proof may crash: each pattern must survive it."""
 
 
 def deploy_form() -> dict[str, Param]:
-    """What a deployment asks."""
+    """The fields of a deployment."""
     return {
         "approval": approval(),
         "fresh": Param(
             False,
             type="boolean",
-            title="Begin anew",
-            description=f"Jobs of {_forgetful()} start without the state that earlier ones left: what they knew of "
-            "cards and customers is forgotten. Refused while the pattern runs.",
+            title="Fresh start",
+            description=f"Jobs of {_forgetful()} start without the state of earlier jobs, so they have no history of "
+            "cards and customers. Refused while the pattern runs.",
         ),
         "accept_loss": Param(
             False,
             type="boolean",
             title="Accept loss",
-            description="A job that failed because messages were deleted before it read them continues behind them. "
-            "What was lost is recorded, and no verdict is ok until the pattern's data is removed.",
+            description="If messages were deleted before a job read them, the job skips them instead of failing. "
+            "The loss is recorded, and no verdict is ok until the pattern's data is removed.",
         ),
     }
 
@@ -55,7 +55,7 @@ def _forgetful() -> str:
 
 
 def prove_form(faults: Sequence[str] = SURVIVABLE) -> dict[str, Param]:
-    """What a proof asks."""
+    """The fields of a proof."""
     return {
         "events": Param(
             20_000,
@@ -63,8 +63,8 @@ def prove_form(faults: Sequence[str] = SURVIVABLE) -> dict[str, Param]:
             minimum=0,
             maximum=EVENTS_MOST,
             title="Events",
-            description="How many invented messages to send; 0 sends none and judges what is there. At the rate below "
-            f"they must take no longer than {_in_words(TASK_WITHIN - AROUND_TRAFFIC)}.",
+            description="Number of generated messages; 0 sends none and validates the messages that are there. At the "
+            f"rate below, sending must take at most {_in_words(TASK_WITHIN - AROUND_TRAFFIC)}.",
         ),
         "rate_per_s": Param(
             500,
@@ -72,7 +72,7 @@ def prove_form(faults: Sequence[str] = SURVIVABLE) -> dict[str, Param]:
             minimum=RATE_LEAST,
             maximum=50_000,
             title="Rate per second",
-            description="The pattern's promises hold at 1,000 per second, from the twentieth second on.",
+            description="Messages per second. The pattern's promises hold at 1,000 per second, after 20 seconds.",
         ),
         "seed": Param(
             1,
@@ -80,7 +80,7 @@ def prove_form(faults: Sequence[str] = SURVIVABLE) -> dict[str, Param]:
             minimum=0,
             maximum=2**31 - 1,
             title="Seed",
-            description="The same seed, events, rate and poison share make the same messages again.",
+            description="The same seed, events, rate and poison share generate the same messages.",
         ),
         "poison_share": Param(
             0.01,
@@ -88,15 +88,16 @@ def prove_form(faults: Sequence[str] = SURVIVABLE) -> dict[str, Param]:
             minimum=0,
             maximum=0.3,
             title="Poison share",
-            description="The share of messages that nobody can read or believe: they must end as dead letters.",
+            description="Share of messages that are malformed or invalid. Each must become a dead letter.",
         ),
         "tape": Param(
             "",
             type=["null", "string"],
             pattern="^[a-z0-9-]{0,40}$",
             title="Tape",
-            description="A name for these messages. Give two patterns the same tape, seed, events, rate and poison "
-            "share, and `compare` puts their figures side by side. Empty: a tape of this run's own.",
+            title="Fresh start",
+            description=f"Jobs of {_forgetful()} start without the state of earlier jobs, so they have no history of "
+            "cards and customers. Refused while the pattern runs.",
         ),
         "faults": Param(
             [],
@@ -105,49 +106,49 @@ def prove_form(faults: Sequence[str] = SURVIVABLE) -> dict[str, Param]:
             examples=list(faults),
             uniqueItems=True,
             title="Servers to crash",
-            description="Each is killed when a third of the traffic has been sent, and brought back.",
+            description="Each is killed after a third of the traffic, and then started again.",
         ),
         "approval": approval(),
         "keep": Param(
             False,
             type="boolean",
-            title="Keep it running",
-            description="Leave the jobs running after the verdict; `reconcile` then looks after them. A pattern that "
-            "ran before this run is left running anyway.",
+            title="Keep running",
+            description="Leave the jobs running after the verdict; the DAG `reconcile` then restarts dead jobs. A "
+            "pattern that ran before this run stays up in any case.",
         ),
         "remove_data": Param(
             False,
             type="boolean",
             title="Remove the data afterwards",
-            description="Delete the pattern's topics, tables, files and checkpoints at the end, with all they ever "
-            "held. Only if it is not kept running and did not run before.",
+            description="Delete the pattern's topics, tables, files and checkpoints at the end. Has no effect if the "
+            "pattern ran before this run, or is kept running.",
         ),
     }
 
 
 def teardown_form(names: Sequence[str]) -> dict[str, Param]:
-    """What a teardown asks."""
+    """The fields of a teardown."""
     return {
         "pattern": which_pattern(names),
         "remove_data": Param(
             False,
             type="boolean",
             title="Remove the data",
-            description="Delete the pattern's topics, tables, files and checkpoints, with all they ever held.",
+            description="Delete the pattern's topics, tables, files and checkpoints, for good.",
         ),
         "approval": approval(),
     }
 
 
 def too_much(params: Mapping[str, Any]) -> str | None:
-    """Why the tasks of a run have no time for what its form asks; None if they have."""
+    """Why the traffic of a form exceeds the time limit of its task; None if it does not."""
     events, rate_per_s = params["events"], params["rate_per_s"]
     takes = timedelta(seconds=events / rate_per_s)
     if takes <= TASK_WITHIN - AROUND_TRAFFIC:
         return None
     return (
         f"{events:,} events at {rate_per_s:,} per second take {_in_words(takes)}; a task has {_in_words(TASK_WITHIN)}, "
-        f"{_in_words(AROUND_TRAFFIC)} of it for what comes before and after: ask for fewer events or a higher rate"
+        f"{_in_words(AROUND_TRAFFIC)} of it for what comes before and after; reduce the events or raise the rate"
     )
 
 
@@ -158,41 +159,41 @@ def _in_words(span: timedelta) -> str:
 
 
 def tape_of(given: str | None, run_id: str, try_number: int) -> str:
-    """The name of a run's messages: as the form says, or one that no other run has.
+    """The name of a run's messages: that of the form, or one that no other run has.
 
-    A second try has another name: its messages come at other times, so they are not those that were sent already.
+    A retry has another name, because its messages have other times than those of the first try.
     """
     name = given or f"run-{hashlib.sha256(run_id.encode()).hexdigest()[:8]}"
     return name if try_number <= 1 else f"{name}-{try_number}"
 
 
 def which_pattern(names: Sequence[str]) -> Param:
-    """The choice of a pattern; where there is none, no run can be asked for."""
+    """The choice of a pattern; without patterns, no run can be triggered."""
     return Param(
         names[0] if names else None,
         type="string",
         enum=list(names),
         title="Pattern",
-        description="The pattern that this is done to.",
+        description="The pattern on which this run acts.",
     )
 
 
 def approval() -> Param:
-    """Whether a person must agree first."""
+    """Whether a person must approve the run."""
     return Param(
         False,
         type="boolean",
-        title="Ask first",
-        description="The run waits, before it does anything, until a person approves it under Required Actions.",
+        title="Require approval",
+        description="Before its first change, the run waits until a person approves it under Required Actions.",
     )
 
 
 def reason_begins() -> Param:
-    """Which dead letters."""
+    """The choice of dead letters, by the beginning of their reason."""
     return Param(
         "",
         type=["null", "string"],
         pattern="^[a-zA-Z0-9_:-]{0,80}$",
         title="Reason begins with",
-        description="Such as unknown:merchants, json, missing:merchant; empty means all that may be sent again.",
+        description="For example unknown:merchants, json or missing:merchant. Empty: all that may be sent again.",
     )

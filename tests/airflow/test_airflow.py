@@ -336,7 +336,7 @@ def test_what_a_person_sees(airflow, asked, proven):
         page.goto(f"{airflow.url}/dags")
         shows(page, "replay-dead-letters")
         page.screenshot(path=pictures / "dags.png")
-        for dag, fields in ((DEPLOY_QUICK, ["Begin anew"]), (PROVE_QUICK, ["Rate per second", "Servers to crash"])):
+        for dag, fields in ((DEPLOY_QUICK, ["Fresh start"]), (PROVE_QUICK, ["Rate per second", "Servers to crash"])):
             page.goto(f"{airflow.url}/dags/{dag}")
             page.locator("button", has_text=re.compile("^Trigger$")).first.click()
             for field in fields:

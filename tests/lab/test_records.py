@@ -265,15 +265,15 @@ Not linked.
     [
         (
             "README.md",
-            "In these records it was by\n`flink`; more",
+            "In these records it was kept by\n`flink`; more",
             {"bench-flink": {"promises": "broken"}, "bench-spark": {"promises": "broken"}},
-            "In these records it was by none; more",
+            "In these records it was kept by none; more",
         ),
         (
             "README.md",
-            "In these records it was by none;",
+            "In these records it was kept by none;",
             {"bench-flink": {"promises": "kept"}, "bench-spark": {"promises": "kept"}},
-            "In these records it was by `flink` and `spark`;",
+            "In these records it was kept by `flink` and `spark`;",
         ),
         (
             "docs/airflow.md",
