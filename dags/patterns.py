@@ -1,4 +1,4 @@
-"""For each pattern file two DAGs: one deploys the pattern, the other proves it with traffic and shows the proof."""
+"""Two DAGs for each pattern: one deploys it, the other proves it with traffic and shows the verdict."""
 
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, chain, task
@@ -34,7 +34,7 @@ for variant in readable():
     name = variant.name
     with DAG(
         f"deploy-{name}",
-        description=f"Deploys, and stays up: {variant.pattern.title}",
+        description=f"Deploys and keeps running: {variant.pattern.title}",
         doc_md=deploy_doc(variant),
         schedule=None,
         max_active_runs=1,
@@ -62,7 +62,7 @@ for variant in readable():
 
     with DAG(
         f"prove-{name}",
-        description=f"Sends traffic and judges what comes out: {variant.pattern.title}",
+        description=f"Sends traffic and judges the output: {variant.pattern.title}",
         doc_md=prove_doc(variant),
         schedule=None,
         max_active_runs=1,
@@ -80,7 +80,7 @@ for variant in readable():
         approve = Approve(task_id="approve", subject=f"Prove {name}?", body="{{ params }}", execution_timeout=None)
         provision = Changes(task_id="provision", words=["provision", name])
         declared = Declared(task_id="declared", words=["provision", name, "--plan"])
-        # A pattern that runs already is not this run's: the teardown with the same id leaves it as it was found.
+        # A pattern that was deployed before does not belong to this run: its teardown leaves it running.
         deploy = Changes(
             task_id="deploy", words=["deploy", name, "--no-wait", "--for={{ '' if params.keep else run_id }}"]
         )
@@ -107,6 +107,6 @@ for variant in readable():
         chain(faults, fault, validate)
         # A task before a teardown that may fail the run does not count by itself, so a red verdict needs its own leaf.
         validate >> EmptyOperator(task_id="proven")
-        # They run whatever became of the proof.
+        # They run whatever the verdict is.
         report.as_teardown(setups=provision, on_failure_fail_dagrun=True)
         teardown.as_teardown(setups=provision, on_failure_fail_dagrun=True)

@@ -1,4 +1,4 @@
-"""What keeps patterns well: reconcile, upgrade, compare, compact, teardown, and a second chance for dead letters."""
+"""Upkeep of patterns: reconcile, upgrade, compare, compact, teardown, and the replay of dead letters."""
 
 from datetime import timedelta
 from functools import reduce
@@ -33,7 +33,7 @@ verdicts = [verdict(name) for name in names]
 
 with DAG(
     "reconcile",
-    description="Declared against running: what died goes on, what nobody asked for is named",
+    description="Restarts deployed jobs that are gone, and fails on jobs that run without being deployed",
     doc_md=about.RECONCILE,
     schedule=timedelta(minutes=5),
     catchup=False,
@@ -48,7 +48,7 @@ with DAG(
 
 with DAG(
     "upgrade",
-    description="The next generation of a pattern's jobs, from the state of this one; back if it is not well",
+    description="Replaces a pattern's jobs by their next generation, with their state; undone if the verdict is not ok",
     doc_md=about.UPGRADE,
     schedule=None,
     max_active_runs=1,
@@ -60,7 +60,7 @@ with DAG(
     approve = Approve(
         task_id="approve",
         subject=f"Upgrade {PATTERN}?",
-        body="Its jobs stop with their state and go on as the next generation.",
+        body="Its jobs stop with their state and continue as the next generation.",
         execution_timeout=None,
     )
     upgrade = Verb(task_id="upgrade", words=["upgrade", PATTERN, "--id={{ run_id }}"])
@@ -70,7 +70,7 @@ with DAG(
     chain(approve, upgrade, validate, report, roll_back)
     # A task before a teardown that may fail the run does not count by itself, so a red verdict needs its own leaf.
     validate >> EmptyOperator(task_id="proven")
-    # They follow whatever the verdict says.
+    # They run whatever the verdict is.
     report.as_teardown(setups=upgrade, on_failure_fail_dagrun=True)
     roll_back.as_teardown(setups=upgrade, on_failure_fail_dagrun=True)
 
@@ -89,7 +89,7 @@ with DAG(
 
 with DAG(
     "compact",
-    description="Many small files of an hour become one",
+    description="Merges the small files of each hour",
     doc_md=about.COMPACT,
     schedule=None,
     max_active_runs=1,
@@ -102,7 +102,7 @@ with DAG(
 
 with DAG(
     "replay-dead-letters",
-    description="A second chance for what a pattern refused, once the cause is mended",
+    description="Sends rejected messages again, once the cause is fixed",
     doc_md=about.REPLAY,
     schedule=None,
     max_active_runs=1,
@@ -122,7 +122,7 @@ with DAG(
 
 with DAG(
     "teardown",
-    description="The jobs of a pattern stop with their state; its data stays unless the form says otherwise",
+    description="Stops the jobs of a pattern and keeps their state; its data stays unless the form removes it",
     doc_md=about.TEARDOWN,
     schedule=None,
     max_active_runs=1,
@@ -134,7 +134,7 @@ with DAG(
     approve = Approve(
         task_id="approve",
         subject=f"Tear {PATTERN} down?",
-        body="Its data {{ 'goes too, for good' if params.remove_data else 'stays' }}.",
+        body="Its data {{ 'is removed, permanently' if params.remove_data else 'stays' }}.",
         execution_timeout=None,
     )
     words = ["teardown", PATTERN, "{{ '--data' if params.remove_data else '' }}", "--yes"]

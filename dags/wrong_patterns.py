@@ -1,5 +1,6 @@
-"""Makes no DAG: what is wrong with a pattern file is an import error of this file, so Airflow keeps the other DAGs."""
+"""Makes no DAG: an invalid pattern file is an import error of this file alone, so Airflow keeps all other DAGs."""
 
+# Airflow imports only files in which it finds the words "dag" and "airflow": the sentence above has both.
 from millrace.patterns import load_all
 
 load_all()

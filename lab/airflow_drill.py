@@ -29,7 +29,7 @@ from millrace.verbs.validate import validate
 
 VICTIMS = ("task", "task and its command", "scheduler", "triggerer", "dag-processor")
 DEPLOY_S = 10.0
-"""So long a deploy takes when nobody disturbs it; the blow falls somewhere in it."""
+"""How long an undisturbed deploy takes; the kill falls somewhere in it."""
 RUN_WITHIN_S = 1500.0
 
 
@@ -101,12 +101,12 @@ def drill(settings: Settings, pattern: str, seed: int) -> Round:
 
 
 def strike(settings: Settings, rest: AirflowRest, pattern: str, run_id: str, blow: Blow) -> tuple[str, int]:
-    """Wait for the moment and kill; says in which state the deploy task was, and how many were killed."""
+    """Wait for the moment and kill; return the state of the deploy task, and how many processes were killed."""
     deploy = _await_deploy(rest, pattern, run_id)
     time.sleep(blow.after_s)
     killed = 0
     if blow.victim.startswith("task"):
-        # A task that is not there any more cannot be killed: it was quicker than the blow.
+        # A task may have ended before the kill.
         for process in _task(str(deploy["id"])):
             command = process.children(recursive=True) if blow.victim != "task" else []
             for each in (process, *command):
@@ -130,7 +130,7 @@ def _is_there(rest: AirflowRest, pattern: str) -> bool:
 
 
 def count(target: Target, pattern: str, engine: str) -> int:
-    """How many jobs of the pattern an engine runs, as the engine itself and the machine's processes say."""
+    """How many jobs of the pattern an engine runs."""
     return sum(running.name.startswith(f"{pattern} (") for running in target.engine(engine).running())
 
 

@@ -21,12 +21,12 @@ ANSWER_WITHIN_S = 120  # an api-server that has just started imports at its firs
 
 
 class Refused(InfraError):  # noqa: N818 - an answer, not a fault
-    """An answer that says no; carries its status and what it says."""
+    """An answer with an error status."""
 
-    def __init__(self, status: int, said: str) -> None:
-        super().__init__(f"Airflow answered {status}: {said}")
+    def __init__(self, status: int, body: str) -> None:
+        super().__init__(f"Airflow answered {status}: {body}")
         self.status = status
-        self.said = said
+        self.body = body
 
 
 @dataclass
@@ -47,7 +47,7 @@ class AirflowRest:
         return str(json.loads(passwords.read_text(encoding="utf-8"))[self.user])
 
     def trigger(self, dag: str, run_id: str, conf: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Ask for a run."""
+        """Trigger a run."""
         body = {"logical_date": None, "dag_run_id": run_id, "conf": dict(conf or {})}
         return dict(self.api("POST", f"/dags/{dag}/dagRuns", body))
 
@@ -69,7 +69,7 @@ class AirflowRest:
     def answer(self, dag: str, run_id: str, task: str, option: str) -> None:
         """Choose an option for a task that waits for a person."""
         # Airflow 3.3.2 fails a task that is answered at once: its scheduler takes the end of the process that asked for
-        # the end of the one that goes on. By its second sign of life it knows of the first end.
+        # the end of the process that continues. After two heartbeats it has seen the first end.
         for _ in range(2):
             self._await_heartbeat()
         path = f"/dags/{dag}/dagRuns/{_quoted(run_id)}/taskInstances/{task}/-1/hitlDetails"
@@ -106,7 +106,7 @@ class AirflowRest:
     def _await_heartbeat(self) -> None:
         seen = self._heartbeat()
         if not wait_until(lambda: self._heartbeat() != seen, HEARTBEAT_WITHIN_S):
-            raise InfraError(f"the scheduler has shown no sign of life since {seen}; see `millrace status`")
+            raise InfraError(f"the scheduler has had no heartbeat since {seen}; see `millrace status`")
 
     def _heartbeat(self) -> str:
         return str(self.api("GET", "/monitor/health")["scheduler"]["latest_scheduler_heartbeat"])

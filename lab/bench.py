@@ -36,7 +36,7 @@ from pipelines.fraud.traffic import Plan
 def main(argv: Sequence[str]) -> int:
     arguments = _arguments(argv)
     own = Settings.read(os.environ)
-    # A stack of its own: what is measured starts from nothing, and nobody's data is in its way.
+    # A stack of its own: it starts empty, and no other data disturbs the measurement.
     settings = replace(own, state=own.state / "bench", port_base=own.port_base + PORTS_PER_STACK)
     statuses = []
     try:
@@ -53,12 +53,12 @@ def main(argv: Sequence[str]) -> int:
 
 
 def measured(target: Target, variant: Variant, events: int, rate_per_s: float, seed: int) -> dict[str, Any]:
-    """One variant from nothing to its verdict, and what that took."""
+    """Measure one variant, from provisioning to its verdict."""
     name = variant.name
     provision(target, name)
     try:
         deploy(target, name, report=lambda line: _report(name, line))
-        cold = round(variant.pattern.promises.warm_after_s * rate_per_s)  # events that nothing is promised of
+        cold = round(variant.pattern.promises.warm_after_s * rate_per_s)  # events before the promises hold
         warm_up = _sent(target, variant, Plan(max(cold, 1), rate_per_s, seed + 1, name=f"w{seed}"))
         run = _sent(target, variant, Plan(events, rate_per_s, seed, name=f"b{seed}"))
         changed = deploy(target, name)
@@ -94,7 +94,7 @@ def latencies(target: Target, variant: Variant, run: Run) -> list[dict[str, Any]
 
 
 def described(figures: dict[str, Any]) -> str:
-    """The figures that people ask for first."""
+    """The main figures."""
     shown = {each["name"]: f"{each['p50_ms']} / {each['p99_ms']} ms" for each in figures["latencies"] if each["count"]}
     return f"{figures['run']['rate_per_s']:.0f} events/s, p50 / p99: {', '.join(f'{k} {v}' for k, v in shown.items())}"
 

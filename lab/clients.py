@@ -1,4 +1,4 @@
-"""What a message costs in each of the two Kafka clients: processor time, each client in a process of its own.
+"""The processor time of a message in each of the two Kafka clients, each in a process of its own.
 
 `python -m lab.clients` needs the stack's Kafka and leaves a record.
 """

@@ -71,8 +71,8 @@ MUTANTS = {
         test=f"{LIFE}::test_down_leaves_no_process_no_socket_and_the_data_and_with_purge_only_records",
         red="assert what_runs(small) == []",
         file="millrace/stack/startup.py",
-        old="willing = processes.stop(record, STOP_WITHIN_S)",
-        new="willing = True",
+        old="has_obeyed = processes.stop(record, STOP_WITHIN_S)",
+        new="has_obeyed = True",
     ),
     "ctrl-c-leaves-processes": Mutant(
         test=f"{LIFE}::test_ctrl_c_leaves_no_jvm_of_what_it_had_started",

@@ -1,4 +1,4 @@
-"""What is deployed of each pattern: plans, versions of rules in force, accepted losses; files in the state folder."""
+"""The record of deployments, as files in the state folder: plans, earlier rule versions, accepted losses."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from millrace.whole_files import write_whole
 
 
 def job_name(plan: EnginePlan) -> str:
-    """Pattern, engine and generation, for people."""
+    """Pattern, engine and generation, for messages."""
     return f"{plan.pattern}/{plan.engine} generation {plan.generation}"
 
 
 def plans(target: Target, variant: Variant, generation: int = 1) -> list[EnginePlan]:
-    """What each engine of the pattern should run."""
+    """The plan that each engine of the pattern should run."""
     made = engine_plans(variant, generation, target.bootstrap, target.checkpoints, target.stores(variant))
     return [replace(plan, accepted=accepted(target, variant.name, plan.engine)) for plan in made]
 
 
 def deployed(target: Target, name: str) -> dict[str, EnginePlan]:
-    """The plans that were last deployed of a pattern, by engine."""
+    """The last deployed plans of a pattern, by engine."""
     content = _read(deployed_file(target, name), {})
     return {engine: EnginePlan.from_json(json.dumps(plan)) for engine, plan in content.items()}
 
@@ -47,7 +47,7 @@ def jobs(target: Target, name: str) -> dict[str, tuple[EnginePlan, Job]]:
 
 
 def sick(target: Target) -> dict[str, Job]:
-    """The jobs that should run and are not well, by name."""
+    """The sick jobs of deployed patterns, by name."""
     return {
         job_name(plan): job
         for name in names()
@@ -58,17 +58,17 @@ def sick(target: Target) -> dict[str, Job]:
 
 
 def is_wanted(target: Target, name: str) -> bool:
-    """Whether the pattern was deployed and not torn down since: its jobs should run."""
+    """Whether the pattern is deployed and not torn down: its jobs should run."""
     return _wanted_file(target, name).exists()
 
 
 def owner(target: Target, name: str) -> str:
-    """The run that a pattern was deployed for; empty if for none."""
+    """The run for which a pattern was deployed; empty if none."""
     return _wanted_file(target, name).read_text(encoding="utf-8")
 
 
 def want(target: Target, name: str, for_run: str) -> None:
-    """Mark a pattern as deployed; for a run only if it was not deployed before."""
+    """Mark a pattern as deployed; it belongs to a run only if it was not deployed before."""
     if not (for_run and is_wanted(target, name)):
         _wanted_file(target, name).write_text(for_run, encoding="utf-8")
     stack.given_up_file(target.settings, name).unlink(missing_ok=True)
@@ -80,7 +80,7 @@ def unwant(target: Target, name: str) -> None:
 
 
 def record(target: Target, name: str, plan: EnginePlan) -> None:
-    """Keep the plan as the one deployed last on its engine, and when rules of the previous one went out of force."""
+    """Record the plan as the last one of its engine, and until when changed rules had their previous versions."""
     last = deployed(target, name).get(plan.engine)
     if last is not None and (changed := _changed_versions(last, plan)):
         write_json(_past_file(target, name), [*_read(_past_file(target, name), []), *changed])
@@ -90,7 +90,7 @@ def record(target: Target, name: str, plan: EnginePlan) -> None:
 
 
 def in_force(target: Target, name: str) -> dict[str, Versions]:
-    """The rules and summaries of a pattern that had other versions before, and since when they have this one."""
+    """The rules and summaries of a pattern that had other versions, and since when they have the current one."""
     now = {each: version for plan in deployed(target, name).values() for each, version in plan.versions.items()}
     found: dict[str, Versions] = {}
     for past in _read(_past_file(target, name), []):
@@ -101,7 +101,7 @@ def in_force(target: Target, name: str) -> dict[str, Versions]:
 
 
 def accept(target: Target, plan: EnginePlan, lost: Sequence[Loss]) -> None:
-    """Record what the next job continues without, before it starts."""
+    """Record losses as accepted, before the next job starts."""
     if not lost:
         return
     path, at_ms = _losses_file(target, plan.pattern), int(time.time() * 1000)
@@ -110,7 +110,7 @@ def accept(target: Target, plan: EnginePlan, lost: Sequence[Loss]) -> None:
 
 
 def accepted(target: Target, name: str, engine: str) -> tuple[Loss, ...]:
-    """The losses that the next job may meet: in each place the last that was accepted."""
+    """The losses that the next job may skip: the last accepted one of each place."""
     return tuple({loss.place: loss for loss in losses(target, name).get(engine, ())}.values())
 
 
@@ -145,7 +145,7 @@ def forget(target: Target, name: str) -> None:
 def deployed_file(target: Target, name: str) -> Path:
     """The file of the plans that were deployed last."""
     if not is_name(name):
-        raise UsageError(f"'{name}' cannot be the name of a pattern; `millrace patterns` lists them")
+        raise UsageError(f"'{name}' is not a valid name of a pattern; `millrace patterns` lists the patterns")
     folder = target.settings.state / "patterns"
     folder.mkdir(parents=True, exist_ok=True)
     return folder / f"{name}.json"
@@ -163,7 +163,7 @@ def write_json(path: Path, content: object) -> None:
 
 @contextmanager
 def alone(target: Target, name: str) -> Iterator[None]:
-    """One verb at a time for each pattern; the lock ends with its process."""
+    """Hold the lock of a pattern, so that one verb at a time changes it; it ends with the process."""
     with deployed_file(target, name).with_suffix(".lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
@@ -191,15 +191,15 @@ def _read(path: Path, default: Any) -> Any:
 
 
 def _past_file(target: Target, name: str) -> Path:
-    """Earlier versions of the rules, and until when they were in force."""
+    """The file of earlier rule versions, and until when each applied."""
     return deployed_file(target, name).with_suffix(".past")
 
 
 def _losses_file(target: Target, name: str) -> Path:
-    """Messages that the pattern continues without."""
+    """The file of accepted losses."""
     return deployed_file(target, name).with_suffix(".losses")
 
 
 def _wanted_file(target: Target, name: str) -> Path:
-    """Exists while the pattern is deployed; holds the run that it was deployed for."""
+    """Exists while the pattern is deployed; holds the run for which it was."""
     return deployed_file(target, name).with_suffix(".wanted")

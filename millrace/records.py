@@ -1,4 +1,4 @@
-"""Records of what was measured: one JSON file each, with all that is needed to doubt or repeat the number.
+"""Records of measurements: a JSON file each, with everything needed to check or repeat the number.
 
 Standard library only: `make setup` writes one while it makes the environments.
 """
@@ -17,7 +17,7 @@ from millrace.whole_files import write_whole
 
 
 def append(settings: Settings, kind: str, figures: Mapping[str, Any], seed: int | None = None) -> Path:
-    """Writes one record to `<state>/records`; `python -m lab.records` copies those that documents cite."""
+    """Write a record to `<state>/records`; `python -m lab.records` copies those that documents cite."""
     now = datetime.now(UTC)
     record = {
         "kind": kind,
@@ -48,7 +48,7 @@ def commit(project: Path) -> str | None:
 
 
 def machine() -> dict[str, Any]:
-    """What the number was measured on."""
+    """The machine on which the number was measured."""
     return {
         "cpus": len(os.sched_getaffinity(0)),
         "memory_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),

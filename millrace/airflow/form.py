@@ -95,9 +95,8 @@ def prove_form(faults: Sequence[str] = SURVIVABLE) -> dict[str, Param]:
             type=["null", "string"],
             pattern="^[a-z0-9-]{0,40}$",
             title="Tape",
-            title="Fresh start",
-            description=f"Jobs of {_forgetful()} start without the state of earlier jobs, so they have no history of "
-            "cards and customers. Refused while the pattern runs.",
+            description="A name for these messages. If two patterns run with the same tape, seed, events, rate and "
+            "poison share, the DAG `compare` puts their figures side by side. Empty: a name that only this run has.",
         ),
         "faults": Param(
             [],

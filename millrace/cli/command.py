@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from itertools import pairwise
 from typing import Any
 
@@ -11,6 +12,9 @@ from typer.core import TyperCommand, TyperOption
 
 class Command(TyperCommand):
     """A verb that never takes an option for the value of another: `--reason --json` lacks a reason."""
+
+    def __init__(self, *args: Any, help: str | None = None, **more: Any) -> None:
+        super().__init__(*args, help=unwrapped(help or ""), **more)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         options = [each for each in self.params if isinstance(each, TyperOption)]
@@ -25,3 +29,9 @@ class Command(TyperCommand):
                     ctx,
                 )
         return super().parse_args(ctx, args)
+
+
+def unwrapped(text: str) -> str:
+    """A docstring with a line for each paragraph, so that the terminal wraps it; examples keep their lines."""
+    paragraphs = inspect.cleandoc(text).split("\n\n")
+    return "\n\n".join(each if each.startswith("Example") else each.replace("\n", " ") for each in paragraphs)

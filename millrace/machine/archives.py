@@ -1,4 +1,4 @@
-"""Class data archives (AppCDS): a JVM that maps one finds its classes parsed and verified.
+"""Class data archives (AppCDS): a JVM that maps one has its classes parsed and verified.
 
 The first JVM of a kind records which classes it loads; once a pattern was deployed, all of them have worked, and each
 kind is archived. An archive is a cache: a JVM without one only takes longer to start (decision 0034).
@@ -25,15 +25,15 @@ from millrace.settings import Settings
 
 RECORD = "-XX:+RecordDynamicDumpInfo"
 PROPERTY = "millrace.archive"
-"""Of a JVM that records: where its archive is to go."""
+"""On the command line of a JVM that records: the place of its archive."""
 
 DUMP_WITHIN_S = 60
 DUMPS_AT_ONCE = 2
 
-# A JVM that cannot write its archive ends, so it is asked only where there is room for many.
+# A JVM that cannot write its archive ends, so none is dumped unless there is room for many.
 FREE_BYTES_LEAST = 2_000_000_000
 
-# Until it ends, a JVM that was asked keeps some three times its archive in memory: all of a stack together 1.9 GB.
+# After a dump a JVM keeps some three times its archive in memory until it ends: 1.9 GB for a whole stack.
 MEMORY_BYTES_LEAST = 6_000_000_000
 AVAILABLE_BYTES_LEAST = 3_000_000_000
 
@@ -102,7 +102,7 @@ def make(settings: Settings, report: Report, idle: Collection[str] = ()) -> None
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """One command at a time asks JVMs for archives, whatever its stack."""
+    """One command at a time dumps archives, whatever its stack."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -168,7 +168,7 @@ def _archives(place: Path) -> Iterator[Path]:
 
 
 def _is_whole(archive: Path) -> bool:
-    """Whether it has the size in its name: a JVM does not look, and dies of one that was cut off."""
+    """Whether it has the size in its name: a JVM does not check, and crashes on a truncated one."""
     try:
         return archive.stat().st_size == int(archive.stem.rpartition("-")[2])
     except (OSError, ValueError):
@@ -176,7 +176,7 @@ def _is_whole(archive: Path) -> bool:
 
 
 def _remove_unused(folder: Path) -> None:
-    """Remove archives that nobody uses, as far as one can see; a JVM that maps one keeps it."""
+    """Remove archives that are old or superseded; a JVM that maps one keeps it."""
     with suppress(OSError):
         used_s = {path: path.stat().st_mtime for path in folder.glob("*-*")}
         kept = Counter[str]()
@@ -187,13 +187,13 @@ def _remove_unused(folder: Path) -> None:
 
 
 def _has_folder_before_jars(class_path: str) -> bool:
-    """Whether jars come after a folder with files: asked for an archive, the JVM would end."""
+    """Whether jars come after a folder with files: a dump would end the JVM."""
     *before, _ = class_path.split(os.pathsep)
     return any(Path(entry).is_dir() and os.listdir(entry) for entry in before)
 
 
 def _content(java: str, main: str, class_path: str) -> str:
-    """What a JVM compares before it uses an archive: itself, and the paths, sizes and times of the jars in order."""
+    """A hash of what a JVM compares before it uses an archive: itself, and the paths, sizes and times of jars."""
     digest = hashlib.sha256(f"{main}\n{_stamp(Path(java).resolve())}\n".encode())
     for entry in class_path.split(os.pathsep):
         # In the folder's own order, in which the JVM takes them, too.

@@ -1,6 +1,6 @@
-"""What the machine must offer, and what to do where it does not.
+"""What the machine must have, with a remedy for each lack.
 
-Standard library only: `make setup` asks before any environment exists, `up` before anything is downloaded.
+Standard library only: `make setup` checks before any environment exists, `up` before anything is downloaded.
 """
 
 import os
@@ -22,7 +22,7 @@ from millrace.settings import PORTS, Settings
 GB = 1_000_000_000
 
 # Measured (docs/records): environments, jars and their caches come to some 3 GB, archives of classes to 0.6 GB for each
-# build of the kernel; the rest is room for what flows.
+# build of the kernel; the rest is room for data.
 DISK_FREE_GB_MIN = 5.0
 MEMORY_GB_MIN = 4.0
 
@@ -32,18 +32,18 @@ JDK_PACKAGE = f"openjdk-{JDK_LEAST}-jdk-headless"
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked for."""
+    """The result of one check."""
 
     name: str
     ok: bool
     found: str
     remedy: str = ""
-    needed: bool = True  # False: something works without it, and the remedy says what does not
-    package: str = ""  # Debian's, which brings it
+    needed: bool = True  # False: optional, and the remedy names what does not work without it
+    package: str = ""  # Debian's package for it
 
 
 def check(settings: Settings, environ: Mapping[str, str], ours: Collection[int] = ()) -> list[Finding]:
-    """Looks at everything, needed or not; `ours` are the ports that a stack of these settings listens on already."""
+    """Check everything, needed or not; `ours` are the ports on which the stack of these settings listens."""
     return [
         *essential(settings, environ),
         python(environ),
@@ -55,28 +55,28 @@ def check(settings: Settings, environ: Mapping[str, str], ours: Collection[int] 
 
 
 def for_setup(settings: Settings, environ: Mapping[str, str], *, tests: bool) -> list[Finding]:
-    """Looks at what the set-up needs, or that and what the tests want besides."""
+    """Check what the set-up needs, and with `tests` what the tests need."""
     found = [python(environ), *essential(settings, environ)]
     return [*found, memory(), *for_tests(settings, environ), terraform(environ)] if tests else found
 
 
 def for_tests(settings: Settings, environ: Mapping[str, str]) -> list[Finding]:
-    """Looks at what tests want and a stack does not."""
+    """Check what tests need and a stack does not."""
     return [git(environ), disk_for_tests(environ), postgresql(settings), browser(settings)]
 
 
 def essential(settings: Settings, environ: Mapping[str, str]) -> list[Finding]:
-    """Looks at what a stack cannot do without."""
+    """Check what every stack needs."""
     return [java(environ), javac(environ), maven(environ), *disks(settings, environ)]
 
 
 def require(settings: Settings, environ: Mapping[str, str]) -> None:
-    """Refuses to go on, naming every lack and its remedy, where the machine cannot carry a stack."""
+    """Raise an error that lists every lack with its remedy, if the machine cannot run a stack."""
     refuse(essential(settings, environ), environ)
 
 
 def refuse(findings: list[Finding], environ: Mapping[str, str]) -> None:
-    """Raises one error for all that is needed and not there."""
+    """Raise one error for all findings that are needed and missing."""
     if not (lacking := lacks(findings)):
         return
     lines = [f"{finding.name}: {finding.found}\n    {finding.remedy}" for finding in lacking]
@@ -86,12 +86,12 @@ def refuse(findings: list[Finding], environ: Mapping[str, str]) -> None:
 
 
 def lacks(findings: list[Finding]) -> list[Finding]:
-    """What is needed and not there."""
+    """The findings that are needed and missing."""
     return [finding for finding in findings if finding.needed and not finding.ok]
 
 
 def install(findings: list[Finding], environ: Mapping[str, str]) -> bool:
-    """Installs the packages of all that lacks, where that is allowed; False when nothing was installed."""
+    """Install the packages of what is missing, if that is allowed; False if nothing was installed."""
     wanted = packages(lacks(findings))
     become_root = as_root(environ)
     if not wanted or become_root is None:
@@ -283,7 +283,7 @@ def _first_line(command: list[str], environ: Mapping[str, str]) -> str:
 
 def _is_free(port: int) -> bool:
     with socket.socket() as trial:
-        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the servers do: TIME_WAIT is no holder
+        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the servers do: TIME_WAIT holds no port
         try:
             trial.bind(("127.0.0.1", port))
         except OSError:

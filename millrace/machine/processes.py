@@ -1,4 +1,4 @@
-"""Processes that outlive the command that started them: known by pid and start time, never by name."""
+"""Processes that outlive the command that started them, identified by pid and start time, never by name."""
 
 import json
 import os
@@ -15,7 +15,7 @@ import psutil
 
 from millrace.errors import InfraError
 
-# What a server may know of the shell that started it; all else (HADOOP_USER_NAME, JAVA_TOOL_OPTIONS, PYTHONPATH ...)
+# The variables that a server inherits from the shell; all others (HADOOP_USER_NAME, JAVA_TOOL_OPTIONS, PYTHONPATH ...)
 # would make a stack behave differently for each user. JDK_JAVA_OPTIONS is the one way to give every JVM an option.
 INHERITED = ("HOME", "JDK_JAVA_OPTIONS", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER")
 
@@ -25,7 +25,7 @@ LOG_BYTES_MAX = 20_000_000
 
 RECORDED_WITHIN_S = 10
 
-FOLLOWS_WITHIN_S = 5  # what a process started has this long to end by itself after it
+FOLLOWS_WITHIN_S = 5  # descendants may take this long to end by themselves
 
 # The shell writes the record, then becomes the server: pid and start time stay the same, and whatever kills us in
 # between, no server runs without a record: on a full disk it does not start. Field 22 of stat is the start time
@@ -42,11 +42,11 @@ exec "$@"
 
 @dataclass(frozen=True)
 class Record:
-    """One process of ours: who it is, where its log is, what it needed to be up first."""
+    """One process: its identity, its log, and the processes that it needs."""
 
     name: str
     pid: int
-    started: int  # clock ticks after boot: with the pid it names one process for good
+    started: int  # clock ticks after boot: with the pid it identifies one process for good
     boot: str
     since: float
     log: Path
@@ -66,7 +66,7 @@ def start(
     fingerprint: str = "",
     folder: Path | None = None,
 ) -> Record:
-    """Starts a process in a session of its own, its output going to `log`, its record to `run_dir`."""
+    """Start a process in a session of its own; its output goes to `log`, its record to `run_dir`."""
     child, record = _spawn(name, command, env, log, run_dir, needs, fingerprint, folder)
     # It is meant to outlive us; without this Python warns of a child still running.
     child.returncode = 0
@@ -81,7 +81,7 @@ def run(
     run_dir: Path,
     is_called_off: Callable[[], bool] = lambda: False,
 ) -> int | None:
-    """Runs a process to its end and says its exit code; None when it was called off and stopped."""
+    """Run a process to its end and return its exit code; None if it was called off."""
     child, record = _spawn(name, command, env, log, run_dir)
     wait_until(lambda: child.poll() is not None or is_called_off(), float("inf"))
     finished = child.poll()
@@ -123,14 +123,14 @@ def _spawn(
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            umask=PRIVATE,  # whoever starts it
-            cwd=folder or run_dir,  # what a server drops where it stands stays in the stack's folder
+            umask=PRIVATE,  # whatever the umask of the caller
+            cwd=folder or run_dir,  # files that a server writes to its working folder stay in the stack's folder
             start_new_session=True,
         )
     wait_until(lambda: read(path) is not None or child.poll() is not None, RECORDED_WITHIN_S, every_s=0.005)
     if (record := read(path)) is None:
         ended = child.poll()
-        child.kill()  # nobody could find it to stop it
+        child.kill()  # without a record nobody could stop it
         child.wait()
         path.unlink(missing_ok=True)
         raise InfraError(_not_started(name, command[0], ended, path, log))
@@ -148,7 +148,7 @@ def _not_started(name: str, program: str, ended: int | None, path: Path, log: Pa
 
 
 def environment(env: Mapping[str, str]) -> dict[str, str]:
-    """The variables a process of ours gets: a few of the shell's, a UTF-8 locale, and what is given."""
+    """The environment of a process: a few of the shell's variables, a UTF-8 locale, and the given ones."""
     # Without a UTF-8 locale a JVM cannot open a path with a letter outside ASCII.
     return {name: os.environ[name] for name in INHERITED if name in os.environ} | {"LC_ALL": "C.UTF-8"} | dict(env)
 
@@ -160,7 +160,7 @@ def records(run_dir: Path) -> dict[str, Record]:
 
 
 def read(path: Path) -> Record | None:
-    """The record in a file; None when there is none, or its process died before it could write it."""
+    """The record in a file; None if the file is missing or incomplete."""
     try:
         facts = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
@@ -172,15 +172,15 @@ def read(path: Path) -> Record | None:
 
 
 def forget(record: Record, run_dir: Path) -> None:
-    """Removes the record of a process that is gone."""
+    """Remove the record of an ended process."""
     (run_dir / f"{record.name}.json").unlink(missing_ok=True)
 
 
 def alive(record: Record) -> bool:
-    """Whether the very process of the record runs: the same boot, pid and start time, and no zombie."""
+    """Whether the process of the record runs: the same boot, pid and start time, and not a zombie."""
     if record.boot != boot_id():
         return False
-    with suppress(ChildProcessError):  # a child of ours that ended stays a zombie until somebody asks
+    with suppress(ChildProcessError):  # an ended child stays a zombie until its parent waits
         os.waitpid(record.pid, os.WNOHANG)
     return started(record.pid) == record.started
 
@@ -196,12 +196,12 @@ def started(pid: int) -> int | None:
 
 
 def family(record: Record) -> list[psutil.Process]:
-    """The process and all that it started: they share the session that it leads, also when it is dead."""
+    """The process and its descendants: they share its session, even after it has ended."""
     members = []
     for process in psutil.process_iter():
         with suppress(psutil.NoSuchProcess, ProcessLookupError):
             ticks = started(process.pid)
-            # A pid is not given out again while a session bears it, so what is younger and in it is ours.
+            # The kernel reuses no pid that is the id of a session: younger members are descendants.
             if ticks is not None and ticks >= record.started and os.getsid(process.pid) == record.pid:
                 members.append(process)
     leader = started(record.pid)
@@ -210,35 +210,35 @@ def family(record: Record) -> list[psutil.Process]:
 
 
 def stop(record: Record, within_s: float) -> bool:
-    """Ends the process and all that it started: TERM, then KILL at the deadline; says whether TERM was enough.
+    """End the process and its descendants: TERM, then KILL at the deadline; return whether TERM was enough.
 
-    What it started has a few seconds more to follow it.
+    Descendants have a few seconds more.
     """
-    willing = True
+    has_obeyed = True
     members = family(record)
     if alive(record):
         send(record, signal.SIGTERM)
-        willing = wait_until(lambda: not alive(record), within_s)
-        if willing:
+        has_obeyed = wait_until(lambda: not alive(record), within_s)
+        if has_obeyed:
             # A Spark driver's JVM follows its Python, and only then clears away the libraries it had unpacked.
             wait_until(lambda: not family(record), FOLLOWS_WITHIN_S)
     for member in {*members, *family(record)}:
         with suppress(psutil.NoSuchProcess):
-            if member.pid != record.pid or not willing:
+            if member.pid != record.pid or not has_obeyed:
                 member.kill()  # psutil compares the start time before it signals
     if not wait_until(lambda: not family(record) and not alive(record), 10):
         raise InfraError(f"{record.name}: pid {record.pid} survived SIGKILL for 10 s; is it stuck on a disk?")
-    return willing
+    return has_obeyed
 
 
 def kill(record: Record) -> None:
-    """Ends the process at once, as a crash would: its children are left to themselves."""
+    """End the process at once, as a crash would; its children keep running."""
     send(record, signal.SIGKILL)
     wait_until(lambda: not alive(record), 10)
 
 
 def send(record: Record, number: signal.Signals) -> None:
-    """Sends a signal to the very process of the record, if it still runs."""
+    """Send a signal to the process of the record, if it runs."""
     with suppress(ProcessLookupError):
         if alive(record):
             os.kill(record.pid, number)
@@ -255,7 +255,7 @@ def wait_until(is_true: Callable[[], bool], within_s: float, every_s: float = 0.
 
 
 def memory_bytes(record: Record) -> int:
-    """The memory of the process and all that it started; pages they share count once (PSS)."""
+    """The memory of the process and its descendants; shared pages count once (PSS)."""
     total = 0
     for member in family(record):
         with suppress(psutil.NoSuchProcess):
@@ -267,7 +267,7 @@ def memory_bytes(record: Record) -> int:
 
 
 def listening(record: Record) -> list[tuple[str, int]]:
-    """Every address and port on which the process or what it started accepts connections."""
+    """Every address and port on which the process or a descendant accepts connections."""
     found = set()
     for member in family(record):
         with suppress(psutil.NoSuchProcess):
@@ -280,7 +280,7 @@ def listening(record: Record) -> list[tuple[str, int]]:
 
 
 def tail(log: Path, lines: int) -> list[str]:
-    """The last lines of a log; none when there is no log."""
+    """The last lines of a log; none if it does not exist."""
     if not log.exists():
         return []
     with log.open("rb") as file:
@@ -290,13 +290,13 @@ def tail(log: Path, lines: int) -> list[str]:
 
 
 def cap(log: Path) -> None:
-    """Keeps a log that its writer does not rotate below the limit: one older part is kept."""
-    # The writer appends (O_APPEND), so after the cut it goes on at the new end.
+    """Cut a log that its writer does not rotate when it exceeds the limit; one older part is kept."""
+    # The writer appends (O_APPEND), so after the cut it continues at the new end.
     if log.exists() and log.stat().st_size > LOG_BYTES_MAX:
         shutil.copyfile(log, log.with_name(log.name + ".1"))
         os.truncate(log, 0)
 
 
 def boot_id() -> str:
-    """The name of this run of the machine: pids and start times mean nothing in another one."""
+    """The id of this boot: pids and start times of another one mean nothing."""
     return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()

@@ -1,6 +1,6 @@
-"""Whether the package registries answer, asked by their own clients, with their own configuration, for some kilobytes.
+"""Whether the package registries answer their own clients, with their own configuration; a few kilobytes each.
 
-Standard library only: `make setup` asks before it downloads anything.
+Standard library only: `make setup` checks before it downloads anything.
 """
 
 import os
@@ -31,20 +31,20 @@ POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 
 
 def reached(settings: Settings) -> list[Finding]:
-    """Asks those registries from which something must be downloaded."""
+    """Check the registries from which something must be downloaded."""
     with ThreadPoolExecutor() as workers:
-        asked = []
+        checks = []
         if pip := environments.pip_of_uv(settings):
-            asked.append(workers.submit(_pip, pip))
+            checks.append(workers.submit(_pip, pip))
         if jars.absent(settings, jars.components(settings)):
-            asked.append(workers.submit(_maven))
-        return [each.result() for each in asked]
+            checks.append(workers.submit(_maven))
+        return [each.result() for each in checks]
 
 
 def _pip(download: list[str]) -> Finding:
     remedy = "connect this machine, or set a mirror (PIP_INDEX_URL, pip.conf) or a proxy (HTTPS_PROXY)"
-    # A dry run reads what the index says of the package, not the package.
-    return _asked("Python packages", [*download, "--dry-run", "--no-deps", "--retries", "0"], remedy)
+    # A dry run reads the index, not the package.
+    return _reached("Python packages", [*download, "--dry-run", "--no-deps", "--retries", "0"], remedy)
 
 
 def _maven() -> Finding:
@@ -60,10 +60,10 @@ def _maven() -> Finding:
             str(pom),
             f"-Dmaven.repo.local={place}/repository",
         )
-        return _asked("jars", ["mvn", *words, "validate"], remedy)
+        return _reached("jars", ["mvn", *words, "validate"], remedy)
 
 
-def _asked(name: str, command: list[str], remedy: str) -> Finding:
+def _reached(name: str, command: list[str], remedy: str) -> Finding:
     client = Path(command[0]).name
     try:
         done = subprocess.run(
@@ -79,7 +79,7 @@ def _asked(name: str, command: list[str], remedy: str) -> Finding:
     except subprocess.TimeoutExpired:
         return Finding(f"registry of {name}", False, f"{client} had no answer within {WITHIN_S} s", remedy)
     except FileNotFoundError:
-        return Finding(f"registry of {name}", False, f"no {client} on PATH to ask it", remedy)
+        return Finding(f"registry of {name}", False, f"no {client} on PATH to check it", remedy)
     if done.returncode:
         errors = [line for line in done.stdout.splitlines() if "ERROR" in line] or [str(done.returncode)]
         reason = next((line for line in errors if "Could not" in line), errors[0])

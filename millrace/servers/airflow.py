@@ -14,10 +14,10 @@ from millrace.servers.server import LOOPBACK, Preparation, Server
 from millrace.settings import Settings
 
 USERS = {"admin": "admin", "viewer": "viewer"}
-"""Names of users and what each may do: a viewer sees all and triggers nothing."""
+"""User -> role: a viewer sees everything and triggers nothing."""
 
-# Airflow would invent them too, but print them into its log and let everybody read the file.
-INVENT_PASSWORDS = """
+# Airflow would generate them, too, but prints them into its log and makes the file readable for all.
+GENERATE_PASSWORDS = """
 import json, os, secrets, sys
 os.makedirs(os.path.dirname(sys.argv[1]), exist_ok=True)
 file = os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
@@ -58,7 +58,7 @@ class Airflow(Server):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        # It is the one that makes the database.
+        # It creates the database.
         if self.part == "api-server":
             return ("postgres",) if self.on_postgres else ()
         return ("airflow-api-server",)
@@ -73,14 +73,14 @@ class Airflow(Server):
 
     @property
     def passwords(self) -> Path:
-        """Where the users' passwords are, for whoever may read this account's files."""
+        """The file of the users' passwords, readable by this account only."""
         return self.settings.state / "conf" / "airflow-passwords.json"
 
     def preparation(self) -> Preparation | None:
         if self.part != "api-server":
             return None
-        invent = (str(python("airflow")), "-c", INVENT_PASSWORDS, str(self.passwords), *USERS)
-        return Preparation(self.data, ((*self._airflow(), "db", "migrate"), invent))
+        generate = (str(python("airflow")), "-c", GENERATE_PASSWORDS, str(self.passwords), *USERS)
+        return Preparation(self.data, ((*self._airflow(), "db", "migrate"), generate))
 
     def command(self) -> list[str]:
         # Their own log servers listen on every address; the pages read the shared folder without them.
@@ -95,7 +95,7 @@ class Airflow(Server):
             "AIRFLOW__API__HOST": LOOPBACK,
             "AIRFLOW__API__PORT": str(port),
             "AIRFLOW__API__WORKERS": "1",
-            # A verb runs because somebody asked for it, or because `reconcile` looks after what somebody left running.
+            # A DAG runs because a person triggers it; `reconcile` alone has a schedule, for what is deployed.
             "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
             "AIRFLOW__CORE__DAGS_FOLDER": str(self.settings.project / "dags"),
             "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"http://{LOOPBACK}:{port}/execution/",
@@ -108,10 +108,10 @@ class Airflow(Server):
             "AIRFLOW__DAG_PROCESSOR__PRINT_STATS_INTERVAL": "0",  # a table of all files, twice a minute, for ever
             "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "30",
             "AIRFLOW__LOGGING__LOGGING_LEVEL": "INFO",
-            # So soon after its end does the scheduler know of a task. One that goes on before that, by a timer or a
-            # person's answer, has the end of its first half taken for its own.
+            # The scheduler learns of a task's end within this time. A task that resumes before that, by a timer or a
+            # person's answer, would be taken for ended.
             "AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL": "1",
-            # Whoever is killed is missed within a minute; Airflow's own five suit tasks that take hours.
+            # A killed task is detected within a minute; Airflow's default of five suits tasks that take hours.
             "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "30",
             "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "60",
             "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "10",
@@ -146,7 +146,7 @@ def url(settings: Settings) -> str:
 
 
 def answer(settings: Settings) -> dict[str, Any] | None:
-    """What the api-server says of the health of all four; None while it does not answer."""
+    """The health of all four processes, from the api-server; None while it does not answer."""
     try:
         with urllib.request.urlopen(f"{url(settings)}/api/v2/monitor/health", timeout=5) as response:
             return dict(json.load(response))

@@ -1,4 +1,4 @@
-"""HBase: one process on local files, or ZooKeeper, master and region server apart on HDFS; and its Thrift door."""
+"""HBase: one process on local files, or ZooKeeper, master and region server apart on HDFS; and its Thrift server."""
 
 import socket
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ class HBase(Server):
         return {
             "hbase-site.xml": hadoop_xml(self._site()),
             "log4j.properties": log4j1(self.log, quiet=("http.requests",)),
-            # Its management beans are ten seconds old otherwise, and so would be what we know of it.
+            # Its management beans are ten seconds old otherwise, and so would be its state here.
             "hadoop-metrics2-hbase.properties": properties({"*.period": 1}),
             "hbase-webapps/master/WEB-INF/web.xml": hdfs.EMPTY_WEB_APPLICATION,
             "hbase-webapps/regionserver/WEB-INF/web.xml": hdfs.EMPTY_WEB_APPLICATION,
@@ -68,7 +68,7 @@ class HBase(Server):
                 "hbase.rootdir": f"file://{data / 'hbase'}",
                 # The default local file system keeps a log's last bytes in memory: kill -9 would lose them.
                 "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
-                # ZooKeeper, in the same process, ends first: without these the region server asks it for 20 s more.
+                # ZooKeeper, in the same process, ends first: without these the region server retries it for 20 s.
                 "zookeeper.recovery.retry": 1,
                 "zookeeper.recovery.retry.intervalmill": 200,
             }
@@ -88,7 +88,7 @@ class HBase(Server):
             "hbase.master.ipc.address": LOOPBACK,
             "hbase.master.port": port("hbase-master"),
             "hbase.master.info.bindAddress": LOOPBACK,
-            "hbase.master.ui.readonly": "true",  # its buttons could be pressed by any web page in a browser here
+            "hbase.master.ui.readonly": "true",  # any web page in a local browser could press its buttons
             "hbase.master.info.port": port("hbase-master-http"),
             "hbase.regionserver.hostname": LOOPBACK,
             "hbase.regionserver.ipc.address": LOOPBACK,
@@ -197,7 +197,7 @@ class RegionServer(HBase):
 
 @dataclass(frozen=True)
 class Thrift(Server):
-    """HBase's door for clients that are not Java. It has a class path of its own: an older Hadoop comes with it."""
+    """The server for clients that are not Java. It has a class path of its own, with an older Hadoop."""
 
     durable: bool = False
 

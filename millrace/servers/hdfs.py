@@ -1,4 +1,4 @@
-"""HDFS: a NameNode and DataNodes, each a process, with WebHDFS for whoever speaks HTTP."""
+"""HDFS: a NameNode and DataNodes, each a process, with WebHDFS for clients over HTTP."""
 
 import json
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ OPENS = tuple(
 
 DATASET = "org.apache.hadoop.hdfs.server.datanode.fsdataset.impl"
 
-# A form of any web page in a browser here could change files: who asks is a word in the address.
+# A form on any web page in a local browser could change files: the user is a parameter of the URL.
 NO_WEB_PAGES = {"dfs.webhdfs.rest-csrf.enabled": "true"}
 
 # The jars from the package registry hold no web pages, and the servers refuse to start without these folders.
@@ -26,7 +26,7 @@ EMPTY_WEB_APPLICATION = '<?xml version="1.0" encoding="UTF-8"?>\n<web-app xmlns=
 
 @dataclass(frozen=True)
 class NameNode(Server):
-    """The keeper of names and of which block lies where."""
+    """The server of names and of the places of blocks."""
 
     datanodes: int = 2
 
@@ -61,7 +61,7 @@ class NameNode(Server):
             "dfs.namenode.fs-limits.min-block-size": 4096,
             "dfs.webhdfs.enabled": "true",
             **NO_WEB_PAGES,
-            # Whoever starts the NameNode is the superuser; all others meet permissions as in a real cluster.
+            # The user who starts the NameNode is the superuser; all others have permissions as in a real cluster.
             "dfs.permissions.enabled": "true",
         }
         return {
@@ -93,7 +93,7 @@ class NameNode(Server):
 
 @dataclass(frozen=True)
 class DataNode(Server):
-    """One keeper of blocks."""
+    """One server of blocks."""
 
     node: int = 1
     datanodes: int = 2
@@ -140,7 +140,7 @@ class DataNode(Server):
         return {
             "core-site.xml": core_site(self.settings),
             "hdfs-site.xml": hadoop_xml(site),
-            # It says a thousand times at each start which lock it made.
+            # It logs a thousand locks at each start.
             "log4j.properties": log4j1(self.log, quiet=(f"{DATASET}.FsDatasetImpl",)),
             "webapps/datanode/WEB-INF/web.xml": EMPTY_WEB_APPLICATION,
             "webapps/static/README": "The DataNode looks for this folder when it starts.\n",
@@ -156,14 +156,14 @@ class DataNode(Server):
         info = namenode_bean(self.settings, "NameNodeInfo")
         if own is None or state is None or info is None or state.get("FSState") != "Operational":
             return False
-        # Both are asked: the NameNode goes on listing one that was killed until it misses its heartbeats.
+        # Both are probed: the NameNode lists a killed one until it misses its heartbeats.
         is_registered = any(actor["ActorState"] == "RUNNING" for actor in part(own, "BPServiceActorInfo"))
         living = part(info, "LiveNodes").values()
         return is_registered and any(node["xferaddr"] == self.address for node in living)
 
 
 def client_site(datanodes: int) -> dict[str, object]:
-    """What a client must know beside the NameNode's address."""
+    """The settings that a client needs besides the NameNode's address."""
     return {
         "dfs.replication": min(2, datanodes),
         "dfs.blocksize": 8388608,

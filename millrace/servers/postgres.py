@@ -60,7 +60,7 @@ class Postgres(Server):
     def preparation(self) -> Preparation:
         owned = [("chown", f"{owner().pw_uid}:{owner().pw_gid}", str(self.data))] if as_owner() else []
         words = ("-D", str(self.data), "-U", ROLE, "--auth=trust", "-E", "UTF8", "--locale=C.UTF-8")
-        # Nothing tells half of what initdb makes from the whole; but only a server that has started writes this file.
+        # Half of what initdb writes looks like the whole; but only a started server writes this file.
         commands = (*owned, (*as_owner(), self._program("initdb"), *words))
         return Preparation(self.data, commands, whole={"postmaster.opts": b"postgres"})
 
@@ -75,8 +75,8 @@ class Postgres(Server):
         ours = Path(self._program("postgres")).parent.parent / "lib" / "libpq.so.5"
         libpq = ctypes.CDLL(str(ours) if ours.exists() else ours.name)
         host = str(self.data).replace("\\", "\\\\").replace("'", "\\'")
-        asked = f"host='{host}' user={ROLE} dbname={DATABASE} connect_timeout=2"
-        return bool(libpq.PQping(os.fsencode(asked)) == PQPING_OK)
+        address = f"host='{host}' user={ROLE} dbname={DATABASE} connect_timeout=2"
+        return bool(libpq.PQping(os.fsencode(address)) == PQPING_OK)
 
     def _program(self, name: str) -> str:
         return str(debian(name) or unpacked(self.settings) / "bin" / name)
@@ -135,7 +135,7 @@ def unpacked(settings: Settings) -> Path:
 
 
 def unpack(settings: Settings) -> None:
-    """Makes the programs from the jar present."""
+    """Install the programs from the jar."""
     place = unpacked(settings)
     place.parent.mkdir(parents=True, exist_ok=True)
     with (place.parent / ".lock").open("w") as lock:

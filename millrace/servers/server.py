@@ -1,4 +1,4 @@
-"""What every server says of itself, and the few shapes their configurations share."""
+"""The description that every server gives, and the formats of their configurations."""
 
 import json
 import socket
@@ -17,21 +17,21 @@ LOOPBACK = "127.0.0.1"
 
 @dataclass(frozen=True)
 class Preparation:
-    """Commands that must have run once before the first start, into a folder of their own."""
+    """Commands that run once before the first start and fill a folder of their own."""
 
     folder: Path
     commands: tuple[tuple[str, ...], ...]
     whole: Mapping[str, bytes] = field(default_factory=dict)
-    """What the commands write last, as patterns of files and what they hold: a folder that has it all is kept."""
+    """What the commands write last, file pattern -> content: a folder that has all of it is kept."""
 
     @property
     def mark(self) -> Path:
-        """The file that is there when the commands have run."""
+        """Exists when the commands have run."""
         return self.folder.with_name(f".{self.folder.name}-prepared")
 
     @property
     def is_whole(self) -> bool:
-        """Whether the folder holds storage that was prepared, whatever became of the mark."""
+        """Whether the folder holds prepared storage, even without the mark."""
         return bool(self.whole) and all(
             any(text in path.read_bytes() for path in self.folder.glob(pattern)) for pattern, text in self.whole.items()
         )
@@ -39,7 +39,7 @@ class Preparation:
 
 @dataclass(frozen=True)
 class Server:
-    """One process of a stack: it describes itself, and only `is_ready` touches the world."""
+    """One process of a stack. Everything is a pure description but `is_ready`, which probes it."""
 
     settings: Settings
 
@@ -53,7 +53,7 @@ class Server:
 
     @property
     def doors(self) -> Mapping[str, int]:
-        """Every port it listens on, by what it is for."""
+        """Every port on which it listens, by purpose."""
         raise NotImplementedError
 
     @property
@@ -63,12 +63,12 @@ class Server:
 
     @property
     def web(self) -> str:
-        """The page for a browser, if there is one."""
+        """Its web page, if it has one."""
         return ""
 
     @property
     def hint(self) -> str:
-        """What a person must know to use it, said when it is ready."""
+        """A line for its users, printed when it is ready."""
         return ""
 
     @property
@@ -81,11 +81,11 @@ class Server:
         return {}
 
     def links(self) -> dict[str, Path]:
-        """The files it reads where they are, by path in its configuration folder."""
+        """The files that it reads through links, by path in its configuration folder."""
         return {}
 
     def unpack(self) -> None:
-        """Makes ready what its components brought packed."""
+        """Unpack what its components contain as archives."""
 
     def preparation(self) -> Preparation | None:
         return None
@@ -98,7 +98,7 @@ class Server:
         return {"MALLOC_ARENA_MAX": "2"}
 
     def is_ready(self, since: float) -> bool:
-        """Whether it answers as a client needs it to, in the life that began at `since`."""
+        """Whether it serves clients, since its start at `since`."""
         raise NotImplementedError
 
     @property
@@ -111,12 +111,12 @@ class Server:
 
     @property
     def folder(self) -> Path:
-        """Where it stands: what it drops there stays in the stack's own folder."""
+        """Its working folder: what it writes there stays in the stack's folder."""
         return self.settings.run
 
     @property
     def output(self) -> Path:
-        """What it prints: all of its log, or for a server with a rolling log only what comes before that."""
+        """Its standard output: its whole log, or what it prints before its rolling log begins."""
         return self.settings.state / "logs" / f"{self.name}.out"
 
     @property
@@ -144,7 +144,7 @@ def java(heap_mb: int, *, flags: tuple[str, ...] = (), quick_start: bool = True)
 
 
 def accepts(port: int) -> bool:
-    """Whether anybody listens: not yet readiness, but before that a client's own retries only cost time."""
+    """Whether a process listens: not readiness yet, but before that a client's retries only cost time."""
     try:
         with socket.create_connection((LOOPBACK, port), timeout=1):
             return True
@@ -153,7 +153,7 @@ def accepts(port: int) -> bool:
 
 
 def management_bean(port: int, query: str) -> dict[str, Any] | None:
-    """One of the management beans that Hadoop's and HBase's servers show over HTTP; None while there is no answer."""
+    """A management bean of one of Hadoop's or HBase's servers, over HTTP; None while it does not answer."""
     try:
         with urllib.request.urlopen(f"http://{LOOPBACK}:{port}/jmx?qry={query}", timeout=2) as answer:
             beans = json.load(answer)["beans"]
@@ -206,7 +206,7 @@ def log4j2(log: Path) -> str:
 
 
 def log4j1(log: Path, quiet: tuple[str, ...] = ()) -> str:
-    """Log4j 1, which Hadoop still speaks: one file of at most 10 MB and two older ones."""
+    """Log4j 1, which Hadoop still uses: one file of at most 10 MB and two older ones."""
     return properties(
         {f"log4j.logger.{logger}": "WARN" for logger in quiet}
         | {

@@ -1,4 +1,4 @@
-"""The words by which people ask for servers: services, and the profiles that change their form."""
+"""Services, the groups of servers that a command names, and the profiles that change their form."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -28,18 +28,18 @@ PROFILES: Mapping[str, Mapping[str, Any]] = {
 
 @dataclass(frozen=True)
 class Service:
-    """What a person asks for by one word: servers, what they run on, and the services they cannot be without."""
+    """Servers under one name, what they run on, and the services that they need."""
 
     name: str
     servers: tuple[Server, ...]
     needs: tuple[str, ...] = ()
-    # Of a service that runs inside jobs and has no server to name them.
+    # For a service that runs inside jobs and has no server.
     components: tuple[str, ...] = ()
     environments: tuple[str, ...] = ()
 
 
 def services(settings: Settings, profiles: Iterable[str] = ()) -> dict[str, Service]:
-    """Every service there is, in the form that the profiles give it."""
+    """Every service, in the form that the profiles give it."""
     form: dict[str, Any] = {"brokers": 1, "durable": False, "on_postgres": False}
     for profile in (profiles := tuple(profiles)):
         if profile not in PROFILES:
@@ -79,7 +79,7 @@ def _of_engine(engine: registry.Manifest, settings: Settings, profiles: Collecti
 
 
 def with_needs(known: Mapping[str, Service], names: Iterable[str]) -> list[Service]:
-    """The named services and all that they need, what is needed first."""
+    """The named services after those that they need."""
     found: dict[str, Service] = {}
 
     def add(name: str) -> None:
@@ -94,7 +94,7 @@ def with_needs(known: Mapping[str, Service], names: Iterable[str]) -> list[Servi
 
 
 def servers_named(known: Mapping[str, Service], names: Iterable[str]) -> list[Server]:
-    """The servers that names of servers or of whole services mean."""
+    """The servers with these names, or of the services with these names."""
     by_name = {server.name: [server] for service in known.values() for server in service.servers}
     by_name |= {name: list(service.servers) for name, service in known.items()}
     found = [server for name in names for server in by_name[require_known(name, by_name)]]

@@ -158,10 +158,10 @@ def stop_all(settings: Settings, recorded: Mapping[str, Record], servers: Collec
                 gone[other.name].wait()
         try:
             was_alive = processes.alive(record)
-            willing = processes.stop(record, STOP_WITHIN_S)
+            has_obeyed = processes.stop(record, STOP_WITHIN_S)
             processes.forget(record, settings.run)
             if was_alive:
-                report(record.name, "stopped" if willing else f"killed, since it did not stop within {STOP_WITHIN_S} s")
+                report(record.name, "stopped" if has_obeyed else f"killed: it did not stop within {STOP_WITHIN_S} s")
         finally:
             gone[record.name].set()
 

@@ -1,4 +1,4 @@
-"""What a verb did, or would do: the same words for a plan and for its execution."""
+"""What a verb changed or would change, in the same words."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Action = Literal["create", "change", "remove", "start", "stop", "keep"]
 
 @dataclass(frozen=True)
 class Change:
-    """One thing that a verb makes true."""
+    """One thing, and what a verb does about it."""
 
     kind: str
     name: str
@@ -20,5 +20,5 @@ class Change:
 
 
 def pending(changes: Iterable[Change]) -> list[Change]:
-    """The changes that change something."""
+    """The changes without those that keep a thing as it is."""
     return [change for change in changes if change.action != "keep"]

@@ -18,7 +18,7 @@ ABSENT = "FileNotFoundException"
 
 
 class NoFileError(InfraError):
-    """A file that was there when it was listed is not there any more."""
+    """A file that does not exist, or was removed since it was listed."""
 
 
 @dataclass(frozen=True)
@@ -32,13 +32,13 @@ class File:
 
 @dataclass(frozen=True)
 class Hdfs:
-    """A file system by the address of its WebHDFS."""
+    """A file system, by the address of its WebHDFS."""
 
     url: str
     user: str
 
     def ensure_folder(self, path: str, *, plan: bool = False) -> Change:
-        """Make the folder unless it is there."""
+        """Create the folder unless it exists."""
         with self._client() as client:
             if _is_there(client, path):
                 return Change("folder", path, "keep")
@@ -56,7 +56,7 @@ class Hdfs:
             return Change("folder", path, "remove")
 
     def files(self, path: str) -> Iterator[File]:
-        """Every file below a folder; none when there is no such folder."""
+        """Every file below a folder; none if the folder does not exist."""
         with suppress(NoFileError), self._client() as client:
             client.status(path)
             for folder, _, found in client.walk(path, status=True, ignore_missing=True):
@@ -92,7 +92,7 @@ class Hdfs:
 
 
 def _is_there(client: InsecureClient, path: str) -> bool:
-    """Whether there is such a file or folder; `strict=False` of the client takes a denied request for an absent one."""
+    """Whether a file or folder exists; with `strict=False` the client would report a denied request as absent."""
     try:
         client.status(path)
     except HdfsError as error:

@@ -28,7 +28,7 @@ class HBase:
     port: int
 
     def ensure(self, tables: Mapping[str, Families], *, plan: bool = False) -> list[Change]:
-        """Create the tables that are missing; one that is there must have the families."""
+        """Create the tables that are missing; an existing one must have the column families."""
         with self.connection() as hbase:
             there = {name.decode() for name in hbase.tables()}
             changes = []
@@ -57,12 +57,12 @@ class HBase:
             return [Change("table", name, "remove" if name in there else "keep") for name in names]
 
     def scan(self, table: str, **bounds: Any) -> Iterator[tuple[bytes, dict[bytes, bytes]]]:
-        """The rows of a table within the bounds that happybase knows (row_prefix, limit, columns ...)."""
+        """The rows of a table; `bounds` are those of happybase (row_prefix, limit, columns ...)."""
         with self.connection() as hbase:
             yield from hbase.table(table).scan(batch_size=2_000, **bounds)
 
     def row(self, table: str, key: bytes) -> dict[bytes, bytes]:
-        """One row, empty when it is not there."""
+        """One row; empty if it does not exist."""
         with self.connection() as hbase:
             found: dict[bytes, bytes] = hbase.table(table).row(key)
             return found
@@ -79,14 +79,14 @@ class HBase:
                 f"HBase does not answer at {address} ({type(error).__name__}); see `millrace status`"
             ) from None
         except TException as error:
-            raise InfraError(f"HBase at {address} refused the request: {_complaint(error)}") from None
+            raise InfraError(f"HBase at {address} refused the request: {_refusal(error)}") from None
 
 
-def _complaint(error: TException) -> str:
-    """What HBase complains of, without the stack of its server, and the remedy."""
+def _refusal(error: TException) -> str:
+    """The error of HBase without its stack trace, and the remedy."""
     message = getattr(error, "message", None) or str(error)
     text = message.decode("utf-8", errors="replace") if isinstance(message, bytes) else message
     why = next(iter(text.splitlines()), type(error).__name__)[:200]
     if "TableNotFoundException" in why:
-        return f"{why}; `millrace provision PATTERN` makes its tables"
+        return f"{why}; `millrace provision PATTERN` creates its tables"
     return f"{why}; see `millrace logs hbase`"

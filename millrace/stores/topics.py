@@ -27,7 +27,7 @@ COMPACTED = {"cleanup.policy": "compact", "segment.ms": "600000", "min.cleanable
 PRODUCER: Mapping[str, str | int | bool] = {
     "acks": "all",
     "enable.idempotence": True,  # a retry neither repeats nor overtakes: the order of a partition is what was sent
-    "partitioner": "murmur2_random",  # as every Java client: the same key in the same partition, whoever sends
+    "partitioner": "murmur2_random",  # as every Java client: the same key goes to the same partition from any sender
     "log_level": 0,
 }
 Message = tuple[str, bytes | None, bytes | None]
@@ -46,11 +46,11 @@ UNREACHABLE = (
     "nodenotready",
     "emptybroker",
 )
-"""Parts of the names of errors that mean: nobody answers. Of librdkafka and of kafka-python."""
-KNOCK_FOR_S = 2  # a broker that is being restarted is back by then, or soon enough for whoever tries again
+"""Parts of error names that mean unreachable, of librdkafka and of kafka-python."""
+CONNECTS_WITHIN_S = 2  # a restarting broker often listens again by then
 
 
-# A broker that is away for a moment comes back; these stay.
+# Errors that no retry repairs.
 FINAL = (
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.GROUP_AUTHORIZATION_FAILED,
@@ -60,7 +60,7 @@ FINAL = (
 
 @dataclass(frozen=True)
 class Topic:
-    """A topic as it must be."""
+    """A topic as declared."""
 
     name: str
     partitions: int
@@ -68,13 +68,13 @@ class Topic:
 
 
 class TopicError(InfraError):
-    """A topic that is not as it must be; names the topic and the remedy."""
+    """A topic that is missing, unreachable or differs from its declaration; names the topic and the remedy."""
 
 
 @contextmanager
 def admin(bootstrap: str) -> Iterator[KafkaAdminClient]:
-    """A client for topics, whose errors name the address and the remedy."""
-    _knock(bootstrap)
+    """An admin client whose errors name the address and the remedy."""
+    _require_connection(bootstrap)
     timeout_ms = round(ANSWERS_WITHIN_S * 1_000)
     with named(bootstrap):
         client = KafkaAdminClient(
@@ -86,7 +86,7 @@ def admin(bootstrap: str) -> Iterator[KafkaAdminClient]:
 
 @contextmanager
 def named(bootstrap: str) -> Iterator[None]:
-    """Name the address and the remedy in what a Kafka client raises."""
+    """Add the address and the remedy to the errors of a Kafka client."""
     try:
         yield
     except AdminError as error:
@@ -96,7 +96,7 @@ def named(bootstrap: str) -> Iterator[None]:
 
 
 def refusal(bootstrap: str, code: str, why: str) -> str:
-    """What Kafka refused, at which address, and the remedy; the code is that of either client."""
+    """A message with what Kafka refused, the address and the remedy; `code` is the error name of either client."""
     name, why = code.replace("_", "").lower(), next(iter(why.splitlines()), "")[:200]
     if "authorization" in name or "authentication" in name:
         return f"Kafka at {bootstrap} denies access: {why}; grant this client's principal the ACL"
@@ -105,22 +105,22 @@ def refusal(bootstrap: str, code: str, why: str) -> str:
     if "unknowntopic" in name:
         return f"no such topic at {bootstrap}: {why}; provision the pattern first"
     if any(part in name for part in UNREACHABLE):
-        return _silent(bootstrap, why or code)
+        return _unreachable(bootstrap, why or code)
     return f"Kafka at {bootstrap} refused the request: {why or code}; see `millrace logs kafka`"
 
 
 def listed(client: Producer | Consumer, bootstrap: str) -> Mapping[str, Any]:
-    """All topics by their names; refused with the address when nobody answers."""
-    _knock(bootstrap)
+    """All topics by name; raises with the address when Kafka is unreachable."""
+    _require_connection(bootstrap)
     with named(bootstrap):
         found: Mapping[str, Any] = client.list_topics(timeout=ANSWERS_WITHIN_S).topics
         return found
 
 
-def _knock(bootstrap: str) -> None:
-    """Say soon that nobody listens: the clients keep on knocking for ten seconds before they do."""
-    if not wait_until(lambda: not _is_refused(bootstrap), KNOCK_FOR_S):
-        raise TopicError(_silent(bootstrap, "connection refused"))
+def _require_connection(bootstrap: str) -> None:
+    """Fail fast when the connection is refused; clients retry for 10 s."""
+    if not wait_until(lambda: not _is_refused(bootstrap), CONNECTS_WITHIN_S):
+        raise TopicError(_unreachable(bootstrap, "connection refused"))
 
 
 def _is_refused(bootstrap: str) -> bool:
@@ -131,17 +131,17 @@ def _is_refused(bootstrap: str) -> bool:
         except ConnectionRefusedError:
             continue
         except (OSError, ValueError):
-            return False  # whatever else is wrong, the clients know better how to say it
+            return False  # any other error: the client reports it better
         return False
     return True
 
 
-def _silent(bootstrap: str, why: object) -> str:
+def _unreachable(bootstrap: str, why: object) -> str:
     return f"Kafka does not answer at {bootstrap} ({why}); is it up? see `millrace status`, `millrace up kafka`"
 
 
 def ensure(bootstrap: str, wanted: Sequence[Topic], *, plan: bool = False) -> list[Change]:
-    """Create the topics that are missing and mend those that differ; with `plan` only say what would change."""
+    """Create the topics that are missing and change those that differ; with `plan` only list the changes."""
     with admin(bootstrap) as client:
         there = _described(client, [topic.name for topic in wanted])
         changes = [_change(topic, there.get(topic.name)) for topic in wanted]
@@ -152,7 +152,7 @@ def ensure(bootstrap: str, wanted: Sequence[Topic], *, plan: bool = False) -> li
             _create(client, missing)
         for topic, change in zip(wanted, changes, strict=True):
             if change.action == "change":
-                _mend(client, topic, there[topic.name])
+                _alter(client, topic, there[topic.name])
         return changes
 
 
@@ -171,19 +171,19 @@ def remove(bootstrap: str, names: Sequence[str], *, plan: bool = False) -> list[
 
 
 def publish(bootstrap: str, messages: Iterable[Message]) -> int:
-    """Write messages and wait until the brokers have them all; gives their number."""
+    """Write messages, wait until all are acknowledged, and return their number."""
     return Publisher(bootstrap).publish(messages)
 
 
 class Publisher:
-    """Writes messages part by part; the first part waits half a second until the producer has its id."""
+    """Writes messages batch by batch; only the first waits half a second for the id of the producer."""
 
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
         self._producer = Producer({**PRODUCER, "bootstrap.servers": bootstrap, "linger.ms": 5})
 
     def publish(self, messages: Iterable[Message]) -> int:
-        """Write messages and wait until the brokers have them all; gives their number."""
+        """Write messages, wait until all are acknowledged, and return their number."""
         count, failures = 0, []
 
         def delivered(error: KafkaError | None, message: Any) -> None:
@@ -202,26 +202,28 @@ class Publisher:
         left = self._producer.flush(60)
         if failures or left:
             first = failures[0] if failures else None
-            why = refusal(self._bootstrap, first.name(), first.str()) if first else _silent(self._bootstrap, "60 s")
+            why = (
+                refusal(self._bootstrap, first.name(), first.str()) if first else _unreachable(self._bootstrap, "60 s")
+            )
             raise TopicError(f"{len(failures) + left} of {count} messages were not acknowledged: {why}")
         return count
 
 
 def group(topics: Mapping[str, str], purpose: str) -> str:
-    """The consumer group of a reader: it begins with the pattern whose topics it reads, as an ACL may demand."""
+    """The consumer group of a reader; it begins with the name of the pattern, as an ACL may require."""
     return f"{next(iter(topics.values())).partition('.')[0]}.{purpose}"
 
 
 class Tail:
-    """Reads topics from their beginning, and each time on from where the last reading ended."""
+    """Reads topics from their beginning; each call of `new` continues where the last one ended."""
 
     def __init__(self, bootstrap: str, topics: Mapping[str, str]) -> None:
-        """`topics` maps a kind of event to its topic; records come back under the kind."""
+        """`topics` maps a kind of event to its topic; records carry the kind."""
         self._bootstrap, self._kinds = bootstrap, {topic: kind for kind, topic in topics.items()}
         self._consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap,
-                "group.id": group(topics, "tail"),  # the client insists on one; no offset is ever committed under it
+                "group.id": group(topics, "tail"),  # the client requires one; no offset is ever committed under it
                 "enable.auto.commit": False,
                 "isolation.level": "read_committed",
                 "enable.partition.eof": True,
@@ -258,8 +260,8 @@ class Tail:
                 if error := message.error():
                     if error.code() != KafkaError._PARTITION_EOF:
                         raise TopicError(f"{place[0]}: {refusal(self._bootstrap, error.name(), error.str())}")
-                    # Past its last message, even where offsets went to a transaction's marker or a compacted message;
-                    # not past what was written meanwhile, which is for the next call.
+                    # Past its last message, even where the last offsets are a transaction's marker or compacted away;
+                    # not past what was written meanwhile, which the next call reads.
                     self._next[place] = max(self._next[place], min(offset, self._ends[place]))
                 elif offset < self._ends[place]:
                     self._next[place] = offset + 1
@@ -275,7 +277,7 @@ class Tail:
         return {self._kinds[topic] for (topic, _), first in self._firsts.items() if first > 0}
 
     def follow(self) -> Iterator[Record | None]:
-        """Every record from now on, as it comes, and None whenever nothing came for a moment; never ends by itself."""
+        """Every new record, and None whenever none came for 0.1 s; never ends."""
         self._consumer.assign([TopicPartition(*place, OFFSET_END) for place in self._next])
         while True:
             batch = self._consumer.consume(500, 0.1)
@@ -301,7 +303,7 @@ class Tail:
 
 
 def contracts(bootstrap: str) -> dict[str, dict[str, Any]]:
-    """The contract under which each topic was provisioned."""
+    """The contract with which each topic was provisioned."""
     with admin(bootstrap) as client:
         if CONTRACTS_TOPIC not in client.list_topics():
             return {}
@@ -311,7 +313,7 @@ def contracts(bootstrap: str) -> dict[str, dict[str, Any]]:
 
 
 def keep_contracts(bootstrap: str, agreed: Mapping[str, Mapping[str, Any] | None]) -> None:
-    """Record the contracts of topics; None forgets one."""
+    """Record the contracts of topics; None removes one."""
     ensure(bootstrap, [Topic(CONTRACTS_TOPIC, 1, COMPACTED)])
     publish(
         bootstrap,
@@ -323,12 +325,12 @@ def keep_contracts(bootstrap: str, agreed: Mapping[str, Mapping[str, Any] | None
 
 
 @dataclass(frozen=True)
-class _There:
+class _Existing:
     partitions: int
     configs: Mapping[str, str]
 
 
-def _described(client: KafkaAdminClient, names: Sequence[str]) -> dict[str, _There]:
+def _described(client: KafkaAdminClient, names: Sequence[str]) -> dict[str, _Existing]:
     present = sorted(set(client.list_topics()) & set(names))
     if not present:
         return {}
@@ -336,7 +338,7 @@ def _described(client: KafkaAdminClient, names: Sequence[str]) -> dict[str, _The
     described = client.describe_configs(resources)
     configs: dict[str, Any] = next(iter(described.values()), {}) if described else {}
     return {
-        topic["name"]: _There(
+        topic["name"]: _Existing(
             len(topic["partitions"]),
             {key: str(_value(value)) for key, value in configs.get(topic["name"], {}).items()},
         )
@@ -348,13 +350,13 @@ def _value(config: Any) -> Any:
     return config["value"] if isinstance(config, dict) else config
 
 
-def _change(wanted: Topic, there: _There | None) -> Change:
+def _change(wanted: Topic, there: _Existing | None) -> Change:
     if there is None:
         return Change("topic", wanted.name, "create", f"{wanted.partitions} partition(s)")
     if there.partitions > wanted.partitions:
         raise TopicError(
-            f"topic {wanted.name} has {there.partitions} partitions and {wanted.partitions} were asked for: Kafka "
-            "cannot take partitions away; raise the number in the pattern file, or tear the pattern down with its data"
+            f"topic {wanted.name} has {there.partitions} partitions, more than the {wanted.partitions} declared: Kafka "
+            "cannot remove partitions; raise the number in the pattern file, or tear the pattern down with its data"
         )
     differing = [
         f"{key}: {there.configs.get(key)} -> {value}"
@@ -367,7 +369,7 @@ def _change(wanted: Topic, there: _There | None) -> Change:
 
 
 def _create(client: KafkaAdminClient, missing: Sequence[Topic]) -> None:
-    # Somebody else may provision the same pattern at the same moment; the next look finds what differs.
+    # Another process may provision the same pattern at this moment; the next call finds what differs.
     with suppress(TopicAlreadyExistsError):
         client.create_topics(
             {topic.name: {"num_partitions": topic.partitions, "configs": dict(topic.configs)} for topic in missing},
@@ -375,7 +377,7 @@ def _create(client: KafkaAdminClient, missing: Sequence[Topic]) -> None:
         )
 
 
-def _mend(client: KafkaAdminClient, wanted: Topic, there: _There) -> None:
+def _alter(client: KafkaAdminClient, wanted: Topic, there: _Existing) -> None:
     if there.partitions < wanted.partitions:
         client.create_partitions({wanted.name: wanted.partitions})
     differing = {key: value for key, value in wanted.configs.items() if there.configs.get(key) != value}

@@ -16,6 +16,7 @@ import pytest
 
 from millrace import records, stack
 from millrace.cli import main
+from millrace.cli.command import unwrapped
 from millrace.cli.printing import complete_servers, duration
 from millrace.cli.version import described
 from millrace.deployments import deployed_file
@@ -430,6 +431,19 @@ def test_every_verb_has_help_with_examples(millrace: Millrace, tmp_path: Path) -
     for verb in ("up", "down", "status", "logs", "restart", "kill", "env"):
         done = millrace(tmp_path, verb, "--help")
         assert (done.returncode, "Examples:" in done.stdout) == (0, True), verb
+
+
+def test_help_is_wrapped_by_the_terminal_and_examples_keep_their_lines() -> None:
+    text = """Do one
+    thing.
+
+    Then another,
+    too.
+
+    Examples:  a
+               b
+    """
+    assert unwrapped(text) == "Do one thing.\n\nThen another, too.\n\nExamples:  a\n           b"
 
 
 # What takes longer to import than `millrace status` takes in all; pydantic is not among it, since Typer imports it.
