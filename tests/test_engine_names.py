@@ -15,7 +15,6 @@ EXCEPTIONS = {
     ("millrace/cli/customer.py", "flink-spark"): PATTERN,
     ("millrace/cli/demo.py", "flink-spark"): PATTERN,
     ("millrace/cli/demo.py", "Real servers: Kafka, HDFS, HBase, Flink"): READ,
-    ("millrace/cli/deploy.py", "Nothing of the pattern may run; Flink then begins anew, without its state."): READ,
 }
 """Module and text -> why it may name an engine. Docstrings and comments are for people, too, and may."""
 

@@ -15,7 +15,7 @@ def deploy(
         bool,
         typer.Option(
             "--fresh",
-            help="Start without state (Spark keeps its checkpoints); refused while a job of the pattern runs.",
+            help="Start without the state of earlier jobs; refused while a job of the pattern runs.",
         ),
     ] = False,
     no_wait: Annotated[

@@ -12,7 +12,6 @@ from millrace.cli.status import print_table, print_watch
 from millrace.machine.jars.bars import bars
 from millrace.settings import port_base as checked
 from millrace.stack.services import DEFAULT, PROFILES
-from millrace.target import Given
 
 
 def up(
@@ -50,6 +49,8 @@ def up(
     Examples:  millrace up  |  millrace up kafka hbase  |  millrace up --profile durable --port-base 21000
                MILLRACE_TARGET=durable millrace up
     """
+    from millrace.target import Given
+
     chosen = settings()
     if port_base:
         chosen = replace(chosen, port_base=checked(port_base))
