@@ -29,7 +29,7 @@ locals {
     {
       MILLRACE_STATE     = local.state
       MILLRACE_PORT_BASE = tostring(var.port_base)
-      MILLRACE_PROJECT  = local.clone
+      MILLRACE_PROJECT   = local.clone
       MILLRACE_TARGET    = jsonencode({ addresses = local.addresses, allow_traffic = var.allow_traffic })
     },
     var.home == null ? {} : { MILLRACE_HOME = abspath(var.home) },
