@@ -149,7 +149,7 @@ def folded(plan: EnginePlan) -> str:
         "rules": len(plan.fold_rules),
         "python": sys.executable,
         # The interpreter inside the worker knows neither its own environment nor ours.
-        "paths": [str(Path(__file__).parents[2]), sysconfig.get_path("purelib")],
+        "paths": [str(Path(__file__).parents[3]), sysconfig.get_path("purelib")],
         "steps": steps_of(plan.fold_rules),
     }
     return (
