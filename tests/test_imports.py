@@ -30,7 +30,7 @@ OUTSIDE_THE_ENGINE = ("engine", "servers")
 MAY_IMPORT = {
     "millrace.rules": Allowed(RULES),
     "millrace.oracle": Allowed(MEANING),
-    "millrace.project": Allowed(()),
+    "millrace.project": Allowed(RULES),
     "pipelines.fraud": Allowed(MEANING),
     "millrace.verify": Allowed(MEANING, ("jinja2", "markupsafe")),
     "millrace.patterns": Allowed(MEANING, ("pydantic", "yaml")),

@@ -2,7 +2,6 @@
 
 from millrace.patterns.model import (
     CANNOT,
-    USES,
     Pattern,
     PatternError,
     Variant,
@@ -14,13 +13,13 @@ from millrace.patterns.model import (
     names,
     read,
     readable,
+    require_folders,
     require_known,
 )
 from millrace.patterns.plan import EnginePlan, Stores, engine_plans, topics
 
 __all__ = [
     "CANNOT",
-    "USES",
     "EnginePlan",
     "Pattern",
     "PatternError",
@@ -35,6 +34,7 @@ __all__ = [
     "names",
     "read",
     "readable",
+    "require_folders",
     "require_known",
     "topics",
 ]

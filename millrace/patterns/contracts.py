@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from millrace import project
-from millrace.patterns.model import USES
 from millrace.rules import ALERTS, DEAD_LETTERS, EventType, UseCase, WindowSummary
 from millrace.rules.rules import window_kinds
 
@@ -17,7 +16,7 @@ _TYPES = {"whole": "integer", "real": "number", "text": "string", "flag": "boole
 
 def contracts() -> dict[str, dict[str, Schema]]:
     """Every topic's schema, by use and kind of event."""
-    return {use.name: contracts_of(use) for use in USES.values()}
+    return {use.name: contracts_of(use) for use in project.uses().values()}
 
 
 def contracts_of(use: UseCase) -> dict[str, Schema]:

@@ -18,9 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from millrace import project
 from millrace.rules import EventRule, EventType, FoldRule, RuleError, UseCase, WindowRule
 from millrace.rules.expressions import DeclarationError
-from pipelines.fraud import FRAUD
 
-USES: Mapping[str, UseCase] = {FRAUD.name: FRAUD}
 Engine = Literal["flink", "spark"]
 
 # What an engine cannot do; everything else it can.
@@ -111,7 +109,7 @@ class Variant:
 
     @property
     def use(self) -> UseCase:
-        return USES[self.pattern.use]
+        return project.uses()[self.pattern.use]
 
     @property
     def event_rules(self) -> tuple[EventRule | FoldRule, ...]:
@@ -166,6 +164,7 @@ def load(name: str) -> Variant:
 def require_known(name: str) -> None:
     """Refuse a name that no pattern file has."""
     if name not in names():
+        require_folders()
         near = get_close_matches(name, names(), 1)
         hint = f"did you mean '{near[0]}'?" if near else f"there is: {', '.join(names())}"
         raise PatternError(f"there is no pattern '{name}'; {hint}")
@@ -223,6 +222,15 @@ def folders() -> list[Path]:
     return [Path(given).absolute()]
 
 
+def require_folders() -> None:
+    """Refuse a project that has no use with patterns."""
+    if not folders():
+        raise PatternError(
+            f"{project.root()} has no pipelines/<use>/patterns; "
+            "run this in a project that has, or name one in MILLRACE_PROJECT"
+        )
+
+
 def generated() -> Path:
     """Where the files are that are made from the declarations."""
     return Path(str(resources.files("millrace.patterns")))
@@ -230,8 +238,8 @@ def generated() -> Path:
 
 def _complaints(variant: Variant) -> list[str]:
     pattern, stages = variant.pattern, variant.pattern.stages
-    if pattern.use not in USES:
-        return [f"use: there is no use '{pattern.use}'; there is: {', '.join(USES)}"]
+    if pattern.use not in project.uses():
+        return [f"use: there is no use '{pattern.use}'; there is: {', '.join(project.uses())}"]
     complaints = []
     for where, names_, wanted in (
         ("stages.events.rules", stages.events.rules, "event"),

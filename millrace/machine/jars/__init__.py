@@ -269,7 +269,7 @@ def _refuse_if_different(path: Path, locked: Jar, found: Jar | None = None) -> N
 
 
 def _poms(settings: Settings) -> Path:
-    return settings.project / "millrace/machine/jars"
+    return settings.package / "machine/jars"
 
 
 def _repository(settings: Settings, component: str) -> Path:
