@@ -101,7 +101,7 @@ class Target:
                 logs, own = self.settings.state / "logs", self.settings.state / "conf" / "flink"
                 rest, home = self._address("FLINK_REST_URL"), Path(self.addresses.get("FLINK_HOME", own))
                 warm = Path(self.addresses["FLINK_GATEWAY"]) if "FLINK_GATEWAY" in self.addresses else None
-                return Flink(rest, self.hdfs, logs, home, partial(kernel.ensure, self.settings), warm)
+                return Flink(self.settings, rest, self.hdfs, logs, home, partial(kernel.ensure, self.settings), warm)
             case "spark":
                 return Spark(self.settings, self._address("SPARK_MASTER"))
         raise InfraError(f"there is no engine '{name}'")

@@ -91,19 +91,19 @@ def _libraries(settings: Settings) -> dict[str, list[Path]]:
     libraries = {
         SHARED: [jar for jar in flink if jar.name.startswith("jackson-core-")],
         "flink": [
-            *sorted((environments.flink_package() / "lib").glob("*.jar")),
-            *sorted((environments.flink_package() / "opt").glob("flink-python-*.jar")),
+            *sorted((environments.flink_package(settings) / "lib").glob("*.jar")),
+            *sorted((environments.flink_package(settings) / "opt").glob("flink-python-*.jar")),
             *flink,
         ],
         "spark": [
-            *sorted((environments.spark_package() / "jars").glob("*.jar")),
+            *sorted((environments.spark_package(settings) / "jars").glob("*.jar")),
             *sorted(jars.folder(settings, "spark").glob("*.jar")),
         ],
     }
     for part, found in libraries.items():
         if not found:
             raise InfraError(
-                f"the jars that the kernel's part {part!r} is compiled against are missing; run `make setup`"
+                f"the jars that the kernel's part {part!r} is compiled against are missing; run `millrace setup`"
             )
     return libraries
 
@@ -122,7 +122,7 @@ def _content(settings: Settings, libraries: dict[str, list[Path]]) -> str:
 
 def _roots(settings: Settings) -> dict[str, Path]:
     """The folders of sources, in the order in which they are compiled."""
-    package = settings.project / "millrace"
+    package = settings.package
     return {SHARED: package / "kernel/java"} | {name: package / "engines" / name / "java" for name in ENGINES}
 
 

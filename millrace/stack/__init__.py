@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -84,7 +85,7 @@ def up(
         servers = {server.name: server for service in wanted for server in service.servers}
         absent = [server for name, server in servers.items() if not is_alive(recorded.get(name))]
         if absent:
-            bring(settings, wanted, progress)
+            bring(settings, wanted, report, progress)
             for old in (recorded[server.name] for server in absent if server.name in recorded):
                 processes.stop(old, within_s=1)  # what a killed server started may hold its ports
             refuse_used_ports(settings, absent)
@@ -122,7 +123,10 @@ def down(settings: Settings, purge: bool = False, report: Report = lambda *_: No
 
 def purged(settings: Settings) -> list[Path]:
     """What `down` with `purge` removes of a stack's files."""
-    paths = (settings.state / name for name in ("conf", "data", "logs", "patterns", "run", "stack.json", "watch.jsonl"))
+    paths = (
+        settings.state / name
+        for name in ("conf", "data", "logs", "patterns", "python", "run", "stack.json", "watch.jsonl")
+    )
     return [path for path in paths if path.exists()]
 
 
@@ -319,15 +323,16 @@ def refuse_another_form(settings: Settings, known: Mapping[str, Service], record
         )
 
 
-def bring(settings: Settings, wanted: Sequence[Service], progress: jars.Progress | None) -> None:
+def bring(settings: Settings, wanted: Sequence[Service], report: Report, progress: jars.Progress | None) -> None:
     """Makes present what the servers run on; what the machine lacks is said before anything is downloaded."""
     prerequisites.require(settings, os.environ)
     sources: list[Service | Server] = [*wanted, *(server for service in wanted for server in service.servers)]
     for name in dict.fromkeys(name for source in sources for name in source.environments):
-        environments.ensure(settings, name)
+        environments.ensure(settings, name, partial(report, "set-up"))
     jars.ensure(settings, [name for source in sources for name in source.components], progress)
     for server in (server for service in wanted for server in service.servers):
         server.unpack()
+    environments.link(settings)
 
 
 def refuse_used_ports(settings: Settings, servers: Sequence[Server]) -> None:

@@ -25,11 +25,11 @@ from typing import Literal
 
 from millrace import deployments, stack
 from millrace.errors import InfraError
-from millrace.machine import processes
+from millrace.machine import environments, processes
 from millrace.machine.processes import Record
 from millrace.patterns import PatternError, names
 from millrace.servers.server import Server
-from millrace.settings import PROJECT, Settings
+from millrace.settings import Settings
 from millrace.stack import WATCH
 from millrace.target import Target
 from millrace.verbs.deploy import deploy
@@ -269,7 +269,7 @@ def ensure(settings: Settings) -> None:
         processes.cap(journal(settings).path)
         began = len(journal(settings).read())
         command = [sys.executable, "-m", "millrace.verbs.watch"]
-        environment = settings.environment() | {"PYTHONPATH": str(PROJECT)}
+        environment = environments.variables_of_python(settings)
         log = settings.state / "logs" / f"{WATCH}.out"
         record = processes.start(WATCH, command, environment, log, settings.run)
         try:

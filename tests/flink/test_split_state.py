@@ -24,7 +24,8 @@ def split_of_version_1(partition: int, offsets: dict[str, int]) -> bytes:
 
 def test_a_savepoint_from_before_topics_had_ids_is_restored(tmp_path: Path) -> None:
     settings = Settings.read(os.environ)
-    libraries = [*(environments.flink_package() / "lib").glob("*.jar"), *jars.folder(settings, "flink").glob("*.jar")]
+    package = environments.flink_package(settings)
+    libraries = [*(package / "lib").glob("*.jar"), *jars.folder(settings, "flink").glob("*.jar")]
     class_path = os.pathsep.join(map(str, [tmp_path, kernel.ensure(settings), *libraries]))
     source = Path(__file__).with_name("SplitState.java")
     quick = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]

@@ -7,23 +7,24 @@ import pytest
 
 from millrace import kernel
 from millrace.errors import InfraError
-from millrace.settings import PROJECT, Settings
+from millrace.settings import PACKAGE, Settings
 
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    """A project with no Java of its own yet, and the real engines' jars."""
-    real = Settings.read(os.environ)
-    (tmp_path / "p/millrace/machine/jars").mkdir(parents=True)
-    for engine in ("flink", "spark"):
-        (tmp_path / f"p/millrace/machine/jars/{engine}").symlink_to(PROJECT / f"millrace/machine/jars/{engine}")
+    """A package with no Java of its own yet, and the real engines' jars."""
+    real, package = Settings.read(os.environ), tmp_path / "millrace"
+    for part in ("machine/lock", "machine/jars/flink", "machine/jars/spark"):
+        (package / part).parent.mkdir(parents=True, exist_ok=True)
+        (package / part).symlink_to(PACKAGE / part)
     (tmp_path / "home").mkdir()
-    (tmp_path / "home/jars").symlink_to(real.home / "jars")
-    return replace(real, project=tmp_path / "p", home=tmp_path / "home")
+    for part in ("jars", "environments"):
+        (tmp_path / "home" / part).symlink_to(real.home / part)
+    return replace(real, package=package, home=tmp_path / "home")
 
 
 def source(settings: Settings, path: str, text: str) -> None:
-    file = settings.project / "millrace" / path
+    file = settings.package / path
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text)
 

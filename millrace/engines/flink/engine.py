@@ -19,7 +19,7 @@ from millrace.engines.job import EngineError, Job, Running, State, UsedUpError, 
 from millrace.machine import environments, processes
 from millrace.patterns import EnginePlan
 from millrace.patterns.loss import Loss, problem_of
-from millrace.settings import PROJECT
+from millrace.settings import Settings
 from millrace.stores.files import Hdfs
 
 _STATES: Mapping[str, State] = {
@@ -53,6 +53,7 @@ class _SavepointError(EngineError):
 class Flink:
     """A session cluster by its REST address, and the file system that keeps its checkpoints."""
 
+    settings: Settings
     rest: str
     files: Hdfs
     logs: Path
@@ -93,7 +94,7 @@ class Flink:
         log = self.logs / f"submit-{plan.pattern}-flink.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         command = [
-            str(environments.python("flink")),
+            str(environments.python(self.settings, "flink")),
             "-m",
             "millrace.engines.flink.job",
             "--plan",
@@ -105,12 +106,13 @@ class Flink:
             command += ["--from", state_from]
         if self.gateway:
             command += ["--gateway", str(self.gateway)]
-        env = processes.environment({"FLINK_HOME": str(self.home), "FLINK_CONF_DIR": str(self.home / "conf")})
+        flink = {"FLINK_HOME": str(self.home), "FLINK_CONF_DIR": str(self.home / "conf")}
+        env = processes.environment(environments.variables_of_python(self.settings) | flink)
         with log.open("w") as output:
             try:
                 done = subprocess.run(
                     command,
-                    cwd=PROJECT,
+                    cwd=self.logs,
                     env=env,
                     stdin=subprocess.DEVNULL,
                     stdout=output,

@@ -19,7 +19,7 @@ from millrace.engines.job import EngineError, Job, Running, State, is_crash_loop
 from millrace.machine import archives, environments, jars, processes
 from millrace.patterns import EnginePlan
 from millrace.patterns.loss import Loss
-from millrace.settings import PROJECT, Settings
+from millrace.settings import Settings
 
 STOP_WITHIN_S = 90
 STALLED_AFTER_S = 30
@@ -89,7 +89,7 @@ class Spark:
         processes.start(
             self._name(plan),
             [
-                str(environments.python("spark")),
+                str(environments.python(self.settings, "spark")),
                 "-m",
                 "millrace.engines.spark.job",
                 "--plan",
@@ -102,10 +102,10 @@ class Spark:
                 str(self._progress_file(plan)),
                 f"--java-options={shlex.join(self._java_options())}",
             ],
-            self.settings.environment(),
+            environments.variables_of_python(self.settings),
             self.settings.state / "logs" / f"{self._name(plan)}.out",
             run,
-            folder=PROJECT,
+            folder=run,
         )
 
     def stop(self, plan: EnginePlan) -> str | None:
@@ -162,7 +162,7 @@ class Spark:
         """The archive of the driver's JVM, whose class path Spark makes of these jars and its own."""
         if not self.master.startswith("local"):
             return []  # the jars are copied to where each job is
-        spark = environments.spark_package()
+        spark = environments.spark_package(self.settings)
         class_path = os.pathsep.join(map(str, [*self._jars(), spark / "conf", spark / "jars" / "*"]))
         return archives.options(self.settings, "org.apache.spark.deploy.SparkSubmit", class_path)
 
