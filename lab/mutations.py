@@ -102,7 +102,7 @@ def measured(folder: Path, log: Path, mutants: dict[str, Mutant]) -> dict[str, o
 
 
 def copied(clone: Path) -> Path:
-    """The files of this clone, changes included, with environments of their own; what is cached is shared."""
+    """The files of this clone, changes included, with a `.venv` of their own; what is cached is shared."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=PROJECT, check=True, capture_output=True, text=True).stdout
     for name in filter(lambda each: (PROJECT / each).is_file(), listed.split("\0")):

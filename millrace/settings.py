@@ -8,8 +8,11 @@ from typing import Any
 
 from millrace.engines import registry
 from millrace.errors import InfraError, UsageError
+from millrace.project import root
 
-PROJECT = Path(__file__).resolve().parent.parent
+PACKAGE = Path(__file__).resolve().parent
+PROJECT = PACKAGE.parent
+"""The clone, for its own tests and measurements; where the wheel is installed it is site-packages, and unused."""
 
 PORT_BASE_DEFAULT = 20000
 # A second stack takes the next hundred: every offset below stays under it.
@@ -60,22 +63,27 @@ class Settings:
     """The places and the port base of one stack."""
 
     project: Path
+    """Where pipelines/ and dags/ are."""
     home: Path
+    """Downloads and builds, shared by all projects of a user."""
     state: Path
     port_base: int
     patterns: Path | None = field(default=None, compare=False)  # a stack runs servers, whatever its patterns are
-    """Where the pattern files are, if not in the package."""
+    """Where the pattern files are, if not in the project."""
+    package: Path = PACKAGE
+    """The installed library: its locks, poms and Java sources."""
 
     @classmethod
     def read(cls, environ: Mapping[str, str]) -> "Settings":
-        """Reads MILLRACE_HOME, _STATE, _PORT_BASE and _PATTERNS; a stack that ran before remembers its base."""
+        """Reads MILLRACE_PROJECT, _HOME, _STATE, _PORT_BASE and _PATTERNS; a state folder remembers its port base."""
+        project = root(environ)
         cache = Path(environ.get("XDG_CACHE_HOME") or Path(environ.get("HOME", "~")).expanduser() / ".cache")
         home = Path(environ.get("MILLRACE_HOME") or cache / "millrace").expanduser().absolute()
-        state = Path(environ.get("MILLRACE_STATE") or PROJECT / ".millrace").expanduser().absolute()
+        state = Path(environ.get("MILLRACE_STATE") or project / ".millrace").expanduser().absolute()
         given = environ.get("MILLRACE_PORT_BASE")
         base = port_base(given) if given else remembered(state).get("port_base", PORT_BASE_DEFAULT)
         patterns = Path(environ["MILLRACE_PATTERNS"]).absolute() if environ.get("MILLRACE_PATTERNS") else None
-        return cls(project=PROJECT, home=home, state=state, port_base=base, patterns=patterns)
+        return cls(project=project, home=home, state=state, port_base=base, patterns=patterns)
 
     def port(self, name: str) -> int:
         """The port of a server or of one of its doors, by name."""
@@ -89,6 +97,7 @@ class Settings:
     def environment(self) -> dict[str, str]:
         """The variables that make another process of ours see the same stack."""
         return {
+            "MILLRACE_PROJECT": str(self.project),
             "MILLRACE_HOME": str(self.home),
             "MILLRACE_STATE": str(self.state),
             "MILLRACE_PORT_BASE": str(self.port_base),

@@ -43,7 +43,7 @@ FOLDERS = {engine.package: engine for engine in registry.manifests()}
 MAY_IMPORT = {
     "millrace.rules": Allowed(RULES),
     "millrace.oracle": Allowed(MEANING),
-    "millrace.project": Allowed(()),
+    "millrace.project": Allowed(RULES),
     "millrace.whole_files": Allowed(()),
     "pipelines.fraud": Allowed(MEANING),
     "millrace.verify": Allowed(MEANING, ("jinja2", "markupsafe")),

@@ -19,10 +19,10 @@ from airflow.sdk.log import mask_secret, redact
 
 from millrace.machine import environments, processes
 from millrace.project import root
-from millrace.settings import JSON_VERSION
+from millrace.settings import JSON_VERSION, Settings
 
 CONNECTION = "millrace"
-"""The connection that says where the command line is; without it, it is that of the clone these files are in."""
+"""The connection that names the command line; without it, the one installed with this package runs."""
 
 USAGE, WOULD_CHANGE = 2, 3
 ANSWERED = (0, 1, WOULD_CHANGE)
@@ -68,7 +68,7 @@ def millrace(connection: Connection | None) -> Millrace:
     extra = connection.extra_dejson if connection else {}
     # By their names, as Airflow judges names: what is called a password, a token or a secret never shows in a log.
     mask_secret(extra.get("environment", {}))
-    command = extra.get("command") or str(environments.python("cli").with_name("millrace"))
+    command = extra.get("command") or str(environments.command(Settings.read(os.environ)))
     # The command line may be another installation: it is to read the pattern files from which the DAGs were made.
     own = {"MILLRACE_PROJECT": str(root())}
     own |= {name: value for name, value in os.environ.items() if name.startswith("MILLRACE_")}

@@ -18,8 +18,10 @@ def main() -> None:
     is_for_programs = "--json" in sys.argv[1:]
     try:
         # Not above: Ctrl-C during this import is handled, too.
+        from millrace import project
         from millrace.cli.app import app, run
 
+        project.make_importable()
         if is_for_programs:
             sys.exit(run(sys.argv[1:]))
         app()

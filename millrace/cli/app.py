@@ -30,6 +30,7 @@ from millrace.cli.provision import provision
 from millrace.cli.reconcile import reconcile
 from millrace.cli.restart import restart
 from millrace.cli.roll_back import roll_back
+from millrace.cli.setup import setup
 from millrace.cli.status import status
 from millrace.cli.teardown import teardown
 from millrace.cli.topics import topics
@@ -42,7 +43,7 @@ from millrace.cli.watch import watch
 
 # A verb is a file beside this one and a name in this list.
 VERBS = (
-    *(doctor, up, down, watch, status, logs, restart, kill, env, observe),
+    *(doctor, setup, up, down, watch, status, logs, restart, kill, env, observe),
     *(patterns, provision, deploy, await_, reconcile, upgrade, roll_back, traffic, validate, jobs, teardown),
     *(compare, compact, customer, demo),
 )
@@ -52,7 +53,7 @@ app = typer.Typer(
     name="millrace",
     help="Run, deploy, prove and measure streaming patterns on real servers on this machine.",
     epilog="Exit codes: 0 done, 1 failed, 2 usage error, 3 a --plan in which something would change, 130 interrupted. "
-    "Environment: MILLRACE_STATE is the folder of the stack, MILLRACE_PORT_BASE its first port, MILLRACE_HOME the "
+    "Environment: MILLRACE_PROJECT is the folder with pipelines/ (default: here or above), MILLRACE_STATE is the folder of the stack, MILLRACE_PORT_BASE its first port, MILLRACE_HOME the "
     "folder of downloads, MILLRACE_PATTERNS the folder of pattern files; NO_COLOR turns colours off.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

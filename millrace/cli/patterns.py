@@ -20,11 +20,12 @@ def patterns(
 
     Examples:  millrace patterns  |  millrace patterns flink-spark
     """
-    from millrace.patterns import load, load_all, readable
+    from millrace.patterns import load, load_all, readable, require_folders
 
     if name:
         show(load(name), json=json)
         return
+    require_folders()
     if json:
         problems = wrong()
         print_json(

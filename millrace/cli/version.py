@@ -6,17 +6,17 @@ from pathlib import Path
 import typer
 
 from millrace import records
-from millrace.settings import PROJECT
+from millrace.settings import PACKAGE
 
 
 def print_version(wanted: bool) -> None:
     """Print the version and exit, for --version."""
     if wanted:
-        print(described(metadata.version("millrace"), PROJECT))
+        print(described(metadata.version("millrace"), PACKAGE.parent))
         raise typer.Exit
 
 
-def described(version: str, project: Path) -> str:
+def described(version: str, clone: Path) -> str:
     """The version, with the commit of a clone."""
-    commit = records.commit(project) if (project / ".git").exists() else None
+    commit = records.commit(clone) if (clone / ".git").exists() else None
     return f"millrace {version} ({commit})" if commit else f"millrace {version}"

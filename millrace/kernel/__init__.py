@@ -98,7 +98,7 @@ def _libraries(settings: Settings, engine: str) -> dict[str, list[Path]]:
     for part, jars in libraries.items():
         if not jars:
             raise InfraError(
-                f"the jars that the kernel's part {part!r} is compiled against are missing; run `make setup`"
+                f"the jars that the kernel's part {part!r} is compiled against are missing; run `millrace setup`"
             )
     return libraries
 
@@ -121,7 +121,7 @@ def _roots(settings: Settings, parts: Iterable[str]) -> dict[str, Path]:
 
 
 def _java(settings: Settings, part: str) -> Path:
-    package = settings.project / "millrace"
+    package = settings.package
     return package / "kernel" / "java" if part == SHARED else package / "engines" / part.replace("-", "_") / "java"
 
 

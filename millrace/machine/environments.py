@@ -1,25 +1,36 @@
 """The Python environments: one lock file, one environment for each engine, because the engines cannot share one.
 
+Those of the engines and of Airflow are shared by all projects of a user (decision 0035). They hold no millrace: their
+processes find it in `python_path`.
+
 Standard library only: `make setup` runs this before any environment exists.
 """
 
+import fcntl
 import hashlib
 import os
 import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
+from uuid import uuid4
 
 from millrace.engines import registry
 from millrace.errors import InfraError
-from millrace.settings import PROJECT, Settings
+from millrace.settings import Settings
 
 UV_VERSION = "0.13.8"
 
-_ENGINES = [engine.name for engine in registry.manifests() if engine.has_environment]
-FOLDERS = {"cli": ".venv", **{name: f".venvs/{name}" for name in [*_ENGINES, "airflow"]}}
+CLI = "cli"
+"""Of a clone: the command line and the tests."""
+SHARED = (*(engine.name for engine in registry.manifests() if engine.has_environment), "airflow")
+
+Report = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -30,40 +41,84 @@ class Installed:
     seconds: float
 
 
-def python(name: str) -> Path:
+def python(settings: Settings, name: str) -> Path:
     """The interpreter of an environment: that of the command line, of an engine or of Airflow."""
-    return PROJECT / FOLDERS[name] / "bin" / "python"
+    return folder(settings, name) / "bin" / "python"
 
 
-def site_packages(name: str) -> Path:
-    """The installed packages of an environment."""
-    return PROJECT / FOLDERS[name] / "lib" / "python3.11" / "site-packages"
+def folder(settings: Settings, name: str) -> Path:
+    """Where an environment is: a clone's own in the clone, another in MILLRACE_HOME, named by what it is made from."""
+    if name == CLI:
+        return settings.package.parent / ".venv"
+    digest = hashlib.sha256((_lock(settings) / "uv.lock").read_bytes())
+    digest.update(str(_interpreter()).encode())
+    return settings.home / "environments" / f"{name}-{digest.hexdigest()[:16]}"
 
 
-def absent() -> list[str]:
+def command(settings: Settings) -> Path:
+    """The command line that belongs to this package, in whichever environment the caller runs."""
+    if not settings.package.parent.name.endswith("-packages"):
+        return python(settings, CLI).with_name("millrace")
+    # <environment>/lib/python3.11/site-packages/millrace
+    return settings.package.parents[3] / "bin" / "millrace"
+
+
+def site_packages(settings: Settings, name: str) -> Path:
+    return folder(settings, name) / "lib" / "python3.11" / "site-packages"
+
+
+def absent(settings: Settings, names: Iterable[str] = SHARED) -> list[str]:
     """Names the environments that are not there as the lock file wants them."""
-    return [name for name in FOLDERS if _read_marker(name) != _marker()]
+    return [name for name in names if not _is_there(settings, name)]
 
 
-def ensure(settings: Settings, name: str) -> Installed | None:
+def ensure(settings: Settings, name: str, report: Report = lambda _: None) -> Installed | None:
     """Makes one environment exactly what the lock file says; nothing is done when it is already."""
-    if name not in absent():
+    if _is_there(settings, name):
         return None
     started = time.monotonic()
-    folder = PROJECT / FOLDERS[name]
-    if (known := _read_marker(name)) and known.splitlines()[0] != str(PROJECT):
-        shutil.rmtree(folder)  # a moved clone: the scripts of the environment name the old place
-    extra = [] if name == "cli" else ["--no-default-groups", "--extra", name]
-    command = [str(_uv(settings)), "sync", "--frozen", "--no-progress", "--python", str(_interpreter()), *extra]
-    _run(f"the Python environment {name!r}", command, {"UV_PROJECT_ENVIRONMENT": FOLDERS[name]}, settings)
-    (folder / ".made-from").write_text(_marker())
+    if name == CLI:
+        _make_of_clone(settings)
+    else:
+        with _only_one(folder(settings, name)):
+            if _is_there(settings, name):
+                return None
+            report(f"making the Python environment of {name}, once for all projects")
+            _make_shared(settings, name)
     return Installed(name, round(time.monotonic() - started, 1))
+
+
+def python_path(settings: Settings) -> Path:
+    """The PYTHONPATH from which processes of all environments import millrace and the project's pipelines."""
+    return settings.state / "python"
+
+
+def variables_of_python(settings: Settings) -> dict[str, str]:
+    """The variables with which a Python process of any environment works for this stack."""
+    link(settings)
+    return settings.environment() | {"PYTHONPATH": str(python_path(settings))}
+
+
+def link(settings: Settings) -> None:
+    """Fills the PYTHONPATH with links: beside an installed package lie those of the command line, in other versions."""
+    links = {path.name: path for path in (settings.package, settings.project / "pipelines", *_metadata())}
+    place = python_path(settings)
+    place.mkdir(parents=True, exist_ok=True)
+    for name, target in links.items():
+        link = place / name
+        if not link.is_symlink() or link.readlink() != target:
+            arriving = place / f".{name}-{uuid4().hex}"
+            arriving.symlink_to(target)
+            arriving.replace(link)
+    for link in place.glob("*.dist-info"):
+        if link.name not in links:
+            link.unlink(missing_ok=True)  # of an earlier version
 
 
 def with_tool(settings: Settings, group: str) -> list[str]:
     """The start of a command that runs with the programs of a dependency group, npm or go, first on its PATH."""
-    words = ("run", "--isolated", "--frozen", "--no-progress", "--quiet", "--project", str(PROJECT))
-    return [str(_uv(settings)), *words, "--python", str(_interpreter()), "--only-group", group, "--"]
+    words = ("run", "--isolated", "--frozen", "--no-progress", "--quiet", "--project", str(_lock(settings)))
+    return [str(uv(settings)), *words, "--python", str(_interpreter()), "--only-group", group, "--"]
 
 
 def variables(settings: Settings) -> dict[str, str]:
@@ -72,11 +127,6 @@ def variables(settings: Settings) -> dict[str, str]:
     found = {"UV_CACHE_DIR": str(settings.home / "uv"), **os.environ}
     found.pop("VIRTUAL_ENV", None)
     return found
-
-
-def _interpreter() -> Path:
-    # The very interpreter that runs this: uv is not to download another one.
-    return Path(sys.base_prefix) / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}"
 
 
 def pip_of_uv(settings: Settings) -> list[str]:
@@ -89,7 +139,65 @@ def pip_of_uv(settings: Settings) -> list[str]:
     return [str(folder / "bin" / "pip"), "install", "--quiet", f"uv=={UV_VERSION}"]
 
 
-def _uv(settings: Settings) -> Path:
+def _make_of_clone(settings: Settings) -> None:
+    place = folder(settings, CLI)
+    if (known := _read_marker(settings)) and known.splitlines()[0] != str(place.parent):
+        shutil.rmtree(place)  # a moved clone: the scripts of the environment name the old place
+    _sync(settings, CLI, place.parent, place)
+    (place / ".made-from").write_text(_marker(settings))
+
+
+def _make_shared(settings: Settings, name: str) -> None:
+    """Makes an environment aside and renames it, so that it is there whole or not at all."""
+    place = folder(settings, name)
+    arriving = place.with_name(f"{place.name}.arriving")
+    shutil.rmtree(arriving, ignore_errors=True)
+    # Relocatable: its scripts do not name the folder in which it was made.
+    venv = [str(uv(settings)), "venv", "--quiet", "--relocatable", "--python", str(_interpreter()), str(arriving)]
+    _run(f"the Python environment {name!r}", venv, {}, settings)
+    extra = ("--no-default-groups", "--no-install-project", "--extra", name)
+    _sync(settings, name, _lock(settings), arriving, *extra)
+    arriving.rename(place)
+
+
+def _sync(settings: Settings, name: str, project: Path, place: Path, *more: str) -> None:
+    words = ("sync", "--frozen", "--no-progress", "--project", str(project), "--python", str(_interpreter()), *more)
+    made = {"UV_PROJECT_ENVIRONMENT": str(place)}
+    _run(f"the Python environment {name!r}", [str(uv(settings)), *words], made, settings)
+
+
+def _is_there(settings: Settings, name: str) -> bool:
+    return _read_marker(settings) == _marker(settings) if name == CLI else folder(settings, name).is_dir()
+
+
+@contextmanager
+def _only_one(place: Path) -> Iterator[None]:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with place.with_name(f"{place.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _interpreter() -> Path:
+    # The very interpreter that runs this: uv is not to download another one.
+    return Path(sys.base_prefix) / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def _lock(settings: Settings) -> Path:
+    """The folder of uv.lock and of the pyproject.toml that it belongs to."""
+    return settings.package / "machine" / "lock"
+
+
+def _metadata() -> list[Path]:
+    """The metadata of the installed package, by which Airflow finds the plugin; none before the first set-up."""
+    try:
+        files = metadata.distribution("millrace").files or []
+    except metadata.PackageNotFoundError:
+        return []
+    return [Path(str(file.locate())).parent for file in files if file.name == "METADATA"]
+
+
+def uv(settings: Settings) -> Path:
     """uv of the pinned version, in an environment of its own."""
     folder = _uv_folder(settings)
     if download := pip_of_uv(settings):
@@ -106,7 +214,7 @@ def _run(what: str, command: list[str], more: dict[str, str], settings: Settings
     settings.home.mkdir(parents=True, exist_ok=True)
     done = subprocess.run(
         command,
-        cwd=PROJECT,
+        cwd=settings.home,
         env=variables(settings) | more,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -119,15 +227,16 @@ def _run(what: str, command: list[str], more: dict[str, str], settings: Settings
         raise InfraError(f"{what} could not be installed; {' '.join(command)} said:\n  {tail}")
 
 
-def _marker() -> str:
+def _marker(settings: Settings) -> str:
+    clone = settings.package.parent
     digest = hashlib.sha256()
-    for path in (PROJECT / "pyproject.toml", PROJECT / "uv.lock"):
+    for path in (clone / "pyproject.toml", clone / "uv.lock"):
         digest.update(path.read_bytes())
-    return f"{PROJECT}\n{digest.hexdigest()}\n"
+    return f"{clone}\n{digest.hexdigest()}\n"
 
 
-def _read_marker(name: str) -> str | None:
+def _read_marker(settings: Settings) -> str | None:
     try:
-        return (PROJECT / FOLDERS[name] / ".made-from").read_text()
+        return (folder(settings, CLI) / ".made-from").read_text()
     except FileNotFoundError:
         return None

@@ -47,7 +47,7 @@ def check(settings: Settings, environ: Mapping[str, str], ours: Collection[int] 
     return [
         *essential(settings, environ),
         python(environ),
-        make(environ),
+        *([make(environ)] if (settings.package.parent / "Makefile").exists() else []),
         memory(),
         ports(settings, ours),
         terraform(environ),
@@ -162,7 +162,7 @@ def maven(environ: Mapping[str, str]) -> Finding:
 
 
 def make(environ: Mapping[str, str]) -> Finding:
-    """make, for the verbs of the Makefile."""
+    """make, for the verbs of a clone's Makefile."""
     return _on_path("make", "make", "Debian: apt install make", "make", environ)
 
 

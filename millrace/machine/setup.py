@@ -1,6 +1,7 @@
-"""make setup: everything that is downloaded or built, once; with --tests also what only tests want.
+"""Everything that is downloaded or built, once: `make setup` in a clone, `millrace setup` elsewhere.
 
-Begins under the bare python3.11, makes the environment of the command line, and goes on inside it.
+In a clone it begins under the bare python3.11, makes the environment of the command line, and continues inside it;
+with --tests it brings what only tests want, too.
 """
 
 import json
@@ -15,7 +16,7 @@ from typing import Any
 from millrace import kernel, records
 from millrace.errors import InfraError
 from millrace.machine import environments, jars, npm, prerequisites, registries
-from millrace.settings import PROJECT, Settings
+from millrace.settings import Settings
 
 TESTS = "--tests"
 NPM_OF_TESTS = ("browser",)
@@ -27,7 +28,7 @@ def main(argv: list[str]) -> int:
     handed_over = [word for word in argv if word != TESTS]
     try:
         begun = json.loads(handed_over[0]) if handed_over else begin(settings, tests)
-        if Path(sys.prefix) == PROJECT / environments.FOLDERS["cli"]:
+        if Path(sys.prefix) == environments.folder(settings, environments.CLI):
             make_the_rest(settings, begun, tests)
         else:
             make_the_command_line(settings, begun, tests)
@@ -40,26 +41,34 @@ def main(argv: list[str]) -> int:
     return 0
 
 
+def everything(settings: Settings) -> None:
+    """All but the command line, which is there: it calls this."""
+    begun = _started()
+    prerequisites.require(settings, os.environ)
+    if _is_incomplete(settings, environments.SHARED):
+        _announce(settings)
+    make_the_rest(settings, begun, tests=False)
+
+
 def begin(settings: Settings, tests: bool) -> dict[str, Any]:
     """Refuses a machine that cannot do what comes, before anything is downloaded; installs what it may."""
-    begun = {"at": time.time(), "received_bytes": _received_bytes(), "environments": {}}
-    is_incomplete = bool(environments.absent() or jars.absent(settings, jars.components(settings)))
+    begun = _started()
+    is_incomplete = _is_incomplete(settings, (environments.CLI, *environments.SHARED))
     if tests or is_incomplete:
         findings = prerequisites.for_setup(settings, os.environ, tests=tests)
         if prerequisites.install(findings, os.environ):
             findings = prerequisites.for_setup(settings, os.environ, tests=tests)
         prerequisites.refuse(findings, os.environ)
     if is_incomplete:
-        prerequisites.refuse(registries.reached(settings), os.environ)
-        print("setting up; the first time some 1.8 GB are downloaded", file=sys.stderr, flush=True)
+        _announce(settings)
     return begun
 
 
 def make_the_command_line(settings: Settings, begun: dict[str, Any], tests: bool) -> None:
     """Makes the one environment that the rest of the set-up needs, and becomes that rest."""
-    if made := environments.ensure(settings, "cli"):
-        begun["environments"] = {"cli": made.seconds}
-    python = str(environments.python("cli"))
+    if made := environments.ensure(settings, environments.CLI):
+        begun["environments"] = {environments.CLI: made.seconds}
+    python = str(environments.python(settings, environments.CLI))
     os.execv(python, [python, "-m", "millrace.machine.setup", json.dumps(begun), *([TESTS] if tests else [])])
 
 
@@ -82,7 +91,7 @@ def make_the_rest(settings: Settings, begun: dict[str, Any], tests: bool) -> Non
         console.print(f"npm packages of {name}: installed")
 
     with bars(console) as progress, ThreadPoolExecutor() as workers:
-        making = [workers.submit(make, name) for name in environments.absent()]
+        making = [workers.submit(make, name) for name in environments.absent(settings)]
         making += [workers.submit(bring, name) for name in npm.absent(settings, NPM_OF_TESTS if tests else ())]
         downloads = jars.ensure(settings, jars.components(settings), progress)
         for one in making:
@@ -97,11 +106,24 @@ def make_the_rest(settings: Settings, begun: dict[str, Any], tests: bool) -> Non
         console.print(f"set up in {figures['seconds']} s, {size:.1f} GB on disk; recorded in {path}", soft_wrap=True)
 
 
+def _started() -> dict[str, Any]:
+    return {"at": time.time(), "received_bytes": _received_bytes(), "environments": {}}
+
+
+def _is_incomplete(settings: Settings, names: Iterable[str]) -> bool:
+    return bool(environments.absent(settings, names) or jars.absent(settings, jars.components(settings)))
+
+
+def _announce(settings: Settings) -> None:
+    prerequisites.refuse(registries.reached(settings), os.environ)
+    print("setting up; the first time some 1.8 GB are downloaded", file=sys.stderr, flush=True)
+
+
 def _figures(
     settings: Settings, begun: dict[str, Any], downloads: Iterable[jars.Download], kernel_seconds: float
 ) -> dict[str, Any]:
     places = {
-        "environments": [PROJECT / folder for folder in environments.FOLDERS.values()],
+        "environments": [environments.folder(settings, name) for name in (environments.CLI, *environments.SHARED)],
         "jars": [settings.home / "jars"],
         "npm packages": [settings.home / "npm"],
         "kernel": [settings.home / "kernel"],

@@ -1,7 +1,6 @@
 """Pattern variants: one closed data file each, and the model that reads them."""
 
 from millrace.patterns.model import (
-    USES,
     Pattern,
     PatternError,
     Variant,
@@ -13,12 +12,12 @@ from millrace.patterns.model import (
     names,
     read,
     readable,
+    require_folders,
     require_known,
 )
 from millrace.patterns.plan import EnginePlan, Stores, engine_plans, topics
 
 __all__ = [
-    "USES",
     "EnginePlan",
     "Pattern",
     "PatternError",
@@ -33,6 +32,7 @@ __all__ = [
     "names",
     "read",
     "readable",
+    "require_folders",
     "require_known",
     "topics",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,9 +19,6 @@ from millrace.engines import registry
 from millrace.rules import EventRule, EventType, FoldRule, RuleError, UseCase, WindowRule
 from millrace.rules.expressions import DeclarationError
 from millrace.rules.nearest import nearest
-from pipelines.fraud import FRAUD
-
-USES: Mapping[str, UseCase] = {FRAUD.name: FRAUD}
 
 
 class PatternError(DeclarationError):
@@ -135,7 +132,7 @@ class Variant:
 
     @property
     def use(self) -> UseCase:
-        return USES[self.pattern.use]
+        return project.uses()[self.pattern.use]
 
     @property
     def event_rules(self) -> tuple[EventRule | FoldRule, ...]:
@@ -190,6 +187,7 @@ def load(name: str) -> Variant:
 def require_known(name: str) -> None:
     """Refuse a name that no pattern file has."""
     if name not in names():
+        require_folders()
         raise PatternError(f"there is no pattern '{name}'; {nearest(name, names())}")
 
 
@@ -245,10 +243,19 @@ def folders() -> list[Path]:
     return [Path(given).absolute()]
 
 
+def require_folders() -> None:
+    """Refuse a project that has no use with patterns."""
+    if not folders():
+        raise PatternError(
+            f"{project.root()} has no pipelines/<use>/patterns; "
+            "run this in a project that has, or name one in MILLRACE_PROJECT"
+        )
+
+
 def _complaints(variant: Variant) -> list[str]:
     pattern, stages = variant.pattern, variant.pattern.stages
-    if pattern.use not in USES:
-        return [f"use: there is no use '{pattern.use}'; there is: {', '.join(USES)}"]
+    if pattern.use not in project.uses():
+        return [f"use: there is no use '{pattern.use}'; there is: {', '.join(project.uses())}"]
     complaints = []
     for where, names_, wanted in (
         ("stages.events.rules", stages.events.rules, "event"),

@@ -9,8 +9,9 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from millrace import project
 from millrace.patterns.loss import Loss
-from millrace.patterns.model import USES, Variant
+from millrace.patterns.model import Variant
 from millrace.rules import (
     ALERTS,
     DEAD_LETTERS,
@@ -73,7 +74,7 @@ class EnginePlan:
 
     @property
     def use(self) -> UseCase:
-        return USES[self.use_name]
+        return project.uses()[self.use_name]
 
     @property
     def event_rules(self) -> tuple[EventRule, ...]:

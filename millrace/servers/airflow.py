@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar
 
-from millrace.machine.environments import python
+from millrace.machine.environments import python, python_path
 from millrace.servers import postgres
 from millrace.servers.server import LOOPBACK, Preparation, Server
 from millrace.settings import Settings
@@ -79,7 +79,7 @@ class Airflow(Server):
     def preparation(self) -> Preparation | None:
         if self.part != "api-server":
             return None
-        generate = (str(python("airflow")), "-c", GENERATE_PASSWORDS, str(self.passwords), *USERS)
+        generate = (str(python(self.settings, "airflow")), "-c", GENERATE_PASSWORDS, str(self.passwords), *USERS)
         return Preparation(self.data, ((*self._airflow(), "db", "migrate"), generate))
 
     def command(self) -> list[str]:
@@ -90,6 +90,7 @@ class Airflow(Server):
     def environment(self) -> dict[str, str]:
         port = self.settings.port("airflow")
         return {
+            "PYTHONPATH": str(python_path(self.settings)),
             "AIRFLOW_HOME": str(self.data),
             "AIRFLOW__API__BASE_URL": f"http://{LOOPBACK}:{port}",
             "AIRFLOW__API__HOST": LOOPBACK,
@@ -138,7 +139,7 @@ class Airflow(Server):
         return mine["status"] == "healthy" and datetime.fromisoformat(beat).timestamp() > since
 
     def _airflow(self) -> list[str]:
-        return [str(python("airflow")), "-m", "airflow"]
+        return [str(python(self.settings, "airflow")), "-m", "airflow"]
 
 
 def url(settings: Settings) -> str:

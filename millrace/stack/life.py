@@ -4,6 +4,7 @@ import os
 import shutil
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from millrace import records
@@ -43,7 +44,7 @@ def up(
         servers = {server.name: server for service in wanted for server in service.servers}
         absent = [server for name, server in servers.items() if not _is_alive(recorded.get(name))]
         if absent:
-            _bring(settings, wanted, progress)
+            _bring(settings, wanted, report, progress)
             for old in (recorded[server.name] for server in absent if server.name in recorded):
                 processes.stop(old, within_s=1)  # a killed server's children may hold its ports
             refuse_used_ports(settings, absent)
@@ -80,7 +81,8 @@ def down(settings: Settings, purge: bool = False, report: Report = lambda *_: No
 
 def purged(settings: Settings) -> list[Path]:
     """The files of a stack that `down` with `purge` removes."""
-    paths = (settings.state / name for name in ("conf", "data", "logs", "patterns", "run", "stack.json", "watch.jsonl"))
+    names = ("conf", "data", "logs", "patterns", "python", "run", "stack.json", "watch.jsonl")
+    paths = (settings.state / name for name in names)
     return [path for path in paths if path.exists()]
 
 
@@ -132,15 +134,16 @@ def _by_default(known: Mapping[str, Service], recorded: Mapping[str, Record]) ->
     ]
 
 
-def _bring(settings: Settings, wanted: Sequence[Service], progress: jars.Progress | None) -> None:
+def _bring(settings: Settings, wanted: Sequence[Service], report: Report, progress: jars.Progress | None) -> None:
     """Install what the servers run on; what the machine lacks is reported before anything is downloaded."""
     prerequisites.require(settings, os.environ)
     sources: list[Service | Server] = [*wanted, *(server for service in wanted for server in service.servers)]
     for name in dict.fromkeys(name for source in sources for name in source.environments):
-        environments.ensure(settings, name)
+        environments.ensure(settings, name, partial(report, "set-up"))
     jars.ensure(settings, [name for source in sources for name in source.components], progress)
     for server in (server for service in wanted for server in service.servers):
         server.unpack()
+    environments.link(settings)
 
 
 def _memory_of(recorded: Mapping[str, Record]) -> int:

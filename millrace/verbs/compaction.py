@@ -10,7 +10,6 @@ from millrace.engines import registry
 from millrace.errors import InfraError
 from millrace.machine import environments, processes
 from millrace.patterns import load
-from millrace.settings import PROJECT
 from millrace.target import Target
 
 COMPACT_WITHIN_S = 3000
@@ -36,11 +35,11 @@ def compact(target: Target, name: str) -> list[str]:
             raise InfraError(f"{name} is being compacted already; see {log}") from None
         done = subprocess.run(
             [
-                *(str(environments.python(engine.name)), "-m", f"{engine.package}.compaction"),
+                *(str(environments.python(target.settings, engine.name)), "-m", f"{engine.package}.compaction"),
                 *(target.hdfs_uri + target.folder(variant), "--use", variant.pattern.use),
             ],
-            cwd=PROJECT,
-            env=processes.environment(target.settings.environment()),
+            cwd=log.parent,
+            env=processes.environment(environments.variables_of_python(target.settings)),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=output,

@@ -15,8 +15,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
 from millrace.errors import InfraError
-from millrace.machine import processes
-from millrace.settings import PROJECT, Settings
+from millrace.machine import environments, processes
+from millrace.settings import Settings
 
 NAME = "observer"
 ANSWER_WITHIN_S = 120
@@ -62,7 +62,7 @@ def answer(patterns: list[str]) -> str:
     command = [sys.executable, "-m", "millrace.cli", "observe", "--json", "--", *patterns]
     try:
         done = subprocess.run(
-            command, cwd=PROJECT, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=ANSWER_WITHIN_S
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=ANSWER_WITHIN_S
         )
     except subprocess.TimeoutExpired:
         return json.dumps({"problem": f"`millrace observe` gave no answer within {ANSWER_WITHIN_S} s"})
@@ -97,7 +97,7 @@ def ensure(settings: Settings) -> None:
     given = {"MILLRACE_TARGET": target} if target else {}
     log = settings.state / "logs" / f"{NAME}.log"
     command = [sys.executable, "-m", "millrace.verbs.observation_server"]
-    environment = settings.environment() | given | {"PYTHONPATH": str(PROJECT)}
+    environment = environments.variables_of_python(settings) | given
     processes.start(NAME, command, environment, log, settings.run, fingerprint=target)
     if not processes.wait_until(lambda: _answers(settings), within_s=30):
         stop(settings)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from millrace.machine.environments import python
-from millrace.settings import PROJECT
+from millrace.settings import PROJECT, Settings
 
 ELSEWHERE = '{"KAFKA_BOOTSTRAP": "127.0.0.1:1"}'
 FIRST_TASK = "first task of a proof"
@@ -25,7 +25,12 @@ def taken(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     command.chmod(0o755)
     environment = {"PATH": os.environ["PATH"], "HOME": str(place), "AIRFLOW_HOME": str(place)}
     done = subprocess.run(
-        [python("airflow"), Path(__file__).with_name("answers.py"), command, json.dumps(list(CASES.values()))],
+        [
+            python(Settings.read(os.environ), "airflow"),
+            Path(__file__).with_name("answers.py"),
+            command,
+            json.dumps(list(CASES.values())),
+        ],
         env=environment
         | {"PYTHONPATH": str(PROJECT), "AIRFLOW__LOGGING__LOGGING_LEVEL": "ERROR", "MILLRACE_TARGET": ELSEWHERE},
         cwd=PROJECT,

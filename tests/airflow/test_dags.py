@@ -12,7 +12,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from millrace.cli.app import app
-from millrace.machine.environments import python
+from millrace.machine.environments import command, python
 from millrace.patterns import files as pattern_files
 from millrace.patterns import names
 from millrace.settings import PROJECT, Settings
@@ -27,7 +27,11 @@ FORMS = {"deploy": ["accept_loss", "approval", "fresh"], "prove": PROVE_FORM}
 def described(home: Path, project: Path = PROJECT, **environment: str) -> dict[str, Any]:
     """What Airflow's own interpreter finds in a project's DAG folder."""
     done = subprocess.run(
-        [str(python("airflow")), str(Path(__file__).with_name("describe.py")), str(project / "dags")],
+        [
+            str(python(Settings.read(os.environ), "airflow")),
+            str(Path(__file__).with_name("describe.py")),
+            str(project / "dags"),
+        ],
         env={
             "PATH": os.environ["PATH"],
             "HOME": str(home),
@@ -282,8 +286,8 @@ def test_one_setting_decides_which_pattern_files_dags_and_command_line_read(tmp_
 
 def known_to_the_command_line(variables: Mapping[str, str]) -> list[str]:
     environment = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], **variables}
-    command = [str(python("cli").with_name("millrace")), "patterns", "--json"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=60)
+    words = [str(command(Settings.read(os.environ))), "patterns", "--json"]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True, timeout=60)
     return [each["name"] for each in json.loads(done.stdout)["patterns"]]
 
 

@@ -27,12 +27,12 @@ def test_a_pattern_is_proven_in_one_process(stack: Settings, tmp_path: Path) -> 
             "AIRFLOW__LOGGING__LOGGING_LEVEL": "WARNING",
         }
     )
-    airflow = [str(python("airflow")), "-m", "airflow"]
+    airflow = [str(python(stack, "airflow")), "-m", "airflow"]
     subprocess.run([*airflow, "db", "migrate"], env=environment, cwd=tmp_path, check=True, capture_output=True)
     conf = {"events": 1000, "rate_per_s": 100, "seed": 11, "remove_data": True}
     words = [str(Path(__file__).with_name("one_process.py")), str(PROJECT / "dags"), "prove-spark", json.dumps(conf)]
     done = subprocess.run(
-        [str(python("airflow")), *words], env=environment, cwd=tmp_path, capture_output=True, text=True
+        [str(python(stack, "airflow")), *words], env=environment, cwd=tmp_path, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     ended = json.loads(done.stdout.splitlines()[-1])

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from millrace.patterns import USES
+from millrace import project
 from millrace.rules import FoldRule
 from pipelines.fraud import FRAUD
 from pipelines.fraud.events import device_locations, transactions
@@ -36,5 +36,5 @@ if __name__ == "__main__":
     from millrace.engines.flink.job import main
     from tests.flink import fold_job
 
-    USES[USE.name] = fold_job.USE  # type: ignore[index]  # a use that only this test has
+    project.uses()[USE.name] = fold_job.USE  # a use that only this test has
     main(sys.argv[1:])

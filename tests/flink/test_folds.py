@@ -38,7 +38,14 @@ def plan(target: Target) -> Iterator[EnginePlan]:
 
 def submit(target: Target, plan: EnginePlan, *more: str) -> None:
     home = target.settings.state / "conf" / "flink"
-    command = [environments.python("flink"), "-m", "tests.flink.fold_job", "--plan", plan.to_json(), *more]
+    command = [
+        environments.python(target.settings, "flink"),
+        "-m",
+        "tests.flink.fold_job",
+        "--plan",
+        plan.to_json(),
+        *more,
+    ]
     done = subprocess.run(
         [*map(str, command), "--rest", target.addresses["FLINK_REST_URL"]],
         cwd=PROJECT,

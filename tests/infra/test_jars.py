@@ -19,8 +19,8 @@ A, B = b"the bytes of a", b"the bytes of b"
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     """A project of one component with two jars, locked and present."""
-    settings = Settings(tmp_path / "Mühle x", tmp_path / "höme", tmp_path / "state", 20000)
-    pom = settings.project / "millrace/machine/jars/mill/pom.xml"
+    settings = Settings(tmp_path, tmp_path / "höme", tmp_path / "state", 20000, package=tmp_path / "Mühle x")
+    pom = settings.package / "machine/jars/mill/pom.xml"
     pom.parent.mkdir(parents=True)
     pom.write_text("<project/>")
     place = jars.folder(settings, "mill")
@@ -73,7 +73,7 @@ def test_a_folder_that_is_not_whole_is_not_believed(settings: Settings, lost: st
 
 
 def test_a_pom_changed_after_the_lock_is_refused(settings: Settings) -> None:
-    (settings.project / "millrace/machine/jars/mill/pom.xml").write_text("<project></project>")
+    (settings.package / "machine/jars/mill/pom.xml").write_text("<project></project>")
     with pytest.raises(JarError, match=r"mill/pom\.xml is not the one that .*lock\.json was made from"):
         jars.ensure(settings, ["mill"])
 
@@ -110,8 +110,8 @@ JACKSON = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.
 
 @pytest.fixture
 def remote(tmp_path: Path) -> Settings:
-    settings = Settings(tmp_path / "Mühle x", tmp_path / "höme", tmp_path / "state", 20000)
-    pom = settings.project / "millrace/machine/jars/mill/pom.xml"
+    settings = Settings(tmp_path, tmp_path / "höme", tmp_path / "state", 20000, package=tmp_path / "Mühle x")
+    pom = settings.package / "machine/jars/mill/pom.xml"
     pom.parent.mkdir(parents=True)
     pom.write_text(JACKSON)
     locked = jars.read_lock(Settings.read({}))["flink"].jars["jackson-core-2.21.2.jar"]

@@ -8,24 +8,24 @@ import pytest
 from millrace import kernel
 from millrace.engines import registry
 from millrace.errors import InfraError
-from millrace.settings import PROJECT, Settings
+from millrace.settings import PACKAGE, Settings
 
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    """A project with no Java of its own yet, and the real engines' jars."""
-    real = Settings.read(os.environ)
-    for engine in registry.names():
-        pom = tmp_path / f"p/millrace/engines/{engine}/pom.xml"
-        pom.parent.mkdir(parents=True)
-        pom.symlink_to(PROJECT / f"millrace/engines/{engine}/pom.xml")
+    """A package with no Java of its own yet, and the real engines' jars."""
+    real, package = Settings.read(os.environ), tmp_path / "millrace"
+    for part in ("machine/lock", *(f"engines/{engine}/pom.xml" for engine in registry.names())):
+        (package / part).parent.mkdir(parents=True, exist_ok=True)
+        (package / part).symlink_to(PACKAGE / part)
     (tmp_path / "home").mkdir()
-    (tmp_path / "home/jars").symlink_to(real.home / "jars")
-    return replace(real, project=tmp_path / "p", home=tmp_path / "home")
+    for part in ("jars", "environments"):
+        (tmp_path / "home" / part).symlink_to(real.home / part)
+    return replace(real, package=package, home=tmp_path / "home")
 
 
 def source(settings: Settings, path: str, text: str) -> None:
-    file = settings.project / "millrace" / path
+    file = settings.package / path
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text)
 

@@ -9,7 +9,7 @@ import pytest
 
 from millrace.errors import InfraError
 from millrace.machine import environments, prerequisites
-from millrace.machine.environments import python
+from millrace.machine.environments import command, python
 from millrace.machine.prerequisites import Finding
 from millrace.settings import PROJECT, Settings
 
@@ -88,8 +88,8 @@ def test_a_port_that_another_holds_is_named_and_one_of_ours_is_not(settings: Set
 def millrace(*words: str, environ: dict[str, str], tmp_path: Path) -> subprocess.CompletedProcess[str]:
     places = {"MILLRACE_HOME": str(tmp_path / "höme"), "MILLRACE_STATE": str(tmp_path / "state")}
     places |= {"MILLRACE_PORT_BASE": "32600", "LC_ALL": "C.UTF-8"}  # no other stack of this machine is there
-    command = [str(python("cli").parent / "millrace"), *words]
-    return subprocess.run(command, env={**environ, **places}, capture_output=True, text=True, timeout=60)
+    program = str(command(Settings.read(os.environ)))
+    return subprocess.run([program, *words], env={**environ, **places}, capture_output=True, text=True, timeout=60)
 
 
 def test_doctor_says_what_is_missing_and_fails(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_up_refuses_before_anything_is_downloaded(tmp_path: Path, lack: dict[str
 def set_up(*words: str, environ: dict[str, str], tmp_path: Path) -> subprocess.CompletedProcess[str]:
     """What `make setup` or `make test` runs first, in a clone whose environments are there and with an empty home."""
     places = {"MILLRACE_HOME": str(tmp_path / "höme"), "MILLRACE_STATE": str(tmp_path / "state"), "LC_ALL": "C.UTF-8"}
-    command = [str(python("cli")), "-m", "millrace.machine.setup", *words]
+    command = [str(python(Settings.read(os.environ), "cli")), "-m", "millrace.machine.setup", *words]
     places["MILLRACE_INSTALL"] = "no"  # root runs these tests, too
     return subprocess.run(command, env=environ | places, cwd=PROJECT, capture_output=True, text=True, timeout=120)
 

@@ -21,6 +21,7 @@ from millrace.cli.failures import failure
 from millrace.engines.flink.engine import Flink
 from millrace.errors import InfraError
 from millrace.patterns import Stores, engine_plans, load
+from millrace.settings import Settings
 from millrace.stores import files, tables, topics
 from millrace.stores.files import Hdfs
 from millrace.stores.tables import HBase
@@ -103,7 +104,7 @@ def hbase(port: int) -> HBase:
 
 
 def flink(port: int) -> Flink:
-    return Flink(f"http://127.0.0.1:{port}", hdfs(port), Path("/nowhere"), Path("/nowhere"), Path)
+    return Flink(Settings.read({}), f"http://127.0.0.1:{port}", hdfs(port), Path("/nowhere"), Path("/nowhere"), Path)
 
 
 REQUESTS: dict[str, Callable[[int], object]] = {

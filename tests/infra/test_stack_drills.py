@@ -2,6 +2,7 @@
 
 import getpass
 import json
+import os
 import subprocess
 import urllib.request
 import uuid
@@ -19,7 +20,7 @@ from kafka.admin import NewTopic
 from millrace import stack as stacks
 from millrace.engines.flink import servers as flink
 from millrace.machine import archives, environments, jars, processes
-from millrace.settings import Settings
+from millrace.settings import PROJECT, Settings
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(400)]
 
@@ -164,8 +165,8 @@ def submit_sequence(settings: Settings, topic: str) -> str:
 def run(environment: str, command: list[str | Path], variables: dict[str, str]) -> str:
     """What a script printed that ran in the environment of an engine."""
     done = subprocess.run(
-        [environments.python(environment), *command],
-        env=processes.environment(variables),
+        [environments.python(Settings.read(os.environ), environment), *command],
+        env=processes.environment({"PYTHONPATH": str(PROJECT), **variables}),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

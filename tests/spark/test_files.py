@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import time
@@ -35,8 +36,8 @@ def said(stack: Settings, place: str) -> dict[str, Any]:
 
 
 def run(*command: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    python = str(environments.python("spark"))
-    variables = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", **environment}
+    python = str(environments.python(Settings.read(os.environ), "spark"))
+    variables = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", "PYTHONPATH": str(PROJECT), **environment}
     done = subprocess.run([python, *command], cwd=PROJECT, env=variables, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     return done

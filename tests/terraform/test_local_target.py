@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.stack, pytest.mark.timeout(3600)]
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
-    """A copy of this clone with environments of its own: its rules and patterns can be changed, and its jobs see it."""
+    """A copy of this clone with its own command line, rules and patterns, which its jobs see, too."""
     copy = tmp_path / "clone"
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],

@@ -22,7 +22,7 @@ from millrace.engines.job import EngineError, Job, Running, State, UsedUpError, 
 from millrace.machine import environments, processes
 from millrace.patterns import EnginePlan
 from millrace.patterns.loss import Loss, problem_of
-from millrace.settings import PROJECT
+from millrace.settings import Settings
 from millrace.stores.files import Hdfs
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ def connect(target: Target) -> Flink:
     """The session cluster of a target."""
     settings, addresses = target.settings, target.addresses
     return Flink(
+        settings=settings,
         rest=target.address("FLINK_REST_URL"),
         files=target.hdfs,
         logs=settings.state / "logs",
@@ -72,6 +73,7 @@ def connect(target: Target) -> Flink:
 class Flink:
     """A session cluster by its REST address, and the file system that keeps its checkpoints."""
 
+    settings: Settings
     rest: str
     files: Hdfs
     logs: Path
@@ -112,7 +114,7 @@ class Flink:
         log = self.logs / f"submit-{plan.pattern}-flink.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         command = [
-            str(environments.python(ENGINE.name)),
+            str(environments.python(self.settings, ENGINE.name)),
             "-m",
             "millrace.engines.flink.job",
             "--plan",
@@ -124,12 +126,13 @@ class Flink:
             command += ["--from", state_from]
         if self.gateway:
             command += ["--gateway", str(self.gateway)]
-        env = processes.environment({"FLINK_HOME": str(self.home), "FLINK_CONF_DIR": str(self.home / "conf")})
+        flink = {"FLINK_HOME": str(self.home), "FLINK_CONF_DIR": str(self.home / "conf")}
+        env = processes.environment(environments.variables_of_python(self.settings) | flink)
         with log.open("w") as output:
             try:
                 done = subprocess.run(
                     command,
-                    cwd=PROJECT,
+                    cwd=self.logs,
                     env=env,
                     stdin=subprocess.DEVNULL,
                     stdout=output,

@@ -9,15 +9,15 @@ from millrace.machine import environments, jars
 from millrace.settings import Settings
 
 
-def package() -> Path:
+def package(settings: Settings) -> Path:
     """Flink itself: bin/, conf/, lib/ and opt/, as its wheel brings them."""
-    return environments.site_packages(ENGINE.name) / "pyflink"
+    return environments.site_packages(settings, ENGINE.name) / "pyflink"
 
 
 def compiled_against(settings: Settings) -> list[Path]:
     """The jars that its Java is compiled against."""
     return [
-        *sorted((package() / "lib").glob("*.jar")),
-        *sorted((package() / "opt").glob("flink-python-*.jar")),
+        *sorted((package(settings) / "lib").glob("*.jar")),
+        *sorted((package(settings) / "opt").glob("flink-python-*.jar")),
         *sorted(jars.folder(settings, "flink").glob("*.jar")),
     ]

@@ -14,7 +14,7 @@ from millrace import kernel
 from millrace.engines.flink import ENGINE, gateway
 from millrace.engines.flink.libraries import package
 from millrace.machine import jars
-from millrace.machine.environments import python
+from millrace.machine.environments import python, python_path
 from millrace.servers import hdfs
 from millrace.servers.server import LOOPBACK, Server, hadoop_xml, java, log4j2
 from millrace.settings import Settings
@@ -74,10 +74,10 @@ class Flink(Server):
         }
 
     def links(self) -> dict[str, Path]:
-        return {"opt": package() / "opt"} | {f"lib/{jar.name}": jar for jar in self._library()}
+        return {"opt": package(self.settings) / "opt"} | {f"lib/{jar.name}": jar for jar in self._library()}
 
     def _library(self) -> list[Path]:
-        wheel = package()
+        wheel = package(self.settings)
         folders = [jars.folder(self.settings, component) for component in self.components]
         library = [jar for folder in (*folders, wheel / "lib") for jar in sorted(folder.glob("*.jar"))]
         # flink-python too, to be loaded once for all jobs: the second job in thread mode dies when each loads pemja
@@ -215,12 +215,12 @@ class Gateway(Flink):
         return {name: text for name, text in super().files().items() if not name.endswith((".xml", "-cli.properties"))}
 
     def environment(self) -> dict[str, str]:
-        return super().environment() | {"PYTHONPATH": str(self.settings.project)}
+        return super().environment() | {"PYTHONPATH": str(python_path(self.settings))}
 
     def command(self) -> list[str]:
         main = "millrace.flink.submission.Gateway"
         return [
-            *(str(python("flink")), "-m", "millrace.engines.flink.warm_up"),
+            *(str(python(self.settings, "flink")), "-m", "millrace.engines.flink.warm_up"),
             *self._java(GATEWAY_HEAP_MB, main, f"-XX:MaxMetaspaceSize={GATEWAY_METASPACE_MB}m", quick=True),
             # Relative to where it stands: the path of a socket holds 107 bytes at most.
             *(gateway_socket(self.settings).parent.name, str(self.conf / "lib")),

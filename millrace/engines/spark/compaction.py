@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
+from millrace import project
 from millrace.engines.spark.files import STAGING
 from millrace.engines.spark.folders import Folder
 from millrace.engines.spark.reading import hours_of, live
 from millrace.engines.spark.topics import parsed_type
-from millrace.patterns.model import USES
 from millrace.patterns.parquet import REPLACED
 from millrace.rules import EventType
 
@@ -86,11 +86,11 @@ def main(arguments: Sequence[str]) -> None:
 
     parser = argparse.ArgumentParser(prog="python -m millrace.engines.spark.compaction", description=main.__doc__)
     parser.add_argument("root", help="the folder of a pattern's Parquet, as a URI")
-    parser.add_argument("--use", default="fraud", choices=sorted(USES))
+    parser.add_argument("--use", default="fraud", choices=sorted(project.uses()))
     parser.add_argument("--grace", type=float, default=GRACE_S, help="seconds that readers have to open old files")
     given = parser.parse_args(arguments)
     spark = session(f"{given.root.rstrip('/').rpartition('/')[2]} (compaction)", "local[1]", [])
-    for each in compact(spark, given.root, USES[given.use].enriched, grace_s=given.grace):
+    for each in compact(spark, given.root, project.uses()[given.use].enriched, grace_s=given.grace):
         print(f"{each.hour}: {each.files} files became one of {each.rows} events")
     spark.stop()
 

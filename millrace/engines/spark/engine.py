@@ -21,7 +21,7 @@ from millrace.engines.spark.libraries import package
 from millrace.machine import archives, environments, jars, processes
 from millrace.patterns import EnginePlan
 from millrace.patterns.loss import Loss
-from millrace.settings import PROJECT, Settings
+from millrace.settings import Settings
 
 if TYPE_CHECKING:
     from millrace.target import Target
@@ -99,7 +99,7 @@ class Spark:
         processes.start(
             self._name(plan),
             [
-                str(environments.python(ENGINE.name)),
+                str(environments.python(self.settings, ENGINE.name)),
                 "-m",
                 "millrace.engines.spark.job",
                 "--plan",
@@ -112,10 +112,10 @@ class Spark:
                 str(self._progress_file(plan)),
                 f"--java-options={shlex.join(self._java_options())}",
             ],
-            self.settings.environment(),
+            environments.variables_of_python(self.settings),
             self.settings.state / "logs" / f"{self._name(plan)}.out",
             run,
-            folder=PROJECT,
+            folder=run,
         )
 
     def stop(self, plan: EnginePlan) -> str | None:
@@ -176,7 +176,7 @@ class Spark:
         """The archive of the driver's JVM, whose class path Spark makes of these jars and its own."""
         if not self.master.startswith("local"):
             return []  # the jars are copied to where each job is
-        spark = package()
+        spark = package(self.settings)
         class_path = os.pathsep.join(map(str, [*self._jars(), spark / "conf", spark / "jars" / "*"]))
         return archives.options(self.settings, "org.apache.spark.deploy.SparkSubmit", class_path)
 

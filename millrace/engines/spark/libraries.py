@@ -9,11 +9,11 @@ from millrace.machine import environments, jars
 from millrace.settings import Settings
 
 
-def package() -> Path:
+def package(settings: Settings) -> Path:
     """Spark itself: bin/, jars/ and sbin/, as its wheel brings them."""
-    return environments.site_packages(ENGINE.name) / "pyspark"
+    return environments.site_packages(settings, ENGINE.name) / "pyspark"
 
 
 def compiled_against(settings: Settings) -> list[Path]:
     """The jars that its Java is compiled against."""
-    return [*sorted((package() / "jars").glob("*.jar")), *sorted(jars.folder(settings, "spark").glob("*.jar"))]
+    return [*sorted((package(settings) / "jars").glob("*.jar")), *sorted(jars.folder(settings, "spark").glob("*.jar"))]

@@ -11,9 +11,9 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
+from millrace import project
 from millrace.engines.spark.folders import Folder
 from millrace.engines.spark.topics import parsed_type
-from millrace.patterns.model import USES
 from millrace.patterns.parquet import REPLACED
 from millrace.rules import EventType
 
@@ -63,12 +63,12 @@ def main(arguments: Sequence[str]) -> None:
 
     parser = argparse.ArgumentParser(prog="python -m millrace.engines.spark.reading", description=main.__doc__)
     parser.add_argument("root", help="the folder of a pattern's Parquet, as a URI")
-    parser.add_argument("--use", default="fraud", choices=sorted(USES))
+    parser.add_argument("--use", default="fraud", choices=sorted(project.uses()))
     parser.add_argument("--columns", nargs="+", help="all unless given")
     parser.add_argument("--to", type=Path, help="a file; standard output unless given")
     given = parser.parse_args(arguments)
     spark = session("reading", "local[1]", [])
-    found = transactions(spark, given.root, USES[given.use].enriched)
+    found = transactions(spark, given.root, project.uses()[given.use].enriched)
     rows = found.select(*(given.columns or found.columns)).toLocalIterator()
     with given.to.open("w") if given.to else sys.stdout as out:
         for row in rows:

@@ -50,10 +50,10 @@ class Spark(Server):
 
     def environment(self) -> dict[str, str]:
         return super().environment() | {
-            "SPARK_HOME": str(package()),
+            "SPARK_HOME": str(package(self.settings)),
             # Without it the web pages listen on every address.
             "SPARK_LOCAL_IP": LOOPBACK,
-            "PYSPARK_PYTHON": str(python("spark")),
+            "PYSPARK_PYTHON": str(python(self.settings, "spark")),
         }
 
     def _java(self, main: str, *arguments: str) -> list[str]:
@@ -61,7 +61,7 @@ class Spark(Server):
         # A second door of the master, on a port of its own choice, that nobody here uses; and buttons that any web page
         # in a browser here could press.
         start = java(256, flags=(*OPENS, logging, "-Dspark.master.rest.enabled=false", "-Dspark.ui.killEnabled=false"))
-        return [*start, "-cp", f"{package() / 'jars'}/*", main, "--host", LOOPBACK, *arguments]
+        return [*start, "-cp", f"{package(self.settings) / 'jars'}/*", main, "--host", LOOPBACK, *arguments]
 
 
 @dataclass(frozen=True)

@@ -134,7 +134,7 @@ def write_lock(settings: Settings, names: Collection[str], progress: Progress | 
 
 
 def lock_path(settings: Settings) -> Path:
-    return settings.project / "millrace/machine/jars/lock.json"
+    return settings.package / "machine/jars/lock.json"
 
 
 async def _download_all(
@@ -271,7 +271,7 @@ def _refuse_if_different(path: Path, locked: Jar, found: Jar | None = None) -> N
 def _poms(settings: Settings) -> dict[str, Path]:
     """The pom of each component: a server's here, an engine's in its folder or one below."""
     folders = ("machine/jars/*", "engines/*", "engines/*/*")
-    return {pom.parent.name: pom for folder in folders for pom in settings.project.glob(f"millrace/{folder}/pom.xml")}
+    return {pom.parent.name: pom for folder in folders for pom in settings.package.glob(f"{folder}/pom.xml")}
 
 
 def _repository(settings: Settings, component: str) -> Path:

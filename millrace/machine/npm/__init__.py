@@ -15,9 +15,9 @@ from pathlib import Path
 
 from millrace.errors import InfraError
 from millrace.machine import environments
-from millrace.settings import PROJECT, Settings
+from millrace.settings import Settings
 
-HERE = PROJECT / "millrace/machine/npm"
+HERE = Path(__file__).resolve().parent
 
 
 def folder(settings: Settings, component: str) -> Path:

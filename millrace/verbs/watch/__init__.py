@@ -12,8 +12,8 @@ from functools import partial
 
 from millrace import stack
 from millrace.errors import InfraError
-from millrace.machine import processes
-from millrace.settings import PROJECT, Settings
+from millrace.machine import environments, processes
+from millrace.settings import Settings
 from millrace.stack import WATCH
 from millrace.target import Target
 from millrace.verbs.watch.faults import faults_of
@@ -32,7 +32,7 @@ def ensure(settings: Settings) -> None:
         processes.cap(Journal.of(settings).path)
         began = len(Journal.of(settings).read())
         command = [sys.executable, "-m", "millrace.verbs.watch"]
-        environment = settings.environment() | {"PYTHONPATH": str(PROJECT)}
+        environment = environments.variables_of_python(settings)
         log = settings.state / "logs" / f"{WATCH}.out"
         record = processes.start(WATCH, command, environment, log, settings.run)
         try:
