@@ -53,7 +53,8 @@ app = typer.Typer(
     name="millrace",
     help="Run, deploy, prove and measure streaming patterns on real servers on this machine.",
     epilog="Exit codes: 0 done, 1 failed, 2 usage error, 3 a --plan in which something would change, 130 interrupted. "
-    "Environment: MILLRACE_PROJECT is the folder with pipelines/ (default: here or above), MILLRACE_STATE is the folder of the stack, MILLRACE_PORT_BASE its first port, MILLRACE_HOME the "
+    "Environment: MILLRACE_PROJECT is the folder with pipelines/ (default: here or above), MILLRACE_STATE the folder "
+    "of the stack, MILLRACE_PORT_BASE its first port, MILLRACE_HOME the "
     "folder of downloads, MILLRACE_PATTERNS the folder of pattern files; NO_COLOR turns colours off.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

@@ -46,7 +46,7 @@ def test_the_same_tape_gives_the_same_alert_ids() -> None:
     now = alert_ids()
     changed = [rule for rule in pinned.keys() | now.keys() if pinned.get(rule) != now.get(rule)]
     assert not changed, f"other alert ids of {', '.join(sorted(changed))}; {RENEW}"
-    assert all(pinned.values()), "the tape has an alert of each rule"
+    assert any(pinned.values()), "no rule alerts on the tape"
 
 
 def main() -> None:
