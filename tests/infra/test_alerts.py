@@ -1,0 +1,49 @@
+"""Alerts are printed while traffic is sent."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from millrace.cli.alerts import alerts_shown
+from millrace.machine.processes import wait_until
+from millrace.oracle import Record
+from millrace.patterns import load
+from millrace.settings import Settings
+from millrace.target import Target
+
+ALERT = {"rule": "spree", "customer": "anna", "operands": {"other_merchants": 4}, "sent_ms": 1_000}
+
+
+class Tail:
+    """A topic in which three alerts come, and then nothing."""
+
+    read = threading.Event()
+
+    def __init__(self, *_: object) -> None: ...
+
+    def follow(self) -> Iterator[Record | None]:
+        for offset in range(3):
+            yield Record("alerts", 0, offset, 1_084, b"anna", json.dumps(ALERT).encode())
+        self.read.set()
+        while True:
+            time.sleep(0.01)
+            yield None
+
+    def close(self) -> None: ...
+
+
+def test_alerts_are_printed_as_they_come_and_counted_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("millrace.stores.topics.Tail", Tail)
+    printed = StringIO()
+    with alerts_shown(Target.read(Settings.read({}), {}), load("flink"), Console(file=printed, width=120)):
+        assert wait_until(Tail.read.is_set, within_s=10)
+    lines = printed.getvalue().splitlines()
+    assert lines[0].split() == ["spree", "84", "ms", "anna:", "other", "merchants", "4"]
+    assert lines[-1] == "3 alerts arrived while the traffic ran"
