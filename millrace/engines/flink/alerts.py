@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from millrace.engines.flink.expressions import text
 from millrace.rules import ALERTS, EventRule, FoldRule, WindowRule
+from millrace.rules.outputs import row
 
 NOW_MS = "millis(CURRENT_ROW_TIMESTAMP())"
 
@@ -23,7 +24,7 @@ def alert_columns(rule: EventRule | FoldRule | WindowRule, key: str, ids: str, v
         "emit_ms": NOW_MS,
         **values,
     }
-    return ", ".join(columns[f.name] for f in ALERTS.fields)
+    return ", ".join(row(ALERTS.names, columns).values())
 
 
 def operands(values: Mapping[str, str]) -> str:

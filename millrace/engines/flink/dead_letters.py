@@ -8,7 +8,7 @@ from millrace.engines.flink import events, windows
 from millrace.engines.flink.expressions import quoted, text
 from millrace.engines.flink.topics import ARRIVALS, INGEST_MS, OFFSET, PARTITION, REFERENCES, REFUSED, TOPIC, VALUE
 from millrace.patterns import EnginePlan
-from millrace.rules import DEAD_LETTERS
+from millrace.rules.outputs import DEAD_LETTERS, DUPLICATE, LATE, row
 
 EVENTS, WINDOWS = "events", "windows"
 """The stages that refuse a message."""
@@ -21,9 +21,9 @@ def dead_letters(plan: EnginePlan) -> Iterator[str]:
         yield _refused(REFUSED, EVENTS, quoted(REFERENCES), f"{REFUSED} IS NOT NULL")
     if plan.use.enrichment.lookups:
         yield _refused(events.UNKNOWN, EVENTS, events.LOOKED_UP, f"{events.UNKNOWN} IS NOT NULL")
-    yield _refused("'duplicate'", EVENTS, events.REMEMBERED, events.DUPLICATE)
+    yield _refused(text(DUPLICATE), EVENTS, events.REMEMBERED, events.DUPLICATE)
     if windows.has_windows(plan):
-        yield _refused("'late'", WINDOWS, windows.TIMED, windows.LATE)
+        yield _refused(text(LATE), WINDOWS, windows.TIMED, windows.LATE)
 
 
 def _refused(reason: str, stage: str, view: str, condition: str) -> str:
@@ -36,5 +36,5 @@ def _refused(reason: str, stage: str, view: str, condition: str) -> str:
         "stage": text(stage),
         "value_base64": f"base64({VALUE})",
     }
-    columns = ", ".join(values[f.name] for f in DEAD_LETTERS.fields)
+    columns = ", ".join(row(DEAD_LETTERS.names, values).values())
     return f"SELECT {columns} FROM {view} WHERE {condition}"

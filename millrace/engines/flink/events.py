@@ -24,6 +24,7 @@ from millrace.patterns import EnginePlan
 from millrace.rules import EventRule, FoldRule, Lookup, UseCase
 from millrace.rules.expressions import Field
 from millrace.rules.measures import Measure
+from millrace.rules.outputs import FLAGS, operand_name, provenance, row
 from millrace.rules.stages import EventStage
 
 LOOKED_UP, KNOWN, REMEMBERED, UNFOLDED, JUDGED = "looked_up", "known", "remembered", "unfolded", "judged"
@@ -122,21 +123,15 @@ def enriched(stage: EventStage, folds: Sequence[FoldRule]) -> str:
     values = {f.name: quoted(f.name) for f in use.judged.fields}
     values |= {name: quoted(name) for name in _taken(use)}
     values |= {name: compiled(made, column) for name, made in use.enrichment.built.items()}
-    values |= {
-        "flags": _flags(stage, folds),
-        "source_topic": TOPIC,
-        "source_partition": PARTITION,
-        "source_offset": OFFSET,
-        "ingest_ms": INGEST_MS,
-    }
-    return f"SELECT {', '.join(values[f.name] for f in use.enriched.fields)} FROM {JUDGED}"
+    values |= {FLAGS.name: _flags(stage, folds), **provenance(TOPIC, PARTITION, OFFSET, INGEST_MS)}
+    return f"SELECT {', '.join(row(use.enriched.names, values).values())} FROM {JUDGED}"
 
 
 def alerts(stage: EventStage, folds: Sequence[FoldRule]) -> Iterator[str]:
     """A query for each rule that judges events."""
     for rule in stage.rules:
         column = _columns(stage, rule.remembers)
-        named = operands({_operand(field): compiled(field, column) for field in rule.operands})
+        named = operands({operand_name(field): compiled(field, column) for field in rule.operands})
         yield _alerts(stage.use, rule, named, _condition(stage, rule))
     for i, fold in enumerate(folds):
         yield _alerts(stage.use, fold, f"{FOUND}{i}", f"{FOUND}{i} IS NOT NULL")
@@ -172,7 +167,3 @@ def _condition(stage: EventStage, rule: EventRule) -> str:
 
 def _columns(stage: EventStage, remembers: Mapping[str, Measure]) -> Callable[[Field], str]:
     return lambda field: field.name if field.owner == "now" else stage.column(remembers, field.name)
-
-
-def _operand(field: Field) -> str:
-    return field.name if field.owner == "now" else f"before_{field.name}"

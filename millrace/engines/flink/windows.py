@@ -10,10 +10,9 @@ from millrace.engines.flink.expressions import compiled, interval, quoted, text
 from millrace.engines.flink.topics import INGEST_MS, TYPES
 from millrace.engines.flink.tuning import LATE_MARGIN_MS
 from millrace.patterns import EnginePlan
-from millrace.patterns.plan import WINDOWS_TOPIC
 from millrace.rules import WindowRule, WindowSummary
 from millrace.rules.measures import WindowMeasure
-from millrace.rules.rules import window_kinds
+from millrace.rules.outputs import WINDOWS_TOPIC, row
 
 TIMED, TIMELY = "timed", "timely"
 LATE = "_late"
@@ -49,7 +48,7 @@ def alerts(rule: WindowRule) -> str:
     values = {
         "customer": "_customer",
         "transaction_ids": "_ids",
-        "operands": operands({name: quoted(name) for name in [*measured, "first_ms", "last_ms"]}),
+        "operands": operands({name: quoted(name) for name in rule.operands}),
         "at_ms": "last_ms",
         "sent_ms": "_sent_ms",
         "ingest_ms": "_ingest_ms",
@@ -65,9 +64,16 @@ def alerts(rule: WindowRule) -> str:
 def numbers(summary: WindowSummary) -> str:
     """The rows of a window summary: one for each window and key, when the window is complete."""
     keys = ", ".join(quoted(key) for key in summary.keys)
-    measured = ", ".join(_aggregate(measure) for measure in summary.measures.values())
+    values = {
+        "summary": text(summary.name),
+        "window_start_ms": "millis(window_start)",
+        "window_end_ms": "millis(window_end)",
+        **{key: quoted(key) for key in summary.keys},
+        **{name: _aggregate(measure) for name, measure in summary.measures.items()},
+        "emit_ms": NOW_MS,
+    }
     return (
-        f"SELECT {text(summary.name)}, millis(window_start), millis(window_end), {keys}, {measured}, {NOW_MS} "
+        f"SELECT {', '.join(row(summary.columns, values).values())} "
         f"FROM TABLE(TUMBLE(TABLE {TIMELY}, DESCRIPTOR(rowtime), {interval(summary.window.size_ms)})) "
         f"GROUP BY {keys}, window_start, window_end"
     )
@@ -80,14 +86,8 @@ def table_of(summary: WindowSummary) -> str:
 
 def columns_of(summary: WindowSummary) -> list[str]:
     """The columns of that table."""
-    kinds = {key: summary.on.kind(key) for key in summary.keys} | window_kinds(summary.measures, summary.on)
-    return [
-        "summary STRING",
-        "window_start_ms BIGINT",
-        "window_end_ms BIGINT",
-        *(f"{quoted(name)} {TYPES[kind]}" for name, kind in kinds.items()),
-        "emit_ms BIGINT",
-    ]
+    own = (*summary.keys, *summary.measures)
+    return [f"{quoted(name) if name in own else name} {TYPES[kind]}" for name, kind in summary.columns.items()]
 
 
 def _aggregate(measure: WindowMeasure) -> str:

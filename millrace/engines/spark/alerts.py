@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from millrace.engines.spark import topics
 from millrace.patterns import EnginePlan
 from millrace.rules import ALERTS, EventRule, WindowRule
+from millrace.rules.outputs import row
 
 
 def alert(
@@ -28,8 +29,7 @@ def alert(
         "emit_ms": topics.now_ms(),
         **values,
     }
-    ordered = {f.name: columns[f.name] for f in ALERTS.fields}
-    return topics.message(plan.topics[ALERTS.name], columns["customer"], ordered)
+    return topics.message(plan.topics[ALERTS.name], columns[ALERTS.key], row(ALERTS.names, columns))
 
 
 def operands(values: Mapping[str, Column]) -> Column:

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from millrace.engines.spark import topics
 from millrace.patterns import EnginePlan
-from millrace.rules import DEAD_LETTERS
+from millrace.rules.outputs import DEAD_LETTERS, LETTER_IDENTITY, names, row
 
 EVENTS, WINDOWS = "events", "windows"
 """The stages that refuse a message."""
@@ -15,6 +15,6 @@ EVENTS, WINDOWS = "events", "windows"
 
 def dead_letter(plan: EnginePlan, stage: str, value_base64: Column) -> Column:
     """A message for the dead letters, of a row with a reason and the place of the refused message."""
-    values = {name: F.col(name) for name in ("reason", "topic", "partition", "offset", "ingest_ms")}
+    values = {name: F.col(name) for name in names(LETTER_IDENTITY)}
     values |= {"stage": F.lit(stage), "value_base64": value_base64}
-    return topics.message(plan.topics[DEAD_LETTERS.name], F.col("topic"), values)
+    return topics.message(plan.topics[DEAD_LETTERS.name], F.col(DEAD_LETTERS.key), row(DEAD_LETTERS.names, values))

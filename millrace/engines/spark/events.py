@@ -18,6 +18,7 @@ from millrace.patterns import EnginePlan
 from millrace.rules import EventRule
 from millrace.rules.expressions import Field
 from millrace.rules.measures import Measure
+from millrace.rules.outputs import FLAGS, operand_name, provenance, row
 from millrace.rules.stages import EventStage
 
 
@@ -122,13 +123,10 @@ def _enriched(plan: EnginePlan, stage: EventStage, fired: Sequence[tuple[EventRu
         name: compiled(made, _column(stage, use.enrichment.remembers)) for name, made in use.enrichment.built.items()
     }
     values |= {
-        "flags": F.array_compact(F.array(*names)),
-        "source_topic": F.col("topic"),
-        "source_partition": F.col("partition"),
-        "source_offset": F.col("offset"),
-        "ingest_ms": F.col("ingest_ms"),
+        FLAGS.name: F.array_compact(F.array(*names)),
+        **provenance(*map(F.col, ("topic", "partition", "offset", "ingest_ms"))),
     }
-    ordered = {f.name: values[f.name] for f in use.enriched.fields}
+    ordered = row(use.enriched.names, values)
     return topics.message(plan.topics[use.enriched.name], values[use.enriched.key], ordered)
 
 
@@ -139,7 +137,7 @@ def _alert(plan: EnginePlan, stage: EventStage, rule: EventRule) -> Column:
     values = {
         "customer": key,
         "transaction_ids": F.array(identity),
-        "operands": operands({_operand(field): column(field) for field in rule.operands}),
+        "operands": operands({operand_name(field): column(field) for field in rule.operands}),
         "at_ms": _field(judged.name, judged.time or ""),
         "sent_ms": _field(judged.name, "sent_ms"),
         "ingest_ms": F.col("ingest_ms"),
@@ -156,10 +154,6 @@ def _column(stage: EventStage, remembers: Mapping[str, Measure]) -> Callable[[Fi
         return F.col(stage.column(remembers, field.name))
 
     return column
-
-
-def _operand(field: Field) -> str:
-    return field.name if field.owner == "now" else f"before_{field.name}"
 
 
 def _field(stream: str, name: str) -> Column:

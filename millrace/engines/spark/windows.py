@@ -17,11 +17,11 @@ from millrace.engines.spark.event_time.watermark import CLOCK, moved_to, waterma
 from millrace.engines.spark.expressions import compiled
 from millrace.engines.spark.tuning import WATERMARK_DELAY_MS
 from millrace.patterns import EnginePlan
-from millrace.patterns.plan import WINDOWS_TOPIC
 from millrace.rules import OUT_OF_ORDER_MS, EventType, WindowRule, WindowSummary
 from millrace.rules.measures import WindowMeasure
+from millrace.rules.outputs import LATE, WINDOW_SPAN, WINDOWS_TOPIC, row
 
-LATE, UNREADABLE = "late", "json"
+UNREADABLE = "json"
 
 
 def messages(spark: SparkSession, plan: EnginePlan, rule: WindowRule, query: str) -> DataFrame:
@@ -112,7 +112,7 @@ def _alert(plan: EnginePlan, rule: WindowRule) -> Column:
     values = {
         "customer": F.col("customer"),
         "transaction_ids": F.col("ids"),
-        "operands": operands(measured | {name: F.col(name) for name in ("first_ms", "last_ms")}),
+        "operands": operands(measured | {name: F.col(name) for name in WINDOW_SPAN}),
         "at_ms": F.col("last_ms"),
         "sent_ms": F.col("sent_ms"),
         "ingest_ms": F.col("ingest_ms"),
@@ -153,7 +153,9 @@ def numbers(spark: SparkSession, plan: EnginePlan, of: WindowSummary, query: str
         "emit_ms": topics.now_ms(),
     }
     key = F.concat_ws("|", start_ms, *of.keys)
-    return rows.select(topics.message(plan.topics[WINDOWS_TOPIC], key, values).alias("message")).select("message.*")
+    return rows.select(
+        topics.message(plan.topics[WINDOWS_TOPIC], key, row(of.columns, values)).alias("message")
+    ).select("message.*")
 
 
 def _measured(measure: WindowMeasure) -> Column:
