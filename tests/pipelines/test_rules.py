@@ -4,7 +4,7 @@ import pytest
 
 from millrace.rules import EventRule, Max, RuleError
 from millrace.rules.expressions import value_of
-from millrace.rules.stages import EventStage
+from millrace.rules.memory import StageMemory
 from pipelines.fraud import FRAUD
 from pipelines.fraud.events import transactions
 
@@ -77,7 +77,7 @@ def test_the_version_of_a_rule_changes_with_its_threshold_and_not_with_its_wordi
 
 def test_rules_of_one_stage_share_a_measure_they_have_in_common():
     rules = tuple(r for r in FRAUD.rules if isinstance(r, EventRule))
-    stage = EventStage(FRAUD, rules)
+    stage = StageMemory(FRAUD, rules)
     signatures = [measure["signature"] for measure in stage.measures]
     assert len(signatures) == len(set(signatures)) == 3
     away = FRAUD.rule("away-from-phone")

@@ -24,8 +24,8 @@ from millrace.patterns import EnginePlan
 from millrace.rules import EventRule, FoldRule, Lookup, UseCase
 from millrace.rules.expressions import Field
 from millrace.rules.measures import Measure
+from millrace.rules.memory import StageMemory
 from millrace.rules.outputs import FLAGS, operand_name, provenance, row
-from millrace.rules.stages import EventStage
 
 LOOKED_UP, KNOWN, REMEMBERED, UNFOLDED, JUDGED = "looked_up", "known", "remembered", "unfolded", "judged"
 UNKNOWN, DUPLICATE = "_unknown", "_duplicate"
@@ -34,9 +34,9 @@ FOUND = "_found"
 PROJECT = Path(__file__).parents[3]
 
 
-def event_stage(plan: EnginePlan) -> EventStage:
+def event_stage(plan: EnginePlan) -> StageMemory:
     """The plan's per-event rules, with their memory in common."""
-    return EventStage(plan.use, plan.event_rules)
+    return StageMemory(plan.use, plan.event_rules)
 
 
 def views(plan: EnginePlan) -> Iterator[tuple[str, str]]:
@@ -71,7 +71,7 @@ def looked_up(use: UseCase, reference: Callable[[Lookup], str]) -> str:
     return f"SELECT {columns} FROM {ARRIVALS} AS e{''.join(joins)} WHERE e.{REFUSED} IS NULL"
 
 
-def remembered(stage: EventStage, *, passes: bool) -> str:
+def remembered(stage: StageMemory, *, passes: bool) -> str:
     """Each known event with the stage's measures over its key's earlier events.
 
     Side streams end here, unless a fold behind wants them: it `passes` them on.
@@ -108,7 +108,7 @@ def folded(use: UseCase, folds: Sequence[FoldRule]) -> str:
     )
 
 
-def folded_columns(stage: EventStage) -> list[str]:
+def folded_columns(stage: StageMemory) -> list[str]:
     """The columns that a fold passes on, because what follows it reads them."""
     own = dict.fromkeys(
         column for columns in topics.columns_of_streams(stage.use).values() for column in columns.values()
@@ -116,7 +116,7 @@ def folded_columns(stage: EventStage) -> list[str]:
     return [*own, *_taken(stage.use), *stage.columns, STREAM, *topics.ADDED]
 
 
-def enriched(stage: EventStage, folds: Sequence[FoldRule]) -> str:
+def enriched(stage: StageMemory, folds: Sequence[FoldRule]) -> str:
     """The events of the intermediate topic."""
     use = stage.use
     column = _columns(stage, use.enrichment.remembers)
@@ -127,7 +127,7 @@ def enriched(stage: EventStage, folds: Sequence[FoldRule]) -> str:
     return f"SELECT {', '.join(row(use.enriched.names, values).values())} FROM {JUDGED}"
 
 
-def alerts(stage: EventStage, folds: Sequence[FoldRule]) -> Iterator[str]:
+def alerts(stage: StageMemory, folds: Sequence[FoldRule]) -> Iterator[str]:
     """A query for each rule that judges events."""
     for rule in stage.rules:
         column = _columns(stage, rule.remembers)
@@ -150,7 +150,7 @@ def _alerts(use: UseCase, rule: EventRule | FoldRule, named_operands: str, condi
     return f"SELECT {alert_columns(rule, key, identity, values)} FROM {JUDGED} WHERE {condition}"
 
 
-def _flags(stage: EventStage, folds: Sequence[FoldRule]) -> str:
+def _flags(stage: StageMemory, folds: Sequence[FoldRule]) -> str:
     fired = [(_condition(stage, rule), rule.name) for rule in stage.rules]
     fired += [(f"{FOUND}{i} IS NOT NULL", rule.name) for i, rule in enumerate(folds)]
     listed = ", ".join(f"CASE WHEN {condition} THEN {text(name)} END" for condition, name in fired)
@@ -161,9 +161,9 @@ def _taken(use: UseCase) -> list[str]:
     return [name for lookup in use.enrichment.lookups for name in lookup.take]
 
 
-def _condition(stage: EventStage, rule: EventRule) -> str:
+def _condition(stage: StageMemory, rule: EventRule) -> str:
     return compiled(rule.condition, _columns(stage, rule.remembers))
 
 
-def _columns(stage: EventStage, remembers: Mapping[str, Measure]) -> Callable[[Field], str]:
+def _columns(stage: StageMemory, remembers: Mapping[str, Measure]) -> Callable[[Field], str]:
     return lambda field: field.name if field.owner == "now" else stage.column(remembers, field.name)

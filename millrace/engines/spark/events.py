@@ -18,8 +18,8 @@ from millrace.patterns import EnginePlan
 from millrace.rules import EventRule
 from millrace.rules.expressions import Field
 from millrace.rules.measures import Measure
+from millrace.rules.memory import StageMemory
 from millrace.rules.outputs import FLAGS, operand_name, provenance, row
-from millrace.rules.stages import EventStage
 
 
 def messages(spark: SparkSession, plan: EnginePlan) -> DataFrame:
@@ -85,7 +85,7 @@ def remembered(spark: SparkSession, plan: EnginePlan, events: DataFrame) -> Data
         "stream": judged.name,
         "id": judged.id,
         "remembered_ms": judged.remembered_ms,
-        "measures": EventStage(plan.use, plan.event_rules).measures,
+        "measures": StageMemory(plan.use, plan.event_rules).measures,
     }
     # A refused message needs no state, but takes the same path, so that one query reads each message once.
     place = F.concat_ws("/", "topic", "partition", "offset")
@@ -103,7 +103,7 @@ def timed(plan: EnginePlan, events: DataFrame) -> DataFrame:
 
 def written(spark: SparkSession, plan: EnginePlan, events: DataFrame) -> DataFrame:
     """The messages for the intermediate topic, the alerts and the dead letters."""
-    stage = EventStage(plan.use, plan.event_rules)
+    stage = StageMemory(plan.use, plan.event_rules)
     is_refused = F.col("reason").isNotNull()
     fired = [(rule, compiled(rule.condition, _column(stage, rule.remembers))) for rule in stage.rules]
     sent = [
@@ -114,7 +114,7 @@ def written(spark: SparkSession, plan: EnginePlan, events: DataFrame) -> DataFra
     return events.select(F.explode(F.array_compact(F.array(*sent))).alias("message")).select("message.*")
 
 
-def _enriched(plan: EnginePlan, stage: EventStage, fired: Sequence[tuple[EventRule, Column]]) -> Column:
+def _enriched(plan: EnginePlan, stage: StageMemory, fired: Sequence[tuple[EventRule, Column]]) -> Column:
     use = plan.use
     names = [F.when(has_fired, F.lit(rule.name)) for rule, has_fired in fired]
     values = {f.name: _field(use.judged.name, f.name) for f in use.judged.fields}
@@ -130,7 +130,7 @@ def _enriched(plan: EnginePlan, stage: EventStage, fired: Sequence[tuple[EventRu
     return topics.message(plan.topics[use.enriched.name], values[use.enriched.key], ordered)
 
 
-def _alert(plan: EnginePlan, stage: EventStage, rule: EventRule) -> Column:
+def _alert(plan: EnginePlan, stage: StageMemory, rule: EventRule) -> Column:
     judged = plan.use.judged
     key, identity = _field(judged.name, rule.key), _field(judged.name, judged.id or "")
     column = _column(stage, rule.remembers)
@@ -145,7 +145,7 @@ def _alert(plan: EnginePlan, stage: EventStage, rule: EventRule) -> Column:
     return alert(plan, rule, key, identity, values)
 
 
-def _column(stage: EventStage, remembers: Mapping[str, Measure]) -> Callable[[Field], Column]:
+def _column(stage: StageMemory, remembers: Mapping[str, Measure]) -> Callable[[Field], Column]:
     judged = stage.use.judged
 
     def column(field: Field) -> Column:

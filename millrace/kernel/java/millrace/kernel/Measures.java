@@ -35,7 +35,7 @@ public final class Measures {
     private final ByteArrayOutputStream part = new ByteArrayOutputStream();
     private final DataOutputStream toPart = new DataOutputStream(part);
 
-    /** From {@code EventStage.measures} as parsed JSON. */
+    /** From {@code StageMemory.measures} as parsed JSON. */
     public Measures(List<Object> declared) {
         measures = new Measure[declared.size()];
         for (int i = 0; i < measures.length; i++) {

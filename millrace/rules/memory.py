@@ -1,4 +1,4 @@
-"""What one per-event stage has to remember for all its rules together, each measure once."""
+"""The memory of a per-event stage: the measures of all its rules, each kept once."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from millrace.rules.rules import EventRule, UseCase
 
 
 @dataclass(frozen=True)
-class EventStage:
-    """The per-event half of a use: which rules it judges, and the columns in which an engine keeps their measures."""
+class StageMemory:
+    """The per-event rules that one job judges, and the columns in which an engine keeps their measures."""
 
     use: UseCase
     rules: tuple[EventRule, ...]
