@@ -57,7 +57,7 @@ def test_an_engine_whose_environment_is_absent_is_not_needed_for_the_jar_of_anot
     before = kernel.ensure(settings, "flink")
     source(settings, "engines/spark/java/C.java", "this does not compile")
     assert kernel.ensure(settings, "flink") == before
-    with pytest.raises(InfraError, match="compiled against are missing; run `make setup`"):
+    with pytest.raises(InfraError, match="compiled against are missing; run `millrace setup`"):
         kernel.ensure(settings, "spark")
 
 

@@ -48,7 +48,7 @@ def test_the_command_line_works_on_the_project_of_the_working_directory_and_not_
     clone = (PROJECT / "pipelines/fraud/rules.py").read_text()
     use = tmp_path / "pipelines/shop"
     (use / "patterns").mkdir(parents=True)
-    for name in ("rules", "events"):
+    for name in ("rules", "events", "tables"):
         text = (PROJECT / f"pipelines/fraud/{name}.py").read_text()
         (use / f"{name}.py").write_text(text.replace("pipelines.fraud", "pipelines.shop").replace('"fraud"', '"shop"'))
     assert 'name="fraud"' in clone

@@ -74,7 +74,7 @@ print(json.dumps({
     "address": stack.addresses(settings)["MADE_UP_URL"],
     "engine": Target.read(settings, {}).engine("made-up"),
     "schema": [schema[stage]["properties"]["engine"] for stage in ("EventsStage", "PersistStage")],
-    "environment": "made-up" in environments.FOLDERS,
+    "environment": "made-up" in environments.SHARED,
     "kernels": kernel.engines(settings),
     "can": refused(pattern.replace("engine: flink", "engine: made-up")),
     "cannot": refused(pattern.replace("windows: {engine: spark", "windows: {engine: made-up")),
