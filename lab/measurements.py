@@ -43,7 +43,7 @@ JOBS = ("millrace/engines", "millrace/kernel")
 EVERYTHING = ("Makefile", "dags", "lab", "millrace", "pipelines", "pyproject.toml", "terraform", "tests", "uv.lock")
 
 BENCH = (
-    "millrace/engines/job.py",
+    "millrace/job.py",
     "millrace/machine/jars/lock.json",
     "millrace/kernel/__init__.py",
     "millrace/servers/hbase.py",

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from millrace import stack
-from millrace.engines.job import Job
 from millrace.errors import UsageError
+from millrace.job import Job
 from millrace.patterns import EnginePlan, Variant, engine_plans, is_name, names
 from millrace.patterns.loss import Loss
 from millrace.target import Target

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from millrace.engines import registry
+from millrace import registry
 from millrace.errors import InfraError, UsageError
 from millrace.project import root
 

@@ -12,10 +12,9 @@ from pathlib import Path
 
 import yaml
 
-from millrace import project, stack
-from millrace.engines import registry
-from millrace.engines.job import Engine
+from millrace import project, registry, stack
 from millrace.errors import InfraError, UsageError
+from millrace.job import Engine
 from millrace.patterns import Stores, Variant
 from millrace.settings import Settings
 from millrace.stores.files import Hdfs

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from millrace.engines import registry
+from millrace import registry
 
 PROJECT = Path(__file__).resolve().parent.parent
 ENGINES = PROJECT / "millrace/engines"

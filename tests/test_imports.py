@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from millrace.engines import registry
+from millrace import registry
 
 PROJECT = Path(__file__).resolve().parent.parent
 ROOTS = ("pipelines", "millrace", "lab", "dags")
 
 RULES = ("millrace.rules",)
-ENGINES = ("millrace.engines.registry",)
+ENGINES = ("millrace.registry",)
 MEANING = (
     *ENGINES,
     "millrace.oracle",
@@ -49,7 +49,7 @@ MAY_IMPORT = {
     "millrace.verify": Allowed(MEANING, ("jinja2", "markupsafe")),
     "millrace.patterns": Allowed(MEANING, ("pydantic", "pydantic_core", "yaml")),
     # Below the patterns, which are checked against it; set-up reads it before any environment exists.
-    "millrace.engines.registry": Allowed(("millrace.engines.registry", "millrace.errors")),
+    "millrace.registry": Allowed(("millrace.registry", "millrace.errors")),
     **{folder: Allowed((folder, *MEANING), tuple(engine.imports)) for folder, engine in FOLDERS.items()},
     **{f"{folder}.{module}": Allowed(LIBRARY, ANY) for folder in FOLDERS for module in OUTSIDE_THE_ENGINE},
     "millrace": Allowed(LIBRARY, ANY),

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from millrace import deployments
-from millrace.engines.job import EngineError
 from millrace.errors import InfraError
+from millrace.job import EngineError
 from millrace.machine import processes
 from millrace.patterns import Variant, load, names
 from millrace.patterns import topics as topics_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from millrace.engines import registry
+from millrace import registry
 from millrace.patterns import Variant
 
 BUTTONS = " or ".join(f"*{engine.title} job*" for engine in registry.manifests())

@@ -9,7 +9,7 @@ from typing import Any
 
 from airflow.sdk import Param
 
-from millrace.engines import registry
+from millrace import registry
 from millrace.settings import SETTLED_AFTER_S, VALIDATE_WITHIN_S
 
 EVENTS_MOST, RATE_LEAST = 5_000_000, 10

@@ -7,7 +7,7 @@ from urllib.parse import quote
 from airflow.sdk import BaseOperator, BaseOperatorLink
 from airflow.sdk.types import TaskInstanceKey
 
-from millrace.engines import registry
+from millrace import registry
 
 
 class EnginePage(BaseOperatorLink):

@@ -10,7 +10,7 @@ from millrace.cli.changes import PatternName
 from millrace.cli.printing import Json, print_json, print_rows, result_console, settings
 
 if TYPE_CHECKING:
-    from millrace.engines.job import Job
+    from millrace.job import Job
     from millrace.patterns import EnginePlan
 
 COLUMNS = ("job", "state", "checkpoints", "restarts", "web page", "problem")

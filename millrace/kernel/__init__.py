@@ -10,7 +10,7 @@ import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from millrace.engines import registry
+from millrace import registry
 from millrace.errors import InfraError
 from millrace.settings import Settings
 

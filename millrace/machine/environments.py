@@ -20,7 +20,7 @@ from importlib import metadata
 from pathlib import Path
 from uuid import uuid4
 
-from millrace.engines import registry
+from millrace import registry
 from millrace.errors import InfraError
 from millrace.settings import Settings
 

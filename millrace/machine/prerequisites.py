@@ -16,7 +16,7 @@ from pathlib import Path
 
 from millrace.errors import InfraError
 from millrace.machine import npm
-from millrace.servers import postgres
+from millrace.machine import postgresql as postgres_programs
 from millrace.settings import PORTS, Settings
 
 GB = 1_000_000_000
@@ -244,7 +244,7 @@ def terraform(environ: Mapping[str, str]) -> Finding:
 
 def postgresql(settings: Settings) -> Finding:
     """PostgreSQL, which comes in a jar where Debian's is not installed."""
-    found = postgres.debian("postgres") or postgres.unpacked(settings)
+    found = postgres_programs.debian("postgres") or postgres_programs.unpacked(settings)
     return Finding("PostgreSQL", True, str(found) if found.exists() else "not installed; the set-up brings it as a jar")
 
 

@@ -1,6 +1,6 @@
 """One stack of real servers, on this machine, for one state folder."""
 
-from millrace.engines import registry
+from millrace import registry
 from millrace.servers import airflow, hdfs
 from millrace.servers.server import LOOPBACK
 from millrace.settings import Settings

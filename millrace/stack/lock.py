@@ -34,7 +34,7 @@ def only_one(settings: Settings, verb: str, report: Report) -> Iterator[None]:
 def ensure_private(state: Path) -> None:
     """Make a stack's folder, readable by its owner only: events, tokens, passwords and logs are below it."""
     state.mkdir(parents=True, exist_ok=True)
-    # Root's PostgreSQL runs as another user, who passes through it to the database and lists nothing (postgres.unpack).
+    # Root's PostgreSQL runs as another user, who passes through it to the database and lists nothing.
     is_passed = os.getuid() == 0 and (state / "data" / "postgres").exists()
     state.chmod(0o711 if is_passed else 0o700)
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from millrace.engines import registry
+from millrace import registry
 from millrace.errors import UsageError
 from millrace.rules.nearest import nearest
 from millrace.servers.airflow import Airflow

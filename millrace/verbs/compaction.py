@@ -5,8 +5,8 @@ from __future__ import annotations
 import fcntl
 import subprocess
 
+from millrace import registry
 from millrace.deployments import deployed_file
-from millrace.engines import registry
 from millrace.errors import InfraError
 from millrace.machine import environments, processes
 from millrace.patterns import load

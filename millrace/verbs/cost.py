@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import psutil
 
-from millrace.engines import registry
+from millrace import registry
 from millrace.machine import processes
 from millrace.settings import Settings
 

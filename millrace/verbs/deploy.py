@@ -6,11 +6,10 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from millrace import deployments
+from millrace import deployments, registry
 from millrace.deployments import alone, deployed, is_wanted, job_name
-from millrace.engines import registry
-from millrace.engines.job import EngineError, Job, UsedUpError
 from millrace.errors import InfraError
+from millrace.job import EngineError, Job, UsedUpError
 from millrace.machine import archives
 from millrace.machine.processes import wait_until
 from millrace.patterns import EnginePlan, load

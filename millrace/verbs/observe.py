@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from millrace import deployments, stack
-from millrace.engines.job import Job
 from millrace.errors import InfraError
+from millrace.job import Job
 from millrace.patterns import EnginePlan, PatternError, load
 from millrace.stores.changes import Change, pending
 from millrace.target import Given, Target

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from millrace.deployments import alone, deployed, is_wanted, jobs
-from millrace.engines.job import Job, Running
+from millrace.job import Job, Running
 from millrace.patterns import EnginePlan, names
 from millrace.stores.changes import Change
 from millrace.target import Target

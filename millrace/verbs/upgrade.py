@@ -12,8 +12,8 @@ from itertools import pairwise
 from typing import Any
 
 from millrace.deployments import alone, deployed, job_name, plans, record, upgrade_file, write_json
-from millrace.engines.job import EngineError
 from millrace.errors import InfraError
+from millrace.job import EngineError
 from millrace.patterns import EnginePlan, Variant
 from millrace.patterns import topics as topics_of
 from millrace.stores import topics

@@ -192,7 +192,7 @@ def test_a_backlog_is_judged_in_the_order_of_arrival_before_and_after_a_change_o
 def test_judged_offsets_are_committed_for_the_pattern_once_their_outputs_are_acknowledged(
     target: Target, plan: EnginePlan
 ) -> None:
-    """The promise by which another engine's windows close in silence: millrace/engines/job.py."""
+    """The promise by which another engine's windows close in silence: millrace/job.py."""
     plan = replace(plan, options={"execution.checkpointing.interval": "500 ms"})
     ensure_topics_that_believe_the_sender(plan)
     everybody_is_known(plan)

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from kafka import KafkaAdminClient, TopicPartition
 
-from millrace.engines.job import Job
+from millrace.job import Job
 from millrace.machine import processes
 from millrace.patterns import EnginePlan, load
 from millrace.stores import topics

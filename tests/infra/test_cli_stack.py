@@ -20,8 +20,8 @@ from millrace.cli.command import unwrapped
 from millrace.cli.printing import complete_servers, duration
 from millrace.cli.version import described
 from millrace.deployments import deployed_file
-from millrace.engines.job import Job
 from millrace.errors import InfraError, UsageError
+from millrace.job import Job
 from millrace.oracle import Record
 from millrace.patterns import EnginePlan, PatternError
 from millrace.patterns.model import files

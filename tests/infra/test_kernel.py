@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from millrace import kernel
-from millrace.engines import registry
+from millrace import kernel, registry
 from millrace.errors import InfraError
 from millrace.settings import PACKAGE, Settings
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from millrace import deployments
-from millrace.engines.job import EngineError, Job
+from millrace.job import EngineError, Job
 from millrace.patterns import EnginePlan, load
 from millrace.patterns.loss import Loss
 from millrace.settings import Settings

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from millrace.errors import InfraError
-from millrace.machine import jars, processes
-from millrace.servers import postgres
+from millrace.machine import jars, postgresql, processes
 from millrace.servers.postgres import Postgres
 from millrace.settings import PROJECT, Settings
 
@@ -30,7 +29,7 @@ def open_folder() -> Iterator[Path]:
 
 @pytest.fixture
 def without_debians(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(postgres, "DEBIAN", Path("/nowhere"))
+    monkeypatch.setattr(postgresql, "DEBIAN", Path("/nowhere"))
 
 
 def lives(server: Postgres, output: Path) -> bool:
@@ -55,16 +54,16 @@ def lives(server: Postgres, output: Path) -> bool:
 @pytest.mark.parametrize("user", ["postgres", "nobody"])
 def test_it_runs_from_the_jar(user: str, open_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if user in {one.pw_name for one in pwd.getpwall()}:
-        monkeypatch.setattr(postgres, "owner", lambda: pwd.getpwnam(user))
+        monkeypatch.setattr(postgresql, "owner", lambda: pwd.getpwnam(user))
     real = Settings.read(os.environ)
-    jars.ensure(real, [postgres.JAR])
+    jars.ensure(real, [postgresql.JAR])
     home = open_folder / "home"
     (home / "jars").mkdir(parents=True)
-    (home / "jars" / postgres.JAR).symlink_to(jars.folder(real, postgres.JAR).parent)
+    (home / "jars" / postgresql.JAR).symlink_to(jars.folder(real, postgresql.JAR).parent)
     home.chmod(0o700)  # as /root is: its owner enters, and root becomes another
     settings = Settings(PROJECT, home, open_folder / "state", 29000)
     assert lives(Postgres(settings), tmp_path / "out"), (tmp_path / "out").read_text()
-    assert postgres.unpacked(settings).is_relative_to(settings.state if os.getuid() == 0 else home)
+    assert postgresql.unpacked(settings).is_relative_to(settings.state if os.getuid() == 0 else home)
 
 
 @pytest.mark.stack
@@ -72,7 +71,7 @@ def test_it_runs_from_the_jar(user: str, open_folder: Path, tmp_path: Path, monk
 def test_it_is_unready_while_it_does_not_answer(open_folder: Path) -> None:
     settings = Settings(PROJECT, Settings.read(os.environ).home, open_folder, 29000)
     server = Postgres(settings)
-    jars.ensure(settings, [postgres.JAR])
+    jars.ensure(settings, [postgresql.JAR])
     server.unpack()
     server.data.mkdir(parents=True)
     with socket.socket(socket.AF_UNIX) as deaf:
@@ -88,4 +87,4 @@ def test_a_folder_that_its_owner_cannot_enter_is_named(open_folder: Path, monkey
     settings = Settings(PROJECT, open_folder, closed / "state", 29000)
     with pytest.raises(InfraError, match=f"cannot enter {closed}; point MILLRACE_STATE"):
         Postgres(settings).unpack()
-    assert postgres.closed_to_owner(open_folder) is None
+    assert postgresql.closed_to_owner(open_folder) is None

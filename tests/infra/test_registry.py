@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from millrace.engines import registry
+from millrace import registry
 from millrace.settings import PROJECT
 
 MANIFEST = """
-from millrace.engines.registry import Manifest
+from millrace.registry import Manifest
 ENGINE = Manifest(
     name="made-up", title="Made-up", can=frozenset({"event", "persist:hdfs"}),
     cannot={"events-elsewhere": "made-up windows see their own stage only"},
@@ -136,7 +136,7 @@ def test_no_two_engines_share_a_port_a_profile_or_a_component() -> None:
 
 
 def test_engines_are_found_before_any_environment_exists() -> None:
-    program = "from millrace.engines import registry; print(*registry.names())"
+    program = "from millrace import registry; print(*registry.names())"
     bare = subprocess.run(
         [sys.executable, "-S", "-c", program], cwd=PROJECT, capture_output=True, text=True, check=True
     )
@@ -146,7 +146,7 @@ def test_engines_are_found_before_any_environment_exists() -> None:
 def test_reading_the_declarations_imports_no_engine() -> None:
     program = (
         "import sys, millrace.cli.app, millrace.patterns, millrace.stack.services\n"
-        "from millrace.engines import registry; registry.names()\n"
+        "from millrace import registry; registry.names()\n"
         "print(*(name for name in sys.modules if name.startswith('millrace.engines.') and name.endswith('.engine')))"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=PROJECT, capture_output=True, text=True, check=True)

@@ -8,7 +8,7 @@ import pytest
 
 from millrace import deployments
 from millrace.engines.flink.engine import Flink
-from millrace.engines.job import EngineError, Job
+from millrace.job import EngineError, Job
 from millrace.patterns import Variant, load
 from millrace.settings import Settings
 from millrace.target import Target

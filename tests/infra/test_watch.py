@@ -17,9 +17,9 @@ import pytest
 from millrace import deployments, records
 from millrace import stack as stacks
 from millrace.engines.flink.engine import Flink
-from millrace.engines.job import Job
 from millrace.engines.spark.engine import Spark
 from millrace.errors import InfraError
+from millrace.job import Job
 from millrace.machine import processes
 from millrace.patterns import EnginePlan, load
 from millrace.patterns.plan import WINDOWS_TOPIC

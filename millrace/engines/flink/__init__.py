@@ -1,6 +1,6 @@
 """Flink: jobs of a session cluster, each event as it arrives."""
 
-from millrace.engines.registry import Manifest
+from millrace.registry import Manifest
 
 ENGINE = Manifest(
     name="flink",

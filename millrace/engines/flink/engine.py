@@ -18,7 +18,7 @@ import requests
 from millrace import kernel
 from millrace.engines.flink import ENGINE
 from millrace.engines.flink.tuning import CHECKPOINT_INTERVAL_MS
-from millrace.engines.job import EngineError, Job, Running, State, UsedUpError, is_crash_loop
+from millrace.job import EngineError, Job, Running, State, UsedUpError, is_crash_loop
 from millrace.machine import environments, processes
 from millrace.patterns import EnginePlan
 from millrace.patterns.loss import Loss, problem_of

@@ -1,6 +1,6 @@
 """Spark: a driver for each pattern, small batches of events."""
 
-from millrace.engines.registry import Manifest
+from millrace.registry import Manifest
 
 ENGINE = Manifest(
     name="spark",

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import psutil
 
 from millrace import kernel
-from millrace.engines.job import EngineError, Job, Running, State, is_crash_loop
 from millrace.engines.spark import ENGINE
 from millrace.engines.spark.libraries import package
+from millrace.job import EngineError, Job, Running, State, is_crash_loop
 from millrace.machine import archives, environments, jars, processes
 from millrace.patterns import EnginePlan
 from millrace.patterns.loss import Loss

@@ -5,7 +5,7 @@ The rest of millrace reads these declarations and names no engine. What an engin
 | file | offers | needed |
 |---|---|---|
 | `__init__.py` | `ENGINE`, a `Manifest` | always |
-| `engine.py` | `connect(target)`, a `millrace.engines.job.Engine` | always |
+| `engine.py` | `connect(target)`, a `millrace.job.Engine` | always |
 | `servers.py` | `servers(settings, profiles)`, `addresses(settings, profiles)` | always |
 | `java/`, `libraries.py` | the engine's part of the kernel, `compiled_against(settings)` | if it runs the kernel |
 | `pom.xml`, `*/pom.xml` | components: locked jars, under the name of the pom's folder | if it runs on jars |
