@@ -52,8 +52,10 @@ class Postgres(Server):
             postgresql.unpack(self.settings)
 
     def preparation(self) -> Preparation:
-        user = postgresql.owner()
-        owned = [("chown", f"{user.pw_uid}:{user.pw_gid}", str(self.data))] if postgresql.as_owner() else []
+        owned = []
+        if postgresql.as_owner():
+            user = postgresql.owner()
+            owned = [("chown", f"{user.pw_uid}:{user.pw_gid}", str(self.data))]
         words = ("-D", str(self.data), "-U", ROLE, "--auth=trust", "-E", "UTF8", "--locale=C.UTF-8")
         # Half of what initdb writes looks like the whole; but only a started server writes this file.
         commands = (*owned, (*postgresql.as_owner(), self._program("initdb"), *words))

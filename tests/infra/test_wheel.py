@@ -165,7 +165,7 @@ def test_a_server_runs_for_an_empty_folder_and_leaves_nothing_but_its_records(in
     assert {one["name"]: one["state"] for one in status["servers"] if one["state"] != "stopped"} == {
         "kafka-1": "running"
     }
-    assert status["watch"]["running"]
+    assert status["watch"]["state"] == "running"
     assert [path.name for path in installed.folder.iterdir()] == [".millrace"]
     assert installed.run("doctor").returncode == 0
     down = installed.run("down", "--purge", "--yes")
