@@ -143,7 +143,6 @@ def _bring(settings: Settings, wanted: Sequence[Service], report: Report, progre
     jars.ensure(settings, [name for source in sources for name in source.components], progress)
     for server in (server for service in wanted for server in service.servers):
         server.unpack()
-    environments.link(settings)
 
 
 def _memory_of(recorded: Mapping[str, Record]) -> int:

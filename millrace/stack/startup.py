@@ -10,7 +10,7 @@ from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
 from millrace.errors import InfraError
-from millrace.machine import archives, processes
+from millrace.machine import archives, environments, processes
 from millrace.machine.processes import Record
 from millrace.servers.server import Server
 from millrace.settings import Settings
@@ -76,6 +76,7 @@ class Startup:
     def start(self, server: Server) -> Record | None:
         """Start one server without waiting until it is ready; None when the start is called off."""
         write_files(server)
+        environments.link(self.settings)
         if not self._prepare(server):
             return None
         self.report(server.name, "starting")

@@ -131,7 +131,7 @@ run "the_plan_is_that_change" {
 
 run "it_is_changed_in_place_and_nothing_was_lost" {
   assert {
-    condition     = strcontains(output.because[var.pattern].deploy, "go on as")
+    condition     = strcontains(output.because[var.pattern].deploy, "continue as")
     error_message = "The jobs should go on from their state: ${output.because[var.pattern].deploy}"
   }
 }
