@@ -196,18 +196,15 @@ class Spark:
 
     def _progress(self, plan: EnginePlan) -> dict[str, Any]:
         path = self._progress_file(plan)
-        for _ in range(20):
-            try:
-                found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            except FileNotFoundError:
-                return {}
-            except ValueError:
-                time.sleep(0.05)  # the driver is just writing it
-                continue
-            return found
-        raise EngineError(f"{path} is no JSON; stop and deploy {plan.pattern} again")
+        try:
+            found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return {}
+        except ValueError:
+            raise EngineError(f"{path} is no JSON; stop and deploy {plan.pattern} again") from None
+        return found
 
 
 def _plan_of(command: Sequence[str]) -> EnginePlan:
-    """What a driver was told to run."""
+    """The plan in a driver's command."""
     return EnginePlan.from_json(command[command.index("--plan") + 1])

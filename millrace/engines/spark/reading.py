@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -14,7 +14,7 @@ from pyspark.sql import types as T
 from millrace import project
 from millrace.engines.spark.folders import Folder
 from millrace.engines.spark.topics import parsed_type
-from millrace.patterns.parquet import REPLACED
+from millrace.patterns import parquet
 from millrace.rules import EventType
 
 
@@ -44,17 +44,7 @@ def hours_of(spark: SparkSession, root: str) -> list[str]:
 def live(spark: SparkSession, hour: str) -> list[str]:
     """The files of an hour that count. One listing decides, so a compaction is visible completely or not at all."""
     folder = Folder(spark, hour)
-    names = folder.names()
-    replaced: set[str] = set()
-    for name in names:
-        if name.startswith(REPLACED) and name.removeprefix(REPLACED) in names:
-            replaced |= set(folder.read(name).splitlines())
-    return counting(names, replaced)
-
-
-def counting(names: Iterable[str], replaced: set[str]) -> list[str]:
-    """The Parquet files among the names, except replaced and hidden ones."""
-    return [name for name in names if name.endswith(".parquet") and name[0] not in "._" and name not in replaced]
+    return parquet.live(folder.names(), ".", lambda name: folder.read(name).splitlines())
 
 
 def main(arguments: Sequence[str]) -> None:
