@@ -157,9 +157,13 @@ class DataNode(Server):
         if own is None or state is None or info is None or state.get("FSState") != "Operational":
             return False
         # Both are probed: the NameNode lists a killed one until it misses its heartbeats.
-        is_registered = any(actor["ActorState"] == "RUNNING" for actor in part(own, "BPServiceActorInfo"))
+        if not any(actor["ActorState"] == "RUNNING" for actor in part(own, "BPServiceActorInfo")):
+            return False
+        # A NameNode that came back lists it a second before it has its report of blocks, and with less than a thousand
+        # blocks the safe mode may end before the last of them is reported.
+        has_blocks = any(volume["numBlocks"] for volume in part(own, "VolumeInfo").values())
         living = part(info, "LiveNodes").values()
-        return is_registered and any(node["xferaddr"] == self.address for node in living)
+        return any(node["xferaddr"] == self.address and (node["numBlocks"] or not has_blocks) for node in living)
 
 
 def client_site(datanodes: int) -> dict[str, object]:

@@ -74,7 +74,7 @@ def test_what_was_acknowledged_is_there_though_a_broker_dies_meanwhile(durable: 
     consumer = KafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest", consumer_timeout_ms=60000)
     consumer.assign([TopicPartition("numbers", 0)])
     consumer.seek_to_beginning()
-    found = [record.value for record, _ in zip(consumer, acknowledged, strict=False)]
+    found = [record.value for _, record in zip(acknowledged, consumer, strict=False)]
     consumer.close()
     assert found == acknowledged
 

@@ -22,8 +22,8 @@ from tests.spark.test_event_time import STARTED_WITHIN_S, TAKEN_WITHIN_S, Driven
 
 VARIANT = load("flink-spark")
 JUDGED = 3
-SILENT_S = 40
-"""Ten seconds without traffic, the burst's ten, and five in which another could come late; and as much again."""
+SILENT_S = 30
+"""Ten seconds without traffic, the burst's ten, and five in which another could come late; and five more."""
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
 
