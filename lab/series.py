@@ -1,0 +1,58 @@
+"""Run all tests several times in a row, some of the times beside a process that keeps one core busy.
+
+`python -m lab.series --runs 5 --busy 2 4` ends at the first run that is red; the record is of runs that are all green.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+from millrace import records
+from millrace.settings import PROJECT, Settings
+
+SPIN = [sys.executable, "-c", "while True: pass"]
+
+
+def main(argv: Sequence[str]) -> int:
+    given = _arguments(argv)
+    settings = Settings.read(os.environ)
+    runs: list[dict[str, Any]] = []
+    for number in range(1, given.runs + 1):
+        is_busy = number in given.busy
+        print(f"run {number} of {given.runs}{', beside a busy core' if is_busy else ''}", flush=True)
+        with busy_core() if is_busy else nullcontext():
+            ended = subprocess.run(["make", "test"], cwd=PROJECT, check=False)
+        if ended.returncode:
+            print(f"run {number} of {given.runs} is red; the test's output above has the cause", file=sys.stderr)
+            return 1
+        record = records.read(settings, "tests")[-1]
+        of_run = {name: record["figures"][name] for name in ("seconds", "outcomes")}
+        runs.append({**of_run, "commit": record["commit"], "load_average": record["load_average"], "busy": is_busy})
+    print(f"recorded in {records.append(settings, 'tests-five', {'runs': runs})}")
+    return 0
+
+
+@contextmanager
+def busy_core() -> Iterator[None]:
+    with subprocess.Popen(SPIN) as spinning:
+        try:
+            yield
+        finally:
+            spinning.kill()
+
+
+def _arguments(argv: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=5, help="how often (5)")
+    parser.add_argument("--busy", type=int, nargs="*", default=[], help="the runs that share the processor, from 1")
+    return parser.parse_args(argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
