@@ -65,7 +65,7 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[bytes]:
             pass
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Registry) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         monkeypatch.setenv("npm_config_registry", f"http://127.0.0.1:{server.server_address[1]}/")
         yield tarball
         server.shutdown()

@@ -87,7 +87,7 @@ def test_what_is_no_pattern_reaches_no_command(settings: Settings, monkeypatch: 
 def test_the_observer_answers_no_web_page(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(observation_server, "answer", lambda patterns: "{}")
     server = ThreadingHTTPServer(("127.0.0.1", 0), observation_server.Answers)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     address, here = f"http://127.0.0.1:{server.server_port}", f"localhost:{server.server_port}"
     try:
         assert status(f"{address}/observation", {}) == status(f"{address}/observation", {"Host": here}) == 200

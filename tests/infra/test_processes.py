@@ -147,7 +147,7 @@ def test_the_tail_of_a_log_may_begin_in_the_middle_of_a_letter(tmp_path: Path) -
 
 def test_memory_counts_all_that_it_started(tmp_path: Path) -> None:
     hungry = "import time; x = bytearray(50_000_000); print('ready', flush=True); time.sleep(1000)"
-    record = start(tmp_path, "sh", "-c", '"$0" -c "$1" & exec sleep 1000', sys.executable, hungry)
+    record = start(tmp_path, "sh", "-c", 'trap "kill 0" TERM; "$0" -c "$1" & wait', sys.executable, hungry)
     try:
         assert processes.wait_until(lambda: processes.tail(record.log, 1) == ["ready"], SOON_S)
         assert 50_000_000 < processes.memory_bytes(record) < 90_000_000

@@ -80,7 +80,7 @@ def answering(code: int, body: str) -> Callable[[], Any]:
     @contextmanager
     def serve() -> Iterator[int]:
         with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
-            threading.Thread(target=server.serve_forever, daemon=True).start()
+            threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
             yield server.server_port
             server.shutdown()
 
