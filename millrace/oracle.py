@@ -60,14 +60,21 @@ class Finding:
     rule: str
     rule_version: str
     key: str
-    customer: str
-    transaction_ids: tuple[str, ...]
+    subject: str
+    event_ids: tuple[str, ...]
     operands: Mapping[str, Value]
     at_ms: int
+    window_start_ms: int | None = None
+    """Of a rule on windows."""
+
+    @property
+    def fact(self) -> str:
+        """Its identity among the findings of one rule in one key."""
+        return self.event_ids[0] if self.window_start_ms is None else str(self.window_start_ms)
 
     @property
     def alert_id(self) -> str:
-        return alert_id(self.rule, self.rule_version, self.key, self.transaction_ids)
+        return alert_id(self.rule, self.rule_version, self.key, self.fact)
 
 
 @dataclass(frozen=True)
@@ -246,9 +253,9 @@ def window_findings(rule: WindowRule, events: Iterable[Event]) -> list[Finding]:
         time, identity = rule.on.time or "", rule.on.id or ""
         first_ms, last_ms = chain[0][time], chain[-1][time]
         operands = measured | dict(zip(WINDOW_SPAN, (first_ms, last_ms), strict=True))
-        ids = tuple(sorted(event[identity] for event in chain))
-        customer = max(event[rule.on.key] for event in chain)
-        found.append(Finding(rule.name, rule.version, key, customer, ids, operands, last_ms))
+        ids = tuple(sorted(event[identity] for event in chain)[: rule.ids_most])
+        subject = max(event[rule.on.key] for event in chain)
+        found.append(Finding(rule.name, rule.version, key, subject, ids, operands, last_ms, first_ms))
     return found
 
 

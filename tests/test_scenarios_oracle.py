@@ -96,8 +96,8 @@ def outcome_of_oracle(scenarios: list[tuple[Scenario, int]]) -> dict[str, Outcom
             findings += oracle.window_findings(rule, accepted)
     by_prefix = {scenario.prefix: scenario for scenario, _ in scenarios}
     for finding in findings:
-        scenario = by_prefix[".".join(finding.transaction_ids[0].split(".")[:2]) + "."]
-        outcomes[scenario.prefix][0][finding.rule, frozenset(finding.transaction_ids)] += 1
+        scenario = by_prefix[".".join(finding.event_ids[0].split(".")[:2]) + "."]
+        outcomes[scenario.prefix][0][finding.rule, frozenset(finding.event_ids)] += 1
         check_operands(scenario, finding)
     return outcomes
 
@@ -105,6 +105,6 @@ def outcome_of_oracle(scenarios: list[tuple[Scenario, int]]) -> dict[str, Outcom
 def check_operands(scenario: Scenario, finding: Finding) -> None:
     for alert in scenario.alerts:
         ids = set(map(scenario.transaction_id, alert.lines))
-        if (alert.rule, ids) == (finding.rule, set(finding.transaction_ids)):
+        if (alert.rule, ids) == (finding.rule, set(finding.event_ids)):
             shown = {name: str(finding.operands.get(name)) for name in alert.operands}
             assert shown == dict(alert.operands)

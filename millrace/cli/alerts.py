@@ -58,4 +58,4 @@ def _line(alert: dict[str, object], arrived_ms: int) -> str:
     reason = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in operands.items())
     sent_ms = alert["sent_ms"]
     after = f"{arrived_ms - sent_ms:>6} ms" if isinstance(sent_ms, int) else ""
-    return f"  {alert['rule']:<20} {after}  {alert['customer']}: {reason}"
+    return f"  {alert['rule']:<20} {after}  {alert['subject']}: {reason}"

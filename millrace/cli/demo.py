@@ -88,7 +88,7 @@ def _where_to_look_next(target: "Target", variant: "Variant", *, keep: bool) -> 
     console.print("\nWhere to look next", style="bold")
     with closing(Tail(target.bootstrap, {ALERTS.name: variant.topic(ALERTS)})) as tail:
         last = [record for record in tail.new() if record.value][-1:]
-    customer = json_.loads(last[0].value or b"{}")["customer"] if last else "ID"
+    customer = json_.loads(last[0].value or b"{}")["subject"] if last else "ID"
     again = "" if keep else "   (after `millrace up`)"
     for words, what in (
         (f"customer {customer} --pattern {variant.name}", "one customer, from HBase"),

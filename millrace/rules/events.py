@@ -120,6 +120,8 @@ class EventType:
     """Reference data: the topic keeps the last event of each key."""
     forbidden: tuple[str, ...] = ()
     """Names that no field may have at any depth, as `plain_name` gives them, such as a PIN."""
+    version: int = 1
+    """Of the contract: counts the changes that its readers must follow."""
     _kinds: Mapping[str, Kind] = field(init=False, repr=False, compare=False, hash=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -163,6 +165,7 @@ class EventType:
         return {
             "$schema": "https://json-schema.org/draft/2020-12/schema",
             "title": self.name,
+            **({"version": self.version} if self.version > 1 else {}),
             "description": self.doc,
             "type": "object",
             "properties": {f.name: _nullable(f.schema(), f.required) for f in self.fields},

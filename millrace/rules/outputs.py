@@ -32,8 +32,9 @@ ALERT_FACTS = (
     Text("rule"),
     Text("rule_version"),
     Text("key"),
-    Text("customer"),
-    Words("transaction_ids"),
+    Text("subject"),
+    Whole("window_start_ms", required=False),
+    Words("event_ids"),
     TextMap("operands"),
     Whole("at_ms"),
 )
@@ -42,9 +43,10 @@ ALERTS = EventType(
     "alerts",
     "One finding of one rule; at least once, and exactly once for a reader that keeps one of each alert_id.",
     (*ALERT_FACTS, Whole("sent_ms", required=False), INGEST_MS, Whole("emit_ms")),
-    key="customer",
+    key="subject",
     id="alert_id",
     time="at_ms",
+    version=2,
 )
 
 LETTER_IDENTITY = (
@@ -104,6 +106,9 @@ def operand_name(field: Field) -> str:
     return f"before_{field.name}" if field.owner == "before" else field.name
 
 
-def alert_id(rule: str, version: str, key: str, ids: tuple[str, ...]) -> str:
-    """The identity of an alert: the same facts under the same rule give the same one on every engine."""
-    return hashlib.sha256("|".join((rule, version, key, ",".join(sorted(ids)))).encode()).hexdigest()[:32]
+def alert_id(rule: str, version: str, key: str, fact: str) -> str:
+    """The identity of an alert: the same fact under the same rule gives the same one on every engine.
+
+    The fact is the id of the event, or the start of the window in milliseconds.
+    """
+    return hashlib.sha256("|".join((rule, version, key, fact)).encode()).hexdigest()[:32]

@@ -119,6 +119,9 @@ OUT_OF_ORDER_MS = 5_000
 """How far behind the newest event an event may come and still be counted in its window; what comes later is late."""
 
 
+IDS_MOST = 100
+
+
 @dataclass(frozen=True)
 class Session:
     """A maximal chain of events in which each is at most `gap_ms` after the one before."""
@@ -150,6 +153,8 @@ class WindowRule:
     window: Session
     measures: Mapping[str, WindowMeasure]
     alert_when: WindowCondition = field(repr=False, compare=False)
+    ids_most: int = IDS_MOST
+    """How many ids of its events an alert lists, the first in their order."""
     condition: Expression = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -341,6 +346,7 @@ def fingerprint(declared: EventRule | WindowRule | WindowSummary | Enrichment) -
             content = [on.name, looked_up, _signatures(declared.remembers, on), built]
         case WindowRule(name=name, on=on):
             content = [name, on.name, declared.key, repr(declared.window), _counted(declared), declared.expression()]
+            content += [declared.ids_most] if declared.ids_most != IDS_MOST else []
         case WindowSummary(name=name, on=on):
             content = [name, on.name, declared.keys, repr(declared.window), _counted(declared)]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:8]

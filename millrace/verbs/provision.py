@@ -81,8 +81,13 @@ def _ensure_contracts(target: Target, variant: Variant, *, plan: bool) -> list[C
         before = agreed.get(topic)
         if before is None or before != json.loads(json.dumps(schema)):
             breaks = breaking_changes(before, schema) if before else []
-            if breaks:
-                raise ContractError(f"topic {topic}: its contract would break: {'; '.join(breaks)}")
+            if before and breaks:
+                raise ContractError(
+                    f"topic {topic}: its contract would break from version {before.get('version', 1)} to "
+                    f"{schema.get('version', 1)}: {'; '.join(breaks)}. Its readers and its old messages follow the old "
+                    f"one: give the pattern a new name, or remove it with its data (`millrace teardown {variant.name} "
+                    "--data`) and provision it again"
+                )
             differing[topic] = schema
         action: Action = "keep" if topic not in differing else "change" if before else "create"
         changes.append(Change("contract", topic, action))

@@ -103,8 +103,15 @@ def asked(airflow: AirflowRest, leaky: None) -> Runs:
     airflow.trigger(DEPLOY_FORGED, runs.refused, {"approval": True})
     target = Target.read(airflow.settings, {})
     provision(target, FORGED)
-    forged = {"alert_id": "0" * 32, "rule": "spree", "rule_version": "1", "key": "c", "customer": "c"}
-    forged |= {"transaction_ids": ["t"], "operands": {}, "at_ms": 1, "sent_ms": 1, "ingest_ms": 1, "emit_ms": 1}
+    forged = {
+        "alert_id": "0" * 32,
+        "rule": "spree",
+        "rule_version": "1",
+        "key": "c",
+        "subject": "c",
+        "window_start_ms": None,
+    }
+    forged |= {"event_ids": ["t"], "operands": {}, "at_ms": 1, "sent_ms": 1, "ingest_ms": 1, "emit_ms": 1}
     topics.publish(target.bootstrap, [(f"{FORGED}.alerts", b"c", json.dumps(forged).encode())])
     airflow.trigger(PROVE_FORGED, runs.red, {"events": 0, "remove_data": True})
     ends_as(airflow, DEPLOY_QUICK, runs.deployed, "success")

@@ -266,7 +266,7 @@ def test_an_event_that_is_ahead_of_its_time_makes_no_other_late(target: Target, 
         ), "the burst was not closed"
     player.play([pays(f"after-{n}", CUSTOMERS[n], 1, int(time.time() * 1000) - 1_000) for n in range(3, 7)], now_ms)
     found = player.outcome()
-    assert [alert["transaction_ids"] for alert in found.alerts] == [["burst-0", "burst-1"]]
+    assert [alert["event_ids"] for alert in found.alerts] == [["burst-0", "burst-1"]]
     after = {f"after-{n}" for n in range(3, 7)}
     assert {event["transaction_id"] for event in found.enriched} == {"burst-0", "burst-1", "ahead", "now", *after}
     assert found.dead_letters == []

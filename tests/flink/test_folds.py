@@ -88,7 +88,7 @@ def test_a_rule_in_plain_python_finds_what_the_oracle_finds_before_and_after_a_s
     alerts = {alert["alert_id"]: alert for alert in found.alerts if alert["rule"] != "burst"}
     assert alerts.keys() == meant.keys()
     by_rule = [alert for alert in found.alerts if alert["rule"] == charged_again.name]
-    assert {alert["transaction_ids"][0]: alert["operands"] for alert in by_rule} == {
+    assert {alert["event_ids"][0]: alert["operands"] for alert in by_rule} == {
         "a3": {"times": "3", "reports": "2", "merchant": "shop-0", "nothing": None},
         "a4": {"times": "4", "reports": "3", "merchant": "shop-0", "nothing": None},
         "b3": {"times": "3", "reports": "1", "merchant": "shop-0", "nothing": None},
@@ -97,5 +97,5 @@ def test_a_rule_in_plain_python_finds_what_the_oracle_finds_before_and_after_a_s
         each.event["transaction_id"]: each.event["flags"] for each in judged if each.event and "flags" in each.event
     }
     assert {event["transaction_id"]: event["flags"] for event in found.enriched} == flags
-    bursts = [alert["transaction_ids"] for alert in found.alerts if alert["rule"] == "burst"]
+    bursts = [alert["event_ids"] for alert in found.alerts if alert["rule"] == "burst"]
     assert sorted(bursts) == [["a1", "a2", "a3", "a4", "a5"], ["b1", "b2", "b3"]]

@@ -123,7 +123,7 @@ def test_a_job_that_is_replaced_by_one_with_other_rules_keeps_what_it_knew(
         "a9": ["above-previous-max"],
     }
     assert [(letter["reason"], letter["stage"]) for letter in found.dead_letters] == [("duplicate", "events")]
-    assert Counter((alert["rule"], alert["transaction_ids"][0]) for alert in found.alerts) == Counter(
+    assert Counter((alert["rule"], alert["event_ids"][0]) for alert in found.alerts) == Counter(
         [
             ("away-from-phone", "a3"),
             ("above-previous-max", "a3"),
@@ -133,7 +133,7 @@ def test_a_job_that_is_replaced_by_one_with_other_rules_keeps_what_it_knew(
         ]
     )
     before = {
-        alert["transaction_ids"][0]: alert["operands"]["before_highest_cents"]
+        alert["event_ids"][0]: alert["operands"]["before_highest_cents"]
         for alert in found.alerts
         if alert["rule"] == "above-previous-max"
     }
@@ -151,7 +151,7 @@ def test_a_session_that_is_open_when_the_job_stops_is_completed_by_the_next_one(
     player.play([pays("b3", "berta", 5, now_ms + 20_000), pays("b4", "berta", 5, now_ms + 30_001)], early_ms)
     player.close(now_ms + HOUR_MS)
     found = player.outcome()
-    assert [(alert["rule"], alert["transaction_ids"]) for alert in found.alerts] == [("burst", ["b1", "b2", "b3"])]
+    assert [(alert["rule"], alert["event_ids"]) for alert in found.alerts] == [("burst", ["b1", "b2", "b3"])]
     assert [(row["purchases"], row["total_cents"]) for row in found.windows if row["purchases"]] == minutes(now_ms)
 
 

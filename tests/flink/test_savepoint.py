@@ -94,7 +94,7 @@ def test_a_job_continues_from_a_savepoint_of_an_earlier_build(
     player.settle()
     player.close(now_ms + HOUR_MS)
     found = player.outcome()
-    assert {(a["rule"], *a["transaction_ids"], a["operands"].get("before_highest_cents")) for a in found.alerts} == {
+    assert {(a["rule"], *a["event_ids"], a["operands"].get("before_highest_cents")) for a in found.alerts} == {
         ("above-previous-max", "a2", str(HIGHEST_CENTS)),
         ("burst", "b1", "b2", None),
     }

@@ -193,7 +193,7 @@ def test_flink_satisfies(scenario: Scenario, played: Outcome) -> None:
         if (reason := refused.get((topic, record.offset), "late")) != "late"
     }
     alerts = [alert for alert in played.alerts if belongs(scenario, alert)]
-    found = Counter((alert["rule"], frozenset(alert["transaction_ids"])) for alert in alerts)
+    found = Counter((alert["rule"], frozenset(alert["event_ids"])) for alert in alerts)
     assert (found, reasons) == expected(scenario)
     for alert in alerts:
         check_operands(scenario, as_finding(alert))
@@ -204,10 +204,11 @@ def as_finding(alert: Mapping[str, Any]) -> oracle.Finding:
         alert["rule"],
         alert["rule_version"],
         alert["key"],
-        alert["customer"],
-        tuple(alert["transaction_ids"]),
+        alert["subject"],
+        tuple(alert["event_ids"]),
         alert["operands"],
         alert["at_ms"],
+        alert["window_start_ms"],
     )
 
 
@@ -295,7 +296,7 @@ def test_every_alert_is_the_oracles_and_every_finding_has_one(played: Outcome, j
             "rule_version": finding.rule_version,
             "key": finding.key,
             "customer": finding.customer,
-            "transaction_ids": list(finding.transaction_ids),
+            "event_ids": list(finding.event_ids),
             "at_ms": finding.at_ms,
         }
         assert {name: float(text) for name, text in alert["operands"].items()} == finding.operands

@@ -249,7 +249,7 @@ def test_wrong_patterns_are_in_the_one_answer(
 
 
 AWAY = {
-    **{"alert_id": "0" * 32, "rule": "away-from-phone", "key": "anna", "customer": "anna", "transaction_ids": ["t"]},
+    **{"alert_id": "0" * 32, "rule": "away-from-phone", "key": "anna", "customer": "anna", "event_ids": ["t"]},
     **{"rule_version": FRAUD.rule("away-from-phone").version, "at_ms": 60_000},
     "operands": {
         **{"latitude": "52.5", "longitude": "13.4", "at_ms": "60000"},

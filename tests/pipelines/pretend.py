@@ -112,8 +112,9 @@ def alert(finding: Finding, sent_ms: int, ingest_ms: int, emit_ms: int) -> dict[
         "rule": finding.rule,
         "rule_version": version,
         "key": finding.key,
-        "customer": finding.customer,
-        "transaction_ids": list(finding.transaction_ids),
+        "subject": finding.subject,
+        "window_start_ms": finding.window_start_ms,
+        "event_ids": list(finding.event_ids),
         "operands": {name: None if value is None else str(value) for name, value in finding.operands.items()},
         "at_ms": finding.at_ms,
         "sent_ms": sent_ms,
@@ -163,5 +164,5 @@ def customers_table(
             phone = {name: e[f"phone_{name}"] for name in ("latitude", "longitude", "at_ms")}
             row[tables.PHONE] = json.dumps(phone).encode()
     for each in alerts:
-        rows[each["customer"].encode()][tables.alert_column(each["rule"], each["alert_id"])] = b"1"
+        rows[each["subject"].encode()][tables.alert_column(each["rule"], each["alert_id"])] = b"1"
     return rows

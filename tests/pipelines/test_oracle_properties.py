@@ -94,7 +94,7 @@ def findings(results: Sequence[Judged]) -> set[tuple[Any, ...]]:
     """Everything found, as values that can be compared."""
     accepted = [each.event for each in results if each.event and each.record.topic == "transactions"]
     found = [finding for each in results for finding in each.findings] + oracle.window_findings(burst, accepted)
-    return {(f.alert_id, f.rule, f.key, f.transaction_ids, f.at_ms, tuple(f.operands.items())) for f in found}
+    return {(f.alert_id, f.rule, f.key, f.event_ids, f.at_ms, tuple(f.operands.items())) for f in found}
 
 
 def purchases(results: Sequence[Judged]) -> list[Mapping[str, Any]]:

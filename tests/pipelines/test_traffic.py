@@ -60,7 +60,7 @@ def judged(plan: Plan) -> Iterator[tuple[Message, Judged]]:
 def assert_labels_tell_the_truth(plan: Plan) -> Counter[str]:
     results = list(judged(plan))
     purchases = [each.event for _, each in results if each.event and each.record.topic == "transactions"]
-    in_burst = {identity for f in oracle.window_findings(burst, purchases) for identity in f.transaction_ids}
+    in_burst = {identity for f in oracle.window_findings(burst, purchases) for identity in f.event_ids}
     kinds: Counter[str] = Counter()
     for message, each in results:
         kinds[message.label.kind] += 1

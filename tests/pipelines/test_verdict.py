@@ -14,6 +14,7 @@ from millrace.oracle import Record
 from millrace.patterns.loss import Loss
 from millrace.rules import Count, DistinctOthers, EventRule, Last, Max, Rule, Session, Sum, WindowRule, alert_id, km
 from millrace.verify import Bounds, Evidence, Question, Verdict, Versions, judge
+from millrace.verify.checks.alert_ids import fact_of
 from millrace.verify.expected import time_passed_ms
 from millrace.verify.report import html
 from pipelines.fraud import FRAUD
@@ -165,7 +166,7 @@ def with_a_rule_changed(edges: dict[str, list[Record]]) -> tuple[Evidence, int]:
         alert = json.loads(record.value or b"")
         if alert["rule"] == rule.name and record.ingest_ms < since_ms:
             alert["rule_version"] = "old"
-            alert["alert_id"] = alert_id(rule.name, "old", alert["key"], tuple(alert["transaction_ids"]))
+            alert["alert_id"] = alert_id(rule.name, "old", alert["key"], fact_of(alert))
         return replace(record, value=json.dumps(alert).encode())
 
     alerts = [
@@ -347,7 +348,7 @@ def test_a_missing_alert_is_red(good: Evidence, rule: str) -> None:
     gone = json.loads(output(good, "alerts")[at].value or b"")
     verdict = judge(ASKED, spoilt(good, alerts=without(output(good, "alerts"), at)))
     assert f"alerts: {rule}" in red(verdict)
-    assert gone["transaction_ids"][0] in verdict.check(f"alerts: {rule}").offenders[0]
+    assert fact_of(gone) in verdict.check(f"alerts: {rule}").offenders[0]
     assert not verdict.is_final, "it may still come"
 
 
@@ -373,8 +374,8 @@ def test_a_wrong_operand_is_red(good: Evidence, rule: str) -> None:
 
 def test_an_invented_alert_is_red(good: Evidence) -> None:
     def move(alert: dict[str, Any]) -> None:
-        alert["transaction_ids"] = ["p-t00000001"]
-        alert["alert_id"] = alert_id(alert["rule"], alert["rule_version"], alert["key"], ("p-t00000001",))
+        alert["event_ids"] = ["p-t00000001"]
+        alert["alert_id"] = alert_id(alert["rule"], alert["rule_version"], alert["key"], "p-t00000001")
 
     at = position(output(good, "alerts"), lambda e: e["rule"] == "above-previous-max")
     invented = changed(output(good, "alerts")[at : at + 1], move)

@@ -108,7 +108,7 @@ def test_what_comes_last_of_a_batch_is_not_late_for_what_came_first(driven: Driv
     driven.player.close(began_ms + HOUR_MS)
     outcome = driven.player.outcome()
     assert [letter for letter in outcome.dead_letters if letter["reason"] == "late"] == []
-    bursts = [alert["transaction_ids"] for alert in outcome.alerts if alert["rule"] == "burst"]
+    bursts = [alert["event_ids"] for alert in outcome.alerts if alert["rule"] == "burst"]
     assert sorted(bursts) == [[f"{customer}-0", f"{customer}-1"] for customer in customers]
     numbers = {row["window_start_ms"]: row["purchases"] for row in outcome.windows}  # the last of each is the right one
     assert numbers == {began_ms: 6, began_ms + HOUR_MS: 3}
@@ -159,4 +159,4 @@ def _hour(plan: EnginePlan, customer: str, began_ms: int) -> Iterator[tuple[str,
 
 def _bursts(tail: Tail) -> list[list[str]]:
     alerts = (json.loads(record.value or b"{}") for record in tail.new())
-    return [alert["transaction_ids"] for alert in alerts if alert["rule"] == "burst"]
+    return [alert["event_ids"] for alert in alerts if alert["rule"] == "burst"]

@@ -253,7 +253,7 @@ def test_every_event_is_in_the_table_and_customers_are_up_to_date(story: Story) 
         if last is not None:
             phone = {name: last[f"phone_{name}"] for name in ("latitude", "longitude", "at_ms")}
             assert json.loads(cells[PHONE]) == phone
-        alerts = {alert["alert_id"] for alert in story.alerts if alert["customer"] == customer.decode()}
+        alerts = {alert["alert_id"] for alert in story.alerts if alert["subject"] == customer.decode()}
         columns = {alert_of(column) for column in cells if column.startswith(b"a:")}
         assert columns == alerts
 
@@ -264,13 +264,13 @@ def test_every_burst_is_told_and_none_that_is_not(story: Story) -> None:
     found = {alert["alert_id"]: alert for alert in story.alerts}
     assert found.keys() == meant.keys()
     for identity, alert in found.items():
-        assert alert["transaction_ids"] == list(meant[identity].transaction_ids)
+        assert alert["event_ids"] == list(meant[identity].event_ids)
         assert alert["operands"] == {name: str(value) for name, value in meant[identity].operands.items()}
 
 
 def test_an_event_is_late_or_counted_and_never_both(story: Story) -> None:
     counted = Counter(
-        name for alert in {a["alert_id"]: a for a in story.alerts}.values() for name in alert["transaction_ids"]
+        name for alert in {a["alert_id"]: a for a in story.alerts}.values() for name in alert["event_ids"]
     )
     assert story.meant_late <= story.late
     assert not story.late & counted.keys()

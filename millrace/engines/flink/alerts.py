@@ -11,13 +11,13 @@ from millrace.rules.outputs import row
 NOW_MS = "millis(CURRENT_ROW_TIMESTAMP())"
 
 
-def alert_columns(rule: EventRule | FoldRule | WindowRule, key: str, ids: str, values: Mapping[str, str]) -> str:
+def alert_columns(rule: EventRule | FoldRule | WindowRule, key: str, fact: str, values: Mapping[str, str]) -> str:
     """The columns of the alerts topic: those that every alert of the rule has, and `values` for the others.
 
-    `ids` is the text that the alert's id is made of: the ids of its events, sorted and joined by commas.
+    `fact` is the alert's identity among those of one rule and key: the event's id, or the start of the window.
     """
     columns = {
-        "alert_id": f"SUBSTRING(SHA256(CONCAT_WS('|', {text(rule.name)}, {text(rule.version)}, {key}, {ids})), 1, 32)",
+        "alert_id": f"SUBSTRING(SHA256(CONCAT_WS('|', {text(rule.name)}, {text(rule.version)}, {key}, {fact})), 1, 32)",
         "rule": text(rule.name),
         "rule_version": text(rule.version),
         "key": key,

@@ -140,8 +140,9 @@ def alerts(stage: StageMemory, folds: Sequence[FoldRule]) -> Iterator[str]:
 def _alerts(use: UseCase, rule: EventRule | FoldRule, named_operands: str, condition: str) -> str:
     key, identity = quoted(rule.key), quoted(use.judged.id or "")
     values = {
-        "customer": key,
-        "transaction_ids": f"ARRAY[{identity}]",
+        "subject": key,
+        "window_start_ms": "CAST(NULL AS BIGINT)",
+        "event_ids": f"ARRAY[{identity}]",
         "operands": named_operands,
         "at_ms": quoted(use.judged.time or ""),
         "sent_ms": "sent_ms",

@@ -39,21 +39,22 @@ def alerts(rule: WindowRule) -> str:
         **measured,
         "first_ms": f"MIN({time})",
         "last_ms": f"MAX({time})",
-        "_customer": f"MAX({quoted(rule.on.key)})",
-        "_ids": f"ARRAY_SORT(ARRAY_AGG({identity}))",
+        "_subject": f"MAX({quoted(rule.on.key)})",
+        "_ids": f"ARRAY_SLICE(ARRAY_SORT(ARRAY_AGG({identity})), 1, {rule.ids_most})",
         "_sent_ms": "MAX(sent_ms)",
         "_ingest_ms": f"MAX({INGEST_MS})",
     }
     listed = ", ".join(f"{value} AS {quoted(name)}" for name, value in aggregates.items())
     values = {
-        "customer": "_customer",
-        "transaction_ids": "_ids",
+        "subject": "_subject",
+        "window_start_ms": "first_ms",
+        "event_ids": "_ids",
         "operands": operands({name: quoted(name) for name in rule.operands}),
         "at_ms": "last_ms",
         "sent_ms": "_sent_ms",
         "ingest_ms": "_ingest_ms",
     }
-    columns = alert_columns(rule, key, "ARRAY_JOIN(_ids, ',')", values)
+    columns = alert_columns(rule, key, "CAST(first_ms AS STRING)", values)
     return (
         f"SELECT {columns} FROM (SELECT {key}, {listed} FROM "
         f"TABLE(SESSION(TABLE {TIMELY} PARTITION BY {key}, DESCRIPTOR(rowtime), {interval(rule.window.gap_ms)})) "

@@ -14,13 +14,13 @@ from millrace.rules.outputs import row
 
 
 def alert(
-    plan: EnginePlan, rule: EventRule | WindowRule, key: Column, ids: Column, values: Mapping[str, Column]
+    plan: EnginePlan, rule: EventRule | WindowRule, key: Column, fact: Column, values: Mapping[str, Column]
 ) -> Column:
     """A message for the alerts topic: the columns that every alert of the rule has, and `values` for the others.
 
-    `ids` is the text that the alert's id is made of: the ids of its events, sorted and joined by commas.
+    `fact` is the alert's identity among those of one rule and key: the event's id, or the start of the window.
     """
-    identity = F.concat_ws("|", F.lit(rule.name), F.lit(rule.version), key, ids)
+    identity = F.concat_ws("|", F.lit(rule.name), F.lit(rule.version), key, fact)
     columns = {
         "alert_id": F.substring(F.sha2(identity, 256), 1, 32),
         "rule": F.lit(rule.name),

@@ -135,8 +135,9 @@ def _alert(plan: EnginePlan, stage: StageMemory, rule: EventRule) -> Column:
     key, identity = _field(judged.name, rule.key), _field(judged.name, judged.id or "")
     column = _column(stage, rule.remembers)
     values = {
-        "customer": key,
-        "transaction_ids": F.array(identity),
+        "subject": key,
+        "window_start_ms": F.lit(None).cast("long"),
+        "event_ids": F.array(identity),
         "operands": operands({operand_name(field): column(field) for field in rule.operands}),
         "at_ms": _field(judged.name, judged.time or ""),
         "sent_ms": _field(judged.name, "sent_ms"),

@@ -134,7 +134,7 @@ def of_alerts(alerts: Iterable[Event]) -> Iterator[Put]:
     """A column for each alert: readers count columns, so a repeated alert counts once."""
     for alert in alerts:
         cells = {alert_column(alert["rule"], alert["alert_id"]): b"%d" % alert["at_ms"]}
-        yield Put(CUSTOMERS, alert["customer"].encode(), cells)
+        yield Put(CUSTOMERS, alert["subject"].encode(), cells)
 
 
 def put(stores: Stores, puts: Iterable[Put]) -> None:

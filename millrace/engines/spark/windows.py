@@ -86,10 +86,10 @@ def _windows(rule: WindowRule, events: DataFrame) -> DataFrame:
     is_late = F.col("reason") == LATE
     return events.groupBy(window, "reason", group.alias("group")).agg(
         *(_measured(measure).alias(f"w_{name}") for name, measure in rule.measures.items()),
-        F.array_sort(F.collect_list("id")).alias("ids"),
+        F.slice(F.array_sort(F.collect_list("id")), 1, rule.ids_most).alias("ids"),
         F.min("at_ms").alias("first_ms"),
         F.max("at_ms").alias("last_ms"),
-        F.max(f"event.{rule.on.key}").alias("customer"),
+        F.max(f"event.{rule.on.key}").alias("subject"),
         F.max("event.sent_ms").alias("sent_ms"),
         F.max(F.coalesce("event.ingest_ms", "ingest_ms")).alias("ingest_ms"),
         # The window of a refused event has one event. Its place is that of the raw message, if that is readable.
@@ -110,14 +110,15 @@ def _written(plan: EnginePlan, rule: WindowRule, windows: DataFrame) -> DataFram
 def _alert(plan: EnginePlan, rule: WindowRule) -> Column:
     measured = {name: F.col(f"w_{name}") for name in rule.measures}
     values = {
-        "customer": F.col("customer"),
-        "transaction_ids": F.col("ids"),
+        "subject": F.col("subject"),
+        "window_start_ms": F.col("first_ms"),
+        "event_ids": F.col("ids"),
         "operands": operands(measured | {name: F.col(name) for name in WINDOW_SPAN}),
         "at_ms": F.col("last_ms"),
         "sent_ms": F.col("sent_ms"),
         "ingest_ms": F.col("ingest_ms"),
     }
-    return alert(plan, rule, F.col("group"), F.concat_ws(",", "ids"), values)
+    return alert(plan, rule, F.col("group"), F.col("first_ms").cast("string"), values)
 
 
 def numbers(spark: SparkSession, plan: EnginePlan, of: WindowSummary, query: str) -> DataFrame:

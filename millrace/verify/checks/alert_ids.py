@@ -8,7 +8,7 @@ from typing import Any
 from millrace.rules import ALERTS, alert_id
 from millrace.verify.case import Case
 from millrace.verify.checking import Checker, Found
-from millrace.verify.evidence import place
+from millrace.verify.evidence import Event, place
 
 
 def alert_ids(case: Case) -> Found:
@@ -17,21 +17,28 @@ def alert_ids(case: Case) -> Found:
     by_fact: dict[tuple[Any, ...], set[str]] = defaultdict(set)
     offenders = []
     for record, alert in case.alerts:
-        rule, ids = alert["rule"], tuple(alert["transaction_ids"])
+        rule, fact = alert["rule"], fact_of(alert)
         is_earlier = alert["rule_version"] in case.versions(rule).earlier
         if rule not in versions and not is_earlier:
             offenders.append(f"{place(record)}: there is no rule '{rule}' in this pattern")
-        elif alert["alert_id"] != alert_id(rule, alert["rule_version"], alert["key"], ids):
+        elif alert["alert_id"] != alert_id(rule, alert["rule_version"], alert["key"], fact):
             offenders.append(f"{place(record)}: the id {alert['alert_id']} does not follow from the alert's facts")
         elif not is_earlier and alert["rule_version"] != versions[rule]:
             offenders.append(f"{place(record)}: judged by version {alert['rule_version']} of '{rule}'")
-        by_fact[rule, alert["rule_version"], alert["key"], tuple(sorted(ids))].add(alert["alert_id"])
+        by_fact[rule, alert["rule_version"], alert["key"], fact].add(alert["alert_id"])
     offenders += [
-        f"{rule} {key} {','.join(ids)} was alerted under {len(found)} ids"
-        for (rule, _, key, ids), found in by_fact.items()
+        f"{rule} {key} {fact} was alerted under {len(found)} ids"
+        for (rule, _, key, fact), found in by_fact.items()
         if len(found) > 1
     ]
     return Found({"facts": len(by_fact)}, offenders)
+
+
+def fact_of(alert: Event) -> str:
+    """The identity of an alert among those of one rule and key, as its columns give it."""
+    if alert["window_start_ms"] is not None:
+        return str(alert["window_start_ms"])
+    return ",".join(map(str, alert["event_ids"]))
 
 
 CHECKER = Checker("alert ids", "Does every fact have one alert id?", alert_ids, needs=(ALERTS.name,), is_final=True)

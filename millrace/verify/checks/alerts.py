@@ -12,6 +12,7 @@ from millrace.oracle import Finding
 from millrace.rules import ALERTS, DEAD_LETTERS, EventRule, FoldRule, Rule, UseCase, WindowRule
 from millrace.verify.case import Case
 from millrace.verify.checking import Checker, Found, Undecided
+from millrace.verify.checks.alert_ids import fact_of
 from millrace.verify.evidence import Event, is_same
 from millrace.verify.expected import Expected, expected_windows
 
@@ -57,7 +58,7 @@ def alerts(rule: Rule, case: Case) -> Found | Undecided:
             if any(not _wrong(case.asked.use, other, alert, expected) for other in _admissible(rule, alert, expected)):
                 raced += 1
                 continue
-            named = f"{rule.name} {alert['key']} {','.join(map(str, alert['transaction_ids']))}"
+            named = f"{rule.name} {alert['key']} {fact_of(alert)}"
             offenders.append(f"extra: {named}" if wanted is None else f"wrong: {named}: {', '.join(wrong)}")
     figures = {
         "expected": len(found.must),
@@ -83,16 +84,16 @@ def alternatives(rule: Rule, case: Case) -> Alternatives:
     since_ms = case.versions(rule.name).since_ms
 
     def first_out_ms(found: Finding) -> int:
-        return min(case.came_out_ms.get((found.customer, identity), 0) for identity in found.transaction_ids)
+        return min(case.came_out_ms.get((found.subject, identity), 0) for identity in found.event_ids)
 
     before = {i: f for i, f in must.items() if first_out_ms(f) < since_ms}
     return Alternatives({i: f for i, f in must.items() if i not in before}, may, before)
 
 
 def _admissible(rule: Rule, alert: Event, expected: Expected) -> list[Finding]:
-    if not isinstance(rule, EventRule) or len(alert["transaction_ids"]) != 1:
+    if not isinstance(rule, EventRule) or len(alert["event_ids"]) != 1:
         return []
-    return expected.admissible(rule.name, alert["key"], alert["transaction_ids"][0])
+    return expected.admissible(rule.name, alert["key"], alert["event_ids"][0])
 
 
 def _wrong(use: UseCase, finding: Finding, alert: Event, expected: Expected) -> list[str]:
@@ -100,11 +101,12 @@ def _wrong(use: UseCase, finding: Finding, alert: Event, expected: Expected) -> 
     facts: dict[str, Any] = {
         "alert_id": finding.alert_id,
         "key": finding.key,
-        "customer": finding.customer,
+        "subject": finding.subject,
+        "window_start_ms": finding.window_start_ms,
         "at_ms": finding.at_ms,
     }
     if finding.rule in {rule.name for rule in use.rules if isinstance(rule, EventRule | FoldRule)}:
-        each = expected.judged[finding.key, finding.transaction_ids[0]]
+        each = expected.judged[finding.key, finding.event_ids[0]]
         facts["ingest_ms"] = each.record.ingest_ms
         assert each.event is not None
         if "sent_ms" in each.event:
@@ -118,8 +120,8 @@ def _wrong(use: UseCase, finding: Finding, alert: Event, expected: Expected) -> 
         for name, value in finding.operands.items()
         if not _is_text_of(shown.get(name), value)
     ]
-    if sorted(alert["transaction_ids"]) != list(finding.transaction_ids):
-        wrong.append("it names other transactions")
+    if sorted(alert["event_ids"]) != list(finding.event_ids):
+        wrong.append("it names other events")
     return wrong
 
 
@@ -139,4 +141,4 @@ def _is_text_of(text: Any, value: Any) -> bool:
 
 def _text(finding: Finding) -> str:
     operands = ", ".join(f"{name}={value}" for name, value in finding.operands.items())
-    return f"{finding.rule} {finding.key} {','.join(finding.transaction_ids)} ({operands})"
+    return f"{finding.rule} {finding.key} {finding.fact} ({operands})"

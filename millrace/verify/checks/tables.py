@@ -54,7 +54,7 @@ def customers(case: Case) -> Found:
             last[customer] = origin
     alerted: dict[str, set[bytes]] = {}
     for _, alert in case.alerts:
-        alerted.setdefault(alert["customer"], set()).add(alert_column(alert["rule"], alert["alert_id"]))
+        alerted.setdefault(alert["subject"], set()).add(alert_column(alert["rule"], alert["alert_id"]))
     offenders = [
         f"extra: {key.decode(errors='replace')}" for key in rows if key.decode(errors="replace") not in highest
     ]
