@@ -15,20 +15,29 @@ from itertools import accumulate
 from typing import Any
 
 from millrace.rules import card_numbers
-from millrace.rules.events import DEPTH_MOST, EventField, EventType, Real, Text, plain_name
-from millrace.rules.expressions import Value, value_of
-from millrace.rules.measures import Count, DistinctOthers, Last, Max, Measure, Min, Sum
-from millrace.rules.outputs import DUPLICATE, FLAGS, WINDOW_SPAN, alert_id, operand_name, provenance, row
+from millrace.rules.events import (
+    DEPTH_MOST,
+    WHOLE_LEAST,
+    WHOLE_MOST,
+    EventField,
+    EventType,
+    Real,
+    Text,
+    plain_name,
+)
+from millrace.rules.expressions import Expression, Value, value_of
+from millrace.rules.measures import Count, CountDistinct, DistinctOthers, Last, Max, Measure, Min, Sum
+from millrace.rules.outputs import DUPLICATE, FLAGS, INGEST_MS, WINDOW_SPAN, alert_id, operand_name, provenance, row
 from millrace.rules.rules import (
     ENRICHMENT,
     EventRule,
     FoldRule,
     Rule,
-    Tumbling,
     UseCase,
     WindowRule,
     WindowSummary,
 )
+from millrace.rules.windows import Session, Sliding, Tumbling, Window
 
 Event = Mapping[str, Any]
 
@@ -245,64 +254,94 @@ def enriched_event(
 
 def window_findings(rule: WindowRule, events: Iterable[Event]) -> list[Finding]:
     """What a window rule must find in accepted, distinct events: time decides, the order of arrival does not."""
-    found = []
-    for key, chain in sessions(rule, events):
-        measured = {name: measured_value(measure, chain) for name, measure in rule.measures.items()}
-        if value_of(rule.condition, {("w", name): value for name, value in measured.items()}) is not True:
-            continue
-        time, identity = rule.on.time or "", rule.on.id or ""
-        first_ms, last_ms = chain[0][time], chain[-1][time]
-        operands = measured | dict(zip(WINDOW_SPAN, (first_ms, last_ms), strict=True))
-        ids = tuple(sorted(event[identity] for event in chain)[: rule.ids_most])
-        subject = max(event[rule.on.key] for event in chain)
-        found.append(Finding(rule.name, rule.version, key, subject, ids, operands, last_ms, first_ms))
-    return found
-
-
-def sessions(rule: WindowRule, events: Iterable[Event]) -> Iterator[tuple[str, list[Event]]]:
-    """The maximal chains of a key's events with no gap longer than the rule's."""
-    time = rule.on.time or ""
+    time, identity = rule.on.time or "", rule.on.id or ""
     by_key: dict[str, list[Event]] = {}
     for event in events:
         by_key.setdefault(event[rule.key], []).append(event)
+    found = []
     for key, own in by_key.items():
-        own.sort(key=lambda event: event[time])
-        chain = own[:1]
-        for event in own[1:]:
-            if event[time] - chain[-1][time] > rule.window.gap_ms:
-                yield key, chain
+        for start_ms, among in windows(rule.window, time, own):
+            values = measured(rule, among)
+            if value_of(rule.condition, {("w", name): value for name, value in values.items()}) is not True:
+                continue
+            first_ms, last_ms = among[0][time], among[-1][time]
+            operands = values | dict(zip(WINDOW_SPAN, (first_ms, last_ms), strict=True))
+            ids = tuple(sorted(event[identity] for event in among)[: rule.ids_most])
+            subject = max(event[rule.on.key] for event in among)
+            found.append(Finding(rule.name, rule.version, key, subject, ids, operands, last_ms, start_ms))
+    return found
+
+
+def windows(window: Window, time: str, events: Iterable[Event]) -> Iterator[tuple[int, list[Event]]]:
+    """The windows of one key's events, each with its start and its events in the order of their time."""
+    ordered = sorted(events, key=lambda event: event[time])
+    if isinstance(window, Session):
+        chain = ordered[:1]
+        for event in ordered[1:]:
+            if event[time] - chain[-1][time] > window.gap_ms:
+                yield chain[0][time], chain
                 chain = []
             chain.append(event)
-        yield key, chain
+        if chain:
+            yield chain[0][time], chain
+        return
+    spans: dict[int, list[Event]] = {}
+    for event in ordered:
+        for start_ms in starts(window, event[time]):
+            spans.setdefault(start_ms, []).append(event)
+    yield from sorted(spans.items())
+
+
+def starts(window: Tumbling | Sliding, at_ms: int) -> range:
+    """The starts of all windows that an event is in: aligned to 1970, the start inside and the end outside."""
+    step_ms = window.step_ms if isinstance(window, Sliding) else window.size_ms
+    last_ms = at_ms - at_ms % step_ms
+    return range(last_ms - window.size_ms + step_ms, last_ms + 1, step_ms)
 
 
 def summary_rows(summary: WindowSummary, events: Iterable[Event]) -> dict[tuple[Any, ...], dict[str, Value]]:
     """The rows of a window summary by (window start, keys...)."""
-    assert isinstance(summary.window, Tumbling)
-    size, time = summary.window.size_ms, summary.on.time or ""
     grouped: dict[tuple[Any, ...], list[Event]] = {}
     for event in events:
-        start = event[time] - event[time] % size
-        grouped.setdefault((start, *(event[key] for key in summary.keys)), []).append(event)
-    return {
-        key: {name: measured_value(measure, own) for name, measure in summary.measures.items()}
-        for key, own in grouped.items()
-    }
+        for start_ms in starts(summary.window, event[summary.on.time or ""]):
+            grouped.setdefault((start_ms, *(event[key] for key in summary.keys)), []).append(event)
+    return {key: measured(summary, own) for key, own in grouped.items()}
 
 
-def measured_value(measure: Measure, events: Sequence[Event]) -> Value:
-    """A window's measure over its events."""
+def measured(of: WindowRule | WindowSummary, events: Sequence[Event]) -> dict[str, Value]:
+    """The measures of a window over its events, which are of the intermediate topic."""
+    return {name: _measured(measure, events, of.where.get(name)) for name, measure in of.measures.items()}
+
+
+def _measured(measure: Measure, events: Sequence[Event], where: Expression | None) -> Value:
+    if isinstance(measure, Count):
+        return sum(1 for event in events if where is None or value_of(where, _values(event, {})) is True)
+    name = measure.fields[0] if isinstance(measure, Last) else measure.field
+    present = [event for event in events if event[name] is not None]
+    values: list[Any] = [event[name] for event in present]
+    found: Value = None
     match measure:
-        case Count():
-            return len(events)
-        case Sum(field=name):
-            total: int = sum(event[name] for event in events)
-            return total
-        case Max(field=name):
-            return _most(max, events, name)
-        case Min(field=name):
-            return _most(min, events, name)
-    raise TypeError(f"{measure} cannot measure a window")
+        case CountDistinct():
+            found = len(set(values))
+        case Last() if present:
+            found = max(present, key=_arrival)[name]
+        case Sum() if present:
+            found = _within_64_bits(sum(values))
+        case Max() if present:
+            found = max(values)
+        case Min() if present:
+            found = min(values)
+    return found
+
+
+def _arrival(event: Event) -> tuple[int, int, int]:
+    """The place of an event of the intermediate topic in the order of arrival."""
+    return event[INGEST_MS.name], event["source_partition"], event["source_offset"]
+
+
+def _within_64_bits(value: Any) -> Any:
+    """A whole number at the limit that it would leave."""
+    return value if isinstance(value, float) else max(WHOLE_LEAST, min(WHOLE_MOST, value))
 
 
 def kept(event_type: EventType, value: bytes | None, reason: str) -> bytes | None:
@@ -318,10 +357,6 @@ def value_base64(event_type: EventType, value: bytes | None, reason: str) -> str
     """How a dead letter carries what it keeps."""
     keeps = kept(event_type, value, reason)
     return None if keeps is None else base64.b64encode(keeps).decode()
-
-
-def _most(choose: Callable[..., Value], events: Sequence[Event], name: str) -> Value:
-    return choose((event[name] for event in events), default=None)
 
 
 def _no_such_number(name: str) -> None:
@@ -398,28 +433,58 @@ class _Fold:
 def _fold(measure: Measure, on: EventType) -> _Fold:
     match measure:
         case Max(field=field_name):
-            return _running(on, lambda held, event: event[field_name] if held is None else max(held, event[field_name]))
+            return _running(on, field_name, max)
         case Min(field=field_name):
-            return _running(on, lambda held, event: event[field_name] if held is None else min(held, event[field_name]))
+            return _running(on, field_name, min)
         case Sum(field=field_name):
-            return _running(on, lambda held, event: (held or 0) + event[field_name])
+            return _running(on, field_name, lambda held, value: _within_64_bits(held + value))
+        case Count(within_ms=int(within_ms)):
+            return _recent(on, within_ms)
         case Count():
-            return _running(on, lambda held, event: held + 1, start=0)
+            return _counted(on)
         case Last(stream=stream, fields=fields):
-            return _last(stream, fields)
+            return _last(stream or on, fields)
         case DistinctOthers(field=field_name, within_ms=within_ms):
             return _others(on, field_name, within_ms)
+    raise TypeError(f"{measure} cannot be remembered of a key")
 
 
-def _running(on: EventType, grow: Callable[[Any, Event], Value], start: Value = None) -> _Fold:
-    held = start
+def _running(on: EventType, field_name: str, grow: Callable[[Any, Any], Value]) -> _Fold:
+    held: Value = None
 
     def take(stream: str, event: Event) -> None:
         nonlocal held
-        if stream == on.name:
-            held = grow(held, event)
+        if stream == on.name and event[field_name] is not None:
+            held = event[field_name] if held is None else grow(held, event[field_name])
 
     return _Fold(take, lambda name, now: {name: held})
+
+
+def _counted(on: EventType) -> _Fold:
+    events = 0
+
+    def take(stream: str, event: Event) -> None:
+        nonlocal events
+        events += stream == on.name
+
+    return _Fold(take, lambda name, now: {name: events})
+
+
+def _recent(on: EventType, within_ms: int) -> _Fold:
+    times: list[int] = []
+    time = on.time or ""
+
+    def take(stream: str, event: Event) -> None:
+        if stream == on.name:
+            times.append(event[time])
+            since = max(times) - within_ms
+            times[:] = [at_ms for at_ms in times if at_ms >= since]
+
+    def values(name: str, now: Event) -> dict[str, Value]:
+        since = max([now[time], *times]) - within_ms
+        return {name: sum(1 for at_ms in times if at_ms >= since)}
+
+    return _Fold(take, values)
 
 
 def _last(stream: EventType, fields: tuple[str, ...]) -> _Fold:

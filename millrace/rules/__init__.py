@@ -2,7 +2,7 @@
 
 from millrace.rules.events import EventType, Real, Text, TextMap, Whole, Words
 from millrace.rules.expressions import RuleError, km
-from millrace.rules.measures import Count, DistinctOthers, Last, Max, Min, Sum
+from millrace.rules.measures import Count, CountDistinct, DistinctOthers, Last, Max, Min, Sum
 from millrace.rules.outputs import ALERTS, DEAD_LETTERS, REPLAYED, alert_id
 from millrace.rules.rules import (
     ENRICHMENT,
@@ -12,12 +12,11 @@ from millrace.rules.rules import (
     FoldRule,
     Lookup,
     Rule,
-    Session,
-    Tumbling,
     UseCase,
     WindowRule,
     WindowSummary,
 )
+from millrace.rules.windows import Session, Sliding, Tumbling, Window
 
 __all__ = [
     "ALERTS",
@@ -26,6 +25,7 @@ __all__ = [
     "OUT_OF_ORDER_MS",
     "REPLAYED",
     "Count",
+    "CountDistinct",
     "DistinctOthers",
     "Enrichment",
     "EventRule",
@@ -39,12 +39,14 @@ __all__ = [
     "Rule",
     "RuleError",
     "Session",
+    "Sliding",
     "Sum",
     "Text",
     "TextMap",
     "Tumbling",
     "UseCase",
     "Whole",
+    "Window",
     "WindowRule",
     "WindowSummary",
     "Words",

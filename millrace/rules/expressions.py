@@ -225,10 +225,10 @@ def fields_of(expression: Expression) -> tuple[Field, ...]:
     return tuple({str(field): field for field in found}.values())
 
 
-def condition(built: object, rule: str) -> Expression:
+def condition(built: object, of: str, argument: str = "alert_when") -> Expression:
     """The lambda's result, if it is a condition."""
     if not isinstance(built, Expression) or built.kind != "flag":
-        raise RuleError(f"rule '{rule}': alert_when must give a comparison of fields, not {built!r}")
+        raise RuleError(f"{of}: {argument} must give a comparison of fields, not {built!r}")
     return built
 
 

@@ -1,16 +1,19 @@
 """Measures: what a rule remembers of a key's EARLIER events, in order of arrival, and what it counts in a window.
 
 A measure is data: the oracle folds it in plain Python, the engines keep it natively. Nothing remembered yet is null,
-except for a count, which is then 0.
+except for a count, which is then 0. A measure of a field leaves out the events in which that field is null. A sum of
+whole numbers that leaves the 64 bits stays at the limit: what is remembered after each event, a window at its end.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from millrace.rules.events import EventType
-from millrace.rules.expressions import Kind
+from millrace.rules.expressions import Expression, Kind, RuleError, condition
+from millrace.rules.names import event_names
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,7 @@ class Min:
 
 @dataclass(frozen=True)
 class Sum:
-    """The sum of a whole-number field."""
+    """The sum of a field."""
 
     field: str
     op = "sum"
@@ -39,9 +42,25 @@ class Sum:
 
 @dataclass(frozen=True)
 class Count:
-    """How many events there were."""
+    """How many events there were: in a window those for which `where` holds, of a key those of the last `within_ms`.
 
-    op = "count"
+    The last: not more than `within_ms` before the newest time that the key has shown, this event included.
+    """
+
+    where: Callable[[Any], Any] | None = None
+    within_ms: int | None = None
+
+    @property
+    def op(self) -> str:
+        return "count" if self.within_ms is None else "recent"
+
+
+@dataclass(frozen=True)
+class CountDistinct:
+    """How many different values of a field a window has."""
+
+    field: str
+    op = "distinct"
 
 
 @dataclass(frozen=True)
@@ -58,52 +77,108 @@ class DistinctOthers:
 
 @dataclass(frozen=True)
 class Last:
-    """The fields of the last event of another stream that arrived for the same key."""
+    """The fields of the last event of another stream that arrived for the same key: `Last(phones, "latitude", ...)`.
 
-    stream: EventType
+    In a window: the value of a field in the last event by arrival that has one: `Last("ip")`.
+    """
+
+    stream: EventType | None
     fields: tuple[str, ...]
     op = "last"
 
-    def __init__(self, stream: EventType, *fields: str) -> None:
-        object.__setattr__(self, "stream", stream)
-        object.__setattr__(self, "fields", fields)
+    def __init__(self, first: EventType | str, *fields: str) -> None:
+        of_stream = isinstance(first, EventType)
+        object.__setattr__(self, "stream", first if of_stream else None)
+        object.__setattr__(self, "fields", fields if of_stream else (first, *fields))
 
 
-Measure = Max | Min | Sum | Count | DistinctOthers | Last
-WindowMeasure = Max | Min | Sum | Count
+Measure = Max | Min | Sum | Count | CountDistinct | DistinctOthers | Last
 
 
 def outputs(name: str, measure: Measure, on: EventType) -> dict[str, Kind]:
     """The columns that a measure declared under a name gives a condition, with their kinds."""
     match measure:
+        case Last(stream=None, fields=(field,)):
+            return {name: on.kind(field)}
         case Last(stream=stream, fields=fields):
-            return {f"{name}_{field}": stream.kind(field) for field in fields}
+            return {f"{name}_{field}": (stream or on).kind(field) for field in fields}
         case Count():
             return {name: "whole"}
-        case DistinctOthers(field=field):
+        case DistinctOthers(field=field) | CountDistinct(field=field):
             on.kind(field)
             return {name: "whole"}
         case Max(field=field) | Min(field=field) | Sum(field=field):
             return {name: on.kind(field)}
 
 
+def require_remembered(measures: Mapping[str, Measure], on: EventType, of: str) -> None:
+    """Refuse what cannot be remembered of a key."""
+    for name, measure in measures.items():
+        reason = None
+        match measure:
+            case CountDistinct():
+                reason = "is of windows; DistinctOthers counts the values of a key's earlier events"
+            case Last(stream=None):
+                reason = f"is of windows; name the stream too: Last({on.name}, ...)"
+            case Count(where=where) if where is not None:
+                reason = "is of windows; take `where` away, or declare a rule on windows"
+            case Count(within_ms=within_ms) | DistinctOthers(within_ms=within_ms) if within_ms is not None:
+                reason = _span_refusal(within_ms, on)
+        _require(of, name, measure, on, reason)
+
+
+def require_windowed(measures: Mapping[str, Measure], on: EventType, of: str) -> None:
+    """Refuse what cannot be measured in a window."""
+    for name, measure in measures.items():
+        reason = None
+        match measure:
+            case DistinctOthers():
+                reason = "is of a key's earlier events; CountDistinct counts the values in a window"
+            case Last(stream=stream, fields=fields) if stream is not None or len(fields) != 1:
+                reason = 'takes one field in a window: Last("field")'
+            case Count(within_ms=within_ms) if within_ms is not None:
+                reason = "takes no within_ms in a window: the window has its own span"
+        _require(of, name, measure, on, reason)
+
+
+def conditions_of(measures: Mapping[str, Measure], on: EventType, of: str) -> dict[str, Expression]:
+    """The conditions of the events that counts take, by the names of these counts; one without takes all events."""
+    return {
+        name: condition(measure.where(event_names(on, of)), f"{of}, '{name}'", "where")
+        for name, measure in measures.items()
+        if isinstance(measure, Count) and measure.where is not None
+    }
+
+
+def text_of(measure: Measure, where: Expression | None) -> str:
+    """A measure of a window as the text that its rule's version is made of."""
+    if isinstance(measure, Count):
+        return "Count()" if where is None else f"Count(where={where})"
+    if isinstance(measure, Last):
+        return f"Last({', '.join(measure.fields)})"
+    return repr(measure)
+
+
 def signature(measure: Measure, on: EventType) -> str:
     """The measure without the name that a rule gives it: state is kept under its signature, so rules share it."""
     match measure:
         case Last(stream=stream, fields=fields):
-            return f"last({stream.name}.{','.join(fields)})"
-        case Count():
+            return f"last({(stream or on).name}.{','.join(fields)})"
+        case Count(within_ms=None):
             return f"count({on.name})"
+        case Count(within_ms=within_ms):
+            return f"recent({on.name},{within_ms})"
         case DistinctOthers(field=field, within_ms=within_ms):
             return f"others({on.name}.{field},{within_ms})"
-        case Max(field=field) | Min(field=field) | Sum(field=field):
+        case Max(field=field) | Min(field=field) | Sum(field=field) | CountDistinct(field=field):
             return f"{measure.op}({on.name}.{field})"
 
 
 def as_data(name: str, measure: Measure, on: EventType) -> dict[str, Any]:
     """A measure as plain data for the engines' native fold."""
-    stream = measure.stream if isinstance(measure, Last) else on
+    stream = (measure.stream or on) if isinstance(measure, Last) else on
     fields = measure.fields if isinstance(measure, Last) else (() if isinstance(measure, Count) else (measure.field,))
+    within_ms = measure.within_ms if isinstance(measure, Count | DistinctOthers) else None
     return {
         "signature": signature(measure, on),
         "op": measure.op,
@@ -111,6 +186,19 @@ def as_data(name: str, measure: Measure, on: EventType) -> dict[str, Any]:
         "fields": list(fields),
         "kinds": [stream.kind(field) for field in fields],
         "outputs": outputs(name, measure, on),
-        "time": on.time if isinstance(measure, DistinctOthers) else None,
-        "within_ms": measure.within_ms if isinstance(measure, DistinctOthers) else None,
+        "time": on.time if within_ms is not None else None,
+        "within_ms": within_ms,
     }
+
+
+def _require(of: str, name: str, measure: Measure, on: EventType, reason: str | None) -> None:
+    if isinstance(measure, Sum) and on.kind(measure.field) not in ("whole", "real"):
+        reason = f"adds numbers, and {measure.field} is {on.kind(measure.field)}"
+    if reason:
+        raise RuleError(f"{of}: '{name}': {type(measure).__name__} {reason}")
+
+
+def _span_refusal(within_ms: Any, on: EventType) -> str | None:
+    if not isinstance(within_ms, int) or isinstance(within_ms, bool) or within_ms < 1:
+        return f"needs within_ms as a whole number of milliseconds from 1, not {within_ms!r}"
+    return None if on.time else f"needs a time, and events of '{on.name}' have none"

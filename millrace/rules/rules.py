@@ -12,38 +12,21 @@ from typing import Any
 
 from millrace.rules.events import EventType, Real, Text, Whole
 from millrace.rules.expressions import Expression, Field, Kind, RuleError, condition, fields_of
-from millrace.rules.measures import Last, Measure, WindowMeasure, as_data, outputs
+from millrace.rules.measures import (
+    Last,
+    Measure,
+    as_data,
+    conditions_of,
+    outputs,
+    require_remembered,
+    require_windowed,
+    text_of,
+)
+from millrace.rules.names import Names, event_names
 from millrace.rules.nearest import nearest
 from millrace.rules.outputs import FLAGS, PROVENANCE, WINDOW_SPAN, window_result
-from millrace.rules.sentences import measure_phrase, phrased, span, values_shown, words
-
-
-class Names:
-    """The argument of a rule's lambda: an attribute for each value, so that a misspelt one fails at definition."""
-
-    def __init__(
-        self, owner: str, kinds: Mapping[str, Kind], of: str, groups: Mapping[str, Mapping[str, Kind]]
-    ) -> None:
-        self._owner, self._kinds, self._of, self._groups = owner, kinds, of, groups
-
-    def __getattr__(self, name: str) -> Any:
-        if name in self._groups:
-            return _Group(self._owner, name, self._groups[name], self._of)
-        if name in self._kinds:
-            return Field(self._owner, name, self._kinds[name])
-        raise RuleError(f"{self._of}: '{self._owner}' has no '{name}'; {nearest(name, [*self._kinds, *self._groups])}")
-
-
-class _Group:
-    """The fields of one remembered event, as `before.phone.latitude`; in the engines a column `phone_latitude`."""
-
-    def __init__(self, owner: str, name: str, kinds: Mapping[str, Kind], of: str) -> None:
-        self._owner, self._name, self._kinds, self._of = owner, name, kinds, of
-
-    def __getattr__(self, name: str) -> Any:
-        if name in self._kinds:
-            return Field(self._owner, f"{self._name}_{name}", self._kinds[name])
-        raise RuleError(f"{self._of}: '{self._owner}.{self._name}' has no '{name}'; {nearest(name, list(self._kinds))}")
+from millrace.rules.sentences import measure_phrase, phrased, values_shown, window_phrase, words
+from millrace.rules.windows import Sliding, Tumbling, Window
 
 
 @contextmanager
@@ -76,8 +59,8 @@ class EventRule:
     def __post_init__(self) -> None:
         before = _before(self.remembers, self.on, f"rule '{self.name}'")
         with _naming(self.name, self.alert_when):
-            built = self.alert_when(_now(self.on, f"rule '{self.name}'"), before)
-        object.__setattr__(self, "condition", condition(built, self.name))
+            built = self.alert_when(event_names(self.on, f"rule '{self.name}'"), before)
+        object.__setattr__(self, "condition", condition(built, f"rule '{self.name}'"))
 
     @property
     def key(self) -> str:
@@ -123,26 +106,6 @@ IDS_MOST = 100
 
 
 @dataclass(frozen=True)
-class Session:
-    """A maximal chain of events in which each is at most `gap_ms` after the one before."""
-
-    gap_ms: int
-
-    def phrase(self) -> str:
-        return f"a chain of events, each at most {span(self.gap_ms)} after the one before,"
-
-
-@dataclass(frozen=True)
-class Tumbling:
-    """Spans of `size_ms`, one after the other, aligned to 1970."""
-
-    size_ms: int
-
-    def phrase(self) -> str:
-        return f"each {span(self.size_ms)}"
-
-
-@dataclass(frozen=True)
 class WindowRule:
     """Judges a completed window of a key's events; one alert for each window."""
 
@@ -150,18 +113,23 @@ class WindowRule:
     doc: str
     on: EventType
     key: str
-    window: Session
-    measures: Mapping[str, WindowMeasure]
+    window: Window
+    measures: Mapping[str, Measure]
     alert_when: WindowCondition = field(repr=False, compare=False)
     ids_most: int = IDS_MOST
     """How many ids of its events an alert lists, the first in their order."""
+    where: Mapping[str, Expression] = field(init=False, compare=False)
+    """The conditions of its counts, by their names."""
     condition: Expression = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         self.on.kind(self.key)
+        of = f"rule '{self.name}'"
+        require_windowed(self.measures, self.on, of)
         with _naming(self.name, self.alert_when):
+            object.__setattr__(self, "where", conditions_of(self.measures, self.on, of))
             built = self.alert_when(Names("w", window_kinds(self.measures, self.on), f"rule '{self.name}'", {}))
-        object.__setattr__(self, "condition", condition(built, self.name))
+        object.__setattr__(self, "condition", condition(built, f"rule '{self.name}'"))
 
     @property
     def operands(self) -> tuple[str, ...]:
@@ -183,7 +151,9 @@ class WindowRule:
         return phrased(self.condition, self._phrases(), values_shown(operands))
 
     def _phrases(self) -> dict[tuple[str, str], str]:
-        return {("w", name): measure_phrase(name, measure, self.key) for name, measure in self.measures.items()}
+        return {
+            ("w", name): window_phrase(name, measure, self.where.get(name)) for name, measure in self.measures.items()
+        }
 
 
 @dataclass(frozen=True)
@@ -194,12 +164,17 @@ class WindowSummary:
     doc: str
     on: EventType
     keys: tuple[str, ...]
-    window: Tumbling
-    measures: Mapping[str, WindowMeasure]
+    window: Tumbling | Sliding
+    measures: Mapping[str, Measure]
+    where: Mapping[str, Expression] = field(init=False, compare=False)
+    """The conditions of its counts, by their names."""
 
     def __post_init__(self) -> None:
         for key in self.keys:
             self.on.kind(key)
+        of = f"summary '{self.name}'"
+        require_windowed(self.measures, self.on, of)
+        object.__setattr__(self, "where", conditions_of(self.measures, self.on, of))
         window_kinds(self.measures, self.on)
 
     @property
@@ -267,7 +242,7 @@ class Enrichment:
 
     def __post_init__(self) -> None:
         of = f"enrichment of '{self.on.name}'"
-        now, before = _now(self.on, of), _before(self.remembers, self.on, of)
+        now, before = event_names(self.on, of), _before(self.remembers, self.on, of)
         object.__setattr__(self, "built", {name: make(now, before) for name, make in self.adds.items()})
         for lookup in self.lookups:
             self.on.kind(lookup.by)
@@ -357,10 +332,10 @@ def _signatures(remembers: Mapping[str, Measure], on: EventType) -> dict[str, st
 
 
 def _counted(declared: WindowRule | WindowSummary) -> dict[str, str]:
-    return {name: repr(measure) for name, measure in declared.measures.items()}
+    return {name: text_of(measure, declared.where.get(name)) for name, measure in declared.measures.items()}
 
 
-def window_kinds(measures: Mapping[str, WindowMeasure], on: EventType) -> dict[str, Kind]:
+def window_kinds(measures: Mapping[str, Measure], on: EventType) -> dict[str, Kind]:
     """The columns of a window's measures, with their kinds."""
     kinds: dict[str, Kind] = {}
     for name, measure in measures.items():
@@ -368,16 +343,13 @@ def window_kinds(measures: Mapping[str, WindowMeasure], on: EventType) -> dict[s
     return kinds
 
 
-def _now(on: EventType, of: str) -> Names:
-    return Names("now", {f.name: f.kind for f in on.readable}, of, {})
-
-
 def _before(remembers: Mapping[str, Measure], on: EventType, of: str) -> Names:
+    require_remembered(remembers, on, of)
     kinds: dict[str, Kind] = {}
     groups: dict[str, dict[str, Kind]] = {}
     for name, measure in remembers.items():
         if isinstance(measure, Last):
-            groups[name] = {field: measure.stream.kind(field) for field in measure.fields}
+            groups[name] = {field: (measure.stream or on).kind(field) for field in measure.fields}
         else:
             kinds |= outputs(name, measure, on)
     return Names("before", kinds, of, groups)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from millrace.rules.expressions import Binary, Call, Expression, Field, Literal, Not, Value, fields_of, value_of
-from millrace.rules.measures import Count, DistinctOthers, Last, Max, Measure, Min, Sum
+from millrace.rules.measures import Count, CountDistinct, DistinctOthers, Last, Max, Measure, Min, Sum
 from millrace.rules.outputs import operand_name
 
 _WORDS = {
@@ -101,20 +101,41 @@ def _value(field: Field, text: str | None) -> Value:
 
 
 def measure_phrase(column: str, measure: Measure, key: str) -> str:
-    """What a measure remembers or counts, in words."""
+    """What a measure remembers of a key, in words."""
     match measure:
         case Max(field=field):
             return f"the largest {words(field)} of the {key}'s earlier events"
         case Min(field=field):
             return f"the smallest {words(field)} of the {key}'s earlier events"
         case Sum(field=field):
-            return f"the sum of the {words(field)}"
-        case Count():
-            return "the number of events"
+            return f"the sum of the {words(field)} of the {key}'s earlier events"
+        case Count(within_ms=None):
+            return f"the number of the {key}'s earlier events"
+        case Count(within_ms=int(within_ms)):
+            return f"the number of the {key}'s earlier events in the last {span(within_ms)}"
         case DistinctOthers(field=field, within_ms=within_ms):
             return f"the number of other values of {words(field)} of the {key} in the last {span(within_ms)}"
         case Last(stream=stream):
-            return f"the {words(column)} of the {key}'s last event on {stream.name}"
+            return f"the {words(column)} of the {key}'s last event on {stream.name if stream else 'its stream'}"
+    return words(column)
+
+
+def window_phrase(column: str, measure: Measure, where: Expression | None) -> str:
+    """What a measure counts in a window, in words."""
+    match measure:
+        case Max(field=field):
+            return f"the largest {words(field)}"
+        case Min(field=field):
+            return f"the smallest {words(field)}"
+        case Sum(field=field):
+            return f"the sum of the {words(field)}"
+        case Count():
+            return "the number of events" if where is None else f"the number of events where {phrased(where, {})}"
+        case CountDistinct(field=field):
+            return f"the number of different values of {words(field)}"
+        case Last(fields=(field, *_)):
+            return f"the {words(field)} of the last event"
+    return words(column)
 
 
 def words(name: str) -> str:

@@ -22,7 +22,7 @@ from pipelines.fraud.traffic import traffic as generate
 from pipelines.fraud.traffic.replay import Replay, read_replay
 from pipelines.fraud.traffic.stage import PHONE_LEAD_MS
 
-CLOSING_MS = burst.window.gap_ms + Bounds().out_of_order_ms + Bounds().closing_ms + 3_000
+CLOSING_MS = burst.window.closes_after_ms + Bounds().out_of_order_ms + Bounds().closing_ms + 3_000
 """How long small purchases continue after the traffic: without them the last bursts would never be complete."""
 
 

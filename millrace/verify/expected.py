@@ -90,7 +90,7 @@ def expected_windows(
     closed: dict[str, Finding] = {}
     still_open: dict[str, Finding] = {}
     for finding in window_findings(rule, (event for origin, event in accepted.items() if origin not in late)):
-        is_closed = finding.at_ms + rule.window.gap_ms < passed_ms
+        is_closed = rule.window.end_ms(finding.window_start_ms or 0, finding.at_ms) < passed_ms
         (closed if is_closed else still_open)[finding.alert_id] = finding
     return closed, still_open
 
@@ -214,7 +214,7 @@ def _seeing(before: Event, remembers: Mapping[str, Measure], last: Mapping[str, 
     """The remembered values, with these as the last events of the other streams."""
     changed = dict(before)
     for name, measure in remembers.items():
-        if isinstance(measure, Last):
+        if isinstance(measure, Last) and measure.stream is not None:
             event = last[measure.stream.name]
             changed |= {f"{name}_{f}": None if event is None else event[f] for f in measure.fields}
     return changed

@@ -14,6 +14,7 @@ FROM_SENT, FROM_INGEST, HOP = "alerts from intended send", "alerts from ingest",
 RECEIVED, HOP_RECEIVED = "alerts from intended send to a reader", "bare hop to a reader"
 PROMISED = "alerts as promised, once warm"
 ENRICHED_FROM_SENT, WINDOWS_FROM_END = "enriched from intended send", "window alerts after the window's end"
+WINDOWS_FROM_LAST = "window alerts after the window's last event"
 RECEIVED_LEAST = 0.9
 """With fewer of the alerts in a reader's record, the reader was not there all the time."""
 
@@ -23,13 +24,15 @@ def latencies(case: Case) -> Iterator[Latency]:
     asked, evidence = case.asked, case.evidence
     alerts = list(_first_copies(case))
     per_event = {rule.name for rule in asked.rules if not isinstance(rule, WindowRule)}
-    gaps = {rule.name: rule.window.gap_ms for rule in asked.rules if isinstance(rule, WindowRule)}
+    windows = {rule.name: rule.window for rule in asked.rules if isinstance(rule, WindowRule)}
     events = [(at, alert) for at, alert in alerts if alert["rule"] in per_event]
     timed = [(at, alert) for at, alert in events if alert.get("sent_ms") is not None]
     yield latency(FROM_SENT, (at - alert["sent_ms"] for at, alert in timed))
     yield latency(FROM_INGEST, (at - alert["ingest_ms"] for at, alert in events if "ingest_ms" in alert))
-    ends = ((at, alert["at_ms"] + gaps[alert["rule"]]) for at, alert in alerts if alert["rule"] in gaps)
+    closed = [(at, alert) for at, alert in alerts if alert["rule"] in windows]
+    ends = ((at, windows[alert["rule"]].end_ms(alert["window_start_ms"], alert["at_ms"])) for at, alert in closed)
     yield latency(WINDOWS_FROM_END, (at - end for at, end in ends))
+    yield latency(WINDOWS_FROM_LAST, (at - alert["at_ms"] for at, alert in closed))
     first: dict[Identity, tuple[int, Event]] = {}
     for record, event in case.enriched:
         first.setdefault(identity_of(asked.use.judged, event), (record.ingest_ms, event))

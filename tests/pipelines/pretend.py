@@ -70,7 +70,7 @@ def ran(plan: Plan, raw: Mapping[str, Sequence[Record]], rules: Sequence[Rule] =
     for rule in rules:
         if isinstance(rule, WindowRule):
             found = oracle.window_findings(rule, enriched)
-            alerts += [alert(f, f.at_ms, f.at_ms, f.at_ms + rule.window.gap_ms + 5_000) for f in found]
+            alerts += [alert(f, f.at_ms, f.at_ms, f.at_ms + rule.window.closes_after_ms + 5_000) for f in found]
     rows = [
         {"summary": s.name, "window_start_ms": key[0], **dict(zip(s.keys, key[1:], strict=True)), **numbers}
         for s in FRAUD.summaries

@@ -39,7 +39,7 @@ def numbers(summary: WindowSummary, case: Case) -> Found:
             got[row["window_start_ms"], *(row.get(key) for key in summary.keys)] = row
     wanted = summary_rows(summary, in_time.values())
     with_late = summary_rows(summary, accepted.values())
-    over = {key: values for key, values in wanted.items() if key[0] + summary.window.size_ms < passed_ms}
+    over = {key: values for key, values in wanted.items() if summary.window.end_ms(key[0], key[0]) < passed_ms}
     due = {key: values for key, values in over.items() if key[0] >= since_ms}
     offenders = [f"missing: {key}" for key in due if key not in got]
     offenders += [f"extra: {key}" for key in got if key not in with_late and key[0] >= since_ms]

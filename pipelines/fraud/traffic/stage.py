@@ -26,7 +26,7 @@ from pipelines.fraud.traffic.poison import POISON, Poison
 DISORDER_MS = 2_000
 """No purchase arrives more than this after one that happened later, but for those labelled `late`."""
 
-GAP_MS = burst.window.gap_ms
+GAP_MS = burst.window.closes_after_ms
 # Between purchases that are no burst; a spree is forgotten after two minutes.
 REST_MS, SPREE_REST_MS = GAP_MS + DISORDER_MS + 1_000, 2 * MINUTE_MS + DISORDER_MS + 1_000
 # A phone's report comes so long before the purchase that rests on it, and the next one so long after, that no engine

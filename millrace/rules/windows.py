@@ -1,0 +1,85 @@
+"""The windows of rules and summaries: a closed family, aligned to 1970, the same in the oracle and in every engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from millrace.rules.expressions import RuleError
+from millrace.rules.sentences import span
+
+
+@dataclass(frozen=True)
+class Session:
+    """A maximal chain of a key's events in which each is at most `gap_ms` after the one before."""
+
+    gap_ms: int
+
+    def __post_init__(self) -> None:
+        _require_positive("Session", gap_ms=self.gap_ms)
+
+    @property
+    def closes_after_ms(self) -> int:
+        """How long after its last event a window can still grow."""
+        return self.gap_ms
+
+    def end_ms(self, start_ms: int, last_ms: int) -> int:
+        """When a window is complete that starts here and whose last event is there."""
+        return last_ms + self.gap_ms
+
+    def phrase(self) -> str:
+        return f"a chain of events, each at most {span(self.gap_ms)} after the one before,"
+
+
+@dataclass(frozen=True)
+class Tumbling:
+    """Spans of `size_ms`, one after the other; an event at a border is in the later one."""
+
+    size_ms: int
+
+    def __post_init__(self) -> None:
+        _require_positive("Tumbling", size_ms=self.size_ms)
+
+    @property
+    def closes_after_ms(self) -> int:
+        return self.size_ms
+
+    def end_ms(self, start_ms: int, last_ms: int) -> int:
+        return start_ms + self.size_ms
+
+    def phrase(self) -> str:
+        return f"a window of {span(self.size_ms)}"
+
+
+@dataclass(frozen=True)
+class Sliding:
+    """Spans of `size_ms`, a new one every `step_ms`; an event is in each span that covers it."""
+
+    size_ms: int
+    step_ms: int
+
+    def __post_init__(self) -> None:
+        _require_positive("Sliding", size_ms=self.size_ms, step_ms=self.step_ms)
+        if self.size_ms % self.step_ms:
+            raise RuleError(
+                f"Sliding: size_ms={self.size_ms} is not a multiple of step_ms={self.step_ms}; choose a step that "
+                "divides the size"
+            )
+
+    @property
+    def closes_after_ms(self) -> int:
+        return self.size_ms
+
+    def end_ms(self, start_ms: int, last_ms: int) -> int:
+        return start_ms + self.size_ms
+
+    def phrase(self) -> str:
+        return f"a window of {span(self.size_ms)}, a new one every {span(self.step_ms)},"
+
+
+Window = Session | Tumbling | Sliding
+
+
+def _require_positive(window: str, **spans: int) -> None:
+    for name, value in spans.items():
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise RuleError(f"{window}: {name} must be a whole number of milliseconds from 1, not {value!r}")
