@@ -6,7 +6,6 @@ from millrace.rules.measures import Count, CountDistinct, DistinctOthers, Last, 
 from millrace.rules.outputs import ALERTS, DEAD_LETTERS, REPLAYED, alert_id
 from millrace.rules.rules import (
     ENRICHMENT,
-    OUT_OF_ORDER_MS,
     Enrichment,
     EventRule,
     FoldRule,
@@ -22,7 +21,6 @@ __all__ = [
     "ALERTS",
     "DEAD_LETTERS",
     "ENRICHMENT",
-    "OUT_OF_ORDER_MS",
     "REPLAYED",
     "Count",
     "CountDistinct",

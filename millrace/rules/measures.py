@@ -11,9 +11,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from millrace.rules.events import EventType
+from millrace.rules.events import WHOLE_MOST, EventType, Real, Text
 from millrace.rules.expressions import Expression, Kind, RuleError, condition
 from millrace.rules.names import event_names
+
+EVENTS_MOST = 2**30
+"""More events than any window has."""
 
 
 @dataclass(frozen=True)
@@ -157,6 +160,13 @@ def text_of(measure: Measure, where: Expression | None) -> str:
     if isinstance(measure, Last):
         return f"Last({', '.join(measure.fields)})"
     return repr(measure)
+
+
+def fits_64_bits(on: EventType, field: str) -> bool:
+    """Whether no window can hold so many events that the sum of a field leaves the 64 bits."""
+    declared = next(each for each in on.readable if each.name == field)
+    most = 0 if isinstance(declared, Real | Text) else max(abs(declared.least), abs(declared.most))
+    return most <= WHOLE_MOST // EVENTS_MOST
 
 
 def signature(measure: Measure, on: EventType) -> str:

@@ -98,8 +98,6 @@ class EventRule:
 
 ENRICHMENT = "enrichment"
 """The name of a use's enrichment among the names of rules and summaries."""
-OUT_OF_ORDER_MS = 5_000
-"""How far behind the newest event an event may come and still be counted in its window; what comes later is late."""
 
 
 IDS_MOST = 100
@@ -288,6 +286,8 @@ class UseCase:
     enriched: EventType
     rules: tuple[Rule, ...]
     summaries: tuple[WindowSummary, ...]
+    disorder_ms: int = 5_000
+    """How far behind the newest event one may come and still be counted in its windows; what comes later is late."""
     tables: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
     """HBase tables of a pattern that persists there: table -> family -> its options."""
 

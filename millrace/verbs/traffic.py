@@ -15,14 +15,14 @@ from millrace.verbs import cost
 from millrace.verbs.listening import listening
 from millrace.verbs.sending import Digest, Load, Run, TrafficError, send
 from millrace.verify import Bounds
-from pipelines.fraud.rules import burst
+from pipelines.fraud.rules import FRAUD, burst
 from pipelines.fraud.tokens import Tokens, ensure_key
 from pipelines.fraud.traffic import Message, Plan, closing, references
 from pipelines.fraud.traffic import traffic as generate
 from pipelines.fraud.traffic.replay import Replay, read_replay
 from pipelines.fraud.traffic.stage import PHONE_LEAD_MS
 
-CLOSING_MS = burst.window.closes_after_ms + Bounds().out_of_order_ms + Bounds().closing_ms + 3_000
+CLOSING_MS = burst.window.closes_after_ms + FRAUD.disorder_ms + Bounds().closing_ms + 3_000
 """How long small purchases continue after the traffic: without them the last bursts would never be complete."""
 
 

@@ -81,6 +81,11 @@ class Case:
         return self.raw[self.asked.use.judged.name]
 
     @property
+    def settled_after_ms(self) -> int:
+        """How far behind the newest event a moment is settled: no event in time comes before it any more."""
+        return self.asked.use.disorder_ms + self.asked.bounds.closing_ms
+
+    @property
     def enriched(self) -> Messages:
         return self.outputs[ENRICHED].events
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from millrace.oracle import Record
-from millrace.rules import OUT_OF_ORDER_MS, EventType
+from millrace.rules import EventType
 
 Event = Mapping[str, Any]
 Origin = tuple[str, int, int]
@@ -23,8 +23,6 @@ class Bounds:
 
     skew_ms: int = 2_000
     """Two topics are read at most so far apart: within it, either of two messages may come first."""
-    out_of_order_ms: int = OUT_OF_ORDER_MS
-    """An event no further behind the newest one must be counted in its windows."""
     closing_ms: int = 2_000
     """A window's result is due when event time is so far behind its end and the disorder."""
 

@@ -83,10 +83,10 @@ def expect(
 
 
 def expected_windows(
-    rule: WindowRule, accepted: Mapping[Origin, Event], late: set[Origin], bounds: Bounds
+    rule: WindowRule, accepted: Mapping[Origin, Event], late: set[Origin], settled_after_ms: int
 ) -> tuple[dict[str, Finding], dict[str, Finding]]:
     """The findings in windows that are closed, and those in windows that may still be open."""
-    passed_ms = time_passed_ms(rule.on.time or "", accepted, bounds)
+    passed_ms = time_passed_ms(rule.on.time or "", accepted, settled_after_ms)
     closed: dict[str, Finding] = {}
     still_open: dict[str, Finding] = {}
     for finding in window_findings(rule, (event for origin, event in accepted.items() if origin not in late)):
@@ -95,12 +95,12 @@ def expected_windows(
     return closed, still_open
 
 
-def time_passed_ms(time: str, accepted: Mapping[Origin, Event], bounds: Bounds) -> int:
-    """The event time that every partition has passed, less the tolerances: windows before it must be reported."""
+def time_passed_ms(time: str, accepted: Mapping[Origin, Event], settled_after_ms: int) -> int:
+    """The event time that every partition has passed, less the tolerance: windows before it must be reported."""
     newest: dict[int, int] = {}
     for (_, partition, _), event in accepted.items():
         newest[partition] = max(min(event[time], event["ingest_ms"]), newest.get(partition, 0))
-    return min(newest.values(), default=0) - bounds.out_of_order_ms - bounds.closing_ms
+    return min(newest.values(), default=0) - settled_after_ms
 
 
 def _tape(

@@ -20,7 +20,7 @@ from millrace import oracle
 from millrace.machine import processes
 from millrace.oracle import Record
 from millrace.patterns import EnginePlan, load
-from millrace.rules import ALERTS, DEAD_LETTERS, OUT_OF_ORDER_MS
+from millrace.rules import ALERTS, DEAD_LETTERS
 from millrace.stores import topics
 from millrace.stores.topics import Tail
 from millrace.target import Target
@@ -247,7 +247,7 @@ def test_of_a_backlog_no_partition_runs_ahead_of_another(target: Target, plan: E
         came_out = sorted((record.ingest_ms, json.loads(record.value or b"")["at_ms"]) for record in tail.new())
     newest = accumulate((at_ms for _, at_ms in came_out), max)
     behind_ms = max(ahead - at_ms for ahead, (_, at_ms) in zip(newest, came_out, strict=True))
-    assert behind_ms < OUT_OF_ORDER_MS
+    assert behind_ms < FRAUD.disorder_ms
 
 
 def test_an_event_that_is_ahead_of_its_time_makes_no_other_late(target: Target, plan: EnginePlan) -> None:

@@ -18,7 +18,7 @@ from millrace.patterns import load
 from millrace.settings import Settings
 from millrace.target import Target
 
-ALERT = {"rule": "spree", "customer": "anna", "operands": {"other_merchants": 4}, "sent_ms": 1_000}
+ALERT = {"rule": "spree", "subject": "anna", "operands": {"other_merchants": 4}, "sent_ms": 1_000}
 
 
 class Tail:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from millrace.engines.spark.checkpoints import Checkpoint, Committed, moved_behind, offsets_of
-from millrace.engines.spark.tuning import WATERMARK_DELAY_MS
+from millrace.engines.spark.tuning import DISORDER_MARGIN_MS
 from millrace.patterns.loss import Loss
 
 GAP = Loss("t", 0, 2, 5, 10, "id", "id", "files")
@@ -69,8 +69,8 @@ def test_a_batch_is_read_once() -> None:
 
 
 def test_the_clock_is_the_moment_behind_which_the_watermark_stays() -> None:
-    assert Committed({}, 1_000).clock_ms == 1_000 + WATERMARK_DELAY_MS
-    assert Committed({}, 0).clock_ms == 0, "no event moved it yet"
+    assert Committed({}, 1_000).clock_ms(5_000) == 6_000 + DISORDER_MARGIN_MS
+    assert Committed({}, 0).clock_ms(5_000) == 0, "no event moved it yet"
 
 
 def test_the_completed_and_the_planned_batch_are_moved_behind_a_gap() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from millrace.engines.spark.checkpoints import Committed
 from millrace.engines.spark.event_time.clock import Clock
 from millrace.engines.spark.event_time.ends import covers
-from millrace.engines.spark.tuning import IDLE_MS, WATERMARK_DELAY_MS
+from millrace.engines.spark.tuning import DISORDER_MARGIN_MS, IDLE_MS
 from millrace.patterns import EnginePlan, Stores, engine_plans, load
 
 
@@ -33,7 +33,7 @@ class Query:
         return self.is_open
 
     def reaches(self, end: int, clock_ms: int = 0) -> None:
-        watermark_ms = clock_ms - WATERMARK_DELAY_MS if clock_ms else 0
+        watermark_ms = clock_ms - load("flink-spark").use.disorder_ms - DISORDER_MARGIN_MS if clock_ms else 0
         self.batch = Committed({topic: {0: end} for topic in (raw, enriched)}, watermark_ms)
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 from millrace.engines.flink.expressions import interval, quoted, text
-from millrace.engines.flink.tuning import SINK_OPTIONS, WATERMARK_DELAY_MS
+from millrace.engines.flink.tuning import DISORDER_MARGIN_MS, SINK_OPTIONS
 from millrace.patterns import EnginePlan
 from millrace.rules import EventType, UseCase
 
@@ -49,9 +49,10 @@ def arrivals(name: str, plan: EnginePlan) -> str:
     """
     # Of the same millisecond, side streams come before the judged event.
     streams = (*plan.use.others, plan.use.judged)
+    delay = interval(plan.use.disorder_ms + DISORDER_MARGIN_MS)
     time = [
         f"{AT} AS TO_TIMESTAMP_LTZ({AT_MS}, 3)",
-        f"WATERMARK FOR {AT} AS TO_TIMESTAMP_LTZ(LEAST({AT_MS}, {INGEST_MS}), 3) - {interval(WATERMARK_DELAY_MS)}",
+        f"WATERMARK FOR {AT} AS TO_TIMESTAMP_LTZ(LEAST({AT_MS}, {INGEST_MS}), 3) - {delay}",
     ]
     return _arrivals(name, plan, streams, time)
 

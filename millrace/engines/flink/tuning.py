@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from millrace.rules import OUT_OF_ORDER_MS
-
 BUFFER_TIMEOUT_MS = 1  # the default of 100 ms would be the whole latency budget
 SINK_LINGER_MS = 0  # records leave at once; a burst still travels in batches behind the request in flight
 IDLE_SOURCE_MS = 5_000  # a partition without traffic holds back no window for longer than this
@@ -12,7 +10,7 @@ CHECKPOINT_INTERVAL_MS = 10_000
 
 # Sessions of events that touch are merged, and one fires a millisecond before an event could still touch it: so an
 # event counts as late one millisecond early, and the watermark makes up for it.
-WATERMARK_DELAY_MS = OUT_OF_ORDER_MS + 2
+DISORDER_MARGIN_MS = 2
 LATE_MARGIN_MS = 1
 
 JOB_SETTINGS = {

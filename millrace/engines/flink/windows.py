@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from millrace.engines.flink.alerts import NOW_MS, alert_columns, operands
 from millrace.engines.flink.events import JUDGED
 from millrace.engines.flink.expressions import compiled, interval, quoted, text
-from millrace.engines.flink.topics import INGEST_MS, TYPES
+from millrace.engines.flink.topics import INGEST_MS, OFFSET, PARTITION, TYPES
 from millrace.engines.flink.tuning import LATE_MARGIN_MS
 from millrace.patterns import EnginePlan
-from millrace.rules import WindowRule, WindowSummary
-from millrace.rules.measures import WindowMeasure
+from millrace.rules import Count, Last, Session, Sliding, Window, WindowRule, WindowSummary
+from millrace.rules.events import WHOLE_LEAST, WHOLE_MOST
+from millrace.rules.measures import fits_64_bits
 from millrace.rules.outputs import WINDOWS_TOPIC, row
 
 TIMED, TIMELY = "timed", "timely"
@@ -34,11 +35,13 @@ def views(plan: EnginePlan) -> Iterator[tuple[str, str]]:
 def alerts(rule: WindowRule) -> str:
     """The alerts of a rule that judges complete windows."""
     time, identity, key = quoted(rule.on.time or ""), quoted(rule.on.id or ""), quoted(rule.key)
-    measured = {name: _aggregate(measure) for name, measure in rule.measures.items()}
+    measured = {name: _aggregate(name, rule) for name in rule.measures}
+    start_ms = "first_ms" if isinstance(rule.window, Session) else "_start_ms"
     aggregates = {
         **measured,
         "first_ms": f"MIN({time})",
         "last_ms": f"MAX({time})",
+        **({} if isinstance(rule.window, Session) else {"_start_ms": "millis(window_start)"}),
         "_subject": f"MAX({quoted(rule.on.key)})",
         "_ids": f"ARRAY_SLICE(ARRAY_SORT(ARRAY_AGG({identity})), 1, {rule.ids_most})",
         "_sent_ms": "MAX(sent_ms)",
@@ -47,17 +50,17 @@ def alerts(rule: WindowRule) -> str:
     listed = ", ".join(f"{value} AS {quoted(name)}" for name, value in aggregates.items())
     values = {
         "subject": "_subject",
-        "window_start_ms": "first_ms",
+        "window_start_ms": start_ms,
         "event_ids": "_ids",
         "operands": operands({name: quoted(name) for name in rule.operands}),
         "at_ms": "last_ms",
         "sent_ms": "_sent_ms",
         "ingest_ms": "_ingest_ms",
     }
-    columns = alert_columns(rule, key, "CAST(first_ms AS STRING)", values)
+    columns = alert_columns(rule, key, f"CAST({start_ms} AS STRING)", values)
     return (
         f"SELECT {columns} FROM (SELECT {key}, {listed} FROM "
-        f"TABLE(SESSION(TABLE {TIMELY} PARTITION BY {key}, DESCRIPTOR(rowtime), {interval(rule.window.gap_ms)})) "
+        f"TABLE({_windowed(rule.window, key)}) "
         f"GROUP BY {key}, window_start, window_end) WHERE {compiled(rule.condition, lambda f: f.name)}"
     )
 
@@ -70,12 +73,12 @@ def numbers(summary: WindowSummary) -> str:
         "window_start_ms": "millis(window_start)",
         "window_end_ms": "millis(window_end)",
         **{key: quoted(key) for key in summary.keys},
-        **{name: _aggregate(measure) for name, measure in summary.measures.items()},
+        **{name: _aggregate(name, summary) for name in summary.measures},
         "emit_ms": NOW_MS,
     }
     return (
         f"SELECT {', '.join(row(summary.columns, values).values())} "
-        f"FROM TABLE(TUMBLE(TABLE {TIMELY}, DESCRIPTOR(rowtime), {interval(summary.window.size_ms)})) "
+        f"FROM TABLE({_windowed(summary.window, keys)}) "
         f"GROUP BY {keys}, window_start, window_end"
     )
 
@@ -91,5 +94,41 @@ def columns_of(summary: WindowSummary) -> list[str]:
     return [f"{quoted(name) if name in own else name} {TYPES[kind]}" for name, kind in summary.columns.items()]
 
 
-def _aggregate(measure: WindowMeasure) -> str:
-    return "COUNT(*)" if measure.op == "count" else f"{measure.op.upper()}({quoted(measure.field)})"
+def _windowed(window: Window, key: str) -> str:
+    match window:
+        case Session(gap_ms=gap_ms):
+            return f"SESSION(TABLE {TIMELY} PARTITION BY {key}, DESCRIPTOR(rowtime), {interval(gap_ms)})"
+        case Sliding(size_ms=size_ms, step_ms=step_ms):
+            return f"HOP(TABLE {TIMELY}, DESCRIPTOR(rowtime), {interval(step_ms)}, {interval(size_ms)})"
+        case _:
+            return f"TUMBLE(TABLE {TIMELY}, DESCRIPTOR(rowtime), {interval(window.size_ms)})"
+
+
+def _aggregate(name: str, of: WindowRule | WindowSummary) -> str:
+    measure = of.measures[name]
+    if isinstance(measure, Count):
+        where = of.where.get(name)
+        return "COUNT(*)" if where is None else f"COUNT(*) FILTER (WHERE {compiled(where, lambda field: field.name)})"
+    field = measure.fields[0] if isinstance(measure, Last) else measure.field
+    column = quoted(field)
+    if isinstance(measure, Last):
+        return f"CAST({_last(column)} AS {TYPES[of.on.kind(field)]})"
+    if measure.op == "distinct":
+        return f"COUNT(DISTINCT {column})"
+    if measure.op == "sum" and not fits_64_bits(of.on, field):
+        return _within_64_bits(f"SUM(CAST({column} AS DECIMAL(19, 0)))")
+    return f"{measure.op.upper()}({column})"
+
+
+def _last(column: str) -> str:
+    """The value of the last event by arrival: the place of each in this order stands before its value, as text."""
+    digits = ((INGEST_MS, 19), (PARTITION, 10), (OFFSET, 19))
+    place = ", ".join(f"LPAD(CAST({number} AS STRING), {width}, '0')" for number, width in digits)
+    widest = sum(width for _, width in digits)
+    return f"SUBSTRING(MAX(CONCAT({place}, CAST({column} AS STRING))), {widest + 1})"
+
+
+def _within_64_bits(total: str) -> str:
+    """A whole number at the limit that it would leave."""
+    limits = f"WHEN {total} > {WHOLE_MOST} THEN {WHOLE_MOST} WHEN {total} < {WHOLE_LEAST} THEN {WHOLE_LEAST}"
+    return f"CAST(CASE {limits} ELSE {total} END AS BIGINT)"

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from millrace.engines.spark.tuning import WATERMARK_DELAY_MS
+from millrace.engines.spark.tuning import DISORDER_MARGIN_MS
 from millrace.patterns.loss import Loss
 
 if TYPE_CHECKING:
@@ -33,10 +33,9 @@ class Committed:
     offsets: Offsets
     watermark_ms: int
 
-    @property
-    def clock_ms(self) -> int:
+    def clock_ms(self, disorder_ms: int) -> int:
         """The newest moment that moved the watermark; 0 before the first event."""
-        return self.watermark_ms + WATERMARK_DELAY_MS if self.watermark_ms else 0
+        return self.watermark_ms + disorder_ms + DISORDER_MARGIN_MS if self.watermark_ms else 0
 
 
 class Checkpoint:

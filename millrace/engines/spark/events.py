@@ -98,7 +98,7 @@ def timed(plan: EnginePlan, events: DataFrame) -> DataFrame:
     """The same with a watermark. Nothing here waits for it; each commit records it, for the windows' clock."""
     judged = plan.use.judged
     moment_ms = moved_to(_field(judged.name, judged.time or ""), F.col("ingest_ms"))
-    return watermarked(events, F.when(F.col("reason").isNull(), moment_ms))
+    return watermarked(events, F.when(F.col("reason").isNull(), moment_ms), plan.use.disorder_ms)
 
 
 def written(spark: SparkSession, plan: EnginePlan, events: DataFrame) -> DataFrame:

@@ -31,6 +31,10 @@ class Query:
     """Whether it only persists results: it waits for its store for as long as that is unreachable."""
 
 
+WINDOW_STATES = ("sessionWindowStateStoreSaveExec", "stateStoreSave")
+"""Spark's operators that hold open windows."""
+
+
 class RunningQuery:
     """A query that is restarted when it fails."""
 
@@ -143,8 +147,8 @@ class RunningQuery:
         if not last["stateOperators"]:
             # No batch since the start, so Spark reports nothing of the windows in the checkpoint.
             latest = self.checkpoint.latest
-            return latest is not None and latest.clock_ms > 0
-        return any(each["numRowsTotal"] for each in last["stateOperators"] if "sessionWindow" in each["operatorName"])
+            return latest is not None and latest.watermark_ms > 0
+        return any(each["numRowsTotal"] for each in last["stateOperators"] if each["operatorName"] in WINDOW_STATES)
 
 
 def _reason(stream: StreamingQuery) -> str:

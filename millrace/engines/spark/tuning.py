@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from millrace.rules import OUT_OF_ORDER_MS
-
-# What is not after the watermark is late, and an event that is OUT_OF_ORDER_MS behind the newest is not.
-WATERMARK_DELAY_MS = OUT_OF_ORDER_MS + 1
-
+# What is not after the watermark is late, and an event that is the whole disorder behind the newest is not.
+DISORDER_MARGIN_MS = 1
 EVENTS_EVERY = "1 second"  # where Spark is the per-event engine; under traffic a batch takes longer than that
 # A burst is reported 15 s after its end at best; a batch costs half a second of CPU, however small.
 WINDOWS_EVERY = "5 seconds"

@@ -1,7 +1,7 @@
 """The windows stage: alerts on complete windows, and the numbers for the charts.
 
-An event that is more than OUT_OF_ORDER_MS behind event time is late: it becomes a dead letter and is in no window.
-Every other event is in exactly one. The package event_time describes what moves event time.
+An event that is farther behind event time than the use's disorder is late: it becomes a dead letter and is in no
+window. Every other event is in all windows of its time. The package event_time describes what moves event time.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from millrace.engines.spark import topics
 from millrace.engines.spark.alerts import alert, operands
 from millrace.engines.spark.dead_letters import WINDOWS, dead_letter
 from millrace.engines.spark.event_time.ticks import ticks
-from millrace.engines.spark.event_time.watermark import CLOCK, moved_to, watermarked
+from millrace.engines.spark.event_time.watermark import CLOCK, delay, moved_to, watermarked
 from millrace.engines.spark.expressions import compiled
-from millrace.engines.spark.tuning import WATERMARK_DELAY_MS
 from millrace.patterns import EnginePlan
-from millrace.rules import OUT_OF_ORDER_MS, EventType, WindowRule, WindowSummary
-from millrace.rules.measures import WindowMeasure
+from millrace.rules import Count, EventType, Last, Session, Sliding, Window, WindowRule, WindowSummary
+from millrace.rules.events import WHOLE_LEAST, WHOLE_MOST
+from millrace.rules.measures import fits_64_bits
 from millrace.rules.outputs import LATE, WINDOW_SPAN, WINDOWS_TOPIC, row
 
 UNREADABLE = "json"
@@ -27,7 +27,7 @@ UNREADABLE = "json"
 def messages(spark: SparkSession, plan: EnginePlan, rule: WindowRule, query: str) -> DataFrame:
     """The messages that a rule writes: an alert for each window that fulfils it, a dead letter for each late event."""
     events = admitted(spark, timed(spark, plan, rule.on, query), rule.on, plan.use.judged.remembered_ms)
-    return _written(plan, rule, _windows(rule, _refused(events)))
+    return _written(plan, rule, _windows(rule, _refused(events, plan.use.disorder_ms)))
 
 
 def timed(spark: SparkSession, plan: EnginePlan, on: EventType, query: str) -> DataFrame:
@@ -39,7 +39,7 @@ def timed(spark: SparkSession, plan: EnginePlan, on: EventType, query: str) -> D
     # Spark asks the sources for their ends in this order, so the events that belong to a tick are read with it.
     first, second = (moments, events) if plan.events else (events, moments)
     both = first.unionByName(second, allowMissingColumns=True)
-    return watermarked(both, F.col("clock_ms")).drop(CLOCK, "clock_ms")
+    return watermarked(both, F.col("clock_ms"), plan.use.disorder_ms).drop(CLOCK, "clock_ms")
 
 
 def _read(spark: SparkSession, plan: EnginePlan, on: EventType) -> DataFrame:
@@ -62,7 +62,7 @@ def admitted(spark: SparkSession, events: DataFrame, on: EventType, remembered_m
     return DataFrame(step.over(events._jdf, "event_key", "id", "at_ms", remembered_ms), spark)
 
 
-def _refused(events: DataFrame) -> DataFrame:
+def _refused(events: DataFrame, disorder_ms: int) -> DataFrame:
     """Events with the reason if they are refused, and their time in a window."""
     is_unreadable = F.col("id").isNull() & ~F.col("is_tick")
     reason = F.when(is_unreadable, F.lit(UNREADABLE)).when(F.col("is_late"), F.lit(LATE))
@@ -71,7 +71,7 @@ def _refused(events: DataFrame) -> DataFrame:
     timed = (
         events.withColumn("reason", reason)
         .withColumn("time", F.timestamp_millis(time_ms))
-        .withWatermark("time", f"{WATERMARK_DELAY_MS} milliseconds")
+        .withWatermark("time", delay(disorder_ms))
     )
     # The filter must read the time: Spark moves any other one before the watermark, which ticks then would not move.
     is_event = F.when(F.col("is_tick"), F.lit(None)).otherwise(F.col("time")).isNotNull()
@@ -79,13 +79,15 @@ def _refused(events: DataFrame) -> DataFrame:
 
 
 def _windows(rule: WindowRule, events: DataFrame) -> DataFrame:
-    """The sessions of each key. Spark joins sessions that touch, so a gap of exactly gap_ms is inside."""
+    """The windows of each key. Spark joins sessions that touch, so a gap of exactly gap_ms is inside."""
     place = F.concat_ws("/", "topic", "partition", "offset")
     group = F.when(F.col("reason").isNull(), F.col(f"event.{rule.key}")).otherwise(place)
-    window = F.session_window("time", f"{rule.window.gap_ms} milliseconds")
     is_late = F.col("reason") == LATE
-    return events.groupBy(window, "reason", group.alias("group")).agg(
-        *(_measured(measure).alias(f"w_{name}") for name, measure in rule.measures.items()),
+    # A refused event is in every window of its time; the one that it enters last tells its place.
+    placed = [F.max(F.unix_millis("time")).alias("placed_ms")] if isinstance(rule.window, Sliding) else []
+    return events.groupBy(_window(rule.window), "reason", group.alias("group")).agg(
+        *placed,
+        *(_measured(name, rule).alias(f"w_{name}") for name in rule.measures),
         F.slice(F.array_sort(F.collect_list("id")), 1, rule.ids_most).alias("ids"),
         F.min("at_ms").alias("first_ms"),
         F.max("at_ms").alias("last_ms"),
@@ -104,21 +106,25 @@ def _written(plan: EnginePlan, rule: WindowRule, windows: DataFrame) -> DataFram
     has_fired = compiled(rule.condition, lambda field: F.col(f"w_{field.name}"))
     letter = dead_letter(plan, WINDOWS, F.lit(None).cast("string"))
     sent = F.when(is_refused, letter).when(has_fired, _alert(plan, rule))
+    if isinstance(rule.window, Sliding):
+        is_latest = _start_ms(rule.window) > F.col("placed_ms") - rule.window.step_ms
+        windows = windows.filter(~is_refused | is_latest)
     return windows.select(sent.alias("message")).filter(F.col("message").isNotNull()).select("message.*")
 
 
 def _alert(plan: EnginePlan, rule: WindowRule) -> Column:
     measured = {name: F.col(f"w_{name}") for name in rule.measures}
+    start_ms = _start_ms(rule.window)
     values = {
         "subject": F.col("subject"),
-        "window_start_ms": F.col("first_ms"),
+        "window_start_ms": start_ms,
         "event_ids": F.col("ids"),
         "operands": operands(measured | {name: F.col(name) for name in WINDOW_SPAN}),
         "at_ms": F.col("last_ms"),
         "sent_ms": F.col("sent_ms"),
         "ingest_ms": F.col("ingest_ms"),
     }
-    return alert(plan, rule, F.col("group"), F.col("first_ms").cast("string"), values)
+    return alert(plan, rule, F.col("group"), start_ms.cast("string"), values)
 
 
 def numbers(spark: SparkSession, plan: EnginePlan, of: WindowSummary, query: str) -> DataFrame:
@@ -128,7 +134,7 @@ def numbers(spark: SparkSession, plan: EnginePlan, of: WindowSummary, query: str
     those admit is in the numbers, too.
     """
     # Nothing waits for this watermark, so it may be far behind: farther than the clock of an accepted event is ahead.
-    behind = f"{plan.use.judged.future_ms + OUT_OF_ORDER_MS} milliseconds"
+    behind = f"{plan.use.judged.future_ms + plan.use.disorder_ms} milliseconds"
     events, moments = (
         each.withColumn("time", F.timestamp_millis("at_ms"))
         for each in (_read(spark, plan, of.on), ticks(spark, query))
@@ -142,9 +148,7 @@ def numbers(spark: SparkSession, plan: EnginePlan, of: WindowSummary, query: str
         counted = events.withWatermark("time", behind)
     keys = (F.col(f"event.{key}").alias(key) for key in of.keys)
     distinct = counted.dropDuplicatesWithinWatermark(["event_key", "id"])
-    rows = distinct.groupBy(F.window("time", f"{of.window.size_ms} milliseconds"), *keys).agg(
-        *(_measured(measure).alias(name) for name, measure in of.measures.items())
-    )
+    rows = distinct.groupBy(_window(of.window), *keys).agg(*(_measured(name, of).alias(name) for name in of.measures))
     start_ms = F.unix_millis("window.start")
     values = {
         "summary": F.lit(of.name),
@@ -159,8 +163,38 @@ def numbers(spark: SparkSession, plan: EnginePlan, of: WindowSummary, query: str
     ).select("message.*")
 
 
-def _measured(measure: WindowMeasure) -> Column:
-    if measure.op == "count":
-        return F.count(F.lit(1))
-    column = F.col(f"event.{measure.field}")
+def _window(window: Window) -> Column:
+    match window:
+        case Session(gap_ms=gap_ms):
+            return F.session_window("time", f"{gap_ms} milliseconds")
+        case Sliding(size_ms=size_ms, step_ms=step_ms):
+            return F.window("time", f"{size_ms} milliseconds", f"{step_ms} milliseconds")
+        case _:
+            return F.window("time", f"{window.size_ms} milliseconds")
+
+
+def _start_ms(window: Window) -> Column:
+    return F.col("first_ms") if isinstance(window, Session) else F.unix_millis("window.start")
+
+
+def _measured(name: str, of: WindowRule | WindowSummary) -> Column:
+    measure = of.measures[name]
+    if isinstance(measure, Count):
+        where = of.where.get(name)
+        return F.count(F.lit(1)) if where is None else F.count_if(compiled(where, lambda f: F.col(f"event.{f.name}")))
+    field = measure.fields[0] if isinstance(measure, Last) else measure.field
+    column = F.col(f"event.{field}")
+    if isinstance(measure, Last):
+        arrival = F.struct("event.ingest_ms", "event.source_partition", "event.source_offset")
+        return F.max_by(column, F.when(column.isNotNull(), arrival))
+    if measure.op == "sum" and not fits_64_bits(of.on, field):
+        return _within_64_bits(F.sum(column.cast("decimal(19,0)")))
+    if measure.op == "distinct":
+        return F.size(F.collect_set(column)).cast("long")
     return {"sum": F.try_sum, "max": F.max, "min": F.min}[measure.op](column)
+
+
+def _within_64_bits(total: Column) -> Column:
+    """A whole number at the limit that it would leave."""
+    limited = F.when(total > WHOLE_MOST, WHOLE_MOST).when(total < WHOLE_LEAST, WHOLE_LEAST)
+    return limited.otherwise(total.cast("long"))

@@ -78,7 +78,7 @@ def alerts(rule: Rule, case: Case) -> Found | Undecided:
 def alternatives(rule: Rule, case: Case) -> Alternatives:
     """The oracle's findings, apart those in events that came out before the rule's present version."""
     if isinstance(rule, WindowRule):
-        must, may = expected_windows(rule, case.expected.accepted, case.late, case.asked.bounds)
+        must, may = expected_windows(rule, case.expected.accepted, case.late, case.settled_after_ms)
     else:
         must, may = {i: f for i, f in case.expected.findings.items() if f.rule == rule.name}, {}
     since_ms = case.versions(rule.name).since_ms

@@ -11,6 +11,7 @@ from millrace.verify.evidence import place_of
 def lateness(case: Case) -> Found:
     """Late dead letters of events that were not late."""
     accepted, late, bounds = case.expected.accepted, case.late, case.asked.bounds
+    disorder_ms = case.asked.use.disorder_ms
     offenders = [
         f"{place_of(origin)} is a late dead letter but was not accepted" for origin in late if origin not in accepted
     ]
@@ -24,7 +25,7 @@ def lateness(case: Case) -> Found:
             newest_ms = max(newest_ms, ahead[position][1])
             position += 1
         behind_ms = newest_ms - accepted[origin][time]
-        if behind_ms <= bounds.out_of_order_ms:
+        if behind_ms <= disorder_ms:
             offenders.append(f"{place_of(origin)} is a late dead letter, only {behind_ms} ms behind the newest event")
     return Found({"late": len(late)}, offenders)
 

@@ -11,7 +11,7 @@
                                                +-----------------> summary-NAME ------> window numbers
 
 A window closes once the watermark of its query is past its end. A watermark follows the newest event that moves time,
-WATERMARK_DELAY_MS behind it, and no event moves time beyond its own arrival (watermark.py).
+the disorder that its use declares behind it, and no event moves time beyond its own arrival (watermark.py).
 
 Behind another engine each event moves time: it writes them one by one, in the order of arrival. Behind Spark's own
 per-event stage no event does. That stage writes a batch key by key, so half a batch in the topic is all of some

@@ -23,6 +23,7 @@ class Clock:
     ) -> None:
         self._judged = plan.topics[plan.use.judged.name]
         self._enriched = plan.topics[plan.use.enriched.name]
+        self._disorder_ms = plan.use.disorder_ms
         self._events = next((each for each in queries if each.query.name == "events"), None)
         self._windows = [each for each in queries if each.query.follows == "events"]
         self._summaries = [each for each in queries if each.query.follows == "rules"]
@@ -35,8 +36,8 @@ class Clock:
         """Send the ticks that are due; `now_ms` is the wall clock."""
         events = self._events.committed() if self._events else None
         windows = [each.committed() for each in self._windows]
-        events_ms = events.clock_ms if events else 0
-        windows_ms = [each.clock_ms if each else 0 for each in windows]
+        events_ms = self._clock_ms(events)
+        windows_ms = [self._clock_ms(each) for each in windows]
         self._send(self._summaries, min(windows_ms, default=events_ms))
         self._send(self._windows, events_ms)
 
@@ -54,6 +55,9 @@ class Clock:
         silent_ms = self._silence.tick(look, now_ms)
         if silent_ms is not None:
             self._send(open_, silent_ms)
+
+    def _clock_ms(self, committed: Committed | None) -> int:
+        return committed.clock_ms(self._disorder_ms) if committed else 0
 
     def _send(self, queries: Iterable[RunningQuery], moment_ms: int) -> None:
         for name in (each.query.name for each in queries):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from millrace.engines.spark.tuning import WATERMARK_DELAY_MS
+from millrace.engines.spark.tuning import DISORDER_MARGIN_MS
 
 CLOCK = "_clock"
 
@@ -15,7 +15,12 @@ def moved_to(at_ms: Column, ingest_ms: Column) -> Column:
     return F.least(at_ms, ingest_ms)
 
 
-def watermarked(events: DataFrame, moment_ms: Column) -> DataFrame:
+def watermarked(events: DataFrame, moment_ms: Column, disorder_ms: int) -> DataFrame:
     """The events with a watermark that follows these moments, in a column of its own; null moves nothing."""
     moment = F.timestamp_millis(moment_ms)
-    return events.withColumn(CLOCK, moment).withWatermark(CLOCK, f"{WATERMARK_DELAY_MS} milliseconds")
+    return events.withColumn(CLOCK, moment).withWatermark(CLOCK, delay(disorder_ms))
+
+
+def delay(disorder_ms: int) -> str:
+    """How far a watermark stays behind, for events that may be so much out of order."""
+    return f"{disorder_ms + DISORDER_MARGIN_MS} milliseconds"

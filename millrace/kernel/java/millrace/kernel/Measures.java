@@ -140,6 +140,9 @@ public final class Measures {
             case "last":
                 return new One(signature, stream, columns.length, new Object[columns.length],
                         (held, event) -> Arrays.stream(columns).mapToObj(column -> event[column]).toArray());
+            case "recent":
+                return new Recent(signature, stream, column(wanted, (String) declared.get("time")),
+                        ((Number) declared.get("within_ms")).longValue());
             case "others":
                 int time = column(wanted, (String) declared.get("time"));
                 return new Others(signature, stream, columns[0], time, ((Number) declared.get("within_ms")).longValue());
@@ -262,6 +265,56 @@ public final class Measures {
             if (row != null) {
                 rows.add(row);
             }
+        }
+    }
+
+    /** How many events there were lately; a row for each moment, with the number of its events. */
+    private static final class Recent extends Measure {
+        private final int time;
+        private final long withinMs;
+
+        Recent(long signature, String stream, int time, long withinMs) {
+            super(signature, stream, 0, 2);
+            this.time = time;
+            this.withinMs = withinMs;
+        }
+
+        @Override
+        int before(Object[] now, Object[] outputs, int at) {
+            long since = newest((Long) now[time]) - withinMs;
+            long recent = 0;
+            for (Object[] moment : rows) {
+                if ((Long) moment[0] >= since) {
+                    recent += (Long) moment[1];
+                }
+            }
+            outputs[at] = recent;
+            return at + 1;
+        }
+
+        @Override
+        void learn(Object[] event) {
+            long atMs = (Long) event[time];
+            long since = newest(atMs) - withinMs;
+            boolean isNew = true;
+            for (Object[] moment : rows) {
+                if ((Long) moment[0] == atMs) {
+                    moment[1] = (Long) moment[1] + 1;
+                    isNew = false;
+                }
+            }
+            if (isNew) {
+                rows.add(new Object[] {atMs, 1L});
+            }
+            rows.removeIf(moment -> (Long) moment[0] < since);
+        }
+
+        private long newest(long atMs) {
+            long newest = atMs;
+            for (Object[] moment : rows) {
+                newest = Math.max(newest, (Long) moment[0]);
+            }
+            return newest;
         }
     }
 
