@@ -54,6 +54,14 @@ class Record:
     key: bytes | None
     value: bytes | None
 
+    @property
+    def origin(self) -> Origin:
+        return self.topic, self.partition, self.offset
+
+
+Origin = tuple[str, int, int]
+"""Kind of event, partition and offset: which raw message something came from."""
+
 
 @dataclass(frozen=True)
 class Refusal:
@@ -75,6 +83,8 @@ class Finding:
     at_ms: int
     window_start_ms: int | None = None
     """Of a rule on windows."""
+    origins: tuple[Origin, ...] = field(default=(), compare=False)
+    """The raw messages of the events that it rests on."""
 
     @property
     def fact(self) -> str:
@@ -199,18 +209,20 @@ def judge(
         if unknown:
             yield Judged(record, f"unknown:{unknown}")
             continue
-        identity = str(event[event_type.id]) if event_type.id else ""
-        if (key, identity) in seen:
+        identity = identity_of(use.judged, event, record)
+        if use.judged.id and (key, identity) in seen:
             yield Judged(record, DUPLICATE)
             continue
         seen.add((key, identity))
         own = _memories(memories, key, event_rules, use)
         before = {name: memory.before(event) for name, memory in own.items()}
         findings = [
-            finding for rule in event_rules if (finding := finding_of(rule, event, before[rule.name])) is not None
+            finding
+            for rule in event_rules
+            if (finding := finding_of(rule, event, before[rule.name], record)) is not None
         ]
         folded = [(rule, _step(rule, states, key, event, record.topic)) for rule in fold_rules]
-        findings += [_folded_finding(rule, event, found) for rule, found in folded if found is not None]
+        findings += [_found(rule, event, record, found) for rule, found in folded if found is not None]
         for memory in own.values():
             memory.learn(record.topic, event)
         yield Judged(
@@ -222,14 +234,23 @@ def judge(
         )
 
 
-def finding_of(rule: EventRule, event: Event, before: Mapping[str, Value]) -> Finding | None:
+def identity_of(judged: EventType, event: Event, record: Record) -> str:
+    """What an event is known by among those of its key: its id, or else its place in the topic."""
+    return str(event[judged.id]) if judged.id else f"{record.partition}-{record.offset}"
+
+
+def finding_of(rule: EventRule, event: Event, before: Mapping[str, Value], record: Record) -> Finding | None:
     """The alert of a rule on one event, given the remembered values; None if its condition does not hold."""
     values = _values(event, before)
     if value_of(rule.condition, values) is not True:
         return None
     operands = {operand_name(f): values[f.owner, f.name] for f in rule.operands}
-    key = event[rule.key]
-    return Finding(rule.name, rule.version, key, key, (event[rule.on.id or ""],), operands, event[rule.on.time or ""])
+    return _found(rule, event, record, operands)
+
+
+def _found(rule: EventRule | FoldRule, event: Event, record: Record, operands: Mapping[str, Value]) -> Finding:
+    key, ids, at_ms = event[rule.key], (identity_of(rule.on, event, record),), event[rule.on.time or ""]
+    return Finding(rule.name, rule.version, key, key, ids, operands, at_ms, origins=(record.origin,))
 
 
 def enriched_event(
@@ -254,7 +275,7 @@ def enriched_event(
 
 def window_findings(rule: WindowRule, events: Iterable[Event]) -> list[Finding]:
     """What a window rule must find in accepted, distinct events: time decides, the order of arrival does not."""
-    time, identity = rule.on.time or "", rule.on.id or ""
+    time, identity = rule.on.time or "", rule.on.id
     by_key: dict[str, list[Event]] = {}
     for event in events:
         by_key.setdefault(event[rule.key], []).append(event)
@@ -266,9 +287,10 @@ def window_findings(rule: WindowRule, events: Iterable[Event]) -> list[Finding]:
                 continue
             first_ms, last_ms = among[0][time], among[-1][time]
             operands = values | dict(zip(WINDOW_SPAN, (first_ms, last_ms), strict=True))
-            ids = tuple(sorted(event[identity] for event in among)[: rule.ids_most])
+            ids = tuple(sorted(event[identity] for event in among)[: rule.ids_most]) if identity else ()
+            origins = tuple(_origin(event) for event in among)
             subject = max(event[rule.on.key] for event in among)
-            found.append(Finding(rule.name, rule.version, key, subject, ids, operands, last_ms, start_ms))
+            found.append(Finding(rule.name, rule.version, key, subject, ids, operands, last_ms, start_ms, origins))
     return found
 
 
@@ -332,6 +354,10 @@ def _measured(measure: Measure, events: Sequence[Event], where: Expression | Non
         case Min() if present:
             found = min(values)
     return found
+
+
+def _origin(event: Event) -> Origin:
+    return event["source_topic"], event["source_partition"], event["source_offset"]
 
 
 def _arrival(event: Event) -> tuple[int, int, int]:
@@ -539,8 +565,3 @@ def _step(
 ) -> Mapping[str, Any] | None:
     states[rule.name, key], found = rule.step(states.get((rule.name, key)), event, stream)
     return found
-
-
-def _folded_finding(rule: FoldRule, event: Event, found: Mapping[str, Any]) -> Finding:
-    key = event[rule.key]
-    return Finding(rule.name, rule.version, key, key, (event[rule.on.id or ""],), found, event[rule.on.time or ""])

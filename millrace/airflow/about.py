@@ -152,4 +152,4 @@ def _stages(variant: Variant) -> str:
     stored = f", persisted by {stages.persist.engine} to {' and '.join(stages.persist.to)}" if stages.persist else ""
     return f"""{variant.pattern.doc}
 
-Per-event stage on **{stages.events.engine}**, windows on **{stages.windows.engine}**{stored}."""
+Per-event stage on **{stages.events.engine}**, windows on **{stages.windowing.engine}**{stored}."""

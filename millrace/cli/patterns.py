@@ -84,4 +84,4 @@ def show(variant: "Variant", *, json: bool) -> None:
 
 
 def _engines(variant: "Variant") -> tuple[str, str]:
-    return variant.pattern.stages.events.engine, variant.pattern.stages.windows.engine
+    return variant.pattern.stages.events.engine, variant.pattern.stages.windowing.engine

@@ -61,7 +61,7 @@ class EventsStage(Closed):
     """The per-event stage: reads raw topics, refuses, enriches, alerts, writes the intermediate topic."""
 
     engine: Engine
-    rules: tuple[str, ...] = Field(min_length=1, description="Names of per-event rules of the use.")
+    rules: tuple[str, ...] = Field((), description="Names of per-event rules of the use.")
     parallelism: int = Field(
         1, ge=1, le=64, description="Parallel instances of the stage; at most one per partition works."
     )
@@ -84,8 +84,13 @@ class PersistStage(Closed):
 
 class Stages(Closed):
     events: EventsStage
-    windows: WindowsStage
+    windows: WindowsStage | None = None
     persist: PersistStage | None = None
+
+    @property
+    def windowing(self) -> WindowsStage:
+        """The windows stage; one without rules and summaries where the pattern has none."""
+        return self.windows or WindowsStage(engine=self.events.engine, rules=(), summaries=())
 
 
 class Promises(Closed):
@@ -142,7 +147,7 @@ class Variant:
     @property
     def window_rules(self) -> tuple[WindowRule, ...]:
         """The rules of the windows stage."""
-        rules = (self.use.rule(name) for name in self.pattern.stages.windows.rules)
+        rules = (self.use.rule(name) for name in self.pattern.stages.windowing.rules)
         return tuple(rule for rule in rules if isinstance(rule, WindowRule))
 
     def topic(self, event_type: EventType | str) -> str:
@@ -258,7 +263,7 @@ def _complaints(variant: Variant) -> list[str]:
     complaints = []
     for where, names_, wanted in (
         ("stages.events.rules", stages.events.rules, "event"),
-        ("stages.windows.rules", stages.windows.rules, "window"),
+        ("stages.windows.rules", stages.windowing.rules, "window"),
     ):
         for name in names_:
             try:
@@ -269,17 +274,17 @@ def _complaints(variant: Variant) -> list[str]:
             kind = "window" if isinstance(rule, WindowRule) else "event"
             if kind != wanted:
                 complaints.append(f"{where}: '{name}' is a rule of the {kind}s stage; move it to stages.{kind}s.rules")
-            engine = stages.windows.engine if wanted == "window" else stages.events.engine
+            engine = stages.windowing.engine if wanted == "window" else stages.events.engine
             if reason := _refusal(engine, _shape(rule)):
                 complaints.append(f"{where}: '{name}' cannot run on {engine}: {reason}")
-    for name in stages.windows.summaries:
+    for name in stages.windowing.summaries:
         try:
             variant.use.summary(name)
         except RuleError as error:
             complaints.append(f"stages.windows.summaries: {error}")
             continue
-        if reason := _refusal(stages.windows.engine, "summary"):
-            complaints.append(f"stages.windows.summaries: '{name}' cannot run on {stages.windows.engine}: {reason}")
+        if reason := _refusal(stages.windowing.engine, "summary"):
+            complaints.append(f"stages.windows.summaries: '{name}' cannot run on {stages.windowing.engine}: {reason}")
     if stages.persist:
         for store in stages.persist.to:
             if reason := _refusal(stages.persist.engine, f"{registry.PERSIST}{store}"):
@@ -289,8 +294,8 @@ def _complaints(variant: Variant) -> list[str]:
             f"stages.events.parallelism: {stages.events.parallelism} instances cannot share {pattern.partitions} "
             "partition(s); raise partitions or lower parallelism"
         )
-    if stages.windows.engine != stages.events.engine:
-        for reason in _apart(stages.events.engine, stages.windows.engine):
+    if stages.windowing.engine != stages.events.engine:
+        for reason in _apart(stages.events.engine, stages.windowing.engine):
             complaints.append(f"stages.windows.engine: {reason}; choose {stages.events.engine} here too")
     return complaints
 

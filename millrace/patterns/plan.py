@@ -53,8 +53,10 @@ class EnginePlan:
     """Event type's name -> topic."""
     checkpoints: str
     """Folder, as a URI, for the engine's own checkpoints; the next generation continues from them."""
+    judges_events: bool = False
+    """Whether the engine runs the per-event stage."""
     events: tuple[str, ...] = ()
-    """Names of the per-event rules, when the engine runs the events stage."""
+    """Names of the per-event rules, when the engine runs that stage."""
     windows: tuple[str, ...] = ()
     summaries: tuple[str, ...] = ()
     persist: tuple[str, ...] = ()
@@ -134,6 +136,7 @@ class EnginePlan:
             content["stores"] = Stores(**content["stores"])
         for name in ("events", "windows", "summaries", "persist"):
             content[name] = tuple(content[name])
+        content.setdefault("judges_events", bool(content["events"]))  # older plans have it from their rules
         content["accepted"] = tuple(Loss(**each) for each in content.get("accepted", ()))
         return EnginePlan(**content)
 
@@ -148,7 +151,7 @@ def engine_plans(
 ) -> list[EnginePlan]:
     """One plan for each engine that the variant uses, the per-event engine first."""
     stages = variant.pattern.stages
-    engines = list(dict.fromkeys((stages.events.engine, stages.windows.engine)))
+    engines = list(dict.fromkeys((stages.events.engine, stages.windowing.engine)))
     if stages.persist and stages.persist.engine not in engines:
         engines.append(stages.persist.engine)
     return [
@@ -160,9 +163,10 @@ def engine_plans(
             bootstrap=bootstrap,
             topics=topics(variant),
             checkpoints=f"{checkpoints}/{variant.name}/{engine}",
+            judges_events=stages.events.engine == engine,
             events=stages.events.rules if stages.events.engine == engine else (),
-            windows=stages.windows.rules if stages.windows.engine == engine else (),
-            summaries=stages.windows.summaries if stages.windows.engine == engine else (),
+            windows=stages.windowing.rules if stages.windowing.engine == engine else (),
+            summaries=stages.windowing.summaries if stages.windowing.engine == engine else (),
             persist=stages.persist.to if stages.persist and stages.persist.engine == engine else (),
             stores=stores if stages.persist and stages.persist.engine == engine else None,
             partitions=variant.pattern.partitions,
@@ -201,9 +205,9 @@ def _versions(variant: Variant, engine: str) -> dict[str, str]:
     if stages.events.engine == engine:
         versions |= {name: use.rule(name).version for name in stages.events.rules}
         versions[ENRICHMENT] = use.enrichment.version
-    if stages.windows.engine == engine:
-        versions |= {name: use.rule(name).version for name in stages.windows.rules}
-        versions |= {name: use.summary(name).version for name in stages.windows.summaries}
+    if stages.windowing.engine == engine:
+        versions |= {name: use.rule(name).version for name in stages.windowing.rules}
+        versions |= {name: use.summary(name).version for name in stages.windowing.summaries}
     return versions
 
 

@@ -24,6 +24,11 @@ class StageMemory:
         object.__setattr__(self, "_prefixes", {s: f"m{i}" for i, s in enumerate(dict.fromkeys(signatures))})
 
     @property
+    def is_needed(self) -> bool:
+        """Whether anything of a key's earlier events counts: a measure, or the ids of those that came already."""
+        return self.use.judged.id is not None or bool(self.measures)
+
+    @property
     def measures(self) -> list[dict[str, Any]]:
         """Every distinct measure as plain data, its outputs named by the stage's columns."""
         distinct = {signature(measure, self.use.judged): measure for _, measure in self._declared()}

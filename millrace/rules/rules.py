@@ -233,9 +233,9 @@ class Enrichment:
     """The fields that the per-event stage adds to every accepted event."""
 
     on: EventType
-    lookups: tuple[Lookup, ...]
-    remembers: Mapping[str, Measure]
-    adds: Mapping[str, EventCondition] = field(repr=False)
+    lookups: tuple[Lookup, ...] = ()
+    remembers: Mapping[str, Measure] = field(default_factory=dict)
+    adds: Mapping[str, EventCondition] = field(default_factory=dict, repr=False)
     built: Mapping[str, Expression] = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -280,12 +280,12 @@ class UseCase:
 
     name: str
     judged: EventType
-    others: tuple[EventType, ...]
-    references: tuple[EventType, ...]
     enrichment: Enrichment
     enriched: EventType
-    rules: tuple[Rule, ...]
-    summaries: tuple[WindowSummary, ...]
+    others: tuple[EventType, ...] = ()
+    references: tuple[EventType, ...] = ()
+    rules: tuple[Rule, ...] = ()
+    summaries: tuple[WindowSummary, ...] = ()
     disorder_ms: int = 5_000
     """How far behind the newest event one may come and still be counted in its windows; what comes later is late."""
     tables: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)

@@ -165,8 +165,8 @@ def _rehearse(target: Target, running: EnginePlan, wanted: EnginePlan) -> None:
 
 def _read_kinds(plan: EnginePlan) -> set[str]:
     use = plan.use
-    events = {each.name for each in (*use.raw, *use.references)} if plan.events else set()
-    return events | (set() if plan.events else {use.enriched.name})
+    events = {each.name for each in (*use.raw, *use.references)} if plan.judges_events else set()
+    return events | (set() if plan.judges_events else {use.enriched.name})
 
 
 def _require_running(target: Target, name: str, last: Mapping[str, EnginePlan]) -> None:

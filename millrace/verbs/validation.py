@@ -83,7 +83,7 @@ def question(variant: Variant, bounds: Bounds, in_force: Mapping[str, Versions])
         pattern=variant.name,
         use=variant.use,
         rules=(*variant.event_rules, *variant.window_rules),
-        summaries=tuple(variant.use.summary(name) for name in pattern.stages.windows.summaries),
+        summaries=tuple(variant.use.summary(name) for name in pattern.stages.windowing.summaries),
         stores=pattern.stages.persist.to if pattern.stages.persist else (),
         promises={"alert_latency_ms_p99": float(pattern.promises.alert_latency_ms_p99)},
         warm_after_ms=pattern.promises.warm_after_s * 1000,

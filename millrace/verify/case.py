@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from millrace.oracle import Record
+from millrace.oracle import Origin, Record
 from millrace.patterns.loss import Loss
 from millrace.rules import ENRICHMENT, Rule, UseCase, WindowSummary
 from millrace.rules.outputs import ALERT_FACTS, ALERTS, DEAD_LETTERS, LATE, LETTER_IDENTITY, REPLAYED, SOURCE, names
@@ -17,12 +17,9 @@ from millrace.verify.evidence import (
     Bounds,
     Event,
     Evidence,
-    Identity,
     Messages,
-    Origin,
     Read,
     Versions,
-    identity_of,
     read,
 )
 from millrace.verify.expected import Expected, expect
@@ -102,16 +99,16 @@ class Case:
         """The enriched events by raw message: after a failure more than one, and not always the same."""
         copies: dict[Origin, list[Event]] = defaultdict(list)
         for _, event in self.enriched:
-            copies[self._source(event)].append(event)
+            copies[self.source(event)].append(event)
         return copies
 
     @cached_property
-    def came_out_ms(self) -> dict[Identity, int]:
+    def came_out_ms(self) -> dict[Origin, int]:
         """When the last copy of each enriched event reached its topic."""
-        found: dict[Identity, int] = {}
+        found: dict[Origin, int] = {}
         for record, event in self.enriched:
-            identity = identity_of(self.asked.use.judged, event)
-            found[identity] = max(record.ingest_ms, found.get(identity, 0))
+            origin = self.source(event)
+            found[origin] = max(record.ingest_ms, found.get(origin, 0))
         return found
 
     @cached_property
@@ -144,7 +141,7 @@ class Case:
         """For each event the flags and fields whose present version came after the event."""
         first_ms: dict[Origin, int] = {}
         for record, event in self.enriched:
-            origin = self._source(event)
+            origin = self.source(event)
             first_ms[origin] = min(record.ingest_ms, first_ms.get(origin, record.ingest_ms))
         changes = sorted((versions.since_ms, name) for name, versions in self.asked.in_force.items())
         return {
@@ -156,6 +153,7 @@ class Case:
         """The flags and fields of an enriched event that a rule, or the enrichment, decides."""
         return self.asked.use.enrichment.names if name == ENRICHMENT else (name,)
 
-    def _source(self, event: Event) -> Origin:
+    def source(self, event: Event) -> Origin:
+        """The raw message that an enriched event comes from."""
         topic, partition, offset = (event[name] for name in names(SOURCE))
         return self.evidence.origin(topic, partition, offset)

@@ -7,14 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from millrace.oracle import Record
-from millrace.rules import EventType
+from millrace.oracle import Origin, Record
 
 Event = Mapping[str, Any]
-Origin = tuple[str, int, int]
-"""Kind of event, partition and offset: which raw message something came from."""
-Identity = tuple[str, str]
-"""Key and id of an event: two customers may count their purchases alike."""
 
 
 @dataclass(frozen=True)
@@ -102,11 +97,6 @@ def read(records: Sequence[Record], needed: Sequence[str]) -> Read:
         else:
             unreadable.append(f"{place(record)} holds no {record.topic}: {(record.value or b'')[:60]!r}")
     return Read(tuple(events), tuple(unreadable))
-
-
-def identity_of(of: EventType, event: Event) -> Identity:
-    """Which event it is, among all of its type."""
-    return str(event.get(of.key)), str(event.get(of.id or ""))
 
 
 def place(record: Record) -> str:

@@ -13,11 +13,22 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
-from millrace.oracle import Finding, Judged, Record, enriched_event, finding_of, judge, refer, window_findings
+from millrace.oracle import (
+    Finding,
+    Judged,
+    Origin,
+    Record,
+    enriched_event,
+    finding_of,
+    identity_of,
+    judge,
+    refer,
+    window_findings,
+)
 from millrace.rules import ENRICHMENT, EventRule, Last, Rule, UseCase, WindowRule
 from millrace.rules.measures import Measure
 from millrace.rules.outputs import FLAGS
-from millrace.verify.evidence import Bounds, Event, Origin, is_same, place_of
+from millrace.verify.evidence import Bounds, Event, is_same, place_of
 
 View = tuple[Event, tuple[Finding, ...]]
 """An enriched event and its findings, for one order of arrival."""
@@ -35,7 +46,7 @@ class Expected:
     findings: dict[str, Finding] = field(default_factory=dict)
     """What per-event rules must have found, by alert id."""
     judged: dict[tuple[str, str], Judged] = field(default_factory=dict)
-    """Accepted events by key and id."""
+    """Accepted events by key and id, or place."""
     raced: int = 0
     """Events for which the engine read another stream a little earlier or later than the arrival times show."""
     wrong: list[str] = field(default_factory=list)
@@ -71,7 +82,7 @@ def expect(
         if each.reason is not None:
             expected.refused[record.topic, record.partition, record.offset] = each.reason
         elif each.event is not None and record.topic == use.judged.name:
-            expected.judged[each.event[use.judged.key], each.event[use.judged.id or ""]] = each
+            expected.judged[each.event[use.judged.key], identity_of(use.judged, each.event, record)] = each
         elif each.event is not None:
             views.take(each)
     # Views need all events of the other streams, so this follows the tape.
@@ -172,7 +183,7 @@ class Views:
         ]
         for last in product(*streams):
             before = {name: _seeing(values, remembers[name], dict(last)) for name, values in each.before.items()}
-            found = (finding_of(rule, now, before[rule.name]) for rule in self.rules)
+            found = (finding_of(rule, now, before[rule.name], record) for rule in self.rules)
             findings = (*(finding for finding in found if finding is not None), *folded)
             yield enriched_event(use, now, before[ENRICHMENT], record, looked_up, findings), findings
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
+from millrace.oracle import Origin
 from millrace.rules import WindowRule
 from millrace.verify.case import Case
-from millrace.verify.evidence import Event, Identity, identity_of
+from millrace.verify.evidence import Event
 from millrace.verify.latency import Latency, latency
 
 FROM_SENT, FROM_INGEST, HOP = "alerts from intended send", "alerts from ingest", "bare hop"
@@ -33,9 +34,9 @@ def latencies(case: Case) -> Iterator[Latency]:
     ends = ((at, windows[alert["rule"]].end_ms(alert["window_start_ms"], alert["at_ms"])) for at, alert in closed)
     yield latency(WINDOWS_FROM_END, (at - end for at, end in ends))
     yield latency(WINDOWS_FROM_LAST, (at - alert["at_ms"] for at, alert in closed))
-    first: dict[Identity, tuple[int, Event]] = {}
+    first: dict[Origin, tuple[int, Event]] = {}
     for record, event in case.enriched:
-        first.setdefault(identity_of(asked.use.judged, event), (record.ingest_ms, event))
+        first.setdefault(case.source(event), (record.ingest_ms, event))
     sent = ((at, event["sent_ms"]) for at, event in first.values() if event.get("sent_ms") is not None)
     yield latency(ENRICHED_FROM_SENT, (at - sent_ms for at, sent_ms in sent))
     yield latency(HOP, evidence.hop_ms or ())

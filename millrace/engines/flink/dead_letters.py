@@ -21,7 +21,8 @@ def dead_letters(plan: EnginePlan) -> Iterator[str]:
         yield _refused(REFUSED, EVENTS, quoted(REFERENCES), f"{REFUSED} IS NOT NULL")
     if plan.use.enrichment.lookups:
         yield _refused(events.UNKNOWN, EVENTS, events.LOOKED_UP, f"{events.UNKNOWN} IS NOT NULL")
-    yield _refused(text(DUPLICATE), EVENTS, events.REMEMBERED, events.DUPLICATE)
+    if plan.use.judged.id:
+        yield _refused(text(DUPLICATE), EVENTS, events.REMEMBERED, events.DUPLICATE)
     if windows.has_windows(plan):
         yield _refused(text(LATE), WINDOWS, windows.TIMED, windows.LATE)
 

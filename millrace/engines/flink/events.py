@@ -21,7 +21,7 @@ from millrace.engines.flink.expressions import compiled, quoted, text
 from millrace.engines.flink.folds import steps_of
 from millrace.engines.flink.topics import ARRIVALS, AT, INGEST_MS, OFFSET, PARTITION, REFUSED, STREAM, TOPIC
 from millrace.patterns import EnginePlan
-from millrace.rules import EventRule, FoldRule, Lookup, UseCase
+from millrace.rules import EventRule, EventType, FoldRule, Lookup, UseCase
 from millrace.rules.expressions import Field
 from millrace.rules.measures import Measure
 from millrace.rules.memory import StageMemory
@@ -44,6 +44,9 @@ def views(plan: EnginePlan) -> Iterator[tuple[str, str]]:
     stage, folds = event_stage(plan), plan.fold_rules
     yield LOOKED_UP, looked_up(plan.use, plan.reference)
     yield KNOWN, f"SELECT * FROM {LOOKED_UP} WHERE {UNKNOWN} IS NULL"
+    if not stage.is_needed and not folds:
+        yield JUDGED, f"SELECT * FROM {KNOWN} WHERE {STREAM} = {text(plan.use.judged.name)}"
+        return
     yield REMEMBERED, remembered(stage, passes=bool(folds))
     if folds:
         columns = ", ".join(map(quoted, folded_columns(stage)))
@@ -138,7 +141,7 @@ def alerts(stage: StageMemory, folds: Sequence[FoldRule]) -> Iterator[str]:
 
 
 def _alerts(use: UseCase, rule: EventRule | FoldRule, named_operands: str, condition: str) -> str:
-    key, identity = quoted(rule.key), quoted(use.judged.id or "")
+    key, identity = quoted(rule.key), identity_of(use.judged)
     values = {
         "subject": key,
         "window_start_ms": "CAST(NULL AS BIGINT)",
@@ -151,11 +154,16 @@ def _alerts(use: UseCase, rule: EventRule | FoldRule, named_operands: str, condi
     return f"SELECT {alert_columns(rule, key, identity, values)} FROM {JUDGED} WHERE {condition}"
 
 
+def identity_of(judged: EventType) -> str:
+    """What an event is known by: its id, or else its place in the topic."""
+    return quoted(judged.id) if judged.id else f"CONCAT_WS('-', CAST({PARTITION} AS STRING), CAST({OFFSET} AS STRING))"
+
+
 def _flags(stage: StageMemory, folds: Sequence[FoldRule]) -> str:
     fired = [(_condition(stage, rule), rule.name) for rule in stage.rules]
     fired += [(f"{FOUND}{i} IS NOT NULL", rule.name) for i, rule in enumerate(folds)]
-    listed = ", ".join(f"CASE WHEN {condition} THEN {text(name)} END" for condition, name in fired)
-    return f"ARRAY_REMOVE(ARRAY[{listed}, CAST(NULL AS STRING)], CAST(NULL AS STRING))"
+    listed = "".join(f"CASE WHEN {condition} THEN {text(name)} END, " for condition, name in fired)
+    return f"ARRAY_REMOVE(ARRAY[{listed}CAST(NULL AS STRING)], CAST(NULL AS STRING))"
 
 
 def _taken(use: UseCase) -> list[str]:

@@ -34,7 +34,7 @@ def views(plan: EnginePlan) -> Iterator[tuple[str, str]]:
 
 def alerts(rule: WindowRule) -> str:
     """The alerts of a rule that judges complete windows."""
-    time, identity, key = quoted(rule.on.time or ""), quoted(rule.on.id or ""), quoted(rule.key)
+    time, key = quoted(rule.on.time or ""), quoted(rule.key)
     measured = {name: _aggregate(name, rule) for name in rule.measures}
     start_ms = "first_ms" if isinstance(rule.window, Session) else "_start_ms"
     aggregates = {
@@ -43,7 +43,7 @@ def alerts(rule: WindowRule) -> str:
         "last_ms": f"MAX({time})",
         **({} if isinstance(rule.window, Session) else {"_start_ms": "millis(window_start)"}),
         "_subject": f"MAX({quoted(rule.on.key)})",
-        "_ids": f"ARRAY_SLICE(ARRAY_SORT(ARRAY_AGG({identity})), 1, {rule.ids_most})",
+        **({"_ids": _ids(rule.on.id, rule.ids_most)} if rule.on.id else {}),
         "_sent_ms": "MAX(sent_ms)",
         "_ingest_ms": f"MAX({INGEST_MS})",
     }
@@ -51,7 +51,7 @@ def alerts(rule: WindowRule) -> str:
     values = {
         "subject": "_subject",
         "window_start_ms": start_ms,
-        "event_ids": "_ids",
+        "event_ids": "_ids" if rule.on.id else "ARRAY_REMOVE(ARRAY[CAST(NULL AS STRING)], CAST(NULL AS STRING))",
         "operands": operands({name: quoted(name) for name in rule.operands}),
         "at_ms": "last_ms",
         "sent_ms": "_sent_ms",
@@ -118,6 +118,10 @@ def _aggregate(name: str, of: WindowRule | WindowSummary) -> str:
     if measure.op == "sum" and not fits_64_bits(of.on, field):
         return _within_64_bits(f"SUM(CAST({column} AS DECIMAL(19, 0)))")
     return f"{measure.op.upper()}({column})"
+
+
+def _ids(identity: str, most: int) -> str:
+    return f"ARRAY_SLICE(ARRAY_SORT(ARRAY_AGG({quoted(identity)})), 1, {most})"
 
 
 def _last(column: str) -> str:

@@ -71,7 +71,7 @@ class Driver:
             return self.running
         first = [each for each in self.running if not each.query.is_store]
         self.is_under_way = time.monotonic() > self.stores_at or all(each.has_begun for each in first)
-        if self.is_under_way and not self.plan.events:
+        if self.is_under_way and not self.plan.judges_events:
             jvm = self.spark.sparkContext._gateway.proc
             lower_priority(jvm.pid if jvm else os.getppid())  # spark-submit's JVM is this process's parent
         return self.running if self.is_under_way else first

@@ -80,12 +80,14 @@ def known(spark: SparkSession, plan: EnginePlan, events: DataFrame) -> DataFrame
 
 def remembered(spark: SparkSession, plan: EnginePlan, events: DataFrame) -> DataFrame:
     """Judged events with the measures over their key's earlier events, and all refused messages."""
-    judged = plan.use.judged
+    judged, stage = plan.use.judged, StageMemory(plan.use, plan.event_rules)
+    if not stage.is_needed:
+        return events.filter((F.col("stream") == judged.name) | F.col("reason").isNotNull())
     declaration = {
         "stream": judged.name,
         "id": judged.id,
         "remembered_ms": judged.remembered_ms,
-        "measures": StageMemory(plan.use, plan.event_rules).measures,
+        "measures": stage.measures,
     }
     # A refused message needs no state, but takes the same path, so that one query reads each message once.
     place = F.concat_ws("/", "topic", "partition", "offset")
@@ -123,7 +125,7 @@ def _enriched(plan: EnginePlan, stage: StageMemory, fired: Sequence[tuple[EventR
         name: compiled(made, _column(stage, use.enrichment.remembers)) for name, made in use.enrichment.built.items()
     }
     values |= {
-        FLAGS.name: F.array_compact(F.array(*names)),
+        FLAGS.name: F.array_compact(F.array(*names, F.lit(None).cast("string"))),
         **provenance(*map(F.col, ("topic", "partition", "offset", "ingest_ms"))),
     }
     ordered = row(use.enriched.names, values)
@@ -132,7 +134,8 @@ def _enriched(plan: EnginePlan, stage: StageMemory, fired: Sequence[tuple[EventR
 
 def _alert(plan: EnginePlan, stage: StageMemory, rule: EventRule) -> Column:
     judged = plan.use.judged
-    key, identity = _field(judged.name, rule.key), _field(judged.name, judged.id or "")
+    key = _field(judged.name, rule.key)
+    identity = _field(judged.name, judged.id) if judged.id else F.concat_ws("-", "partition", "offset")
     column = _column(stage, rule.remembers)
     values = {
         "subject": key,

@@ -31,9 +31,12 @@ def events(spark: SparkSession, plan: EnginePlan) -> DataFrame:
     read = source.select(topics.parsed(on, F.col("value")).alias("event"))
     # The windows stage makes a dead letter of every other message.
     whole = read.filter(topics.is_whole(on, "event")).select("event.*")
-    step = spark._jvm.millrace.spark.Admit
-    once = DataFrame(step.over(whole._jdf, on.key, on.id, on.time, plan.use.judged.remembered_ms), spark)
-    return once.select(*whole.columns)
+    step, judged = spark._jvm.millrace.spark.Admit, plan.use.judged
+    if on.id:
+        once = step.over(whole._jdf, on.key, on.id, on.time, judged.remembered_ms)
+    else:
+        once = step.overPlaces(whole._jdf, on.key, on.key, on.time, *topics.PLACE)
+    return DataFrame(once, spark).select(*whole.columns)
 
 
 def writer(plan: EnginePlan, checkpoint: str) -> Callable[[DataFrame, int], None]:
@@ -80,7 +83,8 @@ class ParquetFolder:
         if not places:
             return rows
         stored = reading.stored(rows.sparkSession, self.root, self.of, places)
-        return rows.join(stored.select(self.of.key, self.of.id or ""), [self.of.key, self.of.id or ""], "left_anti")
+        identity = [self.of.key, self.of.id] if self.of.id else list(topics.PLACE)
+        return rows.join(stored.select(*identity), identity, "left_anti")
 
     def _covered_since_ms(self, spark: SparkSession) -> int:
         """The query's state covers events that arrived after this."""

@@ -49,7 +49,7 @@ def main(argv: Sequence[str]) -> int:
 def queries(spark: SparkSession, plan: EnginePlan) -> Iterator[Query]:
     """Every query of the plan, the per-event stage first."""
     options, place = topics.sink_options(plan.bootstrap), plan.checkpoints
-    if plan.events:
+    if plan.judges_events:
         checkpoint = f"{place}/events"
         writer = events.messages(spark, plan).writeStream.format("kafka").options(**options)
         yield Query("events", writer, checkpoint, EVENTS_EVERY)

@@ -109,7 +109,7 @@ class Losses:
         return Retained(_ids_of(described), firsts, ends)
 
     def _described(self) -> list[dict[str, Any]]:
-        kinds = [each.name for each in self._plan.use.raw] if self._plan.events else []
+        kinds = [each.name for each in self._plan.use.raw] if self._plan.judges_events else []
         names = [self._plan.topics[kind] for kind in (*kinds, self._plan.use.enriched.name)]
         # An absent topic has an error in place of its partitions; its query fails on its own.
         return [each for each in self._admin.describe_topics(names) if not each["error_code"]]

@@ -13,6 +13,7 @@ from pyspark.sql import types as T
 from millrace.engines.spark.tuning import TASKS
 from millrace.patterns import EnginePlan
 from millrace.rules import EventType, Lookup, Real, Text, Whole, Words
+from millrace.rules.outputs import SOURCE, names
 
 TYPES: Mapping[str, T.DataType] = {
     "text": T.StringType(),
@@ -21,6 +22,9 @@ TYPES: Mapping[str, T.DataType] = {
     "flag": T.BooleanType(),
 }
 WRITABLE = "struct<topic:string,key:string,value:string>"
+
+PLACE = names(SOURCE[1:])
+"""The columns with the partition and the offset of the raw message."""
 
 
 def source(spark: SparkSession, bootstrap: str, topics: Sequence[str], rows_most: int | None = None) -> DataFrame:
@@ -81,6 +85,11 @@ def is_whole(event_type: EventType, event: str) -> Column:
     """Whether the struct of that name is an event: garbage lacks its key, id or time."""
     needed = (name for name in (event_type.key, event_type.id, event_type.time) if name)
     return reduce(Column.__and__, (F.col(f"{event}.{name}").isNotNull() for name in needed))
+
+
+def identity_of(on: EventType, event: str) -> Column:
+    """What an event of the intermediate topic is known by: its id, or else the place of its raw message."""
+    return F.col(f"{event}.{on.id}") if on.id else F.concat_ws("-", *(f"{event}.{name}" for name in PLACE))
 
 
 def message(topic: str, key: Column, values: Mapping[str, Column]) -> Column:

@@ -26,18 +26,18 @@ UNREADABLE = "json"
 
 def messages(spark: SparkSession, plan: EnginePlan, rule: WindowRule, query: str) -> DataFrame:
     """The messages that a rule writes: an alert for each window that fulfils it, a dead letter for each late event."""
-    events = admitted(spark, timed(spark, plan, rule.on, query), rule.on, plan.use.judged.remembered_ms)
+    events = admitted(spark, timed(spark, plan, rule.on, query), plan.use.judged)
     return _written(plan, rule, _windows(rule, _refused(events, plan.use.disorder_ms)))
 
 
 def timed(spark: SparkSession, plan: EnginePlan, on: EventType, query: str) -> DataFrame:
     """Events and the query's ticks, with the watermark that they move."""
-    moves = F.lit(not plan.events) & F.col("id").isNotNull()
+    moves = F.lit(not plan.judges_events) & F.col("id").isNotNull()
     moment_ms = F.when(moves, moved_to(F.col("at_ms"), F.col("event.ingest_ms")))
     events = _read(spark, plan, on).withColumn("clock_ms", moment_ms)
     moments = ticks(spark, query).withColumn("clock_ms", F.col("at_ms"))
     # Spark asks the sources for their ends in this order, so the events that belong to a tick are read with it.
-    first, second = (moments, events) if plan.events else (events, moments)
+    first, second = (moments, events) if plan.judges_events else (events, moments)
     both = first.unionByName(second, allowMissingColumns=True)
     return watermarked(both, F.col("clock_ms"), plan.use.disorder_ms).drop(CLOCK, "clock_ms")
 
@@ -50,16 +50,21 @@ def _read(spark: SparkSession, plan: EnginePlan, on: EventType) -> DataFrame:
     return read.select(
         *("topic", "partition", "offset", "ingest_ms", "event"),
         F.when(is_whole, F.col(f"event.{on.key}")).otherwise("").alias("event_key"),
-        F.when(is_whole, F.col(f"event.{on.id}")).alias("id"),
+        F.when(is_whole, topics.identity_of(on, "event")).alias("id"),
         F.when(is_whole, F.col(f"event.{on.time}")).alias("at_ms"),
         F.lit(False).alias("is_tick"),
     )
 
 
-def admitted(spark: SparkSession, events: DataFrame, on: EventType, remembered_ms: int) -> DataFrame:
+def admitted(spark: SparkSession, events: DataFrame, judged: EventType) -> DataFrame:
     """Each event once, with whether it is late."""
     step = spark._jvm.millrace.spark.Admit
-    return DataFrame(step.over(events._jdf, "event_key", "id", "at_ms", remembered_ms), spark)
+    if judged.id:
+        once = step.over(events._jdf, "event_key", "id", "at_ms", judged.remembered_ms)
+    else:
+        placed = events.withColumns({name: F.col(f"event.{name}") for name in topics.PLACE})
+        once = step.overPlaces(placed._jdf, "event_key", "id", "at_ms", *topics.PLACE)
+    return DataFrame(once, spark)
 
 
 def _refused(events: DataFrame, disorder_ms: int) -> DataFrame:
@@ -84,11 +89,12 @@ def _windows(rule: WindowRule, events: DataFrame) -> DataFrame:
     group = F.when(F.col("reason").isNull(), F.col(f"event.{rule.key}")).otherwise(place)
     is_late = F.col("reason") == LATE
     # A refused event is in every window of its time; the one that it enters last tells its place.
+    ids = [F.slice(F.array_sort(F.collect_list("id")), 1, rule.ids_most).alias("ids")] if rule.on.id else []
     placed = [F.max(F.unix_millis("time")).alias("placed_ms")] if isinstance(rule.window, Sliding) else []
     return events.groupBy(_window(rule.window), "reason", group.alias("group")).agg(
         *placed,
         *(_measured(name, rule).alias(f"w_{name}") for name in rule.measures),
-        F.slice(F.array_sort(F.collect_list("id")), 1, rule.ids_most).alias("ids"),
+        *ids,
         F.min("at_ms").alias("first_ms"),
         F.max("at_ms").alias("last_ms"),
         F.max(f"event.{rule.on.key}").alias("subject"),
@@ -118,7 +124,7 @@ def _alert(plan: EnginePlan, rule: WindowRule) -> Column:
     values = {
         "subject": F.col("subject"),
         "window_start_ms": start_ms,
-        "event_ids": F.col("ids"),
+        "event_ids": F.col("ids") if rule.on.id else F.array().cast("array<string>"),
         "operands": operands(measured | {name: F.col(name) for name in WINDOW_SPAN}),
         "at_ms": F.col("last_ms"),
         "sent_ms": F.col("sent_ms"),
@@ -139,7 +145,7 @@ def numbers(spark: SparkSession, plan: EnginePlan, of: WindowSummary, query: str
         each.withColumn("time", F.timestamp_millis("at_ms"))
         for each in (_read(spark, plan, of.on), ticks(spark, query))
     )
-    if plan.events or plan.window_rules:
+    if plan.judges_events or plan.window_rules:
         # The first part of a union defines its columns: ticks alone move this watermark, events are compared with it.
         both = moments.withWatermark("time", behind).unionByName(events, allowMissingColumns=True)
         # No tick is before 1970, but Spark cannot infer that: if it could, it would drop all ticks, and time with them.

@@ -84,7 +84,7 @@ def alternatives(rule: Rule, case: Case) -> Alternatives:
     since_ms = case.versions(rule.name).since_ms
 
     def first_out_ms(found: Finding) -> int:
-        return min(case.came_out_ms.get((found.subject, identity), 0) for identity in found.event_ids)
+        return min(case.came_out_ms.get(origin, 0) for origin in found.origins)
 
     before = {i: f for i, f in must.items() if first_out_ms(f) < since_ms}
     return Alternatives({i: f for i, f in must.items() if i not in before}, may, before)

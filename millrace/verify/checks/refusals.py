@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from millrace.oracle import value_base64
+from millrace.oracle import Origin, value_base64
 from millrace.rules.outputs import DEAD_LETTERS, LATE
 from millrace.verify.case import Case
 from millrace.verify.checking import Checker, Found
-from millrace.verify.evidence import Origin, place_of
+from millrace.verify.evidence import place_of
 
 
 def refusals(case: Case) -> Found:

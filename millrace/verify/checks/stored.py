@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from millrace.oracle import Origin
 from millrace.rules.outputs import FLAGS
 from millrace.verify.case import Case
-from millrace.verify.evidence import Event, Origin, is_same
+from millrace.verify.evidence import Event, is_same
 
 NOT_COMPARED = ("source_topic", FLAGS.name)
 """The topic's name has the pattern's prefix; flags have an order of their own, and are compared on the topic."""

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from millrace.oracle import Origin
 from millrace.rules import ALERTS
 from millrace.verify.case import Case
 from millrace.verify.checking import Checker, Found
 from millrace.verify.checks.stored import differing_cells, least_wrong
-from millrace.verify.evidence import Event, Origin, is_same, table_key
+from millrace.verify.evidence import Event, is_same, table_key
 from pipelines.fraud.tables import (
     CUSTOMERS,
     HIGHEST_CENTS,

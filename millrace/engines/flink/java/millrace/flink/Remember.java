@@ -89,7 +89,8 @@ public final class Remember extends ProcessTableFunction<RowData> implements Spe
         judged = StringData.fromString(own);
         stream = DataType.getFieldNames(eventsType).indexOf(Calls.STREAM);
         Map<String, Object> columns = Json.object(declared.get("columns"));
-        id = Columns.ofStream(eventsType, Json.object(columns.get(own)), List.of((String) declared.get("id")));
+        String identity = (String) declared.get("id");
+        id = identity == null ? null : Columns.ofStream(eventsType, Json.object(columns.get(own)), List.of(identity));
         inputs = new HashMap<>();
         columns.forEach((name, fields) -> inputs.put(StringData.fromString(name), new Inputs(
                 name, Columns.ofStream(eventsType, Json.object(fields), measures.inputs(name)))));
@@ -109,11 +110,14 @@ public final class Remember extends ProcessTableFunction<RowData> implements Spe
             }
             return;
         }
-        String identity = String.valueOf(id.of(events)[0]);
-        boolean isDuplicate = seen.contains(identity);
+        // Events without an id are all different, and nothing is kept of them.
+        String identity = id == null ? null : String.valueOf(id.of(events)[0]);
+        boolean isDuplicate = id != null && seen.contains(identity);
         Object[] before = measures.before(values);
         if (!isDuplicate) {
-            seen.put(identity, true);
+            if (id != null) {
+                seen.put(identity, true);
+            }
             measures.learn(from.stream, values);
             memory.setField(0, measures.save());
         }

@@ -2,6 +2,7 @@ package millrace.spark;
 
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.List;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Encoders;
@@ -18,12 +19,13 @@ import scala.collection.Iterator;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Lets the first event of each id pass and drops what comes again; marks each that is late.
+ * Lets each event pass once, by its id or by its place, and drops what comes again; marks each that is late.
  *
  * <p>Spark's own operators drop late rows without a trace, before they are read, and with them the
  * difference between an event that was not counted and a repetition of one that was. Here an event is late if its time
  * is not after the watermark; no operator behind this one has a reason to drop anything. Rows without an id pass as
- * they are.
+ * they are. Events known by their place come in its order, key by key, so the last place of a key and partition is all
+ * that is kept of them.
  */
 public final class Admit extends StatefulProcessor<String, Row, Row> {
     public static final String IS_LATE = "is_late";
@@ -33,41 +35,82 @@ public final class Admit extends StatefulProcessor<String, Row, Row> {
     private final int id;
     private final int atMs;
     private final long rememberedMs;
+    private final int partition;
+    private final int offset;
     private transient MapState<String, Boolean> seen;
+    private transient MapState<Long, Long> reached;
 
-    private Admit(int id, int atMs, long rememberedMs) {
+    private Admit(int id, int atMs, long rememberedMs, int partition, int offset) {
         this.id = id;
         this.atMs = atMs;
         this.rememberedMs = rememberedMs;
+        this.partition = partition;
+        this.offset = offset;
     }
 
     /** The events, each id of a key once within the remembered time, with {@link #IS_LATE} and {@link #WATERMARK_MS}. */
     public static Dataset<Row> over(Dataset<Row> events, String key, String id, String atMs, long rememberedMs) {
         StructType schema = events.schema();
-        Admit admit = new Admit(schema.fieldIndex(id), schema.fieldIndex(atMs), rememberedMs);
-        StructType output = schema.add(IS_LATE, DataTypes.BooleanType).add(WATERMARK_MS, DataTypes.LongType);
+        return through(new Admit(schema.fieldIndex(id), schema.fieldIndex(atMs), rememberedMs, -1, -1), events, key);
+    }
+
+    /** The events, each place of a key once; rows whose {@code id} is null pass. */
+    public static Dataset<Row> overPlaces(
+            Dataset<Row> events, String key, String id, String atMs, String partition, String offset) {
+        StructType schema = events.schema();
+        Admit admit = new Admit(schema.fieldIndex(id), schema.fieldIndex(atMs), 0,
+                schema.fieldIndex(partition), schema.fieldIndex(offset));
+        return through(admit, events, key);
+    }
+
+    private static Dataset<Row> through(Admit admit, Dataset<Row> events, String key) {
+        StructType output = events.schema().add(IS_LATE, DataTypes.BooleanType).add(WATERMARK_MS, DataTypes.LongType);
         return Rows.through(admit, events, key, output);
     }
 
     @Override
     public void init(OutputMode outputMode, TimeMode timeMode) {
-        TTLConfig forgotten = new TTLConfig(Duration.ofMillis(rememberedMs));
-        seen = getHandle().getMapState("seen", Encoders.STRING(), Encoders.BOOLEAN(), forgotten);
+        if (offset < 0) {
+            TTLConfig forgotten = new TTLConfig(Duration.ofMillis(rememberedMs));
+            seen = getHandle().getMapState("seen", Encoders.STRING(), Encoders.BOOLEAN(), forgotten);
+        } else {
+            reached = getHandle().getMapState("reached", Encoders.LONG(), Encoders.LONG(), TTLConfig.NONE());
+        }
     }
 
     @Override
     public Iterator<Row> handleInputRows(String key, Iterator<Row> rows, TimerValues times) {
         long watermarkMs = times.getCurrentWatermarkInMs();
+        List<Row> arrived = new ArrayList<>();
+        rows.foreach(arrived::add);
+        if (offset >= 0) {
+            // A batch holds the rows of a key in no order.
+            arrived.sort(Comparator.comparingLong(row -> row.isNullAt(offset) ? -1 : row.getLong(offset)));
+        }
         List<Row> admitted = new ArrayList<>();
-        while (rows.hasNext()) {
-            Row row = rows.next();
+        for (Row row : arrived) {
             if (row.isNullAt(id)) {
                 admitted.add(Rows.with(row, false, watermarkMs));
-            } else if (!seen.containsKey(row.getString(id))) {
-                seen.updateValue(row.getString(id), true);
+            } else if (isNew(row)) {
                 admitted.add(Rows.with(row, row.getLong(atMs) <= watermarkMs, watermarkMs));
             }
         }
         return CollectionConverters.asScala(admitted.iterator());
+    }
+
+    private boolean isNew(Row row) {
+        if (offset < 0) {
+            boolean isNew = !seen.containsKey(row.getString(id));
+            if (isNew) {
+                seen.updateValue(row.getString(id), true);
+            }
+            return isNew;
+        }
+        long from = row.getLong(partition);
+        boolean isNew = !reached.containsKey(from) || reached.getValue(from) < row.getLong(offset);
+        if (isNew) {
+            reached.updateValue(from, row.getLong(offset));
+        }
+        return isNew;
     }
 }

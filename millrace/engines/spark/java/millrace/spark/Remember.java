@@ -81,7 +81,7 @@ public final class Remember extends StatefulProcessor<String, Row, Row> {
         inputs = new HashMap<>();
         stream = schema.fieldIndex("stream");
         reason = schema.fieldIndex("reason");
-        idInEvent = event(judged).fieldIndex(id);
+        idInEvent = id == null ? -1 : event(judged).fieldIndex(id);
         int ingestMs = schema.fieldIndex("ingest_ms");
         int topic = schema.fieldIndex("topic");
         int offset = schema.fieldIndex("offset");
@@ -110,12 +110,14 @@ public final class Remember extends StatefulProcessor<String, Row, Row> {
             Input input = inputs.computeIfAbsent(own, this::input);
             Object[] event = input.of(row);
             if (own.equals(judged)) {
-                String identity = row.getStruct(input.column).getString(idInEvent);
-                if (seen.containsKey(identity)) {
-                    results.add(refused(renamed(row)));
-                    continue;
+                if (idInEvent >= 0) {
+                    String identity = row.getStruct(input.column).getString(idInEvent);
+                    if (seen.containsKey(identity)) {
+                        results.add(refused(renamed(row)));
+                        continue;
+                    }
+                    seen.updateValue(identity, true);
                 }
-                seen.updateValue(identity, true);
                 results.add(Rows.with(row, measures.before(event)));
             }
             measures.learn(own, event);
