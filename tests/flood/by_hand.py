@@ -1,0 +1,42 @@
+"""Both flood rules in a few lines of plain Python, without the library: their alerts on requests as they arrive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+KEYS = {"flood-ip": "ip", "flood-group": "group_id"}
+SIZE_MS, DISORDER_MS = 3_000, 1_000
+
+
+class Alert(NamedTuple):
+    rule: str
+    key: str
+    window_ms: int
+
+
+class Found(NamedTuple):
+    requests: int
+    refused: int
+    last_ip: str
+
+
+def is_late(event: Mapping[str, Any], newest_ms: int) -> bool:
+    """Whether the window of a request was over when it arrived."""
+    return bool(event["at_ms"] // SIZE_MS * SIZE_MS + SIZE_MS <= newest_ms - DISORDER_MS)
+
+
+def alerts(arriving: Iterable[Mapping[str, Any]]) -> dict[Alert, Found]:
+    """The alerts of both rules on accepted requests in the order of their arrival."""
+    windows: dict[Alert, Found] = {}
+    newest_ms = 0
+    for event in arriving:
+        if is_late(event, newest_ms):
+            continue
+        newest_ms = max(newest_ms, event["at_ms"])
+        for rule, key in KEYS.items():
+            window = Alert(rule, event[key], event["at_ms"] - event["at_ms"] % SIZE_MS)
+            found = windows.get(window, Found(0, 0, ""))
+            refused = found.refused + (event["code"] in (401, 403))
+            windows[window] = Found(found.requests + 1, refused, event["ip"])
+    return {window: found for window, found in windows.items() if found.requests == found.refused > 30}
