@@ -98,6 +98,10 @@ EventField = Text | Whole | Real
 AnyField = EventField | Words | TextMap
 
 
+SENT_MS = Whole("sent_ms", least=0, required=False)
+"""When the sender meant to send an event: latency counts from here. Every type with a time has it."""
+
+
 @dataclass(frozen=True)
 class EventType:
     """A kind of event and the topic that carries it."""
@@ -125,6 +129,8 @@ class EventType:
     _kinds: Mapping[str, Kind] = field(init=False, repr=False, compare=False, hash=False, default_factory=dict)
 
     def __post_init__(self) -> None:
+        if self.time is not None and SENT_MS.name not in [f.name for f in self.fields]:
+            object.__setattr__(self, "fields", (*self.fields, SENT_MS))
         names = [f.name for f in self.fields]
         for name in (self.key, self.id, self.time):
             if name is not None and name not in names:

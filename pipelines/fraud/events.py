@@ -12,7 +12,6 @@ SENSITIVE = (
     *("track1", "track2", "track1data", "track2data", "trackdata", "magstripe"),
 )
 AT_MS = Whole("at_ms", least=0)
-SENT_MS = Whole("sent_ms", least=0, required=False)  # when the sender meant to send it: latency counts from here
 
 transactions = EventType(
     "transactions",
@@ -26,7 +25,6 @@ transactions = EventType(
         LATITUDE,
         LONGITUDE,
         AT_MS,
-        SENT_MS,
     ),
     key="customer",
     id="transaction_id",
@@ -39,7 +37,7 @@ transactions = EventType(
 device_locations = EventType(
     "device-locations",
     "Where a customer's phone is.",
-    (Text("customer"), LATITUDE, LONGITUDE, AT_MS, SENT_MS),
+    (Text("customer"), LATITUDE, LONGITUDE, AT_MS),
     key="customer",
     time="at_ms",
     past_ms=7 * DAY_MS,

@@ -5,7 +5,7 @@ from millrace.registry import Manifest
 ENGINE = Manifest(
     name="flink",
     title="Flink",
-    can=frozenset({"event", "fold", "session", "summary", "windows-elsewhere"}),
+    can=frozenset({"event", "fold", "session", "tumbling", "sliding", "summary", "windows-elsewhere"}),
     cannot={
         "events-elsewhere": "flink windows run inside the flink events stage",
         "persist:hdfs": "flink writes to Kafka only",

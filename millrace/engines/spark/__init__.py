@@ -5,7 +5,9 @@ from millrace.registry import Manifest
 ENGINE = Manifest(
     name="spark",
     title="Spark",
-    can=frozenset({"event", "session", "summary", "events-elsewhere", "persist:hdfs", "persist:hbase"}),
+    can=frozenset(
+        {"event", "session", "tumbling", "sliding", "summary", "events-elsewhere", "persist:hdfs", "persist:hbase"}
+    ),
     cannot={
         "fold": "a fold in plain Python is Flink's escape hatch; declare the rule with measures instead",
         "windows-elsewhere": "spark commits no offsets that the windows of another engine could follow",

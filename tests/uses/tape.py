@@ -1,0 +1,64 @@
+"""`python -m tests.uses.tape BOOTSTRAP PATTERN SEED SECONDS`: readings of many sensors, in any order and shape."""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+import time
+from collections.abc import Iterator, Sequence
+
+from kafka import KafkaProducer
+
+PER_S = 150
+SENSORS, SITES, CODES = 30, 4, (200, 200, 301, 401, 403)
+POISON = (b"", b"{", b"\xff", b"[]", b'{"sensor":"a"}', b'{"sensor":"a","site":"b","code":9999,"at_ms":1}')
+CLOSES_FOR_S = 14
+
+
+def main(argv: Sequence[str]) -> None:
+    bootstrap, pattern, seed, seconds = argv
+    random_ = random.Random(seed)
+    producer = KafkaProducer(bootstrap_servers=bootstrap.split(","), linger_ms=5)
+    began = time.monotonic()
+    for number, (key, value) in enumerate(messages(random_, float(seconds))):
+        time.sleep(max(0.0, began + number / PER_S - time.monotonic()))
+        producer.send(f"{pattern}.readings", value(int(time.time() * 1000)), key)
+    # Time goes on in every partition until the last windows are complete.
+    for step in range(CLOSES_FOR_S * 2):
+        for sensor in range(8):
+            now_ms = int(time.time() * 1000)
+            event = {"sensor": f"closer-{sensor}", "site": f"none-{sensor}", "code": 200, "at_ms": now_ms}
+            producer.send(f"{pattern}.readings", json.dumps(event).encode(), f"closer-{sensor}".encode())
+        time.sleep(max(0.0, began + float(seconds) + step / 2 - time.monotonic()))
+    producer.flush()
+
+
+def messages(random_: random.Random, seconds: float) -> Iterator[tuple[bytes, object]]:
+    """Keys, and what makes each message of the moment at which it is sent."""
+    failing = "s0"
+    for number in range(int(seconds * PER_S)):
+        if number % (6 * PER_S) == 0:
+            failing = f"s{random_.randrange(SENSORS)}"
+        sensor = failing if random_.random() < 0.3 else f"s{random_.randrange(SENSORS)}"
+        if random_.random() < 0.02:
+            poison = random_.choice(POISON)
+            yield sensor.encode(), lambda now_ms, poison=poison: poison
+            continue
+        event = {
+            "sensor": sensor,
+            "site": f"site-{random_.randrange(SITES)}",
+            "code": random_.choice((401, 403)) if sensor == failing else random_.choice(CODES),
+            "units": random_.choice((None, 1, -7, 2**62, -(2**62))),
+            "level": random_.choice((None, -0.0, 0.0, round(random_.uniform(-50, 50), 3))),
+        }
+        event = {name: value for name, value in event.items() if value is not None or random_.random() < 0.5}
+        behind_ms = 0 if random_.random() < 0.5 else random_.randrange(900)
+        behind_ms = 20_000 if random_.random() < 0.005 else behind_ms
+        yield sensor.encode(), lambda now_ms, e=event, b=behind_ms: json.dumps({**e, "at_ms": now_ms - b}).encode()
+        if random_.random() < 0.02:  # an identical neighbour is another reading
+            yield sensor.encode(), lambda now_ms, e=event, b=behind_ms: json.dumps({**e, "at_ms": now_ms - b}).encode()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
