@@ -17,6 +17,8 @@ PROJECT = PACKAGE.parent
 PORT_BASE_DEFAULT = 20000
 # A second stack takes the next hundred: every offset below stays under it.
 PORTS_PER_STACK = 100
+# Ports from 32768 on are the system's own.
+PORT_BASES = range(1024, 32768 - PORTS_PER_STACK + 1)
 
 PORTS = {
     "kafka-1": 1,
@@ -107,9 +109,9 @@ class Settings:
 
 def port_base(text: str) -> int:
     """The base that a text names, with room for a stack's ports above it and below the system's ephemeral ones."""
-    if not text.isdecimal() or not 1024 <= int(text) <= 32768 - PORTS_PER_STACK:
+    if not text.isdecimal() or int(text) not in PORT_BASES:
         raise UsageError(
-            f"MILLRACE_PORT_BASE is {text!r}: it must be a whole number from 1024 to {32768 - PORTS_PER_STACK}, "
+            f"MILLRACE_PORT_BASE is {text!r}: it must be a whole number from {PORT_BASES[0]} to {PORT_BASES[-1]}, "
             "for example 20000 (ports from 32768 on are the system's own)"
         )
     return int(text)

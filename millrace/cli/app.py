@@ -16,6 +16,7 @@ from millrace.cli.compact import compact
 from millrace.cli.compare import compare
 from millrace.cli.customer import customer
 from millrace.cli.dead_letters import dead_letters
+from millrace.cli.declare import declare
 from millrace.cli.demo import demo
 from millrace.cli.deploy import deploy
 from millrace.cli.doctor import doctor
@@ -45,7 +46,7 @@ from millrace.cli.watch import watch
 VERBS = (
     *(doctor, setup, up, down, watch, status, logs, restart, kill, env, observe),
     *(patterns, provision, deploy, await_, reconcile, upgrade, roll_back, traffic, validate, jobs, teardown),
-    *(compare, compact, customer, demo),
+    *(compare, compact, customer, declare, demo),
 )
 GROUPS = {"topics": topics, "dead-letters": dead_letters}
 
