@@ -2,11 +2,6 @@ variable "patterns" {
   description = "The patterns to run: names of files in pipelines/*/patterns, without .yaml."
   type        = set(string)
   default     = ["flink-spark"]
-
-  validation {
-    condition     = length(setsubtract(var.patterns, keys(local.patterns))) == 0
-    error_message = "There is no pattern ${join(", ", setsubtract(var.patterns, keys(local.patterns)))}; there is: ${join(", ", keys(local.patterns))}."
-  }
 }
 
 variable "namespace" {

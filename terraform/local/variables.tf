@@ -2,37 +2,27 @@ variable "patterns" {
   description = "The patterns to run: names of files in pipelines/*/patterns, without .yaml."
   type        = set(string)
   default     = ["flink-spark"]
-
-  validation {
-    condition     = length(setsubtract(var.patterns, keys(local.patterns))) == 0
-    error_message = "There is no pattern ${join(", ", setsubtract(var.patterns, keys(local.patterns)))}; there is: ${join(", ", keys(local.patterns))}."
-  }
 }
 
 variable "port_base" {
   description = "First of the hundred ports of the stack."
   type        = number
   default     = 20000
-
-  validation {
-    condition     = var.port_base >= 1024 && var.port_base <= 32668 && floor(var.port_base) == var.port_base
-    error_message = "The port base is a whole number from 1024 to 32668: a hundred ports follow it, and those from 32768 on are the system's own."
-  }
 }
 
 variable "services" {
-  description = "The services to run."
+  description = "The services to run; null runs those that patterns need."
   type        = set(string)
-  default     = ["kafka", "hdfs", "hbase", "flink", "spark"]
+  default     = null
 
   validation {
-    condition     = alltrue([for name in ["kafka", "hdfs", "hbase", "flink", "spark"] : contains(var.services, name)])
-    error_message = "The patterns need kafka, hdfs, hbase, flink and spark; airflow may come on top."
+    condition     = var.services == null ? true : length(setsubtract(module.declared.all.stack.default_services, var.services)) == 0
+    error_message = "The patterns need ${join(", ", module.declared.all.stack.default_services)}; airflow may come on top."
   }
 }
 
 variable "profiles" {
-  description = "Other forms of the stack; they combine: three-brokers, durable, spark-cluster."
+  description = "Other forms of the stack; they combine: `millrace up --help` lists them."
   type        = set(string)
   default     = []
 }
@@ -50,11 +40,6 @@ variable "traffic" {
     seconds = optional(number, 10)
   })
   default = {}
-
-  validation {
-    condition     = var.traffic == null ? true : var.traffic.rate >= 10 && var.traffic.seconds >= 1
-    error_message = "Traffic is at least 10 events per second, for at least a second."
-  }
 }
 
 variable "watch" {

@@ -1,6 +1,6 @@
 output "name" {
   description = "What people call the job."
-  value       = "${var.pattern}/${var.engine}"
+  value       = "${var.declared.pattern}/${var.declared.engine}"
 }
 
 output "declared" {

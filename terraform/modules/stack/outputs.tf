@@ -5,31 +5,17 @@ output "id" {
 
 output "addresses" {
   description = "Where clients find the servers, as `millrace env` names them."
-  value = {
-    KAFKA_BOOTSTRAP   = join(",", [for node in range(1, contains(var.profiles, "three-brokers") || contains(var.profiles, "durable") ? 4 : 2) : "${local.host}:${var.port_base + node}"])
-    HDFS_URI          = "hdfs://${local.host}:${var.port_base + 10}"
-    WEBHDFS_URL       = "http://${local.host}:${var.port_base + 11}"
-    HBASE_THRIFT_HOST = local.host
-    HBASE_THRIFT_PORT = tostring(var.port_base + 25)
-    FLINK_REST_URL    = "http://${local.host}:${var.port_base + 30}"
-    SPARK_MASTER      = contains(var.profiles, "spark-cluster") ? "spark://${local.host}:${var.port_base + 40}" : "local[2]"
-    AIRFLOW_URL       = "http://${local.host}:${var.port_base + 50}"
-  }
+  value       = { for name, address in local.addresses : name => format(address.format, [for offset in address.ports : var.port_base + offset]...) }
 }
 
 output "web_pages" {
   description = "What a person can look at, for the services that run."
-  value = { for service, page in {
-    hdfs    = "http://${local.host}:${var.port_base + 11}"
-    hbase   = "http://${local.host}:${var.port_base + 22}"
-    flink   = "http://${local.host}:${var.port_base + 30}"
-    airflow = "http://${local.host}:${var.port_base + 50}"
-  } : service => page if contains(var.services, service) }
+  value       = { for service, page in var.declared.web_pages : service => format(page.format, [for offset in page.ports : var.port_base + offset]...) if contains(local.services, service) }
 }
 
 output "observer_port" {
   description = "Where the observer answers."
-  value       = var.port_base + 70
+  value       = var.port_base + var.declared.observer
 }
 
 output "because" {

@@ -1,3 +1,8 @@
+variable "declared" {
+  description = "The local stack: what module `declared` reads of its services, profiles and ports."
+  type        = any
+}
+
 variable "cli" {
   description = "The command line of millrace."
   type        = string
@@ -24,19 +29,19 @@ variable "port_base" {
   default     = 20000
 
   validation {
-    condition     = var.port_base >= 1024 && var.port_base <= 32668 && floor(var.port_base) == var.port_base
-    error_message = "The port base is a whole number from 1024 to 32668: a hundred ports follow it, and those from 32768 on are the system's own."
+    condition     = var.port_base >= var.declared.port_base.least && var.port_base <= var.declared.port_base.most && floor(var.port_base) == var.port_base
+    error_message = "The port base is a whole number from ${var.declared.port_base.least} to ${var.declared.port_base.most}: a hundred ports follow it, and those from 32768 on are the system's own."
   }
 }
 
 variable "services" {
-  description = "The services to run; empty to start none and use those of MILLRACE_TARGET."
+  description = "The services to run; null runs those that patterns need, and with none those of MILLRACE_TARGET are used."
   type        = set(string)
-  default     = ["kafka", "hdfs", "hbase", "flink", "spark"]
+  default     = null
 
   validation {
-    condition     = alltrue([for name in var.services : contains(["kafka", "hdfs", "hbase", "flink", "spark", "airflow"], name)])
-    error_message = "A service is one of kafka, hdfs, hbase, flink, spark, airflow."
+    condition     = var.services == null ? true : length(setsubtract(var.services, var.declared.services)) == 0
+    error_message = "A service is one of ${join(", ", var.declared.services)}."
   }
 }
 
@@ -46,8 +51,8 @@ variable "profiles" {
   default     = []
 
   validation {
-    condition     = alltrue([for name in var.profiles : contains(["three-brokers", "durable", "spark-cluster"], name)])
-    error_message = "A profile is one of three-brokers, durable, spark-cluster."
+    condition     = length(setsubtract(var.profiles, keys(var.declared.profiles))) == 0
+    error_message = "A profile is one of ${join(", ", keys(var.declared.profiles))}."
   }
 }
 
