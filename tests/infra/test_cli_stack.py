@@ -423,7 +423,7 @@ def test_a_second_watcher_is_refused(millrace: Millrace, tmp_path: Path, monkeyp
 
 
 def test_help_names_the_exit_code_of_a_plan(millrace: Millrace, tmp_path: Path) -> None:
-    assert "3 a --plan in which something would change" in " ".join(millrace(tmp_path, "--help").stdout.split())
+    assert "3 --plan has changes" in " ".join(millrace(tmp_path, "--help").stdout.split())
     assert "exit code 3" in " ".join(millrace(tmp_path, "deploy", "--help").stdout.replace("│", " ").split())
 
 
