@@ -46,7 +46,7 @@ def demo(
     from millrace.verbs import traffic as sending
     from millrace.verbs import validate as validating
     from millrace.verbs import watch
-    from pipelines.fraud.traffic import Plan
+    from pipelines.fraud.traffic import TrafficPlan
 
     chosen, variant, console = settings(), load(pattern), progress_console()
     Target.read(chosen).require_traffic_allowed()
@@ -62,7 +62,7 @@ def demo(
             report(change.action, f"{change.kind} {change.name}")
         deploying.deploy(target, pattern, report=lambda line: console.print(line, markup=False))
         _title(console, 3, f"{seconds} s of labelled traffic at {rate} events/s; alerts as they arrive")
-        plan = Plan(events=seconds * rate, rate_per_s=rate, name=f"r{int(time.time()):x}")
+        plan = TrafficPlan(events=seconds * rate, rate_per_s=rate, name=f"r{int(time.time()):x}")
         with alerts_shown(target, variant, console):
             run = sending.traffic(
                 target,

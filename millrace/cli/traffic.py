@@ -69,12 +69,12 @@ def traffic(
     """
     from millrace.target import Target
     from millrace.verbs import traffic as sending
-    from pipelines.fraud.traffic import Plan
+    from pipelines.fraud.traffic import TrafficPlan
 
     target = Target.read(settings())
     target.require_traffic_allowed()
     try:
-        plan = Plan(
+        plan = TrafficPlan(
             events=events or round(rate * seconds),
             rate_per_s=rate,
             seed=seed,

@@ -62,14 +62,14 @@ class Question:
 class Case:
     """All that the checks of one run read; each part is computed once."""
 
-    def __init__(self, asked: Question, evidence: Evidence) -> None:
-        self.asked, self.evidence = asked, evidence
-        inputs = [each.name for each in (*asked.use.raw, *asked.use.references)]
+    def __init__(self, question: Question, evidence: Evidence) -> None:
+        self.question, self.evidence = question, evidence
+        inputs = [each.name for each in (*question.use.raw, *question.use.references)]
         self.raw: dict[str, Sequence[Record]] = {kind: evidence.raw.get(kind) or () for kind in inputs}
         self.unread = [kind for kind in inputs if evidence.raw.get(kind) is None]
         """The inputs of which something is missing: without them no output can be judged."""
         self.unread += [f"the first {kind}, older than what the pattern retains" for kind in evidence.deleted]
-        if asked.lost:
+        if question.lost:
             self.unread.append("messages that were deleted before they were read (see the check 'loss')")
         self.outputs: dict[str, Read] = {
             kind: read(evidence.outputs.get(kind) or (), fields) for kind, fields in FIELDS_READ.items()
@@ -78,7 +78,7 @@ class Case:
     @property
     def judged(self) -> Sequence[Record]:
         """The raw messages that the rules judge."""
-        return self.raw[self.asked.use.judged.name]
+        return self.raw[self.question.use.judged.name]
 
     @property
     def enriched(self) -> Messages:
@@ -105,7 +105,7 @@ class Case:
         """When the last copy of each enriched event reached its topic."""
         found: dict[Identity, int] = {}
         for record, event in self.enriched:
-            identity = identity_of(self.asked.use.judged, event)
+            identity = identity_of(self.question.use.judged, event)
             found[identity] = max(record.ingest_ms, found.get(identity, 0))
         return found
 
@@ -126,14 +126,20 @@ class Case:
     @cached_property
     def expected(self) -> Expected:
         """The oracle's outcome for every raw message."""
-        asked = self.asked
+        question = self.question
         return expect(
-            asked.use, asked.rules, self.raw, self.copies, asked.bounds, self._not_yet_in_force(), asked.kept_since_ms
+            question.use,
+            question.rules,
+            self.raw,
+            self.copies,
+            question.bounds,
+            self._not_yet_in_force(),
+            question.kept_since_ms,
         )
 
     def versions(self, name: str) -> Versions:
         """The versions of a rule or summary: since when the present one, and the earlier ones."""
-        return self.asked.in_force.get(name, Versions())
+        return self.question.in_force.get(name, Versions())
 
     def _not_yet_in_force(self) -> dict[Origin, set[str]]:
         """For each event the flags and fields whose present version came after the event."""
@@ -141,7 +147,7 @@ class Case:
         for record, event in self.enriched:
             origin = self._source(event)
             first_ms[origin] = min(record.ingest_ms, first_ms.get(origin, record.ingest_ms))
-        changes = sorted((versions.since_ms, name) for name, versions in self.asked.in_force.items())
+        changes = sorted((versions.since_ms, name) for name, versions in self.question.in_force.items())
         return {
             origin: {each for since_ms, name in changes if since_ms > at_ms for each in self._written_by(name)}
             for origin, at_ms in first_ms.items()
@@ -149,7 +155,7 @@ class Case:
 
     def _written_by(self, name: str) -> Collection[str]:
         """The flags and fields of an enriched event that a rule, or the enrichment, decides."""
-        return self.asked.use.enrichment.names if name == ENRICHMENT else (name,)
+        return self.question.use.enrichment.names if name == ENRICHMENT else (name,)
 
     def _source(self, event: Event) -> Origin:
         topic, partition, offset = (event[name] for name in names(SOURCE))

@@ -15,7 +15,7 @@ from millrace import deployments, stack
 from millrace.engines.flink.engine import lost_of, state_of
 from millrace.engines.spark.engine import Spark, job_of
 from millrace.machine import processes
-from millrace.machine.processes import Record
+from millrace.machine.processes import ProcessRecord
 from millrace.patterns import EnginePlan
 from millrace.patterns.loss import Loss
 from millrace.settings import Settings
@@ -47,7 +47,7 @@ def test_the_driver_of_another_generation_says_nothing_of_this_one(dead_driver: 
 
 NOW_S = 1_000_000.0
 NOW_MS = int(NOW_S * 1000)
-RECORD = Record("job-p-spark", 1, 1, "boot", NOW_S - 20, Path("x.out"), ())
+RECORD = ProcessRecord("job-p-spark", 1, 1, "boot", NOW_S - 20, Path("x.out"), ())
 
 
 def query(batches: int = 3, failures: int = 0, failed_ago_s: Sequence[float] = ()) -> dict[str, Any]:

@@ -61,7 +61,7 @@ def job() -> dict[str, Any]:
     return dict(json.loads(next(submissions())))
 
 
-def record(server: Gateway) -> processes.Record:
+def record(server: Gateway) -> processes.ProcessRecord:
     return processes.records(server.settings.run)[server.name]
 
 

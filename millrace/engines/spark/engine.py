@@ -38,7 +38,7 @@ def connect(target: Target) -> Spark:
     return Spark(target.settings, target.address("SPARK_MASTER"))
 
 
-def job_of(progress: Mapping[str, Any], record: processes.Record, now_s: float) -> Job:
+def job_of(progress: Mapping[str, Any], record: processes.ProcessRecord, now_s: float) -> Job:
     """What the progress of a living driver amounts to."""
     queries = progress.get("queries", {})
     silent_s = now_s - progress.get("written_ms", record.since * 1000) / 1000
@@ -180,7 +180,7 @@ class Spark:
         class_path = os.pathsep.join(map(str, [*self._jars(), spark / "conf", spark / "jars" / "*"]))
         return archives.options(self.settings, "org.apache.spark.deploy.SparkSubmit", class_path)
 
-    def _record(self, plan: EnginePlan) -> processes.Record | None:
+    def _record(self, plan: EnginePlan) -> processes.ProcessRecord | None:
         return processes.read(self.settings.state / "run" / f"{self._name(plan)}.json")
 
     def _name(self, plan: EnginePlan) -> str:

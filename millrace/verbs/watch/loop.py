@@ -14,7 +14,7 @@ from functools import partial
 from millrace import stack
 from millrace.errors import InfraError
 from millrace.machine import processes
-from millrace.machine.processes import Record
+from millrace.machine.processes import ProcessRecord
 from millrace.patterns import PatternError
 from millrace.servers.server import Server
 from millrace.settings import Settings
@@ -82,7 +82,7 @@ class Watch:
         self.journal.write(server.name, "restarted")
         return True
 
-    def _end_what_hangs(self, servers: Mapping[str, Server], recorded: Mapping[str, Record], now: float) -> None:
+    def _end_what_hangs(self, servers: Mapping[str, Server], recorded: Mapping[str, ProcessRecord], now: float) -> None:
         """End a server that has not been ready for as long as a start may take; it is restarted as a dead one."""
         with ThreadPoolExecutor(max_workers=max(1, len(servers))) as pool:
             asked = pool.map(lambda server: (server, server.is_ready(recorded[server.name].since)), servers.values())

@@ -52,9 +52,11 @@ def alerts(rule: Rule, case: Case) -> Found | Undecided:
     for identity, own in copies.items():
         for alert in own:
             wanted = found.must.get(identity) or found.may.get(identity) or found.before.get(identity)
-            if wanted is not None and not (wrong := _wrong(case.asked.use, wanted, alert, expected)):
+            if wanted is not None and not (wrong := _wrong(case.question.use, wanted, alert, expected)):
                 continue
-            if any(not _wrong(case.asked.use, other, alert, expected) for other in _admissible(rule, alert, expected)):
+            if any(
+                not _wrong(case.question.use, other, alert, expected) for other in _admissible(rule, alert, expected)
+            ):
                 raced += 1
                 continue
             named = f"{rule.name} {alert['key']} {','.join(map(str, alert['transaction_ids']))}"
@@ -77,7 +79,7 @@ def alerts(rule: Rule, case: Case) -> Found | Undecided:
 def alternatives(rule: Rule, case: Case) -> Alternatives:
     """The oracle's findings, apart those in events that came out before the rule's present version."""
     if isinstance(rule, WindowRule):
-        must, may = expected_windows(rule, case.expected.accepted, case.late, case.asked.bounds)
+        must, may = expected_windows(rule, case.expected.accepted, case.late, case.question.bounds)
     else:
         must, may = {i: f for i, f in case.expected.findings.items() if f.rule == rule.name}, {}
     since_ms = case.versions(rule.name).since_ms

@@ -13,7 +13,7 @@ from millrace.verify.evidence import FILES, Event, Identity, identity_of
 
 def files(case: Case) -> Found:
     """Missing, additional, repeated and wrong rows."""
-    judged, accepted = case.asked.use.judged, case.expected.accepted
+    judged, accepted = case.question.use.judged, case.expected.accepted
     wanted = {identity_of(judged, event): origin for origin, event in accepted.items()}
     got: dict[Identity, Event] = {}
     counts: Counter[Identity] = Counter()

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pipelines.fraud.canaries import canary
-from pipelines.fraud.traffic.plan import Plan
+from pipelines.fraud.traffic.plan import TrafficPlan
 
 Place = tuple[float, float]
 
@@ -50,7 +50,7 @@ class Person:
     """When they were last out shopping, which is when the last episode ended."""
 
 
-def everybody(plan: Plan) -> Iterator[Person]:
+def everybody(plan: TrafficPlan) -> Iterator[Person]:
     """The people of a plan, always the same ones."""
     rng = random.Random(f"people {plan.seed}")
     for number in range(plan.people):
@@ -67,7 +67,7 @@ def everybody(plan: Plan) -> Iterator[Person]:
         )
 
 
-def first_card(plan: Plan) -> int:
+def first_card(plan: TrafficPlan) -> int:
     """Where the plan's card numbers begin."""
     # Runs of different names pay with different cards, as the cards belong to different customers.
     return int.from_bytes(hashlib.sha256(plan.name.encode()).digest()[:4], "big") % 900_000_000 + 50_000_000

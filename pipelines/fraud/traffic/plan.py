@@ -33,7 +33,7 @@ class Message:
 
 
 @dataclass(frozen=True)
-class Plan:
+class TrafficPlan:
     """How much traffic, how fast and of what mixture; the shares count episodes, of which most are one message."""
 
     events: int

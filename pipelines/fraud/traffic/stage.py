@@ -20,7 +20,7 @@ from pipelines.fraud.events import MINUTE_MS, device_locations, transactions
 from pipelines.fraud.rules import above_previous_max, away_from_phone, burst, spree
 from pipelines.fraud.tokens import Tokens
 from pipelines.fraud.traffic.people import CITIES, SHOPS, Person, Place, coordinates, everybody, moved
-from pipelines.fraud.traffic.plan import Label, Message, Plan, message
+from pipelines.fraud.traffic.plan import Label, Message, TrafficPlan, message
 from pipelines.fraud.traffic.poison import POISON, Poison
 
 DISORDER_MS = 2_000
@@ -39,7 +39,7 @@ LATE_MS = 60 * MINUTE_MS
 class Stage:
     """Fills one moment after the other: with what is due, or else with the start of another episode."""
 
-    def __init__(self, plan: Plan, tokens: Tokens, start_ms: int) -> None:
+    def __init__(self, plan: TrafficPlan, tokens: Tokens, start_ms: int) -> None:
         self.plan, self.start_ms = plan, start_ms
         self.rng = random.Random(f"traffic {plan.seed}")
         self.numbers, self.episodes, self.turns = count(1), count(1), count()
