@@ -5,13 +5,13 @@ variable "patterns" {
 }
 
 variable "port_base" {
-  description = "First of the hundred ports of the stack."
+  description = "First of the 100 ports of the stack."
   type        = number
   default     = 20000
 }
 
 variable "services" {
-  description = "The services to run; null runs those that patterns need."
+  description = "The services to run; null: those that patterns need."
   type        = set(string)
   default     = null
 
@@ -22,19 +22,19 @@ variable "services" {
 }
 
 variable "profiles" {
-  description = "Other forms of the stack; they combine: `millrace up --help` lists them."
+  description = "Variants of the stack, see `millrace up --help`; they can be combined."
   type        = set(string)
   default     = []
 }
 
 variable "validate" {
-  description = "Whether an apply ends with a verdict on each pattern, and fails without a good one."
+  description = "Whether an apply ends with a verdict on each pattern, and fails unless it is ok."
   type        = bool
   default     = true
 }
 
 variable "traffic" {
-  description = "Invented events that are sent before each verdict, so that there is something to judge; null sends none."
+  description = "Generated events to send before each verdict; null sends none."
   type = object({
     rate    = optional(number, 200)
     seconds = optional(number, 10)
@@ -43,31 +43,31 @@ variable "traffic" {
 }
 
 variable "watch" {
-  description = "Restart servers and jobs that die, in the background; without it what dies is drift, and the next apply repairs it."
+  description = "Start the watcher, which restarts servers and jobs that die; without it the next apply repairs them."
   type        = bool
   default     = true
 }
 
 variable "keep_data" {
-  description = "Whether a destroy leaves all data for the next apply. Apply a change of this before you destroy."
+  description = "Whether a destroy keeps all data for the next apply. Apply a change before the destroy."
   type        = bool
   default     = true
 }
 
 variable "state" {
-  description = "The state folder of the stack; null is .millrace in the clone."
+  description = "The state folder of the stack; null: .millrace in the clone."
   type        = string
   default     = null
 }
 
 variable "home" {
-  description = "The folder of downloads that all stacks share; null is what the command line takes by itself."
+  description = "Folder of downloads, shared by all stacks; null: the default of the command line."
   type        = string
   default     = null
 }
 
 variable "cli" {
-  description = "The command line of millrace; null is the clone's own, made by `make setup`."
+  description = "The command line of millrace; null: that of the clone, from `make setup`."
   type        = string
   default     = null
 }

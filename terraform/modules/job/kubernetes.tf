@@ -24,7 +24,7 @@ locals {
   # HDFS without Kerberos takes the name that it is given.
   hdfs_user = { name = "HADOOP_USER_NAME", value = try(local.on.hdfs_user, "") }
 
-  # What the "restricted" level of pod security asks for.
+  # The requirements of the "restricted" level of pod security.
   container_security = {
     allowPrivilegeEscalation = false
     capabilities             = { drop = ["ALL"] }
@@ -120,7 +120,7 @@ locals {
         "--plan", "@/etc/millrace/plan.json", "--master", "local[${local.on.spark_cores}]",
         "--jars", "/opt/spark/jars/millrace-kernel.jar", "--progress", "/tmp/progress.json",
       ]
-      # A stream never ends by itself: whatever ended it, it goes on from its checkpoints.
+      # A streaming job must never end: after any end it restarts from its checkpoints.
       restartPolicy = { type = "Always", onFailureRetryInterval = 10, onSubmissionFailureRetryInterval = 30 }
       volumes       = [local.plan_volume]
       driver = merge(local.spark_pod, {

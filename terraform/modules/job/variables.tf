@@ -13,7 +13,7 @@ variable "declared" {
 }
 
 variable "kubernetes" {
-  description = "The platform for whose operators to render the job, with the job's plan; without one nothing is rendered."
+  description = "The Kubernetes platform to render the job for, with the job's plan; null renders nothing."
   type = object({
     namespace       = string
     service_account = string

@@ -1,10 +1,10 @@
 variable "declared" {
-  description = "The pattern: what module `declared` reads of its topics, tables and jobs."
+  description = "The pattern: its topics, tables and jobs, from the module `declared`."
   type        = any
 }
 
 variable "cluster" {
-  description = "The Strimzi cluster for which to render the topics; without one nothing is rendered."
+  description = "The Strimzi cluster to render the topics for; null renders nothing."
   type = object({
     name      = string
     namespace = string
@@ -14,7 +14,7 @@ variable "cluster" {
 }
 
 variable "kubernetes" {
-  description = "The platform for whose operators to render the jobs, with an image for each engine; without one nothing is rendered."
+  description = "The Kubernetes platform to render the jobs for, with an image for each engine; null renders nothing."
   type = object({
     namespace       = string
     service_account = string

@@ -1,5 +1,5 @@
 variable "declared" {
-  description = "The local stack: what module `declared` reads of its services, profiles and ports."
+  description = "The local stack: its services, profiles and ports, from the module `declared`."
   type        = any
 }
 
@@ -14,7 +14,7 @@ variable "cli" {
 }
 
 variable "environment" {
-  description = "Environment of the command line; MILLRACE_STATE is required, MILLRACE_TARGET gives the addresses of servers that are already there."
+  description = "Environment of the command line; MILLRACE_STATE is required, MILLRACE_TARGET has the addresses of existing servers."
   type        = map(string)
 
   validation {
@@ -24,7 +24,7 @@ variable "environment" {
 }
 
 variable "port_base" {
-  description = "First of the hundred ports of the stack."
+  description = "First of the 100 ports of the stack."
   type        = number
   default     = 20000
 
@@ -35,7 +35,7 @@ variable "port_base" {
 }
 
 variable "services" {
-  description = "The services to run; null runs those that patterns need, and with none those of MILLRACE_TARGET are used."
+  description = "The services to run; null: those that patterns need; empty: none, and the servers of MILLRACE_TARGET are used."
   type        = set(string)
   default     = null
 
@@ -46,7 +46,7 @@ variable "services" {
 }
 
 variable "profiles" {
-  description = "Other forms of the stack; they combine."
+  description = "Variants of the stack, see `millrace up --help`; they can be combined."
   type        = set(string)
   default     = []
 
@@ -57,25 +57,25 @@ variable "profiles" {
 }
 
 variable "watch" {
-  description = "Restart servers and jobs that die, in the background; without it what dies is drift, and the next apply repairs it."
+  description = "Start the watcher, which restarts servers and jobs that die; without it the next apply repairs them."
   type        = bool
   default     = true
 }
 
 variable "keep_data" {
-  description = "Whether a destroy leaves topics, tables, files and logs for the next apply. Apply a change of this before you destroy."
+  description = "Whether a destroy keeps topics, tables, files and logs for the next apply. Apply a change before the destroy."
   type        = bool
   default     = true
 }
 
 variable "differences" {
-  description = "What was observed to be wrong with the servers."
+  description = "Observed problems of the servers."
   type        = list(string)
   default     = []
 }
 
 variable "note" {
-  description = "The note that the last start left, as observed."
+  description = "The note of the last start, as observed."
   type        = string
   default     = null
 }

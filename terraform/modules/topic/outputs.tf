@@ -4,12 +4,12 @@ output "name" {
 }
 
 output "declared" {
-  description = "All that is declared of the topic."
+  description = "The declaration of the topic."
   value       = terraform_data.topic.input
 }
 
 output "manifest" {
-  description = "The KafkaTopic of the Strimzi operator; null where no cluster is given."
+  description = "The KafkaTopic of the Strimzi operator; null without a cluster."
   value = var.cluster == null ? null : {
     apiVersion = "kafka.strimzi.io/v1"
     kind       = "KafkaTopic"
@@ -32,7 +32,7 @@ output "manifest" {
 }
 
 output "access" {
-  description = "Who may do what with it: user -> operations."
+  description = "Permissions: user -> operations."
   value = { for user in setunion(var.declared.readers, var.declared.writers) : user => concat(
     ["Describe"],
     contains(var.declared.readers, user) ? ["Read"] : [],

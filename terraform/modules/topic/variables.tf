@@ -10,7 +10,7 @@ variable "declared" {
 }
 
 variable "cluster" {
-  description = "The Strimzi cluster for which to render it; without one nothing is rendered."
+  description = "The Strimzi cluster to render it for; null renders nothing."
   type = object({
     name      = string
     namespace = string
