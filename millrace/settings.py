@@ -46,10 +46,10 @@ PORTS = {
     "dashboard": 60,
     "observer": 70,
 }
-# What people say when one word is enough: the port a client connects to.
+# Short names: the port to which a client connects.
 PORT_ALIASES = {"kafka": "kafka-1", "webhdfs": "hdfs-http", "thrift": "hbase-thrift", "hbase": "hbase-thrift"}
 
-# How long `validate` waits for all that went in to come out, unless it is told otherwise.
+# Default of `validate --within`.
 VALIDATE_WITHIN_S = 300.0
 
 # What is still on its way arrives within this time after the last thing that did, or not at all: a store's batch may

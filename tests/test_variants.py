@@ -216,7 +216,7 @@ def test_what_came_with_a_card_number_is_sent_again_only_as_it_was_mended(ran: R
     refused = letters.read(target, variant, "card-number")
     assert refused
     assert not [letter for letter in refused if canaries_in(_decoded(letter))]
-    with pytest.raises(InfraError, match=r"hold a card number .* cannot be sent again as they came; .* --with FILE"):
+    with pytest.raises(InfraError, match=r"hold a card number .* cannot be sent again unchanged; .* --with FILE"):
         letters.replay(target, variant, refused, {})
     assert letters.read(target, variant, "card-number") == refused
 

@@ -19,7 +19,7 @@ from millrace.errors import InfraError
 # would make a stack behave differently for each user. JDK_JAVA_OPTIONS is the one way to give every JVM an option.
 INHERITED = ("HOME", "JDK_JAVA_OPTIONS", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER")
 
-PRIVATE = 0o077  # what others may not do with what a stack writes: anything
+PRIVATE = 0o077  # other users may neither read nor write the files of a stack
 
 LOG_BYTES_MAX = 20_000_000
 
@@ -81,7 +81,7 @@ def run(
     run_dir: Path,
     is_called_off: Callable[[], bool] = lambda: False,
 ) -> int | None:
-    """Run a process to its end and return its exit code; None if it was called off."""
+    """Run a process to its end and return its exit code; None if it was cancelled."""
     child, record = _spawn(name, command, env, log, run_dir)
     wait_until(lambda: child.poll() is not None or is_called_off(), float("inf"))
     finished = child.poll()
@@ -123,14 +123,14 @@ def _spawn(
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            umask=PRIVATE,  # whatever the umask of the caller
+            umask=PRIVATE,  # independent of the caller's umask
             cwd=folder or run_dir,  # files that a server writes to its working folder stay in the stack's folder
             start_new_session=True,
         )
     wait_until(lambda: read(path) is not None or child.poll() is not None, RECORDED_WITHIN_S, every_s=0.005)
     if (record := read(path)) is None:
         ended = child.poll()
-        child.kill()  # without a record nobody could stop it
+        child.kill()  # without a record no command could stop it
         child.wait()
         path.unlink(missing_ok=True)
         raise InfraError(_not_started(name, command[0], ended, path, log))

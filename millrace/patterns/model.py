@@ -198,13 +198,13 @@ def is_name(name: str) -> bool:
 def read(path: Path) -> Variant:
     """The pattern in a file, checked against the model and against what its use declares."""
     if not is_name(path.stem):
-        raise PatternError(f"{path}: its name must be of small letters, digits and dashes, as in my-pattern.yaml")
+        raise PatternError(f"{path}: its name must be lower-case letters, digits and dashes, as in my-pattern.yaml")
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise PatternError(f"{path}: cannot be read: {error}") from None
     except yaml.YAMLError as error:
-        raise PatternError(f"{path.name}: this is no YAML: {str(error).replace(chr(10), ' ')}") from None
+        raise PatternError(f"{path.name}: not valid YAML: {str(error).replace(chr(10), ' ')}") from None
     try:
         pattern = Pattern.model_validate(content)
     except ValidationError as invalid:

@@ -1,4 +1,4 @@
-"""The start and the stop of many servers at once, in the order of their needs."""
+"""Starts and stops many servers at once, in the order of their dependencies."""
 
 import hashlib
 import json
@@ -41,7 +41,7 @@ class Startup:
             try:
                 wait(started, return_when=FIRST_EXCEPTION)
             except KeyboardInterrupt:
-                self.report("up", "interrupted; stopping what it has started")
+                self.report("up", "interrupted; stopping the servers that it has started")
                 self.halt.set()
                 wait(started)
                 stop_all(self.settings, self.begun, self.servers, self.report)

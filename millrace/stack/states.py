@@ -64,7 +64,7 @@ def status(settings: Settings) -> list[ServerStatus]:
 
 
 def watch_status(settings: Settings) -> WatchStatus:
-    """The watcher, and what it has given up."""
+    """The state of the watcher, and the servers and patterns that it has given up."""
     record = processes.read(settings.run / f"{WATCH}.json")
     state = "stopped" if record is None else "running" if processes.alive(record) else "dead"
     return WatchStatus(state, record.pid if record and state == "running" else None, given_up(settings))

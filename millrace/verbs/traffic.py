@@ -89,7 +89,7 @@ def runs(settings: Settings, pattern: str) -> list[Run]:
     except FileNotFoundError:
         return []
     except (ValueError, TypeError) as error:
-        raise TrafficError(f"{path} is damaged ({error}); take the line out, or delete the file") from None
+        raise TrafficError(f"{path} is damaged ({error}); remove the line, or delete the file") from None
 
 
 def forget(settings: Settings, pattern: str) -> None:

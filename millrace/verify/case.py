@@ -38,7 +38,7 @@ FIELDS_READ: Mapping[str, Sequence[str]] = {
 
 @dataclass(frozen=True)
 class Question:
-    """What is to be judged: which rules, summaries and stores a pattern has, and what it promises."""
+    """The object of a verdict: the rules, summaries, stores and promises of a pattern."""
 
     pattern: str
     use: UseCase
@@ -47,7 +47,7 @@ class Question:
     stores: Sequence[str] = ()
     promises: Mapping[str, float] | None = None
     warm_after_ms: int = 0
-    """For how long nothing is promised after traffic began."""
+    """The promises do not apply for this long after traffic began."""
     began_ms: Sequence[int] = ()
     """When each tape of traffic began; empty if unknown, then it was with the first alert."""
     kept_since_ms: int = 0
@@ -56,18 +56,18 @@ class Question:
     in_force: Mapping[str, Versions] = field(default_factory=dict)
     """Rules and summaries that have had another version, also those that the pattern no longer runs."""
     lost: Sequence[Loss] = ()
-    """What was deleted before an engine read it, and accepted as lost."""
+    """Messages that were deleted before an engine read them, and accepted as lost."""
 
 
 class Case:
-    """All that the checks of one run read; each part is computed once."""
+    """The inputs of all checks of one run; each part is computed once."""
 
     def __init__(self, question: Question, evidence: Evidence) -> None:
         self.question, self.evidence = question, evidence
         inputs = [each.name for each in (*question.use.raw, *question.use.references)]
         self.raw: dict[str, Sequence[Record]] = {kind: evidence.raw.get(kind) or () for kind in inputs}
         self.unread = [kind for kind in inputs if evidence.raw.get(kind) is None]
-        """The inputs of which something is missing: without them no output can be judged."""
+        """The incomplete inputs: without them no output can be judged."""
         self.unread += [f"the first {kind}, older than what the pattern retains" for kind in evidence.deleted]
         if question.lost:
             self.unread.append("messages that were deleted before they were read (see the check 'loss')")

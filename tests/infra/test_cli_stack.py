@@ -108,7 +108,7 @@ def test_patterns_lists_what_can_be_read_and_names_all_that_cannot(
     monkeypatch.setattr("millrace.patterns.model.folders", lambda: [tmp_path])
     done = millrace(tmp_path / "state", "patterns")
     assert [line.split("\t")[0] for line in done.stdout.splitlines()] == ["good"]
-    assert "bad.yaml: this is no YAML" in done.stderr
+    assert "bad.yaml: not valid YAML" in done.stderr
     assert "worse.yaml: title: this key is required; add it" in done.stderr
     assert done.returncode == 1
 
@@ -245,7 +245,7 @@ def test_wrong_patterns_are_in_the_one_answer(
     done = millrace(tmp_path / "state", "patterns", "--json")
     answer = json.loads(done.stdout)
     assert (done.returncode, answer["version"], answer["patterns"]) == (1, 1, [])
-    assert "bad.yaml: this is no YAML" in answer["problems"][0]
+    assert "bad.yaml: not valid YAML" in answer["problems"][0]
 
 
 AWAY = {

@@ -86,7 +86,7 @@ def test_what_a_driver_waits_for_is_its_problem() -> None:
     found = job_of(progress(burst=query(), tables=query(0, failures=7)), RECORD, NOW_S)
     assert (found.problem, found.is_up, found.is_sick) == ("tables: no route", True, True)
     silent = job_of(progress(silent_s=45, burst=query()), RECORD, NOW_S)
-    assert silent.problem == "pid 1 runs, and has shown no progress for 45 s"
+    assert silent.problem == "pid 1 runs, and has made no progress for 45 s"
 
 
 def flink_job(word: str, for_s: float) -> dict[str, Any]:

@@ -176,7 +176,7 @@ class TaskManager(Flink):
 
     def is_ready(self, since: float) -> bool:
         answer = rest(self.settings, "/taskmanagers")
-        # The JobManager goes on listing one that was killed until its heartbeats are missed.
+        # The JobManager lists a killed one until its heartbeats are missed.
         return answer is not None and any(
             one["slotsNumber"] == SLOTS and one["timeSinceLastHeartbeat"] > since * 1000
             for one in answer["taskmanagers"]
@@ -277,7 +277,7 @@ def configuration(settings: Settings) -> dict[str, Any]:
         "execution.checkpointing.dir": f"{hdfs.uri(settings)}/flink/checkpoints",
         "execution.checkpointing.savepoint-dir": f"{hdfs.uri(settings)}/flink/savepoints",
         "execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION",
-        # A dead TaskManager is known by two refused calls, 2 s; a busy one has 30 s.
+        # A dead TaskManager is detected by two refused calls, after 2 s; a busy one has 30 s.
         "heartbeat.interval": "1 s",
         "heartbeat.timeout": "30 s",
         "heartbeat.rpc-failure-threshold": 2,

@@ -29,7 +29,7 @@ OPENS = tuple(
 
 
 def servers(settings: Settings, profiles: Collection[str]) -> tuple[Server, ...]:
-    """Spark's servers, if the profile asks for them."""
+    """Spark's servers, if the profile has them."""
     return (SparkMaster(settings), SparkWorker(settings)) if CLUSTER in profiles else ()
 
 
@@ -132,7 +132,7 @@ def master_url(settings: Settings) -> str:
 
 
 def master_state(settings: Settings) -> dict[str, Any] | None:
-    """What the master says of itself and its workers; None while it does not answer."""
+    """The state of the master and its workers, from the master; None while it does not answer."""
     try:
         with urllib.request.urlopen(f"http://{LOOPBACK}:{settings.port('spark-http')}/json/", timeout=2) as answer:
             return dict(json.load(answer))

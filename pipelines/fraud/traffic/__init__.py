@@ -1,4 +1,4 @@
-"""Made-up traffic that knows what it is, and traffic from a file.
+"""Generated traffic with labels, and traffic from a file.
 
 Nothing here reads a clock or sends anything: a plan, a card key and a start give one and the same traffic, byte for
 byte. Card numbers leave this package only as tokens.
@@ -46,7 +46,7 @@ def traffic(plan: TrafficPlan, tokens: Tokens, start_ms: int) -> Iterator[Messag
 
 
 def closing(plan: TrafficPlan, tokens: Tokens, start_ms: int, names: Sequence[str], for_ms: int) -> Iterator[Message]:
-    """One small purchase of each of these customers every second after the traffic, so that time goes on.
+    """One small purchase of each of these customers every second after the traffic, so that event time advances.
 
     A window closes only when later events show that its time is over. The caller chooses the customers so that every
     partition has one. Each purchase is paid with a card of its own: none of them makes a burst.

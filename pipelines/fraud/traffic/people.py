@@ -45,7 +45,7 @@ class Person:
     cards: tuple[str, ...] = ()
     has_bought: bool = False
     busy_ms: int = -(10**9)
-    """Until then an episode with this person goes on."""
+    """Until then this person is part of an episode."""
     shopped_ms: int = -(10**9)
     """When they were last out shopping, which is when the last episode ended."""
 
@@ -87,5 +87,5 @@ def moved(place: Place, north_m: float, east_m: float) -> Place:
 
 
 def coordinates(place: Place) -> dict[str, float]:
-    """The place as an event says it."""
+    """The place as the fields of an event."""
     return {"latitude": round(place[0], 6), "longitude": round(place[1], 6)}
