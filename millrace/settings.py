@@ -77,7 +77,7 @@ class Settings:
 
     @classmethod
     def read(cls, environ: Mapping[str, str]) -> "Settings":
-        """Reads MILLRACE_PROJECT, _HOME, _STATE, _PORT_BASE and _PATTERNS; a state folder remembers its port base."""
+        """Reads MILLRACE_PROJECT, _HOME, _STATE, _PORT_BASE and _PATTERNS; a state folder stores its port base."""
         project = root(environ)
         cache = Path(environ.get("XDG_CACHE_HOME") or Path(environ.get("HOME", "~")).expanduser() / ".cache")
         home = Path(environ.get("MILLRACE_HOME") or cache / "millrace").expanduser().absolute()
@@ -97,7 +97,7 @@ class Settings:
         return self.state / "run"
 
     def environment(self) -> dict[str, str]:
-        """The variables that make another process of ours see the same stack."""
+        """The variables with which another process uses the same stack."""
         return {
             "MILLRACE_PROJECT": str(self.project),
             "MILLRACE_HOME": str(self.home),
@@ -118,7 +118,7 @@ def port_base(text: str) -> int:
 
 
 def remembered(state: Path) -> dict[str, Any]:
-    """What the last `up` of this state folder was asked for: its port base and its profiles."""
+    """The port base and profiles of the last `up` of this state folder."""
     path = state / "stack.json"
     if not path.exists():
         return {}

@@ -116,7 +116,7 @@ class Pattern(Closed):
         ge=1,
         le=24 * 365,
         description="How long events and results stay in their topics. A verdict needs all of them since the pattern's "
-        "first event: of an older pattern it says `unknown`.",
+        "first event; without them it is `unknown`.",
     )
     stages: Stages
     promises: Promises

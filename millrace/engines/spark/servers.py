@@ -58,8 +58,7 @@ class Spark(Server):
 
     def _java(self, main: str, *arguments: str) -> list[str]:
         logging = f"-Dlog4j2.configurationFile={(self.conf / 'log4j2.properties').as_uri()}"
-        # A second door of the master, on a port of its own choice, that nobody here uses; and buttons that any web page
-        # in a browser here could press.
+        # Off: the master's second API, on another port, and the kill buttons, which any local web page could press.
         start = java(256, flags=(*OPENS, logging, "-Dspark.master.rest.enabled=false", "-Dspark.ui.killEnabled=false"))
         return [*start, "-cp", f"{package(self.settings) / 'jars'}/*", main, "--host", LOOPBACK, *arguments]
 

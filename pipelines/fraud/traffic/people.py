@@ -31,7 +31,7 @@ _METRES_PER_DEGREE = 111_195.08  # along a meridian of the sphere that `km` meas
 
 @dataclass(eq=False)
 class Person:
-    """Somebody with a home, habits, one or two cards and, mostly, a phone."""
+    """A person with a home, habits, one or two cards and, mostly, a phone."""
 
     name: str
     segment: str

@@ -1,4 +1,4 @@
-"""What a stream must survive: each way to spoil a good event, and the reason with which it must be refused."""
+"""Invalid messages: each way to damage a valid event, and the reason with which it must be refused."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Event = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Poison:
-    """One way to spoil an event of one topic."""
+    """One way to damage an event of one topic."""
 
     name: str
     topic: str

@@ -288,7 +288,7 @@ def _spree(offsets_ms: Sequence[int], *fifth: str, each: tuple[str, ...] = ()) -
         for position, (shop, offset_ms) in enumerate(zip(shops, offsets_ms, strict=True)):
             label = Label("spree", number, (*each, *(fifth if position == 4 else ())))
             at_ms = now_ms + offset_ms
-            # All are under way equally long: which is the fifth to arrive is no matter of chance.
+            # All take equally long, so the fifth to be sent is the fifth to arrive.
             steps.append(stage.purchase(person, at_ms, label, at_ms + 20, {"merchant": shop}))
         return steps
 
@@ -310,7 +310,7 @@ def _pair(gap_ms: int, count: int, *alerts: str) -> _Story:
 
 
 def _play_two_cards(stage: Stage, now_ms: int) -> list[Step] | None:
-    """Two purchases in quick succession with different cards are no burst."""
+    """Two purchases in quick succession with different cards: not a burst."""
     person = stage.idle_person(now_ms, 3_000, lambda p: _has_bought(p) and len(p.cards) > 1)
     if person is None:
         return None
@@ -398,7 +398,7 @@ def _play_race(stage: Stage, now_ms: int) -> list[Step] | None:
 
 def _play_late(stage: Stage, now_ms: int) -> list[Step] | None:
     """A purchase that was an hour under way: accepted, but too late for any window."""
-    # Not straight after a spree: that rule goes by the newest time it has seen, which would still be the spree's.
+    # Not directly after a spree: that rule compares with the newest time of the key, which would still be the spree's.
     person = stage.idle_person(now_ms, 0, lambda p: _has_bought(p) and now_ms - p.shopped_ms < SPREE_REST_MS)
     if person is None:
         return None
@@ -406,7 +406,7 @@ def _play_late(stage: Stage, now_ms: int) -> list[Step] | None:
 
 
 def _poison(poison: Poison) -> _Story:
-    """A good event of anybody, spoilt before it is sent."""
+    """A valid event of any customer, damaged before it is sent."""
 
     def play(stage: Stage, now_ms: int) -> list[Step]:
         person = stage.rng.choice(stage.cast)
