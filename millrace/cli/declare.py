@@ -1,15 +1,18 @@
-"""millrace declare: what Terraform reads."""
+"""millrace declare: the input of Terraform."""
 
 from millrace.cli.changes import PlanOnly, end_plan
 from millrace.cli.printing import Json, print_json, print_rows, settings
 
 
 def declare(plan: PlanOnly = False, json: Json = False) -> None:
-    """Write pipelines/declared.json, which Terraform reads: the topics, tables and jobs of all patterns, and the stack.
+    """Write pipelines/declared.json, the input of Terraform.
 
-    Run it after a change of a pattern file, of a use's events or tables, or of the version of millrace.
+    The file has the topics, tables and jobs of all patterns, and the services and ports of the stack. Run it after a
+    change of a pattern file, of a use's events or tables, or of the version of millrace.
 
-    Examples:  millrace declare  |  millrace declare --plan
+    Examples:
+    millrace declare --plan
+    millrace declare
     """
     from millrace.verbs.declare import declare as write
 
