@@ -52,7 +52,7 @@ PORT_ALIASES = {"kafka": "kafka-1", "webhdfs": "hdfs-http", "thrift": "hbase-thr
 # Default of `validate --within`.
 VALIDATE_WITHIN_S = 300.0
 
-# What is still on its way arrives within this time after the last thing that did, or not at all: a store's batch may
+# Default of `validate --settled-after`. Outstanding output arrives within this time, or never: a store's batch may
 # take this long on a busy machine.
 SETTLED_AFTER_S = 90.0
 

@@ -102,7 +102,7 @@ def make(settings: Settings, report: Report, idle: Collection[str] = ()) -> None
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """One command at a time dumps archives, whatever its stack."""
+    """One command at a time dumps archives, across all stacks."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -27,7 +27,7 @@ RECORDED_WITHIN_S = 10
 
 FOLLOWS_WITHIN_S = 5  # descendants may take this long to end by themselves
 
-# The shell writes the record, then becomes the server: pid and start time stay the same, and whatever kills us in
+# The shell writes the record, then becomes the server: pid and start time stay the same, and if the parent is killed in
 # between, no server runs without a record: on a full disk it does not start. Field 22 of stat is the start time
 # (proc(5)); the name before it is "(sh)".
 NOT_RECORDED = 74  # EX_IOERR of sysexits.h

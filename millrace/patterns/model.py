@@ -92,7 +92,7 @@ class Promises(Closed):
     """What the pattern promises its readers; `validate` measures the numbers and reports them beside the promise."""
 
     delivery: Literal["at-least-once-with-ids"] = Field(
-        description="Alerts and enriched events may come twice; one kept for each id, each is there exactly once."
+        description="Alerts and enriched events may arrive twice; a reader that keeps one per id has each exactly once."
     )
     alert_latency_ms_p99: int = Field(
         gt=0, description="Per-event alerts, from the intended send time, at 1,000 events/s, once the jobs are warm."

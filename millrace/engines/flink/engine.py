@@ -158,7 +158,7 @@ class Flink:
         if installed.exists() and installed.resolve() != wanted.resolve():
             raise EngineError(
                 "Flink was started with another build of the kernel than the one that is in the sources now; "
-                "`millrace restart flink` and then `millrace reconcile`, which brings back the jobs that ran"
+                "`millrace restart flink` and then `millrace reconcile`, which restarts the jobs that ran"
             )
 
     def stop(self, plan: EnginePlan) -> str | None:

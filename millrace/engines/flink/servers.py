@@ -31,7 +31,7 @@ GATEWAY_METASPACE_MB = 128
 
 
 def servers(settings: Settings, profiles: Collection[str]) -> tuple[Server, ...]:
-    """Flink's servers, in whatever form of the stack."""
+    """Flink's servers, the same in all forms of the stack."""
     return JobManager(settings), TaskManager(settings), Gateway(settings)
 
 

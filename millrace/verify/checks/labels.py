@@ -1,4 +1,4 @@
-"""Labels: generated traffic raised the alerts that it is labelled with, whatever the oracle expects."""
+"""Labels: generated traffic raised the alerts that it is labelled with, independent of the oracle."""
 
 from __future__ import annotations
 
