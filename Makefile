@@ -10,37 +10,37 @@ TESTS := $(RUN) pytest -n 2 --dist loadfile --no-loadscope-reorder
 help: ## List the verbs
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
 
-setup: ## Download and build everything, once; nothing is left to do a second time
+setup: ## Download and build everything; a second call takes a moment
 	@$(PYTHON) -m millrace.machine.setup
 
-check: setup ## Format, types and the tests that need no server: within a minute
+check: setup ## Format, types and the tests that need no server; takes a minute
 	$(RUN) ruff format --check .
 	$(RUN) ruff check .
 	$(RUN) mypy
 	@if [ -d terraform ] && command -v terraform >/dev/null; then terraform fmt -check -recursive terraform; fi
 	$(TESTS) -q -m "not stack"
 
-test: ## All tests, on real servers too; what each took is recorded
+test: ## All tests, also those on real servers; the time of each is recorded
 	@$(PYTHON) -m millrace.machine.setup --tests
 	$(TESTS) -m "not drill" --measure
 
-drill: ## What is long and adds little to the tests; NAME=... for one of them
+drill: ## Long tests that `make test` leaves out; NAME=... selects one
 	@$(PYTHON) -m millrace.machine.setup --tests
 	$(RUN) pytest -m drill $(if $(NAME),-k "$(NAME)")
 
-fuzz: setup ## New examples for the property tests, for MINUTES=30; fails when one is a counterexample
+fuzz: setup ## Property tests with new examples, for MINUTES=30; fails on a counterexample
 	$(RUN) tests.fuzz $(MINUTES)
 
 up: setup ## Start the default stack and wait until it is ready
 	.venv/bin/millrace up
 
-down: ## Stop the stack; its data stays
+down: ## Stop the stack and keep its data
 	.venv/bin/millrace down
 
-demo: setup ## The main job, from nothing to a table of what was proven
+demo: setup ## Start servers, deploy a pattern, send traffic, print alerts and the verdict; KEEP=1 leaves it running
 	.venv/bin/millrace demo
 
-bench: setup ## Measure every variant on this machine: 100,000 events at 1,000 a second, with a verdict
+bench: setup ## Measure each pattern on this machine: 100,000 events at 1,000 a second, with a verdict
 	$(RUN) lab.bench
 
 records: setup ## List the figures of documents that are older than the code; MEASURE=1 measures them again

@@ -25,7 +25,7 @@ TAPE = "{{ tape_of(params.tape, run_id, ti.try_number) }}"
 
 
 @task(task_id="faults")
-def asked_for(params: dict) -> list[str]:
+def servers_to_crash(params: dict) -> list[str]:
     """The servers to crash, one mapped task for each."""
     return params["faults"]
 
@@ -62,7 +62,7 @@ for variant in readable():
 
     with DAG(
         f"prove-{name}",
-        description=f"Sends traffic and judges the output: {variant.pattern.title}",
+        description=f"Sends traffic and validates the output: {variant.pattern.title}",
         doc_md=prove_doc(variant),
         schedule=None,
         max_active_runs=1,
@@ -80,13 +80,13 @@ for variant in readable():
         approve = Approve(task_id="approve", subject=f"Prove {name}?", body="{{ params }}", execution_timeout=None)
         provision = Changes(task_id="provision", words=["provision", name])
         declared = Declared(task_id="declared", words=["provision", name, "--plan"])
-        # A pattern that was deployed before does not belong to this run: its teardown leaves it running.
+        # `--for`: the run's teardown leaves a pattern running that was deployed before.
         deploy = Changes(
             task_id="deploy", words=["deploy", name, "--no-wait", "--for={{ '' if params.keep else run_id }}"]
         )
         healthy = AwaitVerb(task_id="await_healthy", words=["await", name])
         traffic = Verb(task_id="traffic", when="{{ params.events > 0 }}", words=words)
-        faults = asked_for()
+        faults = servers_to_crash()
         fault = Fault.partial(task_id="fault", map_index_template="{{ task.server }}").expand(server=faults)
         validate = Validate(
             task_id="validate",
@@ -105,8 +105,8 @@ for variant in readable():
         )
         chain(fits, approve, provision, declared, deploy, healthy, [traffic, faults], validate, report, teardown)
         chain(faults, fault, validate)
-        # A task before a teardown that may fail the run does not count by itself, so a red verdict needs its own leaf.
+        # Airflow takes a run's state from its leaves and teardowns: without this leaf a failed verdict could be green.
         validate >> EmptyOperator(task_id="proven")
-        # They run whatever the verdict is.
+        # Teardowns run after any verdict.
         report.as_teardown(setups=provision, on_failure_fail_dagrun=True)
         teardown.as_teardown(setups=provision, on_failure_fail_dagrun=True)

@@ -33,7 +33,7 @@ verdicts = [verdict(name) for name in names]
 
 with DAG(
     "reconcile",
-    description="Restarts deployed jobs that are gone, and fails on jobs that run without being deployed",
+    description="Restarts dead jobs of deployed patterns, and fails if a job is sick, runs twice or was never deployed",
     doc_md=about.RECONCILE,
     schedule=timedelta(minutes=5),
     catchup=False,
@@ -60,7 +60,7 @@ with DAG(
     approve = Approve(
         task_id="approve",
         subject=f"Upgrade {PATTERN}?",
-        body="Its jobs stop with their state and continue as the next generation.",
+        body="Each job stops with its state; its next generation continues from there.",
         execution_timeout=None,
     )
     upgrade = Verb(task_id="upgrade", words=["upgrade", PATTERN, "--id={{ run_id }}"])
@@ -68,15 +68,15 @@ with DAG(
     report = Report(task_id="report")
     roll_back = Verb(task_id="roll_back", words=["roll-back", PATTERN], when=not_ok("validate"))
     chain(approve, upgrade, validate, report, roll_back)
-    # A task before a teardown that may fail the run does not count by itself, so a red verdict needs its own leaf.
+    # Airflow takes a run's state from its leaves and teardowns: without this leaf a failed verdict could be green.
     validate >> EmptyOperator(task_id="proven")
-    # They run whatever the verdict is.
+    # Teardowns run after any verdict.
     report.as_teardown(setups=upgrade, on_failure_fail_dagrun=True)
     roll_back.as_teardown(setups=upgrade, on_failure_fail_dagrun=True)
 
 with DAG(
     "compare",
-    description="The figures of two patterns that judged the same tape, side by side",
+    description="Compares two patterns on the same tape: latency and processor time, side by side",
     doc_md=about.COMPARE,
     schedule=reduce(or_, verdicts) if verdicts else None,
     max_active_runs=1,
@@ -114,7 +114,7 @@ with DAG(
     approve = Approve(
         task_id="approve",
         subject=f"Send dead letters of {PATTERN} again?",
-        body="Those whose reason begins with '{{ params.reason }}'.",
+        body="Only those whose reason begins with '{{ params.reason }}'; an empty reason selects all.",
         execution_timeout=None,
     )
     replay = Verb(task_id="replay", words=["dead-letters", "replay", PATTERN, "--reason={{ params.reason or '' }}"])

@@ -30,7 +30,7 @@ from millrace.verbs.teardown import teardown
 from millrace.verbs.traffic import traffic, wanted_load
 from millrace.verbs.validate import validate
 from millrace.verify.latency import latency
-from pipelines.fraud.traffic import Plan
+from pipelines.fraud.traffic import TrafficPlan
 
 
 def main(argv: Sequence[str]) -> int:
@@ -59,8 +59,8 @@ def measured(target: Target, variant: Variant, events: int, rate_per_s: float, s
     try:
         deploy(target, name, report=lambda line: _report(name, line))
         cold = round(variant.pattern.promises.warm_after_s * rate_per_s)  # events before the promises hold
-        warm_up = _sent(target, variant, Plan(max(cold, 1), rate_per_s, seed + 1, name=f"w{seed}"))
-        run = _sent(target, variant, Plan(events, rate_per_s, seed, name=f"b{seed}"))
+        warm_up = _sent(target, variant, TrafficPlan(max(cold, 1), rate_per_s, seed + 1, name=f"w{seed}"))
+        run = _sent(target, variant, TrafficPlan(events, rate_per_s, seed, name=f"b{seed}"))
         changed = deploy(target, name)
         found = validate(target, name, within_s=900, report=lambda line: _report(name, line))
         jobs = {engine: asdict(job) for engine, (_, job) in deployments.jobs(target, name).items()}
@@ -99,7 +99,7 @@ def described(figures: dict[str, Any]) -> str:
     return f"{figures['run']['rate_per_s']:.0f} events/s, p50 / p99: {', '.join(f'{k} {v}' for k, v in shown.items())}"
 
 
-def _sent(target: Target, variant: Variant, plan: Plan) -> Run:
+def _sent(target: Target, variant: Variant, plan: TrafficPlan) -> Run:
     wanted = wanted_load(target.settings, plan)
     return traffic(target, variant.name, wanted, report=lambda line: _report(variant.name, line))
 

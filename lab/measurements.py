@@ -164,6 +164,7 @@ MEASUREMENTS = {
             *SERVERS,
             *JOBS,
             "millrace/deployments.py",
+            "millrace/verbs/declare.py",
             "millrace/verbs/deploy.py",
             "millrace/verbs/observe.py",
             "millrace/verbs/observation_server.py",

@@ -123,7 +123,7 @@ def losses(target: Target, name: str) -> dict[str, tuple[Loss, ...]]:
 
 
 def upgrade_gap_ms(target: Target, name: str) -> int | None:
-    """How long nothing came out in the upgrade that made the running generation."""
+    """The longest time without output in the upgrade to the running generation."""
     upgrade = _read(upgrade_file(target, name), None)
     if upgrade is None:
         return None

@@ -1,4 +1,4 @@
-"""What the verbs ask of an engine, and the states of its jobs.
+"""The interface of an engine for the verbs, and the states of its jobs.
 
 Besides this protocol, a job keeps three promises that its callers rest on:
 
@@ -36,12 +36,12 @@ State = Literal[
 - `stalled`: it is up and makes no progress.
 - `failed`: it has ended with an error, and its id is used up; the engine does not restart it.
 - `given-up`: the watcher does not restart it either; no engine reports this.
-- `stopped`: it has ended because it was asked to, and its id is used up.
+- `stopped`: it has ended after a stop request, and its id is used up.
 """
 UP: Collection[State] = ("starting", "running", "degraded", "crash-looping", "stalled")
 """The engine runs it: another start would run it twice."""
 SICK: Collection[State] = ("degraded", "crash-looping", "stalled", "failed", "given-up")
-"""Somebody should look."""
+"""The states that need a person."""
 
 RESTARTS_MOST, RESTARTS_WITHIN_S = 3, 300
 LOOPING_AFTER_S = 30
@@ -49,7 +49,7 @@ LOOPING_AFTER_S = 30
 
 
 class EngineError(InfraError):
-    """A job that did not do what was asked; names the job, the engine and where to look."""
+    """A failed request to a job; names the job, the engine and the place of the log."""
 
 
 class UsedUpError(EngineError):

@@ -1,4 +1,4 @@
-"""The meaning of rules, in plain Python: what is accepted, what each measure remembers, what must alert.
+"""The meaning of rules, in plain Python: which messages are accepted, what measures hold, which alerts are due.
 
 The engines are judged by it. It is written for reading, not for speed, and shares only the declarations with them.
 """
@@ -153,7 +153,7 @@ class Memory:
         self._folds = {name: _fold(measure, on) for name, measure in remembers.items()}
 
     def before(self, now: Event) -> dict[str, Value]:
-        """The remembered values, as a condition sees them when `now` arrives."""
+        """The remembered values that a condition reads when `now` arrives."""
         return {column: value for name, fold in self._folds.items() for column, value in fold.values(name, now).items()}
 
     def learn(self, stream: str, event: Event) -> None:

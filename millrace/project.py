@@ -39,7 +39,7 @@ def pattern_folders() -> list[Path]:
 
 
 def make_importable() -> None:
-    """Import `pipelines` from the project, whatever package of that name is on Python's path.
+    """Import `pipelines` from the project, even if another package of that name is on Python's path.
 
     The project itself does not go on the path: its other folders could hide installed packages.
     """

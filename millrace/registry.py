@@ -37,7 +37,7 @@ SHAPES: Mapping[str, str] = {
     "windows-elsewhere": "another engine's windows may follow its per-event stage",
     "events-elsewhere": "its windows may follow another engine's per-event stage",
 }
-"""What a pattern may ask of an engine."""
+"""The features of an engine that a pattern can use."""
 PERSIST = "persist:"
 
 
@@ -48,7 +48,7 @@ class Manifest:
     name: str
     """As pattern files write it; the folder has this name, with `_` for `-`."""
     title: str
-    """As people write it."""
+    """Its name in texts."""
     can: frozenset[str]
     """The shapes that it runs."""
     cannot: Mapping[str, str] = field(default_factory=dict)
@@ -60,9 +60,9 @@ class Manifest:
     components: tuple[str, ...] = ()
     """The jars that its servers and jobs run on."""
     needs: tuple[str, ...] = ()
-    """The services that its own cannot be without."""
+    """The services that its own service needs."""
     is_default: bool = False
-    """Whether `millrace up` starts it unasked."""
+    """Whether `millrace up` starts it by default."""
     profiles: tuple[str, ...] = ()
     """Other forms of its servers."""
     ports: Mapping[str, int] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class Manifest:
         return f"{FOLDER}.{self.name.replace('-', '_')}"
 
     def module(self, name: str) -> ModuleType:
-        """A module of its folder, imported only now: it may want libraries that not every environment has."""
+        """A module of its folder, imported only now: it may need libraries that not every environment has."""
         return import_module(f"{self.package}.{name}")
 
 

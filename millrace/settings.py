@@ -17,6 +17,8 @@ PROJECT = PACKAGE.parent
 PORT_BASE_DEFAULT = 20000
 # A second stack takes the next hundred: every offset below stays under it.
 PORTS_PER_STACK = 100
+# Ports from 32768 on are the system's own.
+PORT_BASES = range(1024, 32768 - PORTS_PER_STACK + 1)
 
 PORTS = {
     "kafka-1": 1,
@@ -44,13 +46,13 @@ PORTS = {
     "dashboard": 60,
     "observer": 70,
 }
-# What people say when one word is enough: the port a client connects to.
+# Short names: the port to which a client connects.
 PORT_ALIASES = {"kafka": "kafka-1", "webhdfs": "hdfs-http", "thrift": "hbase-thrift", "hbase": "hbase-thrift"}
 
-# How long `validate` waits for all that went in to come out, unless it is told otherwise.
+# Default of `validate --within`.
 VALIDATE_WITHIN_S = 300.0
 
-# What is still on its way arrives within this time after the last thing that did, or not at all: a store's batch may
+# Default of `validate --settled-after`. Outstanding output arrives within this time, or never: a store's batch may
 # take this long on a busy machine.
 SETTLED_AFTER_S = 90.0
 
@@ -75,7 +77,7 @@ class Settings:
 
     @classmethod
     def read(cls, environ: Mapping[str, str]) -> "Settings":
-        """Reads MILLRACE_PROJECT, _HOME, _STATE, _PORT_BASE and _PATTERNS; a state folder remembers its port base."""
+        """Reads MILLRACE_PROJECT, _HOME, _STATE, _PORT_BASE and _PATTERNS; a state folder stores its port base."""
         project = root(environ)
         cache = Path(environ.get("XDG_CACHE_HOME") or Path(environ.get("HOME", "~")).expanduser() / ".cache")
         home = Path(environ.get("MILLRACE_HOME") or cache / "millrace").expanduser().absolute()
@@ -95,7 +97,7 @@ class Settings:
         return self.state / "run"
 
     def environment(self) -> dict[str, str]:
-        """The variables that make another process of ours see the same stack."""
+        """The variables with which another process uses the same stack."""
         return {
             "MILLRACE_PROJECT": str(self.project),
             "MILLRACE_HOME": str(self.home),
@@ -107,16 +109,16 @@ class Settings:
 
 def port_base(text: str) -> int:
     """The base that a text names, with room for a stack's ports above it and below the system's ephemeral ones."""
-    if not text.isdecimal() or not 1024 <= int(text) <= 32768 - PORTS_PER_STACK:
+    if not text.isdecimal() or int(text) not in PORT_BASES:
         raise UsageError(
-            f"MILLRACE_PORT_BASE is {text!r}: it must be a whole number from 1024 to {32768 - PORTS_PER_STACK}, "
+            f"MILLRACE_PORT_BASE is {text!r}: it must be a whole number from {PORT_BASES[0]} to {PORT_BASES[-1]}, "
             "for example 20000 (ports from 32768 on are the system's own)"
         )
     return int(text)
 
 
 def remembered(state: Path) -> dict[str, Any]:
-    """What the last `up` of this state folder was asked for: its port base and its profiles."""
+    """The port base and profiles of the last `up` of this state folder."""
     path = state / "stack.json"
     if not path.exists():
         return {}

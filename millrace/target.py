@@ -25,7 +25,7 @@ ROOT = "/millrace"
 
 @dataclass(frozen=True)
 class Given:
-    """What MILLRACE_TARGET holds: other servers' addresses, or the profiles of a stack of this machine."""
+    """The content of MILLRACE_TARGET: addresses of other servers, or profiles of the local stack."""
 
     addresses: Mapping[str, str] | None = None
     profiles: tuple[str, ...] | None = None
@@ -80,24 +80,24 @@ class Target:
     settings: Settings
     addresses: Mapping[str, str]
     allow_traffic: bool = False
-    """Whether events that never happened may be sent there."""
+    """Whether generated events may be sent there."""
 
     @classmethod
     def read(cls, settings: Settings, environ: Mapping[str, str] = os.environ) -> Target:
         """The stack of the settings, unless MILLRACE_TARGET gives other addresses.
 
-        Servers that are not this stack's get no traffic unless the target says `allow_traffic: true`.
+        Servers that are not this stack's get no traffic unless the target has `allow_traffic: true`.
         """
         given = Given.read(environ)
         addresses = stack.addresses(settings) if given.addresses is None else given.addresses
         return cls(settings, addresses, given.allow_traffic)
 
     def require_traffic_allowed(self) -> None:
-        """Refuse to send events that never happened, or not at these times, to servers that others may read."""
+        """Refuse to send generated or replayed events to servers whose consumers may take them for real ones."""
         if not self.allow_traffic:
             raise UsageError(
-                f"MILLRACE_TARGET does not allow traffic to Kafka at {self.bootstrap}: others may take it for real "
-                'events; add "allow_traffic": true to the target if nobody does'
+                f"MILLRACE_TARGET does not allow traffic to Kafka at {self.bootstrap}: a consumer may take it for real "
+                'events; if none does, add "allow_traffic": true to the target'
             )
 
     @property
@@ -137,5 +137,5 @@ class Target:
     def address(self, name: str) -> str:
         """The address that the target must have under this name."""
         if name not in self.addresses:
-            raise InfraError(f"the address {name} is not known; see `millrace env`, or the file in MILLRACE_TARGET")
+            raise InfraError(f"no address {name}; add it to the file in MILLRACE_TARGET, see `millrace env`")
         return self.addresses[name]

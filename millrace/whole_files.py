@@ -8,7 +8,7 @@ from tempfile import NamedTemporaryFile
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a file that no reader ever sees half, and that a crash leaves as it was."""
+    """Replace a file atomically: a reader gets the old content or the new, also after a crash."""
     path.parent.mkdir(parents=True, exist_ok=True)
     # A name of its own: files that differ only in their suffix, or two processes, must not write into one another's.
     with NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False) as arriving:

@@ -15,7 +15,7 @@ from millrace.patterns import load, model
 from millrace.patterns import topics as topics_of
 from millrace.target import Target
 from millrace.verbs import sending, traffic
-from pipelines.fraud.traffic import Plan
+from pipelines.fraud.traffic import TrafficPlan
 
 
 @contextmanager
@@ -38,7 +38,7 @@ class Sender(threading.Thread):
     def __init__(self, target: Target, pattern: str, tape: str, seconds: float, closing_ms: int = 0) -> None:
         super().__init__(name=f"traffic {tape}", daemon=True)
         self._target, self._pattern, self._closing_ms = target, pattern, closing_ms
-        self._plan = Plan(events=int(100 * seconds), rate_per_s=100, name=tape)
+        self._plan = TrafficPlan(events=int(100 * seconds), rate_per_s=100, name=tape)
         self._run: sending.Run | None = None
         self.start()
 

@@ -31,7 +31,7 @@ from millrace.verbs.provision import ContractError, provision
 from millrace.verbs.teardown import teardown
 from millrace.verbs.validate import Validation, validate
 from pipelines.fraud.canaries import canaries_in, canary
-from pipelines.fraud.traffic import Plan
+from pipelines.fraud.traffic import TrafficPlan
 from pipelines.fraud.traffic.poison import NUMBER
 from tests.searching import contents
 
@@ -90,7 +90,7 @@ def deployed(target: Target, name: str) -> None:
 
 
 def run_of(target: Target, variant: Variant) -> Ran:
-    plan = Plan(events=EVENTS, rate_per_s=RATE_PER_S, seed=20, name=f"{variant.name}-t", poison_share=0.02)
+    plan = TrafficPlan(events=EVENTS, rate_per_s=RATE_PER_S, seed=20, name=f"{variant.name}-t", poison_share=0.02)
     run = sending.send(target.bootstrap, topics_of(variant), traffic.wanted_load(target.settings, plan))
     traffic.keep(target.settings, variant.name, run)
     return Ran(target, variant, validate(target, variant.name, report=print))
@@ -216,7 +216,7 @@ def test_what_came_with_a_card_number_is_sent_again_only_as_it_was_mended(ran: R
     refused = letters.read(target, variant, "card-number")
     assert refused
     assert not [letter for letter in refused if canaries_in(_decoded(letter))]
-    with pytest.raises(InfraError, match=r"hold a card number .* cannot be sent again as they came; .* --with FILE"):
+    with pytest.raises(InfraError, match=r"hold a card number .* cannot be sent again unchanged; .* --with FILE"):
         letters.replay(target, variant, refused, {})
     assert letters.read(target, variant, "card-number") == refused
 

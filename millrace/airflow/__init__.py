@@ -1,5 +1,5 @@
-"""What Airflow needs to say the verbs: operators, triggers, the form, and the page with the report.
+"""Operators, triggers, forms and the report page, with which Airflow calls the verbs.
 
-Airflow orchestrates and is never in the data path: its processes import no engine and no client of one. A task says a
-verb to the command line, which lives in an environment of its own, and reads one JSON answer.
+Airflow orchestrates and is never in the data path: its processes import no engine and no client of one. A task runs the
+command line as a process, in an environment of its own, and reads one JSON object from it.
 """

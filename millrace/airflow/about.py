@@ -39,7 +39,7 @@ unless *Remove the data* is set in the form.
 **teardown**: a job did not stop, or a store does not answer. Run `millrace status`, then clear the task.
 """
 
-RECONCILE = """# Declared against running
+RECONCILE = """# Restart dead jobs
 Every five minutes, compares the jobs that were deployed with the jobs that run. Restarts each dead job, as it was
 deployed, from its newest savepoint or checkpoint. A run is red if a job is sick, runs twice or was never deployed.
 
@@ -52,7 +52,7 @@ deployed, from its newest savepoint or checkpoint. A run is red if a job is sick
 - **await_healthy**: a restarted job did not reach its first checkpoint. Open the job's button.
 """
 
-UPGRADE = """# The next generation
+UPGRADE = """# Upgrade running jobs
 Restores a copy of the running job's state in a trial job, from the pattern as declared now. If the restore fails, the
 upgrade is refused, and the running job stays untouched. Otherwise the job stops with a savepoint, the next generation
 starts from it, and `validate` checks the pattern. If the verdict is not ok, the previous generation starts again from
@@ -66,7 +66,7 @@ the savepoint. The task `upgrade` returns the measured gap: how long no output c
 - **roll_back**: a job did not start again. Run `millrace roll-back PATTERN`, or clear the task.
 """
 
-COMPARE = """# Two patterns on the same tape
+COMPARE = """# Compare two patterns on the same tape
 Runs after each verdict `ok` of a `prove` DAG. If another pattern also has an `ok` on the same tape (`tape` in the
 form), the task returns latency and cost of both, side by side. Each verdict has compared the alerts with the oracle.
 
@@ -75,7 +75,7 @@ form), the task returns latency and cost of both, side by side. Each verdict has
 seed and shares.
 """
 
-COMPACT = """# Many small files become one
+COMPACT = """# Merge small files
 A streaming job writes many small Parquet files. This DAG merges the files of each finished hour into one; jobs may
 write and read meanwhile. The next run completes a compaction that was killed.
 

@@ -1,4 +1,4 @@
-"""What happens when a run is late."""
+"""Deadlines of runs, and the alarm when one is missed."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ log = logging.getLogger(__name__)
 
 
 async def late(minutes: float, context: dict[str, Any] | None = None, **_: Any) -> None:
-    """Say in the triggerer's log that a run is not done in its time; attach a notifier here for your own alarms."""
+    """Log in the triggerer that a run has missed its deadline; attach your notifier here."""
     run = (context or {}).get("dag_run", {})
     log.error("run %s of %s is not done after %.0f minutes", run.get("dag_run_id"), run.get("dag_id"), minutes)
 
 
 def within(span: timedelta) -> DeadlineAlert:
-    """The alarm of a DAG whose runs must be done so long after they were asked for."""
+    """The alarm of a DAG whose runs must end within this time after they were queued."""
     minutes = span / timedelta(minutes=1)
     return DeadlineAlert(
         name=f"within {minutes:.0f} minutes",

@@ -1,4 +1,4 @@
-"""Assets: the verdict on each pattern, so that whoever waits for one need not know which DAG asked for it."""
+"""Assets: the verdict on each pattern; a DAG can be scheduled on it, whichever DAG produced it."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from airflow.sdk import Asset
 
 
 def verdict(pattern: str) -> Asset:
-    """The verdict on a pattern; each event of it carries one verdict, small."""
+    """The verdict on a pattern; each of its events has the summary of one verdict."""
     return Asset(f"verdict-{pattern}", uri=f"x-millrace://verdict/{pattern}", group="verdict")

@@ -1,4 +1,4 @@
-"""The command line of millrace, as a task says verbs to it: progress becomes log lines, the answer is one JSON text."""
+"""Calls of the command line from a task: progress becomes log lines, the result is one JSON object."""
 
 from __future__ import annotations
 
@@ -25,51 +25,51 @@ CONNECTION = "millrace"
 """The connection that names the command line; without it, the one installed with this package runs."""
 
 USAGE, WOULD_CHANGE = 2, 3
-ANSWERED = (0, 1, WOULD_CHANGE)
-"""Exit codes of a verb that has answered; a verdict that is not ok ends with 1."""
-COMPLAINS = "millrace: "
+HAS_RESULT = (0, 1, WOULD_CHANGE)
+"""Exit codes of a verb that has printed a result; a verdict that is not ok ends with 1."""
+ERROR_PREFIX = "millrace: "
 
 
 class VerbError(AirflowException):
-    """A verb that did not do what was asked; the message is the line with which it ended."""
+    """A verb that failed; the message is the last line that it printed."""
 
 
 @dataclass(frozen=True)
 class Millrace:
-    """Where the command line is, and what it may know of this process: its own variables, never Airflow's."""
+    """The command line, and the environment that it gets: millrace's variables, none of Airflow's."""
 
     command: tuple[str, ...]
     environment: Mapping[str, str] = field(repr=False)
 
-    def start(self, words: Sequence[str]) -> Saying:
-        """Begin to say a verb."""
-        answer = tempfile.TemporaryFile()  # noqa: SIM115 - Saying closes it
+    def start(self, words: Sequence[str]) -> Call:
+        """Start a verb as a process."""
+        answer = tempfile.TemporaryFile()  # noqa: SIM115 - Call closes it
         child = subprocess.Popen(
             [*self.command, *words, "--json"],
             env=dict(self.environment),
             stdin=subprocess.DEVNULL,
             stdout=answer,
             stderr=subprocess.PIPE,
-            start_new_session=True,  # so that the task can end it with all that it started
+            start_new_session=True,  # so that one signal ends it with all that it started
         )
-        return Saying(words[0], child, answer)
+        return Call(words[0], child, answer)
 
-    async def say(self, words: Sequence[str], log: Callable[[str], None]) -> Any:
-        """Say a verb while other triggers go on; ends it when the trigger is called off."""
-        saying = self.start(words)
+    async def call(self, words: Sequence[str], log: Callable[[str], None]) -> Any:
+        """Run a verb without blocking other triggers; end it when the trigger is cancelled."""
+        call = self.start(words)
         try:
-            return await asyncio.to_thread(saying.finish, log)
+            return await asyncio.to_thread(call.finish, log)
         finally:
-            saying.stop()
+            call.stop()
 
 
 def millrace(connection: Connection | None) -> Millrace:
-    """The command line as the connection has it: extra `command`, and `environment` with more variables."""
+    """The command line that the connection names: `command` and `environment` in its extra."""
     extra = connection.extra_dejson if connection else {}
-    # By their names, as Airflow judges names: what is called a password, a token or a secret never shows in a log.
+    # Airflow masks a value if its name has a word such as password, token or secret.
     mask_secret(extra.get("environment", {}))
     command = extra.get("command") or str(environments.command(Settings.read(os.environ)))
-    # The command line may be another installation: it is to read the pattern files from which the DAGs were made.
+    # The command line may be another installation; it must read the same pattern files as the DAGs.
     own = {"MILLRACE_PROJECT": str(root())}
     own |= {name: value for name, value in os.environ.items() if name.startswith("MILLRACE_")}
     return Millrace((command,), processes.environment(own | extra.get("environment", {})))
@@ -92,42 +92,42 @@ async def aconnected() -> Millrace:
 
 
 @dataclass
-class Saying:
-    """A verb while it is being said."""
+class Call:
+    """A verb that runs in a process."""
 
     verb: str
     child: subprocess.Popen[bytes]
     answer: IO[bytes]
 
     def finish(self, log: Callable[[str], None]) -> Any:
-        """Log what the verb reports until it ends, and return its answer; a verdict that is not ok is one, too."""
-        complaint: list[str] = []
+        """Log the verb's progress until it ends, and return its result; a verdict that is not ok is a result, too."""
+        error_lines: list[str] = []
         for line in self._lines():
             log(line)
-            complaint = [line] if line.startswith(COMPLAINS) or not complaint else [*complaint[-20:], line]
+            error_lines = [line] if line.startswith(ERROR_PREFIX) or not error_lines else [*error_lines[-20:], line]
         code = self.child.wait()
         self.answer.seek(0)
         answer = self.answer.read()
-        said = " ".join(complaint).removeprefix(COMPLAINS)
-        if code not in (*ANSWERED, USAGE) or (code != 0 and not answer):
-            raise VerbError(said or f"{self.verb} ended with code {code}")
+        message = " ".join(error_lines).removeprefix(ERROR_PREFIX)
+        if code not in (*HAS_RESULT, USAGE) or (code != 0 and not answer):
+            raise VerbError(message or f"millrace {self.verb} ended with code {code}")
         try:
             found = json.loads(answer)
         except ValueError:
-            raise VerbError(f"millrace {self.verb} ended with code {code} and its answer is no JSON") from None
+            raise VerbError(f"millrace {self.verb} ended with code {code} and printed no valid JSON") from None
         version = found.get("version") if isinstance(found, dict) else None
         if version != JSON_VERSION:
             raise AirflowFailException(
-                f"millrace {self.verb} answered in version {version}, not {JSON_VERSION}; install the package in "
+                f"millrace {self.verb} printed JSON of version {version}, not {JSON_VERSION}; install the package in "
                 "Airflow from the clone that the connection names"
             )
         if error := found.get("error"):
-            # Wrong words are wrong the next time, too.
+            # A retry of a usage error fails, too.
             raise (AirflowFailException if code == USAGE else VerbError)(error["message"])
         return found
 
     def stop(self) -> None:
-        """End the verb and all that it started; each verb can be said again."""
+        """End the verb and all that it started."""
         with suppress(ProcessLookupError):
             if self.child.poll() is None:
                 os.killpg(self.child.pid, signal.SIGTERM)
@@ -137,6 +137,5 @@ class Saying:
         assert self.child.stderr is not None
         for line in self.child.stderr:
             if text := line.decode("utf-8", errors="replace").rstrip():
-                # Here, not only where a log is written: the local executor repeats every line, unmasked, in the
-                # scheduler's own output.
+                # Masked here, too: the local executor repeats each line, unmasked, in the scheduler's output.
                 yield str(redact(text))

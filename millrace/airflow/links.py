@@ -11,7 +11,7 @@ from millrace import registry
 
 
 class EnginePage(BaseOperatorLink):
-    """The page of the pattern's job on one engine, as the task last heard of it."""
+    """The page of the pattern's job on one engine, from the task's last result."""
 
     engine = ""
     title = ""
@@ -25,7 +25,7 @@ class EnginePage(BaseOperatorLink):
 
 
 def _page_of(engine: registry.Manifest) -> EnginePage:
-    # A class for each: by the name of its class Airflow keeps the address of a link.
+    # A class for each: Airflow stores the address of a link under the name of its class.
     page: type[EnginePage] = type(f"{engine.title}Page", (EnginePage,), {"engine": engine.name, "title": engine.title})
     return page()
 

@@ -1,4 +1,4 @@
-"""Tasks: each says one verb and passes its answer on."""
+"""Tasks: each calls one verb of the command line and returns its result."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from airflow.sdk import Asset, BaseOperator, Context
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from millrace.airflow import reports
-from millrace.airflow.command import Saying, VerbError, connected
+from millrace.airflow.command import Call, VerbError, connected
 from millrace.airflow.form import TASK_WITHIN, too_much
 from millrace.airflow.links import ENGINE_PAGES, ReportPage
 from millrace.airflow.triggers import VerbTrigger
 
 PAGES = "pages"
-"""XCom key: the engines' pages for the jobs that the task was told of."""
+"""XCom key: the engines' pages of the jobs in the result."""
 RETRYABLE = {
     "owner": "platform",
     "retries": 2,
     "retry_delay": timedelta(seconds=10),
     "execution_timeout": TASK_WITHIN,
 }
-"""Defaults of all tasks: every verb can be said again, so what a crash interrupted goes on."""
+"""Defaults of all tasks: verbs are idempotent, so a retry after a crash completes what is missing."""
 TAPES = "tapes"
 """Key of an asset's state: the newest verdict on each tape."""
 TAPES_MOST = 20
 
 
 class Verb(BaseOperator):
-    """Says the words to the command line and returns its answer; any verb can be said again after a crash.
+    """Calls the command line with these words and returns its result.
 
-    A word that renders to nothing is left out, so an option is one word with its value: `--reason={{ params.reason }}`.
-    `when` is a template: the task is skipped if it renders to False.
+    A word that renders to an empty string is left out, so an option is one word with its value:
+    `--reason={{ params.reason }}`. `when` is a template: the task is skipped if it renders to False.
     """
 
     template_fields = ("words", "when")
@@ -48,35 +48,35 @@ class Verb(BaseOperator):
         self.words = words
         self.when = when
         self.pages: dict[str, str] = {}
-        self._saying: Saying | None = None
+        self._call: Call | None = None
 
     def execute(self, context: Context) -> Any:
         self.skip_unless_wanted()
-        return self.answered(context, self.say(self.words))
+        return self.result(context, self.call(self.words))
 
     def on_kill(self) -> None:
-        if self._saying:
-            self._saying.stop()
+        if self._call:
+            self._call.stop()
 
     def is_wanted(self) -> bool:
         return str(self.when) == "True"
 
     def skip_unless_wanted(self) -> None:
         if not self.is_wanted():
-            raise AirflowSkipException("the form of this run does not ask for it")
+            raise AirflowSkipException("this task is not selected in the form of the run")
 
-    def say(self, words: Sequence[str]) -> Any:
-        """The answer of the command line."""
-        said = filled(words)
-        self.log.info("millrace %s", " ".join(said))
-        self._saying = connected().start(said)
+    def call(self, words: Sequence[str]) -> Any:
+        """The result of the command line."""
+        filled_in = filled(words)
+        self.log.info("millrace %s", " ".join(filled_in))
+        self._call = connected().start(filled_in)
         try:
-            return self._saying.finish(self.log.info)
+            return self._call.finish(self.log.info)
         finally:
-            self._saying.stop()
+            self._call.stop()
 
-    def answered(self, context: Context, answer: Any) -> Any:
-        """What the task returns of an answer; remembers the pages of the jobs that it, or an earlier one, speaks of."""
+    def result(self, context: Context, answer: Any) -> Any:
+        """The part of the result that the task returns; keeps the pages of the jobs in it, or in an earlier result."""
         jobs = answer.get("jobs", {}) if isinstance(answer, Mapping) else {}
         self.pages = {engine: found["job"]["web"] for engine, found in jobs.items() if found["job"]["web"]}
         if self.pages:
@@ -87,12 +87,12 @@ class Verb(BaseOperator):
 
 
 def filled(words: Sequence[str]) -> list[str]:
-    """The words without those that the form leaves empty."""
+    """The words that are not empty; a form field that is not set renders to an empty one."""
     return [word for word in words if word]
 
 
 class AwaitVerb(Verb):
-    """Says a verb that waits for something; a triggerer says it, so that no worker is held."""
+    """Calls a verb that waits for something, in the triggerer: it occupies no worker slot."""
 
     PAGED_BY = "await_healthy"
 
@@ -103,35 +103,37 @@ class AwaitVerb(Verb):
     def resume(self, context: Context, event: Mapping[str, Any]) -> Any:
         if "problem" in event:
             raise VerbError(event["problem"])
-        return self.answered(context, event["answer"])
+        return self.result(context, event["answer"])
 
-    def answered(self, context: Context, answer: Any) -> dict[str, Any]:
-        super().answered(context, answer)
+    def result(self, context: Context, answer: Any) -> dict[str, Any]:
+        super().result(context, answer)
         return {engine: {"id": found["id"], "state": found["job"]["state"]} for engine, found in answer["jobs"].items()}
 
 
 class Changes(Verb):
-    """Says a verb that changes something, or with `--plan` would; logs everything it looked at, returns the changes."""
+    """Calls a verb that changes something, or with `--plan` would; logs all that it compared, returns the changes."""
 
-    def answered(self, context: Context, answer: Any) -> list[dict[str, str]]:
-        super().answered(context, answer)
+    def result(self, context: Context, answer: Any) -> list[dict[str, str]]:
+        super().result(context, answer)
         for change in answer["changes"]:
             self.log.info("%(kind)s %(name)s: %(action)s %(detail)s", change)
         return [change for change in answer["changes"] if change["action"] != "keep"]
 
 
 class Declared(Changes):
-    """Holds if all topics, contracts, folders and tables are as declared: a plan finds nothing to change."""
+    """Green if all topics, contracts, folders and tables are as declared: a plan has no changes."""
 
-    def answered(self, context: Context, answer: Any) -> list[dict[str, str]]:
-        if differing := super().answered(context, answer):
+    def result(self, context: Context, answer: Any) -> list[dict[str, str]]:
+        if differing := super().result(context, answer):
             named = "; ".join("{kind} {name} ({action} {detail})".format(**change) for change in differing)
-            raise AirflowFailException(f"not as declared: {named}; `millrace provision {answer['pattern']}` mends it")
+            raise AirflowFailException(
+                f"not as declared: {named}; `millrace provision {answer['pattern']}` corrects it"
+            )
         return differing
 
 
 class Fault(Verb):
-    """Ends a server as a crash would while the traffic runs, and brings it back."""
+    """Kills a server after a third of the traffic, and starts it again."""
 
     def __init__(self, *, server: str, **kwargs: Any) -> None:
         super().__init__(words=(), **kwargs)
@@ -145,12 +147,12 @@ class Fault(Verb):
         self.defer(trigger=TimeDeltaTrigger(a_third), method_name="strike")
 
     def strike(self, context: Context, event: Any) -> None:
-        self.say(["kill", self.server, "--stay-dead"])
-        self.say(["up", "--no-watch"])
+        self.call(["kill", self.server, "--stay-dead"])
+        self.call(["up", "--no-watch"])
 
 
 class Validate(Verb):
-    """Asks for the verdict: small in XCom, in full in the report, and with the asset, if one is given, by its tape."""
+    """Validates the pattern: a summary goes to XCom and to the asset, by tape; the report has the details."""
 
     template_fields = (*Verb.template_fields, "tape")
     operator_extra_links = (*Verb.operator_extra_links, ReportPage())
@@ -160,19 +162,19 @@ class Validate(Verb):
         self.verdict = verdict
         self.tape = tape
 
-    def answered(self, context: Context, answer: Any) -> dict[str, Any]:
-        super().answered(context, answer)
+    def result(self, context: Context, answer: Any) -> dict[str, Any]:
+        super().result(context, answer)
         summary = small(answer) | {"run_id": context["run_id"], "tape": self.tape}
         for check in answer["checks"]:
             self.log.info("%s: %s %s", check["name"], check["status"], check.get("why", ""))
         context["ti"].xcom_push(Report.FILE, answer["report"])
-        # Before the task turns red: a red verdict must be seen too, and Airflow keeps what a failed task pushed.
+        # Before the task fails: Airflow keeps what a failed task has pushed.
         context["ti"].xcom_push("verdict", summary)
         if self.verdict:
             remembered = context["asset_state_store"][self.verdict]
             tapes = remembered.get(TAPES) or {}
-            # Taken out first, so that the newest is last.
-            tapes = {tape: known for tape, known in tapes.items() if tape != self.tape} | {self.tape: summary}
+            # Removed first, so that the newest is last.
+            tapes = {tape: older for tape, older in tapes.items() if tape != self.tape} | {self.tape: summary}
             remembered.set(TAPES, dict(list(tapes.items())[-TAPES_MOST:]))
         if answer["verdict"] != "ok":
             not_ok = [f"{check['name']} {check['status']}" for check in answer["checks"] if check["status"] != "ok"]
@@ -183,17 +185,17 @@ class Validate(Verb):
 
 
 def not_ok(task_id: str) -> str:
-    """A template that holds unless the verdict of that task is ok; also if there is none."""
+    """A template that renders to True if that task has no verdict, or one that is not ok."""
     return f"{{{{ (ti.xcom_pull(task_ids='{task_id}', key='verdict') or {{}}).get('verdict') != 'ok' }}}}"
 
 
 class Reconcile(Verb):
-    """Starts again what died; returns what to wait for, and leaves what is extra or sick to `NothingExtra`."""
+    """Restarts dead jobs; returns the `await` calls for them, and passes extra and sick jobs to `NothingExtra`."""
 
     EXTRA, SICK = "extra", "sick"
 
-    def answered(self, context: Context, answer: Any) -> list[list[str]]:
-        super().answered(context, answer)
+    def result(self, context: Context, answer: Any) -> list[list[str]]:
+        super().result(context, answer)
         context["ti"].xcom_push(self.EXTRA, answer["extra"])
         context["ti"].xcom_push(
             self.SICK, {name: f"{job['state']}: {job['problem']}" for name, job in answer["sick"].items()}
@@ -203,20 +205,20 @@ class Reconcile(Verb):
 
 
 class NothingExtra(BaseOperator):
-    """Red if a job runs that nobody asked for, one runs twice, or one is sick: a person must look."""
+    """Fails if a job was never deployed, runs twice or is sick: these need a person."""
 
     def execute(self, context: Context) -> None:
         extra = context["ti"].xcom_pull(task_ids="reconcile", key=Reconcile.EXTRA) or []
         if extra:
             named = "; ".join(f"{job['name']}, id {job['job_id']}, {job['where']}" for job in extra)
-            raise AirflowFailException(f"nobody asked for {named}. Cancel it there, or deploy its pattern")
+            raise AirflowFailException(f"runs, but was never deployed: {named}; cancel it there, or deploy its pattern")
         sick = context["ti"].xcom_pull(task_ids="reconcile", key=Reconcile.SICK) or {}
         if sick:
             raise AirflowFailException("; ".join(f"{name} is {what}" for name, what in sick.items()))
 
 
 class Pairs(BaseOperator):
-    """Finds patterns that judged the same tape; returns for each pair how to ask for the comparison."""
+    """Finds patterns with verdicts on the same tape; returns a `compare` call for each pair."""
 
     def __init__(self, *, verdicts: Sequence[Asset], **kwargs: Any) -> None:
         super().__init__(inlets=list(verdicts), **kwargs)
@@ -232,13 +234,13 @@ class Pairs(BaseOperator):
         return [
             ["compare", one["pattern"], other["pattern"], tape]
             for tape in sorted(new or set().union(*remembered))
-            for one, other in combinations((known[tape] for known in remembered if tape in known), 2)
+            for one, other in combinations((tapes[tape] for tapes in remembered if tape in tapes), 2)
             if one["verdict"] == other["verdict"] == "ok"
         ]
 
 
 class Report(BaseOperator):
-    """Puts the report of the run where the page shows it."""
+    """Copies the report of the run to the folder of the report tab."""
 
     FILE = "report_file"
     operator_extra_links = (ReportPage(),)
@@ -251,16 +253,16 @@ class Report(BaseOperator):
 
 
 class FormFits(Verb):
-    """Fails a run before anything is done if its tasks have no time for its form, or the target allows no traffic."""
+    """Fails a run before its first change if its traffic exceeds the time limit, or the target allows no traffic."""
 
     def execute(self, context: Context) -> Any:
-        if complaint := too_much(context["params"]):
-            raise AirflowFailException(complaint)
-        return self.say(self.words) if self.is_wanted() else None
+        if problem := too_much(context["params"]):
+            raise AirflowFailException(problem)
+        return self.call(self.words) if self.is_wanted() else None
 
 
 class Approve(ApprovalOperator):
-    """Waits for a person's consent if the form asks for it; with a refusal nothing that follows runs."""
+    """Waits for a person's approval if the form requires it; after a rejection no later task runs."""
 
     template_fields = (*ApprovalOperator.template_fields, "when")
 
@@ -271,12 +273,12 @@ class Approve(ApprovalOperator):
     def execute(self, context: Context) -> Any:
         if str(self.when) == "True":
             return super().execute(context)
-        self.log.info("the form of this run asks for no approval")
+        self.log.info("the form of this run requires no approval")
         return None
 
 
 def small(answer: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a verdict is small enough for XCom and an asset event."""
+    """The summary of a verdict, small enough for XCom and an asset event."""
     return {
         "verdict": answer["verdict"],
         "pattern": answer["pattern"],

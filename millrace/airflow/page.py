@@ -8,7 +8,7 @@ from fastapi.responses import HTMLResponse
 
 from millrace.airflow import reports
 
-# A report is made from messages: whatever got into one must not act with the reader's session.
+# A report shows contents of messages: a script in one must not run in the reader's session.
 SHOWN_ONLY = {
     "Content-Security-Policy": "sandbox allow-popups; default-src 'none'; style-src 'unsafe-inline'; img-src data:",
     "X-Content-Type-Options": "nosniff",
@@ -17,14 +17,14 @@ SHOWN_ONLY = {
 
 NONE_YET = """<!doctype html><meta charset="utf-8"><title>No report</title>
 <body style="font-family: system-ui; margin: 3rem; color: #555">
-<p>This run has no report yet. It comes with the <b>report</b> task, when the verdict is known.</p>"""
+<p>This run has no report yet. The task <b>report</b> writes it after the verdict.</p>"""
 
-# Airflow shows a plugin's routes to everybody unless they ask who it is; so each asks, and the docs are off.
+# Airflow does not protect a plugin's routes: each route checks the user itself, and the API docs are off.
 app = FastAPI(title="millrace", docs_url=None, redoc_url=None, openapi_url=None)
 
 
 @app.get("/report/{dag_id}", dependencies=[Depends(requires_access_dag("GET"))])
 def report(dag_id: str, run: str, user: GetUserDep) -> HTMLResponse:
-    """The report of a run, for whoever may see the DAG."""
+    """The report of a run, for users who may read the DAG."""
     found = reports.find(dag_id, run)
     return HTMLResponse(found or NONE_YET, status_code=200 if found else 404, headers=SHOWN_ONLY)

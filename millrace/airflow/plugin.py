@@ -12,7 +12,7 @@ PREFIX = "/millrace"
 
 
 async def page(scope: Any, receive: Any, send: Any) -> None:
-    """The page with the report, imported when it is asked for.
+    """The page with the report, imported at the first request.
 
     Airflow loads plugins in the process of every task, and a web framework takes a second of processor time.
     """
@@ -22,7 +22,7 @@ async def page(scope: Any, receive: Any, send: Any) -> None:
 
 
 class MillracePlugin(AirflowPlugin):
-    """Registered by entry point, so that the package brings it along."""
+    """Registered by the package's entry point."""
 
     name = "millrace"
     fastapi_apps = [{"app": page, "url_prefix": PREFIX, "name": "millrace"}]  # noqa: RUF012 - Airflow's own shape

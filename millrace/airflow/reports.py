@@ -1,4 +1,4 @@
-"""Reports of runs: kept where the page can read them, found again by DAG and run."""
+"""Reports of runs, stored by DAG and run in a place that the report tab can read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ VARIABLE = "MILLRACE_REPORTS"
 
 
 def keep(report: str, dag_id: str, run_id: str) -> str:
-    """Copy a report to where the page finds it, and give its place."""
+    """Copy a report to the place where the report tab reads it; return that place."""
     place = _place(dag_id, run_id)
     place.parent.mkdir(parents=True, exist_ok=True)
     place.write_text(Path(report).read_text(encoding="utf-8"))
@@ -30,6 +30,6 @@ def find(dag_id: str, run_id: str) -> str | None:
 
 def _place(dag_id: str, run_id: str) -> ObjectStoragePath:
     folder = os.environ.get(VARIABLE) or (Settings.read(os.environ).state / "reports").as_uri()
-    # Ids come from whoever triggers a run: hashed, they cannot name a file elsewhere.
+    # A user who triggers a run chooses its id: as a hash it cannot lead to another folder.
     name = hashlib.sha256(f"{dag_id}\0{run_id}".encode()).hexdigest()[:32]
     return ObjectStoragePath(folder) / f"{name}.html"

@@ -12,7 +12,7 @@ from millrace.airflow.command import aconnected
 
 
 class VerbTrigger(BaseTrigger):
-    """Fires when a verb has been said; a triggerer that takes over says it again."""
+    """Fires when a verb has ended; a triggerer that takes over runs the verb again."""
 
     def __init__(self, words: list[str]) -> None:
         super().__init__()
@@ -23,7 +23,7 @@ class VerbTrigger(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         try:
-            answer = await (await aconnected()).say(self.words, self.log.info)
+            answer = await (await aconnected()).call(self.words, self.log.info)
         except AirflowException as error:
             yield TriggerEvent({"problem": str(error)})
         else:

@@ -1,13 +1,14 @@
-"""Alerts on the terminal while traffic is sent."""
+"""Alerts on the terminal: each as the sentence of its rule, with the values in it."""
 
 from __future__ import annotations
 
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -16,21 +17,39 @@ from millrace.rules import ALERTS
 
 if TYPE_CHECKING:
     from millrace.patterns import Variant
+    from millrace.rules.rules import Rule
     from millrace.stores.topics import Tail
     from millrace.target import Target
 
-SHOWN_EVERY_S = 0.3  # alerts come faster than anybody reads
+SHOWN_EVERY_S = 0.3  # alerts arrive faster than a person reads
+
+
+def rules_of(variant: Variant) -> dict[str, Rule]:
+    """The rules of a pattern by name."""
+    return {rule.name: rule for rule in (*variant.event_rules, *variant.window_rules)}
+
+
+def alert_line(value: bytes, rules: Mapping[str, Rule]) -> str:
+    """One alert as a line: rule, key, time, and the rule's sentence with the values in it."""
+    alert = json.loads(value)
+    rule, operands = rules.get(alert["rule"]), alert["operands"] or {}
+    if rule is None or rule.version != alert["rule_version"]:
+        why = ", ".join(f"{name} {each}" for name, each in operands.items())  # another generation's sentence
+    else:
+        why = rule.explained(operands)
+    at = datetime.fromtimestamp(alert["at_ms"] / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+    return f"{alert['rule']:<20} {alert['key']}  {at}: {why}"
 
 
 @contextmanager
 def alerts_shown(target: Target, variant: Variant, console: Console) -> Iterator[None]:
-    """Print a pattern's alerts as they come while the block runs, and then how many came."""
+    """Print a pattern's alerts as they arrive while the block runs, then their number."""
     from millrace.stores.topics import Tail
 
     ended = threading.Event()
     with closing(Tail(target.bootstrap, {ALERTS.name: variant.topic(ALERTS)})) as tail:
         with ThreadPoolExecutor(max_workers=1, thread_name_prefix="alerts") as pool:
-            shown = pool.submit(_show, tail, console, ended)
+            shown = pool.submit(_show, tail, rules_of(variant), console, ended)
             try:
                 yield
             finally:
@@ -38,7 +57,7 @@ def alerts_shown(target: Target, variant: Variant, console: Console) -> Iterator
         console.print(f"{shown.result()} alerts arrived while the traffic ran", style="bold")
 
 
-def _show(tail: Tail, console: Console, ended: threading.Event) -> int:
+def _show(tail: Tail, rules: Mapping[str, Rule], console: Console, ended: threading.Event) -> int:
     shown_at, count = 0.0, 0
     for record in tail.follow():
         if ended.is_set():
@@ -48,14 +67,5 @@ def _show(tail: Tail, console: Console, ended: threading.Event) -> int:
         count += 1
         if time.monotonic() - shown_at > SHOWN_EVERY_S:
             shown_at = time.monotonic()
-            console.print(_line(json.loads(record.value), record.ingest_ms), markup=False)
+            console.print(alert_line(record.value, rules), markup=False)
     return count
-
-
-def _line(alert: dict[str, object], arrived_ms: int) -> str:
-    operands = alert["operands"]
-    assert isinstance(operands, dict)
-    reason = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in operands.items())
-    sent_ms = alert["sent_ms"]
-    after = f"{arrived_ms - sent_ms:>6} ms" if isinstance(sent_ms, int) else ""
-    return f"  {alert['rule']:<20} {after}  {alert['subject']}: {reason}"

@@ -5,17 +5,20 @@ clients of the servers take longer to import than `millrace status` takes to run
 """
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Annotated
 
 import typer
 from typer.main import get_command
 
+from millrace import registry
 from millrace.cli.await_ import await_
-from millrace.cli.command import Command
+from millrace.cli.command import Command, Group
 from millrace.cli.compact import compact
 from millrace.cli.compare import compare
 from millrace.cli.customer import customer
 from millrace.cli.dead_letters import dead_letters
+from millrace.cli.declare import declare
 from millrace.cli.demo import demo
 from millrace.cli.deploy import deploy
 from millrace.cli.doctor import doctor
@@ -41,21 +44,37 @@ from millrace.cli.validate import validate
 from millrace.cli.version import print_version
 from millrace.cli.watch import watch
 
-# A verb is a file beside this one and a name in this list.
-VERBS = (
-    *(doctor, setup, up, down, watch, status, logs, restart, kill, env, observe),
-    *(patterns, provision, deploy, await_, reconcile, upgrade, roll_back, traffic, validate, jobs, teardown),
-    *(compare, compact, customer, demo),
-)
-GROUPS = {"topics": topics, "dead-letters": dead_letters}
+# A verb is a file beside this one and a name in this table, under its title in `millrace --help`.
+PANELS = {
+    "Start here": (demo, doctor, setup),
+    "Servers of the stack": (up, down, status, watch, logs, restart, kill, env),
+    "Patterns and their jobs": (
+        *(patterns, provision, deploy, await_, jobs, upgrade, roll_back, reconcile, observe, declare, teardown),
+    ),
+    "Events and results": (traffic, validate, compare, customer, compact),
+}
+VERBS = tuple(chain.from_iterable(PANELS.values()))
+GROUPS = {"topics": topics, "dead-letters": dead_letters}  # in the last panel
+
+EPILOG = """Exit codes: 0 done, 1 failed, 2 usage error, 3 --plan has changes, 130 Ctrl-C
+
+Environment:
+  MILLRACE_PROJECT    folder with pipelines/; default: the nearest one upwards
+  MILLRACE_HOME       folder of downloads; default: ~/.cache/millrace
+  MILLRACE_STATE      folder of the stack's files; default: .millrace
+  MILLRACE_PORT_BASE  first port of the stack; default: 20000
+  MILLRACE_PATTERNS   folder of pattern files; default: pipelines/*/patterns
+  MILLRACE_TARGET     other servers: a file of addresses, or a name in infra/
+  NO_COLOR            set it to turn colours off"""
 
 app = typer.Typer(
     name="millrace",
-    help="Run, deploy, prove and measure streaming patterns on real servers on this machine.",
-    epilog="Exit codes: 0 done, 1 failed, 2 usage error, 3 a --plan in which something would change, 130 interrupted. "
-    "Environment: MILLRACE_PROJECT is the folder with pipelines/ (default: here or above), MILLRACE_STATE the folder "
-    "of the stack, MILLRACE_PORT_BASE its first port, MILLRACE_HOME the "
-    "folder of downloads, MILLRACE_PATTERNS the folder of pattern files; NO_COLOR turns colours off.",
+    cls=Group,
+    help=f"""Run streaming rules on an engine ({", ".join(registry.names())}), and check every alert with an oracle.
+
+    A pattern is a YAML file that names the stages of a pipeline, and the rules and the engine of each. A stack is the
+    servers that patterns run on, all on this machine. The oracle evaluates the same rules in Python.""",
+    epilog=EPILOG,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
@@ -72,10 +91,11 @@ def millrace(
 ) -> None: ...
 
 
-for verb in VERBS:
-    app.command(verb.__name__.rstrip("_").replace("_", "-"), cls=Command)(verb)
+for panel, verbs in PANELS.items():
+    for verb in verbs:
+        app.command(verb.__name__.rstrip("_").replace("_", "-"), cls=Command, rich_help_panel=panel)(verb)
 for name, group in GROUPS.items():
-    app.add_typer(group, name=name)
+    app.add_typer(group, name=name, rich_help_panel=panel)
 
 
 def run(words: Sequence[str]) -> int:

@@ -6,9 +6,12 @@ from millrace.cli.printing import Json, print_json, progress_console, settings
 
 
 def await_(pattern: PatternName, json: Json = False) -> None:
-    """Wait until each job of a pattern runs and has completed a checkpoint, for example after `deploy --no-wait`.
+    """Wait until each job of a pattern runs and has completed a checkpoint.
 
-    Examples:  millrace deploy flink-spark --no-wait && millrace await flink-spark
+    It fails after 400 s. Use it after `deploy --no-wait`.
+
+    Examples:
+    millrace deploy flink-spark --no-wait && millrace await flink-spark
     """
     from millrace import deployments
     from millrace.target import Target

@@ -36,7 +36,7 @@ PatternName = Annotated[
     str,
     typer.Argument(
         metavar="PATTERN",
-        help="A pattern; `millrace patterns` lists them.",
+        help="Name of a pattern; `millrace patterns` lists them.",
         autocompletion=complete_patterns,
         callback=known_pattern,
     ),
@@ -44,7 +44,7 @@ PatternName = Annotated[
 WOULD_CHANGE = 3
 PlanOnly = Annotated[
     bool,
-    typer.Option("--plan", help=f"Only show what would change; exit code {WOULD_CHANGE} if anything would."),
+    typer.Option("--plan", help=f"Show the changes without making them; exit code {WOULD_CHANGE} if there are any."),
 ]
 
 
@@ -53,7 +53,7 @@ ForRun = Annotated[
     typer.Option(
         "--for",
         metavar="RUN",
-        help="The name of a run, such as a test: `teardown --for RUN` stops only what `deploy --for RUN` started.",
+        help="Name of a test run: `teardown --for RUN` stops only jobs that `deploy --for RUN` started.",
     ),
 ]
 

@@ -7,10 +7,28 @@ from itertools import pairwise
 from typing import Any
 
 from typer import BadParameter
-from typer.core import TyperCommand, TyperOption
+from typer.core import TyperCommand, TyperGroup, TyperOption
 
 
-class Command(TyperCommand):
+class Flags:
+    """Help shows no type for a flag: `--json` takes no value."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]  # of the class beside this one
+        for each in params:
+            if isinstance(each, TyperOption) and each.is_flag:
+                each.metavar = ""
+        return params
+
+
+class Group(Flags, TyperGroup):
+    """Verbs under one name."""
+
+    def __init__(self, *args: Any, help: str | None = None, **more: Any) -> None:
+        super().__init__(*args, help=unwrapped(help or ""), **more)
+
+
+class Command(Flags, TyperCommand):
     """A verb that never takes an option for the value of another: `--reason --json` lacks a reason."""
 
     def __init__(self, *args: Any, help: str | None = None, **more: Any) -> None:

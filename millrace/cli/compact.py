@@ -5,9 +5,12 @@ from millrace.cli.printing import Json, print_json, result_console, settings
 
 
 def compact(pattern: PatternName, json: Json = False) -> None:
-    """Rewrite each hour of a pattern's Parquet as one file; jobs and readers may run meanwhile.
+    """Merge the small Parquet files of each hour into one.
 
-    Examples:  millrace compact flink-spark
+    The pattern's jobs and readers of the files may run meanwhile.
+
+    Examples:
+    millrace compact flink-spark
     """
     from millrace.target import Target
     from millrace.verbs import compaction

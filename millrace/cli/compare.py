@@ -5,28 +5,28 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from millrace.cli.changes import complete_patterns, known_pattern
+from millrace.cli.changes import PatternName
 from millrace.cli.printing import Json, fields, print_json, print_rows, result_console, settings
 
 if TYPE_CHECKING:
     from millrace.verbs.comparison import Comparison
 
-Name = Annotated[str, typer.Argument(metavar="PATTERN", autocompletion=complete_patterns, callback=known_pattern)]
-
 
 def compare(
-    left: Name,
-    right: Name,
-    tape: Annotated[
-        str, typer.Argument(metavar="TAPE", help="The --name under which both were sent the same traffic.")
-    ],
+    left: PatternName,
+    right: PatternName,
+    tape: Annotated[str, typer.Argument(metavar="TAPE", help="Name of the traffic that both patterns received.")],
     json: Json = False,
 ) -> None:
-    """Show the figures of two patterns on the same traffic side by side: verdict, processor time, latencies.
+    """Compare two patterns on the same traffic: verdict, processor time and latencies, side by side.
 
-    Validate both first: their figures are those of their latest verdicts.
+    Both patterns must have received the same traffic under the same name, and must have been validated afterwards. The
+    figures are those of the latest verdicts.
 
-    Examples:  millrace compare flink spark tape-1
+    Examples:
+    millrace traffic flink --name tape-1 && millrace validate flink
+    millrace traffic spark --name tape-1 && millrace validate spark
+    millrace compare flink spark tape-1
     """
     from millrace.target import Target
     from millrace.verbs import comparison

@@ -1,4 +1,4 @@
-"""Verbs that remove data ask for confirmation."""
+"""Confirmation before a verb removes data."""
 
 import sys
 from collections.abc import Callable, Sequence

@@ -10,14 +10,25 @@ from millrace.cli.printing import Json, fields, print_json, result_console, sett
 
 
 def customer(
-    customer_id: Annotated[str, typer.Argument(metavar="ID", help="The customer's id, as in the events.")],
-    pattern: Annotated[str, typer.Option("--pattern", help="The pattern whose tables to read.")] = "flink-spark",
-    last: Annotated[int, typer.Option("--last", min=1, max=1000, help="How many transactions to show.")] = 10,
+    customer_id: Annotated[
+        str, typer.Argument(metavar="ID", help="Id of the customer; `millrace topics tail` prints it with each alert.")
+    ],
+    pattern: Annotated[
+        str, typer.Option("--pattern", metavar="PATTERN", help="The pattern whose tables to read.")
+    ] = "flink-spark",
+    last: Annotated[
+        int, typer.Option("--last", metavar="COUNT", min=1, max=1000, help="How many transactions to show.")
+    ] = 10,
     json: Json = False,
 ) -> None:
-    """Show a customer: highest amount so far, last place of the phone, alerts by rule, and the latest transactions.
+    """Show one customer, from HBase.
 
-    Examples:  millrace customer run-c00001  |  millrace customer run-c00001 --pattern flink --last 50 --json
+    The output has the highest amount so far, the last place of the phone, the number of alerts by rule, and the latest
+    transactions.
+
+    Examples:
+    millrace customer run-c00001
+    millrace customer run-c00001 --pattern flink --last 50 --json
     """
     from millrace.target import Target
     from millrace.verbs import customers

@@ -9,18 +9,23 @@ import typer
 from rich.table import Table
 
 from millrace.cli.changes import PatternName
-from millrace.cli.command import Command
+from millrace.cli.command import Command, Group
 from millrace.cli.printing import Json, print_json, print_rows, result_console, settings
 
 if TYPE_CHECKING:
     from millrace.verbs.letters import Letter
 
 dead_letters = typer.Typer(
-    help="List rejected messages with reasons; replay them once the cause is fixed.", no_args_is_help=True
+    cls=Group,
+    help="List rejected messages with reasons; send them again once the cause is fixed.",
+    no_args_is_help=True,
 )
 
 Reason = Annotated[
-    str, typer.Option("--reason", help="Only reasons that begin with this: json, missing:merchant, unknown ...")
+    str,
+    typer.Option(
+        "--reason", metavar="PREFIX", help="Only reasons with this prefix, such as `json` or `unknown:merchants`."
+    ),
 ]
 
 
@@ -28,12 +33,19 @@ Reason = Annotated[
 def list_letters(
     pattern: PatternName,
     reason: Reason = "",
-    last: Annotated[int, typer.Option("--last", min=1, help="How many of the latest to show.")] = 20,
+    last: Annotated[
+        int, typer.Option("--last", metavar="COUNT", min=1, help="How many of the latest messages to show.")
+    ] = 20,
     json: Json = False,
 ) -> None:
-    """List the dead letters of a pattern: the count of each reason, and the latest with topic, partition and offset.
+    """List the rejected messages of a pattern, each with its reason.
 
-    Examples:  millrace dead-letters list flink-spark  |  millrace dead-letters list flink --reason unknown --json
+    The output has the count of each reason, then the latest messages with topic, partition and offset. With --json or
+    through a pipe it has all messages.
+
+    Examples:
+    millrace dead-letters list flink-spark
+    millrace dead-letters list flink --reason unknown --json
     """
     from millrace.patterns import load
     from millrace.target import Target
@@ -69,20 +81,22 @@ def replay_letters(
         Path | None,
         typer.Option(
             "--with",
+            metavar="FILE",
             exists=True,
             dir_okay=False,
-            help="JSON lines of corrected messages: topic, partition, offset, value.",
+            help="Send only the messages of this file, with its values: JSON lines of topic, partition, offset, value.",
         ),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Send rejected messages again to the topic in which they came, except duplicates and late ones.
+    """Send rejected messages again, each to its original topic. Duplicates and late messages are skipped.
 
-    Two kinds are sent only as corrected by --with: reference data, since the last message of a key counts; and messages
-    with a card number or a forbidden field such as a PIN, whose dead letters are masked.
+    Two kinds need a correction by --with: reference data (merchants, customers), because a newer message with the same
+    key may be there by now; and messages with a card number or a forbidden field such as a PIN.
 
-    Examples:  millrace dead-letters replay flink-spark --reason unknown:merchants
-               millrace dead-letters replay flink-spark --with corrected.jsonl
+    Examples:
+    millrace dead-letters replay flink-spark --reason unknown:merchants
+    millrace dead-letters replay flink-spark --with corrected.jsonl
     """
     from millrace.patterns import load
     from millrace.target import Target

@@ -23,15 +23,21 @@ if TYPE_CHECKING:
 
 def demo(
     pattern: PatternName = "flink-spark",
-    seconds: Annotated[int, typer.Option("--seconds", min=10, max=3600, help="How long to send traffic.")] = 60,
-    rate: Annotated[int, typer.Option("--rate", min=10, max=20_000, help="Events per second.")] = 300,
-    keep: Annotated[bool, typer.Option("--keep", envvar="KEEP", help="Leave everything running at the end.")] = False,
+    seconds: Annotated[
+        int, typer.Option("--seconds", metavar="SECONDS", min=10, max=3600, help="How long to send traffic.")
+    ] = 60,
+    rate: Annotated[
+        int, typer.Option("--rate", metavar="RATE", min=10, max=20_000, help="How many events to send per second.")
+    ] = 300,
+    keep: Annotated[bool, typer.Option("--keep", envvar="KEEP", help="Leave servers and jobs running.")] = False,
 ) -> None:
-    """Start the servers, deploy a pattern, send a minute of labelled traffic, show alerts live, and print the verdict.
+    """Start the servers, deploy a pattern, send traffic for a minute, and print alerts and the verdict.
 
-    At the end everything is stopped, unless --keep or KEEP=1 is given; the data stays.
+    At the end the jobs and servers are stopped, and the data stays.
 
-    Examples:  millrace demo  |  KEEP=1 millrace demo flink --seconds 120 --rate 1000
+    Examples:
+    millrace demo
+    millrace demo flink --seconds 120 --rate 1000 --keep
     """
     from millrace.patterns import load
     from millrace.target import Target
@@ -40,7 +46,7 @@ def demo(
     from millrace.verbs import traffic as sending
     from millrace.verbs import validate as validating
     from millrace.verbs import watch
-    from pipelines.fraud.traffic import Plan
+    from pipelines.fraud.traffic import TrafficPlan
 
     chosen, variant, console = settings(), load(pattern), progress_console()
     Target.read(chosen).require_traffic_allowed()
@@ -55,8 +61,8 @@ def demo(
         for change in provisioning.provision(target, pattern):
             report(change.action, f"{change.kind} {change.name}")
         deploying.deploy(target, pattern, report=lambda line: console.print(line, markup=False))
-        _title(console, 3, f"{seconds} s of labelled traffic at {rate} events/s; alerts as they come")
-        plan = Plan(events=seconds * rate, rate_per_s=rate, name=f"r{int(time.time()):x}")
+        _title(console, 3, f"{seconds} s of labelled traffic at {rate} events/s; alerts as they arrive")
+        plan = TrafficPlan(events=seconds * rate, rate_per_s=rate, name=f"r{int(time.time()):x}")
         with alerts_shown(target, variant, console):
             run = sending.traffic(
                 target,
@@ -66,7 +72,7 @@ def demo(
             )
         if not run.is_complete:
             raise KeyboardInterrupt
-        _title(console, 4, "The verdict of the oracle")
+        _title(console, 4, "The verdict")
         found = validating.validate(target, pattern, report=lambda line: console.print(line, markup=False))
         print_checks(result_console(), found.verdict)
         print_latencies(result_console(), found.verdict)

@@ -15,32 +15,36 @@ def deploy(
         bool,
         typer.Option(
             "--fresh",
-            help="Start without the state of earlier jobs; refused while a job of the pattern runs.",
+            help="Start without the state of earlier jobs. Refused while a job of the pattern runs.",
         ),
     ] = False,
     no_wait: Annotated[
         bool,
         typer.Option(
-            "--no-wait", help="Return when the engines have accepted the jobs; `await` waits for the first checkpoints."
+            "--no-wait",
+            help="Return as soon as the engines have accepted the jobs. `millrace await` waits for the checkpoints.",
         ),
     ] = False,
     accept_loss: Annotated[
         bool,
         typer.Option(
             "--accept-loss",
-            help="Continue behind messages that were deleted before a job read them. The loss is recorded, and no "
-            "verdict is ok until the data is removed.",
+            help="Skip messages that were deleted before a job read them. The loss is recorded: no verdict is ok "
+            "until `teardown --data` removes the data.",
         ),
     ] = False,
     for_run: ForRun = "",
     json: Json = False,
 ) -> None:
-    """Run the jobs of a pattern as declared, and wait until each has completed its first checkpoint.
+    """Start the jobs of a pattern, and wait until each has completed a checkpoint.
 
-    A job that runs as declared is adopted. A job that differs is stopped with its state, and its next generation
-    continues from there. A missing job continues from its newest savepoint or checkpoint.
+    A job that runs as declared is left alone. A job that differs is stopped with its state, and a new job (the next
+    generation) continues from there. A missing job continues from its newest savepoint or checkpoint. The wait fails
+    after 400 s.
 
-    Examples:  millrace deploy flink-spark --plan  |  millrace deploy flink-spark
+    Examples:
+    millrace deploy flink-spark --plan
+    millrace deploy flink-spark
     """
     from millrace.target import Target
     from millrace.verbs import deploy as deploying

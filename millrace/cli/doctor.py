@@ -1,4 +1,4 @@
-"""millrace doctor: what this machine lacks, with remedies."""
+"""millrace doctor: the prerequisites on this machine, with remedies."""
 
 import os
 from typing import Annotated
@@ -16,11 +16,13 @@ def doctor(
     tests: Annotated[bool, typer.Option("--tests", help="Also check what `make test` needs.")] = False,
     json: Json = False,
 ) -> None:
-    """Check what a stack needs on this machine, with a remedy for each lack.
+    """Check the prerequisites on this machine, and print a remedy for each that is missing.
 
-    Exit code 1 if a requirement is missing; an optional one is listed with what does not work without it.
+    Exit code 1 if a required one is missing. A missing optional one is `absent`.
 
-    Examples:  millrace doctor  |  millrace doctor --tests  |  millrace doctor --json
+    Examples:
+    millrace doctor
+    millrace doctor --tests --json
     """
     chosen = settings()
     findings = prerequisites.check(chosen, os.environ, own_ports(chosen))

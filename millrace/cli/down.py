@@ -12,14 +12,18 @@ from millrace.cli.printing import Json, print_json, report, settings
 def down(
     purge: Annotated[
         bool,
-        typer.Option("--purge", help="Also remove all data, logs and configurations; records of measurements stay."),
+        typer.Option("--purge", help="Also remove all data, logs and configurations. Records of measurements stay."),
     ] = False,
     yes: Yes = False,
     json: Json = False,
 ) -> None:
-    """Stop every job and server of the stack, in reverse order. Data stays unless --purge is given.
+    """Stop all jobs and servers of the stack, and keep the data.
 
-    Examples:  millrace down  |  millrace down --purge --yes
+    The next `millrace up` starts the servers with the same data.
+
+    Examples:
+    millrace down
+    millrace down --purge --yes
     """
     chosen = settings()
     if purge:

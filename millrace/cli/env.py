@@ -7,9 +7,13 @@ from millrace.cli.printing import Json, print_json, settings
 
 
 def env(json: Json = False) -> None:
-    """Print the addresses of the stack as shell exports.
+    """Print the addresses of the stack's servers as shell exports.
 
-    Examples:  eval "$(millrace env)"  |  millrace env --json
+    With --json the output has the format of a MILLRACE_TARGET file.
+
+    Examples:
+    eval "$(millrace env)"
+    millrace env --json
     """
     found = stack.addresses(settings())
     if json:

@@ -19,11 +19,13 @@ COLUMNS = ("job", "state", "checkpoints", "restarts", "web page", "problem")
 def jobs(pattern: PatternName, json: Json = False) -> None:
     """Show the jobs of a pattern: state, completed checkpoints, restarts, web page, problem.
 
-    Exit code 1 if a job is sick: degraded (a store is unreachable, it retries), crash-looping (it fails again and
-    again; its engine restarts it without limit), stalled (no progress), failed, given-up (the watcher no longer
-    restarts it).
+    Exit code 1 if a job is sick. The sick states are degraded (a store is unreachable, the job retries), crash-looping
+    (the job fails repeatedly, its engine restarts it without limit), stalled (no progress), failed, and given-up (the
+    watcher no longer restarts it).
 
-    Examples:  millrace jobs flink-spark  |  millrace jobs flink-spark --json
+    Examples:
+    millrace jobs flink-spark
+    millrace jobs flink-spark --json
     """
     from millrace import deployments
     from millrace.target import Target

@@ -5,21 +5,24 @@ from typing import Annotated
 import typer
 
 from millrace import stack
-from millrace.cli.printing import Json, complete_servers, print_json, report, settings
+from millrace.cli.printing import Json, ServerNames, print_json, report, settings
 
 
 def kill(
-    names: Annotated[
-        list[str], typer.Argument(metavar="SERVER...", help="Servers or services.", autocompletion=complete_servers)
-    ],
+    names: ServerNames,
     stay_dead: Annotated[
-        bool, typer.Option("--stay-dead", help="Keep them dead until the next `millrace up`; the watcher leaves them.")
+        bool,
+        typer.Option("--stay-dead", help="The watcher does not restart these servers; the next `millrace up` does."),
     ] = False,
     json: Json = False,
 ) -> None:
-    """End servers with SIGKILL, for drills. The watcher restarts them; without a watcher, `millrace up` does.
+    """End servers with SIGKILL, for drills.
 
-    Examples:  millrace kill datanode-1  |  millrace kill kafka --stay-dead
+    The watcher restarts them within 30 s. Without a watcher, `millrace up` restarts them.
+
+    Examples:
+    millrace kill datanode-1
+    millrace kill kafka --stay-dead
     """
     chosen = settings()
     stack.kill(chosen, names, report, stay_dead=stay_dead)

@@ -1,4 +1,4 @@
-"""millrace logs: the ends of the servers' logs."""
+"""millrace logs: the last lines of the servers' logs."""
 
 import time
 from pathlib import Path
@@ -15,18 +15,23 @@ def logs(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[SERVER]...",
-            help="Servers or services; default: all that have a log.",
+            metavar="SERVER",
+            help="A server (kafka-1), or a service for all of its servers (kafka). Default: all.",
             autocompletion=complete_servers,
         ),
     ] = None,
-    lines: Annotated[int, typer.Option("--lines", "-n", min=1, help="How many lines of each.")] = 20,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow the logs until Ctrl-C.")] = False,
+    lines: Annotated[
+        int, typer.Option("--lines", "-n", metavar="COUNT", min=1, help="How many lines of each log.")
+    ] = 20,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Print new lines until Ctrl-C.")] = False,
     json: Json = False,
 ) -> None:
-    """Print the ends of the servers' logs.
+    """Print the last lines of the servers' logs.
 
-    Examples:  millrace logs kafka  |  millrace logs namenode -n 200  |  millrace logs flink --follow
+    Examples:
+    millrace logs kafka
+    millrace logs namenode --lines 200
+    millrace logs flink --follow
     """
     found = stack.logs(settings(), names or [])
     if json:
@@ -46,7 +51,7 @@ def _follow(paths: list[Path]) -> None:
     while True:
         for log in paths:
             size = log.stat().st_size if log.exists() else 0
-            start = seen[log] if size >= seen[log] else 0  # it was rotated or cut
+            start = seen[log] if size >= seen[log] else 0  # rotated or truncated
             if size > start:
                 with log.open("rb") as file:
                     file.seek(start)

@@ -11,19 +11,25 @@ from millrace.verbs import observation_server
 
 
 def observe(
-    patterns: Annotated[list[str] | None, typer.Argument(metavar="[PATTERN]...", help="Default: all.")] = None,
+    patterns: Annotated[
+        list[str] | None, typer.Argument(metavar="PATTERN", help="Names of patterns. Default: all.")
+    ] = None,
     serve: Annotated[
-        bool, typer.Option("--serve", help="Start a small web server that `terraform plan` reads.")
+        bool, typer.Option("--serve", help="Start the observer, a small web server that `terraform plan` queries.")
     ] = False,
-    stop: Annotated[bool, typer.Option("--stop", help="Stop that web server.")] = False,
+    stop: Annotated[bool, typer.Option("--stop", help="Stop the observer.")] = False,
     json: Json = False,
 ) -> None:
-    """Show what differs from what is declared: servers that do not run, sick jobs, changes that the verbs would make.
+    """Show the differences between what is declared and what runs.
 
-    Exit code 0 whatever differs: no output means no difference. For scripts there are `millrace status --check` and
-    `millrace jobs`, which exit with 1.
+    Differences are servers that do not run, sick jobs, and changes that `provision` and `deploy` would make. No output
+    means no difference. The exit code is 0 in both cases; scripts can use the exit codes of `millrace status --check`,
+    `millrace jobs PATTERN` and `millrace deploy PATTERN --plan`.
 
-    Examples:  millrace observe  |  millrace observe flink --json  |  millrace observe --serve
+    Examples:
+    millrace observe
+    millrace observe flink --json
+    millrace observe --serve
     """
     chosen = settings()
     if stop:

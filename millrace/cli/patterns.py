@@ -13,12 +13,16 @@ if TYPE_CHECKING:
 
 
 def patterns(
-    name: Annotated[str, typer.Argument(metavar="[PATTERN]", help="Show one pattern with its rules.")] = "",
+    name: Annotated[
+        str, typer.Argument(metavar="PATTERN", help="Show the rules of this pattern. Default: list all patterns.")
+    ] = "",
     json: Json = False,
 ) -> None:
-    """List the patterns, or show one: its stages, its topics, and its rules as sentences and as expressions.
+    """List the patterns, or show the rules of one, as sentences and as expressions.
 
-    Examples:  millrace patterns  |  millrace patterns flink-spark
+    Examples:
+    millrace patterns
+    millrace patterns flink-spark
     """
     from millrace.patterns import load, load_all, readable, require_folders
 

@@ -1,4 +1,4 @@
-"""How verbs print: for people on a terminal, plain when piped, JSON with --json."""
+"""How verbs print: tables on a terminal, tab-separated lines to a pipe, JSON with --json."""
 
 import dataclasses
 import json
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from millrace.cli.failures import Failure
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]
 
 
 def complete_services(incomplete: str) -> list[str]:
@@ -33,6 +33,16 @@ def complete_servers(incomplete: str) -> list[str]:
     known = services(settings(), profiles_of(settings()))
     servers = (server.name for service in known.values() for server in service.servers)
     return [name for name in (*known, *servers) if name.startswith(incomplete)]
+
+
+ServerNames = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="SERVER",
+        help="A server (kafka-1), or a service for all of its servers (kafka). `millrace status` lists the servers.",
+        autocompletion=complete_servers,
+    ),
+]
 
 
 def settings() -> Settings:
@@ -62,22 +72,22 @@ def report(subject: str, what: str) -> None:
 
 
 def print_json(verb: str, **answer: Any) -> None:
-    """Print the answer of a verb: one object, with the version of the format."""
+    """Print the result of a verb as one JSON object, with the version of the format."""
     print(json.dumps({"version": JSON_VERSION, "verb": verb, **answer}, indent=1, default=_plain), flush=True)
 
 
 def print_failure(failure: "Failure") -> None:
-    """Print a failure for programs."""
+    """Print a failure as one JSON object."""
     print(json.dumps({"version": JSON_VERSION, "error": asdict(failure)}, indent=1), flush=True)
 
 
 def fields(answer: "DataclassInstance") -> dict[str, Any]:
-    """The fields of an answer, each by its name."""
+    """The fields of a result by name."""
     return {each.name: getattr(answer, each.name) for each in dataclasses.fields(answer)}
 
 
 def print_rows(rows: Iterable[Iterable[str]]) -> None:
-    """Columns for a pipe: tabs between, nothing cut."""
+    """Print rows for a pipe: values separated by tabs, not truncated."""
     for row in rows:
         print("\t".join(row))
 

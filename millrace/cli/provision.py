@@ -5,11 +5,14 @@ from millrace.cli.printing import Json, settings
 
 
 def provision(pattern: PatternName, plan: PlanOnly = False, json: Json = False) -> None:
-    """Create or change the topics, contracts, folders and tables of a pattern where they differ from its declaration.
+    """Create what the jobs of a pattern need: topics, contracts, folders and tables.
 
-    A change that would break the readers of a topic is refused; the error names the field and the remedy.
+    A contract is the JSON schema of a topic's messages. What exists is changed where it differs from the pattern. A
+    change that would break readers of a topic is refused; the error names the field and the remedy.
 
-    Examples:  millrace provision flink-spark --plan  |  millrace provision flink-spark
+    Examples:
+    millrace provision flink-spark --plan
+    millrace provision flink-spark
     """
     from millrace.target import Target
     from millrace.verbs import provision as provisioning

@@ -7,12 +7,14 @@ from millrace.cli.printing import Json, print_json, progress_console, settings
 
 
 def reconcile(plan: PlanOnly = False, json: Json = False) -> None:
-    """Restart deployed jobs that are gone, and list jobs that run without being deployed.
+    """Restart the dead jobs of all deployed patterns, and list jobs that were never deployed.
 
-    A dead job continues from its newest savepoint or checkpoint. Patterns that were torn down stay down. Nothing is
-    stopped: extra jobs are listed, and a person decides. Exit code 1 if a job is sick (`millrace jobs --help`).
+    A dead job continues from its newest savepoint or checkpoint. A pattern that was torn down stays down. Extra jobs
+    are listed, not stopped. Exit code 1 if a job is sick; `millrace jobs --help` lists the sick states.
 
-    Examples:  millrace reconcile  |  millrace reconcile --plan
+    Examples:
+    millrace reconcile --plan
+    millrace reconcile
     """
     from millrace import deployments
     from millrace.target import Target

@@ -1,22 +1,15 @@
 """millrace restart: stop and start some servers."""
 
-from typing import Annotated
-
-import typer
-
 from millrace import stack
-from millrace.cli.printing import Json, complete_servers, print_json, report, settings
+from millrace.cli.printing import Json, ServerNames, print_json, report, settings
 
 
-def restart(
-    names: Annotated[
-        list[str], typer.Argument(metavar="SERVER...", help="Servers or services.", autocompletion=complete_servers)
-    ],
-    json: Json = False,
-) -> None:
-    """Stop the named servers and start them again with the current configuration; the others keep running.
+def restart(names: ServerNames, json: Json = False) -> None:
+    """Stop servers and start them again, with the current configuration.
 
-    Examples:  millrace restart kafka  |  millrace restart flink-taskmanager
+    Examples:
+    millrace restart kafka
+    millrace restart flink-taskmanager
     """
     chosen = settings()
     stack.restart(chosen, names, report)

@@ -5,11 +5,13 @@ from millrace.cli.printing import Json, progress_console, settings
 
 
 def roll_back(pattern: PatternName, json: Json = False) -> None:
-    """Undo the last upgrade of a pattern: its jobs continue from their state before the upgrade.
+    """Undo the last upgrade: the jobs continue from their state before it.
 
-    What the upgraded jobs have written is written again under the same ids: readers must ignore duplicates.
+    The jobs read the messages since the upgrade again, and write their alerts again under the same ids. Readers must
+    ignore these duplicates.
 
-    Examples:  millrace roll-back flink-spark
+    Examples:
+    millrace roll-back flink-spark
     """
     from millrace.target import Target
     from millrace.verbs import upgrade as upgrading

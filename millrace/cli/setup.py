@@ -4,12 +4,13 @@ from millrace.cli.printing import Json, print_json, settings
 
 
 def setup(json: Json = False) -> None:
-    """Download and build all that any service or pattern needs, once for all projects of this user.
+    """Download and build all that servers and patterns need.
 
-    `millrace up` brings what its services need by itself. Run this before patterns are deployed to servers of a
-    MILLRACE_TARGET, where nothing is started by `up`.
+    All projects of this user share the result. `millrace up` downloads what its services need; run `setup` before you
+    deploy to servers of a MILLRACE_TARGET, because `up` does not start those.
 
-    Examples:  millrace setup
+    Examples:
+    millrace setup
     """
     from millrace.machine import setup as machine
 

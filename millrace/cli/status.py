@@ -27,15 +27,18 @@ COLUMNS = ("server", "state", "address", "web page", "pid", "memory", "since", "
 def status(
     json: Json = False,
     check: Annotated[
-        bool, typer.Option("--check", help="Exit code 1 unless all servers run and no job is sick.")
+        bool, typer.Option("--check", help="Exit code 1 if a server does not run, a job is sick, or the watcher died.")
     ] = False,
 ) -> None:
-    """Show every server: state, address, web page, pid, memory, uptime, and the last error if it died.
+    """Show each server: state, address, web page, pid, memory, uptime, last error.
 
-    States: running (it answers), starting, unready (runs, does not answer), dead (ended without `down`), given-up
-    (dead, and the watcher no longer restarts it), stopped. Below the table: the watcher, and sick jobs.
+    The states are running (the server answers), starting, unready (it runs, but does not answer), dead (it ended
+    without `down`), given-up (dead, and the watcher no longer restarts it), and stopped. Below the table are the
+    watcher and sick jobs.
 
-    Examples:  millrace status  |  millrace status --json  |  millrace status --check && echo all well
+    Examples:
+    millrace status
+    millrace status --check && echo all well
     """
     chosen = settings()
     statuses, watch, sick = stack.status(chosen), stack.watch_status(chosen), _sick(chosen)

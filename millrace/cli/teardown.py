@@ -13,15 +13,19 @@ def teardown(
     pattern: PatternName,
     plan: PlanOnly = False,
     data: Annotated[
-        bool, typer.Option("--data", help="Also remove its topics, tables, files, checkpoints and contracts.")
+        bool, typer.Option("--data", help="Also remove the topics, tables, files, checkpoints and contracts.")
     ] = False,
     for_run: ForRun = "",
     yes: Yes = False,
     json: Json = False,
 ) -> None:
-    """Stop the jobs of a pattern and keep their state, from which the next `deploy` continues.
+    """Stop the jobs of a pattern, and keep its data.
 
-    Examples:  millrace teardown flink-spark  |  millrace teardown flink-spark --data --plan
+    Each job stops with its state, from which the next `deploy` continues.
+
+    Examples:
+    millrace teardown flink-spark
+    millrace teardown flink-spark --data --plan
     """
     from millrace.stores.changes import pending
     from millrace.target import Target

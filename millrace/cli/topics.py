@@ -1,30 +1,29 @@
 """millrace topics: the messages of a pattern's topics."""
 
 import json as json_
-from collections.abc import Mapping
 from contextlib import closing
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from millrace.cli.alerts import alert_line, rules_of
 from millrace.cli.changes import PatternName
-from millrace.cli.command import Command
+from millrace.cli.command import Command, Group
 from millrace.cli.printing import Json, print_json, print_rows, result_console, settings
 from millrace.errors import UsageError
 
 if TYPE_CHECKING:
     from millrace.oracle import Record
-    from millrace.rules.rules import Rule
 
-topics = typer.Typer(help="List the topics of a pattern, or read one.", no_args_is_help=True)
+topics = typer.Typer(cls=Group, help="List the topics of a pattern, or read one.", no_args_is_help=True)
 
 
 @topics.command("list", cls=Command)
 def list_topics(pattern: PatternName, json: Json = False) -> None:
-    """List the topics of a pattern by the kind of event they carry.
+    """List the topics of a pattern: the kind of message, and the topic's name in Kafka.
 
-    Example:  millrace topics list flink-spark
+    Examples:
+    millrace topics list flink-spark
     """
     from millrace.patterns import load
     from millrace.patterns import topics as topics_of
@@ -40,17 +39,30 @@ def list_topics(pattern: PatternName, json: Json = False) -> None:
 def tail_topic(
     pattern: PatternName,
     kind: Annotated[
-        str, typer.Argument(metavar="KIND", help="alerts, enriched, windows, dead-letters, transactions ...")
+        str,
+        typer.Argument(
+            metavar="KIND", help="Kind of message, such as alerts or dead-letters; `millrace topics list` lists them."
+        ),
     ],
-    all_: Annotated[bool, typer.Option("--all", help="Read from the beginning and end at the last message.")] = False,
-    rule: Annotated[str, typer.Option("--rule", help="Only alerts of this rule, or events that it flagged.")] = "",
-    key: Annotated[str, typer.Option("--key", help="Only messages of this key, such as a customer.")] = "",
-    json: Annotated[bool, typer.Option("--json", help="Print JSON lines, also on a terminal.")] = False,
+    all_: Annotated[
+        bool, typer.Option("--all", help="Print all messages from the first to the last, then exit.")
+    ] = False,
+    rule: Annotated[
+        str,
+        typer.Option("--rule", metavar="RULE", help="Only alerts of this rule, or enriched events that it flagged."),
+    ] = "",
+    key: Annotated[
+        str, typer.Option("--key", metavar="KEY", help="Only messages with this key, such as a customer's id.")
+    ] = "",
+    json: Annotated[bool, typer.Option("--json", help="Print JSON lines on a terminal, too.")] = False,
 ) -> None:
-    """Print new messages of a topic, a line each, until Ctrl-C; on a terminal an alert is its rule's sentence.
+    """Print new messages of a topic, one per line, until Ctrl-C.
 
-    Examples:  millrace topics tail flink-spark alerts --rule away-from-phone
-               millrace topics tail flink dead-letters --all --json
+    On a terminal an alert is printed as the sentence of its rule. All else is printed as JSON lines.
+
+    Examples:
+    millrace topics tail flink-spark alerts --rule away-from-phone
+    millrace topics tail flink dead-letters --all --json
     """
     from millrace.patterns import load
     from millrace.patterns import topics as topics_of
@@ -64,14 +76,14 @@ def tail_topic(
         raise UsageError(f"{pattern} has no topic for '{kind}'; there is: {', '.join(found)}")
     if rule and kind not in (ALERTS.name, variant.use.enriched.name):
         raise UsageError(f"--rule selects alerts and {variant.use.enriched.name} events; {kind} has no rule")
-    rules = {each.name: each for each in (*variant.event_rules, *variant.window_rules)}
+    rules = rules_of(variant)
     if rule and rule not in rules:
         raise UsageError(f"{pattern} runs no rule '{rule}'; there is: {', '.join(rules)}")
-    is_for_people = kind == ALERTS.name and not json and result_console().is_terminal
+    as_sentences = kind == ALERTS.name and not json and result_console().is_terminal
     with closing(Tail(Target.read(settings()).bootstrap, {kind: found[kind]})) as tail:
         for record in tail.new() if all_ else tail.follow():
             if record is not None and is_chosen(record, rule, key):
-                print(alert_line(record.value, rules) if is_for_people and record.value else text(record), flush=True)
+                print(alert_line(record.value, rules) if as_sentences and record.value else text(record), flush=True)
 
 
 def is_chosen(record: "Record", rule: str, key: str) -> bool:
@@ -87,18 +99,6 @@ def is_chosen(record: "Record", rule: str, key: str) -> bool:
     is_of_rule = not rule or rule == content.get("rule") or rule in (content.get("flags") or ())
     is_of_key = not key or key == content.get("key") or record.key == key.encode()
     return is_of_rule and is_of_key
-
-
-def alert_line(value: bytes, rules: "Mapping[str, Rule]") -> str:
-    """An alert for people: rule, key, time, and its rule's sentence with the values in it."""
-    alert = json_.loads(value)
-    rule, operands = rules.get(alert["rule"]), alert["operands"] or {}
-    if rule is None or rule.version != alert["rule_version"]:
-        why = ", ".join(f"{name} {each}" for name, each in operands.items())  # another generation's sentence
-    else:
-        why = rule.explained(operands)
-    at = datetime.fromtimestamp(alert["at_ms"] / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
-    return f"{alert['rule']:<20} {alert['key']}  {at}: {why}"
 
 
 def text(record: "Record") -> str:

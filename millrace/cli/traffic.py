@@ -18,39 +18,63 @@ if TYPE_CHECKING:
 def traffic(
     pattern: PatternName,
     rate: Annotated[
-        float, typer.Option(min=10, max=100_000, help="Events per second, however slow the servers are.")
+        float,
+        typer.Option(metavar="RATE", min=10, max=100_000, help="How many events to send per second."),
     ] = 1_000,
-    seconds: Annotated[float, typer.Option(min=1, help="How long to send, unless --events is given.")] = 60,
-    events: Annotated[int, typer.Option(min=0, help="How many events.")] = 0,
-    seed: Annotated[int, typer.Option(help="The same seed makes the same people and purchases.")] = 1,
-    customers: Annotated[int, typer.Option(min=0, help="How many people; 0: as many as the rate needs.")] = 0,
-    poison: Annotated[float, typer.Option(min=0, max=0.3, help="Share of messages that must be rejected.")] = 0.01,
-    duplicates: Annotated[float, typer.Option(min=0, max=0.3, help="Share of purchases that are sent twice.")] = 0.01,
-    file: Annotated[Path | None, typer.Option("--from", help="Replay this CSV or JSON lines file instead.")] = None,
-    speed: Annotated[float, typer.Option(min=0.1, help="With --from: how many times faster than recorded.")] = 1.0,
-    name: Annotated[str, typer.Option(help="Part of every id; unless given, each run gets a new one.")] = "",
+    seconds: Annotated[float, typer.Option(metavar="SECONDS", min=1, help="How long to send.")] = 60,
+    events: Annotated[
+        int, typer.Option(metavar="COUNT", min=0, help="How many events to send; 0: as many as rate times seconds.")
+    ] = 0,
+    seed: Annotated[int, typer.Option(metavar="SEED", help="The same seed makes the same people and purchases.")] = 1,
+    customers: Annotated[
+        int, typer.Option(metavar="COUNT", min=0, help="How many customers; 0: as many as the rate needs.")
+    ] = 0,
+    poison: Annotated[
+        float, typer.Option(metavar="SHARE", min=0, max=0.3, help="Share of bad messages, which must be rejected.")
+    ] = 0.01,
+    duplicates: Annotated[
+        float, typer.Option(metavar="SHARE", min=0, max=0.3, help="Share of purchases that are sent twice.")
+    ] = 0.01,
+    file: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="FILE", help="Replay events from a CSV or JSON lines file, under new times."),
+    ] = None,
+    speed: Annotated[
+        float, typer.Option(metavar="FACTOR", min=0.1, help="With --from: how many times faster than recorded.")
+    ] = 1.0,
+    name: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Name of this traffic, a part of each event's id; `compare` uses it. Default: a new name.",
+        ),
+    ] = "",
     plan_only: Annotated[
-        bool, typer.Option("--plan", help=f"Check only; exit code {WOULD_CHANGE} if the traffic may be sent.")
+        bool,
+        typer.Option("--plan", help=f"Check the arguments, send nothing; exit code {WOULD_CHANGE} if they are valid."),
     ] = False,
     json: Json = False,
 ) -> None:
-    """Send labelled traffic to a pattern at a fixed rate: everyday use, frauds, edge cases, duplicates, bad messages.
+    """Send generated events to a pattern: everyday purchases, frauds, edge cases, duplicates, bad messages.
 
-    Every event carries the time at which it was due. Card numbers become tokens before they leave this process. After
-    the traffic, one small purchase a second continues in every partition until the last windows are complete.
+    Each event has a label, recorded but not sent, with the alerts that it must raise; `validate` checks them. The rate
+    is fixed: slow servers do not slow the sender. Card numbers are replaced by tokens. After the traffic, one small
+    purchase per second and partition follows until the last windows are complete.
 
-    Servers from MILLRACE_TARGET receive traffic only if the target sets "allow_traffic": true.
+    Servers from MILLRACE_TARGET receive traffic only if the target has "allow_traffic": true.
 
-    Examples:  millrace traffic flink-spark  |  millrace traffic flink --rate 5000 --seconds 30 --seed 7
+    Examples:
+    millrace traffic flink-spark
+    millrace traffic flink --rate 5000 --seconds 30 --seed 7
     """
     from millrace.target import Target
     from millrace.verbs import traffic as sending
-    from pipelines.fraud.traffic import Plan
+    from pipelines.fraud.traffic import TrafficPlan
 
     target = Target.read(settings())
     target.require_traffic_allowed()
     try:
-        plan = Plan(
+        plan = TrafficPlan(
             events=events or round(rate * seconds),
             rate_per_s=rate,
             seed=seed,

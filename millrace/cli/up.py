@@ -10,6 +10,7 @@ from millrace import stack
 from millrace.cli.printing import Json, complete_services, print_json, progress_console, report, settings
 from millrace.cli.status import print_table, print_watch
 from millrace.machine.jars.bars import bars
+from millrace.settings import PORT_BASE_DEFAULT, PORTS_PER_STACK
 from millrace.settings import port_base as checked
 from millrace.stack.services import DEFAULT, PROFILES
 
@@ -18,36 +19,48 @@ def up(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[SERVICE]...",
+            metavar="SERVICE",
             autocompletion=complete_services,
-            help=f"Default: {' '.join(DEFAULT)}.",
+            help=f"A service to start, with the services that it needs; airflow is one. Default: {' '.join(DEFAULT)}.",
         ),
     ] = None,
     profile: Annotated[
         list[str] | None,
-        typer.Option(help=f"A form of the stack, kept until another is given: {', '.join(PROFILES)}, or none."),
+        typer.Option(
+            metavar="PROFILE",
+            help=f"A variant of the stack: {', '.join(PROFILES)}, or none. Can be repeated. Default: as before.",
+        ),
     ] = None,
     port_base: Annotated[
-        str | None, typer.Option(help="First of the stack's hundred ports; kept for the verbs that follow.")
+        str | None,
+        typer.Option(
+            metavar="PORT",
+            help=f"First of {PORTS_PER_STACK} ports for the servers. Default: as before, at first {PORT_BASE_DEFAULT}.",
+        ),
     ] = None,
     watch: Annotated[
         bool,
         typer.Option(
             "--watch/--no-watch",
-            help="Start the watcher, which restarts what dies. --no-watch stops no running watcher.",
+            help="Start the watcher. --no-watch does not stop a running one.",
         ),
     ] = True,
     json: Json = False,
 ) -> None:
-    """Start the stack, or some services and what they need, and wait until each answers.
+    """Start the servers of the stack, and wait until each is ready.
 
-    It is idempotent: it starts what is missing or dead and adopts what runs. A watcher restarts servers and jobs that
-    die, until `down`; `millrace watch --journal` shows what it did.
+    `up` is idempotent: it starts only servers that are missing or dead. A watcher then restarts servers and jobs that
+    die, until `down`; `millrace watch --journal` shows the restarts.
 
-    Without --profile a stack keeps its form, unless MILLRACE_TARGET names a target that gives it one.
+    Profiles: three-brokers starts three Kafka brokers instead of one. durable adds HBase's log on HDFS, so that the
+    loss of any one server loses no data. spark-cluster starts a Spark master and a worker. airflow-postgres gives
+    Airflow PostgreSQL instead of SQLite. The file of a MILLRACE_TARGET can set profiles, too.
 
-    Examples:  millrace up  |  millrace up kafka hbase  |  millrace up --profile durable --port-base 21000
-               MILLRACE_TARGET=durable millrace up
+    Examples:
+    millrace up
+    millrace up kafka hbase
+    millrace up --profile durable --port-base 21000
+    MILLRACE_TARGET=durable millrace up
     """
     from millrace.target import Given
 

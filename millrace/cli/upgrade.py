@@ -12,16 +12,24 @@ from millrace.cli.printing import Json, print_json, progress_console, settings
 def upgrade(
     pattern: PatternName,
     upgrade_id: Annotated[
-        str, typer.Option("--id", help="A name for this upgrade; a call with the same name resumes an interrupted one.")
+        str,
+        typer.Option(
+            "--id", metavar="ID", help="Any id; a second call with it resumes the upgrade. Default: a new upgrade."
+        ),
     ] = "",
     json: Json = False,
 ) -> None:
-    """Replace the running jobs of a pattern by their next generation, each from its state, and wait until healthy.
+    """Replace running jobs after a change of rules or code, with a trial first and a way back.
 
-    A rehearsal restores the state first, in a job whose outputs nobody reads: if it fails, the upgrade is refused and
-    the old job keeps running. Afterwards `millrace validate` checks the result, and `millrace roll-back` undoes it.
+    First a trial job restores the state of the running job; its output has no readers. If the trial fails, the upgrade
+    is refused and the running job is left alone. Otherwise the running job stops with its state, and a new job (the
+    next generation) continues from there.
 
-    Examples:  millrace upgrade flink-spark
+    Afterwards `millrace validate` checks the result, and `millrace roll-back` undoes the upgrade. `millrace deploy`
+    replaces jobs, too, but without a trial and without a way back.
+
+    Examples:
+    millrace upgrade flink-spark
     """
     from millrace.patterns import load
     from millrace.target import Target

@@ -1,4 +1,4 @@
-"""millrace validate: the verdict on a pattern."""
+"""millrace validate: the verdict on a pattern's output."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,19 +20,29 @@ COLOURS = {"ok": "green", "kept": "green", "failed": "red", "broken": "yellow", 
 def validate(
     pattern: PatternName,
     within_s: Annotated[
-        float, typer.Option("--within", min=1, help="How many seconds to wait for all that went in to come out.")
+        float,
+        typer.Option("--within", metavar="SECONDS", min=1, help="How long to wait at most for outstanding output."),
     ] = VALIDATE_WITHIN_S,
     settled_after_s: Annotated[
         float,
-        typer.Option("--settled-after", min=0, help="After how many seconds without an arrival nothing is in flight."),
+        typer.Option(
+            "--settled-after",
+            metavar="SECONDS",
+            min=0,
+            help="If no output arrives for this long, outstanding output counts as lost.",
+        ),
     ] = SETTLED_AFTER_S,
     json: Json = False,
 ) -> None:
-    """Judge a pattern: was nothing lost or doubled, is every alert right, do the stores hold what they must?
+    """Compare the output of a pattern with the oracle's, and print the verdict.
 
-    The oracle, in plain Python, says what the raw topics must have led to. Exit code 0 only for the verdict ok.
+    The oracle evaluates the rules in plain Python on all messages of the raw topics. The checks find alerts and stored
+    events that are lost, duplicated, wrong or late. The verdict is ok, failed, or unknown if a check could not run.
+    Exit code 0 only for ok.
 
-    Examples:  millrace validate flink-spark  |  millrace validate flink --within 600 --settled-after 10 --json
+    Examples:
+    millrace validate flink-spark
+    millrace validate flink --within 600 --settled-after 10 --json
     """
     from millrace.target import Target
     from millrace.verbs import validate as validating
@@ -54,13 +64,13 @@ def validate(
 
 
 def as_data(found: "Validation") -> dict[str, object]:
-    """The verdict for programs."""
+    """The verdict as JSON."""
     record = found.verdict.record()
     return {**record, "verdict": found.verdict.status, "record": str(found.record), "report": str(found.page)}
 
 
 def print_verdict(found: "Validation") -> None:
-    """The verdict for people."""
+    """Print the verdict."""
     verdict, console = found.verdict, result_console()
     if not console.is_terminal:
         print_rows(

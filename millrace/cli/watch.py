@@ -10,16 +10,20 @@ from millrace.errors import UsageError
 
 
 def watch(
-    journal: Annotated[bool, typer.Option("--journal", help="Show what the watcher saw and did, and exit.")] = False,
+    journal: Annotated[
+        bool, typer.Option("--journal", help="Print the failures and restarts that the watcher has recorded, and exit.")
+    ] = False,
     json: Json = False,
 ) -> None:
-    """Restart servers that die or hang, and jobs that were deployed and are gone or stalled, until Ctrl-C.
+    """Run the watcher until Ctrl-C: it restarts servers and jobs that die or hang.
 
-    `millrace up` starts it in the background, `millrace down` stops it. What fails five times within ten minutes is
-    given up until the next `up` or `deploy`. A job that crash-loops is restarted by its engine, without limit; the
-    journal has the begin and the end of that, and `millrace jobs` shows the error.
+    `millrace up` starts it in the background, `millrace down` stops it. After five restarts within ten minutes the
+    state of a server or job is given-up, until the next `up` or `deploy`. A job that crash-loops is restarted by its
+    engine, without limit: the journal has the begin and the end, and `millrace jobs` shows the error.
 
-    Examples:  millrace watch --journal  |  millrace watch
+    Examples:
+    millrace watch --journal
+    millrace watch
     """
     from millrace.verbs import watch as watching
     from millrace.verbs.watch.journal import Journal

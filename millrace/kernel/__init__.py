@@ -78,7 +78,7 @@ def _compile(sources: Iterable[Path], class_path: Iterable[Path], target: Path) 
             errors="replace",
         )
     except FileNotFoundError:
-        raise InfraError("javac is not on PATH; `millrace doctor` says how to install a JDK") from None
+        raise InfraError("javac is not on PATH; `millrace doctor` prints how to install a JDK") from None
     if done.returncode:
         raise InfraError(f"the kernel does not compile:\n{done.stderr.strip()}")
 
@@ -92,7 +92,7 @@ def _pack(classes: Path, jar: Path) -> None:
 
 
 def _libraries(settings: Settings, engine: str) -> dict[str, list[Path]]:
-    """What each part may see, in the order in which they are compiled."""
+    """The parts, and the jars on the class path of each, in the order of compilation."""
     found: list[Path] = registry.manifest(engine).module("libraries").compiled_against(settings)
     libraries = {SHARED: [jar for jar in found if jar.name.startswith(SHARED_LIBRARY)], engine: found}
     for part, jars in libraries.items():

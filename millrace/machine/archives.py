@@ -64,7 +64,7 @@ def options(settings: Settings, main: str, class_path: str) -> list[str]:
     try:
         kind = f"{main.rpartition('.')[2]}-{_content(java, main, class_path)}"
     except OSError:
-        return []  # without its jars the JVM complains of them
+        return []  # without its jars the JVM prints warnings
     for archive in _archives(folder / kind):
         if _is_whole(archive):
             with suppress(OSError):
@@ -80,7 +80,7 @@ def options(settings: Settings, main: str, class_path: str) -> list[str]:
 def make(settings: Settings, report: Report, idle: Collection[str] = ()) -> None:
     """Archive what the recording JVMs of a stack have loaded, but those of the idle processes, which loaded too little.
 
-    Each stands still for some seconds.
+    Each pauses for some seconds.
     """
     began, folder = time.monotonic(), settings.home / "archives"
     try:
@@ -102,7 +102,7 @@ def make(settings: Settings, report: Report, idle: Collection[str] = ()) -> None
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """One command at a time dumps archives, whatever its stack."""
+    """One command at a time dumps archives, across all stacks."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -136,7 +136,7 @@ def _missing(settings: Settings, idle: Collection[str]) -> dict[Path, int]:
 
 
 def _dump(place: Path, pid: int, report: Report) -> Path | None:
-    """Make a JVM write its archive, aside, and put it in place when it is whole."""
+    """Make a JVM write its archive to another file, and rename it when it is complete."""
     arriving = place.with_name(f"{place.name}-{os.getpid()}.arriving")
     jcmd = str(_jcmd(shutil.which("java") or ""))
     try:
@@ -153,7 +153,7 @@ def _dump(place: Path, pid: int, report: Report) -> Path | None:
         if done.returncode:
             raise OSError((done.stdout.strip().splitlines() or ["jcmd failed"])[-1])
         with arriving.open("rb") as written:
-            os.fsync(written.fileno())  # a JVM dies of an archive that lost its end
+            os.fsync(written.fileno())  # a truncated archive crashes a JVM
         return arriving.rename(place.with_name(f"{place.name}-{arriving.stat().st_size}.jsa"))
     except (OSError, subprocess.TimeoutExpired) as error:
         report(f"no class archive of {place.name.partition('-')[0]} (pid {pid}): {error}")
@@ -168,7 +168,7 @@ def _archives(place: Path) -> Iterator[Path]:
 
 
 def _is_whole(archive: Path) -> bool:
-    """Whether it has the size in its name: a JVM does not check, and crashes on a truncated one."""
+    """Whether the file has the size in its name: a JVM crashes on a truncated archive."""
     try:
         return archive.stat().st_size == int(archive.stem.rpartition("-")[2])
     except (OSError, ValueError):

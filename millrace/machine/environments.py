@@ -35,7 +35,7 @@ Report = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Installed:
-    """What it took to make one environment."""
+    """The cost of making one environment."""
 
     environment: str
     seconds: float
@@ -56,7 +56,7 @@ def folder(settings: Settings, name: str) -> Path:
 
 
 def command(settings: Settings) -> Path:
-    """The command line that belongs to this package, in whichever environment the caller runs."""
+    """The command line that belongs to this package, from any environment."""
     if not settings.package.parent.name.endswith("-packages"):
         return python(settings, CLI).with_name("millrace")
     # <environment>/lib/python3.11/site-packages/millrace
@@ -68,12 +68,12 @@ def site_packages(settings: Settings, name: str) -> Path:
 
 
 def absent(settings: Settings, names: Iterable[str] = SHARED) -> list[str]:
-    """Names the environments that are not there as the lock file wants them."""
+    """The environments that are missing or differ from the lock file."""
     return [name for name in names if not _is_there(settings, name)]
 
 
 def ensure(settings: Settings, name: str, report: Report = lambda _: None) -> Installed | None:
-    """Makes one environment exactly what the lock file says; nothing is done when it is already."""
+    """Make one environment as the lock file declares; one that is up to date stays as it is."""
     if _is_there(settings, name):
         return None
     started = time.monotonic()
@@ -94,7 +94,7 @@ def python_path(settings: Settings) -> Path:
 
 
 def variables_of_python(settings: Settings) -> dict[str, str]:
-    """The variables with which a Python process of any environment works for this stack."""
+    """The variables of a Python process of this stack, in any environment."""
     link(settings)
     return settings.environment() | {"PYTHONPATH": str(python_path(settings))}
 
@@ -148,7 +148,7 @@ def _make_of_clone(settings: Settings) -> None:
 
 
 def _make_shared(settings: Settings, name: str) -> None:
-    """Makes an environment aside and renames it, so that it is there whole or not at all."""
+    """Make an environment in another folder and rename it, so that it is complete or absent."""
     place = folder(settings, name)
     arriving = place.with_name(f"{place.name}.arriving")
     shutil.rmtree(arriving, ignore_errors=True)
@@ -179,7 +179,7 @@ def _only_one(place: Path) -> Iterator[None]:
 
 
 def _interpreter() -> Path:
-    # The very interpreter that runs this: uv is not to download another one.
+    # The interpreter that runs this: uv would download another one.
     return Path(sys.base_prefix) / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}"
 
 
@@ -224,7 +224,7 @@ def _run(what: str, command: list[str], more: dict[str, str], settings: Settings
     )
     if done.returncode:
         tail = "\n  ".join(done.stdout.strip().splitlines()[-12:])
-        raise InfraError(f"{what} could not be installed; {' '.join(command)} said:\n  {tail}")
+        raise InfraError(f"{what} could not be installed; {' '.join(command)} printed:\n  {tail}")
 
 
 def _marker(settings: Settings) -> str:

@@ -22,7 +22,7 @@ def debian(name: str) -> Path | None:
 
 
 def owner() -> pwd.struct_passwd:
-    """The user that runs PostgreSQL in place of root: that of Debian's package, or the one that owns nothing."""
+    """The user that runs PostgreSQL in place of root: that of Debian's package, or `nobody`."""
     for name in ("postgres", "nobody"):
         try:
             return pwd.getpwnam(name)
@@ -77,7 +77,9 @@ def unpack(settings: Settings) -> None:
         with zipfile.ZipFile(jar) as packed:
             [name] = [each for each in packed.namelist() if each.endswith(".txz")]
             with packed.open(name) as archive, tarfile.open(fileobj=archive, mode="r:xz") as programs:
-                programs.extractall(arriving)  # no filter: the lock vouches for it, and Debian 12 has none
+                programs.extractall(
+                    arriving
+                )  # no filter: the lock has its SHA-256, and Debian 12's Python has no filter
         for path in (place.parent, arriving):
-            path.chmod(0o755)  # whatever the umask: another user runs them
+            path.chmod(0o755)  # independent of the umask: another user runs them
         arriving.rename(place)

@@ -1,4 +1,4 @@
-"""What the machine must have, with a remedy for each lack.
+"""Prerequisites of the machine, with a remedy for each that is missing.
 
 Standard library only: `make setup` checks before any environment exists, `up` before anything is downloaded.
 """
@@ -71,7 +71,7 @@ def essential(settings: Settings, environ: Mapping[str, str]) -> list[Finding]:
 
 
 def require(settings: Settings, environ: Mapping[str, str]) -> None:
-    """Raise an error that lists every lack with its remedy, if the machine cannot run a stack."""
+    """Raise an error that lists each missing prerequisite with its remedy."""
     refuse(essential(settings, environ), environ)
 
 
@@ -82,7 +82,7 @@ def refuse(findings: list[Finding], environ: Mapping[str, str]) -> None:
     lines = [f"{finding.name}: {finding.found}\n    {finding.remedy}" for finding in lacking]
     if (wanted := packages(lacking)) and _which("apt-get", environ):
         lines.append(f"one command installs {', '.join(wanted)}; as root:\n    {' && '.join(apt(wanted))}")
-    raise InfraError("this machine lacks what is needed; nothing was downloaded or started\n  " + "\n  ".join(lines))
+    raise InfraError("this machine lacks prerequisites; nothing was downloaded or started\n  " + "\n  ".join(lines))
 
 
 def lacks(findings: list[Finding]) -> list[Finding]:
@@ -120,7 +120,7 @@ def as_root(environ: Mapping[str, str]) -> list[str] | None:
 
 
 def packages(findings: list[Finding]) -> list[str]:
-    """Debian's packages that bring what was not found."""
+    """Debian's packages for what was not found."""
     return sorted({finding.package for finding in findings if finding.package})
 
 
@@ -135,9 +135,9 @@ def java(environ: Mapping[str, str]) -> Finding:
     path = _which("java", environ)
     if not path:
         return Finding("JDK", False, "no java on PATH", remedy, package=JDK_PACKAGE)
-    said = _first_line([path, "-version"], environ)
-    version = re.search(r'"(?:1\.)?(\d+)[^"]*"', said)
-    found = f"{said} at {path}"
+    version_line = _first_line([path, "-version"], environ)
+    version = re.search(r'"(?:1\.)?(\d+)[^"]*"', version_line)
+    found = f"{version_line} at {path}"
     if home := environ.get("JAVA_HOME"):
         found += f", JAVA_HOME={home}"
         if not (Path(home) / "bin" / "java").exists():
@@ -156,7 +156,7 @@ def javac(environ: Mapping[str, str]) -> Finding:
 
 
 def maven(environ: Mapping[str, str]) -> Finding:
-    """Maven, which brings the jars."""
+    """Maven, which downloads the jars."""
     remedy = "Debian: apt install maven; elsewhere: Apache Maven 3.8 or newer, its bin folder on PATH"
     return _on_path("Maven", "mvn", remedy, "maven", environ)
 
@@ -167,7 +167,7 @@ def make(environ: Mapping[str, str]) -> Finding:
 
 
 def git(environ: Mapping[str, str]) -> Finding:
-    """git: records name their commit, and tests look at that."""
+    """git: records contain their commit, and tests compare it."""
     return _on_path("git", "git", "Debian: apt install git; elsewhere: git on PATH", "git", environ)
 
 
@@ -177,11 +177,11 @@ def python(environ: Mapping[str, str]) -> Finding:
     path = _which("python3.11", environ)
     if not path:
         return Finding("Python 3.11", False, "no python3.11 on PATH", remedy)
-    said = _first_line([path, "-c", "import ensurepip, platform; print(platform.python_version())"], environ)
-    if not said.startswith("3.11."):
-        found = f"{path}: {said or 'cannot make environments (no ensurepip)'}"
-        return Finding("Python 3.11", False, found, remedy, package="" if said else "python3.11-venv")
-    return Finding("Python 3.11", True, f"{said} at {path}")
+    version = _first_line([path, "-c", "import ensurepip, platform; print(platform.python_version())"], environ)
+    if not version.startswith("3.11."):
+        found = f"{path}: {version or 'cannot make environments (no ensurepip)'}"
+        return Finding("Python 3.11", False, found, remedy, package="" if version else "python3.11-venv")
+    return Finding("Python 3.11", True, f"{version} at {path}")
 
 
 def disks(settings: Settings, environ: Mapping[str, str]) -> list[Finding]:
@@ -200,7 +200,7 @@ def disk(name: str, folder: Path, least_gb: float, variable: str) -> Finding:
         return Finding(name, True, found)
     remedy = (
         f"free some, or point {variable} at a disk with more; "
-        "MILLRACE_DISK_FREE_GB_MIN changes how much is asked for, at your own risk"
+        "MILLRACE_DISK_FREE_GB_MIN lowers the limit, at your own risk"
     )
     return Finding(name, False, f"{found}, {least_gb:g} GB are needed", remedy)
 
@@ -227,12 +227,12 @@ def ports(settings: Settings, ours: Collection[int] = ()) -> Finding:
         own = sum(port in ours for port in doors)
         return Finding("ports", True, f"{settings.port_base} to {max(doors)}: {len(doors) - own} free, {own} ours")
     held = ", ".join(f"{port} ({doors[port]})" for port in taken)
-    remedy = f"stop who holds them, or move the whole stack: `millrace up --port-base {settings.port_base + 100}`"
+    remedy = f"stop their processes, or choose other ports: `millrace up --port-base {settings.port_base + 100}`"
     return Finding("ports", False, f"in use by others: {held}", remedy)
 
 
 def terraform(environ: Mapping[str, str]) -> Finding:
-    """Terraform, for whoever provisions by it; the tests of all that is in terraform/ may be required."""
+    """Terraform: optional, unless MILLRACE_REQUIRE_TERRAFORM demands its tests."""
     path = _which("terraform", environ)
     is_needed = bool(environ.get("MILLRACE_REQUIRE_TERRAFORM"))
     remedy = (
@@ -245,13 +245,15 @@ def terraform(environ: Mapping[str, str]) -> Finding:
 def postgresql(settings: Settings) -> Finding:
     """PostgreSQL, which comes in a jar where Debian's is not installed."""
     found = postgres_programs.debian("postgres") or postgres_programs.unpacked(settings)
-    return Finding("PostgreSQL", True, str(found) if found.exists() else "not installed; the set-up brings it as a jar")
+    return Finding(
+        "PostgreSQL", True, str(found) if found.exists() else "not installed; the set-up downloads it as a jar"
+    )
 
 
 def browser(settings: Settings) -> Finding:
-    """The browser of the tests, which npm brings."""
+    """The browser of the tests, an npm package."""
     place = npm.folder(settings, "browser")
-    return Finding("browser", True, str(place) if place.exists() else "not there yet; `make test` brings it by npm")
+    return Finding("browser", True, str(place) if place.exists() else "not there yet; `make test` installs it by npm")
 
 
 def _on_path(name: str, program: str, remedy: str, package: str, environ: Mapping[str, str]) -> Finding:

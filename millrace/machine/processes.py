@@ -19,7 +19,7 @@ from millrace.errors import InfraError
 # would make a stack behave differently for each user. JDK_JAVA_OPTIONS is the one way to give every JVM an option.
 INHERITED = ("HOME", "JDK_JAVA_OPTIONS", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER")
 
-PRIVATE = 0o077  # what others may not do with what a stack writes: anything
+PRIVATE = 0o077  # other users may neither read nor write the files of a stack
 
 LOG_BYTES_MAX = 20_000_000
 
@@ -27,7 +27,7 @@ RECORDED_WITHIN_S = 10
 
 FOLLOWS_WITHIN_S = 5  # descendants may take this long to end by themselves
 
-# The shell writes the record, then becomes the server: pid and start time stay the same, and whatever kills us in
+# The shell writes the record, then becomes the server: pid and start time stay the same, and if the parent is killed in
 # between, no server runs without a record: on a full disk it does not start. Field 22 of stat is the start time
 # (proc(5)); the name before it is "(sh)".
 NOT_RECORDED = 74  # EX_IOERR of sysexits.h
@@ -41,7 +41,7 @@ exec "$@"
 
 
 @dataclass(frozen=True)
-class Record:
+class ProcessRecord:
     """One process: its identity, its log, and the processes that it needs."""
 
     name: str
@@ -65,7 +65,7 @@ def start(
     needs: Sequence[str] = (),
     fingerprint: str = "",
     folder: Path | None = None,
-) -> Record:
+) -> ProcessRecord:
     """Start a process in a session of its own; its output goes to `log`, its record to `run_dir`."""
     child, record = _spawn(name, command, env, log, run_dir, needs, fingerprint, folder)
     # It is meant to outlive us; without this Python warns of a child still running.
@@ -81,7 +81,7 @@ def run(
     run_dir: Path,
     is_called_off: Callable[[], bool] = lambda: False,
 ) -> int | None:
-    """Run a process to its end and return its exit code; None if it was called off."""
+    """Run a process to its end and return its exit code; None if it was cancelled."""
     child, record = _spawn(name, command, env, log, run_dir)
     wait_until(lambda: child.poll() is not None or is_called_off(), float("inf"))
     finished = child.poll()
@@ -99,7 +99,7 @@ def _spawn(
     needs: Sequence[str] = (),
     fingerprint: str = "",
     folder: Path | None = None,
-) -> tuple[subprocess.Popen[bytes], Record]:
+) -> tuple[subprocess.Popen[bytes], ProcessRecord]:
     run_dir.mkdir(parents=True, exist_ok=True)
     log.parent.mkdir(parents=True, exist_ok=True)
     if log.exists():
@@ -123,14 +123,14 @@ def _spawn(
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            umask=PRIVATE,  # whatever the umask of the caller
+            umask=PRIVATE,  # independent of the caller's umask
             cwd=folder or run_dir,  # files that a server writes to its working folder stay in the stack's folder
             start_new_session=True,
         )
     wait_until(lambda: read(path) is not None or child.poll() is not None, RECORDED_WITHIN_S, every_s=0.005)
     if (record := read(path)) is None:
         ended = child.poll()
-        child.kill()  # without a record nobody could stop it
+        child.kill()  # without a record no command could stop it
         child.wait()
         path.unlink(missing_ok=True)
         raise InfraError(_not_started(name, command[0], ended, path, log))
@@ -153,13 +153,13 @@ def environment(env: Mapping[str, str]) -> dict[str, str]:
     return {name: os.environ[name] for name in INHERITED if name in os.environ} | {"LC_ALL": "C.UTF-8"} | dict(env)
 
 
-def records(run_dir: Path) -> dict[str, Record]:
+def records(run_dir: Path) -> dict[str, ProcessRecord]:
     """Every recorded process, dead or alive, by name."""
     found = (read(path) for path in sorted(run_dir.glob("*.json")))
     return {record.name: record for record in found if record is not None}
 
 
-def read(path: Path) -> Record | None:
+def read(path: Path) -> ProcessRecord | None:
     """The record in a file; None if the file is missing or incomplete."""
     try:
         facts = json.loads(path.read_text(encoding="utf-8"))
@@ -168,15 +168,15 @@ def read(path: Path) -> Record | None:
     facts["log"] = Path(facts["log"])
     facts["command"] = tuple(facts["command"])
     facts["needs"] = tuple(facts["needs"])
-    return Record(**facts)
+    return ProcessRecord(**facts)
 
 
-def forget(record: Record, run_dir: Path) -> None:
+def forget(record: ProcessRecord, run_dir: Path) -> None:
     """Remove the record of an ended process."""
     (run_dir / f"{record.name}.json").unlink(missing_ok=True)
 
 
-def alive(record: Record) -> bool:
+def alive(record: ProcessRecord) -> bool:
     """Whether the process of the record runs: the same boot, pid and start time, and not a zombie."""
     if record.boot != boot_id():
         return False
@@ -195,7 +195,7 @@ def started(pid: int) -> int | None:
     return None if state in "ZX" else int(fields[18])
 
 
-def family(record: Record) -> list[psutil.Process]:
+def family(record: ProcessRecord) -> list[psutil.Process]:
     """The process and its descendants: they share its session, even after it has ended."""
     members = []
     for process in psutil.process_iter():
@@ -209,7 +209,7 @@ def family(record: Record) -> list[psutil.Process]:
     return [] if taken_over else members
 
 
-def stop(record: Record, within_s: float) -> bool:
+def stop(record: ProcessRecord, within_s: float) -> bool:
     """End the process and its descendants: TERM, then KILL at the deadline; return whether TERM was enough.
 
     Descendants have a few seconds more.
@@ -231,13 +231,13 @@ def stop(record: Record, within_s: float) -> bool:
     return has_obeyed
 
 
-def kill(record: Record) -> None:
+def kill(record: ProcessRecord) -> None:
     """End the process at once, as a crash would; its children keep running."""
     send(record, signal.SIGKILL)
     wait_until(lambda: not alive(record), 10)
 
 
-def send(record: Record, number: signal.Signals) -> None:
+def send(record: ProcessRecord, number: signal.Signals) -> None:
     """Send a signal to the process of the record, if it runs."""
     with suppress(ProcessLookupError):
         if alive(record):
@@ -254,7 +254,7 @@ def wait_until(is_true: Callable[[], bool], within_s: float, every_s: float = 0.
     return True
 
 
-def memory_bytes(record: Record) -> int:
+def memory_bytes(record: ProcessRecord) -> int:
     """The memory of the process and its descendants; shared pages count once (PSS)."""
     total = 0
     for member in family(record):
@@ -266,7 +266,7 @@ def memory_bytes(record: Record) -> int:
     return total
 
 
-def listening(record: Record) -> list[tuple[str, int]]:
+def listening(record: ProcessRecord) -> list[tuple[str, int]]:
     """Every address and port on which the process or a descendant accepts connections."""
     found = set()
     for member in family(record):

@@ -1,7 +1,7 @@
 """Everything that is downloaded or built, once: `make setup` in a clone, `millrace setup` elsewhere.
 
 In a clone it begins under the bare python3.11, makes the environment of the command line, and continues inside it;
-with --tests it brings what only tests want, too.
+with --tests it also installs what only tests need.
 """
 
 import json
@@ -36,13 +36,13 @@ def main(argv: list[str]) -> int:
         print(f"set-up failed: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("interrupted; `make setup` goes on from here", file=sys.stderr)
+        print("interrupted; `make setup` continues from here", file=sys.stderr)
         return 130
     return 0
 
 
 def everything(settings: Settings) -> None:
-    """All but the command line, which is there: it calls this."""
+    """Set up all but the environment of the command line, which calls this."""
     begun = _started()
     prerequisites.require(settings, os.environ)
     if _is_incomplete(settings, environments.SHARED):
@@ -51,7 +51,7 @@ def everything(settings: Settings) -> None:
 
 
 def begin(settings: Settings, tests: bool) -> dict[str, Any]:
-    """Refuses a machine that cannot do what comes, before anything is downloaded; installs what it may."""
+    """Refuse a machine without the prerequisites, before any download; install them if that is allowed."""
     begun = _started()
     is_incomplete = _is_incomplete(settings, (environments.CLI, *environments.SHARED))
     if tests or is_incomplete:
@@ -65,7 +65,7 @@ def begin(settings: Settings, tests: bool) -> dict[str, Any]:
 
 
 def make_the_command_line(settings: Settings, begun: dict[str, Any], tests: bool) -> None:
-    """Makes the one environment that the rest of the set-up needs, and becomes that rest."""
+    """Make the environment of the command line, and continue inside it."""
     if made := environments.ensure(settings, environments.CLI):
         begun["environments"] = {environments.CLI: made.seconds}
     python = str(environments.python(settings, environments.CLI))
@@ -73,7 +73,7 @@ def make_the_command_line(settings: Settings, begun: dict[str, Any], tests: bool
 
 
 def make_the_rest(settings: Settings, begun: dict[str, Any], tests: bool) -> None:
-    """Makes the engines' environments while the jars arrive, then builds the kernel; a record says what it took."""
+    """Make the engines' environments while the jars download, then build the kernel; record the time it took."""
     # Imported here: the bare interpreter of the first half has no rich.
     from rich.console import Console
 
@@ -116,7 +116,7 @@ def _is_incomplete(settings: Settings, names: Iterable[str]) -> bool:
 
 def _announce(settings: Settings) -> None:
     prerequisites.refuse(registries.reached(settings), os.environ)
-    print("setting up; the first time some 1.8 GB are downloaded", file=sys.stderr, flush=True)
+    print("setting up; the first set-up downloads some 1.8 GB", file=sys.stderr, flush=True)
 
 
 def _figures(
@@ -132,7 +132,7 @@ def _figures(
     seen: set[tuple[int, int]] = set()
     return {
         "seconds": round(time.time() - begun["at"], 1),
-        # Of the whole machine, because neither uv nor Maven says it: an upper bound while others use the network.
+        # Of the whole machine, because neither uv nor Maven reports it: an upper bound.
         "received_bytes": _received_bytes() - begun["received_bytes"],
         "environments": {name: {"seconds": seconds} for name, seconds in sorted(begun["environments"].items())},
         "jars": {one.component: {"seconds": one.seconds, "bytes": one.bytes, "jars": one.jars} for one in downloads},

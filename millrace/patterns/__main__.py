@@ -1,4 +1,4 @@
-"""Write the generated files: the schema of pattern files, and the data and contracts of each use."""
+"""Write the generated files: the schema of pattern files, and the contracts of each use."""
 
 from __future__ import annotations
 

@@ -10,15 +10,13 @@ from typing import Any
 from millrace import project
 from millrace.patterns.contracts import contracts_of
 from millrace.patterns.model import json_schema
-from millrace.patterns.use_data import use_data
 
 
 def generated() -> dict[Path, str]:
-    """File -> content: the schema of pattern files, and of each use its data for Terraform and its contracts."""
+    """File -> content: the schema of pattern files, and the contracts of each use."""
     files = {Path(str(resources.files("millrace.patterns"))) / "schema.json": _text(json_schema())}
     for use in project.uses().values():
         folder = project.use_folder(use.name)
-        files[folder / "use.json"] = _text(use_data(use))
         for kind, schema in contracts_of(use).items():
             files[folder / "contracts" / f"{kind}.json"] = _text(schema)
     return files

@@ -32,14 +32,14 @@ class Loss:
 
     @property
     def offsets(self) -> str:
-        """The lost messages, as far as known."""
+        """The offsets of the lost messages; open-ended if the topic was deleted."""
         if self.wanted < self.first and not self.is_new_topic:
             return f"offsets {self.wanted} to {self.first - 1}"
         return f"all from offset {self.wanted} on"
 
     @property
     def messages(self) -> int | None:
-        """How many offsets are gone; None where the earlier end is not known."""
+        """The number of lost offsets; None if the topic was deleted."""
         return self.first - self.wanted if self.wanted < self.first and not self.is_new_topic else None
 
     def __str__(self) -> str:

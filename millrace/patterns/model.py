@@ -97,7 +97,7 @@ class Promises(Closed):
     """What the pattern promises its readers; `validate` measures the numbers and reports them beside the promise."""
 
     delivery: Literal["at-least-once-with-ids"] = Field(
-        description="Alerts and enriched events may come twice; one kept for each id, each is there exactly once."
+        description="Alerts and enriched events may arrive twice; a reader that keeps one per id has each exactly once."
     )
     alert_latency_ms_p99: int = Field(
         gt=0, description="Per-event alerts, from the intended send time, at 1,000 events/s, once the jobs are warm."
@@ -121,7 +121,7 @@ class Pattern(Closed):
         ge=1,
         le=24 * 365,
         description="How long events and results stay in their topics. A verdict needs all of them since the pattern's "
-        "first event: of an older pattern it says `unknown`.",
+        "first event; without them it is `unknown`.",
     )
     stages: Stages
     promises: Promises
@@ -203,13 +203,13 @@ def is_name(name: str) -> bool:
 def read(path: Path) -> Variant:
     """The pattern in a file, checked against the model and against what its use declares."""
     if not is_name(path.stem):
-        raise PatternError(f"{path}: its name must be of small letters, digits and dashes, as in my-pattern.yaml")
+        raise PatternError(f"{path}: its name must be lower-case letters, digits and dashes, as in my-pattern.yaml")
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise PatternError(f"{path}: cannot be read: {error}") from None
     except yaml.YAMLError as error:
-        raise PatternError(f"{path.name}: this is no YAML: {str(error).replace(chr(10), ' ')}") from None
+        raise PatternError(f"{path.name}: not valid YAML: {str(error).replace(chr(10), ' ')}") from None
     try:
         pattern = Pattern.model_validate(content)
     except ValidationError as invalid:

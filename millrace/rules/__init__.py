@@ -1,4 +1,4 @@
-"""Rules and events as declarations: the vocabulary in which a use is written, with no engine in sight."""
+"""Rules and events as declarations: the vocabulary of a use, independent of engines."""
 
 from millrace.rules.events import EventType, Real, Text, TextMap, Whole, Words
 from millrace.rules.expressions import RuleError, km

@@ -211,7 +211,7 @@ class FoldRule:
         return self.doc
 
     def explained(self, operands: Mapping[str, str | None]) -> str:
-        """What the step gave with an alert."""
+        """The operands that the step returned with an alert."""
         return ", ".join(f"{words(name)} {value}" for name, value in operands.items())
 
 

@@ -168,7 +168,7 @@ class Master(HBase):
 
 @dataclass(frozen=True)
 class RegionServer(HBase):
-    """The server of rows, when it is a process of its own."""
+    """The region server, as a process of its own."""
 
     durable: bool = True
 
@@ -197,7 +197,7 @@ class RegionServer(HBase):
 
 @dataclass(frozen=True)
 class Thrift(Server):
-    """The server for clients that are not Java. It has a class path of its own, with an older Hadoop."""
+    """The Thrift server, for clients that are not Java. Its class path has an older Hadoop."""
 
     durable: bool = False
 

@@ -26,7 +26,7 @@ EMPTY_WEB_APPLICATION = '<?xml version="1.0" encoding="UTF-8"?>\n<web-app xmlns=
 
 @dataclass(frozen=True)
 class NameNode(Server):
-    """The server of names and of the places of blocks."""
+    """The NameNode: it holds the names of files and the places of their blocks."""
 
     datanodes: int = 2
 
@@ -93,7 +93,7 @@ class NameNode(Server):
 
 @dataclass(frozen=True)
 class DataNode(Server):
-    """One server of blocks."""
+    """A DataNode: it stores blocks."""
 
     node: int = 1
     datanodes: int = 2

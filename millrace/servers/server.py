@@ -1,4 +1,4 @@
-"""The description that every server gives, and the formats of their configurations."""
+"""The description of a server, and the formats of configuration files."""
 
 import json
 import socket

@@ -1,5 +1,7 @@
 """One stack of real servers, on this machine, for one state folder."""
 
+from collections.abc import Sequence
+
 from millrace import registry
 from millrace.servers import airflow, hdfs
 from millrace.servers.server import LOOPBACK
@@ -35,9 +37,9 @@ __all__ = [
 ]
 
 
-def addresses(settings: Settings) -> dict[str, str]:
-    """Where clients find everything, as environment variables."""
-    profiles = profiles_of(settings)
+def addresses(settings: Settings, profiles: Sequence[str] | None = None) -> dict[str, str]:
+    """Where clients find everything, as environment variables; profiles, unless given, are those of the last start."""
+    profiles = profiles_of(settings) if profiles is None else profiles
     known = services(settings, profiles)
     of_engines: dict[str, str] = {}
     for engine in registry.manifests():

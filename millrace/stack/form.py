@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from millrace.errors import InfraError
 from millrace.machine import processes
-from millrace.machine.processes import Record
+from millrace.machine.processes import ProcessRecord
 from millrace.servers.server import Server
 from millrace.settings import Settings, remembered
 from millrace.stack.services import DEFAULT, PROFILES, Service, services
@@ -44,7 +44,9 @@ def every_server(settings: Settings) -> set[str]:
     }
 
 
-def refuse_another_form(settings: Settings, known: Mapping[str, Service], recorded: Mapping[str, Record]) -> None:
+def refuse_another_form(
+    settings: Settings, known: Mapping[str, Service], recorded: Mapping[str, ProcessRecord]
+) -> None:
     """Refuse other ports or profiles than those of the running servers."""
     memory = remembered(settings.state)
     before = services(

@@ -10,7 +10,7 @@ from pathlib import Path
 from millrace import records
 from millrace.errors import InfraError
 from millrace.machine import environments, jars, prerequisites, processes
-from millrace.machine.processes import Record
+from millrace.machine.processes import ProcessRecord
 from millrace.servers.server import Server
 from millrace.settings import Settings
 from millrace.stack.form import every_server, profiles_of, refuse_another_form, remember
@@ -125,7 +125,7 @@ def restart_dead(settings: Settings, server: Server) -> bool:
         return Startup(settings, {server.name: server}, lambda *_: None).start(server) is not None
 
 
-def _by_default(known: Mapping[str, Service], recorded: Mapping[str, Record]) -> list[str]:
+def _by_default(known: Mapping[str, Service], recorded: Mapping[str, ProcessRecord]) -> list[str]:
     """The default stack, and every other service that was started before."""
     return [
         name
@@ -145,7 +145,7 @@ def _bring(settings: Settings, wanted: Sequence[Service], report: Report, progre
         server.unpack()
 
 
-def _memory_of(recorded: Mapping[str, Record]) -> int:
+def _memory_of(recorded: Mapping[str, ProcessRecord]) -> int:
     """The memory of all of them that run."""
     return sum(processes.memory_bytes(record) for record in recorded.values() if processes.alive(record))
 
@@ -164,5 +164,5 @@ def _record_the_start(settings: Settings, names: list[str], started: Sequence[Se
     records.append(settings, "up", figures)
 
 
-def _is_alive(record: Record | None) -> bool:
+def _is_alive(record: ProcessRecord | None) -> bool:
     return record is not None and processes.alive(record)

@@ -102,7 +102,7 @@ def servers_named(known: Mapping[str, Service], names: Iterable[str]) -> list[Se
 
 
 def require_known(name: str, known: Iterable[str]) -> str:
-    """The name, or an error that lists what is known."""
+    """The name, or an error that lists the valid names."""
     if name not in (names := list(known)):
         raise UsageError(f"no service or server '{name}'; {nearest(name, names)}")
     return name

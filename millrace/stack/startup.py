@@ -1,4 +1,4 @@
-"""The start and the stop of many servers at once, in the order of their needs."""
+"""Starts and stops many servers at once, in the order of their dependencies."""
 
 import hashlib
 import json
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from millrace.errors import InfraError
 from millrace.machine import archives, environments, processes
-from millrace.machine.processes import Record
+from millrace.machine.processes import ProcessRecord
 from millrace.servers.server import Server
 from millrace.settings import Settings
 
@@ -30,7 +30,7 @@ class Startup:
         self.servers = servers
         self.report = report
         self.recorded = processes.records(settings.run)
-        self.begun: dict[str, Record] = {}  # by this call, so ended if it is interrupted
+        self.begun: dict[str, ProcessRecord] = {}  # by this call, so ended if it is interrupted
         self.halt = threading.Event()
         self.is_up = {name: threading.Event() for name in servers}
 
@@ -41,7 +41,7 @@ class Startup:
             try:
                 wait(started, return_when=FIRST_EXCEPTION)
             except KeyboardInterrupt:
-                self.report("up", "interrupted; stopping what it has started")
+                self.report("up", "interrupted; stopping the servers that it has started")
                 self.halt.set()
                 wait(started)
                 stop_all(self.settings, self.begun, self.servers, self.report)
@@ -73,7 +73,7 @@ class Startup:
             if server.hint:
                 self.report(server.name, server.hint)
 
-    def start(self, server: Server) -> Record | None:
+    def start(self, server: Server) -> ProcessRecord | None:
         """Start one server without waiting until it is ready; None when the start is called off."""
         write_files(server)
         environments.link(self.settings)
@@ -129,7 +129,7 @@ class Startup:
         preparation.mark.touch()
         return True
 
-    def _is_ready(self, server: Server, record: Record) -> bool:
+    def _is_ready(self, server: Server, record: ProcessRecord) -> bool:
         if not processes.alive(record):
             raise InfraError(f"{server.name} died while it started\n{quoted(server.log, server.output)}")
         return server.is_ready(record.since)
@@ -148,11 +148,13 @@ class Startup:
         return True
 
 
-def stop_all(settings: Settings, recorded: Mapping[str, Record], servers: Collection[str], report: Report) -> None:
+def stop_all(
+    settings: Settings, recorded: Mapping[str, ProcessRecord], servers: Collection[str], report: Report
+) -> None:
     """Stop processes, each after those that need it; processes that are not servers are jobs, and stop first."""
     gone = {name: threading.Event() for name in recorded}
 
-    def stop(record: Record) -> None:
+    def stop(record: ProcessRecord) -> None:
         is_server = record.name in servers
         for other in recorded.values():
             if record.name in other.needs or (is_server and other.name not in servers):

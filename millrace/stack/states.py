@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from millrace.machine import processes
-from millrace.machine.processes import Record
+from millrace.machine.processes import ProcessRecord
 from millrace.servers.server import Server
 from millrace.settings import Settings
 from millrace.stack.form import profiles_of
@@ -64,13 +64,13 @@ def status(settings: Settings) -> list[ServerStatus]:
 
 
 def watch_status(settings: Settings) -> WatchStatus:
-    """The watcher, and what it has given up."""
+    """The state of the watcher, and the servers and patterns that it has given up."""
     record = processes.read(settings.run / f"{WATCH}.json")
     state = "stopped" if record is None else "running" if processes.alive(record) else "dead"
     return WatchStatus(state, record.pid if record and state == "running" else None, given_up(settings))
 
 
-def status_of(service: str, server: Server, record: Record | None) -> ServerStatus:
+def status_of(service: str, server: Server, record: ProcessRecord | None) -> ServerStatus:
     """One server, probed now."""
     running = record if record and processes.alive(record) else None
     state = state_of(server, record, running)
@@ -91,7 +91,7 @@ def status_of(service: str, server: Server, record: Record | None) -> ServerStat
     )
 
 
-def state_of(server: Server, record: Record | None, running: Record | None) -> str:
+def state_of(server: Server, record: ProcessRecord | None, running: ProcessRecord | None) -> str:
     """The state of a server with this record, if it has one, and this process, if it runs."""
     if record is None:
         return "stopped"

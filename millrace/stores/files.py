@@ -83,7 +83,7 @@ class Hdfs:
             if "Permission denied" in why or error.exception == "AccessControlException":
                 remedy = f"give '{self.user}' the right, or name another user as HDFS_USER in MILLRACE_TARGET"
             else:
-                remedy = "see `millrace status`, and whether `millrace env` names the WebHDFS address"
+                remedy = "see `millrace status`; the WebHDFS address is in `millrace env`"
             raise InfraError(f"HDFS at {self.url} refused the request: {why[:200]}; {remedy}") from None
         except (RequestException, HTTPError) as error:
             raise InfraError(

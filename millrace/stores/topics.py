@@ -101,7 +101,7 @@ def refusal(bootstrap: str, code: str, why: str) -> str:
     if "authorization" in name or "authentication" in name:
         return f"Kafka at {bootstrap} denies access: {why}; grant this client's principal the ACL"
     if "policyviolation" in name:
-        return f"Kafka at {bootstrap} refuses by its policy: {why}; change the pattern file, or the brokers' policy"
+        return f"Kafka at {bootstrap}: a policy forbids this: {why}; change the pattern file, or the brokers' policy"
     if "unknowntopic" in name:
         return f"no such topic at {bootstrap}: {why}; provision the pattern first"
     if any(part in name for part in UNREACHABLE):
@@ -137,7 +137,7 @@ def _is_refused(bootstrap: str) -> bool:
 
 
 def _unreachable(bootstrap: str, why: object) -> str:
-    return f"Kafka does not answer at {bootstrap} ({why}); is it up? see `millrace status`, `millrace up kafka`"
+    return f"Kafka does not answer at {bootstrap} ({why}); see `millrace status`, start it with `millrace up kafka`"
 
 
 def ensure(bootstrap: str, wanted: Sequence[Topic], *, plan: bool = False) -> list[Change]:
@@ -270,14 +270,14 @@ class Tail:
                     behind.discard(place)
                 deadline = time.monotonic() + READ_WITHIN_S
             if time.monotonic() > deadline:
-                raise TopicError(f"nothing came from {sorted(behind)} for {READ_WITHIN_S} s; see `millrace status`")
+                raise TopicError(f"no messages from {sorted(behind)} for {READ_WITHIN_S} s; see `millrace status`")
 
     def deleted(self) -> set[str]:
         """The kinds of event whose topics no longer hold their beginning, as of the last call of `new`."""
         return {self._kinds[topic] for (topic, _), first in self._firsts.items() if first > 0}
 
     def follow(self) -> Iterator[Record | None]:
-        """Every new record, and None whenever none came for 0.1 s; never ends."""
+        """Every new record, and None after each 0.1 s without one; never ends."""
         self._consumer.assign([TopicPartition(*place, OFFSET_END) for place in self._next])
         while True:
             batch = self._consumer.consume(500, 0.1)

@@ -30,7 +30,7 @@ def spent(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, 
     }
 
 
-def _used(record: processes.Record) -> float:
+def _used(record: processes.ProcessRecord) -> float:
     total = 0.0
     for member in processes.family(record):
         with suppress(psutil.Error):

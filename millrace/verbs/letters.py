@@ -19,7 +19,7 @@ from millrace.stores import topics
 from millrace.stores.topics import Tail
 from millrace.target import Target
 
-# Nothing is wrong with these messages that a correction could change.
+# No correction can make these messages acceptable.
 NEVER_REPLAYED = (DUPLICATE, LATE, REPLAYED)
 
 Place = tuple[str, int, int]
@@ -27,7 +27,7 @@ Place = tuple[str, int, int]
 
 @dataclass(frozen=True)
 class Letter:
-    """One rejected message: why, where it is, and when it came."""
+    """One rejected message: the reason, its place, and its time of arrival."""
 
     reason: str
     topic: str
@@ -68,7 +68,7 @@ def read(target: Target, variant: Variant, reason: str = "") -> list[Letter]:
 
 
 def replay(target: Target, variant: Variant, letters: Sequence[Letter], corrected: Mapping[Place, bytes]) -> Replayed:
-    """Send rejected messages again to the topic in which they came, corrected where a correction is given.
+    """Send rejected messages again, each to its original topic, corrected where a correction is given.
 
     Reference data is sent only if corrected: the last message of a key counts, and a valid one may be there by now.
     Masked messages are sent only if corrected: the original would put a card number into the topic again.
@@ -85,7 +85,7 @@ def replay(target: Target, variant: Variant, letters: Sequence[Letter], correcte
     if lost:
         raise InfraError(
             f"{len(lost)} of the messages are no longer in their topic (first: {lost[0].topic} partition "
-            f"{lost[0].partition} offset {lost[0].offset}); give their content with --with FILE"
+            f"{lost[0].partition} offset {lost[0].offset}); give their values with --with FILE"
         )
     kinds = {variant.topic(each): each for each in (*variant.use.raw, *variant.use.references)}
     masked = [
@@ -95,9 +95,9 @@ def replay(target: Target, variant: Variant, letters: Sequence[Letter], correcte
     ]
     if masked and len(masked) == len(chosen):
         raise InfraError(
-            f"{len(masked)} of the messages hold a card number or a field that must never come (first: "
+            f"{len(masked)} of the messages hold a card number or a forbidden field (first: "
             f"{masked[0].topic} partition {masked[0].partition} offset {masked[0].offset}), and cannot be sent again "
-            "as they came; give their content without it with --with FILE"
+            "unchanged; give corrected values with --with FILE"
         )
     chosen = [letter for letter in chosen if letter not in masked]
     sent = [

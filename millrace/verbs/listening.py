@@ -62,7 +62,7 @@ def listen(bootstrap: str, topics: Mapping[str, str], into: Path, ready: Event, 
     try:
         there = listed(consumer, bootstrap)
         places = [TopicPartition(topic, number) for topic in kinds for number in there[topic].partitions]
-        # The ends by number: OFFSET_END is resolved at the first fetch, and what came until then would be missed.
+        # The ends by number: OFFSET_END is resolved at the first fetch, and messages before it would be missed.
         ends = [consumer.get_watermark_offsets(place, timeout=10)[1] for place in places]
         consumer.assign([TopicPartition(p.topic, p.partition, end) for p, end in zip(places, ends, strict=True)])
         ready.set()

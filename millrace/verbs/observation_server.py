@@ -27,14 +27,14 @@ class Answers(BaseHTTPRequestHandler):
     """Answers each request by a new process, so that it reads the rules and patterns of today."""
 
     def do_GET(self) -> None:
-        asked = urlsplit(self.path)
+        url = urlsplit(self.path)
         if not self._is_from_this_machine():
             self._answer(403, b"")
-        elif asked.path == "/observation":
-            patterns = parse_qs(asked.query).get("pattern", [])
+        elif url.path == "/observation":
+            patterns = parse_qs(url.query).get("pattern", [])
             self._answer(200, json.dumps(as_state(answer(patterns))).encode())
         else:
-            self._answer(200 if asked.path == "/up" else 404, b"")
+            self._answer(200 if url.path == "/up" else 404, b"")
 
     def _is_from_this_machine(self) -> bool:
         """Whether a local program sent the request: no web page, not even one whose host name leads here."""
@@ -65,7 +65,7 @@ def answer(patterns: list[str]) -> str:
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=ANSWER_WITHIN_S
         )
     except subprocess.TimeoutExpired:
-        return json.dumps({"problem": f"`millrace observe` gave no answer within {ANSWER_WITHIN_S} s"})
+        return json.dumps({"problem": f"`millrace observe` did not finish within {ANSWER_WITHIN_S} s"})
     try:
         answer = json.loads(done.stdout)
     except ValueError:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from typing import Any
 
 from millrace.deployments import alone
 from millrace.errors import InfraError
@@ -65,11 +67,16 @@ def wanted_topics(variant: Variant) -> list[topics.Topic]:
     ]
 
 
-def _ensure_stores(target: Target, variant: Variant, *, plan: bool) -> list[Change]:
+def wanted_tables(variant: Variant) -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
+    """The HBase tables of a pattern: those of its use, if it persists to HBase."""
     persist = variant.pattern.stages.persist
+    return tables(variant) if persist and "hbase" in persist.to else {}
+
+
+def _ensure_stores(target: Target, variant: Variant, *, plan: bool) -> list[Change]:
     changes = [target.hdfs.ensure_folder(target.folder(variant), plan=plan)]
-    if persist and "hbase" in persist.to:
-        changes += target.hbase.ensure(tables(variant), plan=plan)
+    if wanted := wanted_tables(variant):
+        changes += target.hbase.ensure(wanted, plan=plan)
     return changes
 
 

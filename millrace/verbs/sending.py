@@ -1,4 +1,4 @@
-"""Sends a load in an open loop: each message at the moment it is due, whatever happened to the one before.
+"""Sends a load in an open loop: each message at the moment it is due, independent of the one before.
 
 A sender that waits for answers slows down with what it measures and hides the delays it should show. This one never
 waits: every event carries the time at which it was due, and the run records how far the sender fell behind.
@@ -150,7 +150,7 @@ class _Pace:
 
     def __init__(self, start_ms: int, report: Report) -> None:
         self.start_ms, self.report = start_ms, report
-        # The wall clock is read once: if somebody sets it, the pace does not jump.
+        # The wall clock is read once: a change of the clock does not change the pace.
         self.zero = time.monotonic() + start_ms / 1000 - time.time()
         self.behind_ms: list[float] = []
         self.digest = Digest()

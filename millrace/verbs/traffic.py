@@ -17,7 +17,7 @@ from millrace.verbs.sending import Digest, Load, Run, TrafficError, send
 from millrace.verify import Bounds
 from pipelines.fraud.rules import FRAUD, burst
 from pipelines.fraud.tokens import Tokens, ensure_key
-from pipelines.fraud.traffic import Message, Plan, closing, references
+from pipelines.fraud.traffic import Message, TrafficPlan, closing, references
 from pipelines.fraud.traffic import traffic as generate
 from pipelines.fraud.traffic.replay import Replay, read_replay
 from pipelines.fraud.traffic.stage import PHONE_LEAD_MS
@@ -42,13 +42,13 @@ def traffic(target: Target, name: str, wanted: Load, *, report: Callable[[str], 
     return run
 
 
-def wanted_load(settings: Settings, plan: Plan, file: Path | None = None, speed: float = 1.0) -> Load:
+def wanted_load(settings: Settings, plan: TrafficPlan, file: Path | None = None, speed: float = 1.0) -> Load:
     """The load of a plan, or of a file, which is read and checked whole before any of it is sent."""
     tokens = card_tokens(settings)
     return replayed(read_replay(file, tokens), file, speed) if file else generated(plan, tokens)
 
 
-def generated(plan: Plan, tokens: Tokens, closing_ms: int = CLOSING_MS) -> Load:
+def generated(plan: TrafficPlan, tokens: Tokens, closing_ms: int = CLOSING_MS) -> Load:
     """Traffic generated from a plan."""
 
     def messages(start_ms: int, names: Sequence[str]) -> Iterator[Message]:
@@ -89,7 +89,7 @@ def runs(settings: Settings, pattern: str) -> list[Run]:
     except FileNotFoundError:
         return []
     except (ValueError, TypeError) as error:
-        raise TrafficError(f"{path} is damaged ({error}); take the line out, or delete the file") from None
+        raise TrafficError(f"{path} is damaged ({error}); remove the line, or delete the file") from None
 
 
 def forget(settings: Settings, pattern: str) -> None:
@@ -121,7 +121,7 @@ def labels_of(run: Run) -> dict[str, tuple[str, ...]]:
         return {}
     digest, found = Digest(), {}
     # Any key will do: a card is no part of a label.
-    for message in generate(Plan(**run.about["plan"]), Tokens(b"labels"), run.start_ms):
+    for message in generate(TrafficPlan(**run.about["plan"]), Tokens(b"labels"), run.start_ms):
         digest.add(message)
         if message.label.alerts and message.value:
             found[json.loads(message.value)["transaction_id"]] = message.label.alerts

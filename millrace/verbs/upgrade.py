@@ -39,12 +39,12 @@ class Before:
     back: Mapping[str, int] = field(default_factory=dict)
     """By engine, the generation after the roll-back."""
     gap_ms: int | None = None
-    """The longest time in which messages came in and none came out; None until it is measured."""
+    """The longest time without output while messages arrived; None until it is measured."""
 
 
 @dataclass(frozen=True)
 class Upgraded:
-    """What an upgrade did, and the longest time in which messages came in and none came out."""
+    """The changes of an upgrade, and the longest time without output while messages arrived."""
 
     changes: list[Change]
     gap_ms: int
@@ -53,7 +53,7 @@ class Upgraded:
 def upgrade(target: Target, variant: Variant, upgrade_id: str, *, report: Report = lambda line: None) -> Upgraded:
     """Bring the running jobs of a pattern to their next generation, each from its state; healthy when it returns.
 
-    Each state is first restored in a rehearsal, a job whose outputs nobody reads: an upgrade that cannot restore it is
+    Each state is first restored in a trial job, whose output has no readers: an upgrade that cannot restore it is
     refused while the old job keeps running. A call with the same id resumes an interrupted upgrade.
     """
     name = variant.name
@@ -67,7 +67,7 @@ def upgrade(target: Target, variant: Variant, upgrade_id: str, *, report: Report
             _require_running(target, name, last)
             refuse_moved(last.values(), list(wanted.values()))
             for engine, running in last.items():
-                report(f"{job_name(running)}: rehearsing: the next generation restores a copy of its state")
+                report(f"{job_name(running)}: trial: the next generation restores a copy of its state")
                 _rehearse(target, running, wanted[engine])
             before = Before(upgrade_id, int(time.time() * 1000), last, {})
             _write(target, name, before)
@@ -178,7 +178,7 @@ def _require_running(target: Target, name: str, last: Mapping[str, EnginePlan]) 
 
 
 def _gap_ms(target: Target, variant: Variant, since_ms: int) -> int:
-    """The longest time since then in which messages came in and none left the per-event stage."""
+    """The longest time since then without output of the per-event stage while messages arrived."""
     kinds = (variant.use.judged.name, variant.use.enriched.name)
     with closing(Tail(target.bootstrap, {kind: topics_of(variant)[kind] for kind in kinds})) as tail:
         at_ms: dict[str, list[int]] = {kind: [since_ms] for kind in kinds}

@@ -52,7 +52,7 @@ def verdict(
     A verdict that is not ok is returned when nothing has arrived for `settled_after_s`, or at once if it is final.
     """
     deadline = time.monotonic() + within_s
-    asked = replace(question(variant, bounds or Bounds(), in_force or {}), began_ms=began_ms, lost=lost)
+    question = replace(question_about(variant, bounds or Bounds(), in_force or {}), began_ms=began_ms, lost=lost)
     with closing(_Reading(target, variant)) as reading:
         while True:
             changed_at, seen = time.monotonic(), None
@@ -66,18 +66,18 @@ def verdict(
                 if time.monotonic() > changed_at + settled_after_s:
                     break
                 time.sleep(0.5)
-            found = judge(asked, reading.evidence(labels))
+            found = judge(question, reading.evidence(labels))
             is_settled = time.monotonic() > changed_at + settled_after_s
             if found.status == "ok" or is_over or is_settled or (found.is_final and reading.is_whole()):
                 return found
             report(f"not yet ok: {', '.join(check.name for check in found.checks if check.status != 'ok')}")
             if not reading.wait_for_more(min(settled_after_s, max(0.0, deadline - time.monotonic()))):
                 # HBase growth is not polled, so judge once more.
-                return judge(asked, reading.evidence(labels))
+                return judge(question, reading.evidence(labels))
 
 
-def question(variant: Variant, bounds: Bounds, in_force: Mapping[str, Versions]) -> Question:
-    """The question that the verdict on the pattern answers."""
+def question_about(variant: Variant, bounds: Bounds, in_force: Mapping[str, Versions]) -> Question:
+    """What a verdict on the pattern needs: its rules, summaries, stores and promises."""
     pattern = variant.pattern
     return Question(
         pattern=variant.name,

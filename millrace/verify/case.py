@@ -35,7 +35,7 @@ FIELDS_READ: Mapping[str, Sequence[str]] = {
 
 @dataclass(frozen=True)
 class Question:
-    """What is to be judged: which rules, summaries and stores a pattern has, and what it promises."""
+    """The object of a verdict: the rules, summaries, stores and promises of a pattern."""
 
     pattern: str
     use: UseCase
@@ -44,7 +44,7 @@ class Question:
     stores: Sequence[str] = ()
     promises: Mapping[str, float] | None = None
     warm_after_ms: int = 0
-    """For how long nothing is promised after traffic began."""
+    """The promises do not apply for this long after traffic began."""
     began_ms: Sequence[int] = ()
     """When each tape of traffic began; empty if unknown, then it was with the first alert."""
     kept_since_ms: int = 0
@@ -53,20 +53,20 @@ class Question:
     in_force: Mapping[str, Versions] = field(default_factory=dict)
     """Rules and summaries that have had another version, also those that the pattern no longer runs."""
     lost: Sequence[Loss] = ()
-    """What was deleted before an engine read it, and accepted as lost."""
+    """Messages that were deleted before an engine read them, and accepted as lost."""
 
 
 class Case:
-    """All that the checks of one run read; each part is computed once."""
+    """The inputs of all checks of one run; each part is computed once."""
 
-    def __init__(self, asked: Question, evidence: Evidence) -> None:
-        self.asked, self.evidence = asked, evidence
-        inputs = [each.name for each in (*asked.use.raw, *asked.use.references)]
+    def __init__(self, question: Question, evidence: Evidence) -> None:
+        self.question, self.evidence = question, evidence
+        inputs = [each.name for each in (*question.use.raw, *question.use.references)]
         self.raw: dict[str, Sequence[Record]] = {kind: evidence.raw.get(kind) or () for kind in inputs}
         self.unread = [kind for kind in inputs if evidence.raw.get(kind) is None]
-        """The inputs of which something is missing: without them no output can be judged."""
+        """The incomplete inputs: without them no output can be judged."""
         self.unread += [f"the first {kind}, older than what the pattern retains" for kind in evidence.deleted]
-        if asked.lost:
+        if question.lost:
             self.unread.append("messages that were deleted before they were read (see the check 'loss')")
         self.outputs: dict[str, Read] = {
             kind: read(evidence.outputs.get(kind) or (), fields) for kind, fields in FIELDS_READ.items()
@@ -75,12 +75,12 @@ class Case:
     @property
     def judged(self) -> Sequence[Record]:
         """The raw messages that the rules judge."""
-        return self.raw[self.asked.use.judged.name]
+        return self.raw[self.question.use.judged.name]
 
     @property
     def settled_after_ms(self) -> int:
         """How far behind the newest event a moment is settled: no event in time comes before it any more."""
-        return self.asked.use.disorder_ms + self.asked.bounds.closing_ms
+        return self.question.use.disorder_ms + self.question.bounds.closing_ms
 
     @property
     def enriched(self) -> Messages:
@@ -128,14 +128,20 @@ class Case:
     @cached_property
     def expected(self) -> Expected:
         """The oracle's outcome for every raw message."""
-        asked = self.asked
+        question = self.question
         return expect(
-            asked.use, asked.rules, self.raw, self.copies, asked.bounds, self._not_yet_in_force(), asked.kept_since_ms
+            question.use,
+            question.rules,
+            self.raw,
+            self.copies,
+            question.bounds,
+            self._not_yet_in_force(),
+            question.kept_since_ms,
         )
 
     def versions(self, name: str) -> Versions:
         """The versions of a rule or summary: since when the present one, and the earlier ones."""
-        return self.asked.in_force.get(name, Versions())
+        return self.question.in_force.get(name, Versions())
 
     def _not_yet_in_force(self) -> dict[Origin, set[str]]:
         """For each event the flags and fields whose present version came after the event."""
@@ -143,7 +149,7 @@ class Case:
         for record, event in self.enriched:
             origin = self.source(event)
             first_ms[origin] = min(record.ingest_ms, first_ms.get(origin, record.ingest_ms))
-        changes = sorted((versions.since_ms, name) for name, versions in self.asked.in_force.items())
+        changes = sorted((versions.since_ms, name) for name, versions in self.question.in_force.items())
         return {
             origin: {each for since_ms, name in changes if since_ms > at_ms for each in self._written_by(name)}
             for origin, at_ms in first_ms.items()
@@ -151,7 +157,7 @@ class Case:
 
     def _written_by(self, name: str) -> Collection[str]:
         """The flags and fields of an enriched event that a rule, or the enrichment, decides."""
-        return self.asked.use.enrichment.names if name == ENRICHMENT else (name,)
+        return self.question.use.enrichment.names if name == ENRICHMENT else (name,)
 
     def source(self, event: Event) -> Origin:
         """The raw message that an enriched event comes from."""

@@ -38,7 +38,7 @@ class Checker:
     needs_inputs: bool = True
     """Whether it compares with the raw topics: without one of them it is unknown."""
     is_final: bool = False
-    """Whether its offenders remain whatever arrives later."""
+    """Whether its offenders remain offenders after any later output."""
 
     def check(self, case: Case) -> Check:
         """The answer for one run."""

@@ -1,4 +1,4 @@
-"""What was read back of a run, and the bounds within which it is judged."""
+"""The outputs and inputs of a run, as read back, and the tolerances of its verdict."""
 
 from __future__ import annotations
 

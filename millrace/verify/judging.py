@@ -13,14 +13,14 @@ from millrace.verify.latency import Latency
 from millrace.verify.verdict import Promise, Verdict
 
 
-def judge(asked: Question, evidence: Evidence) -> Verdict:
+def judge(question: Question, evidence: Evidence) -> Verdict:
     """Compare what a pattern wrote with what the oracle expects."""
-    case = Case(asked, evidence)
+    case = Case(question, evidence)
     latencies = tuple(timing.latencies(case))
     return Verdict(
-        pattern=asked.pattern,
+        pattern=question.pattern,
         checks=tuple(checker.check(case) for checker in checkers(case)),
-        promises=tuple(_promises(asked.promises or {}, latencies)),
+        promises=tuple(_promises(question.promises or {}, latencies)),
         latencies=latencies,
         alerts_by_rule=timing.alert_times(case),
         dead_letters_by_reason=dict(Counter(reason for _, reason in case.letters).most_common()),

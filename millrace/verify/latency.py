@@ -1,4 +1,4 @@
-"""How long things took: exact quantiles of every single measurement, no sketch and no average."""
+"""Latencies: exact quantiles of all measurements, without sketches and averages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 
 @dataclass(frozen=True)
 class Latency:
-    """A named lot of measured times in milliseconds, in ascending order."""
+    """Measured times in milliseconds under one name, in ascending order."""
 
     name: str
     ascending_ms: tuple[float, ...] = field(repr=False)

@@ -22,10 +22,10 @@ RECEIVED_LEAST = 0.9
 
 def latencies(case: Case) -> Iterator[Latency]:
     """All latencies that the evidence gives, the bare hop beside them."""
-    asked, evidence = case.asked, case.evidence
+    question, evidence = case.question, case.evidence
     alerts = list(_first_copies(case))
-    per_event = {rule.name for rule in asked.rules if not isinstance(rule, WindowRule)}
-    windows = {rule.name: rule.window for rule in asked.rules if isinstance(rule, WindowRule)}
+    per_event = {rule.name for rule in question.rules if not isinstance(rule, WindowRule)}
+    windows = {rule.name: rule.window for rule in question.rules if isinstance(rule, WindowRule)}
     events = [(at, alert) for at, alert in alerts if alert["rule"] in per_event]
     timed = [(at, alert) for at, alert in events if alert.get("sent_ms") is not None]
     yield latency(FROM_SENT, (at - alert["sent_ms"] for at, alert in timed))
@@ -46,10 +46,10 @@ def latencies(case: Case) -> Iterator[Latency]:
     yield latency(HOP_RECEIVED, evidence.hop_received_ms or ())
     # Until a reader has the alert, if one read all the time; else until it is in the topic.
     promised = received if len(received) >= RECEIVED_LEAST * len(timed) else timed
-    began_ms = asked.began_ms or [min((alert["sent_ms"] for _, alert in timed), default=0)]
+    began_ms = question.began_ms or [min((alert["sent_ms"] for _, alert in timed), default=0)]
 
     def is_warm(sent_ms: int) -> bool:
-        return not any(0 <= sent_ms - each < asked.warm_after_ms for each in began_ms)
+        return not any(0 <= sent_ms - each < question.warm_after_ms for each in began_ms)
 
     yield latency(PROMISED, (at - alert["sent_ms"] for at, alert in promised if is_warm(alert["sent_ms"])))
 

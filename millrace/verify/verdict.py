@@ -27,7 +27,7 @@ class Check:
     why: str = ""
     """For an unknown: what was missing."""
     is_final: bool = False
-    """Whether its offenders remain whatever arrives later."""
+    """Whether its offenders remain offenders after any later output."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Verdict:
 
     @property
     def is_final(self) -> bool:
-        """Whether a failed check stays failed whatever arrives later."""
+        """Whether a failed check stays failed after any later output."""
         return any(check.status == "failed" and check.is_final for check in self.checks)
 
     @property

@@ -1,6 +1,6 @@
-"""Card numbers that nobody was ever issued, and the search for them where no card number may be.
+"""Card numbers that were never issued, and the search for them in places that must have none.
 
-All invented customers pay with such numbers, so one that turns up in a topic, file, table or log is a leak for certain.
+All invented customers pay with such numbers, so one that turns up in a topic, file, table or log is certainly a leak.
 """
 
 from __future__ import annotations

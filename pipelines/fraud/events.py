@@ -6,7 +6,7 @@ MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
 
 CARD_TOKEN = r"[0-9a-f]{8}\.[0-9a-f]{32}"  # key id, then the HMAC; a bare card number can never match
 LATITUDE, LONGITUDE = Real("latitude", -90, 90), Real("longitude", -180, 180)
-# What PCI DSS lets nobody keep once a payment is authorised; none of our topics carries it even before.
+# PCI DSS forbids to store these after authorisation; no topic may carry them at any time.
 SENSITIVE = (
     *("cvv", "cvv2", "cvc", "cvc2", "cvn", "csc", "cav2", "pin", "pinblock"),
     *("track1", "track2", "track1data", "track2data", "trackdata", "magstripe"),

@@ -32,7 +32,7 @@ class Tokens:
 
     @property
     def key_id(self) -> str:
-        """Names the key without telling it, so that tokens of an old key are recognised after a rotation."""
+        """Identifies the key without revealing it, so that tokens of an old key are recognised after a rotation."""
         return hashlib.sha256(b"millrace card key id\0" + self.key).hexdigest()[:8]
 
     def token(self, card_number: str) -> str:

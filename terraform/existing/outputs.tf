@@ -1,5 +1,5 @@
 output "addresses" {
-  description = "The servers that are used."
+  description = "Addresses of the servers."
   value       = local.addresses
 }
 
@@ -9,12 +9,12 @@ output "topics" {
 }
 
 output "tail_alerts" {
-  description = "Pattern -> the command that shows its alerts as they come."
+  description = "Pattern -> the command that prints its alerts as they arrive."
   value       = { for name in keys(local.chosen) : name => "MILLRACE_STATE='${local.state}' MILLRACE_TARGET='${jsonencode(local.addresses)}' '${local.cli}' topics tail ${name} alerts" }
 }
 
 output "because" {
-  description = "What was found when each part was last made true: a killed server, a changed rule."
+  description = "The differences that the last apply has removed, such as a killed server or a changed rule."
   value = merge(
     { stack = module.stack.because },
     { for name, lifecycle in module.lifecycle : name => lifecycle.because },

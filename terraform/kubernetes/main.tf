@@ -3,13 +3,11 @@ terraform {
 }
 
 locals {
-  clone    = abspath("${path.module}/../..")
-  files    = "${local.clone}/pipelines"
-  patterns = { for file in fileset(local.files, "*/patterns/*.yaml") : trimsuffix(basename(file), ".yaml") => yamldecode(file("${local.files}/${file}")) }
-  chosen   = { for name, pattern in local.patterns : name => pattern if contains(var.patterns, name) }
+  clone  = abspath("${path.module}/../..")
+  chosen = module.declared.all.patterns
 
-  users = merge([for name, pattern in module.pattern : {
-    for user in ["${name}-edge", "${name}-reader"] : user => { pattern = name, access = pattern.access[user] }
+  users = merge([for name, pattern in local.chosen : {
+    for user in pattern.outsiders : user => { pattern = name, access = module.pattern[name].access[user] }
   }]...)
 
   # Objects of different kinds have different types, which JSON hides from a list.
@@ -39,11 +37,16 @@ module "cluster" {
   servers             = var.networks
 }
 
+module "declared" {
+  source   = "../modules/declared"
+  project  = local.clone
+  patterns = var.patterns
+}
+
 module "pattern" {
   source   = "../modules/pattern"
   for_each = local.chosen
-  name     = each.key
-  pattern  = each.value
+  declared = each.value
   cluster  = module.cluster.cluster
   kubernetes = {
     namespace       = var.namespace
@@ -77,7 +80,7 @@ module "platform" {
 
 module "topics" {
   source     = "../modules/verb"
-  for_each   = var.apply ? local.chosen : {}
+  for_each   = toset(var.apply ? keys(local.chosen) : [])
   name       = "topics.${each.key}"
   program    = var.kubectl
   apply      = [local.apply]
@@ -89,7 +92,7 @@ module "topics" {
 
 module "jobs" {
   source     = "../modules/verb"
-  for_each   = var.apply ? local.chosen : {}
+  for_each   = toset(var.apply ? keys(local.chosen) : [])
   name       = "jobs.${each.key}"
   program    = var.kubectl
   apply      = [local.apply]

@@ -2,26 +2,21 @@ variable "patterns" {
   description = "The patterns to run: names of files in pipelines/*/patterns, without .yaml."
   type        = set(string)
   default     = ["flink-spark"]
-
-  validation {
-    condition     = length(setsubtract(var.patterns, keys(local.patterns))) == 0
-    error_message = "There is no pattern ${join(", ", setsubtract(var.patterns, keys(local.patterns)))}; there is: ${join(", ", keys(local.patterns))}."
-  }
 }
 
 variable "namespace" {
-  description = "The namespace that holds everything."
+  description = "The namespace of all objects."
   type        = string
   default     = "millrace"
 
   validation {
     condition     = can(regex("^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$", var.namespace))
-    error_message = "A namespace has small letters, digits and dashes, 63 at most."
+    error_message = "A namespace has lower-case letters, digits and dashes, 63 at most."
   }
 }
 
 variable "images" {
-  description = "The images made from terraform/kubernetes/Containerfile: one for each engine and one for the command line. Rules are in them: another rule is another tag."
+  description = "The images made from terraform/kubernetes/Containerfile: one for each engine and one for the command line. The images contain the rules: a changed rule needs a new tag."
   type = object({
     flink = string
     spark = string
@@ -30,12 +25,12 @@ variable "images" {
 
   validation {
     condition     = alltrue([for image in values(var.images) : can(regex("^[^\\s:@]+(:[0-9]+)?[^\\s:@]*(:[^\\s:@]+|@sha256:[0-9a-f]{64})$", image)) && !endswith(image, ":latest")])
-    error_message = "Name each image with a tag or a digest, and not latest: a rule that changed must be seen as a change."
+    error_message = "Name each image with a tag or a digest, and not latest: a changed rule must change the tag."
   }
 }
 
 variable "kafka" {
-  description = "The Kafka cluster that Strimzi makes."
+  description = "The Kafka cluster for Strimzi to create."
   type = object({
     name          = optional(string, "millrace")
     version       = optional(string, "4.3.1")
@@ -49,7 +44,7 @@ variable "kafka" {
 }
 
 variable "hdfs_uri" {
-  description = "HDFS as its clients address it."
+  description = "URI of HDFS: hdfs://host:port."
   type        = string
 
   validation {
@@ -59,7 +54,7 @@ variable "hdfs_uri" {
 }
 
 variable "webhdfs_url" {
-  description = "The same HDFS over WebHDFS."
+  description = "WebHDFS URL of the same HDFS: http://host:port."
   type        = string
 
   validation {
@@ -69,13 +64,13 @@ variable "webhdfs_url" {
 }
 
 variable "hdfs_user" {
-  description = "Who writes to HDFS."
+  description = "User who writes to HDFS."
   type        = string
   default     = "millrace"
 
   validation {
     condition     = can(regex("^[a-z_][a-z0-9_-]*$", var.hdfs_user))
-    error_message = "A user's name has small letters, digits, dashes and underscores."
+    error_message = "A user's name has lower-case letters, digits, dashes and underscores."
   }
 }
 
@@ -90,7 +85,7 @@ variable "hbase_thrift" {
 }
 
 variable "networks" {
-  description = "What the network policies let the jobs reach beside Kafka: HDFS (NameNode and DataNodes), HBase, the Kubernetes API."
+  description = "Servers that the network policies open to the jobs, besides Kafka: HDFS (NameNode and DataNodes), HBase, the Kubernetes API."
   type = map(object({
     cidrs = set(string)
     ports = set(number)
@@ -99,19 +94,19 @@ variable "networks" {
 }
 
 variable "operator_namespaces" {
-  description = "Where the Flink and Spark operators run."
+  description = "Namespaces of the Flink and Spark operators."
   type        = set(string)
   default     = ["flink-operator", "spark-operator"]
 }
 
 variable "apply" {
-  description = "Whether to apply the manifests with kubectl; otherwise they are rendered only (terraform output -raw manifests)."
+  description = "Whether to apply the manifests with kubectl; false only renders them (terraform output -raw manifests)."
   type        = bool
   default     = false
 }
 
 variable "kubectl" {
-  description = "The kubectl to call."
+  description = "Path of kubectl."
   type        = string
   default     = "kubectl"
 
@@ -122,13 +117,13 @@ variable "kubectl" {
 }
 
 variable "context" {
-  description = "The context of the kubeconfig; null is the current one."
+  description = "The context of the kubeconfig; null: the current one."
   type        = string
   default     = null
 }
 
 variable "keep_data" {
-  description = "Whether a destroy leaves the namespace, Kafka and the topics, and takes only the jobs. Apply a change of this before you destroy."
+  description = "Whether a destroy keeps the namespace, Kafka and the topics, and removes only the jobs. Apply a change before the destroy."
   type        = bool
   default     = true
 }

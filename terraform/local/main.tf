@@ -3,10 +3,8 @@ terraform {
 }
 
 locals {
-  clone    = abspath("${path.module}/../..")
-  files    = "${local.clone}/pipelines"
-  patterns = { for file in fileset(local.files, "*/patterns/*.yaml") : trimsuffix(basename(file), ".yaml") => yamldecode(file("${local.files}/${file}")) }
-  chosen   = { for name, pattern in local.patterns : name => pattern if contains(var.patterns, name) }
+  clone  = abspath("${path.module}/../..")
+  chosen = module.declared.all.patterns
 
   cli   = coalesce(var.cli, "${local.clone}/.venv/bin/millrace")
   state = abspath(coalesce(var.state, "${local.clone}/.millrace"))
@@ -16,15 +14,22 @@ locals {
   )
 }
 
+module "declared" {
+  source   = "../modules/declared"
+  project  = local.clone
+  patterns = var.patterns
+}
+
 module "observed" {
   source   = "../modules/observed"
   state    = local.state
-  port     = var.port_base + 70
+  port     = var.port_base + module.declared.all.stack.observer
   patterns = toset(keys(local.chosen))
 }
 
 module "stack" {
   source      = "../modules/stack"
+  declared    = module.declared.all.stack
   cli         = local.cli
   environment = local.environment
   port_base   = var.port_base
@@ -39,8 +44,7 @@ module "stack" {
 module "pattern" {
   source   = "../modules/pattern"
   for_each = local.chosen
-  name     = each.key
-  pattern  = each.value
+  declared = each.value
 }
 
 module "lifecycle" {

@@ -1,10 +1,10 @@
 output "addresses" {
-  description = "Where clients find the servers."
+  description = "Addresses of the servers."
   value       = module.stack.addresses
 }
 
 output "web_pages" {
-  description = "What a person can look at."
+  description = "Web pages of the servers."
   value       = module.stack.web_pages
 }
 
@@ -14,12 +14,12 @@ output "topics" {
 }
 
 output "tail_alerts" {
-  description = "Pattern -> the command that shows its alerts as they come."
+  description = "Pattern -> the command that prints its alerts as they arrive."
   value       = { for name in keys(local.chosen) : name => "MILLRACE_STATE='${local.state}' '${local.cli}' topics tail ${name} alerts" }
 }
 
 output "because" {
-  description = "What was found when each part was last made true: a killed server, a changed rule."
+  description = "The differences that the last apply has removed, such as a killed server or a changed rule."
   value = merge(
     { stack = module.stack.because },
     { for name, lifecycle in module.lifecycle : name => lifecycle.because },

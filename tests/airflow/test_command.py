@@ -71,10 +71,10 @@ def test_what_failed_is_raised_with_its_line(taken):
     assert taken["problem"] == {"raised": "VerbError", "message": "Kafka is away"}
     assert taken["wrong words"] == {"raised": "AirflowFailException", "message": "Kafka is away"}
     assert taken["of another version"]["raised"] == "AirflowFailException"
-    assert "answered in version 2, not 1" in taken["of another version"]["message"]
-    assert "answered in version None, not 1" in taken["of an older one"]["message"]
+    assert "printed JSON of version 2, not 1" in taken["of another version"]["message"]
+    assert "printed JSON of version None, not 1" in taken["of an older one"]["message"]
     assert taken["killed"]["raised"] == "VerbError"
-    assert "no JSON" in taken["no JSON"]["message"]
+    assert "no valid JSON" in taken["no JSON"]["message"]
 
 
 def test_a_proof_fails_at_once_and_for_good_where_the_target_allows_no_traffic(taken):

@@ -131,7 +131,7 @@ def test_the_jars_are_named_by_what_the_links_point_to(
     library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[Any] = []
-    monkeypatch.setattr(gateway, "ask", lambda _, text, __: asked.append(json.loads(text)) or {"job_id": "abc"})
+    monkeypatch.setattr(gateway, "request", lambda _, text, __: asked.append(json.loads(text)) or {"job_id": "abc"})
     gateway.submit(tmp_path / "socket", JOB, library)
     (tmp_path / "second.jar").touch()
     (library / "millrace-kernel.jar").unlink()

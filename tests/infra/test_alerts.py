@@ -1,4 +1,4 @@
-"""Alerts are printed while traffic is sent."""
+"""Alerts are printed while traffic is sent, each as its rule's sentence."""
 
 from __future__ import annotations
 
@@ -17,8 +17,13 @@ from millrace.oracle import Record
 from millrace.patterns import load
 from millrace.settings import Settings
 from millrace.target import Target
+from pipelines.fraud import FRAUD
 
-ALERT = {"rule": "spree", "subject": "anna", "operands": {"other_merchants": 4}, "sent_ms": 1_000}
+RULE = FRAUD.rule("above-previous-max")
+ALERT = {
+    **{"rule": RULE.name, "rule_version": RULE.version, "key": "anna", "subject": "anna", "at_ms": 60_000},
+    "operands": {"amount_cents": "91200", "before_highest_cents": "5000"},
+}
 
 
 class Tail:
@@ -39,11 +44,14 @@ class Tail:
     def close(self) -> None: ...
 
 
-def test_alerts_are_printed_as_they_come_and_counted_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_alerts_are_printed_as_sentences_as_they_arrive_and_counted_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("millrace.stores.topics.Tail", Tail)
     printed = StringIO()
-    with alerts_shown(Target.read(Settings.read({}), {}), load("flink"), Console(file=printed, width=120)):
+    with alerts_shown(Target.read(Settings.read({}), {}), load("flink"), Console(file=printed, width=200)):
         assert wait_until(Tail.read.is_set, within_s=10)
     lines = printed.getvalue().splitlines()
-    assert lines[0].split() == ["spree", "84", "ms", "anna:", "other", "merchants", "4"]
+    assert lines[0] == (
+        "above-previous-max   anna  1970-01-01 00:01:00.000: the amount (912.00) is greater than "
+        "the largest amount of the customer's earlier events (50.00)"
+    )
     assert lines[-1] == "3 alerts arrived while the traffic ran"

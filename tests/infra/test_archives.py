@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from millrace.machine import archives, processes
-from millrace.machine.processes import Record
+from millrace.machine.processes import ProcessRecord
 from millrace.settings import Settings
 
 PROGRAM = """
@@ -37,11 +37,11 @@ def settings(tmp_path: Path) -> Settings:
 
 
 @pytest.fixture
-def start(settings: Settings, jar: Path) -> Iterator[Callable[[], Record]]:
+def start(settings: Settings, jar: Path) -> Iterator[Callable[[], ProcessRecord]]:
     """Starts the program as a server is started, in a JVM that uses an archive or records one."""
     begun = []
 
-    def begin() -> Record:
+    def begin() -> ProcessRecord:
         # With a folder of files behind the jars, as servers have their configuration.
         command = archives.archived(settings, ["java", "-XX:+UseSerialGC", "-cp", f"{jar}:{jar.parent}", "Waits"])
         name = f"waits-{len(begun)}"
@@ -55,7 +55,7 @@ def start(settings: Settings, jar: Path) -> Iterator[Callable[[], Record]]:
         processes.stop(record, within_s=5)
 
 
-def mapped(record: Record) -> list[Path]:
+def mapped(record: ProcessRecord) -> list[Path]:
     """The archives that a JVM maps, beside the JDK's own."""
     lines = Path(f"/proc/{record.pid}/maps").read_text().splitlines()
     return sorted({Path(line.split(maxsplit=5)[5]) for line in lines if "/archives/" in line and ".jsa" in line})
@@ -67,7 +67,7 @@ def place(settings: Settings, class_path: str, main: str = "org.example.Main") -
     return next(word for word in given if word.startswith("-D")).partition("=")[2]
 
 
-def printed(record: Record) -> list[str]:
+def printed(record: ProcessRecord) -> list[str]:
     return [line for line in record.log.read_text().splitlines() if "JDK_JAVA_OPTIONS" not in line]
 
 
@@ -75,7 +75,9 @@ def kept(settings: Settings) -> list[Path]:
     return sorted((settings.home / "archives").glob("*.jsa"))
 
 
-def test_the_first_start_is_archived_and_the_next_one_maps_it(settings: Settings, start: Callable[[], Record]) -> None:
+def test_the_first_start_is_archived_and_the_next_one_maps_it(
+    settings: Settings, start: Callable[[], ProcessRecord]
+) -> None:
     first = start()
     assert mapped(first) == []
     said: list[str] = []
@@ -88,7 +90,9 @@ def test_the_first_start_is_archived_and_the_next_one_maps_it(settings: Settings
     assert printed(second) == ["up"]
 
 
-def test_a_jvm_starts_without_an_archive_that_was_cut_off(settings: Settings, start: Callable[[], Record]) -> None:
+def test_a_jvm_starts_without_an_archive_that_was_cut_off(
+    settings: Settings, start: Callable[[], ProcessRecord]
+) -> None:
     start()
     archives.make(settings, print)
     (archive,) = kept(settings)
@@ -99,7 +103,9 @@ def test_a_jvm_starts_without_an_archive_that_was_cut_off(settings: Settings, st
     assert mapped(start()) == kept(settings), "another one takes its place"
 
 
-def test_a_jvm_ignores_an_archive_of_other_jars(settings: Settings, start: Callable[[], Record], jar: Path) -> None:
+def test_a_jvm_ignores_an_archive_of_other_jars(
+    settings: Settings, start: Callable[[], ProcessRecord], jar: Path
+) -> None:
     start()
     archives.make(settings, print)
     (archive,) = kept(settings)
@@ -112,7 +118,7 @@ def test_a_jvm_ignores_an_archive_of_other_jars(settings: Settings, start: Calla
 
 
 def test_a_jvm_that_uses_no_archive_of_its_own_starts_without_ours(
-    settings: Settings, start: Callable[[], Record], monkeypatch: pytest.MonkeyPatch
+    settings: Settings, start: Callable[[], ProcessRecord], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the option to record it would end."""
     monkeypatch.setenv("JDK_JAVA_OPTIONS", "-Xshare:off")
@@ -129,7 +135,7 @@ def test_a_jvm_with_a_folder_before_its_jars_is_never_asked(settings: Settings, 
 
 @pytest.mark.parametrize("least", ["FREE_BYTES_LEAST", "AVAILABLE_BYTES_LEAST"])
 def test_no_archive_is_made_where_little_room_is_left(
-    settings: Settings, start: Callable[[], Record], monkeypatch: pytest.MonkeyPatch, least: str
+    settings: Settings, start: Callable[[], ProcessRecord], monkeypatch: pytest.MonkeyPatch, least: str
 ) -> None:
     monkeypatch.setattr(archives, least, 10**18)
     record, said = start(), list[str]()
@@ -140,7 +146,7 @@ def test_no_archive_is_made_where_little_room_is_left(
 
 
 def test_a_jvm_that_cannot_be_asked_costs_a_line(
-    settings: Settings, start: Callable[[], Record], monkeypatch: pytest.MonkeyPatch
+    settings: Settings, start: Callable[[], ProcessRecord], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record, said = start(), list[str]()
     monkeypatch.setattr(archives, "_jcmd", lambda java: Path("/nowhere/jcmd"))
@@ -151,7 +157,7 @@ def test_a_jvm_that_cannot_be_asked_costs_a_line(
 
 
 def test_what_was_not_used_for_long_is_removed_and_what_is_too_many(
-    settings: Settings, start: Callable[[], Record]
+    settings: Settings, start: Callable[[], ProcessRecord]
 ) -> None:
     folder = settings.home / "archives"
     folder.mkdir(parents=True)

@@ -3,19 +3,24 @@
 import json
 import os
 import pty
+import re
+import shlex
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from typer.main import get_command
 
 from millrace import records, stack
 from millrace.cli import main
+from millrace.cli.app import GROUPS, app
 from millrace.cli.command import unwrapped
 from millrace.cli.printing import complete_servers, duration
 from millrace.cli.version import described
@@ -108,7 +113,7 @@ def test_patterns_lists_what_can_be_read_and_names_all_that_cannot(
     monkeypatch.setattr("millrace.patterns.model.folders", lambda: [tmp_path])
     done = millrace(tmp_path / "state", "patterns")
     assert [line.split("\t")[0] for line in done.stdout.splitlines()] == ["good"]
-    assert "bad.yaml: this is no YAML" in done.stderr
+    assert "bad.yaml: not valid YAML" in done.stderr
     assert "worse.yaml: title: this key is required; add it" in done.stderr
     assert done.returncode == 1
 
@@ -245,7 +250,7 @@ def test_wrong_patterns_are_in_the_one_answer(
     done = millrace(tmp_path / "state", "patterns", "--json")
     answer = json.loads(done.stdout)
     assert (done.returncode, answer["version"], answer["patterns"]) == (1, 1, [])
-    assert "bad.yaml: this is no YAML" in answer["problems"][0]
+    assert "bad.yaml: not valid YAML" in answer["problems"][0]
 
 
 AWAY = {
@@ -423,14 +428,41 @@ def test_a_second_watcher_is_refused(millrace: Millrace, tmp_path: Path, monkeyp
 
 
 def test_help_names_the_exit_code_of_a_plan(millrace: Millrace, tmp_path: Path) -> None:
-    assert "3 a --plan in which something would change" in " ".join(millrace(tmp_path, "--help").stdout.split())
+    assert "3 --plan has changes" in " ".join(millrace(tmp_path, "--help").stdout.split())
     assert "exit code 3" in " ".join(millrace(tmp_path, "deploy", "--help").stdout.replace("│", " ").split())
 
 
-def test_every_verb_has_help_with_examples(millrace: Millrace, tmp_path: Path) -> None:
-    for verb in ("up", "down", "status", "logs", "restart", "kill", "env"):
-        done = millrace(tmp_path, verb, "--help")
-        assert (done.returncode, "Examples:" in done.stdout) == (0, True), verb
+def test_every_verb_has_examples_and_a_text_for_each_argument_and_the_name_of_each_value() -> None:
+    for name, command in commands(get_command(app)):
+        assert "\nExamples:\nmillrace " in f"\n{command.help}" or name == "env", name
+        for each in command.params:
+            assert each.help, f"{name} {each.name}"
+            assert each.metavar is not None or getattr(each, "is_flag", False), f"{name} {each.name}"
+
+
+def test_every_example_has_a_verb_and_options_that_exist() -> None:
+    verbs = dict(commands(get_command(app)))
+    for name, command in verbs.items():
+        for example in re.findall(r"millrace ([a-z][^\n&|)]*)", (command.help or "").partition("Examples:")[2]):
+            words = shlex.split(example.rstrip('"'))
+            verb = verbs[" ".join(words[:2])] if words[0] in GROUPS else verbs[words[0]]
+            options = {option for each in verb.params for option in (*each.opts, *each.secondary_opts)}
+            given = {word.partition("=")[0] for word in words if word.startswith("-")}
+            assert given <= options, f"{name}: {example}"
+
+
+def test_help_shows_no_type_for_a_flag(millrace: Millrace, tmp_path: Path) -> None:
+    for words in ([], ["topics"], ["deploy"]):
+        assert "<bool>" not in millrace(tmp_path, *words, "--help").stdout
+
+
+def commands(group: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Every verb, by its words."""
+    for name, each in group.commands.items():
+        if hasattr(each, "commands"):
+            yield from commands(each, f"{name} ")
+        else:
+            yield f"{path}{name}", each
 
 
 def test_help_is_wrapped_by_the_terminal_and_examples_keep_their_lines() -> None:

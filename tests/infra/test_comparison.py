@@ -14,7 +14,7 @@ from millrace.settings import PROJECT, Settings
 from millrace.target import Target
 from millrace.verbs import traffic
 from millrace.verbs.comparison import compare
-from pipelines.fraud.traffic import Plan
+from pipelines.fraud.traffic import TrafficPlan
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def target(tmp_path: Path) -> Target:
 
 
 def sent(target: Target, pattern: str, seed: int = 3) -> None:
-    plan = Plan(events=1_000, rate_per_s=100, seed=seed, name="tape-1")
+    plan = TrafficPlan(events=1_000, rate_per_s=100, seed=seed, name="tape-1")
     about = {"plan": asdict(plan), "cpu_s": {"flink": 12.0}}
     traffic.keep(target.settings, pattern, traffic.Run(about, 0, 1_000, {}, 10.0, 100.0, {}, True))
 

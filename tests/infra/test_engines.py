@@ -15,7 +15,7 @@ from millrace import deployments, stack
 from millrace.engines.flink.engine import lost_of, state_of
 from millrace.engines.spark.engine import Spark, job_of
 from millrace.machine import processes
-from millrace.machine.processes import Record
+from millrace.machine.processes import ProcessRecord
 from millrace.patterns import EnginePlan
 from millrace.patterns.loss import Loss
 from millrace.settings import Settings
@@ -47,7 +47,7 @@ def test_the_driver_of_another_generation_says_nothing_of_this_one(dead_driver: 
 
 NOW_S = 1_000_000.0
 NOW_MS = int(NOW_S * 1000)
-RECORD = Record("job-p-spark", 1, 1, "boot", NOW_S - 20, Path("x.out"), ())
+RECORD = ProcessRecord("job-p-spark", 1, 1, "boot", NOW_S - 20, Path("x.out"), ())
 
 
 def query(batches: int = 3, failures: int = 0, failed_ago_s: Sequence[float] = ()) -> dict[str, Any]:
@@ -86,7 +86,7 @@ def test_what_a_driver_waits_for_is_its_problem() -> None:
     found = job_of(progress(burst=query(), tables=query(0, failures=7)), RECORD, NOW_S)
     assert (found.problem, found.is_up, found.is_sick) == ("tables: no route", True, True)
     silent = job_of(progress(silent_s=45, burst=query()), RECORD, NOW_S)
-    assert silent.problem == "pid 1 runs, and has shown no progress for 45 s"
+    assert silent.problem == "pid 1 runs, and has made no progress for 45 s"
 
 
 def flink_job(word: str, for_s: float) -> dict[str, Any]:

@@ -61,7 +61,7 @@ def job() -> dict[str, Any]:
     return dict(json.loads(next(submissions())))
 
 
-def record(server: Gateway) -> processes.Record:
+def record(server: Gateway) -> processes.ProcessRecord:
     return processes.records(server.settings.run)[server.name]
 
 
@@ -100,7 +100,7 @@ def test_it_refuses_to_plan_with_other_jars_than_the_clusters(server: Gateway, t
 def test_it_drops_a_job_whose_client_has_given_up(server: Gateway) -> None:
     jars = sorted(str(jar.resolve()) for jar in library(server).iterdir())
     late = {**job(), "library": jars, "until_ms": int(time.time() * 1000) - 1}
-    assert gateway.ask(at(server), json.dumps(late), 30) == {"refused": "its client has given up"}
+    assert gateway.request(at(server), json.dumps(late), 30) == {"refused": "its client has given up"}
 
 
 def test_what_cannot_be_planned_is_answered_with_the_reason(server: Gateway) -> None:
@@ -110,7 +110,7 @@ def test_what_cannot_be_planned_is_answered_with_the_reason(server: Gateway) -> 
 
 @pytest.mark.parametrize("text", ["GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", "[]", '{"library": []}'])
 def test_what_is_no_submission_runs_nothing_and_stops_nothing(server: Gateway, text: str) -> None:
-    answer = gateway.ask(at(server), text, 30)
+    answer = gateway.request(at(server), text, 30)
     assert answer.keys() <= {"error", "refused"}
     assert gateway.is_ready(at(server))
 

@@ -106,7 +106,7 @@ def test_doctor_says_what_the_tests_want_besides(tmp_path: Path) -> None:
     rows = {row[1]: row for row in (line.split("\t") for line in done.stdout.splitlines())}
     assert rows["git"][0] == "missing"
     assert {"disk for tests", "PostgreSQL", "browser"} <= rows.keys()
-    assert "brings it" in rows["browser"][2]
+    assert "installs it" in rows["browser"][2]
 
 
 def test_doctor_prints_json(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_doctor_prints_json(tmp_path: Path) -> None:
 def test_up_refuses_before_anything_is_downloaded(tmp_path: Path, lack: dict[str, str]) -> None:
     done = millrace("up", "kafka", environ={**os.environ, **lack}, tmp_path=tmp_path)
     assert done.returncode == 1
-    assert done.stderr.startswith("millrace: this machine lacks what is needed")
+    assert done.stderr.startswith("millrace: this machine lacks prerequisites")
     assert not (tmp_path / "höme").exists()
 
 

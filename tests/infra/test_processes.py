@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from millrace.machine import processes
-from millrace.machine.processes import Record
+from millrace.machine.processes import ProcessRecord
 
 SOON_S = 60  # a deadline of what takes no time on a quiet machine
 FOREVER = ["sleep", "1000"]
 STUBBORN = ["sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.1; done"]
 
 
-def start(folder: Path, *command: str, name: str = "one") -> Record:
+def start(folder: Path, *command: str, name: str = "one") -> ProcessRecord:
     return processes.start(name, command, {}, folder / f"{name}.out", folder / "run")
 
 

@@ -28,7 +28,7 @@ from millrace.verbs.listening import listening, recorded
 from millrace.verbs.provision import wanted_topics
 from pipelines.fraud.canaries import canaries_in
 from pipelines.fraud.tokens import Tokens
-from pipelines.fraud.traffic import Plan
+from pipelines.fraud.traffic import TrafficPlan
 from pipelines.fraud.traffic import traffic as generate
 from pipelines.fraud.traffic.poison import NUMBER
 from pipelines.fraud.traffic.replay import read_replay
@@ -59,7 +59,7 @@ def read(bootstrap: str, names: dict[str, str]) -> list[Record]:
 
 
 def test_all_of_it_arrives_in_order_and_each_key_keeps_its_partition(bootstrap: str, names: dict[str, str]) -> None:
-    plan = Plan(events=1_500, rate_per_s=500, name="one")
+    plan = TrafficPlan(events=1_500, rate_per_s=500, name="one")
     run = sending.send(bootstrap, names, traffic.generated(plan, TOKENS, closing_ms=2_000), hop_per_s=20)
     records = read(bootstrap, names)
     by_kind = {kind: [r for r in records if r.topic == kind] for kind in names}
@@ -78,7 +78,7 @@ def test_all_of_it_arrives_in_order_and_each_key_keeps_its_partition(bootstrap: 
 
 
 def test_the_pace_is_that_of_the_plan_and_lateness_is_told(bootstrap: str, names: dict[str, str]) -> None:
-    plan = Plan(events=1_000, rate_per_s=500)
+    plan = TrafficPlan(events=1_000, rate_per_s=500)
     run = sending.send(bootstrap, names, traffic.generated(plan, TOKENS, closing_ms=0))
     assert run.seconds >= 1.99
     assert run.behind_ms["count"] == 1_000
@@ -87,7 +87,7 @@ def test_the_pace_is_that_of_the_plan_and_lateness_is_told(bootstrap: str, names
 
 
 def test_an_impossible_rate_is_not_hidden(bootstrap: str, names: dict[str, str]) -> None:
-    plan = Plan(events=3_000, rate_per_s=10_000_000)
+    plan = TrafficPlan(events=3_000, rate_per_s=10_000_000)
     run = sending.send(bootstrap, names, traffic.generated(plan, TOKENS, closing_ms=0))
     assert run.rate_per_s < 10_000_000
     behind = run.behind_ms["max_ms"]
@@ -114,7 +114,7 @@ def test_a_listener_hears_every_alert_and_hop_that_is_written_while_it_listens(
 
 
 def test_runs_are_remembered_with_what_they_were_made_to_set_off(stack: Settings) -> None:
-    plan = Plan(events=2_000, rate_per_s=50, name="kept")
+    plan = TrafficPlan(events=2_000, rate_per_s=50, name="kept")
     behind = {"name": "behind the plan", "count": 2_000, "max_ms": 12.0}
     about = {"plan": asdict(plan)}
     digest = sending.Digest()
@@ -149,7 +149,7 @@ def test_a_file_is_replayed_with_its_reference_data(bootstrap: str, names: dict[
 
 
 def test_nobody_listening_at_the_address_is_said_in_one_line(names: dict[str, str]) -> None:
-    load_of_one = traffic.generated(Plan(events=1, rate_per_s=10), TOKENS)
+    load_of_one = traffic.generated(TrafficPlan(events=1, rate_per_s=10), TOKENS)
     with pytest.raises(TopicError, match=r"Kafka does not answer at 127\.0\.0\.1:9 "):
         sending.send("127.0.0.1:9", names, load_of_one)
 
@@ -160,8 +160,8 @@ def test_interrupted_it_stops_at_once_and_says_that_it_is_not_complete(bootstrap
         "from dataclasses import asdict\n"
         "from millrace.verbs import sending, traffic\n"
         "from pipelines.fraud.tokens import Tokens\n"
-        "from pipelines.fraud.traffic import Plan\n"
-        "load = traffic.generated(Plan(events=100_000, rate_per_s=100), Tokens(b'k'))\n"
+        "from pipelines.fraud.traffic import TrafficPlan\n"
+        "load = traffic.generated(TrafficPlan(events=100_000, rate_per_s=100), Tokens(b'k'))\n"
         "run = sending.send(sys.argv[1], json.loads(sys.argv[2]), load, report=lambda l: print(l, flush=True))\n"
         "print(json.dumps(asdict(run)))\n"
     )
@@ -186,7 +186,7 @@ def test_interrupted_it_stops_at_once_and_says_that_it_is_not_complete(bootstrap
     assert 0 < run["sent"] < 100_000
 
 
-def made_labels(plan: Plan, start_ms: int) -> dict[str, tuple[str, ...]]:
+def made_labels(plan: TrafficPlan, start_ms: int) -> dict[str, tuple[str, ...]]:
     """What the plan's purchases are made to set off, read from the traffic itself."""
     made = ((m.value, m.label.alerts) for m in generate(plan, TOKENS, start_ms) if m.label.alerts)
     return {json.loads(value or b"")["transaction_id"]: alerts for value, alerts in made}

@@ -14,17 +14,17 @@ from millrace.rules import Rule, WindowRule
 from millrace.verify import Evidence, Question
 from pipelines.fraud import FRAUD, tables
 from pipelines.fraud.tokens import Tokens
-from pipelines.fraud.traffic import Message, Plan, closing, references, traffic
+from pipelines.fraud.traffic import Message, TrafficPlan, closing, references, traffic
 
 START_MS = 1_790_000_000_000
 TOKENS = Tokens(b"a key for tests, not for customers")
 CLOSERS = ("closing-0", "closing-1")  # one for each of the two partitions below
-ASKED = Question("pretended", FRAUD, FRAUD.rules, FRAUD.summaries, ("hdfs", "hbase"), {"alert_latency_ms_p99": 100})
+QUESTION = Question("pretended", FRAUD, FRAUD.rules, FRAUD.summaries, ("hdfs", "hbase"), {"alert_latency_ms_p99": 100})
 KINDS = {f"pretended.{kind.name}": kind.name for kind in (*FRAUD.raw, *FRAUD.references)}
 HOURS_MS = 3_600_000
 
 
-def messages(plan: Plan) -> list[Message]:
+def messages(plan: TrafficPlan) -> list[Message]:
     """All that a sender would send: references, traffic and its closing."""
     return [
         *references(plan, CLOSERS),
@@ -51,7 +51,7 @@ def partition_of(key: bytes, partitions: int) -> int:
     return sum(key) % partitions
 
 
-def ran(plan: Plan, raw: Mapping[str, Sequence[Record]], rules: Sequence[Rule] = FRAUD.rules) -> Evidence:
+def ran(plan: TrafficPlan, raw: Mapping[str, Sequence[Record]], rules: Sequence[Rule] = FRAUD.rules) -> Evidence:
     """What a pipeline with these rules would have left behind, had it run on these topics."""
     known: dict[str, dict[str, oracle.Event]] = {reference.name: {} for reference in FRAUD.references}
     tape = sorted((r for kind in FRAUD.raw for r in raw[kind.name]), key=lambda r: (r.ingest_ms, r.topic, r.offset))
@@ -95,7 +95,7 @@ def ran(plan: Plan, raw: Mapping[str, Sequence[Record]], rules: Sequence[Rule] =
     )
 
 
-def labels(plan: Plan) -> dict[str, tuple[str, ...]]:
+def labels(plan: TrafficPlan) -> dict[str, tuple[str, ...]]:
     """What each event was made to set off."""
     made = {}
     for message in traffic(plan, TOKENS, START_MS):

@@ -34,7 +34,7 @@ def changed(tmp_path: Path, old: str, new: str) -> Path:
         ("[spend-per-minute]", "[spend]", "stages.windows.summaries: .*there is: spend-per-minute|did you mean"),
         ("engine: flink,", "engine: storm,", "stages.events.engine: .*'flink' or 'spark'.*'storm'"),
         ("away-from-phone, spree]", "spree], parallelism: 3", "3 instances cannot share 2 partition"),
-        ("title:", "title: [", "this is no YAML"),
+        ("title:", "title: [", "not valid YAML"),
     ],
 )
 def test_an_error_in_a_pattern_file_names_the_file_the_key_and_the_remedy(tmp_path, old, new, complaint):

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.fraud import FRAUD
-from pipelines.fraud.traffic import Plan
+from pipelines.fraud.traffic import TrafficPlan
 from tests.pipelines.pretend import messages, ran, topics
 
 PINNED = Path(__file__).with_name("pinned.json")
-TAPE = Plan(
+TAPE = TrafficPlan(
     events=1_200, rate_per_s=20, seed=3, name="p", customers=100, fraud_share=0.1, edge_share=0.1, race_share=0.02
 )
 RENEW = "if that is meant, renew it with `python -m tests.pipelines.test_pinned` and name the reason in the commit"

@@ -17,16 +17,18 @@ from pipelines.fraud import FRAUD
 from pipelines.fraud.canaries import canaries_in
 from pipelines.fraud.rules import burst
 from pipelines.fraud.tokens import Tokens
-from pipelines.fraud.traffic import DISORDER_MS, Message, Plan, closing, references, traffic
+from pipelines.fraud.traffic import DISORDER_MS, Message, TrafficPlan, closing, references, traffic
 from pipelines.fraud.traffic.poison import NUMBER
 
 START_MS = 1_790_000_000_000
 TOKENS = Tokens(b"k" * 32)
 # Two and a half minutes, so that every story has room.
-PLAN = Plan(events=3_000, rate_per_s=20, seed=11, fraud_share=0.1, edge_share=0.1, late_share=0.01, race_share=0.01)
+PLAN = TrafficPlan(
+    events=3_000, rate_per_s=20, seed=11, fraud_share=0.1, edge_share=0.1, late_share=0.01, race_share=0.01
+)
 
 PLANS = st.builds(
-    Plan,
+    TrafficPlan,
     events=st.integers(1, 400),
     rate_per_s=st.sampled_from([10, 33.3, 200, 5_000]),
     seed=st.integers(0, 10_000),
@@ -42,7 +44,7 @@ PLANS = st.builds(
 a_few = settings(max_examples=settings.default.max_examples // 2)  # each judges up to 400 messages
 
 
-def judged(plan: Plan) -> Iterator[tuple[Message, Judged]]:
+def judged(plan: TrafficPlan) -> Iterator[tuple[Message, Judged]]:
     """Each message with what the oracle says of it, if it arrived the moment it was due."""
     known: dict[str, dict[str, Any]] = {reference.name: {} for reference in FRAUD.references}
     for message in references(plan):
@@ -57,7 +59,7 @@ def judged(plan: Plan) -> Iterator[tuple[Message, Judged]]:
     return zip(messages, oracle.judge(FRAUD, FRAUD.rules, tape, known), strict=True)
 
 
-def assert_labels_tell_the_truth(plan: Plan) -> Counter[str]:
+def assert_labels_tell_the_truth(plan: TrafficPlan) -> Counter[str]:
     results = list(judged(plan))
     purchases = [each.event for _, each in results if each.event and each.record.topic == "transactions"]
     in_burst = {identity for f in oracle.window_findings(burst, purchases) for identity in f.event_ids}
@@ -85,7 +87,7 @@ def test_every_story_is_told_and_every_label_is_true() -> None:
 
 
 def test_the_usual_mixture_is_mostly_harmless() -> None:
-    plan = Plan(events=5_000, rate_per_s=100)
+    plan = TrafficPlan(events=5_000, rate_per_s=100)
     kinds = assert_labels_tell_the_truth(plan)
     harmless = kinds["everyday"] + kinds["phone"]
     assert 0.8 < harmless / plan.events < 0.97
@@ -94,20 +96,20 @@ def test_the_usual_mixture_is_mostly_harmless() -> None:
 
 @a_few
 @given(PLANS)
-def test_labels_are_true_whatever_the_plan(plan: Plan) -> None:
+def test_labels_are_true_whatever_the_plan(plan: TrafficPlan) -> None:
     assert_labels_tell_the_truth(plan)
 
 
 @a_few
 @given(PLANS)
-def test_a_plan_gives_as_many_messages_as_it_says_each_when_it_says(plan: Plan) -> None:
+def test_a_plan_gives_as_many_messages_as_it_says_each_when_it_says(plan: TrafficPlan) -> None:
     messages = list(traffic(plan, TOKENS, START_MS))
     assert [message.due_ms for message in messages] == [plan.due_ms(n) for n in range(plan.events)]
 
 
 @a_few
 @given(PLANS)
-def test_purchases_are_out_of_order_within_the_stated_bound(plan: Plan) -> None:
+def test_purchases_are_out_of_order_within_the_stated_bound(plan: TrafficPlan) -> None:
     newest_ms = 0
     for message, each in judged(plan):
         if message.topic == "transactions" and each.event and message.label.kind != "late":
@@ -117,7 +119,7 @@ def test_purchases_are_out_of_order_within_the_stated_bound(plan: Plan) -> None:
 
 def test_the_same_plan_gives_the_same_bytes_and_another_seed_others() -> None:
     def sent(seed: int) -> list[bytes | None]:
-        return [m.value for m in traffic(Plan(events=300, rate_per_s=50, seed=seed), TOKENS, START_MS)]
+        return [m.value for m in traffic(TrafficPlan(events=300, rate_per_s=50, seed=seed), TOKENS, START_MS)]
 
     assert sent(1) == sent(1)
     assert sent(1) != sent(2)
@@ -125,7 +127,9 @@ def test_the_same_plan_gives_the_same_bytes_and_another_seed_others() -> None:
 
 def test_ids_of_runs_with_different_names_never_meet() -> None:
     def ids(name: str) -> set[str]:
-        values = (m.value for m in traffic(Plan(500, 50, name=name), TOKENS, START_MS) if m.label.refusal is None)
+        values = (
+            m.value for m in traffic(TrafficPlan(500, 50, name=name), TOKENS, START_MS) if m.label.refusal is None
+        )
         events = [json.loads(value or b"") for value in values]
         return {event[field] for event in events for field in ("customer", "transaction_id", "card") if field in event}
 
@@ -133,7 +137,7 @@ def test_ids_of_runs_with_different_names_never_meet() -> None:
 
 
 def test_every_event_says_when_it_was_meant_to_be_sent() -> None:
-    for message in traffic(Plan(events=500, rate_per_s=50, poison_share=0), TOKENS, START_MS):
+    for message in traffic(TrafficPlan(events=500, rate_per_s=50, poison_share=0), TOKENS, START_MS):
         assert json.loads(message.value or b"")["sent_ms"] == START_MS + message.due_ms
 
 
@@ -142,13 +146,13 @@ def test_no_card_number_leaves_but_the_one_that_must_be_refused() -> None:
     good = b"\n".join((m.key or b"") + b" " + (m.value or b"") for m in messages if m.label.refusal is None)
     assert canaries_in(good) == set()
     assert canaries_in(b"\n".join(m.key or b"" for m in messages)) == set()
-    plan = Plan(events=3_000, rate_per_s=20, poison_share=0.3)
+    plan = TrafficPlan(events=3_000, rate_per_s=20, poison_share=0.3)
     bad = [m.value or b"" for m in (*references(plan), *traffic(plan, TOKENS, START_MS)) if m.label.refusal]
     assert canaries_in(b"\n".join(bad)) == {NUMBER}
 
 
 def test_the_closing_goes_on_every_second_and_sets_off_nothing() -> None:
-    plan = Plan(events=100, rate_per_s=50)
+    plan = TrafficPlan(events=100, rate_per_s=50)
     names = ["x", "y"]
     messages = list(closing(plan, TOKENS, START_MS, names, 20_000))
     assert [message.due_ms for message in messages] == [2_000 + 1_000 * (n // 2 + 1) for n in range(40)]
@@ -162,4 +166,4 @@ def test_the_closing_goes_on_every_second_and_sets_off_nothing() -> None:
 @pytest.mark.parametrize("wrong", [{"events": 0}, {"rate_per_s": 5}, {"poison_share": 0.9}, {"fraud_share": -1}])
 def test_a_plan_that_cannot_be_kept_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"traffic needs|must be from 0"):
-        Plan(**({"events": 10, "rate_per_s": 10} | wrong))
+        TrafficPlan(**({"events": 10, "rate_per_s": 10} | wrong))

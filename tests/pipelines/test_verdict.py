@@ -19,17 +19,17 @@ from millrace.verify.expected import time_passed_ms
 from millrace.verify.report import html
 from pipelines.fraud import FRAUD
 from pipelines.fraud.canaries import canaries_in
-from pipelines.fraud.traffic import Plan
-from tests.pipelines.pretend import ASKED, START_MS, messages, ran, topics
+from pipelines.fraud.traffic import TrafficPlan
+from tests.pipelines.pretend import QUESTION, START_MS, messages, ran, topics
 
 # A small town with much crime: 40 seconds of it.
-PLAN = Plan(
+PLAN = TrafficPlan(
     events=800, rate_per_s=20, seed=3, name="p", customers=100, fraud_share=0.1, edge_share=0.1, race_share=0.02
 )
 
 
 # Hardly anything but edge cases, and long enough for sprees of just two minutes.
-EDGES = Plan(events=2_200, rate_per_s=12, seed=3, name="e", customers=200, fraud_share=0, edge_share=0.3)
+EDGES = TrafficPlan(events=2_200, rate_per_s=12, seed=3, name="e", customers=200, fraud_share=0, edge_share=0.3)
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +93,7 @@ def without(records: Sequence[Record] | None, at: int) -> list[Record]:
 
 
 def test_untouched_evidence_is_ok(good: Evidence) -> None:
-    verdict = judge(ASKED, good)
+    verdict = judge(QUESTION, good)
     assert [check for check in verdict.checks if check.status != "ok"] == []
     assert verdict.status == "ok"
     assert all(verdict.check(f"alerts: {rule.name}").figures["expected"] for rule in FRAUD.rules)
@@ -137,7 +137,7 @@ BROKEN: dict[str, Rule] = {
 def test_a_build_with_one_rule_slightly_wrong_is_red_for_that_rule(edges: dict[str, list[Record]], check: str) -> None:
     broken = BROKEN[check]
     rules = [broken if rule.name == broken.name else rule for rule in FRAUD.rules]
-    assert check in red(judge(ASKED, ran(EDGES, edges, rules)))
+    assert check in red(judge(QUESTION, ran(EDGES, edges, rules)))
 
 
 @pytest.mark.parametrize(("gap_ms", "least"), [(10_001, 2), (10_000, 3)])
@@ -145,7 +145,7 @@ def test_a_burst_off_by_a_millisecond_or_by_one_is_red(edges: dict[str, list[Rec
     measures: dict[str, Any] = {"n": Count(), "total_cents": Sum("amount_cents")}
     burst = WindowRule("burst", "", FRAUD.enriched, "card", Session(gap_ms), measures, lambda w: w.n >= least)
     rules = [burst if rule.name == "burst" else rule for rule in FRAUD.rules]
-    assert "alerts: burst" in red(judge(ASKED, ran(EDGES, edges, rules)))
+    assert "alerts: burst" in red(judge(QUESTION, ran(EDGES, edges, rules)))
 
 
 @pytest.fixture(scope="module")
@@ -181,9 +181,9 @@ def test_what_an_earlier_version_of_a_rule_said_is_not_held_against_this_one(
     with_a_rule_changed: tuple[Evidence, int],
 ) -> None:
     evidence, since_ms = with_a_rule_changed
-    assert {"alert ids", "alerts: away-from-phone", "enrichment"} <= red(judge(ASKED, evidence))
-    asked = replace(ASKED, in_force={"away-from-phone": Versions(since_ms, frozenset({"old"}))})
-    verdict = judge(asked, evidence)
+    assert {"alert ids", "alerts: away-from-phone", "enrichment"} <= red(judge(QUESTION, evidence))
+    question = replace(QUESTION, in_force={"away-from-phone": Versions(since_ms, frozenset({"old"}))})
+    verdict = judge(question, evidence)
     assert red(verdict) == set()
     figures = verdict.check("alerts: away-from-phone").figures
     assert figures["by earlier versions, not judged"]
@@ -192,41 +192,41 @@ def test_what_an_earlier_version_of_a_rule_said_is_not_held_against_this_one(
 
 def test_since_its_change_a_rule_is_judged_as_ever(with_a_rule_changed: tuple[Evidence, int]) -> None:
     evidence, since_ms = with_a_rule_changed
-    asked = replace(ASKED, in_force={"away-from-phone": Versions(since_ms, frozenset({"old"}))})
+    question = replace(QUESTION, in_force={"away-from-phone": Versions(since_ms, frozenset({"old"}))})
     last = max(
         n for n, r in enumerate(output(evidence, "alerts")) if json.loads(r.value or b"")["rule"] == "away-from-phone"
     )
     assert "alerts: away-from-phone" in red(
-        judge(asked, spoilt(evidence, alerts=without(output(evidence, "alerts"), last)))
+        judge(question, spoilt(evidence, alerts=without(output(evidence, "alerts"), last)))
     )
     wrong = changed(output(evidence, "alerts"), lambda alert: alert.update(rule_version="unheard of"), last)
-    assert "alert ids" in red(judge(asked, spoilt(evidence, alerts=wrong)))
-    of_others = replace(asked, in_force={"spree": Versions(since_ms, frozenset({"old"}))})
+    assert "alert ids" in red(judge(question, spoilt(evidence, alerts=wrong)))
+    of_others = replace(question, in_force={"spree": Versions(since_ms, frozenset({"old"}))})
     assert "alerts: away-from-phone" in red(judge(of_others, evidence))
 
 
 def test_what_an_earlier_enrichment_added_is_not_held_against_this_one(good: Evidence) -> None:
     since_ms = output(good, "enriched")[len(output(good, "enriched")) // 2].ingest_ms
-    asked = replace(ASKED, in_force={"enrichment": Versions(since_ms, frozenset({"old"}))})
+    question = replace(QUESTION, in_force={"enrichment": Versions(since_ms, frozenset({"old"}))})
     for at, status in ((7, "ok"), (len(output(good, "enriched")) - 7, "failed")):
         old = changed(output(good, "enriched"), lambda e: e.pop("merchant_place"), at)
         spent = changed(output(good, "enriched"), lambda e: e.update(amount_cents=1), at)
-        assert judge(asked, spoilt(good, enriched=old)).status == status
-        assert "enrichment" in red(judge(asked, spoilt(good, enriched=spent)))
+        assert judge(question, spoilt(good, enriched=old)).status == status
+        assert "enrichment" in red(judge(question, spoilt(good, enriched=spent)))
 
 
 @pytest.mark.parametrize("kind", ["transactions", "enriched"])
 def test_where_the_beginning_has_been_deleted_nothing_is_called_right_or_wrong(good: Evidence, kind: str) -> None:
     raw = {**good.raw, "transactions": (good.raw["transactions"] or ())[20:]}
-    assert judge(ASKED, replace(good, raw=raw)).status == "failed"
-    verdict = judge(ASKED, replace(good, raw=raw, deleted=[kind]))
+    assert judge(QUESTION, replace(good, raw=raw)).status == "failed"
+    verdict = judge(QUESTION, replace(good, raw=raw, deleted=[kind]))
     assert verdict.status == "unknown"
     assert f"the first {kind}, older than what the pattern retains" in verdict.check("conservation").why
 
 
 def test_what_was_accepted_as_lost_is_named_and_no_verdict_is_ok(good: Evidence) -> None:
     gaps = [Loss("p.transactions", 0, 2, 5, 10, "id", "id", "events"), Loss("p.enriched", 1, 7, 0, 3, "new", "id")]
-    verdict = judge(replace(ASKED, lost=gaps), good)
+    verdict = judge(replace(QUESTION, lost=gaps), good)
     assert verdict.status == "unknown"
     check = verdict.check("loss")
     assert (check.status, check.figures["gaps"], check.figures["messages at least"]) == ("unknown", 2, 3)
@@ -258,7 +258,7 @@ def test_two_customers_may_count_their_purchases_alike(good: Evidence, raw: dict
     keys = [raw["transactions"][each].key for each in at]
     other = next(n for n, key in enumerate(keys) if key != keys[0])
     alike = retold(raw, {at[0]: {"transaction_id": "17"}, at[other]: {"transaction_id": "17"}})
-    verdict = judge(ASKED, replace(ran(PLAN, alike), labels=None))
+    verdict = judge(QUESTION, replace(ran(PLAN, alike), labels=None))
     assert verdict.status == "ok", [check for check in verdict.checks if check.status != "ok"]
 
 
@@ -267,11 +267,11 @@ def test_a_clock_that_is_ahead_excuses_nobody_from_being_punctual(good: Evidence
     ahead = next(n for n in at if n > at[len(at) // 4])
     wrong_clock = retold(raw, {ahead: {"at_ms": raw["transactions"][ahead].ingest_ms + 240_000}})
     evidence = replace(ran(PLAN, wrong_clock), labels=None)
-    assert judge(ASKED, evidence).status == "ok"
+    assert judge(QUESTION, evidence).status == "ok"
     later = position(
         output(evidence, "enriched"), lambda e: e["ingest_ms"] > raw["transactions"][ahead].ingest_ms + 5_000
     )
-    assert "lateness" in red(judge(ASKED, called_late(evidence, later)))
+    assert "lateness" in red(judge(QUESTION, called_late(evidence, later)))
 
 
 def test_a_clock_that_is_ahead_makes_no_window_due() -> None:
@@ -280,27 +280,27 @@ def test_a_clock_that_is_ahead_makes_no_window_due() -> None:
 
 
 def test_a_dropped_event_is_red(good: Evidence) -> None:
-    assert red(judge(ASKED, spoilt(good, enriched=output(good, "enriched")[1:]))) == {"conservation"}
+    assert red(judge(QUESTION, spoilt(good, enriched=output(good, "enriched")[1:]))) == {"conservation"}
 
 
 def test_an_event_out_of_nowhere_is_red(good: Evidence) -> None:
     stray = changed(output(good, "enriched"), lambda e: e.update(source_offset=10**9))
-    assert "conservation" in red(judge(ASKED, spoilt(good, enriched=[*output(good, "enriched"), stray[0]])))
+    assert "conservation" in red(judge(QUESTION, spoilt(good, enriched=[*output(good, "enriched"), stray[0]])))
 
 
 def test_a_lost_dead_letter_is_red(good: Evidence) -> None:
     for kind in ("transactions", "device-locations", "merchants", "customers"):
         at = position(output(good, "dead-letters"), lambda e, kind=kind: e["topic"] == f"pretended.{kind}")
         letters = without(output(good, "dead-letters"), at)
-        assert "refusals" in red(judge(ASKED, spoilt(good, dead_letters=letters)))
+        assert "refusals" in red(judge(QUESTION, spoilt(good, dead_letters=letters)))
 
 
 def test_a_dead_letter_for_the_wrong_reason_or_with_another_message_is_red(good: Evidence) -> None:
     wrong_reason = changed(output(good, "dead-letters"), lambda e: e.update(reason="json:somewhere"))
-    assert red(judge(ASKED, spoilt(good, dead_letters=wrong_reason))) == {"refusals"}
+    assert red(judge(QUESTION, spoilt(good, dead_letters=wrong_reason))) == {"refusals"}
     carrying = position(output(good, "dead-letters"), lambda e: e["value_base64"] is not None)
     other = changed(output(good, "dead-letters"), lambda e: e.update(value_base64="AAAA"), carrying)
-    assert red(judge(ASKED, spoilt(good, dead_letters=other))) == {"refusals"}
+    assert red(judge(QUESTION, spoilt(good, dead_letters=other))) == {"refusals"}
 
 
 def test_a_dead_letter_that_keeps_a_card_number_is_red(good: Evidence) -> None:
@@ -315,7 +315,7 @@ def test_a_dead_letter_that_keeps_a_card_number_is_red(good: Evidence) -> None:
 
     masked = position(output(good, "dead-letters"), is_masked)
     kept = changed(output(good, "dead-letters"), unmask, masked)
-    verdict = judge(ASKED, spoilt(good, dead_letters=kept))
+    verdict = judge(QUESTION, spoilt(good, dead_letters=kept))
     assert red(verdict) == {"refusals"}
     assert "carries other bytes than it must keep" in str(verdict)
 
@@ -324,7 +324,7 @@ def test_an_event_both_accepted_and_refused_is_red(good: Evidence) -> None:
     event = json.loads(output(good, "enriched")[0].value or b"")
     origin = {"topic": event["source_topic"], "partition": event["source_partition"], "offset": event["source_offset"]}
     letters = [*output(good, "dead-letters"), *changed(output(good, "dead-letters")[:1], lambda e: e.update(origin))]
-    assert "conservation" in red(judge(ASKED, spoilt(good, dead_letters=letters)))
+    assert "conservation" in red(judge(QUESTION, spoilt(good, dead_letters=letters)))
 
 
 def test_a_second_copy_of_an_alert_or_event_is_counted_and_does_no_harm(good: Evidence) -> None:
@@ -334,7 +334,7 @@ def test_a_second_copy_of_an_alert_or_event_is_counted_and_does_no_harm(good: Ev
         enriched=[*output(good, "enriched"), output(good, "enriched")[5]],
         dead_letters=[*output(good, "dead-letters"), output(good, "dead-letters")[2]],
     )
-    verdict = judge(ASKED, twice)
+    verdict = judge(QUESTION, twice)
     rule = json.loads(output(good, "alerts")[0].value or b"")["rule"]
     assert verdict.status == "ok"
     assert verdict.check(f"alerts: {rule}").figures["copies"] == 1
@@ -345,7 +345,7 @@ def test_a_second_copy_of_an_alert_or_event_is_counted_and_does_no_harm(good: Ev
 def test_a_missing_alert_is_red(good: Evidence, rule: str) -> None:
     at = position(output(good, "alerts"), lambda e: e["rule"] == rule and e["at_ms"] < START_MS + 40_000)
     gone = json.loads(output(good, "alerts")[at].value or b"")
-    verdict = judge(ASKED, spoilt(good, alerts=without(output(good, "alerts"), at)))
+    verdict = judge(QUESTION, spoilt(good, alerts=without(output(good, "alerts"), at)))
     assert f"alerts: {rule}" in red(verdict)
     assert fact_of(gone) in verdict.check(f"alerts: {rule}").offenders[0]
     assert not verdict.is_final, "it may still come"
@@ -355,7 +355,7 @@ def test_a_missing_alert_is_red(good: Evidence, rule: str) -> None:
 def test_a_second_id_for_the_same_fact_is_red(good: Evidence, rule: str) -> None:
     at = position(output(good, "alerts"), lambda e: e["rule"] == rule)
     again = changed(output(good, "alerts")[at : at + 1], lambda e: e.update(alert_id="0" * 32))
-    verdict = judge(ASKED, spoilt(good, alerts=[*output(good, "alerts"), *again]))
+    verdict = judge(QUESTION, spoilt(good, alerts=[*output(good, "alerts"), *again]))
     assert {f"alerts: {rule}", "alert ids"} <= red(verdict)
     assert verdict.is_final
 
@@ -368,7 +368,7 @@ def test_a_wrong_operand_is_red(good: Evidence, rule: str) -> None:
         name = sorted(alert["operands"])[0]
         alert["operands"][name] = str(float(alert["operands"][name]) + 0.001)
 
-    assert red(judge(ASKED, spoilt(good, alerts=changed(output(good, "alerts"), spoil, at)))) == {f"alerts: {rule}"}
+    assert red(judge(QUESTION, spoilt(good, alerts=changed(output(good, "alerts"), spoil, at)))) == {f"alerts: {rule}"}
 
 
 def test_an_invented_alert_is_red(good: Evidence) -> None:
@@ -378,12 +378,14 @@ def test_an_invented_alert_is_red(good: Evidence) -> None:
 
     at = position(output(good, "alerts"), lambda e: e["rule"] == "above-previous-max")
     invented = changed(output(good, "alerts")[at : at + 1], move)
-    assert "alerts: above-previous-max" in red(judge(ASKED, spoilt(good, alerts=[*output(good, "alerts"), *invented])))
+    assert "alerts: above-previous-max" in red(
+        judge(QUESTION, spoilt(good, alerts=[*output(good, "alerts"), *invented]))
+    )
 
 
 def test_a_message_that_nobody_can_read_is_red(good: Evidence) -> None:
     garbage = Record("alerts", 0, 10**6, START_MS, None, b"{")
-    verdict = judge(ASKED, spoilt(good, alerts=[*output(good, "alerts"), garbage]))
+    verdict = judge(QUESTION, spoilt(good, alerts=[*output(good, "alerts"), garbage]))
     assert "readable" in red(verdict)
     assert verdict.is_final
 
@@ -391,7 +393,7 @@ def test_a_message_that_nobody_can_read_is_red(good: Evidence) -> None:
 def test_wrong_enrichment_is_red(good: Evidence) -> None:
     for wrong in ({"merchant_category": "nonsense"}, {"flags": ["burst"]}, {"phone_at_ms": 1}, {"amount_cents": 1}):
         enriched = changed(output(good, "enriched"), lambda e, wrong=wrong: e.update(wrong), 7)
-        assert red(judge(ASKED, spoilt(good, enriched=enriched))) == {"enrichment"}, wrong
+        assert red(judge(QUESTION, spoilt(good, enriched=enriched))) == {"enrichment"}, wrong
 
 
 REFERENCES = tuple(reference.name for reference in FRAUD.references)
@@ -417,8 +419,8 @@ def test_reference_data_sent_again_and_compacted_was_known_before(good: Evidence
     letters = output(good, "dead-letters")
     again = [changed([letter], refused_again)[0] for letter in letters if of_references(letter)]
     raw = {**good.raw, **{name: later(name) for name in REFERENCES}}
-    asked = replace(ASKED, kept_since_ms=2 * later_ms + START_MS)
-    assert judge(asked, spoilt(good, raw=raw, dead_letters=[*letters, *again])).status == "ok"
+    question = replace(QUESTION, kept_since_ms=2 * later_ms + START_MS)
+    assert judge(question, spoilt(good, raw=raw, dead_letters=[*letters, *again])).status == "ok"
 
 
 @pytest.mark.parametrize(("kept_since_ms", "status"), [(START_MS, "ok"), (10 * START_MS, "failed")])
@@ -430,14 +432,14 @@ def test_reference_data_that_came_after_a_gap_is_new_while_nothing_of_its_time_i
     late_ms = max(record.ingest_ms for record in raw["transactions"]) + 60_000
     after_a_gap = replace(later, offset=merchants[-1].offset + 2, ingest_ms=late_ms)
     evidence = replace(good, raw={**good.raw, "merchants": [*merchants, after_a_gap]})
-    verdict = judge(replace(ASKED, kept_since_ms=kept_since_ms), evidence)
+    verdict = judge(replace(QUESTION, kept_since_ms=kept_since_ms), evidence)
     assert verdict.check("refusals").status == status
 
 
 @pytest.mark.parametrize(("since_ms", "status"), [(START_MS, "ok"), (0, "failed")])
 def test_reference_data_outlives_its_dead_letters(good: Evidence, since_ms: int, status: str) -> None:
     letters = [letter for letter in output(good, "dead-letters") if not of_references(letter)]
-    verdict = judge(replace(ASKED, kept_since_ms=since_ms), spoilt(good, dead_letters=letters))
+    verdict = judge(replace(QUESTION, kept_since_ms=since_ms), spoilt(good, dead_letters=letters))
     assert verdict.check("refusals").status == status
 
 
@@ -452,13 +454,13 @@ def test_reference_data_that_was_deleted_is_known_until_then(
     if is_compacted:
         # The first was sent again, and what stood there before has been taken away.
         merchants = [*merchants[1:], replace(first, offset=last.offset + 1, ingest_ms=last.ingest_ms)]
-    asked = replace(ASKED, kept_since_ms=last.ingest_ms + 1 if is_compacted else 0)
-    verdict = judge(asked, replace(good, raw={**good.raw, "merchants": [*merchants, gone]}))
+    question = replace(QUESTION, kept_since_ms=last.ingest_ms + 1 if is_compacted else 0)
+    verdict = judge(question, replace(good, raw={**good.raw, "merchants": [*merchants, gone]}))
     assert (verdict.status, verdict.check("refusals").status) == (status, status)
 
 
 def test_calling_a_punctual_event_late_is_red(good: Evidence) -> None:
-    assert "lateness" in red(judge(ASKED, called_late(good, 50)))
+    assert "lateness" in red(judge(QUESTION, called_late(good, 50)))
 
 
 def called_late(evidence: Evidence, at: int) -> Evidence:
@@ -472,15 +474,15 @@ def called_late(evidence: Evidence, at: int) -> Evidence:
 
 def test_a_wrong_or_missing_number_in_a_summary_is_red(good: Evidence) -> None:
     wrong = changed(output(good, "windows"), lambda row: row.update(total_cents=row["total_cents"] + 1))
-    assert red(judge(ASKED, spoilt(good, windows=wrong))) == {"numbers: spend-per-minute"}
-    assert red(judge(ASKED, spoilt(good, windows=output(good, "windows")[1:]))) == {"numbers: spend-per-minute"}
+    assert red(judge(QUESTION, spoilt(good, windows=wrong))) == {"numbers: spend-per-minute"}
+    assert red(judge(QUESTION, spoilt(good, windows=output(good, "windows")[1:]))) == {"numbers: spend-per-minute"}
 
 
 def test_missing_doubled_and_wrong_rows_in_files_are_red(good: Evidence) -> None:
     rows = list(good.stores["files"] or ())
     shorter = {name: value for name, value in rows[0].items() if name != "merchant_place"}
     for other in (rows[1:], [*rows, rows[0]], [{**rows[0], "amount_cents": 1}, *rows[1:]], [shorter, *rows[1:]]):
-        assert red(judge(ASKED, spoilt(good, files=other))) == {"files"}
+        assert red(judge(QUESTION, spoilt(good, files=other))) == {"files"}
 
 
 def test_missing_and_wrong_rows_in_tables_are_red(good: Evidence) -> None:
@@ -490,27 +492,27 @@ def test_missing_and_wrong_rows_in_tables_are_red(good: Evidence) -> None:
     )
     key, customer = sorted(transactions)[0], sorted(customers)[0]
     less = {k: v for k, v in transactions.items() if k != key}
-    assert red(judge(ASKED, spoilt(good, table_of_transactions=less))) == {"table of transactions"}
+    assert red(judge(QUESTION, spoilt(good, table_of_transactions=less))) == {"table of transactions"}
     wrong = transactions | {key: {**transactions[key], b"t:amount_cents": b"1"}}
-    assert red(judge(ASKED, spoilt(good, table_of_transactions=wrong))) == {"table of transactions"}
+    assert red(judge(QUESTION, spoilt(good, table_of_transactions=wrong))) == {"table of transactions"}
     elsewhere = customers | {customer: {**customers[customer], b"s:phone": b'{"at_ms": 1}'}}
-    assert red(judge(ASKED, spoilt(good, table_of_customers=elsewhere))) == {"table of customers"}
+    assert red(judge(QUESTION, spoilt(good, table_of_customers=elsewhere))) == {"table of customers"}
     lower = customers | {customer: {**customers[customer], b"s:highest_cents": b"1"}}
-    assert red(judge(ASKED, spoilt(good, table_of_customers=lower))) == {"table of customers"}
+    assert red(judge(QUESTION, spoilt(good, table_of_customers=lower))) == {"table of customers"}
 
 
 def test_what_could_not_be_read_is_unknown_and_never_ok(short: Evidence) -> None:
     for kind in short.outputs:
-        assert judge(ASKED, replace(short, outputs={**short.outputs, kind: None})).status == "unknown", kind
+        assert judge(QUESTION, replace(short, outputs={**short.outputs, kind: None})).status == "unknown", kind
         assert (
-            judge(ASKED, replace(short, outputs={k: v for k, v in short.outputs.items() if k != kind})).status
+            judge(QUESTION, replace(short, outputs={k: v for k, v in short.outputs.items() if k != kind})).status
             == "unknown"
         )
     for store in short.stores:
-        assert judge(ASKED, replace(short, stores={**short.stores, store: None})).status == "unknown", store
-    assert judge(ASKED, replace(short, raw=dict(short.raw) | {"device-locations": None})).status == "unknown"
-    assert judge(ASKED, Evidence(raw={})).status == "unknown"
-    assert judge(ASKED, replace(ran(PLAN, topics([])), labels=None)).status == "unknown"
+        assert judge(QUESTION, replace(short, stores={**short.stores, store: None})).status == "unknown", store
+    assert judge(QUESTION, replace(short, raw=dict(short.raw) | {"device-locations": None})).status == "unknown"
+    assert judge(QUESTION, Evidence(raw={})).status == "unknown"
+    assert judge(QUESTION, replace(ran(PLAN, topics([])), labels=None)).status == "unknown"
 
 
 @pytest.mark.parametrize("kind", ["enriched", "alerts", "dead-letters", "windows"])
@@ -518,39 +520,39 @@ def test_an_output_without_one_of_its_fields_gets_a_verdict(short: Evidence, kin
     for name in json.loads(output(short, kind)[0].value or b""):
         lacking = changed(output(short, kind), lambda event, name=name: event.pop(name))
         outputs = {**short.outputs, kind: lacking}
-        assert judge(ASKED, replace(short, outputs=outputs)).status in ("ok", "failed"), name
+        assert judge(QUESTION, replace(short, outputs=outputs)).status in ("ok", "failed"), name
 
 
 def test_windows_that_may_still_be_open_are_unknown_rather_than_ok(good: Evidence) -> None:
-    patient = replace(ASKED, bounds=Bounds(closing_ms=10_000_000))
+    patient = replace(QUESTION, bounds=Bounds(closing_ms=10_000_000))
     verdict = judge(patient, good)
     assert verdict.check("alerts: burst").status == "unknown"
     assert verdict.status == "unknown"
 
 
 def test_a_broken_promise_is_reported_beside_the_verdict_and_not_in_it(good: Evidence) -> None:
-    verdict = judge(replace(ASKED, promises={"alert_latency_ms_p99": 1}), good)
+    verdict = judge(replace(QUESTION, promises={"alert_latency_ms_p99": 1}), good)
     assert (verdict.status, verdict.promises_status) == ("ok", "broken")
-    verdict = judge(replace(ASKED, promises={"something_else": 1}), good)
+    verdict = judge(replace(QUESTION, promises={"something_else": 1}), good)
     assert (verdict.status, verdict.promises_status) == ("ok", "unknown")
 
 
 def test_what_is_slow_while_it_is_cold_breaks_no_promise_and_what_is_slow_later_does(good: Evidence) -> None:
     first_ms, last_ms = (pick(map(_sent_ms, output(good, "enriched"))) for pick in (min, max))
     middle_ms = (first_ms + last_ms) // 2
-    promised = replace(ASKED, promises={"alert_latency_ms_p99": 60_000})
-    asked = replace(promised, began_ms=[first_ms], warm_after_ms=middle_ms - first_ms + 2)
+    promised = replace(QUESTION, promises={"alert_latency_ms_p99": 60_000})
+    question = replace(promised, began_ms=[first_ms], warm_after_ms=middle_ms - first_ms + 2)
 
-    def kept(asked: Question, is_slow: Callable[[int], bool]) -> str:
+    def kept(question: Question, is_slow: Callable[[int], bool]) -> str:
         hour = 3_600_000
         alerts = [replace(r, ingest_ms=r.ingest_ms + hour * is_slow(_sent_ms(r))) for r in output(good, "alerts")]
-        return judge(asked, spoilt(good, alerts=alerts)).promises_status
+        return judge(question, spoilt(good, alerts=alerts)).promises_status
 
-    assert kept(asked, lambda sent_ms: sent_ms < middle_ms) == "kept"
-    assert kept(asked, lambda sent_ms: sent_ms >= middle_ms) == "broken"
+    assert kept(question, lambda sent_ms: sent_ms < middle_ms) == "kept"
+    assert kept(question, lambda sent_ms: sent_ms >= middle_ms) == "broken"
     assert kept(promised, lambda sent_ms: sent_ms < middle_ms) == "broken"
     # Each tape begins cold: a job may have been started anew before it.
-    later = replace(asked, began_ms=[middle_ms])
+    later = replace(question, began_ms=[middle_ms])
     assert (kept(later, lambda ms: ms >= middle_ms), kept(later, lambda ms: ms < middle_ms)) == ("kept", "broken")
     assert kept(replace(promised, warm_after_ms=2 * (last_ms - first_ms)), lambda sent_ms: False) == "unknown"
 
@@ -584,20 +586,20 @@ class TestRace:
 
     @pytest.mark.parametrize("by_ms", [-300, 300])
     def test_a_small_shift_is_no_error_and_is_counted(self, raw: dict[str, list[Record]], by_ms: int) -> None:
-        verdict = judge(ASKED, self.seen(raw, by_ms))
+        verdict = judge(QUESTION, self.seen(raw, by_ms))
         assert verdict.status == "ok"
         assert verdict.check("enrichment").figures["races"]
 
     @pytest.mark.parametrize("by_ms", [-30_000, 30_000])
     def test_a_large_shift_is_an_error(self, raw: dict[str, list[Record]], by_ms: int) -> None:
-        assert "enrichment" in red(judge(ASKED, self.seen(raw, by_ms)))
+        assert "enrichment" in red(judge(QUESTION, self.seen(raw, by_ms)))
 
     def test_an_alert_of_an_earlier_attempt_is_admissible_by_its_own_operands(
         self, raw: dict[str, list[Record]], good: Evidence
     ) -> None:
         other = self.seen(raw, 300)
         attempts = spoilt(good, alerts=[*output(other, "alerts"), *output(good, "alerts")])
-        verdict = judge(ASKED, attempts)
+        verdict = judge(QUESTION, attempts)
         ids = [
             {json.loads(record.value or b"")["alert_id"] for record in output(each, "alerts")} for each in (other, good)
         ]

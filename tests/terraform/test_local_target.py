@@ -76,6 +76,7 @@ def test_an_interrupted_apply_leaves_nothing_running_and_the_next_one_lives_a_wh
     flink["stages"].pop("persist")
     for name in patterns:
         (clone / f"pipelines/fraud/patterns/{name}.yaml").write_text(yaml.safe_dump(flink))
+    subprocess.run([clone / ".venv/bin/millrace", "declare"], cwd=clone, check=True)
     live(local, clone, tmp_path, *patterns, engines=["flink"])
 
 

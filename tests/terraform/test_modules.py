@@ -8,9 +8,9 @@ import pytest
 
 from millrace import stack
 from millrace.patterns import Stores, engine_plans, load, load_all, names
-from millrace.patterns.plan import tables as tables_of
 from millrace.settings import PROJECT, Settings
-from millrace.verbs.provision import wanted_topics
+from millrace.stack.services import PROFILES
+from millrace.verbs.provision import wanted_tables, wanted_topics
 from tests.terraform.conftest import MODULES, ROOTS, TERRAFORM, resources
 
 FOLDERS = [*MODULES, *ROOTS]
@@ -81,13 +81,13 @@ def test_what_is_declared_of_topics_tables_and_jobs_is_what_python_makes(terrafo
     planned = terraform_in(TERRAFORM / "local").planned(*ALL)
     topics = {topic.name: (topic.partitions, topic.configs) for v in load_all() for topic in wanted_topics(v)}
     assert {each["name"]: (each["partitions"], each["config"]) for each in resources(planned, "topic")} == topics
-    tables = {name: families for v in load_all() for name, families in tables_of(v).items()}
+    tables = {name: families for v in load_all() for name, families in wanted_tables(v).items()}
     assert {each["name"]: each["families"] for each in resources(planned, "table")} == tables
     jobs = {(plan.pattern, plan.engine) for v in load_all() for plan in plans_of(v.name)}
     assert {(each["pattern"], each["engine"]) for each in resources(planned, "job")} == jobs
 
 
-@pytest.mark.parametrize("profiles", [[], ["three-brokers"], ["durable"], ["spark-cluster"]], ids=" ".join)
+@pytest.mark.parametrize("profiles", [[], *([profile] for profile in PROFILES)], ids=" ".join)
 def test_the_addresses_of_the_local_target_are_those_of_millrace_env(terraform_in, profiles, tmp_path):
     settings = Settings(PROJECT, tmp_path / "home", tmp_path / "state", 26000)
     stack.remember(settings, profiles)

@@ -87,7 +87,7 @@ class Flink:
     restarts_stalled: ClassVar[bool] = False
 
     def job(self, plan: EnginePlan) -> Job:
-        """What the cluster says of the job with the plan's id."""
+        """The state of the job with the plan's id, from the cluster."""
         answer = self._get(f"/jobs/{plan.job_id}")
         if answer is None:
             return Job("absent")
@@ -144,9 +144,9 @@ class Flink:
                     f"{plan.pattern}: Flink took longer than {SUBMIT_WITHIN_S} s to take the job; see {log}"
                 ) from None
         if done.returncode != 0 and not self.job(plan).is_up:
-            said = [line for line in processes.tail(log, 300) if not line.lstrip().startswith(("at ", "... "))]
-            tail = "\n".join(said[-12:])
-            is_used_up = any("has already been submitted" in line for line in said)
+            lines = [line for line in processes.tail(log, 300) if not line.lstrip().startswith(("at ", "... "))]
+            tail = "\n".join(lines[-12:])
+            is_used_up = any("has already been submitted" in line for line in lines)
             raise (UsedUpError if is_used_up else EngineError)(
                 f"{plan.pattern}: the job was not submitted to {self.rest}; the end of {log}:\n{tail}"
             )
@@ -158,7 +158,7 @@ class Flink:
         if installed.exists() and installed.resolve() != wanted.resolve():
             raise EngineError(
                 "Flink was started with another build of the kernel than the one that is in the sources now; "
-                "`millrace restart flink` and then `millrace reconcile`, which brings back the jobs that ran"
+                "`millrace restart flink` and then `millrace reconcile`, which restarts the jobs that ran"
             )
 
     def stop(self, plan: EnginePlan) -> str | None:
@@ -173,10 +173,10 @@ class Flink:
 
     def _savepoint(self, plan: EnginePlan, how: Literal["stop", "savepoints"], folder: str) -> str:
         """Take a savepoint of the running job, of which `stop` is the last thing it does; gives its path."""
-        asked: dict[str, Any] = (
+        options: dict[str, Any] = (
             {"targetDirectory": folder, "drain": False} if how == "stop" else {"target-directory": folder}
         )
-        answer = self._ask("POST", f"/jobs/{plan.job_id}/{how}", json=asked)
+        answer = self._request("POST", f"/jobs/{plan.job_id}/{how}", json=options)
         if answer.status_code >= 300:
             raise _SavepointError(f"{plan.pattern}: no savepoint was begun: {answer.text[:200]}")
         trigger = self._read(answer)["request-id"]
@@ -188,9 +188,11 @@ class Flink:
                 if "location" in operation:
                     return str(operation["location"])
                 cause = operation.get("failure-cause", {}).get("stack-trace", "").splitlines()[:3]
-                raise EngineError(f"{plan.pattern}: the savepoint failed, the job goes on: {' '.join(cause)}")
+                raise EngineError(f"{plan.pattern}: the savepoint failed, the job keeps running: {' '.join(cause)}")
             time.sleep(0.2)
-        raise EngineError(f"{plan.pattern}: no savepoint within {STOP_WITHIN_S} s; the job goes on; see {self.rest}")
+        raise EngineError(
+            f"{plan.pattern}: no savepoint within {STOP_WITHIN_S} s; the job keeps running; see {self.rest}"
+        )
 
     def request_checkpoint(self, plan: EnginePlan) -> bool:
         """Trigger a checkpoint ahead of the interval; False while tasks are starting, which could not take part."""
@@ -198,8 +200,8 @@ class Flink:
         tasks = [vertex["tasks"]["RUNNING"] == vertex["parallelism"] for vertex in found.get("vertices", ())]
         if not tasks or not all(tasks):
             return False
-        asked = {"checkpointType": "CONFIGURED"}
-        return self._ask("POST", f"/jobs/{plan.job_id}/checkpoints", json=asked).ok
+        options = {"checkpointType": "CONFIGURED"}
+        return self._request("POST", f"/jobs/{plan.job_id}/checkpoints", json=options).ok
 
     def latest_state(self, plan: EnginePlan) -> str | None:
         """The newest completed savepoint or retained checkpoint of any generation of the pattern."""
@@ -247,7 +249,7 @@ class Flink:
         """Nothing to end: a job without checkpoints still works, and Flink itself restarts one that fails."""
 
     def running(self) -> list[Running]:
-        """The jobs of patterns that the cluster runs, known by their names; what else it runs is not ours."""
+        """The jobs of patterns that the cluster runs, recognised by their names; its other jobs are left alone."""
         jobs = (self._get("/jobs/overview") or {}).get("jobs", ())
         return [
             Running(job["jid"], job["name"], f"{self.rest}/#/job/running/{job['jid']}/overview")
@@ -256,7 +258,7 @@ class Flink:
         ]
 
     def _cancel(self, plan: EnginePlan) -> None:
-        self._ask("PATCH", f"/jobs/{plan.job_id}", params={"mode": "cancel"})
+        self._request("PATCH", f"/jobs/{plan.job_id}", params={"mode": "cancel"})
         self._wait_gone(plan)
 
     def _wait_gone(self, plan: EnginePlan) -> None:
@@ -278,7 +280,7 @@ class Flink:
         return sorted(found, key=lambda failure: -int(failure["timestamp"]))
 
     def _get(self, path: str) -> Any:
-        answer = self._ask("GET", path)
+        answer = self._request("GET", path)
         return None if answer.status_code == 404 else self._read(answer)
 
     def _read(self, answer: requests.Response) -> Any:
@@ -290,7 +292,7 @@ class Flink:
                 "does `millrace env` name the JobManager?"
             ) from None
 
-    def _ask(self, method: str, path: str, **more: Any) -> requests.Response:
+    def _request(self, method: str, path: str, **more: Any) -> requests.Response:
         try:
             answer = requests.request(method, f"{self.rest}{path}", timeout=30, **more)
         except requests.RequestException as error:

@@ -77,7 +77,7 @@ def looked_up(use: UseCase, reference: Callable[[Lookup], str]) -> str:
 def remembered(stage: StageMemory, *, passes: bool) -> str:
     """Each known event with the stage's measures over its key's earlier events.
 
-    Side streams end here, unless a fold behind wants them: it `passes` them on.
+    Side streams end here, unless a fold behind needs them: it `passes` them on.
     """
     judged = stage.use.judged
     declaration = {

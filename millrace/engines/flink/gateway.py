@@ -28,7 +28,7 @@ def submit(at: Path, job: dict[str, Any], library: Path) -> str:
     """Submit a job, planned with the jars in the library; returns its id."""
     until_ms = int((time.time() + SUBMIT_WITHIN_S) * 1000)
     jars = sorted(str(jar.resolve()) for jar in library.iterdir())
-    answer = ask(at, json.dumps({**job, "library": jars, "until_ms": until_ms}), SUBMIT_WITHIN_S)
+    answer = request(at, json.dumps({**job, "library": jars, "until_ms": until_ms}), SUBMIT_WITHIN_S)
     if "refused" in answer:
         raise GatewayError(f"refuses: {answer['refused']}")
     if "error" in answer:
@@ -39,12 +39,12 @@ def submit(at: Path, job: dict[str, Any], library: Path) -> str:
 def is_ready(at: Path) -> bool:
     """Whether a gateway answers there."""
     try:
-        return bool(ask(at, "", 2)["is_ready"])
+        return bool(request(at, "", 2)["is_ready"])
     except GatewayError:
         return False
 
 
-def ask(at: Path, question: str, within_s: float) -> dict[str, Any]:
+def request(at: Path, question: str, within_s: float) -> dict[str, Any]:
     """The answer to a submission, or to an empty question, within a deadline."""
     deadline = time.monotonic() + within_s
     try:

@@ -31,7 +31,7 @@ GATEWAY_METASPACE_MB = 128
 
 
 def servers(settings: Settings, profiles: Collection[str]) -> tuple[Server, ...]:
-    """Flink's servers, in whatever form of the stack."""
+    """Flink's servers, the same in all forms of the stack."""
     return JobManager(settings), TaskManager(settings), Gateway(settings)
 
 
@@ -176,7 +176,7 @@ class TaskManager(Flink):
 
     def is_ready(self, since: float) -> bool:
         answer = rest(self.settings, "/taskmanagers")
-        # The JobManager goes on listing one that was killed until its heartbeats are missed.
+        # The JobManager lists a killed one until its heartbeats are missed.
         return answer is not None and any(
             one["slotsNumber"] == SLOTS and one["timeSinceLastHeartbeat"] > since * 1000
             for one in answer["taskmanagers"]
@@ -196,7 +196,7 @@ class Gateway(Flink):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        # It could do without, but warming up takes 8 s of processor time, by which all others would start later.
+        # Not required, but a warm-up takes 8 s of processor time, by which all others would start later.
         return ("flink-taskmanager",)
 
     @property
@@ -277,7 +277,7 @@ def configuration(settings: Settings) -> dict[str, Any]:
         "execution.checkpointing.dir": f"{hdfs.uri(settings)}/flink/checkpoints",
         "execution.checkpointing.savepoint-dir": f"{hdfs.uri(settings)}/flink/savepoints",
         "execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION",
-        # A dead TaskManager is known by two refused calls, 2 s; a busy one has 30 s.
+        # A dead TaskManager is detected by two refused calls, after 2 s; a busy one has 30 s.
         "heartbeat.interval": "1 s",
         "heartbeat.timeout": "30 s",
         "heartbeat.rpc-failure-threshold": 2,

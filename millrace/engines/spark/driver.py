@@ -61,7 +61,7 @@ class Driver:
         return problem
 
     def _keep_writing_progress(self, ended: threading.Event) -> None:
-        # A thread of its own: a look at an unreachable store takes minutes, in which the driver must not seem dead.
+        # A thread of its own: a check of an unreachable store takes minutes; the driver must report progress meanwhile.
         while not ended.wait(LOOK_EVERY_S):
             self._write_progress("running")
 

@@ -38,8 +38,8 @@ def connect(target: Target) -> Spark:
     return Spark(target.settings, target.address("SPARK_MASTER"))
 
 
-def job_of(progress: Mapping[str, Any], record: processes.Record, now_s: float) -> Job:
-    """What the progress of a living driver amounts to."""
+def job_of(progress: Mapping[str, Any], record: processes.ProcessRecord, now_s: float) -> Job:
+    """The state of the job, from the progress of a live driver."""
     queries = progress.get("queries", {})
     silent_s = now_s - progress.get("written_ms", record.since * 1000) / 1000
     batches = min((query.get("batches", 0) for query in queries.values()), default=0)
@@ -48,7 +48,7 @@ def job_of(progress: Mapping[str, Any], record: processes.Record, now_s: float) 
     problem = "; ".join(f"{name}: {query['problem']}" for name, query in failing.items())
     state: State = "running" if batches else "starting"
     if silent_s > (STALLED_AFTER_S if queries else STARTED_WITHIN_S):
-        state, problem = "stalled", f"pid {record.pid} runs, and has shown no progress for {silent_s:.0f} s"
+        state, problem = "stalled", f"pid {record.pid} runs, and has made no progress for {silent_s:.0f} s"
     elif is_looping:
         state = "crash-looping"
     elif failing:
@@ -73,10 +73,10 @@ class Spark:
     restarts_stalled: ClassVar[bool] = True
 
     def job(self, plan: EnginePlan) -> Job:
-        """What the driver's process and its progress file say."""
+        """The state of the job, from the driver's process and its progress file."""
         record = self._record(plan)
         if record is None:
-            # Whoever started it may have been killed before the record was there.
+            # The command that started it may have been killed before the record was written.
             unrecorded = [pid for pid, other in self._drivers() if other.pattern == plan.pattern]
             return Job("starting", problem=f"pid {unrecorded[0]} has no record yet") if unrecorded else Job("absent")
         progress = self._progress(plan)
@@ -86,12 +86,12 @@ class Spark:
             if progress.get("state") == "stopped":
                 return Job("stopped")
             last = next((line for line in reversed(processes.tail(record.log, 50)) if line.strip()), "")
-            problem = progress.get("problem") or f"the driver is gone; its last words: {last}"
+            problem = progress.get("problem") or f"the driver has ended; the last lines of its log: {last}"
             return Job("failed", problem=problem, lost=tuple(Loss(**each) for each in progress.get("lost", ())))
         return job_of(progress, record, time.time())
 
     def start(self, plan: EnginePlan, state_from: str | None) -> None:
-        """Start the driver unless it runs; its checkpoints are where the plan says, so it goes on by itself."""
+        """Start the driver unless it runs; it continues from the checkpoints that the plan names."""
         if self.job(plan).is_up:
             return
         self._progress_file(plan).unlink(missing_ok=True)
@@ -119,7 +119,7 @@ class Spark:
         )
 
     def stop(self, plan: EnginePlan) -> str | None:
-        """Ask the driver to finish its batch and end."""
+        """Let the driver finish its batch and end."""
         record = self._record(plan)
         if record is not None:
             processes.stop(record, STOP_WITHIN_S)
@@ -158,7 +158,7 @@ class Spark:
         ]
 
     def latest_state(self, plan: EnginePlan) -> str | None:
-        """Spark finds its checkpoints by itself, under the plan's folder."""
+        """None: Spark finds its checkpoints in the plan's folder."""
         return None
 
     def _drivers(self) -> Iterator[tuple[int, EnginePlan]]:
@@ -180,7 +180,7 @@ class Spark:
         class_path = os.pathsep.join(map(str, [*self._jars(), spark / "conf", spark / "jars" / "*"]))
         return archives.options(self.settings, "org.apache.spark.deploy.SparkSubmit", class_path)
 
-    def _record(self, plan: EnginePlan) -> processes.Record | None:
+    def _record(self, plan: EnginePlan) -> processes.ProcessRecord | None:
         return processes.read(self.settings.state / "run" / f"{self._name(plan)}.json")
 
     def _name(self, plan: EnginePlan) -> str:
@@ -201,7 +201,7 @@ class Spark:
         except FileNotFoundError:
             return {}
         except ValueError:
-            raise EngineError(f"{path} is no JSON; stop and deploy {plan.pattern} again") from None
+            raise EngineError(f"{path} is not valid JSON; stop and deploy {plan.pattern} again") from None
         return found
 
 

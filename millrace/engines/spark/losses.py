@@ -53,7 +53,7 @@ class Losses:
         self._plan = plan
         self._queries = queries
         self.found: Sequence[Loss] = ()
-        """Those that nobody has accepted, as of the last look."""
+        """The losses that no operator has accepted, as of the last check."""
         self._ids: Mapping[str, str] = {}
         self._ids_again_at = 0.0
         self._opened: KafkaAdminClient | None = None
@@ -67,7 +67,7 @@ class Losses:
         return self.found
 
     def postpone(self) -> None:
-        """Ask for no ids for a while: else each look would wait for a broker that is unreachable."""
+        """Request no ids for a while: each check would wait for an unreachable broker."""
         if self._ids:
             self._ids_again_at = time.monotonic() + IDS_EVERY_S
 

@@ -78,7 +78,7 @@ class RunningQuery:
         self._failures, self._problem = self._failures + 1, problem
         pause_s = STORE_PAUSE_S_MOST if self.query.is_store else RESTART_PAUSE_S_MOST
         self._again_at = time.monotonic() + min(2**self._failures, pause_s)
-        # A restart of the driver brings back no store, so a failure counts only while the checkpoint is reachable.
+        # A restart of the driver does not repair a store, so a failure counts only while the checkpoint is reachable.
         if not self.query.is_store and self._is_checkpoint_reachable():
             self._failed_ms.append(int(time.time() * 1000))
         print(f"query {self.query.name} failed ({self._failures}): {problem}", flush=True)

@@ -29,7 +29,7 @@ OPENS = tuple(
 
 
 def servers(settings: Settings, profiles: Collection[str]) -> tuple[Server, ...]:
-    """Spark's servers, if the profile asks for them."""
+    """Spark's servers, if the profile has them."""
     return (SparkMaster(settings), SparkWorker(settings)) if CLUSTER in profiles else ()
 
 
@@ -58,8 +58,7 @@ class Spark(Server):
 
     def _java(self, main: str, *arguments: str) -> list[str]:
         logging = f"-Dlog4j2.configurationFile={(self.conf / 'log4j2.properties').as_uri()}"
-        # A second door of the master, on a port of its own choice, that nobody here uses; and buttons that any web page
-        # in a browser here could press.
+        # Off: the master's second API, on another port, and the kill buttons, which any local web page could press.
         start = java(256, flags=(*OPENS, logging, "-Dspark.master.rest.enabled=false", "-Dspark.ui.killEnabled=false"))
         return [*start, "-cp", f"{package(self.settings) / 'jars'}/*", main, "--host", LOOPBACK, *arguments]
 
@@ -132,7 +131,7 @@ def master_url(settings: Settings) -> str:
 
 
 def master_state(settings: Settings) -> dict[str, Any] | None:
-    """What the master says of itself and its workers; None while it does not answer."""
+    """The state of the master and its workers, from the master; None while it does not answer."""
     try:
         with urllib.request.urlopen(f"http://{LOOPBACK}:{settings.port('spark-http')}/json/", timeout=2) as answer:
             return dict(json.load(answer))

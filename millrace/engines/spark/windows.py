@@ -36,7 +36,7 @@ def timed(spark: SparkSession, plan: EnginePlan, on: EventType, query: str) -> D
     moment_ms = F.when(moves, moved_to(F.col("at_ms"), F.col("event.ingest_ms")))
     events = _read(spark, plan, on).withColumn("clock_ms", moment_ms)
     moments = ticks(spark, query).withColumn("clock_ms", F.col("at_ms"))
-    # Spark asks the sources for their ends in this order, so the events that belong to a tick are read with it.
+    # Spark requests the sources' ends in this order, so the events that belong to a tick are read with it.
     first, second = (moments, events) if plan.judges_events else (events, moments)
     both = first.unionByName(second, allowMissingColumns=True)
     return watermarked(both, F.col("clock_ms"), plan.use.disorder_ms).drop(CLOCK, "clock_ms")

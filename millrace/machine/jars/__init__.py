@@ -30,12 +30,12 @@ Progress = Callable[[str, int, int], None]
 
 
 class JarError(InfraError):
-    """A jar, or a class path, that is not what the lock says."""
+    """A jar, or a class path, that differs from the lock."""
 
 
 @dataclass(frozen=True)
 class Jar:
-    """What one jar must be."""
+    """The size and hash of one jar."""
 
     sha256: str
     size: int
@@ -43,7 +43,7 @@ class Jar:
 
 @dataclass(frozen=True)
 class Lock:
-    """What one component must be: the pom it was made from and every jar by file name."""
+    """The lock of one component: the hash of its pom, and each jar by file name."""
 
     pom: str
     jars: Mapping[str, Jar]
@@ -55,7 +55,7 @@ class Lock:
 
 @dataclass(frozen=True)
 class Download:
-    """What it took to get one component."""
+    """The cost of one component's download."""
 
     component: str
     jars: int
@@ -74,14 +74,14 @@ def folder(settings: Settings, component: str) -> Path:
 
 
 def ensure(settings: Settings, names: Iterable[str], progress: Progress | None = None) -> list[Download]:
-    """Makes every named component present and as locked; says what had to be downloaded."""
+    """Download the named components that are missing, and check all against the lock; return the downloads."""
     if not (missing := absent(settings, names)):
         return []
     return asyncio.run(_download_all(settings, missing, read_lock(settings), progress or (lambda *_: None)))
 
 
 def absent(settings: Settings, names: Iterable[str]) -> list[str]:
-    """Which of the named components must be downloaded; raises by name for a jar that is not as locked."""
+    """The named components that must be downloaded; an error names a jar that differs from the lock."""
     locks = read_lock(settings)
     for name in (names := list(dict.fromkeys(names))):
         _check_pom(settings, name, locks)
@@ -89,7 +89,7 @@ def absent(settings: Settings, names: Iterable[str]) -> list[str]:
 
 
 def is_complete(settings: Settings, component: str, lock: Lock, *, reread: bool = False) -> bool:
-    """Whether the component is there as locked; raises by name for a jar that is not, reads all bytes if asked to."""
+    """Whether the component is complete; an error names a jar that differs from the lock."""
     place = folder(settings, component)
     seen = _read_marker(place)
     if seen is None:
@@ -99,7 +99,7 @@ def is_complete(settings: Settings, component: str, lock: Lock, *, reread: bool 
         return False
     for name in sorted(here.keys() - lock.jars.keys()):
         raise JarError(f"{place / name} is not in the lock; remove it, it would be on the class path of {component}")
-    # A start must be quick: bytes are read again only where size or time differ from when they were last read.
+    # For a quick start, bytes are read again only if size or time of a file have changed.
     changed = [name for name, stat in here.items() if reread or seen.get(name) != _stamp(lock.jars[name], stat)]
     for name in sorted(changed):
         _refuse_if_different(place / name, lock.jars[name])
@@ -109,7 +109,7 @@ def is_complete(settings: Settings, component: str, lock: Lock, *, reread: bool 
 
 
 def read_lock(settings: Settings) -> dict[str, Lock]:
-    """Reads what every component must be."""
+    """The locks of all components."""
     path = lock_path(settings)
     if not path.exists():
         raise JarError(f"{path} is missing; `python -m millrace.machine.jars lock` writes it")
@@ -121,7 +121,7 @@ def read_lock(settings: Settings) -> dict[str, Lock]:
 
 
 def write_lock(settings: Settings, names: Collection[str], progress: Progress | None = None) -> list[Download]:
-    """Downloads the named components afresh and writes what they are into the lock: for whoever changes a pom."""
+    """Download the named components again and write the lock, after a change of a pom."""
     kept = read_lock(settings) if lock_path(settings).exists() else {}
     known = {name: lock for name, lock in kept.items() if name in components(settings)}
     for name in names:
@@ -161,11 +161,11 @@ async def _download_all(
 
 async def _download(settings: Settings, name: str, lock: Lock | None, progress: Progress) -> Download | None:
     if lock and is_complete(settings, name, lock):
-        return None  # somebody else downloaded it while this one waited for its turn
+        return None  # another process downloaded it while this one waited
     started = time.monotonic()
     place = folder(settings, name)
     # Maven keeps what it has in a repository of this component's own: two Mavens may not share one, an interrupted
-    # download goes on where it stopped, and it is dropped at the end so that no jar is stored twice.
+    # download continues where it stopped, and it is removed at the end so that no jar is stored twice.
     repository = _repository(settings, name)
     staging = place.parent / ".arriving"
     shutil.rmtree(staging, ignore_errors=True)
@@ -195,9 +195,9 @@ async def _download(settings: Settings, name: str, lock: Lock | None, progress: 
 def _compare(name: str, found: Mapping[str, Jar], lock: Lock, place: Path) -> None:
     for jar in sorted(found.keys() | lock.jars.keys()):
         if jar not in found:
-            raise JarError(f"{name}: Maven did not bring {jar}, which the lock lists")
+            raise JarError(f"{name}: Maven did not download {jar}, which the lock lists")
         if jar not in lock.jars:
-            raise JarError(f"{name}: Maven brought {jar}, which the lock does not list; nothing of it is used")
+            raise JarError(f"{name}: Maven downloaded {jar}, which the lock does not list; nothing of it is used")
         _refuse_if_different(place / jar, lock.jars[jar], found[jar])
 
 
@@ -215,7 +215,7 @@ async def _run(name: str, command: list[str], expected: Mapping[str, Jar], progr
             stderr=asyncio.subprocess.STDOUT,
         )
     except FileNotFoundError:
-        raise JarError("Maven (mvn) is not on PATH; `millrace doctor` says how to install it") from None
+        raise JarError("Maven (mvn) is not on PATH; `millrace doctor` prints how to install it") from None
     assert maven.stdout is not None
     try:
         with log.open("w") as kept:
@@ -263,7 +263,7 @@ def _refuse_if_different(path: Path, locked: Jar, found: Jar | None = None) -> N
     found = found or hash_of(path)
     if found != locked:
         raise JarError(
-            f"{path} was changed: its SHA-256 is {found.sha256}, the lock says {locked.sha256}; "
+            f"{path} was changed: its SHA-256 is {found.sha256}, in the lock it is {locked.sha256}; "
             f"if you did not do that find out who did, then remove the folder and run again"
         )
 
@@ -303,7 +303,7 @@ def _read_marker(place: Path) -> dict[str, list[str | int]] | None:
 
 
 def write_marker(place: Path, lock: Lock) -> None:
-    """Says last that all is there, and when which bytes were read."""
+    """Written last: marks the component as complete, with the time at which each jar was read."""
     seen = {name: _stamp(jar, (place / name).stat()) for name, jar in lock.jars.items()}
     arriving = place / f".complete.{os.getpid()}"
     arriving.write_text(json.dumps(seen))
@@ -311,7 +311,7 @@ def write_marker(place: Path, lock: Lock) -> None:
 
 
 def lock_text(locks: Mapping[str, Lock]) -> str:
-    """One jar on a line, so that a review sees what changed."""
+    """One jar per line, so that a diff shows what changed."""
     parts = []
     for name in sorted(locks):
         jars = [

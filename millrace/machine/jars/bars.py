@@ -1,4 +1,4 @@
-"""Download bars for people who wait for jars."""
+"""Progress bars of downloads."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -37,11 +37,11 @@ def bars(console: Console) -> Iterator[Progress]:
 def _lines(console: Console) -> Progress:
     arrived = set()
 
-    def say(component: str, done: int, expected: int) -> None:
+    def show(component: str, done: int, expected: int) -> None:
         if done == expected and component not in arrived:
             arrived.add(component)
             console.print(f"jars of {component}: arrived")
         elif done == 0:
             console.print(f"jars of {component}: downloading {expected / 1e6:.0f} MB")
 
-    return say
+    return show

@@ -1,4 +1,4 @@
-"""What npm brings: locked packages per component, installed once into a folder named by its content.
+"""npm packages: locked per component, installed once into a folder named by its content.
 
 A component is a folder beside this file: `package.json`, `package-lock.json`, and what its script `unpack` needs. npm
 compares each package with the hash in the lock. Scripts of packages do not run; `unpack` is ours. npm itself is in the

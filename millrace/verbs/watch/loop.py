@@ -14,7 +14,7 @@ from functools import partial
 from millrace import stack
 from millrace.errors import InfraError
 from millrace.machine import processes
-from millrace.machine.processes import Record
+from millrace.machine.processes import ProcessRecord
 from millrace.patterns import PatternError
 from millrace.servers.server import Server
 from millrace.settings import Settings
@@ -82,11 +82,11 @@ class Watch:
         self.journal.write(server.name, "restarted")
         return True
 
-    def _end_what_hangs(self, servers: Mapping[str, Server], recorded: Mapping[str, Record], now: float) -> None:
+    def _end_what_hangs(self, servers: Mapping[str, Server], recorded: Mapping[str, ProcessRecord], now: float) -> None:
         """End a server that has not been ready for as long as a start may take; it is restarted as a dead one."""
         with ThreadPoolExecutor(max_workers=max(1, len(servers))) as pool:
-            asked = pool.map(lambda server: (server, server.is_ready(recorded[server.name].since)), servers.values())
-            for server, is_ready in asked:
+            probed = pool.map(lambda server: (server, server.is_ready(recorded[server.name].since)), servers.values())
+            for server, is_ready in probed:
                 if is_ready or server.name not in self._ready_at:
                     self._ready_at[server.name] = now
                 elif now > self._ready_at[server.name] + server.within_s:

@@ -24,7 +24,7 @@ from millrace.verify.checks import (
 
 def checkers(case: Case) -> Iterator[Checker]:
     """The checks that apply to the run, in the order of the report."""
-    if case.asked.lost:
+    if case.question.lost:
         yield loss.CHECKER
     yield substance.CHECKER
     yield readable.CHECKER
@@ -32,14 +32,14 @@ def checkers(case: Case) -> Iterator[Checker]:
     yield refusals.CHECKER
     yield enrichment.CHECKER
     yield lateness.CHECKER
-    yield from map(alerts.checker, case.asked.rules)
+    yield from map(alerts.checker, case.question.rules)
     yield alert_ids.CHECKER
     if case.evidence.labels is not None:
         yield labels.CHECKER
-    yield from map(numbers.checker, case.asked.summaries)
-    if "hdfs" in case.asked.stores:
+    yield from map(numbers.checker, case.question.summaries)
+    if "hdfs" in case.question.stores:
         yield files.CHECKER
-    if "hbase" in case.asked.stores:
+    if "hbase" in case.question.stores:
         # They compare the tables of one use, which is not there in a project without it.
         from millrace.verify.checks import tables
 

@@ -13,7 +13,7 @@ from millrace.verify.evidence import Event, place
 
 def alert_ids(case: Case) -> Found:
     """Alerts of unknown rules or versions, and ids that do not follow from their facts."""
-    versions = {rule.name: rule.version for rule in case.asked.rules}
+    versions = {rule.name: rule.version for rule in case.question.rules}
     by_fact: dict[tuple[Any, ...], set[str]] = defaultdict(set)
     offenders = []
     for record, alert in case.alerts:

@@ -53,9 +53,11 @@ def alerts(rule: Rule, case: Case) -> Found | Undecided:
     for identity, own in copies.items():
         for alert in own:
             wanted = found.must.get(identity) or found.may.get(identity) or found.before.get(identity)
-            if wanted is not None and not (wrong := _wrong(case.asked.use, wanted, alert, expected)):
+            if wanted is not None and not (wrong := _wrong(case.question.use, wanted, alert, expected)):
                 continue
-            if any(not _wrong(case.asked.use, other, alert, expected) for other in _admissible(rule, alert, expected)):
+            if any(
+                not _wrong(case.question.use, other, alert, expected) for other in _admissible(rule, alert, expected)
+            ):
                 raced += 1
                 continue
             named = f"{rule.name} {alert['key']} {fact_of(alert)}"

@@ -1,4 +1,4 @@
-"""Labels: generated traffic raised the alerts that it is labelled with, whatever the oracle expects."""
+"""Labels: generated traffic raised the alerts that it is labelled with, independent of the oracle."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from millrace.verify.checking import Checker, Found
 
 def labels(case: Case) -> Found:
     """The labelled events without their alerts; a rule that was changed is left out, because labels have no version."""
-    names = {rule.name for rule in case.asked.rules} - case.asked.in_force.keys()
+    names = {rule.name for rule in case.question.rules} - case.question.in_force.keys()
     alerted = {(alert["rule"], identity) for _, alert in case.alerts for identity in alert["event_ids"]}
     made = case.evidence.labels or {}
     meant = [(rule, identity) for identity, wanted in made.items() for rule in wanted if rule in names]

@@ -10,12 +10,12 @@ from millrace.verify.evidence import place_of
 
 def lateness(case: Case) -> Found:
     """Late dead letters of events that were not late."""
-    accepted, late, bounds = case.expected.accepted, case.late, case.asked.bounds
-    disorder_ms = case.asked.use.disorder_ms
+    accepted, late, bounds = case.expected.accepted, case.late, case.question.bounds
+    disorder_ms = case.question.use.disorder_ms
     offenders = [
         f"{place_of(origin)} is a late dead letter but was not accepted" for origin in late if origin not in accepted
     ]
-    time = case.asked.use.judged.time or ""
+    time = case.question.use.judged.time or ""
     arrived_ms = {(record.topic, record.partition, record.offset): record.ingest_ms for record in case.judged}
     # As in the engines, a clock that is ahead moves no other event's time.
     ahead = sorted((arrived_ms[origin], min(event[time], arrived_ms[origin])) for origin, event in accepted.items())

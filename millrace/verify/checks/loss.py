@@ -8,10 +8,10 @@ from millrace.verify.checking import Checker, Undecided
 
 def loss(case: Case) -> Undecided:
     """The accepted gaps, by place."""
-    lost = tuple(f"{loss.offsets} of {loss}" for loss in case.asked.lost)
+    lost = tuple(f"{loss.offsets} of {loss}" for loss in case.question.lost)
     # Two queries may have lost the same messages.
-    gone = {(loss.topic, loss.topic_id, loss.partition): 0 for loss in case.asked.lost}
-    for loss in case.asked.lost:
+    gone = {(loss.topic, loss.topic_id, loss.partition): 0 for loss in case.question.lost}
+    for loss in case.question.lost:
         place = loss.topic, loss.topic_id, loss.partition
         gone[place] = max(gone[place], loss.messages or 0)
     return Undecided(

@@ -18,14 +18,14 @@ def refusals(case: Case) -> Found:
     Reference data outlives its dead letters, those from before `kept_since_ms`; and compaction deletes reference data,
     refused or not. The other topics keep everything.
     """
-    use, expected = case.asked.use, case.expected
+    use, expected = case.question.use, case.expected
     reasons: dict[Origin, list[str]] = {}
     for (origin, reason), _ in case.letters.items():
         if reason != LATE:
             reasons.setdefault(origin, []).append(reason)
     kept = {each.name for each in use.raw}
     came_ms = {(r.topic, r.partition, r.offset): r.ingest_ms for each in use.references for r in case.raw[each.name]}
-    since_ms = case.asked.kept_since_ms
+    since_ms = case.question.kept_since_ms
     offenders = [
         f"{place_of(origin)} must be refused as '{reason}'; dead letters: {', '.join(reasons.get(origin, ['none']))}"
         for origin, reason in expected.refused.items()
@@ -41,7 +41,7 @@ def refusals(case: Case) -> Found:
 
 
 def _wrong_contents(case: Case) -> Iterator[str]:
-    use = case.asked.use
+    use = case.question.use
     kinds = {each.name: each for each in (*use.raw, *use.references)}
     kept = {each.name for each in use.raw}
     records = {(r.topic, r.partition, r.offset): r for kind in kinds for r in case.raw[kind]}

@@ -27,7 +27,7 @@ Rows = Mapping[bytes, Mapping[bytes, bytes]]
 
 
 def transactions(case: Case) -> Found:
-    """The table has one row for every accepted event, with its fields."""
+    """The offenders among the transactions: the table must have one row for each accepted event, with its fields."""
     rows: Rows = case.evidence.stores[table_key(TRANSACTIONS)]
     wanted = {
         transaction_key(event["customer"], event["at_ms"], event["transaction_id"]): origin

@@ -1,4 +1,4 @@
-"""Made-up traffic that knows what it is, and traffic from a file.
+"""Generated traffic with labels, and traffic from a file.
 
 Nothing here reads a clock or sends anything: a plan, a card key and a start give one and the same traffic, byte for
 byte. Card numbers leave this package only as tokens.
@@ -13,16 +13,16 @@ from pipelines.fraud.canaries import canary
 from pipelines.fraud.events import customers, merchants, transactions
 from pipelines.fraud.tokens import Tokens
 from pipelines.fraud.traffic.people import SEGMENTS, SHOPS, coordinates, everybody, first_card, shop
-from pipelines.fraud.traffic.plan import Label, Message, Plan, message
+from pipelines.fraud.traffic.plan import Label, Message, TrafficPlan, message
 from pipelines.fraud.traffic.poison import REFERENCE_POISON
 from pipelines.fraud.traffic.stage import DISORDER_MS, Stage
 
 CLOSING = "closing"
 
-__all__ = ["CLOSING", "DISORDER_MS", "Label", "Message", "Plan", "closing", "references", "traffic"]
+__all__ = ["CLOSING", "DISORDER_MS", "Label", "Message", "TrafficPlan", "closing", "references", "traffic"]
 
 
-def references(plan: Plan, also: Sequence[str] = ()) -> Iterator[Message]:
+def references(plan: TrafficPlan, also: Sequence[str] = ()) -> Iterator[Message]:
     """The merchants and customers, `also` those of the closing; all must have arrived before the traffic starts."""
     shops = [shop(number) for number in range(len(SHOPS))]
     people = [{"customer": name, "segment": SEGMENTS[0]} for name in also]
@@ -40,13 +40,13 @@ def references(plan: Plan, also: Sequence[str] = ()) -> Iterator[Message]:
             yield Message(0, poison.topic, nobody.encode(), poison.spoil(good), label)
 
 
-def traffic(plan: Plan, tokens: Tokens, start_ms: int) -> Iterator[Message]:
+def traffic(plan: TrafficPlan, tokens: Tokens, start_ms: int) -> Iterator[Message]:
     """The plan's messages in the order of their sending; `start_ms` is the events' time when the first is due."""
     return Stage(plan, tokens, start_ms).messages()
 
 
-def closing(plan: Plan, tokens: Tokens, start_ms: int, names: Sequence[str], for_ms: int) -> Iterator[Message]:
-    """One small purchase of each of these customers every second after the traffic, so that time goes on.
+def closing(plan: TrafficPlan, tokens: Tokens, start_ms: int, names: Sequence[str], for_ms: int) -> Iterator[Message]:
+    """One small purchase of each of these customers every second after the traffic, so that event time advances.
 
     A window closes only when later events show that its time is over. The caller chooses the customers so that every
     partition has one. Each purchase is paid with a card of its own: none of them makes a burst.

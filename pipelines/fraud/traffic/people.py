@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pipelines.fraud.canaries import canary
-from pipelines.fraud.traffic.plan import Plan
+from pipelines.fraud.traffic.plan import TrafficPlan
 
 Place = tuple[float, float]
 
@@ -31,7 +31,7 @@ _METRES_PER_DEGREE = 111_195.08  # along a meridian of the sphere that `km` meas
 
 @dataclass(eq=False)
 class Person:
-    """Somebody with a home, habits, one or two cards and, mostly, a phone."""
+    """A person with a home, habits, one or two cards and, mostly, a phone."""
 
     name: str
     segment: str
@@ -45,12 +45,12 @@ class Person:
     cards: tuple[str, ...] = ()
     has_bought: bool = False
     busy_ms: int = -(10**9)
-    """Until then an episode with this person goes on."""
+    """Until then this person is part of an episode."""
     shopped_ms: int = -(10**9)
     """When they were last out shopping, which is when the last episode ended."""
 
 
-def everybody(plan: Plan) -> Iterator[Person]:
+def everybody(plan: TrafficPlan) -> Iterator[Person]:
     """The people of a plan, always the same ones."""
     rng = random.Random(f"people {plan.seed}")
     for number in range(plan.people):
@@ -67,7 +67,7 @@ def everybody(plan: Plan) -> Iterator[Person]:
         )
 
 
-def first_card(plan: Plan) -> int:
+def first_card(plan: TrafficPlan) -> int:
     """Where the plan's card numbers begin."""
     # Runs of different names pay with different cards, as the cards belong to different customers.
     return int.from_bytes(hashlib.sha256(plan.name.encode()).digest()[:4], "big") % 900_000_000 + 50_000_000
@@ -87,5 +87,5 @@ def moved(place: Place, north_m: float, east_m: float) -> Place:
 
 
 def coordinates(place: Place) -> dict[str, float]:
-    """The place as an event says it."""
+    """The place as the fields of an event."""
     return {"latitude": round(place[0], 6), "longitude": round(place[1], 6)}

@@ -1,4 +1,4 @@
-"""What is asked of the traffic, and what comes of it: messages, each with a label that says what must become of it."""
+"""The plan of generated traffic, and its messages, each labelled with the alerts or the refusal that it must cause."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Label:
-    """What a message was made to be."""
+    """The kind of a message, and the outputs that it must cause."""
 
     kind: str
     episode: int = 0
@@ -33,7 +33,7 @@ class Message:
 
 
 @dataclass(frozen=True)
-class Plan:
+class TrafficPlan:
     """How much traffic, how fast and of what mixture; the shares count episodes, of which most are one message."""
 
     events: int
@@ -42,7 +42,7 @@ class Plan:
     name: str = "run"
     """Part of every id, so that a second run over the same topics does not repeat the first one's."""
     customers: int = 0
-    """0: enough for the rate, so that people need not hurry from one purchase to the next."""
+    """0: enough for the rate, so that a customer's purchases do not come too fast."""
     fraud_share: float = 0.02
     edge_share: float = 0.01
     race_share: float = 0.001
@@ -63,7 +63,7 @@ class Plan:
         return self.customers or max(20, min(self.events // 4, round(self.rate_per_s * 10)))
 
     def due_ms(self, position: int) -> int:
-        """When the message at this position is due, whatever became of those before it."""
+        """When the message at this position is due, independent of those before it."""
         return int(position * 1000 / self.rate_per_s)
 
 

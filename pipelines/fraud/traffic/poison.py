@@ -1,4 +1,4 @@
-"""What a stream must survive: each way to spoil a good event, and the reason with which it must be refused."""
+"""Invalid messages: each way to damage a valid event, and the reason with which it must be refused."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Event = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Poison:
-    """One way to spoil an event of one topic."""
+    """One way to damage an event of one topic."""
 
     name: str
     topic: str
@@ -46,7 +46,7 @@ def _moved(days: int) -> Callable[[Event], bytes]:
 
 
 NUMBER = canary(815_000_815)
-"""The card number that comes in the clear where none may come; it must be in no topic but the one that it came to."""
+"""The plain card number in a field that must have none; it may be only in the topic to which it was sent."""
 IN_FOURS = " ".join(NUMBER[i : i + 4] for i in range(0, 16, 4))
 _ESCAPED = "".join(f"\\u{ord(digit):04x}" for digit in NUMBER)
 

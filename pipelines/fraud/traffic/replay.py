@@ -30,7 +30,7 @@ class Replay:
 
     A line names its kind in `topic` (transactions unless given), its time in `at_ms` or, as ISO 8601, in `at`, and a
     card in `card_number`, or in `card` as a number or a token. Fields that the kind does not declare are left out:
-    nobody knows what they hold.
+    their content is unchecked.
     """
 
     references: tuple[Message, ...]
@@ -51,7 +51,7 @@ class Replay:
 
 
 def read_replay(path: Path, tokens: Tokens) -> Replay:
-    """Reads a CSV file with a header, or JSON lines, as its name says."""
+    """Reads a CSV file with a header, or JSON lines, by its suffix."""
     rows = _csv_rows(path) if path.suffix == ".csv" else _json_rows(path)
     references, events = [], []
     try:
@@ -64,7 +64,7 @@ def read_replay(path: Path, tokens: Tokens) -> Replay:
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ReplayError(f"{path}: cannot be read ({error}); give a readable UTF-8 file") from None
     if not events:
-        raise ReplayError(f"{path}: there is no event in it; give one transaction or device location to a line")
+        raise ReplayError(f"{path}: the file has no events; write one transaction or device location per line")
     return Replay(tuple(references), tuple(events))
 
 
@@ -87,7 +87,7 @@ def _json_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
             except (ValueError, RecursionError):
                 row = None
             if not isinstance(row, dict):
-                raise ReplayError(f"{path}, line {number}: this is no JSON object; write one on each line")
+                raise ReplayError(f"{path}, line {number}: not a JSON object; write one object per line")
             yield number, row
 
 
@@ -103,7 +103,7 @@ class _Row:
         """The kind of event, its time, and its declared fields."""
         name = self.row.get("topic", transactions.name)
         if name not in KINDS:
-            raise self.error(f"'{name}' is no kind of event", f"topic is one of {', '.join(KINDS)}")
+            raise self.error(f"'{name}' is not a kind of event", f"topic is one of {', '.join(KINDS)}")
         kind = KINDS[name]
         fields = {
             declared.name: self.value(declared.name, declared.kind)
@@ -123,7 +123,9 @@ class _Row:
         try:
             return int(value) if kind == "whole" else float(value) if kind == "real" else value
         except ValueError:
-            raise self.error(f"{name} is no {kind} number: '{value[:20]}'", "mend it or leave the line out") from None
+            raise self.error(
+                f"{name} is not a {kind} number: '{value[:20]}'", "correct it or remove the line"
+            ) from None
 
     def card(self, tokens: Tokens) -> str:
         given = str(self.row.get("card_number", self.row.get("card", "")))

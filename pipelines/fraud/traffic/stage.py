@@ -1,4 +1,4 @@
-"""The stage on which the traffic is played: everyday life, frauds, edges, accidents; nothing here knows a clock.
+"""Generates episodes in event order: everyday life, frauds, edge cases, accidents. It reads no clock.
 
 Each purchase of an episode is made so that it sets off exactly the rules its label names, and an ordinary one none:
 a person's first purchase is as large as the usual ones get, a phone's report comes well before the purchase that rests
@@ -20,14 +20,14 @@ from pipelines.fraud.events import MINUTE_MS, device_locations, transactions
 from pipelines.fraud.rules import above_previous_max, away_from_phone, burst, spree
 from pipelines.fraud.tokens import Tokens
 from pipelines.fraud.traffic.people import CITIES, SHOPS, Person, Place, coordinates, everybody, moved
-from pipelines.fraud.traffic.plan import Label, Message, Plan, message
+from pipelines.fraud.traffic.plan import Label, Message, TrafficPlan, message
 from pipelines.fraud.traffic.poison import POISON, Poison
 
 DISORDER_MS = 2_000
 """No purchase arrives more than this after one that happened later, but for those labelled `late`."""
 
 GAP_MS = burst.window.closes_after_ms
-# Between purchases that are no burst; a spree is forgotten after two minutes.
+# Between purchases that must not make a burst; the rule `spree` covers two minutes.
 REST_MS, SPREE_REST_MS = GAP_MS + DISORDER_MS + 1_000, 2 * MINUTE_MS + DISORDER_MS + 1_000
 # A phone's report comes so long before the purchase that rests on it, and the next one so long after, that no engine
 # takes them the wrong way round.
@@ -39,7 +39,7 @@ LATE_MS = 60 * MINUTE_MS
 class Stage:
     """Fills one moment after the other: with what is due, or else with the start of another episode."""
 
-    def __init__(self, plan: Plan, tokens: Tokens, start_ms: int) -> None:
+    def __init__(self, plan: TrafficPlan, tokens: Tokens, start_ms: int) -> None:
         self.plan, self.start_ms = plan, start_ms
         self.rng = random.Random(f"traffic {plan.seed}")
         self.numbers, self.episodes, self.turns = count(1), count(1), count()
@@ -47,7 +47,7 @@ class Stage:
         self.cast = list(everybody(plan))
         for person in self.cast:
             person.cards = tuple(tokens.token(number) for number in person.card_numbers)
-        # The first only carries a phone about; the next tenth stays at home until a spree calls for somebody rested.
+        # The first only carries a phone about; the next tenth stays at home until a spree needs a new customer.
         newcomers = 1 + len(self.cast) // 10
         self.walker = self.cast[0]
         self.newcomers = deque(self.cast[1:newcomers])
@@ -108,10 +108,10 @@ class Stage:
             drawn -= share
         return None
 
-    def somebody(
+    def idle_person(
         self, now_ms: int, lasts_ms: int, fits: Callable[[Person], bool], rest_ms: int = REST_MS
     ) -> Person | None:
-        """Casts one of the longest rested people, who then rests again after the episode."""
+        """One of the people who have been idle longest; idle again after the episode."""
         passed_over: list[tuple[int, int, Person]] = []
         found = None
         while self.rested and self.rested[0][0] <= now_ms and len(passed_over) < 20 and found is None:
@@ -127,15 +127,15 @@ class Stage:
         return found
 
     def newcomer(self, now_ms: int, lasts_ms: int) -> Person | None:
-        """Casts somebody who has not been shopping for two minutes."""
+        """A person without purchases in the last two minutes."""
         if not self.newcomers:
-            return self.somebody(now_ms, lasts_ms, lambda p: now_ms - p.shopped_ms > SPREE_REST_MS, SPREE_REST_MS)
+            return self.idle_person(now_ms, lasts_ms, lambda p: now_ms - p.shopped_ms > SPREE_REST_MS, SPREE_REST_MS)
         person = self.newcomers.popleft()
         self.rest(person, now_ms + lasts_ms, SPREE_REST_MS)
         return person
 
     def rest(self, person: Person, end_ms: int, rest_ms: int) -> None:
-        """Keeps somebody out of other episodes until the end of this one and a while after."""
+        """Keep a person out of other episodes until some time after the end of this one."""
         person.busy_ms = person.shopped_ms = end_ms
         heapq.heappush(self.rested, (end_ms + rest_ms, next(self.turns), person))
 
@@ -162,7 +162,7 @@ class Stage:
     def report(
         self, person: Person, due_ms: int, label: Label, *, at_ms: int | None = None, exact: bool = False
     ) -> Step:
-        """A phone says where it is."""
+        """Report the place of a phone."""
         happened_ms = due_ms - self.rng.randint(5, 150) if at_ms is None else at_ms
         place = person.place if exact else self.near(person.place)
         content = {"customer": person.name, **coordinates(place), "at_ms": self.start_ms + happened_ms}
@@ -202,7 +202,7 @@ class Step:
 
 @dataclass(frozen=True)
 class _Story:
-    """An episode that can be told if there is so much time and room."""
+    """An episode, with the time and the number of messages that it needs."""
 
     play: Callable[[Stage, int], list[Step] | None]
     lasts_ms: int
@@ -210,9 +210,9 @@ class _Story:
 
 
 def _everyday(stage: Stage, now_ms: int, left_ms: int, room: int) -> list[Step]:
-    """People buy at their usual merchants near their phones, and phones say where they are."""
+    """People buy at their usual merchants near their phones, and phones report their places."""
     if stage.rng.random() < 0.6:
-        person = stage.somebody(now_ms, PHONE_LEAD_MS, lambda person: True)
+        person = stage.idle_person(now_ms, PHONE_LEAD_MS, lambda person: True)
         if person is not None:
             label = stage.label("everyday")
             first_of_all = person.has_phone and not person.has_bought
@@ -238,7 +238,7 @@ def _burst(most: int, gap_ms_most: int) -> _Story:
     lasts_ms = (most - 1) * gap_ms_most
 
     def play(stage: Stage, now_ms: int) -> list[Step] | None:
-        person = stage.somebody(now_ms, lasts_ms, _has_bought)
+        person = stage.idle_person(now_ms, lasts_ms, _has_bought)
         if person is None:
             return None
         label = stage.label("burst", burst.name)
@@ -253,7 +253,7 @@ def _burst(most: int, gap_ms_most: int) -> _Story:
 
 def _play_above(stage: Stage, now_ms: int) -> list[Step] | None:
     """A purchase larger than any before."""
-    person = stage.somebody(now_ms, 0, _has_bought)
+    person = stage.idle_person(now_ms, 0, _has_bought)
     if person is None:
         return None
     cents = int(person.highest_cents * stage.rng.uniform(1.2, 3.0)) + 1
@@ -263,7 +263,7 @@ def _play_above(stage: Stage, now_ms: int) -> list[Step] | None:
 
 def _play_away(stage: Stage, now_ms: int) -> list[Step] | None:
     """The phone is here and the card somewhere else, now and then for more money than ever."""
-    person = stage.somebody(now_ms, PHONE_LEAD_MS, _has_phone)
+    person = stage.idle_person(now_ms, PHONE_LEAD_MS, _has_phone)
     if person is None:
         return None
     at_ms, is_greedy = now_ms + PHONE_LEAD_MS, person.has_bought and stage.rng.random() < 0.2
@@ -288,7 +288,7 @@ def _spree(offsets_ms: Sequence[int], *fifth: str, each: tuple[str, ...] = ()) -
         for position, (shop, offset_ms) in enumerate(zip(shops, offsets_ms, strict=True)):
             label = Label("spree", number, (*each, *(fifth if position == 4 else ())))
             at_ms = now_ms + offset_ms
-            # All are under way equally long: which is the fifth to arrive is no matter of chance.
+            # All take equally long, so the fifth to be sent is the fifth to arrive.
             steps.append(stage.purchase(person, at_ms, label, at_ms + 20, {"merchant": shop}))
         return steps
 
@@ -299,7 +299,7 @@ def _pair(gap_ms: int, count: int, *alerts: str) -> _Story:
     """Purchases exactly so far apart."""
 
     def play(stage: Stage, now_ms: int) -> list[Step] | None:
-        person = stage.somebody(now_ms, gap_ms * (count - 1), _has_bought)
+        person = stage.idle_person(now_ms, gap_ms * (count - 1), _has_bought)
         if person is None:
             return None
         label = stage.label(f"{count} purchases {gap_ms} ms apart", *alerts)
@@ -310,8 +310,8 @@ def _pair(gap_ms: int, count: int, *alerts: str) -> _Story:
 
 
 def _play_two_cards(stage: Stage, now_ms: int) -> list[Step] | None:
-    """Two purchases in quick succession with different cards are no burst."""
-    person = stage.somebody(now_ms, 3_000, lambda p: _has_bought(p) and len(p.cards) > 1)
+    """Two purchases in quick succession with different cards: not a burst."""
+    person = stage.idle_person(now_ms, 3_000, lambda p: _has_bought(p) and len(p.cards) > 1)
     if person is None:
         return None
     label = stage.label("two cards")
@@ -326,7 +326,7 @@ def _amount(kind: str, more_cents: int, *alerts: str) -> _Story:
     """A purchase of exactly the largest amount so far, or so many cents more."""
 
     def play(stage: Stage, now_ms: int) -> list[Step] | None:
-        person = stage.somebody(now_ms, 0, _has_bought)
+        person = stage.idle_person(now_ms, 0, _has_bought)
         if person is None:
             return None
         cents = person.highest_cents + more_cents
@@ -339,7 +339,7 @@ def _distance(kind: str, metres: float, *alerts: str) -> _Story:
     """A purchase so far from the phone; 15 m clear of the kilometre, so that rounding decides nothing."""
 
     def play(stage: Stage, now_ms: int) -> list[Step] | None:
-        person = stage.somebody(now_ms, PHONE_LEAD_MS, _has_phone)
+        person = stage.idle_person(now_ms, PHONE_LEAD_MS, _has_phone)
         if person is None:
             return None
         label = stage.label(kind, *alerts)
@@ -354,7 +354,7 @@ def _age(kind: str, age_ms: int, *alerts: str) -> _Story:
     """A purchase far from where the phone was exactly so long before."""
 
     def play(stage: Stage, now_ms: int) -> list[Step] | None:
-        person = stage.somebody(now_ms, PHONE_LEAD_MS, _has_phone)
+        person = stage.idle_person(now_ms, PHONE_LEAD_MS, _has_phone)
         if person is None:
             return None
         label = stage.label(kind, *alerts)
@@ -366,8 +366,8 @@ def _age(kind: str, age_ms: int, *alerts: str) -> _Story:
 
 
 def _play_no_phone(stage: Stage, now_ms: int) -> list[Step] | None:
-    """Whose phone nobody knows cannot be away from it."""
-    person = stage.somebody(now_ms, 0, lambda p: _has_bought(p) and not p.has_phone)
+    """A customer whose phone has never reported cannot be away from it."""
+    person = stage.idle_person(now_ms, 0, lambda p: _has_bought(p) and not p.has_phone)
     if person is None:
         return None
     there = coordinates(stage.elsewhere(person.place))
@@ -376,7 +376,7 @@ def _play_no_phone(stage: Stage, now_ms: int) -> list[Step] | None:
 
 def _play_trip(stage: Stage, now_ms: int) -> list[Step] | None:
     """Phone and card travel together."""
-    person = stage.somebody(now_ms, PHONE_LEAD_MS, _has_phone)
+    person = stage.idle_person(now_ms, PHONE_LEAD_MS, _has_phone)
     if person is None:
         return None
     label = stage.label("trip")
@@ -387,7 +387,7 @@ def _play_trip(stage: Stage, now_ms: int) -> list[Step] | None:
 
 def _play_race(stage: Stage, now_ms: int) -> list[Step] | None:
     """A report and a purchase from a new place at one moment: which arrives first decides, and either may."""
-    person = stage.somebody(now_ms, 100, _has_phone)
+    person = stage.idle_person(now_ms, 100, _has_phone)
     if person is None:
         return None
     label = stage.label("race")
@@ -398,15 +398,15 @@ def _play_race(stage: Stage, now_ms: int) -> list[Step] | None:
 
 def _play_late(stage: Stage, now_ms: int) -> list[Step] | None:
     """A purchase that was an hour under way: accepted, but too late for any window."""
-    # Not straight after a spree: that rule goes by the newest time it has seen, which would still be the spree's.
-    person = stage.somebody(now_ms, 0, lambda p: _has_bought(p) and now_ms - p.shopped_ms < SPREE_REST_MS)
+    # Not directly after a spree: that rule compares with the newest time of the key, which would still be the spree's.
+    person = stage.idle_person(now_ms, 0, lambda p: _has_bought(p) and now_ms - p.shopped_ms < SPREE_REST_MS)
     if person is None:
         return None
     return [stage.purchase(person, now_ms - LATE_MS, stage.label("late"), now_ms)]
 
 
 def _poison(poison: Poison) -> _Story:
-    """A good event of anybody, spoilt before it is sent."""
+    """A valid event of any customer, damaged before it is sent."""
 
     def play(stage: Stage, now_ms: int) -> list[Step]:
         person = stage.rng.choice(stage.cast)

@@ -62,31 +62,6 @@ run "a_master_that_is_not" {
   expect_failures = [var.spark_master]
 }
 
-run "a_pattern_that_is_not" {
-  command = plan
-  variables {
-    patterns = ["flinc"]
-  }
-  expect_failures = [var.patterns]
-}
-
-run "ports_of_the_system" {
-  command = plan
-  variables {
-    port_base = 32669
-  }
-  expect_failures = [var.port_base]
-}
-
-run "hardly_any_traffic" {
-  command = plan
-  variables {
-    allow_traffic = true
-    traffic       = { rate = 1 }
-  }
-  expect_failures = [var.traffic]
-}
-
 run "traffic_that_the_servers_do_not_allow" {
   command = plan
   variables {

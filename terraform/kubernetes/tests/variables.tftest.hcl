@@ -5,14 +5,6 @@ variables {
   hbase_thrift = "h:9090"
 }
 
-run "a_pattern_that_is_not" {
-  command = plan
-  variables {
-    patterns = ["flinc"]
-  }
-  expect_failures = [var.patterns]
-}
-
 run "a_namespace_in_capitals" {
   command = plan
   variables {

@@ -30,7 +30,7 @@ locals {
         version = var.kafka_version
         listeners = [
           {
-            # For the jobs of this namespace alone: the network policy below Strimzi's listener lets nobody else in.
+            # Only for the jobs of this namespace, by the network policy of Strimzi's listener.
             name = "jobs"
             port = 9092
             type = "internal"
@@ -40,7 +40,7 @@ locals {
             ]
           },
           {
-            # For everybody else, each with a certificate and only for what its KafkaUser says.
+            # For all others: each needs a certificate, and its KafkaUser lists the permissions.
             name           = "tls"
             port           = 9093
             type           = "internal"

@@ -4,21 +4,21 @@ output "manifests" {
 }
 
 output "cluster" {
-  description = "What topics and users must know of it."
+  description = "The properties of the cluster that topics and users need."
   value       = { name = var.name, namespace = var.namespace, replicas = local.replicas }
 }
 
 output "kafka_bootstrap" {
-  description = "Where the jobs of the namespace find Kafka."
+  description = "Kafka's address for jobs of the namespace."
   value       = "${var.name}-kafka-bootstrap.${var.namespace}.svc:9092"
 }
 
 output "kafka_bootstrap_tls" {
-  description = "Where everybody else finds Kafka, with a certificate of a KafkaUser."
+  description = "Kafka's address for all others, who need the certificate of a KafkaUser."
   value       = "${var.name}-kafka-bootstrap.${var.namespace}.svc:9093"
 }
 
 output "service_account" {
-  description = "Under which the jobs run."
+  description = "The service account of the jobs."
   value       = local.account.metadata.name
 }

@@ -5,23 +5,23 @@ variable "name" {
 
   validation {
     condition     = can(regex("^[a-z]([a-z0-9-]{0,28}[a-z0-9])?$", var.name))
-    error_message = "The cluster's name has small letters, digits and dashes, 30 at most: it is part of other names."
+    error_message = "The cluster's name has lower-case letters, digits and dashes, 30 at most: it is part of other names."
   }
 }
 
 variable "namespace" {
-  description = "The namespace that holds everything."
+  description = "The namespace of all objects."
   type        = string
   default     = "millrace"
 
   validation {
     condition     = can(regex("^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$", var.namespace))
-    error_message = "A namespace has small letters, digits and dashes, 63 at most."
+    error_message = "A namespace has lower-case letters, digits and dashes, 63 at most."
   }
 }
 
 variable "kafka_version" {
-  description = "Kafka's version: one that the installed Strimzi knows."
+  description = "Kafka's version; the installed Strimzi must support it."
   type        = string
   default     = "4.3.1"
 
@@ -43,7 +43,7 @@ variable "brokers" {
 }
 
 variable "broker_cpu" {
-  description = "What each broker asks of a node's processors."
+  description = "Processor request of each broker."
   type        = string
   default     = "1"
 
@@ -82,18 +82,18 @@ variable "storage_class" {
 }
 
 variable "operator_namespaces" {
-  description = "Where the Flink and Spark operators run: they look at the jobs' web interfaces."
+  description = "Namespaces of the Flink and Spark operators, which query the jobs' web interfaces."
   type        = set(string)
   default     = ["flink-operator", "spark-operator"]
 
   validation {
     condition     = alltrue([for name in var.operator_namespaces : can(regex("^[a-z0-9-]+$", name))])
-    error_message = "A namespace has small letters, digits and dashes."
+    error_message = "A namespace has lower-case letters, digits and dashes."
   }
 }
 
 variable "servers" {
-  description = "What the jobs must reach beside Kafka: name -> networks and ports."
+  description = "Servers that the jobs need besides Kafka: name -> networks and ports."
   type = map(object({
     cidrs = set(string)
     ports = set(number)

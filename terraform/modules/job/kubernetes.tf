@@ -1,44 +1,30 @@
-# How the job is told to the operators of Kubernetes, where a platform is given.
+# The job as the operators of Kubernetes read it, where a platform is given.
 locals {
   on   = var.kubernetes
-  name = "${var.pattern}-${var.engine}"
+  name = "${var.declared.pattern}-${var.declared.engine}"
 
-  # The same plan that `millrace deploy` gives to an engine (millrace/patterns/plan.py). What each rule means is in the
-  # image, so a changed rule is a changed image.
-  plan = local.on == null ? null : {
-    pattern     = var.pattern
-    generation  = 1
-    engine      = var.engine
-    use_name    = local.on.use
+  # The plan that `millrace deploy` gives to the engine, with the addresses of this platform. What each rule means is in
+  # the image, so a changed rule is a changed image.
+  plan = local.on == null ? null : merge(local.on.plan, {
     bootstrap   = local.on.kafka_bootstrap
-    topics      = local.on.topics
-    checkpoints = "${local.on.hdfs_uri}/millrace/checkpoints/${var.pattern}/${var.engine}"
-    events      = var.events
-    windows     = var.windows
-    summaries   = var.summaries
-    persist     = var.persist
-    stores = length(var.persist) == 0 ? null : {
-      hdfs         = "${local.on.hdfs_uri}/millrace/data/${var.pattern}"
-      hbase_host   = split(":", local.on.hbase_thrift)[0]
-      hbase_port   = tonumber(split(":", local.on.hbase_thrift)[1])
-      hbase_prefix = var.pattern
-    }
-    partitions  = var.partitions
-    parallelism = var.parallelism
-    versions    = {}
-    options     = {}
-  }
+    checkpoints = "${local.on.hdfs_uri}${local.on.plan.checkpoints}"
+    stores = local.on.plan.stores == null ? null : merge(local.on.plan.stores, {
+      hdfs       = "${local.on.hdfs_uri}${local.on.plan.stores.hdfs}"
+      hbase_host = split(":", local.on.hbase_thrift)[0]
+      hbase_port = tonumber(split(":", local.on.hbase_thrift)[1])
+    })
+  })
 
   labels = {
     "app.kubernetes.io/part-of"   = "millrace"
     "app.kubernetes.io/component" = "job"
-    "millrace/pattern"            = var.pattern
+    "millrace/pattern"            = var.declared.pattern
   }
   metadata = local.on == null ? null : { name = local.name, namespace = local.on.namespace, labels = local.labels }
   # HDFS without Kerberos takes the name that it is given.
   hdfs_user = { name = "HADOOP_USER_NAME", value = try(local.on.hdfs_user, "") }
 
-  # What the "restricted" level of pod security asks for.
+  # The requirements of the "restricted" level of pod security.
   container_security = {
     allowPrivilegeEscalation = false
     capabilities             = { drop = ["ALL"] }
@@ -55,7 +41,7 @@ locals {
     data       = { "plan.json" = jsonencode(local.plan) }
   }
 
-  flink_manifest = local.on == null || var.engine != "flink" ? null : {
+  flink_manifest = local.on == null || var.declared.engine != "flink" ? null : {
     apiVersion = "flink.apache.org/v1beta1"
     kind       = "FlinkDeployment"
     metadata   = local.metadata
@@ -73,7 +59,7 @@ locals {
         "kubernetes.operator.job.savepoint-on-deletion"   = "true"
         "restart-strategy.type"                           = "exponential-delay"
         "state.backend.type"                              = "rocksdb"
-        "taskmanager.numberOfTaskSlots"                   = tostring(var.parallelism)
+        "taskmanager.numberOfTaskSlots"                   = tostring(var.declared.parallelism)
         "classloader.parent-first-patterns.additional"    = "pemja."
         "kubernetes.operator.periodic.savepoint.interval" = "24h"
       }
@@ -103,7 +89,7 @@ locals {
         jarURI      = "local:///opt/flink/opt/flink-python-${local.on.flink_release}.jar"
         entryClass  = "org.apache.flink.client.python.PythonDriver"
         args        = ["-pyclientexec", "/opt/millrace/venv/bin/python", "-pyexec", "/opt/millrace/venv/bin/python", "-pym", "millrace.engines.flink.job", "--plan", "@/etc/millrace/plan.json"]
-        parallelism = var.parallelism
+        parallelism = var.declared.parallelism
         upgradeMode = "savepoint"
         state       = "running"
       }
@@ -117,7 +103,7 @@ locals {
     securityContext    = merge(local.container_security, { runAsUser = 185, runAsGroup = 185 })
     podSecurityContext = { fsGroup = 185, runAsNonRoot = true, seccompProfile = { type = "RuntimeDefault" } }
   }
-  spark_manifest = local.on == null || var.engine != "spark" ? null : {
+  spark_manifest = local.on == null || var.declared.engine != "spark" ? null : {
     apiVersion = "sparkoperator.k8s.io/v1beta2"
     kind       = "SparkApplication"
     metadata   = local.metadata
@@ -134,7 +120,7 @@ locals {
         "--plan", "@/etc/millrace/plan.json", "--master", "local[${local.on.spark_cores}]",
         "--jars", "/opt/spark/jars/millrace-kernel.jar", "--progress", "/tmp/progress.json",
       ]
-      # A stream never ends by itself: whatever ended it, it goes on from its checkpoints.
+      # A streaming job must never end: after any end it restarts from its checkpoints.
       restartPolicy = { type = "Always", onFailureRetryInterval = 10, onSubmissionFailureRetryInterval = 30 }
       volumes       = [local.plan_volume]
       driver = merge(local.spark_pod, {

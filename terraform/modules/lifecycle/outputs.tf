@@ -1,9 +1,9 @@
 output "because" {
-  description = "Verb -> what was found when it was last called."
+  description = "Verb -> the differences at its last call."
   value       = { provision = module.provision.because, deploy = module.deploy.because }
 }
 
 output "verdict" {
-  description = "Another one each time that the pattern was validated; null where it is not."
+  description = "A new value after each validation; null without validation."
   value       = one(module.validate[*].id)
 }

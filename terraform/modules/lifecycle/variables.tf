@@ -4,27 +4,27 @@ variable "pattern" {
 
   validation {
     condition     = can(regex("^[a-z0-9][a-z0-9-]*$", var.pattern))
-    error_message = "A pattern's name has small letters, digits and dashes."
+    error_message = "A pattern's name has lower-case letters, digits and dashes."
   }
 }
 
 variable "topics" {
-  description = "What is declared of its topics."
+  description = "The declarations of its topics."
   type        = any
 }
 
 variable "tables" {
-  description = "What is declared of its tables."
+  description = "The declarations of its tables."
   type        = any
 }
 
 variable "jobs" {
-  description = "What is declared of its jobs."
+  description = "The declarations of its jobs."
   type        = any
 }
 
 variable "servers" {
-  description = "Changes when servers were started anew: everything on them is looked at again."
+  description = "A value that changes when servers were started: then all verbs are called again."
   type        = string
   default     = null
 }
@@ -40,7 +40,7 @@ variable "cli" {
 }
 
 variable "environment" {
-  description = "Environment of the command line: MILLRACE_STATE, and what else chooses a stack."
+  description = "Environment of the command line: MILLRACE_STATE, and the other variables of the stack."
   type        = map(string)
 
   validation {
@@ -50,13 +50,13 @@ variable "environment" {
 }
 
 variable "validate" {
-  description = "Whether an apply ends with a verdict: without a good one it fails."
+  description = "Whether an apply ends with a verdict, and fails unless it is ok."
   type        = bool
   default     = true
 }
 
 variable "traffic" {
-  description = "Invented events that are sent before each verdict, so that there is something to judge; null sends none."
+  description = "Generated events to send before each verdict; null sends none."
   type = object({
     rate    = optional(number, 200)
     seconds = optional(number, 10)
@@ -70,19 +70,19 @@ variable "traffic" {
 }
 
 variable "keep_data" {
-  description = "Whether a destroy leaves topics, tables and files; the jobs' state stays with them. Apply a change of this before you destroy."
+  description = "Whether a destroy keeps topics, tables, files and the state of the jobs. Apply a change before the destroy."
   type        = bool
   default     = true
 }
 
 variable "servers_go_too" {
-  description = "Whether the servers are destroyed with it: then a job that cannot be stopped any more holds nothing up."
+  description = "Whether the servers are destroyed, too: then a job that does not stop does not fail the destroy."
   type        = bool
   default     = false
 }
 
 variable "differences" {
-  description = "What was observed to differ, by the verb that puts it right."
+  description = "Observed differences, by the verb that removes them."
   type = object({
     provision = optional(list(string), [])
     deploy    = optional(list(string), [])
@@ -91,7 +91,7 @@ variable "differences" {
 }
 
 variable "notes" {
-  description = "The notes that earlier verbs left, as observed."
+  description = "The notes of earlier verbs, as observed."
   type        = map(string)
   default     = {}
 }

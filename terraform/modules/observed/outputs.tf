@@ -1,5 +1,5 @@
 output "servers" {
-  description = "What is wrong with the servers, in sentences."
+  description = "Problems of the servers, as sentences."
   value       = length(local.unknown) > 0 ? local.unknown : flatten(values(local.answer.servers))
 }
 
@@ -14,6 +14,6 @@ output "deploy" {
 }
 
 output "notes" {
-  description = "The notes of whoever put things right, by name."
+  description = "The notes of the last repairs, by name."
   value       = length(local.unknown) > 0 ? {} : local.answer.settled
 }

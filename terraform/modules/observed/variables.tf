@@ -9,7 +9,7 @@ variable "state" {
 }
 
 variable "port" {
-  description = "The port on which the observer answers."
+  description = "Port of the observer."
   type        = number
 
   validation {
@@ -19,11 +19,11 @@ variable "port" {
 }
 
 variable "patterns" {
-  description = "The patterns to ask about."
+  description = "The patterns to observe."
   type        = set(string)
 
   validation {
     condition     = alltrue([for name in var.patterns : can(regex("^[a-z0-9-]+$", name))])
-    error_message = "A pattern's name has small letters, digits and dashes."
+    error_message = "A pattern's name has lower-case letters, digits and dashes."
   }
 }

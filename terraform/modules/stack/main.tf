@@ -3,13 +3,14 @@ terraform {
 }
 
 locals {
-  host   = "127.0.0.1"
-  starts = length(var.services) > 0
+  services  = var.services == null ? toset(var.declared.default_services) : var.services
+  starts    = length(local.services) > 0
+  addresses = merge(var.declared.addresses, [for profile in sort(var.profiles) : var.declared.profiles[profile]]...)
   up = [concat(
     ["up", "--port-base", tostring(var.port_base)],
     flatten([for profile in length(var.profiles) > 0 ? sort(var.profiles) : ["none"] : ["--profile", profile]]),
     var.watch ? [] : ["--no-watch"],
-    sort(var.services),
+    sort(local.services),
   )]
   down = [concat(["down"], var.keep_data ? [] : ["--purge", "--yes"])]
 }
@@ -22,7 +23,7 @@ module "servers" {
   destroy = concat([["observe", "--stop"]], local.starts ? local.down : [])
   # A stack that moves or takes another form must be stopped in its old one.
   identity    = { port_base = var.port_base, profiles = sort(var.profiles), state = var.environment.MILLRACE_STATE }
-  wanted      = { services = sort(var.services), target = try(var.environment.MILLRACE_TARGET, null) }
+  wanted      = { services = sort(local.services), target = try(var.environment.MILLRACE_TARGET, null) }
   differences = var.differences
   note        = var.note
   environment = var.environment

@@ -1,3 +1,8 @@
+variable "declared" {
+  description = "The local stack: its services, profiles and ports, from the module `declared`."
+  type        = any
+}
+
 variable "cli" {
   description = "The command line of millrace."
   type        = string
@@ -9,7 +14,7 @@ variable "cli" {
 }
 
 variable "environment" {
-  description = "Environment of the command line; MILLRACE_STATE is required, MILLRACE_TARGET gives the addresses of servers that are already there."
+  description = "Environment of the command line; MILLRACE_STATE is required, MILLRACE_TARGET has the addresses of existing servers."
   type        = map(string)
 
   validation {
@@ -19,58 +24,58 @@ variable "environment" {
 }
 
 variable "port_base" {
-  description = "First of the hundred ports of the stack."
+  description = "First of the 100 ports of the stack."
   type        = number
   default     = 20000
 
   validation {
-    condition     = var.port_base >= 1024 && var.port_base <= 32668 && floor(var.port_base) == var.port_base
-    error_message = "The port base is a whole number from 1024 to 32668: a hundred ports follow it, and those from 32768 on are the system's own."
+    condition     = var.port_base >= var.declared.port_base.least && var.port_base <= var.declared.port_base.most && floor(var.port_base) == var.port_base
+    error_message = "The port base is a whole number from ${var.declared.port_base.least} to ${var.declared.port_base.most}: a hundred ports follow it, and those from 32768 on are the system's own."
   }
 }
 
 variable "services" {
-  description = "The services to run; empty to start none and use those of MILLRACE_TARGET."
+  description = "The services to run; null: those that patterns need; empty: none, and the servers of MILLRACE_TARGET are used."
   type        = set(string)
-  default     = ["kafka", "hdfs", "hbase", "flink", "spark"]
+  default     = null
 
   validation {
-    condition     = alltrue([for name in var.services : contains(["kafka", "hdfs", "hbase", "flink", "spark", "airflow"], name)])
-    error_message = "A service is one of kafka, hdfs, hbase, flink, spark, airflow."
+    condition     = var.services == null ? true : length(setsubtract(var.services, var.declared.services)) == 0
+    error_message = "A service is one of ${join(", ", var.declared.services)}."
   }
 }
 
 variable "profiles" {
-  description = "Other forms of the stack; they combine."
+  description = "Variants of the stack, see `millrace up --help`; they can be combined."
   type        = set(string)
   default     = []
 
   validation {
-    condition     = alltrue([for name in var.profiles : contains(["three-brokers", "durable", "spark-cluster"], name)])
-    error_message = "A profile is one of three-brokers, durable, spark-cluster."
+    condition     = length(setsubtract(var.profiles, keys(var.declared.profiles))) == 0
+    error_message = "A profile is one of ${join(", ", keys(var.declared.profiles))}."
   }
 }
 
 variable "watch" {
-  description = "Restart servers and jobs that die, in the background; without it what dies is drift, and the next apply repairs it."
+  description = "Start the watcher, which restarts servers and jobs that die; without it the next apply repairs them."
   type        = bool
   default     = true
 }
 
 variable "keep_data" {
-  description = "Whether a destroy leaves topics, tables, files and logs for the next apply. Apply a change of this before you destroy."
+  description = "Whether a destroy keeps topics, tables, files and logs for the next apply. Apply a change before the destroy."
   type        = bool
   default     = true
 }
 
 variable "differences" {
-  description = "What was observed to be wrong with the servers."
+  description = "Observed problems of the servers."
   type        = list(string)
   default     = []
 }
 
 variable "note" {
-  description = "The note that the last start left, as observed."
+  description = "The note of the last start, as observed."
   type        = string
   default     = null
 }

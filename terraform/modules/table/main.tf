@@ -2,10 +2,7 @@ terraform {
   required_version = ">= 1.9"
 }
 
-# What is declared of the table. `provision` makes it so; a change of it is the reason why.
+# `provision` creates the table, or changes it.
 resource "terraform_data" "table" {
-  input = {
-    name     = var.name
-    families = var.families
-  }
+  input = var.declared
 }

@@ -4,6 +4,6 @@ output "name" {
 }
 
 output "declared" {
-  description = "All that is declared of the table."
+  description = "The declaration of the table."
   value       = terraform_data.table.input
 }

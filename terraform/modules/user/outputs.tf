@@ -4,6 +4,6 @@ output "manifest" {
 }
 
 output "secret" {
-  description = "Where the operator leaves the user's certificate and key."
+  description = "Name of the secret with the user's certificate and key."
   value       = var.name
 }

@@ -4,17 +4,17 @@ variable "name" {
 
   validation {
     condition     = can(regex("^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$", var.name))
-    error_message = "A user's name has small letters, digits and dashes, 63 at most."
+    error_message = "A user's name has lower-case letters, digits and dashes, 63 at most."
   }
 }
 
 variable "access" {
-  description = "Topic -> what the user may do with it."
+  description = "Topic -> the user's permissions on it."
   type        = map(list(string))
 
   validation {
     condition     = length(var.access) > 0
-    error_message = "A user without access is of no use."
+    error_message = "A user needs access to at least one topic."
   }
 
   validation {

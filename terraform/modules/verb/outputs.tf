@@ -1,9 +1,9 @@
 output "id" {
-  description = "Another one each time that the calls were made: whoever refers to it follows."
+  description = "A new value after each call: resources that refer to it are updated, too."
   value       = terraform_data.done.id
 }
 
 output "because" {
-  description = "What was found when the calls were last made, and is the reason if a plan makes them again."
+  description = "The differences at the last calls; in a plan, the reason for the next calls."
   value       = terraform_data.done.triggers_replace.seen
 }

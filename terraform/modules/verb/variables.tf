@@ -1,10 +1,10 @@
 variable "name" {
-  description = "Names what is made true; the file name of the note about it."
+  description = "Name of what the calls establish; also the file name of its note."
   type        = string
 
   validation {
     condition     = can(regex("^[a-z0-9][a-z0-9._-]{0,99}$", var.name))
-    error_message = "A name starts with a small letter or a digit and has small letters, digits, dots, dashes and underscores, 100 at most."
+    error_message = "A name starts with a lower-case letter or a digit and has lower-case letters, digits, dots, dashes and underscores, 100 at most."
   }
 }
 
@@ -19,7 +19,7 @@ variable "program" {
 }
 
 variable "apply" {
-  description = "Calls that make it true, as lists of words, one after the other. Each must be safe to repeat."
+  description = "Calls to make, as lists of words, one after the other. Each must be idempotent."
   type        = list(list(string))
 
   validation {
@@ -35,13 +35,13 @@ variable "destroy" {
 }
 
 variable "destroy_or_go_on" {
-  description = "Whether a destroy goes on when these calls fail: true where what they would stop goes anyway."
+  description = "Whether a destroy continues when these calls fail: true where the servers are destroyed, too."
   type        = bool
   default     = false
 }
 
 variable "environment" {
-  description = "Environment variables of the calls. MILLRACE_STATE is where the note goes; without it none is left."
+  description = "Environment variables of the calls. MILLRACE_STATE is the folder of the note; without it no note is written."
   type        = map(string)
   default     = {}
 
@@ -52,31 +52,31 @@ variable "environment" {
 }
 
 variable "stdin" {
-  description = "What the calls read from their standard input."
+  description = "Standard input of the calls."
   type        = string
   default     = null
 }
 
 variable "wanted" {
-  description = "What is declared: a change of it makes the calls again."
+  description = "The declaration: a change repeats the calls."
   type        = any
   default     = null
 }
 
 variable "identity" {
-  description = "What cannot change in place: a change of it undoes first and makes again."
+  description = "The part that cannot change in place: a change undoes the calls, then makes them again."
   type        = any
   default     = null
 }
 
 variable "differences" {
-  description = "What was observed to differ from what is declared, in sentences; any makes the calls again."
+  description = "Observed differences from the declaration, as sentences; any of them repeats the calls."
   type        = list(string)
   default     = []
 }
 
 variable "note" {
-  description = "The note that the last calls left, as observed."
+  description = "The note of the last calls, as observed."
   type        = string
   default     = null
 }

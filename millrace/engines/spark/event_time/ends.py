@@ -11,7 +11,7 @@ from millrace.patterns import EnginePlan
 
 
 class TopicEnds:
-    """Asks Kafka for offsets; it reads no message."""
+    """Reads offsets from Kafka, and no messages."""
 
     def __init__(self, plan: EnginePlan) -> None:
         self._plan = plan
@@ -19,7 +19,7 @@ class TopicEnds:
         self._opened: KafkaConsumer | None = None
 
     def of(self, topics: Sequence[str]) -> Offsets:
-        """The end of every partition, as readers see it."""
+        """The end of every partition, for readers."""
         places = [place for topic in topics for place in self._partitions(topic)]
         ends: dict[str, dict[int, int]] = {topic: {} for topic in topics}
         for place, offset in self._consumer.end_offsets(places).items():

@@ -112,6 +112,18 @@ run "change_a_threshold_and_the_partitions" {
   }
 }
 
+run "declare_what_changed" {
+  module {
+    source = "../modules/verb"
+  }
+  variables {
+    name    = "declare"
+    wanted  = "declare"
+    program = "${var.clone}/.venv/bin/millrace"
+    apply   = [["declare"]]
+  }
+}
+
 run "the_plan_is_that_change" {
   command = plan
 

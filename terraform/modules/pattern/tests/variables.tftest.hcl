@@ -1,94 +1,22 @@
+# A use, an engine and kinds of topics that no module names.
 variables {
-  name = "flink"
-  pattern = {
-    title = "t", doc = "d", use = "fraud", partitions = 2
-    stages = {
-      events  = { engine = "flink", rules = ["spree"], parallelism = 1 }
-      windows = { engine = "flink", rules = ["burst"] }
-    }
-    promises = { delivery = "at-least-once-with-ids", alert_latency_ms_p99 = 100 }
+  declared = {
+    topics = { readings = { name = "heat.readings", partitions = 3, config = { "retention.ms" = "1" }, readers = ["heat-made-up"], writers = ["heat-edge"] } }
+    tables = {}
+    jobs = { made-up = {
+      pattern = "heat", engine = "made-up", events = ["too-hot"], windows = [], summaries = [], persist = [], partitions = 3, parallelism = 1
+    } }
   }
 }
 
-run "a_name_with_a_dot" {
+run "all_that_is_declared_is_planned" {
   command = plan
-  variables {
-    name = "a.b"
+  assert {
+    condition     = output.topics["readings"].partitions == 3 && output.jobs["made-up"].events == tolist(["too-hot"]) && length(output.tables) == 0
+    error_message = "The topics, tables and jobs should be those declared."
   }
-  expect_failures = [var.name]
-}
-
-run "a_use_that_is_not" {
-  command = plan
-  variables {
-    pattern = {
-      title = "t", doc = "d", use = "frauds", partitions = 2
-      stages = {
-        events  = { engine = "flink", rules = ["spree"], parallelism = 1 }
-        windows = { engine = "flink", rules = ["burst"] }
-      }
-      promises = { delivery = "at-least-once-with-ids", alert_latency_ms_p99 = 100 }
-    }
+  assert {
+    condition     = jsonencode(output.access["heat-edge"]) == jsonencode({ "heat.readings" = ["Describe", "Write"] })
+    error_message = "The access should be that declared: ${jsonencode(output.access)}"
   }
-  expect_failures = [var.pattern]
-}
-
-run "no_partition" {
-  command = plan
-  variables {
-    pattern = {
-      title = "t", doc = "d", use = "fraud", partitions = 0
-      stages = {
-        events  = { engine = "flink", rules = ["spree"], parallelism = 0 }
-        windows = { engine = "flink", rules = ["burst"] }
-      }
-      promises = { delivery = "at-least-once-with-ids", alert_latency_ms_p99 = 100 }
-    }
-  }
-  expect_failures = [var.pattern]
-}
-
-run "more_instances_than_partitions" {
-  command = plan
-  variables {
-    pattern = {
-      title = "t", doc = "d", use = "fraud", partitions = 2
-      stages = {
-        events  = { engine = "flink", rules = ["spree"], parallelism = 3 }
-        windows = { engine = "flink", rules = ["burst"] }
-      }
-      promises = { delivery = "at-least-once-with-ids", alert_latency_ms_p99 = 100 }
-    }
-  }
-  expect_failures = [var.pattern]
-}
-
-run "flink_windows_behind_spark_events" {
-  command = plan
-  variables {
-    pattern = {
-      title = "t", doc = "d", use = "fraud", partitions = 2
-      stages = {
-        events  = { engine = "spark", rules = ["spree"], parallelism = 1 }
-        windows = { engine = "flink", rules = ["burst"] }
-      }
-      promises = { delivery = "at-least-once-with-ids", alert_latency_ms_p99 = 100 }
-    }
-  }
-  expect_failures = [var.pattern]
-}
-
-run "no_rule" {
-  command = plan
-  variables {
-    pattern = {
-      title = "t", doc = "d", use = "fraud", partitions = 2
-      stages = {
-        events  = { engine = "flink", rules = [], parallelism = 1 }
-        windows = { engine = "flink", rules = ["burst"] }
-      }
-      promises = { delivery = "at-least-once-with-ids", alert_latency_ms_p99 = 100 }
-    }
-  }
-  expect_failures = [var.pattern]
 }

@@ -1,4 +1,13 @@
 variables {
+  declared = {
+    port_base        = { least = 1024, most = 32668 }
+    observer         = 70
+    services         = ["door", "kafka"]
+    default_services = ["kafka"]
+    addresses        = { KAFKA = { format = "h:%d", ports = [1] }, DOOR = { format = "local", ports = [] } }
+    profiles         = { pair = { KAFKA = { format = "h:%d,h:%d", ports = [1, 2] } } }
+    web_pages        = { door = { format = "http://h:%d", ports = [5] } }
+  }
   cli         = "millrace"
   environment = { MILLRACE_STATE = "/nowhere" }
 }
@@ -49,4 +58,25 @@ run "a_profile_that_is_not" {
     profiles = ["huge"]
   }
   expect_failures = [var.profiles]
+}
+
+run "ports_and_services_as_declared" {
+  command = plan
+  assert {
+    condition     = jsonencode(output.addresses) == jsonencode({ DOOR = "local", KAFKA = "h:20001" }) && length(output.web_pages) == 0
+    error_message = "Each port is the base and its offset, and the default services run: ${jsonencode(output.addresses)}"
+  }
+}
+
+run "a_profile_and_a_service_more" {
+  command = plan
+  variables {
+    port_base = 30000
+    profiles  = ["pair"]
+    services  = ["kafka", "door"]
+  }
+  assert {
+    condition     = output.addresses.KAFKA == "h:30001,h:30002" && jsonencode(output.web_pages) == jsonencode({ door = "http://h:30005" })
+    error_message = "A profile changes its addresses: ${jsonencode(output.addresses)}"
+  }
 }

@@ -1,28 +1,10 @@
-variables {
-  name     = "flink.transactions"
-  families = { t = {} }
-}
-
-run "a_name_that_begins_with_a_dash" {
+run "a_family_keeps_one_version_unless_declared" {
   command = plan
   variables {
-    name = "-t"
+    declared = { name = "flink.customers", families = { s = {}, a = { max_versions = 3 } } }
   }
-  expect_failures = [var.name]
-}
-
-run "no_family" {
-  command = plan
-  variables {
-    families = {}
+  assert {
+    condition     = output.declared.families["s"].max_versions == 1 && output.declared.families["a"].max_versions == 3
+    error_message = "The declared numbers of versions should stay: ${jsonencode(output.declared)}"
   }
-  expect_failures = [var.families]
-}
-
-run "no_version" {
-  command = plan
-  variables {
-    families = { t = { max_versions = 0 } }
-  }
-  expect_failures = [var.families]
 }

@@ -1,43 +1,16 @@
 variables {
-  name = "flink.transactions"
+  declared = { name = "flink.alerts", partitions = 2, config = { "retention.ms" = "86400000" }, readers = ["flink-reader"], writers = ["flink-flink"] }
+  cluster  = { name = "millrace", namespace = "millrace", replicas = 3 }
 }
 
-run "a_name_with_a_space" {
+run "a_topic_on_kubernetes" {
   command = plan
-  variables {
-    name = "two words"
+  assert {
+    condition     = output.manifest.spec.config["min.insync.replicas"] == "2" && output.manifest.spec.config["retention.ms"] == "86400000"
+    error_message = "One broker may be away, and the declared configuration stays."
   }
-  expect_failures = [var.name]
-}
-
-run "a_name_of_a_dot" {
-  command = plan
-  variables {
-    name = "."
+  assert {
+    condition     = jsonencode(output.access) == jsonencode({ flink-flink = ["Describe", "Write"], flink-reader = ["Describe", "Read"] })
+    error_message = "Writers write and readers read: ${jsonencode(output.access)}"
   }
-  expect_failures = [var.name]
-}
-
-run "no_partition" {
-  command = plan
-  variables {
-    partitions = 0
-  }
-  expect_failures = [var.partitions]
-}
-
-run "half_a_partition" {
-  command = plan
-  variables {
-    partitions = 1.5
-  }
-  expect_failures = [var.partitions]
-}
-
-run "kept_for_no_time" {
-  command = plan
-  variables {
-    retention_hours = 0
-  }
-  expect_failures = [var.retention_hours]
 }
