@@ -6,7 +6,7 @@ import json
 import random
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from kafka import KafkaProducer
 
@@ -18,10 +18,13 @@ CLOSES_FOR_S = 14
 
 def main(argv: Sequence[str]) -> None:
     bootstrap, pattern, seed, seconds = argv
-    random_ = random.Random(seed)
+    send(bootstrap, pattern, random.Random(seed), float(seconds))
+
+
+def send(bootstrap: str, pattern: str, random_: random.Random, seconds: float) -> None:
     producer = KafkaProducer(bootstrap_servers=bootstrap.split(","), linger_ms=5)
     began = time.monotonic()
-    for number, (key, value) in enumerate(messages(random_, float(seconds))):
+    for number, (key, value) in enumerate(messages(random_, seconds)):
         time.sleep(max(0.0, began + number / PER_S - time.monotonic()))
         producer.send(f"{pattern}.readings", value(int(time.time() * 1000)), key)
     # Time goes on in every partition until the last windows are complete.
@@ -30,11 +33,11 @@ def main(argv: Sequence[str]) -> None:
             now_ms = int(time.time() * 1000)
             event = {"sensor": f"closer-{sensor}", "site": f"none-{sensor}", "code": 200, "at_ms": now_ms}
             producer.send(f"{pattern}.readings", json.dumps(event).encode(), f"closer-{sensor}".encode())
-        time.sleep(max(0.0, began + float(seconds) + step / 2 - time.monotonic()))
+        time.sleep(max(0.0, began + seconds + step / 2 - time.monotonic()))
     producer.flush()
 
 
-def messages(random_: random.Random, seconds: float) -> Iterator[tuple[bytes, object]]:
+def messages(random_: random.Random, seconds: float) -> Iterator[tuple[bytes, Callable[[int], bytes]]]:
     """Keys, and what makes each message of the moment at which it is sent."""
     failing = "s0"
     for number in range(int(seconds * PER_S)):
