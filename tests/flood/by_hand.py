@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 KEYS = {"flood-ip": "ip", "flood-group": "group_id"}
@@ -26,14 +26,19 @@ def is_late(event: Mapping[str, Any], newest_ms: int) -> bool:
     return bool(event["at_ms"] // SIZE_MS * SIZE_MS + SIZE_MS <= newest_ms - DISORDER_MS)
 
 
+def in_time(arriving: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """The requests that are not late."""
+    newest_ms = 0
+    for event in arriving:
+        if not is_late(event, newest_ms):
+            newest_ms = max(newest_ms, event["at_ms"])
+            yield event
+
+
 def alerts(arriving: Iterable[Mapping[str, Any]]) -> dict[Alert, Found]:
     """The alerts of both rules on accepted requests in the order of their arrival."""
     windows: dict[Alert, Found] = {}
-    newest_ms = 0
-    for event in arriving:
-        if is_late(event, newest_ms):
-            continue
-        newest_ms = max(newest_ms, event["at_ms"])
+    for event in in_time(arriving):
         for rule, key in KEYS.items():
             window = Alert(rule, event[key], event["at_ms"] - event["at_ms"] % SIZE_MS)
             found = windows.get(window, Found(0, 0, ""))

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.flood.by_hand import Alert, Found, alerts
+from millrace import oracle
+from pipelines.flood.rules import flood_group, flood_ip
+from tests.flood.by_hand import Alert, Found, alerts, in_time
 
 START_MS = 1_790_000_001_000
 IPS = {"ann": "107.23.85.jfd", "bob": "61.135.190.abc"}
@@ -49,3 +51,25 @@ SCENARIOS = load(Path(__file__).parent / "edges.scenario")
 def test_the_rules_by_hand_satisfy(scenario: Scenario) -> None:
     assert START_MS % 3_000 == 0
     assert alerts(scenario.requests) == scenario.alerts
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.title)
+def test_the_rules_as_they_are_declared_satisfy(scenario: Scenario) -> None:
+    assert declared_alerts(scenario.requests) == scenario.alerts
+
+
+def declared_alerts(requests: list[dict[str, object]]) -> dict[Alert, Found]:
+    """The alerts of the declared rules, by the oracle, on requests in the order of their arrival."""
+    arrived = [
+        {**event, "ingest_ms": number, "source_partition": 0, "source_offset": number}
+        for number, event in enumerate(in_time(requests))
+    ]
+    found = {}
+    for rule in (flood_ip, flood_group):
+        for key in {event[rule.key] for event in arrived}:
+            for start_ms, among in oracle.windows(rule.window, "at_ms", [e for e in arrived if e[rule.key] == key]):
+                values = oracle.measured(rule, among)
+                if oracle.value_of(rule.condition, {("w", name): value for name, value in values.items()}) is True:
+                    last_ip = values.get("ip", key)
+                    found[Alert(rule.name, key, start_ms)] = Found(values["n"], values["refused"], last_ip)
+    return found

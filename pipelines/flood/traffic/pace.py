@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import accumulate, groupby
 
 from pipelines.flood.events import DAY_MS, HOUR_MS, SECOND_MS
-from pipelines.flood.limits import WINDOW_MS
+from pipelines.flood.rules import WINDOW_MS
 from pipelines.flood.shapes import Plan
 
 PEOPLE_BY_HOUR = (
