@@ -73,6 +73,13 @@ def test_labels_are_true(messages: list[Message]) -> None:
     assert_labels_are_true(messages)
 
 
+def test_the_declared_rules_find_the_same(messages: list[Message]) -> None:
+    some = messages[5_000:9_000]
+    found = by_hand.declared_alerts((message.value for message in some), START_MS)
+    assert {alert.rule for alert in found} == set(KEYS)
+    assert found == by_hand.alerts(event for _, event in good(some))
+
+
 def test_every_attack_takes_place_alone_and_among_others(messages: list[Message]) -> None:
     expected = {f"{attack.name}, {place}" for attack in ATTACKS for place in ("alone", "among others")}
     assert expected - {message.label.kind for message in messages} == set()
