@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pipelines.flood import edgar
 from pipelines.flood.events import MINUTE_MS, SECOND_MS, requests
 from pipelines.flood.groups import GROUPS, GROUPS_MOST
-from pipelines.flood.shapes import CLOSING, Columns, Label, Message, Plan, Share, Size
+from pipelines.flood.shapes import CLOSING, Columns, Label, Message, Share, Size, TrafficPlan
 from pipelines.flood.traffic import stage
 from pipelines.flood.traffic.attacks import Siege
 from pipelines.flood.traffic.pace import steady
@@ -39,23 +39,23 @@ class FloodTraffic:
     ambiguous: frozenset[str] = frozenset()
     slack_ms = MINUTE_MS  # windows go by the requests' own times, so a sender that is behind changes no label
 
-    def references(self, plan: Plan, also: Sequence[str]) -> Iterator[Message]:
+    def references(self, plan: TrafficPlan, also: Sequence[str]) -> Iterator[Message]:
         """Nothing: requests stand for themselves."""
         return iter(())
 
-    def messages(self, plan: Plan, secrets: Mapping[str, object], start_ms: int) -> Iterator[Message]:
+    def messages(self, plan: TrafficPlan, secrets: Mapping[str, object], start_ms: int) -> Iterator[Message]:
         """One message for each moment of the plan."""
         everybody, shares = public(plan.seed, _groups(plan)), _shares(plan)
         siege, windows = _siege(plan, everybody), steady(plan, start_ms)
         for request in stage.requests(plan.seed, everybody, siege, windows, shares, POISON):
             yield _message(request, start_ms)
 
-    def closing_key(self, plan: Plan, number: int) -> str:
+    def closing_key(self, plan: TrafficPlan, number: int) -> str:
         """A group, also beyond the plan's: there may be more partitions than groups."""
         return str(number)
 
     def closing(
-        self, plan: Plan, secrets: Mapping[str, object], start_ms: int, keys: Sequence[str], for_ms: int
+        self, plan: TrafficPlan, secrets: Mapping[str, object], start_ms: int, keys: Sequence[str], for_ms: int
     ) -> Iterator[Message]:
         """A served request in each of these groups every second after the traffic."""
         rng = random.Random("closing")
@@ -68,7 +68,7 @@ class FloodTraffic:
                 request = Request(sent_ms, visitor, document, 200, sent_ms, Label(CLOSING))
                 yield _message(request, start_ms)
 
-    def columns(self, plan: Plan) -> Columns:
+    def columns(self, plan: TrafficPlan) -> Columns:
         """How recorded logs are read."""
         return edgar.columns(_groups(plan))
 
@@ -83,15 +83,15 @@ def _message(request: Request, start_ms: int) -> Message:
     return Message(sent_ms - start_ms, requests.name, visitor.key, spoilt, label)
 
 
-def _siege(plan: Plan, everybody: Public) -> Siege:
+def _siege(plan: TrafficPlan, everybody: Public) -> Siege:
     return Siege(plan.seed, _groups(plan), _shares(plan)["attacks"], everybody.visitors)
 
 
-def _groups(plan: Plan) -> int:
+def _groups(plan: TrafficPlan) -> int:
     return plan.sizes.get("groups", GROUPS)
 
 
-def _shares(plan: Plan) -> dict[str, float]:
+def _shares(plan: TrafficPlan) -> dict[str, float]:
     return {name: plan.shares.get(name, share.default) for name, share in FloodTraffic.shares.items()}
 
 
