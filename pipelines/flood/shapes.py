@@ -55,7 +55,7 @@ class Size:
 
 
 @dataclass(frozen=True)
-class Plan:
+class TrafficPlan:
     """How much traffic, how fast and of what mixture."""
 
     events: int

@@ -15,7 +15,7 @@ from millrace import oracle
 from pipelines.flood.edgar import HEADER, LINE_BYTES_MOST, EdgarError, read
 from pipelines.flood.events import HOUR_MS, requests
 from pipelines.flood.groups import group_of
-from pipelines.flood.made_log import log_lines
+from pipelines.flood.made_log import log_lines, main
 from pipelines.flood.traffic.pace import by_the_curve
 from pipelines.flood.traffic.poison import LINES
 from tests.flood import by_hand
@@ -153,3 +153,15 @@ def test_a_day_has_all_its_lines_by_its_curve() -> None:
     assert sum(hours.values()) == 240_007
     assert hours[3] < 6_000
     assert hours[14] > 13_000
+
+
+def test_the_command_writes_a_file_that_can_be_read(tmp_path: Path) -> None:
+    out = tmp_path / "log.csv"
+    main(["--lines", "100", "--hours", "1", "--groups", "1", str(out)])
+    assert len(list(read(out))) == 100
+
+
+def test_the_command_names_a_file_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([str(tmp_path / "gone" / "log.csv")])
+    assert "gone/log.csv: cannot be written (No such file or directory); name a file" in capsys.readouterr().err

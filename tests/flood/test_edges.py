@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.flood.by_hand import Alert, Found, alerts
+from tests.flood.by_hand import Alert, Found, alerts, declared_alerts
 
 START_MS = 1_790_000_001_000
 IPS = {"ann": "107.23.85.jfd", "bob": "61.135.190.abc"}
+REST = {
+    **dict.fromkeys(("zone", "cik", "size", "idx", "norefer", "noagent", "find", "crawler"), 0),
+    **{"accession": "0001193125-16-635197", "extention": ".txt"},
+}
 _REQUEST = re.compile(r"\s*(\d+)\.(\d{3})  (ann|bob) of (\d) gets (\d{3})(?: (\d+) times)?")
 _ALERT = re.compile(r" => (flood-\w+) (\w+) (\d+)\.(\d{3})  n=(\d+) refused=(\d+)(?: ip=(\w+))?")
 
@@ -42,6 +48,11 @@ def load(path: Path) -> list[Scenario]:
     return scenarios
 
 
+def message(request: Mapping[str, object]) -> bytes:
+    """A whole request with these fields."""
+    return json.dumps({**REST, **request}).encode()
+
+
 SCENARIOS = load(Path(__file__).parent / "edges.scenario")
 
 
@@ -49,3 +60,8 @@ SCENARIOS = load(Path(__file__).parent / "edges.scenario")
 def test_the_rules_by_hand_satisfy(scenario: Scenario) -> None:
     assert START_MS % 3_000 == 0
     assert alerts(scenario.requests) == scenario.alerts
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.title)
+def test_the_rules_as_they_are_declared_satisfy(scenario: Scenario) -> None:
+    assert declared_alerts(map(message, scenario.requests), START_MS + 60_000) == scenario.alerts

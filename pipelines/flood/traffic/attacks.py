@@ -7,7 +7,7 @@ others: in any other group, and another visitor of the group is served in each w
 from __future__ import annotations
 
 import random
-from collections import Counter, defaultdict, deque
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,12 +15,10 @@ from itertools import islice
 
 from pipelines.flood.events import REFUSED
 from pipelines.flood.groups import group_of
-from pipelines.flood.limits import HARMLESS, WINDOW_MS
+from pipelines.flood.rules import WINDOW_MS, flood_group, flood_ip
 from pipelines.flood.shapes import Label
 from pipelines.flood.traffic.pace import Window
 from pipelines.flood.traffic.visitors import Visitor, attackers, is_quiet
-
-FLOOD_IP, FLOOD_GROUP = "flood-ip", "flood-group"
 
 ROOM = 0.25
 """Attacks take at most this part of a window's requests: then none is sent more than 750 ms after its time."""
@@ -81,8 +79,6 @@ def _attack(name: str, shots: Iterable[Shot], by_ip: tuple[int, ...] = (), by_gr
 
 
 _LAST_MS = WINDOW_MS - 1
-_ONE_MORE = HARMLESS + 1
-_TWO_IPS = _from(2, _shots(_ONE_MORE, end=0.5))
 
 ATTACKS = (
     _attack("31 refused", _shots(31), (0,), (0,)),
@@ -100,16 +96,11 @@ ATTACKS = (
         (0,),
     ),
     _attack("the 31st one millisecond later", [Shot(0, at_ms=0), *_shots(29), Shot(1, at_ms=WINDOW_MS)]),
-    _attack(
-        "31 in one millisecond",
-        [Shot(0.5, at_ms=WINDOW_MS // 2, delay_ms=0) for _ in range(31)],
-        (0,),
-        (0,),
-    ),
+    _attack("31 in one millisecond", [Shot(0.5, at_ms=WINDOW_MS // 2)] * 31, (0,), (0,)),
     _attack("from 50 ips", _from(50, _shots(50)), (), (0,)),
     _attack(
         "from two ips, the older request last",
-        [*_TWO_IPS, Shot(0.5, source=0, delay_ms=0), Shot(0.5, source=1, delay_ms=300)],
+        [*_from(2, _shots(31, end=0.5)), Shot(0.5, source=0, delay_ms=0), Shot(0.5, source=1, delay_ms=300)],
         (),
         (0,),
     ),
@@ -130,27 +121,6 @@ class Step:
     label: Label
 
 
-@dataclass(frozen=True)
-class Expected:
-    """A window that an attack touches, and whether the rule must alert for it."""
-
-    kind: str
-    episode: int
-    rule: str
-    key: str
-    window_ms: int
-    alerts: bool
-
-
-@dataclass(frozen=True)
-class Episode:
-    """An attack that takes place."""
-
-    kind: str
-    steps: tuple[Step, ...]
-    expected: tuple[Expected, ...]
-
-
 class Siege:
     """Casts one attack after the other, window by window, as many as a share of the requests allows."""
 
@@ -163,23 +133,23 @@ class Siege:
         for visitor in everyday:
             self.by_group[visitor.group].append(visitor)
         self.ips = attackers()
-        self.places = deque([True, False] if groups > 1 else [False])
+        self.places = [True, False] if groups > 1 else [False]
         """Alone or not, in turn: first the place of the next attack."""
-        self.waiting = {alone: deque(self.rng.sample(ATTACKS, len(ATTACKS))) for alone in self.places}
+        self.waiting = {alone: self.rng.sample(ATTACKS, len(ATTACKS)) for alone in self.places}
         self.quiet = self._quiet_visitors() if groups > 1 and share else []
         self.quiet_until_ms = 0
         self.credit, self.episodes = 0.0, 0
         self.taken: Counter[int] = Counter()
 
-    def begin(self, window: Window) -> Iterator[Episode]:
-        """The attacks that begin in this window; each ends before the traffic does."""
+    def begin(self, window: Window) -> Iterator[Step]:
+        """The steps of the attacks that begin in this window; each ends before the traffic does."""
         self.credit += self.share * len(window.times_ms)
         for past_ms in [begin_ms for begin_ms in self.taken if begin_ms < window.begin_ms]:
             del self.taken[past_ms]
         while self.credit > 0 and (found := self._next(window)):
             attack, alone = found
             self.credit -= len(attack.shots)
-            yield self._cast(attack, alone, window.begin_ms)
+            yield from self._cast(attack, alone, window.begin_ms)
 
     def _next(self, window: Window) -> tuple[Attack, bool] | None:
         """The attack and its place whose turn it is, among those that fit now."""
@@ -210,7 +180,7 @@ class Siege:
         others = 0 if alone else attack.sources
         return {n: size + others for n, size in attack.sizes.items()}
 
-    def _cast(self, attack: Attack, alone: bool, begin_ms: int) -> Episode:
+    def _cast(self, attack: Attack, alone: bool, begin_ms: int) -> list[Step]:
         self.episodes += 1
         windows = sorted(attack.sizes)
         for n, size in self._sizes(attack, alone).items():
@@ -233,18 +203,7 @@ class Siege:
         ]
         if not alone:
             steps += self._served(visitors, begin_ms, windows, Label(kind, self.episodes))
-        return Episode(kind, tuple(steps), tuple(self._expected(kind, attack, alone, begin_ms, visitors)))
-
-    def _expected(
-        self, kind: str, attack: Attack, alone: bool, begin_ms: int, visitors: list[Visitor]
-    ) -> Iterator[Expected]:
-        groups = {str(visitor.group) for visitor in visitors}
-        for n in sorted(attack.sizes):
-            rules, window_ms = _rules(attack, alone, n), begin_ms + WINDOW_MS * n
-            for visitor in visitors:
-                yield Expected(kind, self.episodes, FLOOD_IP, visitor.ip, window_ms, FLOOD_IP in rules)
-            for group in sorted(groups):
-                yield Expected(kind, self.episodes, FLOOD_GROUP, group, window_ms, FLOOD_GROUP in rules)
+        return steps
 
     def _served(self, visitors: list[Visitor], begin_ms: int, windows: list[int], label: Label) -> Iterator[Step]:
         """Somebody else in each group of the attack, who is served in each of its windows."""
@@ -267,5 +226,5 @@ class Siege:
 
 
 def _rules(attack: Attack, alone: bool, window: int) -> tuple[str, ...]:
-    by_ip = (FLOOD_IP,) if window in attack.by_ip else ()
-    return (*by_ip, FLOOD_GROUP) if alone and window in attack.by_group else by_ip
+    by_ip = (flood_ip.name,) if window in attack.by_ip else ()
+    return (*by_ip, flood_group.name) if alone and window in attack.by_group else by_ip

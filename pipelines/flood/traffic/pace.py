@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import accumulate, groupby
 
 from pipelines.flood.events import DAY_MS, HOUR_MS, SECOND_MS
-from pipelines.flood.limits import WINDOW_MS
-from pipelines.flood.shapes import Plan
+from pipelines.flood.rules import WINDOW_MS
+from pipelines.flood.shapes import TrafficPlan
 
 PEOPLE_BY_HOUR = (
     *(0.30, 0.24, 0.20, 0.20, 0.24, 0.34, 0.55, 0.85, 1.25, 1.55, 1.70, 1.75),
@@ -28,7 +28,7 @@ class Window:
     """From its begin to the end of the traffic; 0 where the traffic begins within it."""
 
 
-def steady(plan: Plan, start_ms: int) -> Iterator[Window]:
+def steady(plan: TrafficPlan, start_ms: int) -> Iterator[Window]:
     """The plan's moments."""
     end_ms = start_ms + plan.due_ms(plan.events)
     times_ms = (start_ms + plan.due_ms(position) for position in range(plan.events))

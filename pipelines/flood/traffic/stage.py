@@ -12,20 +12,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from pipelines.flood.events import HOUR_MS, REFUSED
-from pipelines.flood.limits import HARMLESS, WINDOW_MS
-from pipelines.flood.shapes import Label, Share
+from pipelines.flood.rules import HARMLESS, WINDOW_MS
+from pipelines.flood.shapes import Label
 from pipelines.flood.traffic.attacks import Siege, Step
 from pipelines.flood.traffic.pace import Window
 from pipelines.flood.traffic.poison import Poison
 from pipelines.flood.traffic.visitors import STATUSES, Document, Public, Visitor, documents
 
-SHARES = {
-    "attack": Share(0.02, "requests of attacks, of every kind in turn", 0.2),
-    "poison": Share(0.005, "messages that must be refused"),
-    "late": Share(0.0005, "requests that arrive an hour late, which no window counts", 0.1),
-    "refused": Share(0.003, "everyday log-ins that are refused", 0.05),
-    "again": Share(0.01, "everyday requests that are repeated at once"),
-}
 LATE_MS = HOUR_MS
 DELAY_MS_MOST = 800
 """So long is a request under way; with an attack's own delays that stays below the stated disorder."""
@@ -61,13 +54,12 @@ def requests(
     delays_ms = [0 if in_order else _delay_ms(rng) for _ in range(_ARRIVALS)]
     archive = documents(seed)
     statuses, weights = list(STATUSES), list(STATUSES.values())
-    accidents = Accidents(rng, shares, poisons)
+    accidents = Accidents(rng, shares, poisons, max(delays_ms))
     pending: dict[int, list[Step]] = defaultdict(list)
     before: Request | None = None
     for window in windows:
-        for episode in siege.begin(window):
-            for step in episode.steps:
-                pending[step.place_ms // WINDOW_MS * WINDOW_MS].append(step)
+        for step in siege.begin(window):
+            pending[step.place_ms // WINDOW_MS * WINDOW_MS].append(step)
         moments = window.times_ms
         placed = _placed(pending.pop(window.begin_ms, []), window)
         drawn = zip(
@@ -97,8 +89,10 @@ def requests(
 class Accidents:
     """What becomes of an everyday request now and then."""
 
-    def __init__(self, rng: random.Random, shares: Mapping[str, float], poisons: Sequence[Poison]) -> None:
-        self.rng, self.poisons = rng, poisons
+    def __init__(
+        self, rng: random.Random, shares: Mapping[str, float], poisons: Sequence[Poison], delay_ms: int
+    ) -> None:
+        self.rng, self.poisons, self.delay_ms = rng, poisons, delay_ms
         self.kinds = ("poison", "late", "refused", "again")
         self.shares = [shares[kind] for kind in self.kinds]
         self.share = sum(self.shares)
@@ -113,9 +107,11 @@ class Accidents:
                 return request._replace(label=poison.label, poison=poison)
             case "late":
                 return request._replace(at_ms=request.sent_ms - LATE_MS, label=LATE)
-            case "again":
+            case "again" if request.sent_ms - before.at_ms <= self.delay_ms:
                 return before._replace(sent_ms=request.sent_ms)
-        return self.refused(request)
+            case "refused":
+                return self.refused(request)
+        return request
 
     def refused(self, request: Request) -> Request:
         """The request, refused unless its window has enough refusals."""
