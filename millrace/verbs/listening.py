@@ -62,6 +62,8 @@ def listen(bootstrap: str, topics: Mapping[str, str], into: Path, ready: Event, 
     )
     try:
         there = listed(consumer, bootstrap)
+        if any(topic not in there for topic in kinds):
+            return  # the sender reports it
         places = [TopicPartition(topic, number) for topic in kinds for number in there[topic].partitions]
         # The ends by number: OFFSET_END is resolved at the first fetch, and messages before it would be missed.
         ends = [consumer.get_watermark_offsets(place, timeout=10)[1] for place in places]
