@@ -6,7 +6,15 @@ from airflow.sdk import DAG, chain, task
 from millrace.airflow.about import deploy_doc, prove_doc
 from millrace.airflow.alarms import within
 from millrace.airflow.assets import verdict
-from millrace.airflow.form import DEPLOYED_WITHIN, PROVEN_WITHIN, VERDICT_WITHIN, deploy_form, prove_form, tape_of
+from millrace.airflow.form import (
+    DEPLOYED_WITHIN,
+    PROVEN_WITHIN,
+    VERDICT_WITHIN,
+    deploy_form,
+    mixture_words,
+    prove_form,
+    tape_of,
+)
 from millrace.airflow.operators import (
     RETRYABLE,
     Approve,
@@ -66,7 +74,7 @@ for variant in readable():
         doc_md=prove_doc(variant),
         schedule=None,
         max_active_runs=1,
-        params=prove_form(),
+        params=prove_form(variant.use.traffic),
         user_defined_macros={"tape_of": tape_of},
         default_args=RETRYABLE,
         deadline=within(PROVEN_WITHIN),
@@ -74,7 +82,8 @@ for variant in readable():
     ):
         words = [
             *("traffic", name, f"--name={TAPE}", "--events={{ params.events }}"),
-            *("--rate={{ params.rate_per_s }}", "--seed={{ params.seed }}", "--poison={{ params.poison_share }}"),
+            *("--rate={{ params.rate_per_s }}", "--seed={{ params.seed }}"),
+            *mixture_words(variant.use.traffic),
         ]
         fits = FormFits(task_id="form", when="{{ params.events > 0 }}", words=[*words, "--plan"])
         approve = Approve(task_id="approve", subject=f"Prove {name}?", body="{{ params }}", execution_timeout=None)

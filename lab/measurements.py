@@ -49,6 +49,7 @@ BENCH = (
     "millrace/servers/hbase.py",
     "millrace/servers/hdfs.py",
     "millrace/servers/kafka.py",
+    "millrace/traffic",
     "millrace/verbs/sending.py",
     "millrace/verbs/traffic.py",
     "lab/bench.py",
@@ -156,6 +157,19 @@ MEASUREMENTS = {
         "kafka-clients",
         ("millrace/machine/jars/kafka", "millrace/servers/kafka.py", "lab/clients.py", "uv.lock"),
         ".venv/bin/millrace up kafka; .venv/bin/python -m lab.clients",
+        minutes=2,
+    ),
+    "sender": Measurement(
+        "sender",
+        (
+            "millrace/servers/kafka.py",
+            "millrace/traffic",
+            "millrace/verbs/sending.py",
+            "lab/sender.py",
+            "pipelines/fraud",
+            "uv.lock",
+        ),
+        ".venv/bin/python -m lab.sender",
         minutes=2,
     ),
     "terraform-local": Measurement(

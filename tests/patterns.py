@@ -14,8 +14,10 @@ import yaml
 from millrace.patterns import load, model
 from millrace.patterns import topics as topics_of
 from millrace.target import Target
+from millrace.traffic import plan_for
+from millrace.traffic.runs import Run
 from millrace.verbs import sending, traffic
-from pipelines.fraud.traffic import TrafficPlan
+from pipelines.fraud.traffic import TRAFFIC
 
 
 @contextmanager
@@ -38,13 +40,15 @@ class Sender(threading.Thread):
     def __init__(self, target: Target, pattern: str, tape: str, seconds: float, closing_ms: int = 0) -> None:
         super().__init__(name=f"traffic {tape}", daemon=True)
         self._target, self._pattern, self._closing_ms = target, pattern, closing_ms
-        self._plan = TrafficPlan(events=int(100 * seconds), rate_per_s=100, name=tape)
-        self._run: sending.Run | None = None
+        self._plan = plan_for(TRAFFIC, events=int(100 * seconds), rate_per_s=100, name=tape)
+        self._run: Run | None = None
         self.start()
 
     def run(self) -> None:
-        load_ = traffic.generated(self._plan, traffic.card_tokens(self._target.settings), self._closing_ms)
-        self._run = sending.send(self._target.bootstrap, topics_of(load(self._pattern)), load_, hop_per_s=0)
+        variant = load(self._pattern)
+        secrets = traffic.secrets_of(self._target.settings, variant.use)
+        load_ = traffic.generated(variant.use, self._plan, secrets, self._closing_ms)
+        self._run = sending.send(self._target.bootstrap, topics_of(variant), load_, hop_per_s=0)
 
     def end(self, within_s: float = 300) -> None:
         """Return when all is sent."""

@@ -19,6 +19,7 @@ MEANING = (
     "millrace.project",
     "millrace.whole_files",
     "millrace.patterns",
+    "millrace.traffic",
     "millrace.verify",
     "pipelines.fraud",
     *RULES,
@@ -43,7 +44,9 @@ FOLDERS = {engine.package: engine for engine in registry.manifests()}
 USES = [f"pipelines.{path.parent.name}" for path in PROJECT.glob("pipelines/*/__init__.py")]
 
 MAY_IMPORT = {
-    "millrace.rules": Allowed(RULES),
+    # For types alone: a use names its traffic.
+    "millrace.rules": Allowed((*RULES, "millrace.traffic.declared")),
+    "millrace.traffic": Allowed(MEANING),
     "millrace.oracle": Allowed(MEANING),
     "millrace.project": Allowed(RULES),
     "millrace.whole_files": Allowed(()),

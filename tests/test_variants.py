@@ -25,13 +25,14 @@ from millrace.stores import topics
 from millrace.stores.changes import pending
 from millrace.stores.topics import Tail
 from millrace.target import Target
+from millrace.traffic import plan_for
 from millrace.verbs import customers, letters, sending, traffic
 from millrace.verbs.deploy import deploy
 from millrace.verbs.provision import ContractError, provision
 from millrace.verbs.teardown import teardown
 from millrace.verbs.validate import Validation, validate
 from pipelines.fraud.canaries import canaries_in, canary
-from pipelines.fraud.traffic import TrafficPlan
+from pipelines.fraud.traffic import TRAFFIC
 from pipelines.fraud.traffic.poison import NUMBER
 from tests.searching import contents
 
@@ -90,8 +91,9 @@ def deployed(target: Target, name: str) -> None:
 
 
 def run_of(target: Target, variant: Variant) -> Ran:
-    plan = TrafficPlan(events=EVENTS, rate_per_s=RATE_PER_S, seed=20, name=f"{variant.name}-t", poison_share=0.02)
-    run = sending.send(target.bootstrap, topics_of(variant), traffic.wanted_load(target.settings, plan))
+    plan = plan_for(TRAFFIC, EVENTS, RATE_PER_S, seed=20, name=f"{variant.name}-t", poison=0.02)
+    secrets = traffic.secrets_of(target.settings, variant.use)
+    run = sending.send(target.bootstrap, topics_of(variant), traffic.generated(variant.use, plan, secrets))
     traffic.keep(target.settings, variant.name, run)
     return Ran(target, variant, validate(target, variant.name, report=print))
 

@@ -11,12 +11,15 @@ from airflow.sdk import Param
 
 from millrace import registry
 from millrace.settings import SETTLED_AFTER_S, VALIDATE_WITHIN_S
+from millrace.traffic import Share, Size, Traffic
 
 EVENTS_MOST, RATE_LEAST = 5_000_000, 10
 TASK_WITHIN = timedelta(minutes=10)
 """Time limit of a task, also of `traffic`."""
-AROUND_TRAFFIC = timedelta(minutes=1)
-"""Time for the reference data before the traffic, and for the small purchases after it that close the last windows."""
+AROUND_TRAFFIC = timedelta(seconds=50)
+"""Time for the reference data before the traffic, and for the events after it that close the last windows."""
+ENCODED_PER_S = 20_000
+"""Events per second that a slow machine encodes, all of them before it sends the first."""
 JUDGED_PER_S = 2_500
 """Events per second that a slow machine reads, checks and compares with the stores."""
 VERDICT_WITHIN = timedelta(seconds=VALIDATE_WITHIN_S + SETTLED_AFTER_S + EVENTS_MOST / JUDGED_PER_S)
@@ -37,8 +40,8 @@ def deploy_form() -> dict[str, Param]:
             False,
             type="boolean",
             title="Fresh start",
-            description=f"Jobs of {_forgetful()} start without the state of earlier jobs, so they have no history of "
-            "cards and customers. Refused while the pattern runs.",
+            description=f"Jobs of {_forgetful()} start without the state of earlier jobs, so they have no history. "
+            "Refused while the pattern runs.",
         ),
         "accept_loss": Param(
             False,
@@ -54,8 +57,8 @@ def _forgetful() -> str:
     return " and ".join(engine.title for engine in registry.manifests() if engine.forgets_if_fresh)
 
 
-def prove_form(faults: Sequence[str] = SURVIVABLE) -> dict[str, Param]:
-    """The fields of a proof."""
+def prove_form(traffic: Traffic | None, faults: Sequence[str] = SURVIVABLE) -> dict[str, Param]:
+    """The fields of a proof; those of the mixture are what the use declares."""
     return {
         "events": Param(
             20_000,
@@ -80,23 +83,16 @@ def prove_form(faults: Sequence[str] = SURVIVABLE) -> dict[str, Param]:
             minimum=0,
             maximum=2**31 - 1,
             title="Seed",
-            description="The same seed, events, rate and poison share generate the same messages.",
+            description="The same seed, events, rate, shares and sizes generate the same messages.",
         ),
-        "poison_share": Param(
-            0.01,
-            type="number",
-            minimum=0,
-            maximum=0.3,
-            title="Poison share",
-            description="Share of messages that are malformed or invalid. Each must become a dead letter.",
-        ),
+        **_mixture(traffic),
         "tape": Param(
             "",
             type=["null", "string"],
             pattern="^[a-z0-9-]{0,40}$",
             title="Tape",
-            description="A name for these messages. If two patterns run with the same tape, seed, events, rate and "
-            "poison share, the DAG `compare` puts their figures side by side. Empty: a name that only this run has.",
+            description="A name for these messages. If two patterns run with the same tape, seed, events, rate, shares "
+            "and sizes, the DAG `compare` puts their figures side by side. Empty: a name that only this run has.",
         ),
         "faults": Param(
             [],
@@ -125,6 +121,35 @@ def prove_form(faults: Sequence[str] = SURVIVABLE) -> dict[str, Param]:
     }
 
 
+def mixture_words(traffic: Traffic | None) -> list[str]:
+    """The options of `millrace traffic` to which the fields of the mixture belong."""
+    return [f"--{name}={{{{ params.{field} }}}}" for field, name in _fields(traffic).items()]
+
+
+def _mixture(traffic: Traffic | None) -> dict[str, Param]:
+    fields = _fields(traffic)
+    declared: dict[str, Share | Size] = {**traffic.shares, **traffic.sizes} if traffic else {}
+    return {
+        field: Param(
+            declared[name].default,
+            type="number" if isinstance(declared[name], Share) else "integer",
+            minimum=0,
+            maximum=declared[name].most,
+            title=field.replace("_", " ").capitalize(),
+            description=declared[name].help,
+        )
+        for field, name in fields.items()
+    }
+
+
+def _fields(traffic: Traffic | None) -> dict[str, str]:
+    """Field of the form -> share or size."""
+    if traffic is None:
+        return {}
+    shares = {f"{name}_share".replace("-", "_"): name for name in traffic.shares}
+    return shares | {name.replace("-", "_"): name for name in traffic.sizes}
+
+
 def teardown_form(names: Sequence[str]) -> dict[str, Param]:
     """The fields of a teardown."""
     return {
@@ -142,7 +167,7 @@ def teardown_form(names: Sequence[str]) -> dict[str, Param]:
 def too_much(params: Mapping[str, Any]) -> str | None:
     """Why the traffic of a form exceeds the time limit of its task; None if it does not."""
     events, rate_per_s = params["events"], params["rate_per_s"]
-    takes = timedelta(seconds=events / rate_per_s)
+    takes = timedelta(seconds=events / rate_per_s + events / ENCODED_PER_S)
     if takes <= TASK_WITHIN - AROUND_TRAFFIC:
         return None
     return (
@@ -194,5 +219,5 @@ def reason_begins() -> Param:
         type=["null", "string"],
         pattern="^[a-zA-Z0-9_:-]{0,80}$",
         title="Reason begins with",
-        description="For example unknown:merchants, json or missing:merchant. Empty: all that may be sent again.",
+        description="For example json, or missing: and the name of a field. Empty: all that may be sent again.",
     )

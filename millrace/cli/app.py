@@ -27,6 +27,7 @@ from millrace.cli.env import env
 from millrace.cli.jobs import jobs
 from millrace.cli.kill import kill
 from millrace.cli.logs import logs
+from millrace.cli.mixture import Mixture
 from millrace.cli.observe import observe
 from millrace.cli.patterns import patterns
 from millrace.cli.provision import provision
@@ -93,7 +94,11 @@ def millrace(
 
 for panel, verbs in PANELS.items():
     for verb in verbs:
-        app.command(verb.__name__.rstrip("_").replace("_", "-"), cls=Command, rich_help_panel=panel)(verb)
+        app.command(
+            verb.__name__.rstrip("_").replace("_", "-"),
+            cls=Mixture if verb is traffic else Command,
+            rich_help_panel=panel,
+        )(verb)
 for name, group in GROUPS.items():
     app.add_typer(group, name=name, rich_help_panel=panel)
 

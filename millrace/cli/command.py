@@ -35,7 +35,7 @@ class Command(Flags, TyperCommand):
         super().__init__(*args, help=unwrapped(help or ""), **more)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        options = [each for each in self.params if isinstance(each, TyperOption)]
+        options = [each for each in self.get_params(ctx) if isinstance(each, TyperOption)]
         names = {name for option in options for name in (*option.opts, *option.secondary_opts)}
         valued = {name for option in options if not option.is_flag for name in option.opts}
         for word, following in pairwise(args):

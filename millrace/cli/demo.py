@@ -41,15 +41,16 @@ def demo(
     """
     from millrace.patterns import load
     from millrace.target import Target
+    from millrace.traffic import plan_for
     from millrace.verbs import deploy as deploying
     from millrace.verbs import provision as provisioning
     from millrace.verbs import traffic as sending
     from millrace.verbs import validate as validating
     from millrace.verbs import watch
-    from pipelines.fraud.traffic import TrafficPlan
 
     chosen, variant, console = settings(), load(pattern), progress_console()
     Target.read(chosen).require_traffic_allowed()
+    plan = plan_for(sending.declared(variant.use), seconds * rate, rate, name=f"r{int(time.time()):x}")
     began = time.monotonic()
     with _stopped_at_the_end(chosen, keep=keep):
         _title(console, 1, "Real servers: Kafka, HDFS, HBase, Flink")
@@ -62,12 +63,11 @@ def demo(
             report(change.action, f"{change.kind} {change.name}")
         deploying.deploy(target, pattern, report=lambda line: console.print(line, markup=False))
         _title(console, 3, f"{seconds} s of labelled traffic at {rate} events/s; alerts as they arrive")
-        plan = TrafficPlan(events=seconds * rate, rate_per_s=rate, name=f"r{int(time.time()):x}")
         with alerts_shown(target, variant, console):
             run = sending.traffic(
                 target,
                 pattern,
-                sending.wanted_load(chosen, plan),
+                sending.generated(variant.use, plan, sending.secrets_of(chosen, variant.use)),
                 report=lambda line: console.print(line, markup=False),
             )
         if not run.is_complete:

@@ -12,10 +12,12 @@ from millrace.cli.printing import Json, fields, print_json, progress_console, re
 from millrace.errors import InfraError
 
 if TYPE_CHECKING:
-    from millrace.verbs.sending import Load, Run
+    from millrace.traffic.runs import Run
+    from millrace.verbs.sending import Load
 
 
 def traffic(
+    context: typer.Context,
     pattern: PatternName,
     rate: Annotated[
         float,
@@ -25,16 +27,7 @@ def traffic(
     events: Annotated[
         int, typer.Option(metavar="COUNT", min=0, help="How many events to send; 0: as many as rate times seconds.")
     ] = 0,
-    seed: Annotated[int, typer.Option(metavar="SEED", help="The same seed makes the same people and purchases.")] = 1,
-    customers: Annotated[
-        int, typer.Option(metavar="COUNT", min=0, help="How many customers; 0: as many as the rate needs.")
-    ] = 0,
-    poison: Annotated[
-        float, typer.Option(metavar="SHARE", min=0, max=0.3, help="Share of bad messages, which must be rejected.")
-    ] = 0.01,
-    duplicates: Annotated[
-        float, typer.Option(metavar="SHARE", min=0, max=0.3, help="Share of purchases that are sent twice.")
-    ] = 0.01,
+    seed: Annotated[int, typer.Option(metavar="SEED", help="The same seed makes the same traffic.")] = 1,
     file: Annotated[
         Path | None,
         typer.Option("--from", metavar="FILE", help="Replay events from a CSV or JSON lines file, under new times."),
@@ -55,11 +48,15 @@ def traffic(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Send generated events to a pattern: everyday purchases, frauds, edge cases, duplicates, bad messages.
+    """Send generated events to a pattern: what its use declares, with edge cases and bad messages.
 
     Each event has a label, recorded but not sent, with the alerts that it must raise; `validate` checks them. The rate
-    is fixed: slow servers do not slow the sender. Card numbers are replaced by tokens. After the traffic, one small
-    purchase per second and partition follows until the last windows are complete.
+    is fixed: slow servers do not slow the sender. If the sender is more than 100 ms behind its plan at p99, the run
+    counts for nothing. Secrets are replaced by tokens. After the traffic, one harmless event per second and partition
+    follows until the last windows are complete.
+
+    With --from, a line that cannot be parsed is sent unchanged and becomes a dead letter. If events of the use carry
+    tokens, the file is refused instead: the line could contain a secret.
 
     Servers from MILLRACE_TARGET receive traffic only if the target has "allow_traffic": true.
 
@@ -67,24 +64,26 @@ def traffic(
     millrace traffic flink-spark
     millrace traffic flink --rate 5000 --seconds 30 --seed 7
     """
+    from millrace.patterns import load
     from millrace.target import Target
+    from millrace.traffic import plan_for
     from millrace.verbs import traffic as sending
-    from pipelines.fraud.traffic import TrafficPlan
 
     target = Target.read(settings())
     target.require_traffic_allowed()
+    use = load(pattern).use
     try:
-        plan = TrafficPlan(
-            events=events or round(rate * seconds),
-            rate_per_s=rate,
-            seed=seed,
-            name=name or f"r{int(time.time()):x}",
-            customers=customers,
-            poison_share=poison,
-            duplicate_share=duplicates,
-        )
-        wanted = sending.wanted_load(target.settings, plan, file, speed)
-    except ValueError as error:  # of the plan, the card key or the file
+        secrets = sending.secrets_of(target.settings, use)
+        named = name or f"r{int(time.time()):x}"
+        if file and not use.traffic:
+            wanted = sending.from_file(use, file, secrets, speed)
+        else:
+            made = sending.declared(use)
+            plan = plan_for(made, events or round(rate * seconds), rate, seed, named, **context.obj)
+            wanted = (
+                sending.from_file(use, file, secrets, speed, plan) if file else sending.generated(use, plan, secrets)
+            )
+    except ValueError as error:  # of the plan, a key or the file
         raise InfraError(str(error)) from None
     if plan_only:
         print_plan(pattern, target.bootstrap, wanted, json=json)
@@ -92,9 +91,9 @@ def traffic(
     progress = progress_console()
     run = sending.traffic(target, pattern, wanted, report=lambda line: progress.print(line, markup=False))
     if json:
-        print_json("traffic", pattern=pattern, **fields(run))
+        print_json("traffic", pattern=pattern, **fields(run), counts_for_nothing=run.lateness)
     else:
-        print_run(run, is_punctual=sending.is_punctual(run))
+        print_run(run)
     if not run.is_complete:
         raise typer.Exit(130)  # as a shell reports what was interrupted
 
@@ -103,21 +102,23 @@ def print_plan(pattern: str, bootstrap: str, wanted: "Load", *, json: bool) -> N
     """Print what would be sent, and where to."""
     if json:
         print_json("traffic", pattern=pattern, plan=True, bootstrap=bootstrap, about=wanted.about)
-    else:
-        result_console().print(f"{pattern}: {wanted.name} would be sent to Kafka at {bootstrap}", markup=False)
+        return
+    console = result_console()
+    console.print(f"{pattern}: {wanted.name} would be sent to Kafka at {bootstrap}", markup=False)
+    if unparsed := wanted.about.get("unparsed"):
+        console.print(f"{unparsed:,} of {wanted.events:,} lines cannot be parsed and would be sent unchanged")
 
 
-def print_run(run: "Run", *, is_punctual: bool) -> None:
+def print_run(run: "Run") -> None:
     """Print what was sent, and how punctually."""
     table = Table(box=None, show_header=False, pad_edge=False)
     for topic, count in sorted(run.by_topic.items()):
         table.add_row(topic, f"{count:,}")
     table.add_row("rate", f"{run.rate_per_s:,.0f}/s over {run.seconds:.1f} s")
     behind = ", ".join(
-        f"{name.removesuffix('_ms')} {run.behind_ms[name]:.1f}" for name in ("p50_ms", "p99_ms", "max_ms")
+        f"{name.removesuffix('_ms')} {run.behind_ms[name] or 0:.1f}" for name in ("p50_ms", "p99_ms", "max_ms")
     )
     table.add_row("behind the plan", f"{behind} ms")
-    console = result_console()
-    console.print(table)
-    if not is_punctual:
-        console.print("The sender was late or stopped early: verdicts ignore its labels.", style="yellow")
+    if unparsed := run.about.get("unparsed"):
+        table.add_row("not parsed", f"{unparsed:,} lines, sent unchanged")
+    result_console().print(table)

@@ -77,6 +77,7 @@ def print_verdict(found: "Validation") -> None:
             [
                 ("verdict", verdict.status),
                 *((c.name, c.status, c.why or "; ".join(c.offenders)) for c in verdict.checks),
+                *(("note", note) for note in verdict.notes),
             ]
         )
         return
@@ -94,6 +95,8 @@ def print_checks(console: Console, verdict: "Verdict") -> None:
         for offender in check.offenders:
             table.add_row("", "", f"[red]{offender}[/]")
     console.print(table)
+    for note in verdict.notes:
+        console.print(note, style="yellow", markup=False)
 
 
 def print_latencies(console: Console, verdict: "Verdict") -> None:

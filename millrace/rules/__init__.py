@@ -1,6 +1,6 @@
 """Rules and events as declarations: the vocabulary of a use, independent of engines."""
 
-from millrace.rules.events import EventType, Real, Text, TextMap, Whole, Words
+from millrace.rules.events import TOKEN_LENGTH, TOKEN_PATTERN, EventType, Real, Secret, Text, TextMap, Whole, Words
 from millrace.rules.expressions import RuleError, km
 from millrace.rules.measures import Count, CountDistinct, DistinctOthers, Last, Max, Min, Sum
 from millrace.rules.outputs import ALERTS, DEAD_LETTERS, REPLAYED, alert_id
@@ -22,6 +22,8 @@ __all__ = [
     "DEAD_LETTERS",
     "ENRICHMENT",
     "REPLAYED",
+    "TOKEN_LENGTH",
+    "TOKEN_PATTERN",
     "Count",
     "CountDistinct",
     "DistinctOthers",
@@ -36,6 +38,7 @@ __all__ = [
     "Real",
     "Rule",
     "RuleError",
+    "Secret",
     "Session",
     "Sliding",
     "Sum",

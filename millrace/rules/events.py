@@ -16,6 +16,20 @@ WHOLE_LEAST, WHOLE_MOST = -(2**63), 2**63 - 1
 # the stack that calls it.
 DEPTH_MOST = 500
 NAME_PATTERN = r"[A-Za-z0-9_.:\-]+"
+TOKEN_PATTERN, TOKEN_LENGTH = r"[0-9a-f]{8}\.[0-9a-f]{32}", 41  # id of the key, then the HMAC
+
+
+@dataclass(frozen=True)
+class Secret:
+    """What never leaves the sender: a field carries a keyed token in its place."""
+
+    column: str
+    """Where recorded files have it."""
+    pattern: str
+    """Of the secret without its separators."""
+    complaint: str
+    """Says what the secret looks like, without repeating it."""
+    separators: str = ""
 
 
 @dataclass(frozen=True)
@@ -29,6 +43,7 @@ class Text:
     may_pass_luhn: bool = False
     """Good values may look like card numbers, as tokens and numeric ids do by chance: only bad ones are searched."""
     kind: Kind = "text"
+    token_of: Secret | None = None
 
     def schema(self) -> dict[str, Any]:
         return {"type": "string", "pattern": f"^{self.pattern}$", "maxLength": self.max_length}
@@ -143,6 +158,11 @@ class EventType:
                 )
         for text in (f for f in self.fields if isinstance(f, Text)):
             re.compile(text.pattern)
+            if text.token_of and text.pattern != TOKEN_PATTERN:
+                raise RuleError(
+                    f"event type '{self.name}': '{text.name}' is a token; give it pattern=TOKEN_PATTERN and "
+                    "max_length=TOKEN_LENGTH"
+                )
         object.__setattr__(self, "_kinds", {f.name: f.kind for f in self.fields if isinstance(f, EventField)})
 
     def kind(self, name: str) -> Kind:
@@ -160,6 +180,11 @@ class EventType:
     def names(self) -> tuple[str, ...]:
         """The names of all fields, in their order."""
         return tuple(f.name for f in self.fields)
+
+    @property
+    def tokens(self) -> Mapping[str, Secret]:
+        """The fields that carry a token, and what each stands for."""
+        return {f.name: f.token_of for f in self.fields if isinstance(f, Text) and f.token_of}
 
     @cached_property
     def readable(self) -> tuple[EventField, ...]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from millrace.rules.events import EventType, Real, Text, Whole
 from millrace.rules.expressions import Expression, Field, Kind, RuleError, condition, fields_of
@@ -27,6 +27,9 @@ from millrace.rules.nearest import nearest
 from millrace.rules.outputs import FLAGS, PROVENANCE, WINDOW_SPAN, window_result
 from millrace.rules.sentences import measure_phrase, phrased, values_shown, window_phrase, words
 from millrace.rules.windows import Sliding, Tumbling, Window
+
+if TYPE_CHECKING:
+    from millrace.traffic.declared import Traffic
 
 
 @contextmanager
@@ -290,6 +293,8 @@ class UseCase:
     """How far behind the newest event one may come and still be counted in its windows; what comes later is late."""
     tables: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
     """HBase tables of a pattern that persists there: table -> family -> its options."""
+    traffic: Traffic | None = None
+    """Without it, `millrace traffic` only replays files."""
 
     def __post_init__(self) -> None:
         if ENRICHMENT in [each.name for each in (*self.rules, *self.summaries)]:

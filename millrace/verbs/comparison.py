@@ -12,10 +12,11 @@ from typing import Any
 from millrace import records
 from millrace.errors import InfraError, UsageError
 from millrace.target import Target
+from millrace.traffic.runs import Run
 from millrace.verbs import traffic
-from millrace.verbs.sending import Run
 
-SAME_TAPE = ("events", "rate_per_s", "seed", "poison_share", "duplicate_share", "customers")
+SAME_TAPE = ("events", "rate_per_s", "seed")
+"""Besides the shares and sizes of the use."""
 
 
 @dataclass(frozen=True)
@@ -46,11 +47,19 @@ def _run(target: Target, name: str, tape: str) -> Run:
 
 
 def _require_the_same(runs: Mapping[str, Run]) -> None:
-    (left, first), (right, second) = runs.items()
-    for name in SAME_TAPE:
-        one, other = first.about["plan"][name], second.about["plan"][name]
+    (left, first), (right, second) = ((name, _asked(name, run)) for name, run in runs.items())
+    for asked in first | second:
+        one, other = first.get(asked), second.get(asked)
         if one != other:
-            raise InfraError(f"not the same tape: {name} was {one} for {left} and {other} for {right}")
+            raise InfraError(f"not the same tape: {asked} was {one} for {left} and {other} for {right}")
+
+
+def _asked(name: str, run: Run) -> dict[str, Any]:
+    if (plan := traffic.plan_of(run)) is None:
+        raise InfraError(
+            f"{name} was sent the tape '{run.name}' by another version of millrace; send it again under a new name"
+        )
+    return {each: getattr(plan, each) for each in SAME_TAPE} | {**plan.shares, **plan.sizes}
 
 
 def _figures(target: Target, name: str, run: Run) -> dict[str, Any]:

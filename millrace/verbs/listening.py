@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from multiprocessing.synchronize import Event
 from pathlib import Path
@@ -20,6 +20,7 @@ from millrace.machine.processes import wait_until
 from millrace.patterns.plan import HOP
 from millrace.rules import ALERTS
 from millrace.stores.topics import TopicError, group, listed
+from millrace.traffic.runs import Span, is_within
 
 READY_WITHIN_S = 30
 STOPS_WITHIN_S = 10
@@ -61,6 +62,8 @@ def listen(bootstrap: str, topics: Mapping[str, str], into: Path, ready: Event, 
     )
     try:
         there = listed(consumer, bootstrap)
+        if any(topic not in there for topic in kinds):
+            return  # the sender reports it
         places = [TopicPartition(topic, number) for topic in kinds for number in there[topic].partitions]
         # The ends by number: OFFSET_END is resolved at the first fetch, and messages before it would be missed.
         ends = [consumer.get_watermark_offsets(place, timeout=10)[1] for place in places]
@@ -78,15 +81,16 @@ def listen(bootstrap: str, topics: Mapping[str, str], into: Path, ready: Event, 
         consumer.close()
 
 
-def recorded(path: Path) -> tuple[dict[str, float], list[float]]:
-    """When each alert was first received, by id, and how long the bare hops took from their due time."""
+def recorded(path: Path, uncounted_ms: Sequence[Span] = ()) -> tuple[dict[str, float], list[float]]:
+    """When each alert was first received, by id, and how long the bare hops that count took from their due time."""
     alerts: dict[str, float] = {}
     hops: list[float] = []
     if path.exists():
         for line in path.read_text(encoding="utf-8").splitlines():
             entry = json.loads(line)
             if entry["kind"] == HOP:
-                hops.append(entry["received_ms"] - entry["sent_ms"])
+                if not is_within(uncounted_ms, entry["sent_ms"]):
+                    hops.append(entry["received_ms"] - entry["sent_ms"])
             elif entry["alert_id"]:
                 alerts.setdefault(entry["alert_id"], entry["received_ms"])
     return alerts, hops

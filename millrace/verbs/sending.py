@@ -1,18 +1,20 @@
 """Sends a load in an open loop: each message at the moment it is due, independent of the one before.
 
 A sender that waits for answers slows down with what it measures and hides the delays it should show. This one never
-waits: every event carries the time at which it was due, and the run records how far the sender fell behind.
+waits: every event carries the time at which it was due, and the run records how far the sender fell behind. All
+messages are encoded before the first is sent.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import merge
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from confluent_kafka import KafkaError, Producer
@@ -21,8 +23,10 @@ from kafka.partitioner.default import murmur2
 from millrace.errors import InfraError
 from millrace.patterns.plan import HOP
 from millrace.stores.topics import PRODUCER, listed
-from millrace.verify.latency import Latency, latency
-from pipelines.fraud.traffic import CLOSING, Label, Message
+from millrace.traffic.plan import CLOSING, Label, Message
+from millrace.traffic.runs import Run
+from millrace.traffic.tape import Batch, Produced, Tape
+from millrace.verify.latency import QUANTILES
 
 Report = Callable[[str], None]
 
@@ -30,8 +34,17 @@ HOP_PER_S = 50
 STARTS_AFTER_S = 0.5
 FLUSH_WITHIN_S = 60
 REPORT_EVERY_S = 5.0
+TRIED, MARGIN = 1_000, 1.5
+"""How many messages show how long all of them take to encode, and how much longer that may be."""
+KEYS_TRIED_MOST = 1_000
+"""For each partition of the closing."""
 
-OPEN_LOOP = {"linger.ms": 0, "queue.buffering.max.messages": 500_000, "delivery.report.only.error": True}
+OPEN_LOOP = {
+    "linger.ms": 0,
+    "queue.buffering.max.messages": 500_000,
+    "queue.buffering.max.kbytes": 131_072,
+    "delivery.report.only.error": True,
+}
 
 
 class TrafficError(InfraError):
@@ -45,42 +58,16 @@ class Load:
     name: str
     about: Mapping[str, Any]
     """Recorded with the run: enough to make the same load again."""
+    judged: str
+    """The kind of event whose partitions the closing must reach."""
+    events: int
+    """About how many messages there are."""
     references: Callable[[Sequence[str]], Iterable[Message]]
-    """Takes the names of the closing's customers."""
+    """Takes the keys of the closing."""
     messages: Callable[[int, Sequence[str]], Iterator[Message]]
-    """Takes the start, and the names of the closing's customers."""
-
-
-@dataclass(frozen=True)
-class Run:
-    """What was sent, when, and how punctually."""
-
-    about: Mapping[str, Any]
-    start_ms: int
-    sent: int
-    """Without the closing and the bare hops, which by_topic counts too."""
-    by_topic: Mapping[str, int]
-    seconds: float
-    rate_per_s: float
-    behind_ms: Mapping[str, float | int | str | None]
-    """How long after its due time each message left: quantiles."""
-    is_complete: bool
-    digest: str = ""
-    """Identifies the messages that were sent."""
-
-
-class Digest:
-    """Identifies traffic by its topics, keys and due times, whatever the card key."""
-
-    def __init__(self) -> None:
-        self._sha256 = hashlib.sha256()
-
-    def add(self, message: Message) -> None:
-        self._sha256.update(b"%d %s %s\n" % (message.due_ms, message.topic.encode(), message.key or b""))
-
-    @property
-    def hex(self) -> str:
-        return self._sha256.hexdigest()
+    """Takes the start, and the keys of the closing; the same start gives the same messages."""
+    closing_key: Callable[[int], str] | None = None
+    """A key for the closing, by a number; None: nothing follows the traffic."""
 
 
 def send(
@@ -89,11 +76,13 @@ def send(
     load: Load,
     *,
     hop_per_s: int = HOP_PER_S,
+    folder: Path | None = None,
     report: Report = lambda line: None,
 ) -> Run:
     """Send a load to a pattern's topics (kind of event -> topic); return when the brokers have acknowledged all of it.
 
-    Ctrl-C ends it early, and the run is then marked as incomplete.
+    A large load is first encoded to a file in `folder`. Ctrl-C ends the sending early, and the run is then marked as
+    incomplete.
     """
     failures: list[KafkaError] = []
     producer = Producer(
@@ -104,40 +93,39 @@ def send(
             "on_delivery": lambda error, _: failures.append(error),
         }
     )
-    partitions = _partitions(producer, bootstrap, topics)
-    names = closing_names(load.name, partitions)
-    count = _send_references(producer, topics, load.references(names))
+    partitions = _partitions(producer, bootstrap, topics, load.judged)
+    keys = closing_keys(load.closing_key, partitions) if load.closing_key else []
+    references = [(topics[each.topic], each.value, each.key) for each in load.references(keys)]
+    _produce(producer, references)
     _flush(producer, failures, bootstrap)
-    report(f"{count} reference events sent; traffic begins")
-    start_ms = int((time.time() + STARTS_AFTER_S) * 1000)
-    messages: Iterable[Message] = load.messages(start_ms, names)
-    if hop_per_s and HOP in topics:
-        messages = _with_hops(messages, start_ms, hop_per_s)
-    pace = _Pace(start_ms, report)
-    is_complete = True
-    try:
-        for message in messages:
-            pace.wait(message)
-            _produce(producer, topics[message.topic], message)
-            pace.sent(message)
-            if failures:
-                break
-    except KeyboardInterrupt:
-        is_complete = False
-        report("interrupted: waiting for the messages in flight")
-    _flush(producer, failures, bootstrap)
-    return pace.run(load.about, is_complete)
+    report(f"{len(references)} reference events sent; the traffic is being encoded")
+    hops = hop_per_s if HOP in topics else 0
+    with Tape(folder) as tape:
+        start_ms = _encode(tape, load, keys, topics, hops, report)
+        report("traffic begins")
+        pace = _Pace(start_ms, tape.counted, report)
+        try:
+            pace.keep(producer, tape.batches(), failures)
+        except KeyboardInterrupt:
+            report("interrupted: waiting for the messages in flight")
+        _flush(producer, failures, bootstrap)
+        kinds = {topic: kind for kind, topic in topics.items()}
+        by_topic = {kinds[topic]: count for topic, count in tape.by_topic(pace.batches).items()}
+        return pace.run(load.about, by_topic, tape.digest, tape.until_ms, is_complete=pace.batches == tape.length)
 
 
-def closing_names(name: str, partitions: int) -> list[str]:
-    """Customers such that each partition has one, as Kafka's own partitioner spreads keys."""
+def closing_keys(key_of: Callable[[int], str], partitions: int) -> list[str]:
+    """Keys such that each partition has one, as Kafka's own partitioner spreads keys."""
     found: dict[int, str] = {}
-    number = 0
-    while len(found) < partitions:
-        customer = f"{name}-closing-{number}"
-        found.setdefault(partition_of(customer.encode(), partitions), customer)
-        number += 1
-    return [found[partition] for partition in range(partitions)]
+    for number in range(KEYS_TRIED_MOST * partitions):
+        key = key_of(number)
+        found.setdefault(partition_of(key.encode(), partitions), key)
+        if len(found) == partitions:
+            return [found[partition] for partition in range(partitions)]
+    raise TrafficError(
+        f"the first {KEYS_TRIED_MOST * partitions} keys of the closing reach only {len(found)} of {partitions} "
+        "partitions; let the use's closing_key give another key for each number"
+    )
 
 
 def partition_of(key: bytes, partitions: int) -> int:
@@ -145,55 +133,113 @@ def partition_of(key: bytes, partitions: int) -> int:
     return int((murmur2(key) & 0x7FFFFFFF) % partitions)
 
 
+def _encode(
+    tape: Tape, load: Load, keys: Sequence[str], topics: Mapping[str, str], hop_per_s: int, report: Report
+) -> int:
+    """Encode the whole load; return its start, which its messages contain and which is therefore chosen before."""
+    takes_s = _estimate_s(load, keys)
+    while True:
+        began = time.monotonic()
+        start_ms = int((time.time() + STARTS_AFTER_S + takes_s) * 1000)
+        messages: Iterable[Message] = load.messages(start_ms, keys)
+        tape.record(_with_hops(messages, start_ms, hop_per_s) if hop_per_s else messages, topics, (CLOSING, HOP))
+        took_s = time.monotonic() - began
+        if took_s < takes_s + STARTS_AFTER_S:
+            return start_ms
+        report(f"encoding took {took_s:.0f} s instead of {takes_s:.0f} s, and starts again")
+        takes_s = 2 * took_s
+
+
+def _estimate_s(load: Load, keys: Sequence[str]) -> float:
+    """How long the whole load takes to encode, from its first messages."""
+    began = time.monotonic()
+    messages = iter(load.messages(int(time.time() * 1000), keys))
+    next(messages, None)
+    first_s = time.monotonic() - began
+    tried = sum(1 for _ in islice(messages, TRIED))
+    each_s = (time.monotonic() - began - first_s) / max(tried, 1)
+    return MARGIN * (first_s + load.events * each_s)
+
+
 class _Pace:
     """Keeps to the due times, and counts."""
 
-    def __init__(self, start_ms: int, report: Report) -> None:
+    def __init__(self, start_ms: int, counted: int, report: Report) -> None:
         self.start_ms, self.report = start_ms, report
+        self.left = counted
         # The wall clock is read once: a change of the clock does not change the pace.
         self.zero = time.monotonic() + start_ms / 1000 - time.time()
-        self.behind_ms: list[float] = []
-        self.digest = Digest()
-        self.by_topic: Counter[str] = Counter()
-        self.reported_at = self.zero
-        self.last = self.zero
+        self.behind = Behind()
+        self.sent = self.batches = 0
+        self.last = self.reported_at = self.zero
 
-    def wait(self, message: Message) -> None:
-        early_s = self.zero + message.due_ms / 1000 - time.monotonic()
-        if early_s > 0:
-            time.sleep(early_s)
-
-    def sent(self, message: Message) -> None:
-        now = time.monotonic()
-        self.by_topic[message.topic] += 1
-        if message.label.kind in (CLOSING, HOP):
-            if message.label.kind == CLOSING and now > self.reported_at + REPORT_EVERY_S:
+    def keep(self, producer: Producer, batches: Iterable[Batch], failures: Sequence[KafkaError]) -> None:
+        """Send each batch when it is due."""
+        for due_ms, counted, batch in batches:
+            due = self.zero + due_ms / 1000
+            if (early_s := due - time.monotonic()) > 0:
+                time.sleep(early_s)
+            _produce(producer, batch)
+            self.batches += 1
+            now = time.monotonic()
+            if counted:
+                self.last = now
+                self.sent += counted
+                self.behind.add((now - due) * 1000, counted)
+            if now > self.reported_at + REPORT_EVERY_S:
                 self.reported_at = now
-                self.report("all sent; small purchases continue until the last windows are complete")
-            return
-        self.last = now
-        self.digest.add(message)
-        self.behind_ms.append((now - self.zero) * 1000 - message.due_ms)
-        if now > self.reported_at + REPORT_EVERY_S:
-            self.reported_at = now
-            sent, seconds = len(self.behind_ms), now - self.zero
-            self.report(f"{sent} sent in {seconds:.0f} s, {sent / seconds:.0f}/s, {self.behind_ms[-1]:.1f} ms behind")
+                self.report(self._progress(now, now - due))
+            if failures:
+                return
 
-    def run(self, about: Mapping[str, Any], is_complete: bool) -> Run:
+    def run(
+        self, about: Mapping[str, Any], by_topic: Mapping[str, int], digest: str, until_ms: int, *, is_complete: bool
+    ) -> Run:
         seconds = max(self.last - self.zero, 0.001)
-        behind: Latency = latency("behind the plan", self.behind_ms)
-        sent = len(self.behind_ms)
         return Run(
             about=about,
             start_ms=self.start_ms,
-            sent=sent,
-            by_topic=dict(self.by_topic),
+            sent=self.sent,
+            by_topic=by_topic,
             seconds=round(seconds, 3),
-            rate_per_s=round(sent / seconds, 1),
-            behind_ms=behind.record(),
+            rate_per_s=round(self.sent / seconds, 1),
+            behind_ms=self.behind.record(),
             is_complete=is_complete,
-            digest=self.digest.hex,
+            digest=digest,
+            until_ms=self.start_ms + until_ms,
         )
+
+    def _progress(self, now: float, behind_s: float) -> str:
+        if self.sent == self.left:
+            return "all sent; small events continue until the last windows are complete"
+        seconds = now - self.zero
+        return f"{self.sent} sent in {seconds:.0f} s, {self.sent / seconds:.0f}/s, {behind_s * 1000:.1f} ms behind"
+
+
+class Behind:
+    """How long after their due times messages left, counted by tenths of a millisecond."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[int] = Counter()
+
+    def add(self, behind_ms: float, messages: int) -> None:
+        self._counts[round(behind_ms * 10)] += messages
+
+    def record(self) -> dict[str, float | int | str | None]:
+        """Quantiles, as those of a latency."""
+        ascending, count = sorted(self._counts), self._counts.total()
+
+        def quantile(q: float) -> float | None:
+            before = 0
+            for tenths in ascending:
+                before += self._counts[tenths]
+                if before >= round(q * count, 9):
+                    return tenths / 10
+            return None
+
+        worst = ascending[-1] / 10 if ascending else None
+        shown = {f"{name}_ms": quantile(q) for name, q in QUANTILES.items()}
+        return {"name": "behind the plan", "count": count, **shown, "max_ms": worst}
 
 
 def _with_hops(messages: Iterable[Message], start_ms: int, per_s: int) -> Iterator[Message]:
@@ -215,19 +261,13 @@ def _with_hops(messages: Iterable[Message], start_ms: int, per_s: int) -> Iterat
     yield from merge(timed(), hops(), key=lambda message: message.due_ms)
 
 
-def _send_references(producer: Producer, topics: Mapping[str, str], messages: Iterable[Message]) -> int:
-    count = 0
-    for message in messages:
-        _produce(producer, topics[message.topic], message)
-        count += 1
-    return count
-
-
-def _produce(producer: Producer, topic: str, message: Message) -> None:
-    while True:
+def _produce(producer: Producer, messages: Sequence[Produced]) -> None:
+    sent = 0
+    while sent < len(messages):
         try:
-            producer.produce(topic, message.value, message.key)
-            break
+            for each in messages[sent:]:
+                producer.produce(*each)
+                sent += 1
         except BufferError:
             producer.poll(0.05)
     producer.poll(0)
@@ -243,8 +283,8 @@ def _flush(producer: Producer, failures: Sequence[KafkaError], bootstrap: str) -
         )
 
 
-def _partitions(producer: Producer, bootstrap: str, topics: Mapping[str, str]) -> int:
+def _partitions(producer: Producer, bootstrap: str, topics: Mapping[str, str], judged: str) -> int:
     there = listed(producer, bootstrap)
     if missing := sorted(topic for topic in topics.values() if topic not in there):
         raise TrafficError(f"no topic {missing[0]} at {bootstrap}; provision the pattern first")
-    return len(there[topics["transactions"]].partitions)
+    return len(there[topics[judged]].partitions)

@@ -3,27 +3,40 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from millrace.patterns import load
 from millrace.patterns import topics as topics_of
+from millrace.rules import UseCase, WindowRule
 from millrace.settings import Settings
 from millrace.target import Target
+from millrace.traffic import Message, Secrets, Traffic, TrafficPlan
+from millrace.traffic.labels import Labels, labels_of, together
+from millrace.traffic.replay import read_replay
+from millrace.traffic.runs import Run, Span
+from millrace.traffic.tape import Digest
+from millrace.traffic.tokens import ensure_secrets, secrets_under
 from millrace.verbs import cost
 from millrace.verbs.listening import listening
-from millrace.verbs.sending import Digest, Load, Run, TrafficError, send
+from millrace.verbs.sending import Load, TrafficError, send
 from millrace.verify import Bounds
-from pipelines.fraud.rules import FRAUD, burst
-from pipelines.fraud.tokens import Tokens, ensure_key
-from pipelines.fraud.traffic import Message, TrafficPlan, closing, references
-from pipelines.fraud.traffic import traffic as generate
-from pipelines.fraud.traffic.replay import Replay, read_replay
-from pipelines.fraud.traffic.stage import PHONE_LEAD_MS
 
-CLOSING_MS = burst.window.closes_after_ms + FRAUD.disorder_ms + Bounds().closing_ms + 3_000
-"""How long small purchases continue after the traffic: without them the last bursts would never be complete."""
+AFTER_CLOSING_MS = 3_000
+"""How long the closing continues after the last window's result is due."""
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What the runs of traffic add to a verdict."""
+
+    labels: Labels | None = None
+    """None if no run has labels that hold."""
+    uncounted_ms: tuple[Span, ...] = ()
+    """When the sender was late: no latency of that time counts."""
+    notes: tuple[str, ...] = ()
+    """A line for each run that counts for nothing, or whose labels do not hold."""
 
 
 def traffic(target: Target, name: str, wanted: Load, *, report: Callable[[str], None] = lambda line: None) -> Run:
@@ -35,42 +48,68 @@ def traffic(target: Target, name: str, wanted: Load, *, report: Callable[[str], 
     settings, topics = target.settings, topics_of(load(name))
     before = cost.cpu_seconds(settings, name)
     with listening(target.bootstrap, topics, arrivals(settings, name)):
-        run = send(target.bootstrap, topics, wanted, report=report)
+        run = send(target.bootstrap, topics, wanted, folder=settings.state, report=report)
     cpu_s = cost.spent(before, cost.cpu_seconds(settings, name))
     run = replace(run, about={**run.about, "cpu_s": cpu_s})
     keep(settings, name, run)
+    if run.lateness:
+        report(f"this run counts for nothing: {run.lateness}")
+    elif not run.is_complete:
+        report("sending was interrupted: no label of this run is used")
     return run
 
 
-def wanted_load(settings: Settings, plan: TrafficPlan, file: Path | None = None, speed: float = 1.0) -> Load:
-    """The load of a plan, or of a file, which is read and checked whole before any of it is sent."""
-    tokens = card_tokens(settings)
-    return replayed(read_replay(file, tokens), file, speed) if file else generated(plan, tokens)
+def declared(use: UseCase) -> Traffic:
+    """The traffic that a use declares."""
+    if use.traffic is None:
+        raise TrafficError(f"the use '{use.name}' declares no traffic; replay a file with --from FILE")
+    return use.traffic
 
 
-def generated(plan: TrafficPlan, tokens: Tokens, closing_ms: int = CLOSING_MS) -> Load:
-    """Traffic generated from a plan."""
-
-    def messages(start_ms: int, names: Sequence[str]) -> Iterator[Message]:
-        yield from generate(plan, tokens, start_ms)
-        yield from closing(plan, tokens, start_ms, names, closing_ms)
-
-    return Load(plan.name, {"plan": asdict(plan)}, lambda names: references(plan, names), messages)
+def closing_ms(use: UseCase) -> int:
+    """How long harmless events continue after the traffic: without them its last windows would never be complete."""
+    longest_ms = max((rule.window.closes_after_ms for rule in use.rules if isinstance(rule, WindowRule)), default=0)
+    return longest_ms + use.disorder_ms + Bounds().closing_ms + AFTER_CLOSING_MS
 
 
-def replayed(replay: Replay, source: Path, speed: float = 1.0) -> Load:
-    """Traffic that was recorded in a file."""
+def generated(use: UseCase, plan: TrafficPlan, secrets: Secrets, for_ms: int | None = None) -> Load:
+    """Traffic generated from a plan; `for_ms` is how long its closing lasts, unless as long as the use's windows."""
+    made = declared(use)
+    lasts_ms = closing_ms(use) if for_ms is None else for_ms
+
+    def messages(start_ms: int, keys: Sequence[str]) -> Iterator[Message]:
+        yield from made.messages(plan, secrets, start_ms)
+        yield from made.closing(plan, secrets, start_ms, keys, lasts_ms)
+
     return Load(
-        source.stem,
-        {"file": source.name, "speed": speed},
-        lambda names: replay.references,
-        lambda start_ms, names: replay.messages(start_ms, speed),
+        plan.name,
+        {"plan": asdict(plan)},
+        use.judged.name,
+        plan.events,
+        lambda keys: made.references(plan, keys),
+        messages,
+        lambda number: made.closing_key(plan, number),
     )
 
 
-def card_tokens(settings: Settings) -> Tokens:
-    """The tokens of this stack, under a key that is made when it is first needed."""
-    return ensure_key(settings.state / "conf" / "card.key")
+def from_file(use: UseCase, file: Path, secrets: Secrets, speed: float = 1.0, plan: TrafficPlan | None = None) -> Load:
+    """Traffic recorded in a file, which is read whole before any of it is sent; the plan gives the use's sizes."""
+    columns = use.traffic.columns(plan) if use.traffic and plan else None
+    replay = read_replay(file, use, secrets, columns)
+    about = {"file": file.name, "speed": speed, "events": replay.events, "unparsed": replay.unparsed}
+    return Load(
+        file.stem,
+        about | ({"sizes": dict(plan.sizes)} if plan else {}),
+        use.judged.name,
+        replay.events,
+        lambda keys: replay.references(),
+        lambda start_ms, keys: replay.messages(start_ms, speed),
+    )
+
+
+def secrets_of(settings: Settings, use: UseCase) -> Secrets:
+    """The tokens of this stack, each under a key that is made when it is first needed."""
+    return ensure_secrets(use, settings.state / "conf")
 
 
 def keep(settings: Settings, pattern: str, run: Run) -> None:
@@ -103,30 +142,45 @@ def arrivals(settings: Settings, pattern: str) -> Path:
     return settings.state / "patterns" / f"{pattern}.heard.jsonl"
 
 
-def is_punctual(run: Run) -> bool:
-    """Whether everything was sent early enough for its labels to hold."""
-    worst = run.behind_ms.get("max_ms")
-    return run.is_complete and isinstance(worst, int | float) and worst < PHONE_LEAD_MS / 2
+def plan_of(run: Run) -> TrafficPlan | None:
+    """The plan of a run; None if it was sent from a file, or recorded before plans had shares."""
+    plan = run.about.get("plan", {})
+    return TrafficPlan(**plan) if "shares" in plan else None
 
 
-def labels(found: Iterable[Run]) -> dict[str, tuple[str, ...]] | None:
-    """The expected alerts of all runs that were punctual; None if none of them has labels."""
-    made = [labels_of(run) for run in found if is_punctual(run)]
-    return {identity: rules for each in made for identity, rules in each.items()} if any(made) else None
+def counted(use: UseCase, tapes: Sequence[Run]) -> Counted:
+    """The labels of all runs whose labels hold, and what does not count."""
+    found, notes = [], []
+    for run in tapes:
+        if run.lateness:
+            notes.append(f"the run '{run.name}' counts for nothing: {run.lateness}; no label or latency of it is used")
+        elif "plan" in run.about:
+            labelled = labels(use, run)
+            if isinstance(labelled, Labels):
+                found.append(labelled)
+            else:
+                notes.append(f"the labels of the run '{run.name}' are unused: {labelled}")
+    late_ms = tuple(run.span_ms for run in tapes if run.lateness)
+    return Counted(together(found) if found else None, late_ms, tuple(notes))
 
 
-def labels_of(run: Run) -> dict[str, tuple[str, ...]]:
-    """Transaction id -> the rules that it was made to set off; empty where the traffic cannot be generated again."""
-    if "plan" not in run.about:
-        return {}
-    digest, found = Digest(), {}
-    # Any key will do: a card is no part of a label.
-    for message in generate(TrafficPlan(**run.about["plan"]), Tokens(b"labels"), run.start_ms):
-        digest.add(message)
-        if message.label.alerts and message.value:
-            found[json.loads(message.value)["transaction_id"]] = message.label.alerts
-    # Another version of the generator makes other traffic of the same plan.
-    return found if digest.hex == run.digest else {}
+def labels(use: UseCase, run: Run) -> Labels | str:
+    """The labels of a generated run, or why they do not hold."""
+    plan = plan_of(run)
+    if plan is None or use.traffic is None or plan.shares.keys() != use.traffic.shares.keys():
+        return "it was recorded by another version of millrace; send it again"
+    if why := run.unlabelled(use.traffic.slack_ms):
+        return why
+    digest = Digest()
+
+    def messages() -> Iterator[Message]:
+        # Any key will do: a secret is no part of a label.
+        for message in declared(use).messages(plan, secrets_under(use, b"labels"), run.start_ms):
+            digest.add(message)
+            yield message
+
+    made = labels_of(use, messages(), run.span_ms)
+    return made if digest.hex == run.digest else "this version generates other traffic from its plan; send it again"
 
 
 def _runs(settings: Settings, pattern: str) -> Path:

@@ -43,7 +43,7 @@ def validate(
         settled_after_s=settled_after_s,
         in_force=deployments.in_force(target, name),
         lost=[loss for each in deployments.losses(target, name).values() for loss in each],
-        labels=traffic.labels(tapes),
+        counted=traffic.counted(variant.use, tapes),
         began_ms=[tape.start_ms for tape in tapes],
         report=report,
     )

@@ -24,8 +24,9 @@ from millrace.settings import SETTLED_AFTER_S
 from millrace.stores.files import Hdfs, NoFileError
 from millrace.stores.topics import Tail
 from millrace.target import Target
+from millrace.traffic.runs import Span, is_within
 from millrace.verbs.listening import recorded
-from millrace.verbs.traffic import arrivals
+from millrace.verbs.traffic import Counted, arrivals
 from millrace.verify import Bounds, Evidence, Question, Verdict, Versions, judge
 from millrace.verify.evidence import ENRICHED, FILES, table_key
 
@@ -43,7 +44,7 @@ def verdict(
     bounds: Bounds | None = None,
     in_force: Mapping[str, Versions] | None = None,
     lost: Sequence[Loss] = (),
-    labels: Mapping[str, Sequence[str]] | None = None,
+    counted: Counted | None = None,
     began_ms: Sequence[int] = (),
     report: Callable[[str], None] = lambda line: None,
 ) -> Verdict:
@@ -52,7 +53,14 @@ def verdict(
     A verdict that is not ok is returned when nothing has arrived for `settled_after_s`, or at once if it is final.
     """
     deadline = time.monotonic() + within_s
-    question = replace(question_about(variant, bounds or Bounds(), in_force or {}), began_ms=began_ms, lost=lost)
+    runs = counted or Counted()
+    question = replace(
+        question_about(variant, bounds or Bounds(), in_force or {}),
+        began_ms=began_ms,
+        lost=lost,
+        uncounted_ms=runs.uncounted_ms,
+        notes=runs.notes,
+    )
     with closing(_Reading(target, variant)) as reading:
         while True:
             changed_at, seen = time.monotonic(), None
@@ -66,14 +74,14 @@ def verdict(
                 if time.monotonic() > changed_at + settled_after_s:
                     break
                 time.sleep(0.5)
-            found = judge(question, reading.evidence(labels))
+            found = judge(question, reading.evidence(runs))
             is_settled = time.monotonic() > changed_at + settled_after_s
             if found.status == "ok" or is_over or is_settled or (found.is_final and reading.is_whole()):
                 return found
             report(f"not yet ok: {', '.join(check.name for check in found.checks if check.status != 'ok')}")
             if not reading.wait_for_more(min(settled_after_s, max(0.0, deadline - time.monotonic()))):
                 # HBase growth is not polled, so judge once more.
-                return judge(question, reading.evidence(labels))
+                return judge(question, reading.evidence(runs))
 
 
 def question_about(variant: Variant, bounds: Bounds, in_force: Mapping[str, Versions]) -> Question:
@@ -152,20 +160,20 @@ class _Reading:
         counts = [f"{len(self.records[name])} {name}" for name in names]
         return ", ".join([*counts, f"{self._rows()} rows in files"] if "hdfs" in self.stores else counts)
 
-    def evidence(self, labels: Mapping[str, Sequence[str]] | None) -> Evidence:
+    def evidence(self, runs: Counted) -> Evidence:
         """All that was read, for the judge."""
         use, name = self.variant.use, self.variant.name
-        received_ms, hop_received_ms = recorded(arrivals(self.target.settings, name))
+        received_ms, hop_received_ms = recorded(arrivals(self.target.settings, name), runs.uncounted_ms)
         return Evidence(
             raw={each.name: self.records[each.name] for each in (*use.raw, *use.references)},
             outputs={ENRICHED: self.records[use.enriched.name]}
             | {kind: self.records[kind] for kind in (ALERTS.name, DEAD_LETTERS.name, WINDOWS_TOPIC)},
             stores=self._stored(),
-            hop_ms=_hop_ms(self.records[HOP]),
+            hop_ms=_hop_ms(self.records[HOP], runs.uncounted_ms),
             received_ms=received_ms,
             hop_received_ms=hop_received_ms,
             deleted=sorted(self.tail.deleted() - {each.name for each in use.references} - {HOP}),
-            labels=labels,
+            labels=runs.labels,
             kinds={topic: kind for kind, topic in self.topics.items()},
         )
 
@@ -209,5 +217,6 @@ def _rows(content: bytes) -> list[dict[str, Any]]:
     return rows
 
 
-def _hop_ms(records: Sequence[Record]) -> list[float]:
-    return [record.ingest_ms - json.loads(record.value)["sent_ms"] for record in records if record.value]
+def _hop_ms(records: Sequence[Record], uncounted_ms: Sequence[Span]) -> list[float]:
+    sent = ((record.ingest_ms, json.loads(record.value)["sent_ms"]) for record in records if record.value)
+    return [ingest_ms - sent_ms for ingest_ms, sent_ms in sent if not is_within(uncounted_ms, sent_ms)]

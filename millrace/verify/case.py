@@ -12,6 +12,7 @@ from millrace.patterns.loss import Loss
 from millrace.rules import ENRICHMENT, Rule, UseCase, WindowSummary
 from millrace.rules.outputs import ALERT_FACTS, ALERTS, DEAD_LETTERS, LATE, LETTER_IDENTITY, REPLAYED, SOURCE, names
 from millrace.rules.outputs import WINDOWS_TOPIC as WINDOWS
+from millrace.traffic.runs import Span, is_within
 from millrace.verify.evidence import (
     ENRICHED,
     Bounds,
@@ -47,6 +48,10 @@ class Question:
     """The promises do not apply for this long after traffic began."""
     began_ms: Sequence[int] = ()
     """When each tape of traffic began; empty if unknown, then it was with the first alert."""
+    uncounted_ms: Sequence[Span] = ()
+    """When the sender of the traffic was late: no latency of that time counts."""
+    notes: Sequence[str] = ()
+    """What the verdict must mention besides its checks."""
     kept_since_ms: int = 0
     """Older dead letters may have been deleted, and older reference data that was sent again compacted."""
     bounds: Bounds = field(default_factory=Bounds)
@@ -138,6 +143,10 @@ class Case:
             self._not_yet_in_force(),
             question.kept_since_ms,
         )
+
+    def is_timed(self, at_ms: int | None) -> bool:
+        """Whether what was due or happened then has a latency that counts."""
+        return at_ms is not None and not is_within(self.question.uncounted_ms, at_ms)
 
     def versions(self, name: str) -> Versions:
         """The versions of a rule or summary: since when the present one, and the earlier ones."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from millrace.oracle import Origin, Record
+from millrace.traffic.labels import Labels
 
 Event = Mapping[str, Any]
 
@@ -62,8 +63,8 @@ class Evidence:
     """How long bare messages took until that reader had them."""
     deleted: Sequence[str] = ()
     """Kinds whose first messages are gone from their topics, so that their memory cannot be recomputed."""
-    labels: Mapping[str, Sequence[str]] | None = None
-    """For generated traffic: event id -> the rules it was made to set off."""
+    labels: Labels | None = None
+    """For generated traffic: where each rule must alert."""
     kinds: Mapping[str, str] = field(default_factory=dict)
     """Full topic name -> kind of event, to find the origin of outputs."""
 

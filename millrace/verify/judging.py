@@ -24,6 +24,7 @@ def judge(question: Question, evidence: Evidence) -> Verdict:
         latencies=latencies,
         alerts_by_rule=timing.alert_times(case),
         dead_letters_by_reason=dict(Counter(reason for _, reason in case.letters).most_common()),
+        notes=tuple(question.notes),
     )
 
 

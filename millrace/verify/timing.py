@@ -23,7 +23,7 @@ RECEIVED_LEAST = 0.9
 def latencies(case: Case) -> Iterator[Latency]:
     """All latencies that the evidence gives, the bare hop beside them."""
     question, evidence = case.question, case.evidence
-    alerts = list(_first_copies(case))
+    alerts = [(at, alert) for at, alert in _first_copies(case) if case.is_timed(alert.get("sent_ms") or alert["at_ms"])]
     per_event = {rule.name for rule in question.rules if not isinstance(rule, WindowRule)}
     windows = {rule.name: rule.window for rule in question.rules if isinstance(rule, WindowRule)}
     events = [(at, alert) for at, alert in alerts if alert["rule"] in per_event]
@@ -37,7 +37,7 @@ def latencies(case: Case) -> Iterator[Latency]:
     first: dict[Origin, tuple[int, Event]] = {}
     for record, event in case.enriched:
         first.setdefault(case.source(event), (record.ingest_ms, event))
-    sent = ((at, event["sent_ms"]) for at, event in first.values() if event.get("sent_ms") is not None)
+    sent = ((at, event["sent_ms"]) for at, event in first.values() if case.is_timed(event.get("sent_ms")))
     yield latency(ENRICHED_FROM_SENT, (at - sent_ms for at, sent_ms in sent))
     yield latency(HOP, evidence.hop_ms or ())
     times = evidence.received_ms or {}

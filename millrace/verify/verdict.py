@@ -51,6 +51,8 @@ class Verdict:
     alerts_by_rule: Mapping[str, tuple[int, ...]]
     """Rule -> when each of its alerts reached the topic, each alert once."""
     dead_letters_by_reason: Mapping[str, int]
+    notes: tuple[str, ...] = ()
+    """What readers must know besides the checks, such as a run of traffic that does not count."""
 
     @property
     def status(self) -> Status:
@@ -84,6 +86,7 @@ class Verdict:
             "latencies": [latency.record() for latency in self.latencies],
             "alerts_by_rule": {rule: len(times) for rule, times in self.alerts_by_rule.items()},
             "dead_letters_by_reason": dict(self.dead_letters_by_reason),
+            "notes": list(self.notes),
         }
 
 

@@ -1,5 +1,30 @@
 """Credit-card fraud: the flagship use."""
 
-from pipelines.fraud.rules import FRAUD
+from millrace.rules import UseCase
+from pipelines.fraud.events import customers, device_locations, merchants, transactions
+from pipelines.fraud.rules import (
+    above_previous_max,
+    away_from_phone,
+    burst,
+    enriched,
+    enrichment,
+    spend_per_minute,
+    spree,
+)
+from pipelines.fraud.tables import TABLES
+from pipelines.fraud.traffic import TRAFFIC
 
 __all__ = ["FRAUD"]
+
+FRAUD = UseCase(
+    name="fraud",
+    judged=transactions,
+    others=(device_locations,),
+    references=(merchants, customers),
+    enrichment=enrichment,
+    enriched=enriched,
+    rules=(above_previous_max, away_from_phone, spree, burst),
+    summaries=(spend_per_minute,),
+    tables=TABLES,
+    traffic=TRAFFIC,
+)

@@ -1,10 +1,15 @@
 """The events of the fraud use: purchases, phones, and the reference data about customers and merchants."""
 
-from millrace.rules import EventType, Real, Text, Whole
+from millrace.rules import TOKEN_LENGTH, TOKEN_PATTERN, EventType, Real, Secret, Text, Whole
 
 MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
 
-CARD_TOKEN = r"[0-9a-f]{8}\.[0-9a-f]{32}"  # key id, then the HMAC; a bare card number can never match
+CARD_NUMBER = Secret(
+    "card_number",
+    pattern=r"[0-9]{12,19}",
+    separators=" -",
+    complaint="a card number must have 12 to 19 digits, grouped by spaces or dashes or not at all",
+)
 LATITUDE, LONGITUDE = Real("latitude", -90, 90), Real("longitude", -180, 180)
 # PCI DSS forbids to store these after authorisation; no topic may carry them at any time.
 SENSITIVE = (
@@ -19,7 +24,7 @@ transactions = EventType(
     (
         Text("transaction_id", may_pass_luhn=True),  # terminals may number their purchases
         Text("customer"),
-        Text("card", pattern=CARD_TOKEN, max_length=41, may_pass_luhn=True),
+        Text("card", TOKEN_PATTERN, TOKEN_LENGTH, may_pass_luhn=True, token_of=CARD_NUMBER),
         Text("merchant"),
         Whole("amount_cents", least=1, most=1_000_000_00),
         LATITUDE,

@@ -11,13 +11,11 @@ from millrace.rules import (
     Session,
     Sum,
     Tumbling,
-    UseCase,
     WindowRule,
     WindowSummary,
     km,
 )
 from pipelines.fraud.events import MINUTE_MS, customers, device_locations, merchants, transactions
-from pipelines.fraud.tables import TABLES
 
 PHONE = Last(device_locations, "latitude", "longitude", "at_ms")
 
@@ -81,16 +79,4 @@ spend_per_minute = WindowSummary(
     keys=("merchant_category", "merchant_place"),
     window=Tumbling(MINUTE_MS),
     measures={"purchases": Count(), "total_cents": Sum("amount_cents"), "largest_cents": Max("amount_cents")},
-)
-
-FRAUD = UseCase(
-    name="fraud",
-    judged=transactions,
-    others=(device_locations,),
-    references=(merchants, customers),
-    enrichment=enrichment,
-    enriched=enriched,
-    rules=(above_previous_max, away_from_phone, spree, burst),
-    summaries=(spend_per_minute,),
-    tables=TABLES,
 )

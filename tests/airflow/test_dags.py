@@ -17,10 +17,12 @@ from millrace.patterns import files as pattern_files
 from millrace.patterns import names
 from millrace.settings import PROJECT, Settings
 from millrace.verbs.deploy import DEPLOY_WITHIN_S
+from pipelines.fraud.traffic import TRAFFIC
 
 UPKEEP = ["compact", "compare", "reconcile", "replay-dead-letters", "teardown", "upgrade"]
 ENGINES = {"pyflink", "pyspark", "kafka", "confluent_kafka", "happybase", "hdfs"}
-PROVE_FORM = ["approval", "events", "faults", "keep", "poison_share", "rate_per_s", "remove_data", "seed", "tape"]
+MIXTURE = [*(f"{name}_share" for name in TRAFFIC.shares), *TRAFFIC.sizes]
+PROVE_FORM = sorted(["approval", "events", "faults", "keep", "rate_per_s", "remove_data", "seed", "tape", *MIXTURE])
 FORMS = {"deploy": ["accept_loss", "approval", "fresh"], "prove": PROVE_FORM}
 
 

@@ -12,9 +12,11 @@ from millrace.cli.compare import figures
 from millrace.errors import InfraError, UsageError
 from millrace.settings import PROJECT, Settings
 from millrace.target import Target
+from millrace.traffic import plan_for
+from millrace.traffic.runs import Run
 from millrace.verbs import traffic
 from millrace.verbs.comparison import compare
-from pipelines.fraud.traffic import TrafficPlan
+from pipelines.fraud.traffic import TRAFFIC
 
 
 @pytest.fixture
@@ -22,10 +24,10 @@ def target(tmp_path: Path) -> Target:
     return Target.read(Settings(PROJECT, tmp_path / "home", tmp_path / "state", 28200), {})
 
 
-def sent(target: Target, pattern: str, seed: int = 3) -> None:
-    plan = TrafficPlan(events=1_000, rate_per_s=100, seed=seed, name="tape-1")
+def sent(target: Target, pattern: str, seed: int = 3, **shares: float) -> None:
+    plan = plan_for(TRAFFIC, events=1_000, rate_per_s=100, seed=seed, name="tape-1", **shares)
     about = {"plan": asdict(plan), "cpu_s": {"flink": 12.0}}
-    traffic.keep(target.settings, pattern, traffic.Run(about, 0, 1_000, {}, 10.0, 100.0, {}, True))
+    traffic.keep(target.settings, pattern, Run(about, 0, 1_000, {}, 10.0, 100.0, {}, True))
 
 
 def judged(target: Target, pattern: str, p99_ms: float) -> None:
@@ -62,5 +64,16 @@ def test_tapes_that_differ_or_are_missing_are_refused(target: Target) -> None:
     sent(target, "spark", seed=4)
     with pytest.raises(InfraError, match="not the same tape: seed was 3 for flink and 4 for spark"):
         compare(target, "flink", "spark", "tape-1")
+    sent(target, "spark", poison=0.2)
+    with pytest.raises(InfraError, match=r"not the same tape: poison was 0\.01 for flink and 0\.2 for spark"):
+        compare(target, "flink", "spark", "tape-1")
     with pytest.raises(UsageError, match="flink was named twice"):
         compare(target, "flink", "flink", "tape-1")
+
+
+def test_a_tape_of_before_plans_had_shares_is_refused_with_the_remedy(target: Target) -> None:
+    plan = {"events": 1_000, "rate_per_s": 100, "seed": 3, "name": "tape-1", "customers": 0, "poison_share": 0.01}
+    for pattern in ("flink", "spark"):
+        traffic.keep(target.settings, pattern, Run({"plan": plan}, 0, 1_000, {}, 10.0, 100.0, {}, True))
+    with pytest.raises(InfraError, match="the tape 'tape-1' by another version of millrace; send it again under a new"):
+        compare(target, "flink", "spark", "tape-1")

@@ -21,7 +21,7 @@ from millrace.verbs.deploy import LostError, deploy
 from millrace.verbs.provision import provision
 from millrace.verbs.reconcile import reconcile
 from millrace.verbs.teardown import teardown
-from millrace.verbs.traffic import CLOSING_MS
+from millrace.verbs.traffic import closing_ms
 from millrace.verbs.validate import validate
 from pipelines.fraud import FRAUD
 from tests.patterns import Sender, own_patterns
@@ -72,7 +72,7 @@ def test_what_was_deleted_unread_stops_both_engines_until_it_is_accepted_and_the
 ) -> None:
     provision(target, PATTERN)
     deploy(target, PATTERN, report=print)
-    Sender(target, PATTERN, "before", seconds=3, closing_ms=CLOSING_MS).end()
+    Sender(target, PATTERN, "before", seconds=3, closing_ms=closing_ms(FRAUD)).end()
     assert processes.wait_until(lambda: records(target, WINDOWS_TOPIC) > 0, STARTED_WITHIN_S), (
         "Spark has read what Flink wrote"
     )
@@ -90,7 +90,7 @@ def test_what_was_deleted_unread_stops_both_engines_until_it_is_accepted_and_the
 
     deploy(target, PATTERN, accept_loss=True, report=print)
     assert lost(target) == {}
-    Sender(target, PATTERN, "after", seconds=3, closing_ms=CLOSING_MS).end()
+    Sender(target, PATTERN, "after", seconds=3, closing_ms=closing_ms(FRAUD)).end()
     assert processes.wait_until(lambda: records(target, FRAUD.enriched.name) > 0, STARTED_WITHIN_S), "Flink continues"
     found = validate(target, PATTERN, within_s=20, settled_after_s=3, report=print)
     assert found.verdict.status == "unknown"
@@ -113,6 +113,6 @@ def test_a_topic_that_is_created_anew_under_a_driver_stops_it_until_that_is_acce
     assert processes.wait_until(lambda: lost(target) == meant, 120), deployments.jobs(target, PATTERN)
 
     deploy(target, PATTERN, accept_loss=True, report=print)
-    Sender(target, PATTERN, "anew", seconds=3, closing_ms=CLOSING_MS).end()
+    Sender(target, PATTERN, "anew", seconds=3, closing_ms=closing_ms(FRAUD)).end()
     assert processes.wait_until(lambda: records(target, WINDOWS_TOPIC) > windows, 120), "the windows continue"
     assert deployments.losses(target, PATTERN)["spark"][-1].is_new_topic

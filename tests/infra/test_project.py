@@ -9,6 +9,7 @@ import pytest
 
 from millrace import project
 from millrace.settings import PROJECT, Settings
+from tests.shop import write_shop
 
 
 def test_the_nearest_folder_upwards_with_pipelines_is_the_project(
@@ -45,14 +46,7 @@ def test_what_is_started_for_a_stack_works_for_the_same_project() -> None:
 def test_the_command_line_works_on_the_project_of_the_working_directory_and_not_on_the_clone_that_it_is_of(
     tmp_path: Path,
 ) -> None:
-    clone = (PROJECT / "pipelines/fraud/rules.py").read_text()
-    use = tmp_path / "pipelines/shop"
-    (use / "patterns").mkdir(parents=True)
-    for name in ("rules", "events", "tables"):
-        text = (PROJECT / f"pipelines/fraud/{name}.py").read_text()
-        (use / f"{name}.py").write_text(text.replace("pipelines.fraud", "pipelines.shop").replace('"fraud"', '"shop"'))
-    assert 'name="fraud"' in clone
-    (use / "__init__.py").write_text("from pipelines.shop.rules import FRAUD as SHOP\n")
+    use = write_shop(tmp_path)
     pattern = (PROJECT / "pipelines/fraud/patterns/flink.yaml").read_text()
     (use / "patterns/till.yaml").write_text(pattern.replace("use: fraud", "use: shop"))
     (tmp_path / "json").mkdir()  # a folder of the project hides no package

@@ -23,18 +23,21 @@ from millrace.settings import Settings
 from millrace.stack import addresses
 from millrace.stores import topics
 from millrace.stores.topics import Tail, TopicError
+from millrace.traffic import TrafficPlan, plan_for
+from millrace.traffic.labels import Labels, labels_of
+from millrace.traffic.runs import Run
+from millrace.traffic.tape import Digest
+from millrace.traffic.tokens import secrets_under
 from millrace.verbs import sending, traffic
 from millrace.verbs.listening import listening, recorded
 from millrace.verbs.provision import wanted_topics
+from pipelines.fraud import FRAUD
 from pipelines.fraud.canaries import canaries_in
-from pipelines.fraud.tokens import Tokens
-from pipelines.fraud.traffic import TrafficPlan
-from pipelines.fraud.traffic import traffic as generate
+from pipelines.fraud.traffic import TRAFFIC
 from pipelines.fraud.traffic.poison import NUMBER
-from pipelines.fraud.traffic.replay import read_replay
 
 pytestmark = pytest.mark.stack
-TOKENS = Tokens(b"k" * 32)
+SECRETS = secrets_under(FRAUD, b"k" * 32)
 WITHIN_S = 120
 
 
@@ -59,12 +62,12 @@ def read(bootstrap: str, names: dict[str, str]) -> list[Record]:
 
 
 def test_all_of_it_arrives_in_order_and_each_key_keeps_its_partition(bootstrap: str, names: dict[str, str]) -> None:
-    plan = TrafficPlan(events=1_500, rate_per_s=500, name="one")
-    run = sending.send(bootstrap, names, traffic.generated(plan, TOKENS, closing_ms=2_000), hop_per_s=20)
+    plan = plan_for(TRAFFIC, events=1_500, rate_per_s=500, name="one")
+    run = sending.send(bootstrap, names, traffic.generated(FRAUD, plan, SECRETS, for_ms=2_000), hop_per_s=20)
     records = read(bootstrap, names)
     by_kind = {kind: [r for r in records if r.topic == kind] for kind in names}
     assert (run.sent, run.is_complete) == (1_500, True)
-    assert traffic.labels_of(run) == made_labels(plan, run.start_ms)
+    assert traffic.labels(FRAUD, run) == made_labels(plan, run)
     assert len(by_kind["transactions"]) + len(by_kind["device-locations"]) == 1_500 + 2 * 2  # two seconds of closing
     assert run.by_topic["hop"] == len(by_kind["hop"]) > 80
     for kind in ("transactions", "device-locations"):
@@ -78,8 +81,8 @@ def test_all_of_it_arrives_in_order_and_each_key_keeps_its_partition(bootstrap: 
 
 
 def test_the_pace_is_that_of_the_plan_and_lateness_is_told(bootstrap: str, names: dict[str, str]) -> None:
-    plan = TrafficPlan(events=1_000, rate_per_s=500)
-    run = sending.send(bootstrap, names, traffic.generated(plan, TOKENS, closing_ms=0))
+    plan = plan_for(TRAFFIC, events=1_000, rate_per_s=500)
+    run = sending.send(bootstrap, names, traffic.generated(FRAUD, plan, SECRETS, for_ms=0))
     assert run.seconds >= 1.99
     assert run.behind_ms["count"] == 1_000
     behind = [r.ingest_ms - ms for r in read(bootstrap, names) if r.topic == "transactions" and (ms := sent_ms(r))]
@@ -87,8 +90,8 @@ def test_the_pace_is_that_of_the_plan_and_lateness_is_told(bootstrap: str, names
 
 
 def test_an_impossible_rate_is_not_hidden(bootstrap: str, names: dict[str, str]) -> None:
-    plan = TrafficPlan(events=3_000, rate_per_s=10_000_000)
-    run = sending.send(bootstrap, names, traffic.generated(plan, TOKENS, closing_ms=0))
+    plan = plan_for(TRAFFIC, events=3_000, rate_per_s=10_000_000)
+    run = sending.send(bootstrap, names, traffic.generated(FRAUD, plan, SECRETS, for_ms=0))
     assert run.rate_per_s < 10_000_000
     behind = run.behind_ms["max_ms"]
     assert isinstance(behind, float)
@@ -114,22 +117,20 @@ def test_a_listener_hears_every_alert_and_hop_that_is_written_while_it_listens(
 
 
 def test_runs_are_remembered_with_what_they_were_made_to_set_off(stack: Settings) -> None:
-    plan = TrafficPlan(events=2_000, rate_per_s=50, name="kept")
-    behind = {"name": "behind the plan", "count": 2_000, "max_ms": 12.0}
+    plan = plan_for(TRAFFIC, events=2_000, rate_per_s=50, name="kept")
+    behind = {"name": "behind the plan", "count": 2_000, "p99_ms": 8.0, "max_ms": 12.0}
     about = {"plan": asdict(plan)}
-    digest = sending.Digest()
-    for message in generate(plan, TOKENS, 1_790_000_000_000):
+    digest = Digest()
+    for message in TRAFFIC.messages(plan, SECRETS, 1_790_000_000_000):
         digest.add(message)
-    run = sending.Run(about, 1_790_000_000_000, 2_000, {"transactions": 900}, 40.0, 50.0, behind, True, digest.hex)
+    run = Run(about, 1_790_000_000_000, 2_000, {"transactions": 900}, 40.0, 50.0, behind, True, digest.hex)
     traffic.keep(stack, "kept", run)
     try:
         assert traffic.runs(stack, "kept") == [run]
-        assert traffic.labels([run]) == traffic.labels_of(run)
-        assert {rule for rules in traffic.labels_of(run).values() for rule in rules} >= {"burst", "spree"}
-        late = sending.Run(**(asdict(run) | {"behind_ms": {"max_ms": 5_000.0}}))
-        assert traffic.labels([late]) is None
-        of_an_older_generator = sending.Run(**(asdict(run) | {"digest": "other"}))
-        assert traffic.labels([of_an_older_generator]) is None
+        found = traffic.counted(FRAUD, [run])
+        assert (found.labels, found.uncounted_ms, found.notes) == (traffic.labels(FRAUD, run), (), ())
+        assert found.labels is not None
+        assert {rule for rule, _ in found.labels.meant} >= {"burst", "spree"}
     finally:
         traffic.forget(stack, "kept")
     assert traffic.runs(stack, "kept") == []
@@ -143,13 +144,13 @@ def test_a_file_is_replayed_with_its_reference_data(bootstrap: str, names: dict[
         {"topic": "device-locations", "customer": "c1", "latitude": 1, "longitude": 2, "at_ms": 1_200},
     ]
     path.write_text("\n".join(map(json.dumps, lines)))
-    run = sending.send(bootstrap, names, traffic.replayed(read_replay(path, TOKENS), path), hop_per_s=0)
-    assert (run.sent, traffic.labels_of(run)) == (2, {})
+    run = sending.send(bootstrap, names, traffic.from_file(FRAUD, path, SECRETS), hop_per_s=0)
+    assert (run.sent, traffic.counted(FRAUD, [run])) == (2, traffic.Counted())
     assert sorted(r.topic for r in read(bootstrap, names)) == ["customers", "device-locations", "transactions"]
 
 
 def test_nobody_listening_at_the_address_is_said_in_one_line(names: dict[str, str]) -> None:
-    load_of_one = traffic.generated(TrafficPlan(events=1, rate_per_s=10), TOKENS)
+    load_of_one = traffic.generated(FRAUD, plan_for(TRAFFIC, events=1, rate_per_s=10), SECRETS)
     with pytest.raises(TopicError, match=r"Kafka does not answer at 127\.0\.0\.1:9 "):
         sending.send("127.0.0.1:9", names, load_of_one)
 
@@ -159,9 +160,11 @@ def test_interrupted_it_stops_at_once_and_says_that_it_is_not_complete(bootstrap
         "import json, sys\n"
         "from dataclasses import asdict\n"
         "from millrace.verbs import sending, traffic\n"
-        "from pipelines.fraud.tokens import Tokens\n"
-        "from pipelines.fraud.traffic import TrafficPlan\n"
-        "load = traffic.generated(TrafficPlan(events=100_000, rate_per_s=100), Tokens(b'k'))\n"
+        "from millrace.traffic import plan_for\n"
+        "from millrace.traffic.tokens import secrets_under\n"
+        "from pipelines.fraud import FRAUD\n"
+        "plan = plan_for(FRAUD.traffic, events=20_000, rate_per_s=100)\n"
+        "load = traffic.generated(FRAUD, plan, secrets_under(FRAUD, b'k'))\n"
         "run = sending.send(sys.argv[1], json.loads(sys.argv[2]), load, report=lambda l: print(l, flush=True))\n"
         "print(json.dumps(asdict(run)))\n"
     )
@@ -173,6 +176,7 @@ def test_interrupted_it_stops_at_once_and_says_that_it_is_not_complete(bootstrap
     )
     try:
         assert sender.stdout is not None
+        assert "being encoded" in sender.stdout.readline()
         assert "traffic begins" in sender.stdout.readline()
         with closing(Tail(bootstrap, {"transactions": names["transactions"]})) as tail:
             assert wait_until(lambda: any(list(tail.new())), WITHIN_S), "nothing was sent"
@@ -183,13 +187,12 @@ def test_interrupted_it_stops_at_once_and_says_that_it_is_not_complete(bootstrap
     run = json.loads(out.splitlines()[-1])
     assert sender.returncode == 0
     assert run["is_complete"] is False
-    assert 0 < run["sent"] < 100_000
+    assert 0 < run["sent"] < 20_000
 
 
-def made_labels(plan: TrafficPlan, start_ms: int) -> dict[str, tuple[str, ...]]:
+def made_labels(plan: TrafficPlan, run: Run) -> Labels:
     """What the plan's purchases are made to set off, read from the traffic itself."""
-    made = ((m.value, m.label.alerts) for m in generate(plan, TOKENS, start_ms) if m.label.alerts)
-    return {json.loads(value or b"")["transaction_id"]: alerts for value, alerts in made}
+    return labels_of(FRAUD, TRAFFIC.messages(plan, SECRETS, run.start_ms), run.span_ms)
 
 
 def sent_ms(record: Record) -> int | None:

@@ -18,9 +18,10 @@ from millrace.verbs.deploy import await_healthy, deploy
 from millrace.verbs.provision import provision
 from millrace.verbs.reconcile import reconcile
 from millrace.verbs.teardown import teardown
-from millrace.verbs.traffic import CLOSING_MS
+from millrace.verbs.traffic import closing_ms
 from millrace.verbs.upgrade import Before, roll_back, upgrade
 from millrace.verbs.validate import validate
+from pipelines.fraud import FRAUD
 from tests.patterns import Sender, own_patterns
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
@@ -82,7 +83,7 @@ def with_windows_in_spark(variant: Variant) -> Variant:
 def test_an_upgrade_under_traffic_loses_and_doubles_nothing_and_says_its_gap(target: Target) -> None:
     name = running(target, TWO_JOBS)
     first = generations(target, name)
-    sender = Sender(target, name, "across", seconds=30, closing_ms=CLOSING_MS)
+    sender = Sender(target, name, "across", seconds=30, closing_ms=closing_ms(FRAUD))
     done = upgrade(target, load(name), "one", report=print)
     again = upgrade(target, load(name), "one")
     sender.end()
@@ -118,7 +119,7 @@ def test_an_upgrade_whose_state_fits_not_is_refused_while_the_old_job_runs(targe
 
 def test_an_upgrade_can_be_taken_back(target, one):
     first = generations(target, one)
-    Sender(target, one, "first", seconds=5, closing_ms=CLOSING_MS).end()
+    Sender(target, one, "first", seconds=5, closing_ms=closing_ms(FRAUD)).end()
     upgrade(target, load(one), "regretted", report=print)
     died(target, one)
     sender = Sender(target, one, "second", seconds=5)
@@ -133,7 +134,7 @@ def test_an_upgrade_can_be_taken_back(target, one):
 
 def test_an_upgrade_that_was_killed_goes_on_though_the_old_job_was_started_again(target, one):
     first = generations(target, one)
-    Sender(target, one, "third", seconds=5, closing_ms=CLOSING_MS).end()
+    Sender(target, one, "third", seconds=5, closing_ms=closing_ms(FRAUD)).end()
     old = deployments.deployed(target, one)
     upgrading._write(target, one, Before("killed", int(time.time() * 1000), old, {}))
     assert target.engine("flink").stop(old["flink"])

@@ -32,13 +32,14 @@ from millrace.verbs import watch
 from millrace.verbs.deploy import await_healthy, deploy
 from millrace.verbs.provision import provision
 from millrace.verbs.teardown import teardown
-from millrace.verbs.traffic import CLOSING_MS
+from millrace.verbs.traffic import closing_ms
 from millrace.verbs.validate import validate
 from millrace.verbs.watch import faults, loop
 from millrace.verbs.watch.attempts import BACK_OFF_S, RESTARTS_MOST, SPAN_S, Attempts
 from millrace.verbs.watch.faults import Fault, faults_of
 from millrace.verbs.watch.journal import Journal
 from millrace.verbs.watch.loop import Watch
+from pipelines.fraud import FRAUD
 from tests.patterns import Sender
 
 PATTERN = "flink-spark"
@@ -208,7 +209,7 @@ def is_well(target: Target, subject: str) -> bool:
 @pytest.mark.timeout(1800)
 def test_what_is_killed_under_traffic_is_back_with_nobody_typing(watched: Watched) -> None:
     target = watched.target
-    sender = Sender(target, PATTERN, "killed", seconds=40 * len(SUBJECTS), closing_ms=CLOSING_MS)
+    sender = Sender(target, PATTERN, "killed", seconds=40 * len(SUBJECTS), closing_ms=closing_ms(FRAUD))
     back_s = {subject: seconds_until_back(watched, subject) for subject in SUBJECTS}
     sender.end(1200)
     await_healthy(target, PATTERN)
@@ -280,7 +281,7 @@ def test_stores_that_are_away_stop_no_alert_and_lose_nothing(watched: Watched, r
     target, settings = watched.target, watched.target.settings
     away_s = request.config.getoption("--away-s")
     record = processes.read(settings.run / f"job-{PATTERN}-spark.json")
-    sender = Sender(target, PATTERN, f"away-{away_s}", seconds=away_s + 30, closing_ms=CLOSING_MS)
+    sender = Sender(target, PATTERN, f"away-{away_s}", seconds=away_s + 30, closing_ms=closing_ms(FRAUD))
     stacks.kill(settings, STORES, stay_dead=True)
     ended = time.monotonic()
     assert processes.wait_until(lambda: "degraded" in states(target), BACK_WITHIN_S), states(target)

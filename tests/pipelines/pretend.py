@@ -11,13 +11,15 @@ from typing import Any
 from millrace import oracle
 from millrace.oracle import Finding, Record
 from millrace.rules import Rule, WindowRule
+from millrace.traffic import Message, TrafficPlan
+from millrace.traffic.labels import Labels, labels_of
+from millrace.traffic.tokens import secrets_under
 from millrace.verify import Evidence, Question
 from pipelines.fraud import FRAUD, tables
-from pipelines.fraud.tokens import Tokens
-from pipelines.fraud.traffic import Message, TrafficPlan, closing, references, traffic
+from pipelines.fraud.traffic import TRAFFIC
 
 START_MS = 1_790_000_000_000
-TOKENS = Tokens(b"a key for tests, not for customers")
+SECRETS = secrets_under(FRAUD, b"a key for tests, not for customers")
 CLOSERS = ("closing-0", "closing-1")  # one for each of the two partitions below
 QUESTION = Question("pretended", FRAUD, FRAUD.rules, FRAUD.summaries, ("hdfs", "hbase"), {"alert_latency_ms_p99": 100})
 KINDS = {f"pretended.{kind.name}": kind.name for kind in (*FRAUD.raw, *FRAUD.references)}
@@ -27,9 +29,9 @@ HOURS_MS = 3_600_000
 def messages(plan: TrafficPlan) -> list[Message]:
     """All that a sender would send: references, traffic and its closing."""
     return [
-        *references(plan, CLOSERS),
-        *traffic(plan, TOKENS, START_MS),
-        *closing(plan, TOKENS, START_MS, CLOSERS, 20_000),
+        *TRAFFIC.references(plan, CLOSERS),
+        *TRAFFIC.messages(plan, SECRETS, START_MS),
+        *TRAFFIC.closing(plan, SECRETS, START_MS, CLOSERS, 20_000),
     ]
 
 
@@ -95,13 +97,10 @@ def ran(plan: TrafficPlan, raw: Mapping[str, Sequence[Record]], rules: Sequence[
     )
 
 
-def labels(plan: TrafficPlan) -> dict[str, tuple[str, ...]]:
+def labels(plan: TrafficPlan) -> Labels:
     """What each event was made to set off."""
-    made = {}
-    for message in traffic(plan, TOKENS, START_MS):
-        if message.label.alerts and message.value:
-            made[json.loads(message.value)["transaction_id"]] = message.label.alerts
-    return made
+    span_ms = (START_MS, START_MS + plan.due_ms(plan.events) + 20_000)
+    return labels_of(FRAUD, TRAFFIC.messages(plan, SECRETS, START_MS), span_ms)
 
 
 def alert(finding: Finding, sent_ms: int, ingest_ms: int, emit_ms: int) -> dict[str, Any]:

@@ -10,14 +10,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+from millrace.traffic import plan_for
 from pipelines.fraud import FRAUD
-from pipelines.fraud.traffic import TrafficPlan
+from pipelines.fraud.traffic import TRAFFIC
 from tests.pipelines.pretend import messages, ran, topics
 
 PINNED = Path(__file__).with_name("pinned.json")
-TAPE = TrafficPlan(
-    events=1_200, rate_per_s=20, seed=3, name="p", customers=100, fraud_share=0.1, edge_share=0.1, race_share=0.02
-)
+TAPE = plan_for(TRAFFIC, 1_200, 20, seed=3, name="p", customers=100, frauds=0.1, edges=0.1, races=0.02)
 RENEW = "if that is meant, renew it with `python -m tests.pipelines.test_pinned` and name the reason in the commit"
 
 

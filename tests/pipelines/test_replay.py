@@ -7,15 +7,22 @@ from pathlib import Path
 
 import pytest
 
+from millrace.traffic.replay import Replay, ReplayError
+from millrace.traffic.replay import read_replay as read
+from millrace.traffic.tokens import secrets_under
+from pipelines.fraud import FRAUD
 from pipelines.fraud.canaries import canaries_in, canary
-from pipelines.fraud.tokens import Tokens
-from pipelines.fraud.traffic.replay import ReplayError, read_replay
 
-TOKENS = Tokens(b"k" * 32)
+SECRETS = secrets_under(FRAUD, b"k" * 32)
+TOKENS = SECRETS["card"]
 NOW_MS = 1_790_000_000_000
 HEADER = "transaction_id,customer,card_number,merchant,amount_cents,latitude,longitude,at,cardholder\n"
 NUMBER = canary(7)
 GROUPED = f"{NUMBER[:4]} {NUMBER[4:8]} {NUMBER[8:12]} {NUMBER[12:]}"
+
+
+def read_replay(path: Path) -> Replay:
+    return read(path, FRAUD, SECRETS)
 
 
 def written(tmp_path: Path, name: str, text: str) -> Path:
@@ -32,7 +39,7 @@ def test_csv_is_rebased_tokenised_and_stripped_of_undeclared_columns(tmp_path: P
         + f'a,c1,{GROUPED},"m1",1250,52.5,13.4,2020-01-01T00:00:00+00:00,Anna {NUMBER}\n'
         + f"b,c1,{NUMBER},m1,99,52.5,13.4,2020-01-01T00:00:02.500+00:00,Anna\n",
     )
-    first, second = read_replay(path, TOKENS).messages(NOW_MS)
+    first, second = read_replay(path).messages(NOW_MS)
     event = json.loads(first.value or b"")
     assert event == {
         "transaction_id": "a",
@@ -57,8 +64,8 @@ def test_json_lines_may_mix_kinds_and_carry_tokens(tmp_path: Path) -> None:
         {"topic": "device-locations", "customer": "c1", "latitude": 1, "longitude": 2, "at_ms": 5_000},
         {"transaction_id": "a", "customer": "c1", "card": token, "merchant": "m1", "amount_cents": 5, "at_ms": 4_000},
     ]
-    replay = read_replay(written(tmp_path, "old.jsonl", "\n".join(map(json.dumps, lines)) + "\n\n"), TOKENS)
-    assert [message.topic for message in replay.references] == ["merchants"]
+    replay = read_replay(written(tmp_path, "old.jsonl", "\n".join(map(json.dumps, lines)) + "\n\n"))
+    assert [message.topic for message in replay.references()] == ["merchants"]
     sent = list(replay.messages(NOW_MS))
     assert [(message.topic, message.due_ms) for message in sent] == [("device-locations", 0), ("transactions", 0)]
     assert json.loads(sent[1].value or b"")["card"] == token
@@ -66,7 +73,7 @@ def test_json_lines_may_mix_kinds_and_carry_tokens(tmp_path: Path) -> None:
 
 def test_faster_than_life_it_ends_now_and_begins_earlier(tmp_path: Path) -> None:
     rows = "".join(f"t{n},c1,{NUMBER},m1,5,0,0,2020-01-01T00:{n:02d}:00+00:00,\n" for n in range(11))
-    sent = list(read_replay(written(tmp_path, "old.csv", HEADER + rows), TOKENS).messages(NOW_MS, speed=10))
+    sent = list(read_replay(written(tmp_path, "old.csv", HEADER + rows)).messages(NOW_MS, speed=10))
     times = [json.loads(message.value or b"")["at_ms"] - NOW_MS for message in sent]
     assert sent[-1].due_ms == 60_000
     assert (times[0], times[-1]) == (-540_000, 60_000)
@@ -96,7 +103,7 @@ def test_a_line_that_cannot_be_replayed_is_named_and_no_card_number_repeated(
 ) -> None:
     path = written(tmp_path, name, text)
     with pytest.raises(ReplayError) as error:
-        read_replay(path, TOKENS)
+        read_replay(path)
     assert str(error.value).startswith(str(path))
     assert complaint in str(error.value)
     assert "999999" not in str(error.value)
@@ -104,4 +111,4 @@ def test_a_line_that_cannot_be_replayed_is_named_and_no_card_number_repeated(
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ReplayError, match=r"nowhere\.csv: cannot be read"):
-        read_replay(tmp_path / "nowhere.csv", TOKENS)
+        read_replay(tmp_path / "nowhere.csv")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,32 +14,31 @@ from hypothesis import strategies as st
 
 from millrace import oracle
 from millrace.oracle import Judged, Record
+from millrace.traffic import Message, TrafficPlan, plan_for
+from millrace.traffic.tokens import secrets_under
 from pipelines.fraud import FRAUD
 from pipelines.fraud.canaries import canaries_in
 from pipelines.fraud.rules import burst
-from pipelines.fraud.tokens import Tokens
-from pipelines.fraud.traffic import DISORDER_MS, Message, TrafficPlan, closing, references, traffic
+from pipelines.fraud.traffic import DISORDER_MS, TRAFFIC
 from pipelines.fraud.traffic.poison import NUMBER
 
 START_MS = 1_790_000_000_000
-TOKENS = Tokens(b"k" * 32)
+SECRETS = secrets_under(FRAUD, b"k" * 32)
 # Two and a half minutes, so that every story has room.
-PLAN = TrafficPlan(
-    events=3_000, rate_per_s=20, seed=11, fraud_share=0.1, edge_share=0.1, late_share=0.01, race_share=0.01
-)
+PLAN = plan_for(TRAFFIC, 3_000, 20, seed=11, frauds=0.1, edges=0.1, late=0.01, races=0.01)
 
 PLANS = st.builds(
-    TrafficPlan,
+    partial(plan_for, TRAFFIC),
     events=st.integers(1, 400),
     rate_per_s=st.sampled_from([10, 33.3, 200, 5_000]),
     seed=st.integers(0, 10_000),
     customers=st.sampled_from([0, 1, 2, 30]),
-    fraud_share=st.sampled_from([0, 0.02, 0.3]),
-    edge_share=st.sampled_from([0, 0.3]),
-    poison_share=st.sampled_from([0, 0.05]),
-    duplicate_share=st.sampled_from([0, 0.3]),
-    race_share=st.sampled_from([0, 0.1]),
-    late_share=st.sampled_from([0, 0.1]),
+    frauds=st.sampled_from([0, 0.02, 0.3]),
+    edges=st.sampled_from([0, 0.3]),
+    poison=st.sampled_from([0, 0.05]),
+    duplicates=st.sampled_from([0, 0.3]),
+    races=st.sampled_from([0, 0.1]),
+    late=st.sampled_from([0, 0.1]),
 )
 
 a_few = settings(max_examples=settings.default.max_examples // 2)  # each judges up to 400 messages
@@ -47,14 +47,14 @@ a_few = settings(max_examples=settings.default.max_examples // 2)  # each judges
 def judged(plan: TrafficPlan) -> Iterator[tuple[Message, Judged]]:
     """Each message with what the oracle says of it, if it arrived the moment it was due."""
     known: dict[str, dict[str, Any]] = {reference.name: {} for reference in FRAUD.references}
-    for message in references(plan):
+    for message in TRAFFIC.references(plan):
         kind = next(each for each in FRAUD.references if each.name == message.topic)
         event = oracle.accept(kind, message.value, START_MS)
         if isinstance(event, oracle.Refusal):
             assert event.reason == message.label.refusal
         else:
             known[message.topic][event[kind.key]] = event
-    messages = list(traffic(plan, TOKENS, START_MS))
+    messages = list(TRAFFIC.messages(plan, SECRETS, START_MS))
     tape = [Record(m.topic, 0, n, START_MS + m.due_ms, m.key, m.value) for n, m in enumerate(messages)]
     return zip(messages, oracle.judge(FRAUD, FRAUD.rules, tape, known), strict=True)
 
@@ -87,7 +87,7 @@ def test_every_story_is_told_and_every_label_is_true() -> None:
 
 
 def test_the_usual_mixture_is_mostly_harmless() -> None:
-    plan = TrafficPlan(events=5_000, rate_per_s=100)
+    plan = plan_for(TRAFFIC, events=5_000, rate_per_s=100)
     kinds = assert_labels_tell_the_truth(plan)
     harmless = kinds["everyday"] + kinds["phone"]
     assert 0.8 < harmless / plan.events < 0.97
@@ -103,7 +103,7 @@ def test_labels_are_true_whatever_the_plan(plan: TrafficPlan) -> None:
 @a_few
 @given(PLANS)
 def test_a_plan_gives_as_many_messages_as_it_says_each_when_it_says(plan: TrafficPlan) -> None:
-    messages = list(traffic(plan, TOKENS, START_MS))
+    messages = list(TRAFFIC.messages(plan, SECRETS, START_MS))
     assert [message.due_ms for message in messages] == [plan.due_ms(n) for n in range(plan.events)]
 
 
@@ -119,7 +119,10 @@ def test_purchases_are_out_of_order_within_the_stated_bound(plan: TrafficPlan) -
 
 def test_the_same_plan_gives_the_same_bytes_and_another_seed_others() -> None:
     def sent(seed: int) -> list[bytes | None]:
-        return [m.value for m in traffic(TrafficPlan(events=300, rate_per_s=50, seed=seed), TOKENS, START_MS)]
+        return [
+            m.value
+            for m in TRAFFIC.messages(plan_for(TRAFFIC, events=300, rate_per_s=50, seed=seed), SECRETS, START_MS)
+        ]
 
     assert sent(1) == sent(1)
     assert sent(1) != sent(2)
@@ -128,7 +131,9 @@ def test_the_same_plan_gives_the_same_bytes_and_another_seed_others() -> None:
 def test_ids_of_runs_with_different_names_never_meet() -> None:
     def ids(name: str) -> set[str]:
         values = (
-            m.value for m in traffic(TrafficPlan(500, 50, name=name), TOKENS, START_MS) if m.label.refusal is None
+            m.value
+            for m in TRAFFIC.messages(plan_for(TRAFFIC, 500, 50, name=name), SECRETS, START_MS)
+            if m.label.refusal is None
         )
         events = [json.loads(value or b"") for value in values]
         return {event[field] for event in events for field in ("customer", "transaction_id", "card") if field in event}
@@ -137,24 +142,32 @@ def test_ids_of_runs_with_different_names_never_meet() -> None:
 
 
 def test_every_event_says_when_it_was_meant_to_be_sent() -> None:
-    for message in traffic(TrafficPlan(events=500, rate_per_s=50, poison_share=0), TOKENS, START_MS):
+    for message in TRAFFIC.messages(plan_for(TRAFFIC, events=500, rate_per_s=50, poison=0), SECRETS, START_MS):
         assert json.loads(message.value or b"")["sent_ms"] == START_MS + message.due_ms
 
 
 def test_no_card_number_leaves_but_the_one_that_must_be_refused() -> None:
-    messages = [*references(PLAN), *traffic(PLAN, TOKENS, START_MS), *closing(PLAN, TOKENS, START_MS, ["a"], 5_000)]
+    messages = [
+        *TRAFFIC.references(PLAN),
+        *TRAFFIC.messages(PLAN, SECRETS, START_MS),
+        *TRAFFIC.closing(PLAN, SECRETS, START_MS, ["a"], 5_000),
+    ]
     good = b"\n".join((m.key or b"") + b" " + (m.value or b"") for m in messages if m.label.refusal is None)
     assert canaries_in(good) == set()
     assert canaries_in(b"\n".join(m.key or b"" for m in messages)) == set()
-    plan = TrafficPlan(events=3_000, rate_per_s=20, poison_share=0.3)
-    bad = [m.value or b"" for m in (*references(plan), *traffic(plan, TOKENS, START_MS)) if m.label.refusal]
+    plan = plan_for(TRAFFIC, events=3_000, rate_per_s=20, poison=0.3)
+    bad = [
+        m.value or b""
+        for m in (*TRAFFIC.references(plan), *TRAFFIC.messages(plan, SECRETS, START_MS))
+        if m.label.refusal
+    ]
     assert canaries_in(b"\n".join(bad)) == {NUMBER}
 
 
 def test_the_closing_goes_on_every_second_and_sets_off_nothing() -> None:
-    plan = TrafficPlan(events=100, rate_per_s=50)
+    plan = plan_for(TRAFFIC, events=100, rate_per_s=50)
     names = ["x", "y"]
-    messages = list(closing(plan, TOKENS, START_MS, names, 20_000))
+    messages = list(TRAFFIC.closing(plan, SECRETS, START_MS, names, 20_000))
     assert [message.due_ms for message in messages] == [2_000 + 1_000 * (n // 2 + 1) for n in range(40)]
     tape = [Record(m.topic, 0, n, START_MS + m.due_ms, m.key, m.value) for n, m in enumerate(messages)]
     known = {"merchants": {"m-000": {"category": "c", "place": "p"}}, "customers": {n: {"segment": "s"} for n in names}}
@@ -163,7 +176,7 @@ def test_the_closing_goes_on_every_second_and_sets_off_nothing() -> None:
     assert oracle.window_findings(burst, [each.event for each in results if each.event]) == []
 
 
-@pytest.mark.parametrize("wrong", [{"events": 0}, {"rate_per_s": 5}, {"poison_share": 0.9}, {"fraud_share": -1}])
+@pytest.mark.parametrize("wrong", [{"events": 0}, {"rate_per_s": 5}, {"poison": 0.9}, {"frauds": -1}, {"fraud": 0.1}])
 def test_a_plan_that_cannot_be_kept_is_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"traffic needs|must be from 0"):
-        TrafficPlan(**({"events": 10, "rate_per_s": 10} | wrong))
+    with pytest.raises(ValueError, match=r"traffic needs|must be from 0|has no 'fraud'; did you mean 'frauds'"):
+        plan_for(TRAFFIC, **({"events": 10, "rate_per_s": 10} | wrong))

@@ -13,23 +13,22 @@ import pytest
 from millrace.oracle import Record
 from millrace.patterns.loss import Loss
 from millrace.rules import Count, DistinctOthers, EventRule, Last, Max, Rule, Session, Sum, WindowRule, alert_id, km
+from millrace.traffic import plan_for
 from millrace.verify import Bounds, Evidence, Question, Verdict, Versions, judge
 from millrace.verify.checks.alert_ids import fact_of
 from millrace.verify.expected import time_passed_ms
 from millrace.verify.report import html
 from pipelines.fraud import FRAUD
 from pipelines.fraud.canaries import canaries_in
-from pipelines.fraud.traffic import TrafficPlan
+from pipelines.fraud.traffic import TRAFFIC
 from tests.pipelines.pretend import QUESTION, START_MS, messages, ran, topics
 
 # A small town with much crime: 40 seconds of it.
-PLAN = TrafficPlan(
-    events=800, rate_per_s=20, seed=3, name="p", customers=100, fraud_share=0.1, edge_share=0.1, race_share=0.02
-)
+PLAN = plan_for(TRAFFIC, 800, 20, seed=3, name="p", customers=100, frauds=0.1, edges=0.1, races=0.02)
 
 
 # Hardly anything but edge cases, and long enough for sprees of just two minutes.
-EDGES = TrafficPlan(events=2_200, rate_per_s=12, seed=3, name="e", customers=200, fraud_share=0, edge_share=0.3)
+EDGES = plan_for(TRAFFIC, 2_200, 12, seed=3, name="e", customers=200, frauds=0, edges=0.3)
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ from millrace.patterns import load
 from millrace.patterns.access import Access, access
 from millrace.settings import PROJECT, Settings
 from millrace.verbs.declare import FILE, VERSION, declare, declared
+from tests.shop import write_shop
 from tests.terraform.conftest import TERRAFORM, Terraform, resources
 
 
@@ -25,12 +26,7 @@ def settings(tmp_path: Path) -> Settings:
 @pytest.fixture
 def team(tmp_path: Path) -> Path:
     """A project with a use and a pattern that this clone does not have, and the Terraform of this clone."""
-    use = tmp_path / "team/pipelines/shop"
-    (use / "patterns").mkdir(parents=True)
-    for name in ("rules", "events", "tables"):
-        text = (PROJECT / f"pipelines/fraud/{name}.py").read_text()
-        (use / f"{name}.py").write_text(text.replace("pipelines.fraud", "pipelines.shop").replace('"fraud"', '"shop"'))
-    (use / "__init__.py").write_text("from pipelines.shop.rules import FRAUD as SHOP\n")
+    write_shop(tmp_path / "team")
     add_pattern(tmp_path / "team", "till")
     shutil.copytree(TERRAFORM, tmp_path / "team/terraform", ignore=shutil.ignore_patterns(".terraform*", "*tfstate*"))
     return tmp_path / "team"

@@ -8,8 +8,8 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from millrace.traffic import TrafficPlan
 from pipelines.fraud.canaries import canary
-from pipelines.fraud.traffic.plan import TrafficPlan
 
 Place = tuple[float, float]
 
@@ -53,7 +53,7 @@ class Person:
 def everybody(plan: TrafficPlan) -> Iterator[Person]:
     """The people of a plan, always the same ones."""
     rng = random.Random(f"people {plan.seed}")
-    for number in range(plan.people):
+    for number in range(how_many(plan)):
         _, latitude, longitude = rng.choice(CITIES)
         first = first_card(plan) + 2 * number
         yield Person(
@@ -65,6 +65,11 @@ def everybody(plan: TrafficPlan) -> Iterator[Person]:
             place=moved((latitude, longitude), rng.uniform(-15_000, 15_000), rng.uniform(-15_000, 15_000)),
             highest_cents=int(5_000 * math.exp(rng.gauss(0.5, 0.8))) + 500,
         )
+
+
+def how_many(plan: TrafficPlan) -> int:
+    """How many people take part."""
+    return plan.sizes["customers"] or max(20, min(plan.events // 4, round(plan.rate_per_s * 10)))
 
 
 def first_card(plan: TrafficPlan) -> int:

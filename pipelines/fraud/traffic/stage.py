@@ -16,11 +16,10 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
+from millrace.traffic import Label, Message, Tokens, TrafficPlan, message
 from pipelines.fraud.events import MINUTE_MS, device_locations, transactions
 from pipelines.fraud.rules import above_previous_max, away_from_phone, burst, spree
-from pipelines.fraud.tokens import Tokens
 from pipelines.fraud.traffic.people import CITIES, SHOPS, Person, Place, coordinates, everybody, moved
-from pipelines.fraud.traffic.plan import Label, Message, TrafficPlan, message
 from pipelines.fraud.traffic.poison import POISON, Poison
 
 DISORDER_MS = 2_000
@@ -34,6 +33,7 @@ REST_MS, SPREE_REST_MS = GAP_MS + DISORDER_MS + 1_000, 2 * MINUTE_MS + DISORDER_
 PHONE_LEAD_MS = 4_000
 FRESH_MS = 15 * MINUTE_MS
 LATE_MS = 60 * MINUTE_MS
+RACE = "race"
 
 
 class Stage:
@@ -78,7 +78,7 @@ class Stage:
     def maybe_again(self, step: Step, now_ms: int, end_ms: int, room: int) -> None:
         """Now and then a purchase that was sent is sent once more, at once or later."""
         is_purchase = step.topic == transactions.name and step.label.refusal is None
-        if not (is_purchase and room > 0 and self.rng.random() < self.plan.duplicate_share):
+        if not (is_purchase and room > 0 and self.rng.random() < self.plan.shares["duplicates"]):
             return
         later_ms = self.rng.choice((0, 0, 40, 900, 3_000, 12_000))
         due_ms = now_ms + (later_ms if now_ms + later_ms < end_ms - 500 else 0)
@@ -95,13 +95,13 @@ class Stage:
         return _everyday(self, now_ms, left_ms, room)
 
     def draw(self) -> _Story | None:
-        plan, drawn = self.plan, self.rng.random()
+        shares, drawn = self.plan.shares, self.rng.random()
         for share, stories in (
-            (plan.poison_share, _POISONS),
-            (plan.fraud_share, _FRAUDS),
-            (plan.edge_share, _EDGES),
-            (plan.race_share, _RACES),
-            (plan.late_share, _LATES),
+            (shares["poison"], _POISONS),
+            (shares["frauds"], _FRAUDS),
+            (shares["edges"], _EDGES),
+            (shares["races"], _RACES),
+            (shares["late"], _LATES),
         ):
             if drawn < share:
                 return self.rng.choice(stories)
@@ -390,7 +390,7 @@ def _play_race(stage: Stage, now_ms: int) -> list[Step] | None:
     person = stage.idle_person(now_ms, 100, _has_phone)
     if person is None:
         return None
-    label = stage.label("race")
+    label = stage.label(RACE)
     person.place = stage.elsewhere(person.place)
     both = [stage.report(person, now_ms, label, at_ms=now_ms - 20), stage.purchase(person, now_ms - 10, label, now_ms)]
     return stage.rng.sample(both, 2)

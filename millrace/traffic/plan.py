@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+RATE_PER_S_LEAST = 10
+CLOSING = "closing"
+"""The kind of label of messages that only move time on after the traffic."""
 
 
 @dataclass(frozen=True)
@@ -14,15 +18,14 @@ class Label:
 
     kind: str
     episode: int = 0
-    """Messages that belong together, such as the purchases of one burst, share a number."""
+    """Messages that belong together, such as those of one attack, share a number."""
     alerts: tuple[str, ...] = ()
-    """The rules that this purchase must set off; each purchase of a burst names it."""
+    """The rules that this event must set off, itself or together with others, each of which names the rule."""
     refusal: str | None = None
     """The reason with which the message must end among the dead letters."""
 
 
-@dataclass(frozen=True)
-class Message:
+class Message(NamedTuple):
     """One message to send: when, counted from the start, and to which topic."""
 
     due_ms: int
@@ -34,33 +37,22 @@ class Message:
 
 @dataclass(frozen=True)
 class TrafficPlan:
-    """How much traffic, how fast and of what mixture; the shares count episodes, of which most are one message."""
+    """How much traffic, how fast and of what mixture; `plan_for` makes one that fits a use."""
 
     events: int
     rate_per_s: float
     seed: int = 1
     name: str = "run"
     """Part of every id, so that a second run over the same topics does not repeat the first one's."""
-    customers: int = 0
-    """0: enough for the rate, so that a customer's purchases do not come too fast."""
-    fraud_share: float = 0.02
-    edge_share: float = 0.01
-    race_share: float = 0.001
-    late_share: float = 0.0005
-    poison_share: float = 0.01
-    duplicate_share: float = 0.01
+    shares: Mapping[str, float] = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.events < 1 or self.rate_per_s < 10:
-            raise ValueError("traffic needs at least 1 event and 10 events per second, or it cannot keep its disorder")
-        for name in ("fraud_share", "edge_share", "race_share", "late_share", "poison_share", "duplicate_share"):
-            if not 0 <= getattr(self, name) <= 0.3:
-                raise ValueError(f"{name} must be from 0 to 0.3, not {getattr(self, name)}")
-
-    @property
-    def people(self) -> int:
-        """How many customers take part."""
-        return self.customers or max(20, min(self.events // 4, round(self.rate_per_s * 10)))
+        if self.events < 1 or self.rate_per_s < RATE_PER_S_LEAST:
+            raise ValueError(
+                f"traffic needs at least 1 event and {RATE_PER_S_LEAST} events per second, or it cannot keep its "
+                "disorder"
+            )
 
     def due_ms(self, position: int) -> int:
         """When the message at this position is due, independent of those before it."""
@@ -68,4 +60,5 @@ class TrafficPlan:
 
 
 def message(due_ms: int, topic: str, key: str, content: Mapping[str, Any], label: Label) -> Message:
+    """A message that carries an event."""
     return Message(due_ms, topic, key.encode(), json.dumps(content, separators=(",", ":")).encode(), label)

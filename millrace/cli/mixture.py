@@ -1,0 +1,81 @@
+"""The options of `millrace traffic` that the uses declare: one for each share and size of their traffic."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.main import get_command
+
+from millrace.cli.command import Command
+from millrace.errors import InfraError
+
+if TYPE_CHECKING:
+    from millrace.traffic import Share, Size
+
+
+class Mixture(Command):
+    """A verb with these options; the uses are imported only when it is parsed."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return [*super().get_params(ctx), *self._declared]
+
+    def invoke(self, ctx: Any) -> Any:
+        names = [option.name for option in self._declared]
+        given = {name: ctx.params.pop(name, None) for name in names}
+        ctx.obj = {name: value for name, value in given.items() if value is not None}
+        return super().invoke(ctx)
+
+    @cached_property
+    def _declared(self) -> list[Any]:
+        found = declared()
+        own = {param.name for param in self.params}
+        for option, by_use in found.items():
+            if option.replace("-", "_") in own:
+                raise InfraError(
+                    f"use '{next(iter(by_use))}': its traffic cannot have '{option}', `millrace traffic` has this "
+                    "option itself; give it another name"
+                )
+        return options(found)
+
+
+def declared() -> dict[str, dict[str, Share | Size]]:
+    """Each share and size by its name and its use."""
+    from millrace.project import uses
+
+    found: dict[str, dict[str, Share | Size]] = {}
+    for use in uses().values():
+        if use.traffic:
+            mixture: dict[str, Share | Size] = {**use.traffic.shares, **use.traffic.sizes}
+            for name, each in mixture.items():
+                found.setdefault(name, {})[use.name] = each
+    return found
+
+
+def options(found: Mapping[str, Mapping[str, Share | Size]]) -> list[Any]:
+    """An option for each name, as Typer makes them; uses may limit it differently, so the plan checks it once more."""
+    parameters = []
+    for name, by_use in found.items():
+        given = by_use.values()
+        kind = int if all(isinstance(each.default, int) for each in given) else float
+        about = " ".join(f"{use}: {each.help} [{each.default:g}]" for use, each in by_use.items())
+        option = typer.Option(f"--{name}", min=0, max=max(each.most for each in given), help=about, show_default=False)
+        parameters.append(
+            inspect.Parameter(
+                name.replace("-", "_"),
+                inspect.Parameter.KEYWORD_ONLY,
+                default=None,
+                annotation=Annotated[kind | None, option],
+            )
+        )
+
+    def verb() -> None: ...
+
+    verb.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    verb.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    made = typer.Typer(add_completion=False)
+    made.command()(verb)
+    return list(get_command(made).params)

@@ -1,0 +1,89 @@
+"""What labelled traffic must set off: each rule in an event, or in a window that is fixed before any event comes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass, field
+from typing import Any
+
+from millrace.rules import Rule, Tumbling, UseCase, WindowRule
+from millrace.traffic.plan import Message
+from millrace.traffic.runs import Span
+
+Place = tuple[str, str]
+"""An event: its key, and its id or else its time. A tumbling window: the rule's key, and the window's start."""
+Meant = tuple[str, Place]
+"""The name of a rule, and where it must alert."""
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The labels of all runs whose labels hold."""
+
+    meant: Mapping[Meant, str] = field(default_factory=dict)
+    """With the kind of each label."""
+    ambiguous: Set[Meant] = frozenset()
+    """Where a rule may alert or not, as chance decides."""
+    spans_ms: Collection[Span] = ()
+    """When the runs took place: an alert on an event of that time is theirs."""
+
+
+def labels_of(use: UseCase, messages: Iterable[Message], span_ms: Span) -> Labels:
+    """The labels of one run's messages."""
+    meant: dict[Meant, str] = {}
+    ambiguous: set[Meant] = set()
+    chancy = use.traffic.ambiguous if use.traffic else ()
+    rules = {rule.name: rule for rule in use.rules}
+    for message in messages:
+        label = message.label
+        is_chancy = label.kind in chancy and message.topic == use.judged.name
+        if not label.alerts and not is_chancy:
+            continue
+        event = json.loads(message.value or b"")
+        for name in rules if is_chancy else label.alerts:
+            if (place := event_place(use, rules[name], event)) is None:
+                continue
+            if is_chancy:
+                ambiguous.add((name, place))
+            else:
+                meant[name, place] = label.kind
+    return Labels(meant, frozenset(ambiguous), (span_ms,))
+
+
+def together(found: Iterable[Labels]) -> Labels:
+    """The labels of several runs."""
+    runs = list(found)
+    return Labels(
+        {each: kind for labels in runs for each, kind in labels.meant.items()},
+        frozenset(each for labels in runs for each in labels.ambiguous),
+        tuple(span for labels in runs for span in labels.spans_ms),
+    )
+
+
+def event_place(use: UseCase, rule: Rule, event: Mapping[str, Any]) -> Place | None:
+    """Where the rule must alert because of this event; None if the event alone does not show it."""
+    judged, at_ms = use.judged, event[use.judged.time or ""]
+    if (size_ms := _fixed_ms(use, rule)) is not None:
+        return str(event[rule.key]), str(at_ms - at_ms % size_ms)
+    if judged.id is None and isinstance(rule, WindowRule):
+        return None
+    return str(event[judged.key]), str(event[judged.id] if judged.id else at_ms)
+
+
+def alert_places(use: UseCase, rule: Rule, alert: Mapping[str, Any]) -> Iterator[Place]:
+    """Where an alert is: in its window, or in each of its events."""
+    if _fixed_ms(use, rule) is not None:
+        yield str(alert["key"]), str(alert["window_start_ms"])
+    elif use.judged.id:
+        for identity in alert["event_ids"]:
+            yield str(alert["subject"]), str(identity)
+    else:
+        yield str(alert["subject"]), str(alert["at_ms"])
+
+
+def _fixed_ms(use: UseCase, rule: Rule) -> int | None:
+    """The size of the rule's windows, if an event's own fields show its window."""
+    if isinstance(rule, WindowRule) and isinstance(rule.window, Tumbling) and rule.key in use.judged.names:
+        return rule.window.size_ms
+    return None

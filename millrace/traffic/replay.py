@@ -1,0 +1,272 @@
+"""Traffic from a file: recorded events, brought to the present and cleared of secrets."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import IO, Any
+
+from millrace.rules import TOKEN_PATTERN, EventType, UseCase
+from millrace.traffic.columns import Columns
+from millrace.traffic.plan import Label, Message, message
+from millrace.traffic.tokens import Secrets, TokenError
+
+LABEL, UNPARSED = Label("replayed"), Label("replayed as it is")
+
+Event = tuple[EventType, int, dict[str, Any]]
+"""Its kind, its recorded time in milliseconds, its fields without the times."""
+Line = tuple[int, bytes, Mapping[str, Any] | None]
+"""Its number, its bytes, and its values by name; None if it cannot be parsed."""
+
+
+class ReplayError(ValueError):
+    """A file that cannot be replayed: names the file, the line and the remedy, and never repeats a secret."""
+
+
+class _LineError(ValueError):
+    """What is wrong with a line, and the remedy."""
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A recorded file that was read once, and is read again, line by line, for every other purpose.
+
+    A column map of the use says how the lines of a CSV file become events. Without one, and in JSON lines, a line names
+    its kind in `topic` (the judged one unless given), its time in the kind's time field or, as ISO 8601, in `at`, and
+    a secret in its own column, or its token in the field. Fields that the kind does not declare are left out: their
+    content is unchecked.
+
+    A line that cannot be parsed is sent as it is, unless the use has secrets: it could hold one.
+    """
+
+    path: Path
+    use: UseCase
+    secrets: Secrets
+    columns: Columns | None
+    first_ms: int = 0
+    newest_ms: int = 0
+    events: int = 0
+    """With the lines that cannot be parsed."""
+    unparsed: int = 0
+
+    def references(self) -> Iterator[Message]:
+        """The reference data of the file."""
+        for found in self._read():
+            if not isinstance(found, bytes) and found[0].time is None:
+                kind, _, fields = found
+                yield message(0, kind.name, str(fields[kind.key]), fields, LABEL)
+
+    def messages(self, start_ms: int, speed: float = 1.0) -> Iterator[Message]:
+        """The events in the order of the file, `speed` times as fast as they happened, the last of them now."""
+        # When time runs faster than it did, the past must begin earlier, or the end would lie in the future.
+        shift_ms = start_ms + int((self.newest_ms - self.first_ms) / speed) - self.newest_ms
+        due_ms = 0
+        for found in self._read():
+            if isinstance(found, bytes):
+                yield Message(due_ms, self.use.judged.name, None, found, UNPARSED)
+                continue
+            kind, at_ms, fields = found
+            if kind.time is not None:
+                due_ms = max(due_ms, int((at_ms - self.first_ms) / speed))
+                event = {**fields, kind.time: at_ms + shift_ms, "sent_ms": start_ms + due_ms}
+                yield message(due_ms, kind.name, str(event[kind.key]), event, LABEL)
+
+    def _read(self) -> Iterator[Event | bytes]:
+        """Each line as an event, or as its bytes if it cannot be parsed."""
+        try:
+            with self.path.open("rb") as opened:
+                lines = _csv_lines(self.path, opened, self.columns) if self.is_csv else _json_lines(opened)
+                for number, written, values in lines:
+                    try:
+                        yield self._event(values)
+                    except _LineError as error:
+                        if self.secrets:
+                            raise ReplayError(f"{self.path}, line {number}: {error}") from None
+                        yield written
+        except OSError as error:
+            raise ReplayError(f"{self.path}: cannot be read ({error}); give a readable file") from None
+
+    @property
+    def is_csv(self) -> bool:
+        return self.path.suffix == ".csv"
+
+    def _event(self, values: Mapping[str, Any] | None) -> Event:
+        if values is None:
+            raise _LineError(
+                "not the columns of the header; quote commas, and write UTF-8"
+                if self.is_csv
+                else "not a JSON object; write one object per line, in UTF-8"
+            )
+        if self.columns and self.is_csv:
+            return _mapped(values, self.columns, self.secrets)
+        kinds = {each.name: each for each in (*self.use.raw, *self.use.references)}
+        name = values.get("topic", self.use.judged.name)
+        if not isinstance(name, str) or name not in kinds:
+            raise _LineError(f"'{name}' is not a kind of event; topic is one of {', '.join(kinds)}")
+        kind = kinds[name]
+        return kind, _at_ms(kind, values) if kind.time else 0, _named(kind, values, self.secrets, is_text=self.is_csv)
+
+
+def read_replay(path: Path, use: UseCase, secrets: Secrets, columns: Columns | None = None) -> Replay:
+    """Reads a CSV file with a header, or JSON lines, by its suffix: whole, and without keeping its lines."""
+    first_ms = newest_ms = None
+    events = unparsed = 0
+    for found in Replay(path, use, secrets, columns)._read():
+        if isinstance(found, bytes):
+            unparsed += 1
+        elif found[0].time is not None:
+            events += 1
+            first_ms = found[1] if first_ms is None else first_ms
+            newest_ms = found[1] if newest_ms is None else max(newest_ms, found[1])
+    if first_ms is None or newest_ms is None:
+        kinds = " or ".join(each.name for each in use.raw)
+        raise ReplayError(f"{path}: the file has no events; write one of {kinds} per line")
+    return Replay(path, use, secrets, columns, first_ms, newest_ms, events + unparsed, unparsed)
+
+
+def _csv_lines(path: Path, opened: IO[bytes], columns: Columns | None) -> Iterator[Line]:
+    header = _header(path, opened.readline(), columns)
+    pending: list[bytes] = []
+
+    def texts() -> Iterator[str]:
+        for line in opened:
+            pending.append(line)
+            yield line.decode("utf-8", errors="surrogateescape")
+
+    is_quoted = columns is None or columns.is_quoted
+    rows = csv.reader(texts()) if is_quoted else (text.rstrip("\r\n").split(",") for text in texts())
+    number = 1
+    while True:
+        try:
+            cells: Sequence[str] | None = next(rows)
+        except StopIteration:
+            return
+        except csv.Error:
+            cells = None
+        written = b"".join(pending)
+        number += len(pending)
+        pending.clear()
+        if not written.strip():
+            continue
+        yield number, written.rstrip(b"\r\n"), _by_name(header, cells, written, is_whole=columns is not None)
+
+
+def _header(path: Path, line: bytes, columns: Columns | None) -> list[str]:
+    header = next(csv.reader([line.decode("utf-8-sig", errors="replace")]), [])
+    if columns and tuple(header) != columns.header:
+        found = f"'{','.join(header)[:200]}'" if header else "nothing"
+        raise ReplayError(
+            f"{path}: its header is {found}, not that of {columns.event.name}; the first line must be "
+            f"'{','.join(columns.header)}'"
+        )
+    return header
+
+
+def _by_name(
+    header: Sequence[str], cells: Sequence[str] | None, written: bytes, *, is_whole: bool
+) -> Mapping[str, Any] | None:
+    """The values of a line that are not empty; None if it does not fit the header."""
+    if cells is None or len(cells) > len(header) or (is_whole and len(cells) < len(header)) or not _is_utf8(written):
+        return None
+    return {name: cell for name, cell in zip(header, cells, strict=False) if cell}
+
+
+def _is_utf8(written: bytes) -> bool:
+    if written.isascii():
+        return True
+    try:
+        written.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _json_lines(opened: IO[bytes]) -> Iterator[Line]:
+    for number, line in enumerate(opened, start=1):
+        if not line.strip():
+            continue
+        try:
+            values = json.loads(line.decode())
+        except (ValueError, RecursionError):
+            values = None
+        yield number, line.rstrip(b"\r\n"), values if isinstance(values, dict) else None
+
+
+def _mapped(values: Mapping[str, Any], columns: Columns, secrets: Secrets) -> Event:
+    kind = columns.event
+    fields = {}
+    for name, source in columns.fields.items():
+        if not isinstance(source, str):
+            try:
+                value = source(values)
+            except (ValueError, KeyError):
+                raise _LineError(f"{name} cannot be read; correct it or remove the line") from None
+            if value is not None:
+                fields[name] = value
+        elif source in values:
+            fields[name] = _number(source, kind.kind(name), values[source])
+    for name in kind.tokens:
+        fields[name] = _token(name, secrets, values)
+    try:
+        at_ms = columns.at_ms(values)
+    except (ValueError, KeyError):
+        raise _LineError("no time; correct it or remove the line") from None
+    return kind, at_ms, _with_key(kind, fields)
+
+
+def _named(kind: EventType, values: Mapping[str, Any], secrets: Secrets, *, is_text: bool) -> dict[str, Any]:
+    apart = (*kind.tokens, kind.time, "sent_ms")
+    fields = {
+        field.name: _number(field.name, field.kind, values[field.name]) if is_text else values[field.name]
+        for field in kind.readable
+        if field.name in values and field.name not in apart
+    }
+    for name in kind.tokens:
+        fields[name] = _token(name, secrets, values)
+    return _with_key(kind, fields)
+
+
+def _with_key(kind: EventType, fields: dict[str, Any]) -> dict[str, Any]:
+    if kind.key not in fields:
+        raise _LineError(f"no {kind.key}; every event of {kind.name} needs one")
+    return fields
+
+
+def _number(name: str, kind: str, value: str) -> Any:
+    try:
+        return int(value) if kind == "whole" else float(value) if kind == "real" else value
+    except ValueError:
+        raise _LineError(f"{name} is not a {kind} number: '{value[:20]}'; correct it or remove the line") from None
+
+
+def _token(name: str, secrets: Secrets, values: Mapping[str, Any]) -> str:
+    tokens = secrets[name]
+    column = tokens.secret.column
+    given = str(values.get(column, values.get(name, "")))
+    if column not in values and re.fullmatch(TOKEN_PATTERN, given):
+        return given
+    try:
+        return tokens.token(given)
+    except TokenError as error:
+        raise _LineError(f"no usable {name}; {error}; give {column}, or a token in {name}") from None
+
+
+def _at_ms(kind: EventType, values: Mapping[str, Any]) -> int:
+    name = kind.time or ""
+    given = values.get(name, values.get("at"))
+    try:
+        if name in values:
+            return int(given)
+        moment = datetime.fromisoformat(str(given))
+    except (ValueError, TypeError, OverflowError):
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise _LineError(
+            f"no time: {str(given)[:40]!r}; give {name}, or at with an offset such as 2026-03-01T12:00:00+01:00"
+        )
+    return round(moment.timestamp() * 1000)

@@ -1,0 +1,68 @@
+"""A run of traffic: what was sent, when, and whether it was sent so punctually that it counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+BEHIND_MS_MOST = 100
+"""At p99: a sender that is further behind its plan measures itself, not what it sends to."""
+Span = tuple[int, int]
+"""From and until, in milliseconds since 1970."""
+
+
+def is_within(spans_ms: Iterable[Span], at_ms: int) -> bool:
+    """Whether a moment is in one of the spans."""
+    return any(since <= at_ms <= until for since, until in spans_ms)
+
+
+@dataclass(frozen=True)
+class Run:
+    """What was sent, when, and how punctually."""
+
+    about: Mapping[str, Any]
+    start_ms: int
+    sent: int
+    """Without the closing and the bare hops, which by_topic counts too."""
+    by_topic: Mapping[str, int]
+    seconds: float
+    rate_per_s: float
+    behind_ms: Mapping[str, float | int | str | None]
+    """How long after its due time each message left: quantiles."""
+    is_complete: bool
+    digest: str = ""
+    """Identifies the messages that were sent."""
+    until_ms: int = 0
+    """When the last message was due, of the closing too."""
+
+    @property
+    def name(self) -> str:
+        """The tape, or the file."""
+        return str(self.about.get("plan", self.about).get("name", self.about.get("file", "")))
+
+    @property
+    def span_ms(self) -> Span:
+        """When its messages were due."""
+        return self.start_ms, max(self.until_ms, self.start_ms + round(self.seconds * 1000))
+
+    @property
+    def lateness(self) -> str | None:
+        """Why the run counts for nothing; None if its sender was punctual."""
+        behind = self.behind_ms.get("p99_ms")
+        if not isinstance(behind, int | float):
+            return "its sender's punctuality was not measured"
+        if behind > BEHIND_MS_MOST:
+            return f"its sender was {behind:,.0f} ms behind its plan at p99, more than {BEHIND_MS_MOST}"
+        return None
+
+    def unlabelled(self, slack_ms: int) -> str | None:
+        """Why its labels may be untrue; None if they hold."""
+        if why := self.lateness:
+            return why
+        if not self.is_complete:
+            return "it was interrupted"
+        worst = self.behind_ms.get("max_ms")
+        if not isinstance(worst, int | float) or worst >= slack_ms:
+            return f"a message left {worst or 0:,.0f} ms after it was due, and labels hold for less than {slack_ms:,}"
+        return None

@@ -1,0 +1,86 @@
+"""Labels: the check of what traffic was made to set off, with precision and recall."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from millrace.oracle import Record
+from millrace.traffic import Label, Message
+from millrace.traffic.labels import Labels, labels_of, together
+from millrace.verify import Evidence, Question, Verdict, judge
+from tests.traffic.visits import VISITS, crowd, visit, worse
+
+START_MS = 1_790_000_000_000
+SPAN_MS = (START_MS, START_MS + 60_000)
+QUESTION = Question("p", VISITS, VISITS.rules)
+CROWD = Label("crowd", 1, ("crowd",))
+
+
+def made(*messages: Message) -> Labels:
+    return labels_of(VISITS, messages, SPAN_MS)
+
+
+def alert(rule: str, page: str, at_ms: int, window_start_ms: int | None = None, **changes: Any) -> dict[str, Any]:
+    fact = at_ms if window_start_ms is None else window_start_ms
+    version = {each.name: each.version for each in VISITS.rules}[rule]
+    return {
+        "alert_id": f"{rule} {page} {fact}",
+        "rule": rule,
+        "rule_version": version,
+        "key": page,
+        "subject": page,
+        "window_start_ms": window_start_ms,
+        "event_ids": [],
+        "operands": {},
+        "at_ms": at_ms,
+        "ingest_ms": at_ms,
+        "emit_ms": at_ms,
+    } | changes
+
+
+def judged(labels: Labels, alerts: Iterable[dict[str, Any]]) -> Verdict:
+    records = [Record("alerts", 0, n, START_MS, None, json.dumps(each).encode()) for n, each in enumerate(alerts)]
+    return judge(QUESTION, Evidence(raw={"visits": []}, outputs={"alerts": records}, labels=labels))
+
+
+def test_events_of_one_window_are_one_label() -> None:
+    three = [visit("home", START_MS, due_ms, CROWD) for due_ms in (0, 500, 999)]
+    assert made(*three).meant == {("crowd", ("home", str(START_MS))): "crowd"}
+    assert len(made(*three, visit("home", START_MS, 1_000, CROWD)).meant) == 2
+
+
+def test_an_event_without_an_id_is_known_by_its_key_and_time() -> None:
+    found = made(visit("home", START_MS, 7, Label("odd", 1, ("worse",))))
+    assert found.meant == {("worse", ("home", str(START_MS + 7))): "odd"}
+    assert judged(found, [alert(worse.name, "home", START_MS + 7)]).check("labels").status == "ok"
+    assert judged(found, [alert(worse.name, "home", START_MS + 8)]).check("labels").status == "failed"
+
+
+def test_a_missing_alert_is_an_offender_and_lowers_recall() -> None:
+    labels = made(*(visit(page, START_MS, 0, CROWD) for page in ("a", "b", "c", "d")))
+    found = judged(labels, [alert(crowd.name, page, START_MS + 9, START_MS) for page in "abc"]).check("labels")
+    assert found.status == "failed"
+    assert found.offenders == (f"d {START_MS} (crowd) was made to set off crowd",)
+    assert dict(found.figures) == {"crowd": 4, "crowd: precision": 1.0, "crowd: recall, crowd": 0.75, "offenders": 1}
+
+
+def test_an_alert_without_a_label_lowers_precision_unless_chance_decides_or_it_is_of_another_time() -> None:
+    labels = made(visit("a", START_MS, 0, CROWD), visit("chancy", START_MS, 0, Label("chance", 2)))
+    alerts = [
+        alert(crowd.name, "a", START_MS + 9, START_MS),
+        alert(crowd.name, "b", START_MS + 9, START_MS),
+        alert(crowd.name, "b", START_MS + 9, START_MS),  # a copy
+        alert(crowd.name, "chancy", START_MS, START_MS),
+        alert(crowd.name, "b", START_MS + 3_600_000, START_MS + 3_600_000),
+    ]
+    assert judged(labels, alerts).check("labels").figures["crowd: precision"] == 0.5
+
+
+def test_labels_of_several_runs_stand_together() -> None:
+    one, other = made(visit("a", START_MS, 0, CROWD)), made(visit("b", START_MS, 0, CROWD))
+    both = together([one, replace(other, spans_ms=((1, 2),))])
+    assert both.meant == {**one.meant, **other.meant}
+    assert both.spans_ms == (SPAN_MS, (1, 2))

@@ -1,0 +1,123 @@
+"""A run whose sender was late counts for nothing, and the verdict names it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from typing import Any
+
+import pytest
+
+from millrace.traffic import plan_for
+from millrace.traffic.runs import Run
+from millrace.traffic.tape import Digest
+from millrace.verbs import traffic
+from millrace.verbs.sending import Behind, TrafficError, closing_keys, partition_of
+from millrace.verify import judge
+from pipelines.fraud import FRAUD
+from tests.pipelines.pretend import QUESTION, messages, ran, topics
+from tests.pipelines.pretend import START_MS as PRETENDED_MS
+from tests.traffic.visits import TRAFFIC, VISITS
+
+START_MS = 1_790_000_000_000
+PLAN = plan_for(TRAFFIC, 200, 100, name="v")
+
+
+def run(p99_ms: float | None = 3.0, max_ms: float = 20.0, **changes: Any) -> Run:
+    digest = Digest()
+    for message in TRAFFIC.messages(PLAN, {}, START_MS):
+        digest.add(message)
+    behind = {"p99_ms": p99_ms, "max_ms": max_ms}
+    made = Run({"plan": asdict(PLAN)}, START_MS, 200, {}, 2.0, 100.0, behind, True, digest.hex, START_MS + 9_000)
+    return replace(made, **changes)
+
+
+def test_a_punctual_run_has_labels_by_window() -> None:
+    found = traffic.counted(VISITS, [run()])
+    assert (found.uncounted_ms, found.notes) == ((), ())
+    assert found.labels is not None
+    assert len(found.labels.meant) == 20  # three visits are one crowd
+    assert found.labels.meant["crowd", ("p0", str(START_MS))] == "crowd"
+
+
+def test_a_run_that_was_recorded_is_read_back(tmp_path: Any) -> None:
+    assert Run(**json.loads(json.dumps(asdict(run())))) == run()
+
+
+def test_a_sender_more_than_100_ms_behind_at_p99_makes_a_run_that_counts_for_nothing() -> None:
+    assert traffic.counted(VISITS, [run(p99_ms=100.0)]).notes == ()
+    found = traffic.counted(VISITS, [run(p99_ms=312.4), run()])
+    assert found.uncounted_ms == ((START_MS, START_MS + 9_000),)
+    assert found.notes == (
+        "the run 'v' counts for nothing: its sender was 312 ms behind its plan at p99, more than 100; no label or "
+        "latency of it is used",
+    )
+    assert found.labels is not None
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"p99_ms": None}, "counts for nothing: its sender's punctuality was not measured"),
+        ({"max_ms": 500.0}, "are unused: a message left 500 ms after it was due, and labels hold for less than 500"),
+        ({"is_complete": False}, "are unused: it was interrupted"),
+        ({"digest": "other"}, "are unused: this version generates other traffic from its plan; send it again"),
+        (
+            {"about": {"plan": {"name": "v", "events": 9, "rate_per_s": 10, "poison_share": 0.1}}},
+            "are unused: it was recorded by another version of millrace; send it again",
+        ),
+    ],
+    ids=lambda given: next(iter(given)) if isinstance(given, dict) else "",
+)
+def test_labels_that_may_be_untrue_are_not_used_and_the_reason_is_named(changed: dict[str, Any], why: str) -> None:
+    found = traffic.counted(VISITS, [run(**changed)])
+    assert found.labels is None
+    assert len(found.notes) == 1
+    assert "'v'" in found.notes[0]
+    assert why in found.notes[0]
+
+
+def test_a_replayed_file_has_no_labels_and_that_is_no_fault() -> None:
+    assert traffic.counted(VISITS, [run(about={"file": "log.csv", "speed": 1.0})]) == traffic.Counted()
+
+
+def test_the_verdict_names_the_run_and_uses_no_latency_of_it() -> None:
+    plan = plan_for(FRAUD.traffic, 200, 20, seed=3, name="p", frauds=0.1)  # type: ignore[arg-type] # it has one
+    evidence = ran(plan, topics(messages(plan)))
+    question = replace(QUESTION, notes=("the run 'p' counts for nothing",))
+    counted = judge(question, evidence)
+    dropped = judge(replace(question, uncounted_ms=[(PRETENDED_MS, PRETENDED_MS + 60_000)]), evidence)
+    named = {each.name: each.count for each in counted.latencies}
+    assert named["alerts from intended send"] > 0
+    assert {each.name for each in dropped.latencies if each.count} == {"bare hop"}
+    assert (dropped.status, dropped.promises_status) == (counted.status, "unknown")
+    assert dropped.record()["notes"] == ["the run 'p' counts for nothing"]
+
+
+def test_quantiles_of_lateness_are_those_of_all_messages() -> None:
+    behind = Behind()
+    behind.add(0.04, 50)
+    behind.add(2.5, 49)
+    behind.add(700, 1)
+    assert behind.record() == {
+        "name": "behind the plan",
+        "count": 100,
+        "p50_ms": 0.0,
+        "p95_ms": 2.5,
+        "p99_ms": 2.5,
+        "p999_ms": 700.0,
+        "max_ms": 700.0,
+    }
+    assert Behind().record()["max_ms"] is None
+
+
+def test_the_closing_has_a_key_in_each_partition_or_the_use_is_named() -> None:
+    keys = closing_keys(lambda number: f"k{number}", 8)
+    assert [partition_of(key.encode(), 8) for key in keys] == list(range(8))
+    with pytest.raises(TrafficError, match="reach only 1 of 2 partitions; let the use's closing_key give another"):
+        closing_keys(lambda number: "same", 2)
+
+
+def test_the_closing_lasts_until_the_longest_window_is_complete() -> None:
+    assert traffic.closing_ms(FRAUD) == 10_000 + 5_000 + 2_000 + 3_000
+    assert traffic.closing_ms(VISITS) == 1_000 + 5_000 + 2_000 + 3_000
