@@ -24,5 +24,7 @@ class Columns:
     """The time of a line, in milliseconds since 1970."""
     fields: Mapping[str, str | Callable[[Row], Any]]
     """Field -> its column, or a function of the line; a field whose column is empty, or that is None, is left out."""
+    aligned_ms: int = 1
+    """Times move by a multiple of it: windows of which it is one hold the events that they held in the file."""
     is_quoted: bool = True
     """Whether quotes may enclose commas; if not, a stray quote is an ordinary character."""

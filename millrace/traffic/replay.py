@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -15,6 +16,9 @@ from millrace.rules import TOKEN_PATTERN, EventType, UseCase
 from millrace.traffic.columns import Columns
 from millrace.traffic.plan import Label, Message, message
 from millrace.traffic.tokens import Secrets, TokenError
+
+LINE_BYTES_MOST = 65_536
+"""A longer line comes in pieces, so that a file without line ends needs no more memory than any other."""
 
 LABEL, UNPARSED = Label("replayed"), Label("replayed as it is")
 
@@ -65,6 +69,7 @@ class Replay:
         """The events in the order of the file, `speed` times as fast as they happened, the last of them now."""
         # When time runs faster than it did, the past must begin earlier, or the end would lie in the future.
         shift_ms = start_ms + int((self.newest_ms - self.first_ms) / speed) - self.newest_ms
+        shift_ms -= shift_ms % (self.columns.aligned_ms if self.columns else 1)
         due_ms = 0
         for found in self._read():
             if isinstance(found, bytes):
@@ -130,11 +135,11 @@ def read_replay(path: Path, use: UseCase, secrets: Secrets, columns: Columns | N
 
 
 def _csv_lines(path: Path, opened: IO[bytes], columns: Columns | None) -> Iterator[Line]:
-    header = _header(path, opened.readline(), columns)
+    header = _header(path, opened.readline(LINE_BYTES_MOST), columns)
     pending: list[bytes] = []
 
     def texts() -> Iterator[str]:
-        for line in opened:
+        for line in iter(partial(opened.readline, LINE_BYTES_MOST), b""):
             pending.append(line)
             yield line.decode("utf-8", errors="surrogateescape")
 
@@ -151,7 +156,7 @@ def _csv_lines(path: Path, opened: IO[bytes], columns: Columns | None) -> Iterat
         written = b"".join(pending)
         number += len(pending)
         pending.clear()
-        if not written.strip():
+        if not written.strip() and columns is None:
             continue
         yield number, written.rstrip(b"\r\n"), _by_name(header, cells, written, is_whole=columns is not None)
 
@@ -159,12 +164,17 @@ def _csv_lines(path: Path, opened: IO[bytes], columns: Columns | None) -> Iterat
 def _header(path: Path, line: bytes, columns: Columns | None) -> list[str]:
     header = next(csv.reader([line.decode("utf-8-sig", errors="replace")]), [])
     if columns and tuple(header) != columns.header:
-        found = f"'{','.join(header)[:200]}'" if header else "nothing"
         raise ReplayError(
-            f"{path}: its header is {found}, not that of {columns.event.name}; the first line must be "
-            f"'{','.join(columns.header)}'"
+            f"{path}: {_difference(header, columns.header)}; the first line must be '{','.join(columns.header)}'"
         )
     return header
+
+
+def _difference(found: Sequence[str], wanted: Sequence[str]) -> str:
+    for number, (column, name) in enumerate(zip(found, wanted, strict=False), start=1):
+        if column != name:
+            return f"column {number} of its header is '{column[:40]}', not '{name}'"
+    return f"its header has {len(found)} columns, not {len(wanted)}"
 
 
 def _by_name(
@@ -187,7 +197,7 @@ def _is_utf8(written: bytes) -> bool:
 
 
 def _json_lines(opened: IO[bytes]) -> Iterator[Line]:
-    for number, line in enumerate(opened, start=1):
+    for number, line in enumerate(iter(partial(opened.readline, LINE_BYTES_MOST), b""), start=1):
         if not line.strip():
             continue
         try:

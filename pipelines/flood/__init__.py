@@ -3,6 +3,7 @@
 from millrace.rules import UseCase
 from pipelines.flood.events import DISORDER_MS, requests
 from pipelines.flood.rules import enriched, enrichment, flood_group, flood_ip, requests_3s
+from pipelines.flood.traffic import TRAFFIC
 
 __all__ = ["FLOOD"]
 
@@ -14,4 +15,5 @@ FLOOD = UseCase(
     rules=(flood_ip, flood_group),
     summaries=(requests_3s,),
     disorder_ms=DISORDER_MS,
+    traffic=TRAFFIC,
 )

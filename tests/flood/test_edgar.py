@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from datetime import date
 from itertools import pairwise
 from json import dumps
@@ -12,7 +13,9 @@ from typing import Any
 import pytest
 
 from millrace import oracle
-from pipelines.flood.edgar import HEADER, LINE_BYTES_MOST, EdgarError, read
+from millrace.traffic.replay import LINE_BYTES_MOST, Replay, ReplayError
+from pipelines.flood import FLOOD
+from pipelines.flood.edgar import HEADER, columns
 from pipelines.flood.events import HOUR_MS, requests
 from pipelines.flood.groups import group_of
 from pipelines.flood.made_log import log_lines, main
@@ -32,14 +35,19 @@ def written(folder: Path, *lines: bytes, header: bytes = HEADER.encode()) -> Pat
     return path
 
 
+def read(path: Path, groups: int = 6) -> Iterator[dict[str, Any] | bytes]:
+    for found in Replay(path, FLOOD, {}, columns(groups))._read():
+        yield found if isinstance(found, bytes) else {**found[2], "at_ms": found[1]}
+
+
 def test_a_line_becomes_a_request_with_whole_numbers(tmp_path: Path) -> None:
     (event,) = read(written(tmp_path, LINE.encode()), groups=6)
     assert event == {
         **{"ip": IP, "group_id": str(group_of(IP, 6)), "at_ms": AT_MS, "zone": 0, "cik": 1_439_124},
         **{"accession": "0001193125-16-635197", "extention": "-index.htm", "code": 401, "size": 2_553, "idx": 1},
-        **{"norefer": 0, "noagent": 0, "find": 10, "crawler": 0, "browser": None},
+        **{"norefer": 0, "noagent": 0, "find": 10, "crawler": 0},
     }
-    assert {*event, "sent_ms"} == set(requests.names)
+    assert {*event, "browser", "sent_ms"} == set(requests.names)
 
 
 def test_a_browser_and_windows_line_ends_are_read(tmp_path: Path) -> None:
@@ -84,26 +92,26 @@ def test_a_file_without_line_ends_is_read_in_pieces(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("header", "complaint"),
     [
-        (HEADER.replace("zone", "tz"), "column 4 of the header is 'tz', not 'zone'"),
-        (HEADER.replace("extention", "extension"), "column 7 of the header is 'extension', not 'extention'"),
-        (HEADER.removesuffix(",browser"), "the header has 14 columns, not 15"),
-        (HEADER + ",referer", "the header has 16 columns, not 15"),
-        ("", "column 1 of the header is '', not 'ip'"),
-        (LINE, f"column 1 of the header is '{IP}', not 'ip'"),
+        (HEADER.replace("zone", "tz"), "column 4 of its header is 'tz', not 'zone'"),
+        (HEADER.replace("extention", "extension"), "column 7 of its header is 'extension', not 'extention'"),
+        (HEADER.removesuffix(",browser"), "its header has 14 columns, not 15"),
+        (HEADER + ",referer", "its header has 16 columns, not 15"),
+        ("", "its header has 0 columns, not 15"),
+        (LINE, f"column 1 of its header is '{IP}', not 'ip'"),
     ],
 )
 def test_a_file_with_another_header_is_refused_before_anything_is_read(
     tmp_path: Path, header: str, complaint: str
 ) -> None:
     path = written(tmp_path, LINE.encode(), header=header.encode())
-    with pytest.raises(EdgarError) as error:
-        read(path)
-    assert str(error.value) == f"{path}, line 1: {complaint}; give an EDGAR log, with the header {HEADER}"
+    with pytest.raises(ReplayError) as error:
+        read_replay(path, FLOOD, {}, columns())
+    assert str(error.value) == f"{path}: {complaint}; the first line must be '{HEADER}'"
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(EdgarError, match=r"gone\.csv: cannot be read \(No such file or directory\); give a readable"):
-        read(tmp_path / "gone.csv")
+    with pytest.raises(ReplayError, match=r"gone\.csv: cannot be read .*No such file or directory.*; give a readable"):
+        read_replay(tmp_path / "gone.csv", FLOOD, {}, columns())
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +143,7 @@ def test_a_made_log_holds_floods_and_no_other_ip_sets_off_a_rule(made: list[dict
 def test_requests_of_a_made_log_are_accepted(made: list[dict[str, Any] | bytes]) -> None:
     for event in parsed(made)[:1_000]:
         accepted = oracle.accept(requests, dumps(event).encode(), event["at_ms"])
-        assert accepted == {**event, "sent_ms": None} or event["code"] == 9_999 or event["find"] == 11
+        assert accepted == {"browser": None, **event, "sent_ms": None} or event["code"] == 9_999 or event["find"] == 11
 
 
 def test_spoilt_lines_are_refused_for_their_reasons(tmp_path: Path) -> None:

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millrace import oracle
+from millrace.traffic import Message, TrafficPlan
 from pipelines.flood.events import DISORDER_MS, HOUR_MS, requests
 from pipelines.flood.groups import group_of
-from pipelines.flood.shapes import Message, TrafficPlan
 from pipelines.flood.traffic import TRAFFIC
 from pipelines.flood.traffic.attacks import ATTACKS
 from pipelines.flood.traffic.poison import POISON

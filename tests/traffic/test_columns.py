@@ -75,13 +75,18 @@ def test_values_that_no_event_may_have_are_sent_for_the_pattern_to_reject(tmp_pa
 
 @pytest.mark.parametrize(
     ("header", "found"),
-    [(b"second,page,code,browser\n", "'second,page,code,browser'"), (b"", "nothing"), (b"\xff\xfe\n", "'")],
+    [
+        (b"second,page,code,browser\n", "column 3 of its header is 'code', not 'status'"),
+        (b"second,page,status\n", "its header has 3 columns, not 4"),
+        (b"", "its header has 0 columns, not 4"),
+        (b"\xff\xfe\n", "column 1 of its header is '"),
+    ],
 )
 def test_another_header_is_refused_with_the_file_and_the_remedy(tmp_path: Path, header: bytes, found: str) -> None:
     with pytest.raises(ReplayError) as error:
         replayed(tmp_path, b"", header)
-    assert str(error.value).startswith(f"{tmp_path / 'log.csv'}: its header is {found}")
-    assert str(error.value).endswith("not that of visits; the first line must be 'second,page,status,browser'")
+    assert str(error.value).startswith(f"{tmp_path / 'log.csv'}: {found}")
+    assert str(error.value).endswith("; the first line must be 'second,page,status,browser'")
 
 
 def test_a_file_without_events_is_refused(tmp_path: Path) -> None:

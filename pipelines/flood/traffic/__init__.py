@@ -6,10 +6,11 @@ import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
 
+from millrace.traffic import Columns, Label, Message, Share, Size, TrafficPlan
+from millrace.traffic.plan import CLOSING
 from pipelines.flood import edgar
 from pipelines.flood.events import MINUTE_MS, SECOND_MS, requests
 from pipelines.flood.groups import GROUPS, GROUPS_MOST
-from pipelines.flood.shapes import CLOSING, Columns, Label, Message, Share, Size, TrafficPlan
 from pipelines.flood.traffic import stage
 from pipelines.flood.traffic.attacks import Siege
 from pipelines.flood.traffic.pace import steady

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 
+from millrace.traffic import Label
 from pipelines.flood.events import REFUSED
 from pipelines.flood.groups import group_of
 from pipelines.flood.rules import WINDOW_MS, flood_group, flood_ip
-from pipelines.flood.shapes import Label
 from pipelines.flood.traffic.pace import Window
 from pipelines.flood.traffic.visitors import Visitor, attackers, is_quiet
 

@@ -11,9 +11,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from millrace.traffic import Label
 from pipelines.flood.events import HOUR_MS, REFUSED
 from pipelines.flood.rules import HARMLESS, WINDOW_MS
-from pipelines.flood.shapes import Label
 from pipelines.flood.traffic.attacks import Siege, Step
 from pipelines.flood.traffic.pace import Window
 from pipelines.flood.traffic.poison import Poison
