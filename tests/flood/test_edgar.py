@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from millrace import oracle
-from millrace.traffic.replay import LINE_BYTES_MOST, Replay, ReplayError
+from millrace.traffic.replay import LINE_BYTES_MOST, Replay, ReplayError, read_replay
 from pipelines.flood import FLOOD
 from pipelines.flood.edgar import HEADER, columns
 from pipelines.flood.events import HOUR_MS, requests
