@@ -45,7 +45,7 @@ def views(plan: EnginePlan) -> Iterator[tuple[str, str]]:
     yield LOOKED_UP, looked_up(plan.use, plan.reference)
     yield KNOWN, f"SELECT * FROM {LOOKED_UP} WHERE {UNKNOWN} IS NULL"
     if not stage.is_needed and not folds:
-        yield JUDGED, f"SELECT * FROM {KNOWN} WHERE {STREAM} = {text(plan.use.judged.name)}"
+        yield JUDGED, f"SELECT *, {AT} AS rowtime FROM {KNOWN} WHERE {STREAM} = {text(plan.use.judged.name)}"
         return
     yield REMEMBERED, remembered(stage, passes=bool(folds))
     if folds:
