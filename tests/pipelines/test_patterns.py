@@ -63,10 +63,10 @@ def test_an_unknown_pattern_is_answered_with_the_nearest_one():
         load("flink-sparc")
 
 
-def test_all_three_variants_load_and_run_every_rule_of_the_use():
-    assert names() == ["flink", "flink-spark", "spark"]
+def test_all_variants_load_and_run_every_rule_of_their_use():
+    assert {"flink", "flink-spark", "spark"} <= set(names())
     for variant in load_all():
-        assert {r.name for r in (*variant.event_rules, *variant.window_rules)} == {r.name for r in FRAUD.rules}
+        assert {r.name for r in (*variant.event_rules, *variant.window_rules)} == {r.name for r in variant.use.rules}
 
 
 def test_a_plan_survives_its_way_through_json():
