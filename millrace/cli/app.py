@@ -23,6 +23,7 @@ from millrace.cli.deploy import deploy
 from millrace.cli.doctor import doctor
 from millrace.cli.down import down
 from millrace.cli.env import env
+from millrace.cli.forget import forget
 from millrace.cli.jobs import jobs
 from millrace.cli.kill import kill
 from millrace.cli.logs import logs
@@ -52,7 +53,7 @@ PANELS = {
     "Patterns and their jobs": (
         *(patterns, provision, deploy, await_, jobs, upgrade, roll_back, reconcile, observe, declare, teardown),
     ),
-    "Events and results": (traffic, validate, compare, show, compact),
+    "Events and results": (traffic, validate, compare, show, forget, compact),
 }
 VERBS = tuple(chain.from_iterable(PANELS.values()))
 GROUPS = {"topics": topics, "dead-letters": dead_letters}  # in the last panel
