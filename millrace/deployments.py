@@ -18,6 +18,7 @@ from millrace.patterns import EnginePlan, Variant, engine_plans, is_name, names
 from millrace.patterns.loss import Loss
 from millrace.target import Target
 from millrace.verify import Versions
+from millrace.verify.evidence import table_key
 from millrace.whole_files import write_whole
 
 
@@ -91,7 +92,7 @@ def record(target: Target, name: str, plan: EnginePlan) -> None:
 
 def in_force(target: Target, name: str) -> dict[str, Versions]:
     """The rules and summaries of a pattern that had other versions, and since when they have the current one."""
-    now = {each: version for plan in deployed(target, name).values() for each, version in plan.versions.items()}
+    now = {each: version for plan in deployed(target, name).values() for each, version in _versions(plan).items()}
     found: dict[str, Versions] = {}
     for past in _read(_past_file(target, name), []):
         each = past["name"]
@@ -176,11 +177,17 @@ def _given_up(name: str, job: Job) -> Job:
 
 def _changed_versions(last: EnginePlan, plan: EnginePlan) -> list[dict[str, Any]]:
     until_ms = int(time.time() * 1000)
+    # A job that begins to write tables begins with the first event of the topic: nothing had another version.
+    before, now = _versions(last), _versions(plan if last.tables else replace(plan, tables={}))
     return [
-        {"name": name, "version": last.versions.get(name), "until_ms": until_ms}
-        for name in sorted({*last.versions, *plan.versions})
-        if last.versions.get(name) != plan.versions.get(name)
+        {"name": name, "version": before.get(name), "until_ms": until_ms}
+        for name in sorted({*before, *now})
+        if before.get(name) != now.get(name)
     ]
+
+
+def _versions(plan: EnginePlan) -> dict[str, str]:
+    return {**plan.versions, **{table_key(name): version for name, version in plan.tables.items()}}
 
 
 def _read(path: Path, default: Any) -> Any:

@@ -12,7 +12,6 @@ ENGINES = PROJECT / "millrace/engines"
 PATTERN = "the default is a pattern of this repository, which has the names of engines in its own"
 READ = "a sentence that a person reads"
 EXCEPTIONS = {
-    ("millrace/cli/customer.py", "flink-spark"): PATTERN,
     ("millrace/cli/demo.py", "flink-spark"): PATTERN,
     ("millrace/cli/demo.py", "Real servers: Kafka, HDFS, HBase, Flink"): READ,
 }

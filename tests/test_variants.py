@@ -26,7 +26,7 @@ from millrace.stores.changes import pending
 from millrace.stores.topics import Tail
 from millrace.target import Target
 from millrace.traffic import plan_for
-from millrace.verbs import customers, letters, sending, traffic
+from millrace.verbs import letters, sending, show, traffic
 from millrace.verbs.deploy import deploy
 from millrace.verbs.provision import ContractError, provision
 from millrace.verbs.teardown import teardown
@@ -172,11 +172,11 @@ def test_a_customer_is_one_row_and_one_short_scan(ran: Ran) -> None:
         events = [json.loads(record.value or b"{}") for record in tail.new()]
     chosen = max(events, key=lambda event: len(event["flags"]))["customer"]
     own = {event["transaction_id"]: event for event in events if event["customer"] == chosen}
-    found = customers.read(ran.target, ran.variant.name, chosen, last=3)
+    found = show.show_called(ran.target, ran.variant, ran.variant.use.table("customers"), chosen, last=3)
     latest = sorted(own.values(), key=lambda event: (-event["at_ms"], event["transaction_id"]))[:3]
-    assert [each["transaction_id"] for each in found.transactions] == [each["transaction_id"] for each in latest]
-    assert found.highest_cents == max(event["amount_cents"] for event in own.values())
-    assert sum(found.alerts.values()) >= max(len(event["flags"]) for event in own.values())
+    assert [each["transaction_id"] for each in found["transactions"]] == [each["transaction_id"] for each in latest]
+    assert found["highest_cents"] == max(event["amount_cents"] for event in own.values())
+    assert sum(found["alerts"].values()) >= max(len(event["flags"]) for event in own.values())
 
 
 def test_a_refused_message_is_accepted_when_it_is_replayed_after_the_cause_was_mended(ran: Ran) -> None:

@@ -6,7 +6,7 @@ clients of the servers take longer to import than `millrace status` takes to run
 
 from collections.abc import Sequence
 from itertools import chain
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from typer.main import get_command
@@ -16,7 +16,6 @@ from millrace.cli.await_ import await_
 from millrace.cli.command import Command, Group
 from millrace.cli.compact import compact
 from millrace.cli.compare import compare
-from millrace.cli.customer import customer
 from millrace.cli.dead_letters import dead_letters
 from millrace.cli.declare import declare
 from millrace.cli.demo import demo
@@ -24,6 +23,7 @@ from millrace.cli.deploy import deploy
 from millrace.cli.doctor import doctor
 from millrace.cli.down import down
 from millrace.cli.env import env
+from millrace.cli.forget import forget
 from millrace.cli.jobs import jobs
 from millrace.cli.kill import kill
 from millrace.cli.logs import logs
@@ -35,6 +35,7 @@ from millrace.cli.reconcile import reconcile
 from millrace.cli.restart import restart
 from millrace.cli.roll_back import roll_back
 from millrace.cli.setup import setup
+from millrace.cli.show import names, show, verb
 from millrace.cli.status import status
 from millrace.cli.teardown import teardown
 from millrace.cli.topics import topics
@@ -52,7 +53,7 @@ PANELS = {
     "Patterns and their jobs": (
         *(patterns, provision, deploy, await_, jobs, upgrade, roll_back, reconcile, observe, declare, teardown),
     ),
-    "Events and results": (traffic, validate, compare, customer, compact),
+    "Events and results": (traffic, validate, compare, show, forget, compact),
 }
 VERBS = tuple(chain.from_iterable(PANELS.values()))
 GROUPS = {"topics": topics, "dead-letters": dead_letters}  # in the last panel
@@ -68,9 +69,24 @@ Environment:
   MILLRACE_TARGET     other servers: a file of addresses, or a name in infra/
   NO_COLOR            set it to turn colours off"""
 
+
+class Verbs(Group):
+    """Our verbs, and those by which uses show one of their keys."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(dict.fromkeys([*super().list_commands(ctx), *names()]))
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if (own := super().get_command(ctx, cmd_name)) is not None or (found := verb(cmd_name)) is None:
+            return own
+        shown = typer.Typer(rich_markup_mode="rich", add_completion=False)
+        shown.command(cmd_name, cls=Command, rich_help_panel=panel)(found)
+        return get_command(shown)
+
+
 app = typer.Typer(
     name="millrace",
-    cls=Group,
+    cls=Verbs,
     help=f"""Run streaming rules on an engine ({", ".join(registry.names())}), and check every alert with an oracle.
 
     A pattern is a YAML file that names the stages of a pipeline, and the rules and the engine of each. A stack is the
@@ -93,12 +109,12 @@ def millrace(
 
 
 for panel, verbs in PANELS.items():
-    for verb in verbs:
+    for each in verbs:
         app.command(
-            verb.__name__.rstrip("_").replace("_", "-"),
-            cls=Mixture if verb is traffic else Command,
+            each.__name__.rstrip("_").replace("_", "-"),
+            cls=Mixture if each is traffic else Command,
             rich_help_panel=panel,
-        )(verb)
+        )(each)
 for name, group in GROUPS.items():
     app.add_typer(group, name=name, rich_help_panel=panel)
 

@@ -94,10 +94,12 @@ def _where_to_look_next(target: "Target", variant: "Variant", *, keep: bool) -> 
     console.print("\nWhere to look next", style="bold")
     with closing(Tail(target.bootstrap, {ALERTS.name: variant.topic(ALERTS)})) as tail:
         last = [record for record in tail.new() if record.value][-1:]
-    customer = json_.loads(last[0].value or b"{}")["subject"] if last else "ID"
+    subject = json_.loads(last[0].value or b"{}")["subject"] if last else "ID"
+    called = [table.called for table in variant.use.tables if table.called and table.first == variant.use.judged.key]
+    shown = ((f"{name} {subject} --pattern {variant.name}", f"one {name}, from HBase") for name in called)
     again = "" if keep else "   (after `millrace up`)"
     for words, what in (
-        (f"customer {customer} --pattern {variant.name}", "one customer, from HBase"),
+        *shown,
         (f"topics tail {variant.name} alerts --all", "every alert"),
         (f"dead-letters list {variant.name}", "rejected messages, with reasons"),
         ("status", "the servers and their web pages"),

@@ -76,7 +76,7 @@ class WindowsStage(Closed):
 
 
 class PersistStage(Closed):
-    """The persisting stage: writes accepted events and the customers' state to stores."""
+    """The persisting stage: writes accepted events and the tables of the use to stores."""
 
     engine: PersistingEngine
     to: tuple[Literal["hdfs", "hbase"], ...] = Field(min_length=1)

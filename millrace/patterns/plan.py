@@ -23,6 +23,7 @@ from millrace.rules import (
     WindowRule,
     WindowSummary,
 )
+from millrace.rules.layout import families, version
 from millrace.rules.outputs import WINDOWS_TOPIC
 
 HOP = "hop"
@@ -66,6 +67,8 @@ class EnginePlan:
     parallelism: int = 1
     versions: Mapping[str, str] = field(default_factory=dict)
     """The version of each rule and summary: a plan with other versions is another plan."""
+    tables: Mapping[str, str] = field(default_factory=dict)
+    """The version of each HBase table that it writes."""
     options: Mapping[str, str] = field(default_factory=dict)
     accepted: tuple[Loss, ...] = field(default=(), compare=False)
     """Losses that an operator accepted: a job that meets one of them continues behind it."""
@@ -120,8 +123,9 @@ class EnginePlan:
 
     def to_json(self) -> str:
         content = asdict(self)
-        if not self.accepted:
-            del content["accepted"]
+        for name in ("accepted", "tables"):
+            if not content[name]:
+                del content[name]
         return json.dumps(content, sort_keys=True)
 
     @staticmethod
@@ -172,6 +176,7 @@ def engine_plans(
             partitions=variant.pattern.partitions,
             parallelism=stages.events.parallelism,
             versions=_versions(variant, engine),
+            tables=_table_versions(variant, engine),
             options=options or {},
         )
         for engine in engines
@@ -191,12 +196,19 @@ def topics(variant: Variant) -> dict[str, str]:
 
 def tables(variant: Variant) -> dict[str, Mapping[str, Mapping[str, Any]]]:
     """HBase table of the variant -> family -> its options."""
-    return {table_of(variant.name, table): families for table, families in variant.use.tables.items()}
+    return {table_of(variant.name, table.name): families(table) for table in variant.use.tables}
 
 
 def table_of(pattern: str, table: str) -> str:
     """The name of a pattern's table."""
     return f"{pattern}.{table}"
+
+
+def _table_versions(variant: Variant, engine: str) -> dict[str, str]:
+    persist, use = variant.pattern.stages.persist, variant.use
+    if persist is None or persist.engine != engine or "hbase" not in persist.to:
+        return {}
+    return {table.name: version(table, use) for table in use.tables}
 
 
 def _versions(variant: Variant, engine: str) -> dict[str, str]:

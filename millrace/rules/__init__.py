@@ -15,6 +15,7 @@ from millrace.rules.rules import (
     WindowRule,
     WindowSummary,
 )
+from millrace.rules.tables import Table, newest_first
 from millrace.rules.windows import Session, Sliding, Tumbling, Window
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "Session",
     "Sliding",
     "Sum",
+    "Table",
     "Text",
     "TextMap",
     "Tumbling",
@@ -53,4 +55,5 @@ __all__ = [
     "Words",
     "alert_id",
     "km",
+    "newest_first",
 ]

@@ -26,6 +26,7 @@ from millrace.rules.names import Names, event_names
 from millrace.rules.nearest import nearest
 from millrace.rules.outputs import FLAGS, PROVENANCE, WINDOW_SPAN, window_result
 from millrace.rules.sentences import measure_phrase, phrased, values_shown, window_phrase, words
+from millrace.rules.tables import Table, require_tables
 from millrace.rules.windows import Sliding, Tumbling, Window
 
 if TYPE_CHECKING:
@@ -291,14 +292,15 @@ class UseCase:
     summaries: tuple[WindowSummary, ...] = ()
     disorder_ms: int = 5_000
     """How far behind the newest event one may come and still be counted in its windows; what comes later is late."""
-    tables: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
-    """HBase tables of a pattern that persists there: table -> family -> its options."""
+    tables: tuple[Table, ...] = ()
+    """The HBase tables of a pattern that persists there."""
     traffic: Traffic | None = None
     """Without it, `millrace traffic` only replays files."""
 
     def __post_init__(self) -> None:
         if ENRICHMENT in [each.name for each in (*self.rules, *self.summaries)]:
             raise RuleError(f"use '{self.name}': no rule or summary can be called '{ENRICHMENT}', the enrichment is")
+        require_tables(self.tables, self.enriched, {rule.key for rule in self.rules})
 
     @property
     def raw(self) -> tuple[EventType, ...]:
@@ -307,6 +309,11 @@ class UseCase:
     def rule(self, name: str) -> Rule:
         """The rule of that name."""
         found: Rule = _named(name, self.rules, f"use '{self.name}' has no rule")
+        return found
+
+    def table(self, name: str) -> Table:
+        """The table of that name."""
+        found: Table = _named(name, self.tables, f"use '{self.name}' has no table")
         return found
 
     def summary(self, name: str) -> WindowSummary:

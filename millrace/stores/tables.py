@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -13,9 +13,13 @@ from thriftpy2.thrift import TException
 from thriftpy2.transport import TTransportException
 
 from millrace.errors import InfraError
+from millrace.patterns.plan import table_of
+from millrace.rules.layout import FORGOTTEN, NOTHING_FORGOTTEN, Delete, Forgotten, by_call
 from millrace.stores.changes import Change
 
 TIMEOUT_MS = 60_000
+MUTATIONS_MOST = 2_000  # in one call
+FOREVER_S = 2**31 - 1
 Families = Mapping[str, Mapping[str, Any]]
 """Column family -> its options, as happybase takes them."""
 
@@ -38,12 +42,14 @@ class HBase:
                         hbase.create_table(name, {family: dict(options) for family, options in families.items()})
                     changes.append(Change("table", name, "create", f"families {', '.join(families)}"))
                     continue
-                present = {family.decode().rstrip(":") for family in hbase.table(name).families()}
-                if lacking := set(families) - present:
+                present = {family.decode().rstrip(":"): is_ for family, is_ in hbase.table(name).families().items()}
+                if lacking := families.keys() - present.keys():
                     raise InfraError(
                         f"HBase table {name} lacks the families {', '.join(sorted(lacking))}; tear the pattern down "
                         "with its data, or add them by hand"
                     )
+                for family, options in families.items():
+                    _require_retention(name, family, options, present[family])
                 changes.append(Change("table", name, "keep"))
             return changes
 
@@ -67,6 +73,27 @@ class HBase:
             found: dict[bytes, bytes] = hbase.table(table).row(key)
             return found
 
+    def forgotten(self, pattern: str) -> Forgotten:
+        """The keys that were forgotten in the tables of a pattern."""
+        name = table_of(pattern, FORGOTTEN)
+        with self.connection() as hbase:
+            if name.encode() not in hbase.tables():
+                return NOTHING_FORGOTTEN
+            return Forgotten.read(hbase.table(name).scan())
+
+    def put(self, table: str, row: bytes, cells: Mapping[bytes, bytes]) -> None:
+        """Write cells of one row."""
+        with self.connection() as hbase:
+            hbase.table(table).put(row, cells)
+
+    def delete(self, pattern: str, deletes: Iterable[Delete]) -> None:
+        """Delete from the tables of a pattern."""
+        with self.connection() as hbase:
+            for (table, timestamp), own in by_call(deletes).items():
+                with hbase.table(table_of(pattern, table)).batch(timestamp, batch_size=MUTATIONS_MOST) as batch:
+                    for each in own:
+                        batch.delete(each.row, each.columns)
+
     @contextmanager
     def connection(self) -> Iterator[Any]:
         """A connection whose errors name the address and the remedy."""
@@ -80,6 +107,21 @@ class HBase:
             ) from None
         except TException as error:
             raise InfraError(f"HBase at {address} refused the request: {_refusal(error)}") from None
+
+
+def _require_retention(table: str, family: str, wanted: Mapping[str, Any], present: Mapping[str, Any]) -> None:
+    """Refuse a table that drops cells earlier or later than declared: the Thrift server cannot alter a table."""
+    seconds, is_ = wanted.get("time_to_live", FOREVER_S), present["time_to_live"]
+    if seconds != is_:
+        raise InfraError(
+            f"HBase table {table} keeps the cells of family {family} for {_span(is_)}, not {_span(seconds)}; "
+            f"`alter '{table}', {{NAME => '{family}', TTL => {seconds}}}` in the HBase shell, or tear the pattern down "
+            "with its data"
+        )
+
+
+def _span(seconds: int) -> str:
+    return "ever" if seconds == FOREVER_S else f"{seconds} s"
 
 
 def _refusal(error: TException) -> str:

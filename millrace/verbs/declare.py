@@ -81,13 +81,13 @@ def _pattern(settings: Settings, variant: Variant) -> dict[str, Any]:
             for kind in users
         },
         "tables": {
-            table: {"name": name, "families": tables[name]}
+            table.name: {"name": name, "families": tables[name]}
             for table in variant.use.tables
-            if (name := table_of(variant.name, table)) in tables
+            if (name := table_of(variant.name, table.name)) in tables
         },
-        # What a rule means is in the code that a job runs: another rule is another deployment, not another declaration.
+        # What a rule or table means is in the code that a job runs: another one is another deployment, not declaration.
         "jobs": {
-            plan.engine: json.loads(replace(plan, versions={}).to_json())
+            plan.engine: json.loads(replace(plan, versions={}, tables={}).to_json())
             for plan in engine_plans(variant, 1, nowhere.bootstrap, nowhere.checkpoints, nowhere.stores(variant))
         },
     }

@@ -6,7 +6,8 @@ from millrace import deployments
 from millrace.deployments import alone, deployed, job_name
 from millrace.patterns import load
 from millrace.patterns import topics as topics_of
-from millrace.patterns.plan import tables
+from millrace.patterns.plan import table_of, tables
+from millrace.rules.layout import FORGOTTEN
 from millrace.stores import topics
 from millrace.stores.changes import Change
 from millrace.target import ROOT, Target
@@ -37,6 +38,8 @@ def teardown(target: Target, name: str, *, data: bool = False, plan: bool = Fals
             owned = [topic for engine, job in jobs.items() for topic in target.engine(engine).owned(job)]
             changes += topics.remove(target.bootstrap, [*topics_of(variant).values(), *owned], plan=plan)
             changes += target.hbase.remove(list(tables(variant)), plan=plan)
+            marks = target.hbase.remove([table_of(name, FORGOTTEN)], plan=plan)
+            changes += [change for change in marks if change.action != "keep"]  # few patterns have this table
             changes.append(target.hdfs.remove(target.folder(variant), plan=plan))
             changes.append(target.hdfs.remove(f"{ROOT}/checkpoints/{name}", plan=plan))
             if not plan:

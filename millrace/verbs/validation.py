@@ -28,7 +28,7 @@ from millrace.traffic.runs import Span, is_within
 from millrace.verbs.listening import recorded
 from millrace.verbs.traffic import Counted, arrivals
 from millrace.verify import Bounds, Evidence, Question, Verdict, Versions, judge
-from millrace.verify.evidence import ENRICHED, FILES, table_key
+from millrace.verify.evidence import ENRICHED, FILES, FORGOTTEN, table_key
 
 Place = tuple[str | None, int | None, int | None]
 
@@ -174,6 +174,7 @@ class _Reading:
             hop_received_ms=hop_received_ms,
             deleted=sorted(self.tail.deleted() - {each.name for each in use.references} - {HOP}),
             labels=runs.labels,
+            read_ms=int(time.time() * 1000),
             kinds={topic: kind for kind, topic in self.topics.items()},
         )
 
@@ -183,7 +184,9 @@ class _Reading:
             stored[FILES] = [row for rows in self.files.values() for row in rows]
         if "hbase" in self.stores:
             for table in self.variant.use.tables:
-                stored[table_key(table)] = dict(self.target.hbase.scan(table_of(self.variant.name, table)))
+                name = table_of(self.variant.name, table.name)
+                stored[table_key(table.name)] = dict(self.target.hbase.scan(name))
+            stored[FORGOTTEN] = self.target.hbase.forgotten(self.variant.name)
         return stored
 
     def _rows(self) -> int:

@@ -40,6 +40,10 @@ Messages = Sequence[tuple[Record, Event]]
 """Messages of an output, with the objects that they hold."""
 
 
+FORGOTTEN = "forgotten"
+"""The key of the forgotten keys among the stores."""
+
+
 def table_key(table: str) -> str:
     """The key of a table among the stores."""
     return f"table of {table}"
@@ -65,6 +69,8 @@ class Evidence:
     """Kinds whose first messages are gone from their topics, so that their memory cannot be recomputed."""
     labels: Labels | None = None
     """For generated traffic: where each rule must alert."""
+    read_ms: int = 0
+    """When the stores were read."""
     kinds: Mapping[str, str] = field(default_factory=dict)
     """Full topic name -> kind of event, to find the origin of outputs."""
 

@@ -1,6 +1,6 @@
 """The events of the fraud use: purchases, phones, and the reference data about customers and merchants."""
 
-from millrace.rules import TOKEN_LENGTH, TOKEN_PATTERN, EventType, Real, Secret, Text, Whole
+from millrace.rules import TOKEN_LENGTH, TOKEN_PATTERN, EventType, Last, Real, Secret, Text, Whole
 
 MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
 
@@ -49,6 +49,8 @@ device_locations = EventType(
     future_ms=5 * MINUTE_MS,
     forbidden=SENSITIVE,
 )
+
+PHONE = Last(device_locations, "latitude", "longitude", "at_ms")
 
 merchants = EventType(
     "merchants",

@@ -5,7 +5,6 @@ from millrace.rules import (
     DistinctOthers,
     Enrichment,
     EventRule,
-    Last,
     Lookup,
     Max,
     Session,
@@ -15,9 +14,7 @@ from millrace.rules import (
     WindowSummary,
     km,
 )
-from pipelines.fraud.events import MINUTE_MS, customers, device_locations, merchants, transactions
-
-PHONE = Last(device_locations, "latitude", "longitude", "at_ms")
+from pipelines.fraud.events import MINUTE_MS, PHONE, customers, merchants, transactions
 
 enrichment = Enrichment(
     on=transactions,

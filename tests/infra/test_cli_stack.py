@@ -451,6 +451,16 @@ def test_every_example_has_a_verb_and_options_that_exist() -> None:
             assert given <= options, f"{name}: {example}"
 
 
+def test_a_use_gives_a_key_a_verb_of_its_own(millrace: Millrace, tmp_path: Path) -> None:
+    assert "customer" in millrace(tmp_path, "--help").stdout
+    shown = " ".join(millrace(tmp_path, "customer", "--help").stdout.replace("│", " ").split())
+    assert "millrace customer ID --pattern PATTERN --last 50 --json" in shown
+    assert "<bool>" not in shown
+    done = millrace(tmp_path, "customer", "anna")
+    assert (done.returncode, "no pattern of fraud is deployed; name one with --pattern" in done.stderr) == (2, True)
+    assert millrace(tmp_path, "custom").returncode == 2
+
+
 def test_help_shows_no_type_for_a_flag(millrace: Millrace, tmp_path: Path) -> None:
     for words in ([], ["topics"], ["deploy"]):
         assert "<bool>" not in millrace(tmp_path, *words, "--help").stdout

@@ -15,7 +15,7 @@ from millrace.traffic import Message, TrafficPlan
 from millrace.traffic.labels import Labels, labels_of
 from millrace.traffic.tokens import secrets_under
 from millrace.verify import Evidence, Question
-from pipelines.fraud import FRAUD, tables
+from pipelines.fraud import FRAUD
 from pipelines.fraud.traffic import TRAFFIC
 
 START_MS = 1_790_000_000_000
@@ -145,7 +145,7 @@ def records(kind: str, events: Sequence[Mapping[str, Any]], arrived_ms: Sequence
 
 def transactions_table(enriched: Iterable[Mapping[str, Any]]) -> dict[bytes, dict[bytes, bytes]]:
     return {
-        tables.transaction_key(e["customer"], e["at_ms"], e["transaction_id"]): {
+        f"{e['customer']}|{2**63 - 1 - e['at_ms']:019d}|{e['transaction_id']}".encode(): {
             f"t:{name}".encode(): str(value).encode() for name, value in e.items() if value is not None
         }
         for e in enriched
@@ -158,10 +158,11 @@ def customers_table(
     rows: dict[bytes, dict[bytes, bytes]] = {}
     for e in sorted(enriched, key=lambda e: (e["ingest_ms"], e["source_partition"], e["source_offset"])):
         row = rows.setdefault(e["customer"].encode(), {})
-        row[tables.HIGHEST_CENTS] = str(max(e["amount_cents"], int(row.get(tables.HIGHEST_CENTS, b"0")))).encode()
+        highest = max(e["amount_cents"], int(row.get(b"s:highest_cents", b"0")))
+        row[b"s:highest_cents"] = str(highest).encode()
         if e["phone_at_ms"] is not None:
             phone = {name: e[f"phone_{name}"] for name in ("latitude", "longitude", "at_ms")}
-            row[tables.PHONE] = json.dumps(phone).encode()
+            row[b"s:phone"] = json.dumps(phone).encode()
     for each in alerts:
-        rows[each["subject"].encode()][tables.alert_column(each["rule"], each["alert_id"])] = b"1"
+        rows[each["subject"].encode()][f"a:{each['rule']}|{each['alert_id']}".encode()] = b"1"
     return rows

@@ -23,6 +23,7 @@ from millrace.patterns import EnginePlan, engine_plans, load
 from millrace.patterns.parquet import is_data_file
 from millrace.patterns.plan import table_of, tables
 from millrace.rules import WindowRule
+from millrace.rules.layout import event_cells, row_key
 from millrace.settings import Settings
 from millrace.stores import topics
 from millrace.stores.topics import Tail
@@ -30,7 +31,6 @@ from millrace.target import Target
 from millrace.verbs.provision import wanted_topics
 from millrace.verify.checks.numbers import is_between
 from pipelines.fraud import FRAUD
-from pipelines.fraud.tables import CUSTOMERS, HIGHEST_CENTS, PHONE, TRANSACTIONS, cells_of, transaction_key
 from tests.scenarios import card_token
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(1800)]
@@ -219,12 +219,12 @@ def rows_of_files(story: Story) -> list[Event]:
 
 
 def transactions(story: Story) -> Mapping[bytes, Mapping[bytes, bytes]]:
-    return dict(story.target.hbase.scan(table_of(story.plan.pattern, TRANSACTIONS)))
+    return dict(story.target.hbase.scan(table_of(story.plan.pattern, "transactions")))
 
 
 def stored_alerts(story: Story) -> set[str]:
     """The alerts of all customers in the table."""
-    rows = story.target.hbase.scan(table_of(story.plan.pattern, CUSTOMERS))
+    rows = story.target.hbase.scan(table_of(story.plan.pattern, "customers"))
     return {alert_of(column) for _, cells in rows for column in cells if column.startswith(b"a:")}
 
 
@@ -241,18 +241,18 @@ def test_every_event_is_in_the_files_exactly_once(story: Story) -> None:
 
 def test_every_event_is_in_the_table_and_customers_are_up_to_date(story: Story) -> None:
     meant = {
-        transaction_key(event["customer"], event["at_ms"], event["transaction_id"]): cells_of(event)
+        row_key(FRAUD.table("transactions"), event): event_cells(event, FRAUD.enriched.names)
         for event in story.sent.values()
     }
     assert transactions(story) == meant
-    for customer, cells in story.target.hbase.scan(table_of(story.plan.pattern, CUSTOMERS)):
+    for customer, cells in story.target.hbase.scan(table_of(story.plan.pattern, "customers")):
         own = [event for event in story.sent.values() if event["customer"] == customer.decode()]
         phones = [event for event in own if event["phone_at_ms"] is not None]
         last = max(phones, key=lambda event: (event["ingest_ms"], event["source_offset"]), default=None)
-        assert int(cells[HIGHEST_CENTS]) == max(event["amount_cents"] for event in own)
+        assert int(cells[b"s:highest_cents"]) == max(event["amount_cents"] for event in own)
         if last is not None:
             phone = {name: last[f"phone_{name}"] for name in ("latitude", "longitude", "at_ms")}
-            assert json.loads(cells[PHONE]) == phone
+            assert json.loads(cells[b"s:phone"]) == phone
         alerts = {alert["alert_id"] for alert in story.alerts if alert["subject"] == customer.decode()}
         columns = {alert_of(column) for column in cells if column.startswith(b"a:")}
         assert columns == alerts

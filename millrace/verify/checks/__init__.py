@@ -19,6 +19,7 @@ from millrace.verify.checks import (
     readable,
     refusals,
     substance,
+    tables,
 )
 
 
@@ -40,8 +41,4 @@ def checkers(case: Case) -> Iterator[Checker]:
     if "hdfs" in case.question.stores:
         yield files.CHECKER
     if "hbase" in case.question.stores:
-        # They compare the tables of one use, which is not there in a project without it.
-        from millrace.verify.checks import tables
-
-        yield tables.TRANSACTIONS_CHECKER
-        yield tables.CUSTOMERS_CHECKER
+        yield from map(tables.checker, case.question.use.tables)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from millrace.oracle import Origin
@@ -29,12 +29,12 @@ def differing(row: Event, event: Event) -> list[str]:
     ]
 
 
-def differing_cells(cells: dict[str, bytes], event: Event) -> list[str]:
-    """The same of a row whose cells are text."""
+def differing_cells(cells: Mapping[str, bytes], columns: Sequence[str], event: Event) -> list[str]:
+    """The same of a row with these columns, whose cells are text."""
     return [
         f"{name} is {cells.get(name)!r}, not {value!r}"
         for name, value in event.items()
-        if name not in NOT_COMPARED and not _is_cell_of(cells.get(name), value)
+        if name in columns and name not in NOT_COMPARED and not _is_cell_of(cells.get(name), value)
     ]
 
 

@@ -1,107 +1,175 @@
-"""Tables: HBase holds each accepted event, and the current state of each customer."""
+"""Tables: HBase holds each accepted event, and the current state of each key."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
 from millrace.oracle import Origin
-from millrace.rules import ALERTS
+from millrace.rules import ALERTS, Last, Max, Table
+from millrace.rules.layout import (
+    ALERT,
+    EVENT,
+    NOTHING_FORGOTTEN,
+    Forgotten,
+    alert_column,
+    alert_key,
+    row_key,
+    state_column,
+    state_value,
+)
 from millrace.verify.case import Case
 from millrace.verify.checking import Checker, Found
 from millrace.verify.checks.stored import differing_cells, least_wrong
-from millrace.verify.evidence import Event, is_same, table_key
-from pipelines.fraud.tables import (
-    CUSTOMERS,
-    HIGHEST_CENTS,
-    PHONE,
-    TRANSACTION,
-    TRANSACTIONS,
-    alert_column,
-    transaction_key,
-)
+from millrace.verify.evidence import FORGOTTEN, is_same, table_key
 
 Rows = Mapping[bytes, Mapping[bytes, bytes]]
+Columns = defaultdict[bytes, set[bytes]]
+EARLIER = "from before the table's present version, not judged"
+AGAIN = "forgotten, but written again; run `millrace forget` again"
 
 
-def transactions(case: Case) -> Found:
-    """The offenders among the transactions: the table must have one row for each accepted event, with its fields."""
-    rows: Rows = case.evidence.stores[table_key(TRANSACTIONS)]
-    wanted = {
-        transaction_key(event["customer"], event["at_ms"], event["transaction_id"]): origin
-        for origin, event in case.expected.accepted.items()
-    }
+def checker(table: Table) -> Checker:
+    """The check of one table."""
+    name = table_key(table.name)
+    if table.columns:
+        return Checker(name, "Does HBase hold every accepted event?", partial(events, table), needs=(name,))
+    needs = (name, ALERTS.name) if table.alerts else (name,)
+    return Checker(name, f"Does HBase hold each {table.first}'s current state?", partial(keys, table), needs=needs)
+
+
+def events(table: Table, case: Case) -> Found:
+    """The table has one row for every accepted event, with its fields."""
+    rows: Rows = case.evidence.stores[table_key(table.name)]
+    columns, forgotten = table.columns_of(case.question.use.enriched), _forgotten(case)
+    wanted, gone, expired, unjudged = {}, set(), set(), set()
+    since_ms = case.versions(table_key(table.name)).since_ms
+    for origin, event in case.expected.accepted.items():
+        key = row_key(table, event)
+        if forgotten.has_event(table, case.question.use, event):
+            gone.add(key)
+        elif _is_expired(table, event["ingest_ms"], case):
+            expired.add(key)
+        elif event["ingest_ms"] < since_ms:
+            unjudged.add(key)
+        else:
+            wanted[key] = origin
     offenders = [f"missing: {key.decode()}" for key in wanted if key not in rows]
-    offenders += [f"extra: {key.decode(errors='replace')}" for key in rows if key not in wanted]
+    offenders += [_unwanted(key, gone) for key in rows if not {key} & (wanted.keys() | expired | unjudged)]
     for key, origin in wanted.items():
         cells = {_field(column): cell for column, cell in rows.get(key, {}).items()}
-        if key in rows and (wrong := least_wrong(case, origin, partial(differing_cells, cells))):
+        if key in rows and (wrong := least_wrong(case, origin, partial(differing_cells, cells, columns))):
             offenders.append(f"wrong: {key.decode()}: {', '.join(wrong)}")
-    return Found({"accepted": len(wanted), "rows": len(rows)}, offenders)
+    figures = {"accepted": len(wanted), "rows": len(rows)}
+    return Found(
+        figures | _counted({"forgotten": len(gone), "expired": len(expired), EARLIER: len(unjudged)}), offenders
+    )
 
 
-def customers(case: Case) -> Found:
-    """Each customer's row has the largest amount, where the phone was at the last purchase, and the alerts."""
-    rows: Rows = case.evidence.stores[table_key(CUSTOMERS)]
-    accepted, copies = case.expected.accepted, case.copies
-    highest: dict[str, int] = {}
-    last: dict[str, Origin] = {}
-    for origin, event in sorted(accepted.items(), key=lambda each: (each[1]["ingest_ms"], each[0])):
-        customer = event["customer"]
-        highest[customer] = max(event["amount_cents"], highest.get(customer, 0))
-        if any(copy.get("phone_at_ms") is not None for copy in (event, *copies.get(origin, ()))):
-            last[customer] = origin
-    alerted: dict[str, set[bytes]] = {}
-    for _, alert in case.alerts:
-        alerted.setdefault(alert["subject"], set()).add(alert_column(alert["rule"], alert["alert_id"]))
-    offenders = [
-        f"extra: {key.decode(errors='replace')}" for key in rows if key.decode(errors="replace") not in highest
-    ]
-    for customer, cents in highest.items():
-        row = rows.get(customer.encode())
-        if row is None:
-            offenders.append(f"missing: {customer}")
+def keys(table: Table, case: Case) -> Found:
+    """Each key's row has the state that its events left, and its alerts."""
+    rows: Rows = case.evidence.stores[table_key(table.name)]
+    forgotten = _forgotten(case)
+    own: dict[bytes, list[Origin]] = defaultdict(list)
+    gone = set()
+    for origin, event in sorted(case.expected.accepted.items(), key=lambda each: (each[1]["ingest_ms"], each[0])):
+        if forgotten.has_event(table, case.question.use, event):
+            gone.add(row_key(table, event))
+        else:
+            own[row_key(table, event)].append(origin)
+    alerted, may_be_there = _alerted(table, case, forgotten)
+    states = {name: _expected(table, name, case) for name in table.state}
+    held = {row for row, origins in own.items() if any(_has_value(expected(origins)) for expected in states.values())}
+    since_ms = case.versions(table_key(table.name)).since_ms
+    unjudged = {row for row, (first, *_) in own.items() if case.expected.accepted[first]["ingest_ms"] < since_ms}
+    wanted = (held | alerted.keys()) - unjudged
+    offenders = [_unwanted(row, gone) for row in rows if not {row} & (wanted | may_be_there.keys() | unjudged)]
+    for row in sorted(wanted):
+        if row not in rows:
+            offenders.append(f"missing: {row.decode()}")
             continue
-        if row.get(HIGHEST_CENTS) != str(cents).encode():
-            offenders.append(f"wrong: {customer}: highest_cents is {row.get(HIGHEST_CENTS)!r}, not {cents}")
-        phones = [_phone(None)]
-        if customer in last:
-            origin = last[customer]
-            phones = [_phone(event) for event in (accepted[origin], *copies.get(origin, ()))]
-        if not any(is_same(phone, _shown(row.get(PHONE))) for phone in phones):
-            offenders.append(f"wrong: {customer}: phone is {row.get(PHONE)!r}, not {phones[0]}")
-        shown = {column for column in row if column.startswith(b"a:")}
-        if shown != alerted.get(customer, set()):
-            offenders.append(f"wrong: {customer}: {len(shown)} alerts, not {len(alerted.get(customer, set()))}")
-    return Found({"customers": len(highest), "rows": len(rows)}, offenders)
+        for name, expected in states.items():
+            possible, cell = expected(own.get(row, [])), rows[row].get(state_column(name))
+            if not any(_is_cell_of(cell, value) for value in possible):
+                offenders.append(f"wrong: {row.decode()}: {name} is {cell!r}, not {possible[0]}")
+        listed = {column for column in rows[row] if column.startswith(f"{ALERT}:".encode())}
+        missing = alerted[row] - listed
+        if missing or listed - alerted[row] - may_be_there[row]:
+            offenders.append(f"wrong: {row.decode()}: {len(listed)} alerts, not {len(alerted[row])}")
+    figures = {table.name: len(wanted), "rows": len(rows)}
+    return Found(figures | _counted({"forgotten": len(gone - wanted), EARLIER: len(unjudged)}), offenders)
 
 
 def _field(column: bytes) -> str:
-    return column.decode(errors="replace").removeprefix(f"{TRANSACTION}:")
+    return column.decode(errors="replace").removeprefix(f"{EVENT}:")
 
 
-def _phone(event: Event | None) -> list[Any]:
-    """Where a phone was when an event was judged."""
-    return [None if event is None else event.get(f"phone_{name}") for name in ("at_ms", "latitude", "longitude")]
+def _expected(table: Table, name: str, case: Case) -> Callable[[list[Origin]], list[Any]]:
+    """What a state may be, given the events of a key in their order; an event that was written twice had two forms."""
+    accepted, copies = case.expected.accepted, case.copies
+
+    def forms(origin: Origin) -> list[Any]:
+        return [state_value(table, name, event) for event in (accepted[origin], *copies.get(origin, ()))]
+
+    def last(origins: list[Origin]) -> list[Any]:
+        possible = (forms(origin) for origin in reversed(origins))
+        return next(filter(_has_value, possible), [None])
+
+    def extreme(origins: list[Origin]) -> list[Any]:
+        values = (state_value(table, name, accepted[origin]) for origin in origins)
+        return [choose((value for value in values if value is not None), default=None)]
+
+    measure = table.state[name]
+    choose: Callable[..., Any] = max if isinstance(measure, Max) else min
+    return last if isinstance(measure, Last) else extreme
 
 
-def _shown(cell: bytes | None) -> list[Any]:
-    """Where a phone is by its cell."""
-    shown = json.loads(cell or b"{}")
-    return [shown.get(name) for name in ("at_ms", "latitude", "longitude")]
+def _alerted(table: Table, case: Case, forgotten: Forgotten) -> tuple[Columns, Columns]:
+    """The columns of the alerts that each row lists, and of those that may have expired."""
+    listed: Columns = defaultdict(set)
+    expired: Columns = defaultdict(set)
+    for record, alert in case.alerts if table.alerts else ():
+        key = alert_key(table, case.question.use, alert)
+        if key is not None and not forgotten.has_alert(table, key, alert):
+            found = expired if _is_expired(table, record.ingest_ms, case) else listed
+            found[row_key(table, {table.first: key})].add(alert_column(alert["rule"], alert["alert_id"]))
+    return listed, expired
 
 
-TRANSACTIONS_CHECKER = Checker(
-    table_key(TRANSACTIONS),
-    "Does HBase hold every accepted event?",
-    transactions,
-    needs=(table_key(TRANSACTIONS),),
-)
-CUSTOMERS_CHECKER = Checker(
-    table_key(CUSTOMERS),
-    "Does HBase hold each customer's current state?",
-    customers,
-    needs=(table_key(CUSTOMERS), ALERTS.name),
-)
+def _has_value(possible: Iterable[Any]) -> bool:
+    """Whether a state may have a cell."""
+    return any(value is not None for value in possible)
+
+
+def _is_cell_of(cell: bytes | None, value: Any) -> bool:
+    if cell is None or value is None:
+        return cell is None and value is None
+    try:
+        shown = json.loads(cell)
+    except ValueError:
+        return False
+    if not isinstance(value, Mapping):
+        return is_same(value, shown)
+    return isinstance(shown, dict) and all(is_same(each, shown.get(name)) for name, each in value.items())
+
+
+def _forgotten(case: Case) -> Forgotten:
+    return case.evidence.stores.get(FORGOTTEN) or NOTHING_FORGOTTEN
+
+
+def _is_expired(table: Table, written_ms: int, case: Case) -> bool:
+    """Whether HBase may have dropped a row."""
+    hours, read_ms = table.retention_hours, case.evidence.read_ms
+    return hours is not None and written_ms < read_ms - hours * 3_600_000
+
+
+def _unwanted(row: bytes, gone: set[bytes]) -> str:
+    name = row.decode(errors="replace")
+    return f"{name}: {AGAIN}" if row in gone else f"extra: {name}"
+
+
+def _counted(figures: Mapping[str, int]) -> dict[str, int]:
+    return {name: number for name, number in figures.items() if number}

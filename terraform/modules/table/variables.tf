@@ -1,7 +1,7 @@
 variable "declared" {
-  description = "The table: column family -> number of versions of a cell."
+  description = "The table: column family -> its options, such as the number of versions of a cell."
   type = object({
     name     = string
-    families = map(object({ max_versions = optional(number, 1) }))
+    families = map(map(number))
   })
 }

@@ -1,0 +1,97 @@
+"""`forget` removes a key from a pattern's tables, and its reference data."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from millrace.deployments import alone
+from millrace.errors import UsageError
+from millrace.patterns import Variant, load
+from millrace.patterns.plan import table_of
+from millrace.rules.layout import (
+    FORGOTTEN,
+    MARK_FAMILIES,
+    Mark,
+    deletes,
+    forgettable,
+    mark_put,
+    reached_by,
+    search,
+    value_of,
+)
+from millrace.rules.nearest import nearest
+from millrace.stores import topics
+from millrace.target import Target
+from millrace.verbs.show import with_tables
+
+
+@dataclass(frozen=True)
+class Gone:
+    """What was removed of a key."""
+
+    field: str
+    until_ms: int
+    """What Kafka appended after it is kept."""
+    rows: Mapping[str, int]
+    """Table -> how many rows."""
+    references: tuple[str, ...]
+    """The compacted topics that got a tombstone."""
+
+
+def forget(target: Target, name: str, key: str, *, field: str = "") -> Gone:
+    """Remove the rows of a key from all tables, and its reference data; later events of the key are kept again.
+
+    A mark of the key goes first: the persisting stage writes nothing more of what came before it, even if a batch is
+    written again, and the verdict expects nothing of it.
+    """
+    variant = with_tables(load(name))
+    field = named_field(variant, field)
+    value = value_of(variant.use, field, key)
+    hbase, use = target.hbase, variant.use
+    with alone(target, name):
+        marks = table_of(name, FORGOTTEN)
+        hbase.ensure({marks: MARK_FAMILIES})
+        before = hbase.forgotten(name).of(field, value)
+        now = Mark(int(time.time() * 1000), before.times + 1)
+        hbase.put(marks, *mark_put(field, key, now))
+        rows = {}
+        for table in use.tables:
+            if field not in reached_by(table, use):
+                continue
+            bounds, is_of_key = search(table, field, value)
+            found = [
+                (row, cells) for row, cells in hbase.scan(table_of(name, table.name), **bounds) if is_of_key(row, cells)
+            ]
+            hbase.delete(name, (each for row, cells in found for each in deletes(table, row, cells, before, now)))
+            rows[table.name] = len(found)
+        references = references_of(variant, field)
+        if references:
+            topics.publish(target.bootstrap, ((variant.topic(each), key.encode(), None) for each in references))
+    return Gone(field, now.until_ms, rows, references)
+
+
+def rows_of(target: Target, name: str, key: str, *, field: str = "") -> list[str]:
+    """What `forget` would remove, for a person to confirm."""
+    variant = with_tables(load(name))
+    field = named_field(variant, field)
+    tables = [table_of(name, each.name) for each in variant.use.tables if field in reached_by(each, variant.use)]
+    topics_ = [variant.topic(each) for each in references_of(variant, field)]
+    return [f"the rows of {field} {key} in table {each}" for each in tables] + [
+        f"the message of {field} {key} in topic {each}" for each in topics_
+    ]
+
+
+def named_field(variant: Variant, field: str) -> str:
+    """The field whose value is forgotten: the key of the topic, unless another begins the key of a table."""
+    known = forgettable(variant.use)
+    if field and field not in known:
+        raise UsageError(f"no table of {variant.name} can forget by '{field}'; {nearest(field, sorted(known))}")
+    return field or variant.use.judged.key
+
+
+def references_of(variant: Variant, field: str) -> tuple[str, ...]:
+    """The reference data with this key."""
+    lookups = variant.use.enrichment.lookups
+    return tuple(dict.fromkeys(each.reference.name for each in lookups if each.by == field))
