@@ -137,5 +137,34 @@ def test_a_project_without_a_use_gets_the_remedy(tmp_path: Path) -> None:
         assert done.returncode == code
         assert done.stderr == (
             f"millrace: {tmp_path} has no pipelines/<use>/patterns; "
-            "run this in a project that has, or name one in MILLRACE_PROJECT\n"
+            "run this in a project that has, name one in MILLRACE_PROJECT, or make one with `millrace init my-use`\n"
         )
+
+
+def test_contracts_are_written_as_declared_and_what_breaks_readers_is_listed(tmp_path: Path) -> None:
+    use = tmp_path / "pipelines/shop"
+    copy_of_fraud(use, "pipelines.shop", "till")
+    missing = run(tmp_path, "declare", "--plan")
+    assert missing.returncode == 3
+    assert "create\tcontract\tpipelines/shop/contracts/alerts.json\t\n" in missing.stdout
+    assert not (use / "contracts").exists()
+    assert run(tmp_path, "declare").returncode == 0
+    fresh = run(tmp_path, "declare", "--plan")
+    assert (fresh.returncode, {line.split("\t")[0] for line in fresh.stdout.splitlines()}) == (0, {"keep"})
+    merchants = use / "contracts/merchants.json"
+    assert merchants.read_text() == (PROJECT / "pipelines/fraud/contracts/merchants.json").read_text()
+    merchants.write_text(merchants.read_text().replace("category", "branch"))
+    (use / "contracts/rumours.json").write_text("{}")
+    stale = run(tmp_path, "declare", "--plan")
+    differing = [line for line in stale.stdout.splitlines() if not line.startswith("keep")]
+    assert (stale.returncode, differing) == (
+        3,
+        [
+            "change\tcontract\tpipelines/shop/contracts/merchants.json\t'branch' is gone; keep it, or write to a new "
+            "topic; 'category' is new and required; make it optional",
+            "remove\tcontract\tpipelines/shop/contracts/rumours.json\tno topic has it",
+        ],
+    )
+    assert run(tmp_path, "declare").returncode == 0
+    assert run(tmp_path, "declare", "--plan").returncode == 0
+    assert not (use / "contracts/rumours.json").exists()
