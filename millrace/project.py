@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module, metadata
+from importlib import import_module, invalidate_caches, metadata
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec, module_from_spec
 from pathlib import Path
@@ -66,11 +66,26 @@ class Installed:
 
 def root(environ: Mapping[str, str] = os.environ) -> Path:
     """MILLRACE_PROJECT, else the nearest folder upwards with pipelines/, else the clone, else the working directory."""
+    if around := nearest(environ):
+        return around
+    return AROUND_PACKAGE if (AROUND_PACKAGE / FOLDER).is_dir() else Path.cwd()
+
+
+def nearest(environ: Mapping[str, str] = os.environ) -> Path | None:
+    """MILLRACE_PROJECT, else the nearest folder upwards with pipelines/; None without either."""
     if given := environ.get("MILLRACE_PROJECT"):
         return Path(given).expanduser().absolute()
     here = Path.cwd()
-    places = (here, *here.parents, AROUND_PACKAGE)
-    return next((place for place in places if (place / FOLDER).is_dir()), here)
+    return next((place for place in (here, *here.parents) if (place / FOLDER).is_dir()), None)
+
+
+def enter(folder: Path) -> None:
+    """Make a folder, as it is now, the project of this process and of all that it starts."""
+    os.environ["MILLRACE_PROJECT"] = str(folder)
+    invalidate_caches()
+    make_importable()
+    for each in (_found, uses):
+        each.cache_clear()
 
 
 def use_folder(use: str) -> Path:
