@@ -64,8 +64,9 @@ def test_an_unknown_pattern_is_answered_with_the_nearest_one():
 
 
 def test_all_three_variants_load_and_run_every_rule_of_the_use():
-    assert names() == ["flink", "flink-spark", "spark"]
-    for variant in load_all():
+    variants = [variant for variant in load_all() if variant.use is FRAUD]
+    assert [variant.name for variant in variants] == ["flink", "flink-spark", "spark"]
+    for variant in variants:
         assert {r.name for r in (*variant.event_rules, *variant.window_rules)} == {r.name for r in FRAUD.rules}
 
 
