@@ -2,12 +2,16 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from typer.core import TyperGroup
+from typer.main import get_command
 
+from millrace.cli.app import app
 from millrace.settings import PROJECT
 from tests.infra.test_project import run
 
@@ -120,3 +124,15 @@ def test_a_name_that_is_taken_is_refused_with_its_place(tmp_path: Path, taken: s
     assert refused.returncode == 1
     assert refused.stderr.endswith(f"{complaint}\n")
     assert files_of(tmp_path) == before
+
+
+def test_each_command_of_the_steps_is_a_verb_with_these_options() -> None:
+    (steps,) = re.findall(r"^## A use of your own\n(.*?)^## ", (PROJECT / "CONTRIBUTING.md").read_text(), re.M | re.S)
+    commands = [line.partition("#")[0].split()[1:] for line in re.findall(r"^ +(millrace .*)", steps, re.M)]
+    assert len(commands) > 10
+    for words in commands:
+        command = get_command(app)
+        while isinstance(command, TyperGroup):
+            command = command.commands[words.pop(0)]
+        options = {option for each in command.params for option in each.opts}
+        assert {word for word in words if word.startswith("--")} <= options, command.name
