@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from millrace.cli.app import app
-from millrace.machine.environments import command, python
+from millrace.machine.environments import command, python, variables_of_python
 from millrace.patterns import files as pattern_files
 from millrace.patterns import load, names
 from millrace.settings import PROJECT, Settings
@@ -291,6 +292,15 @@ def test_one_setting_decides_which_pattern_files_dags_and_command_line_read(tmp_
     assert known_to_the_command_line(found["passed"]) == known_to_the_command_line(setting) == ["my-own"]
     # What the stack starts, Airflow and the observer among it, gets it too.
     assert Settings.read(setting).environment().items() >= setting.items()
+
+
+def test_a_project_that_init_began_has_its_dags(tmp_path):
+    settings = replace(Settings.read(os.environ), project=tmp_path / "team", state=tmp_path / "state")
+    settings.project.mkdir()
+    subprocess.run([command(settings), "init", "my-use"], cwd=settings.project, check=True, capture_output=True)
+    found = described(tmp_path, settings.project, **variables_of_python(settings))
+    assert found["import_errors"] == {}
+    assert sorted(found["dags"]) == sorted([*of_patterns(["my-use"]), *UPKEEP])
 
 
 def known_to_the_command_line(variables: Mapping[str, str]) -> list[str]:

@@ -119,6 +119,18 @@ def test_an_engine_imports_what_a_package_brings_and_forgets_what_is_uninstalled
     place = environments.python_path(settings)
     assert (place / "acme_shop").readlink() == tmp_path / "packages/acme_shop"
     assert (place / "acme_shop-1.0.dist-info").readlink() == tmp_path / "packages/acme_shop-1.0.dist-info"
+    done = subprocess.run(
+        [
+            environments.python(Settings.read(os.environ), "spark"),
+            "-c",
+            "from millrace import project; print(*project.uses())",
+        ],
+        cwd=tmp_path,
+        env=settings.environment() | {"PYTHONPATH": str(place)},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.stdout, done.stderr) == ("shop\n", "")
     monkeypatch.undo()
     environments.link(settings)
     assert not [path.name for path in place.iterdir() if path.name.startswith("acme")]
