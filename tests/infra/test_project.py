@@ -1,5 +1,6 @@
 """Where the project is, and that its uses are found there."""
 
+import json
 import os
 import subprocess
 import sys
@@ -81,6 +82,14 @@ def test_an_installed_package_brings_a_use_and_its_patterns(tmp_path: Path) -> N
     assert listed(run(tmp_path / "team", "patterns", path=packages)) == ["till"]
     copy_of_fraud(tmp_path / "team/pipelines/other", "pipelines.other", "counter", use="other")
     assert listed(run(tmp_path / "team", "patterns", path=packages)) == ["counter", "till"]
+    # What it brings is its own: only the files of the project's own use are written.
+    assert run(tmp_path / "team", "declare", path=packages).returncode == 0
+    assert not (packages / "acme_shop/contracts").exists()
+    declared = json.loads((tmp_path / "team/pipelines/declared.json").read_text())
+    assert (list(declared["files"]), list(declared["patterns"])) == (
+        ["other/patterns/counter.yaml"],
+        ["counter", "till"],
+    )
 
 
 def test_two_uses_of_one_name_are_refused_with_both_places(tmp_path: Path) -> None:
