@@ -41,7 +41,6 @@ class Allowed:
 OUTSIDE_THE_ENGINE = ("engine", "libraries", "servers")
 FOLDERS = {engine.package: engine for engine in registry.manifests()}
 
-
 USES = [f"pipelines.{path.parent.name}" for path in PROJECT.glob("pipelines/*/__init__.py")]
 
 MAY_IMPORT = {

@@ -98,6 +98,16 @@ def test_a_pattern_of_another_use_is_planned_without_a_change_of_terraform(terra
     assert {each["pattern"] for each in resources(both, "job")} == {"till", "counter"}
 
 
+def test_a_project_that_init_began_is_planned(terraform_in, tmp_path: Path):
+    team = tmp_path / "team"
+    team.mkdir()
+    environ = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"]}
+    subprocess.run([sys.executable, "-m", "millrace.cli", "init", "my-use"], cwd=team, env=environ, check=True)
+    planned = terraform_in(team / "terraform/local").planned()
+    assert {each["name"] for each in resources(planned, "topic")} >= {"my-use.readings", "my-use.alerts"}
+    assert {(each["pattern"], each["engine"]) for each in resources(planned, "job")} == {("my-use", "flink")}
+
+
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
