@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -72,6 +73,28 @@ def test_its_test_passes_and_fails_with_another_threshold(project: Path) -> None
         rules.write_text(declared)
 
 
+LABELS_HOLD = """
+from millrace import oracle, project
+from millrace.traffic import plan_for
+project.make_importable()
+use, start_ms = project.uses()["hot-water"], 1_790_000_000_000
+plan = plan_for(use.traffic, 2_000, 100)
+sent = [*use.traffic.messages(plan, {}, start_ms), *use.traffic.closing(plan, {}, start_ms, ["a", "b"], 3_000)]
+tape = [oracle.Record(m.topic, 0, offset, start_ms + m.due_ms, m.key, m.value) for offset, m in enumerate(sent)]
+for judged in oracle.judge(use, use.rules, tape, {}):
+    label = sent[judged.record.offset].label
+    assert judged.reason == label.refusal, judged
+    assert tuple(each.rule for each in judged.findings) == label.alerts, judged
+print(*sorted({each.label.kind for each in sent}))
+"""
+
+
+def test_its_traffic_leads_to_what_its_labels_name(project: Path) -> None:
+    environ = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"]}
+    done = subprocess.run([sys.executable, "-c", LABELS_HOLD], cwd=project, env=environ, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("broken closing everyday overheated\n", "")
+
+
 def test_another_use_joins_the_project_and_overwrites_nothing(project: Path) -> None:
     readme = project / "README.md"
     readme.write_text("Ours.\n")
@@ -107,18 +130,17 @@ def test_a_name_that_no_use_can_have_is_refused_with_one_that_can(tmp_path: Path
     ("taken", "complaint"),
     [
         ("pipelines/cold/patterns/lake.yaml", "lake.yaml is a pattern 'lake'; choose another name"),
-        ("pipelines/cold/__init__.py", "pipelines/cold has a use 'lake'; choose another name"),
+        ("__init__.py", "pipelines/cold has a use 'lake'; choose another name"),
         ("tests/test_lake.py", "tests/test_lake.py exists; choose another name than 'lake', or move it away"),
     ],
 )
 def test_a_name_that_is_taken_is_refused_with_its_place(tmp_path: Path, taken: str, complaint: str) -> None:
-    rules = (PROJECT / "millrace/starter/pipelines/my_use/rules.py").read_text()
-    events = (PROJECT / "millrace/starter/pipelines/my_use/events.py").read_text()
-    for place in (taken, "pipelines/cold/rules.py", "pipelines/cold/events.py"):
-        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
-    (tmp_path / "pipelines/cold/rules.py").write_text(rules.replace("my-use", "lake"))
-    (tmp_path / "pipelines/cold/events.py").write_text(events)
-    (tmp_path / taken).write_text("from .rules import MY_USE\n")
+    shutil.copytree(PROJECT / "millrace/starter/pipelines/my_use", tmp_path / "pipelines/cold")
+    package = tmp_path / "pipelines/cold/__init__.py"
+    package.write_text(package.read_text().replace("my-use", "lake" if taken == "__init__.py" else "cold"))
+    if taken != "__init__.py":
+        (tmp_path / taken).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / taken).touch()
     before = files_of(tmp_path)
     refused = run(tmp_path, "init", "lake")
     assert refused.returncode == 1

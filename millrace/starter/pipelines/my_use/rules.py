@@ -1,6 +1,6 @@
-"""The rules, and the use that patterns name."""
+"""The rules, and the events that they leave behind."""
 
-from millrace.rules import Enrichment, EventRule, UseCase
+from millrace.rules import Enrichment, EventRule
 
 from .events import readings
 
@@ -12,11 +12,4 @@ overheated = EventRule(
 )
 
 enrichment = Enrichment(on=readings)
-
-MY_USE = UseCase(
-    name="my-use",
-    judged=readings,
-    enrichment=enrichment,
-    enriched=enrichment.enriched("enriched", "Every accepted reading, with the rules it set off."),
-    rules=(overheated,),
-)
+enriched = enrichment.enriched("enriched", "Every accepted reading, with the rules it set off.")
