@@ -5,6 +5,7 @@ import csv
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import zipfile
@@ -79,13 +80,13 @@ class Installed:
     folder: Path
     port_base: int
 
-    def run(self, *words: str) -> "subprocess.CompletedProcess[str]":
+    def run(self, *words: str, **variables: str) -> "subprocess.CompletedProcess[str]":
         kept = ("PATH", "HOME", "JDK_JAVA_OPTIONS", "TMPDIR")
         environ = {name: os.environ[name] for name in kept if name in os.environ}
         return subprocess.run(
             [self.environment / "bin/millrace", *words],
             cwd=self.folder,
-            env=environ | {"MILLRACE_HOME": str(REAL.home), "NO_COLOR": "1"},
+            env=environ | {"MILLRACE_HOME": str(REAL.home), "NO_COLOR": "1"} | variables,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -206,3 +207,16 @@ def test_a_server_runs_for_an_empty_folder_and_leaves_nothing_but_its_records(in
     assert what_runs(settings) == []
     assert {path.name for path in settings.state.iterdir()} <= {"records", "lock"}
     assert (installed.changed(), installed.strangers()) == ([], [])
+
+
+@pytest.mark.stack
+@pytest.mark.drill
+def test_a_use_that_init_wrote_is_proven_on_real_servers(installed: Installed, tmp_path: Path) -> None:
+    team = replace(installed, folder=tmp_path)
+    assert team.run("init", "my-use").returncode == 0
+    proven = team.run("demo", "my-use", "--seconds", "10", "--rate", "200", MILLRACE_PORT_BASE=str(team.port_base))
+    assert proven.returncode == 0, proven.stdout + proven.stderr
+    for checked in ("alerts: overheated", "labels", "refusals"):
+        assert re.search(rf"^{checked} +ok ", proven.stdout, re.M), proven.stdout
+    assert what_runs(Settings(tmp_path, REAL.home, tmp_path / ".millrace", team.port_base)) == []
+    assert team.changed() == []
