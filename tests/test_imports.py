@@ -48,7 +48,7 @@ MAY_IMPORT = {
     "millrace.rules": Allowed((*RULES, "millrace.traffic.declared")),
     "millrace.traffic": Allowed(MEANING),
     "millrace.oracle": Allowed(MEANING),
-    "millrace.project": Allowed(RULES),
+    "millrace.project": Allowed(("millrace.errors", *RULES)),
     "millrace.whole_files": Allowed(()),
     **{use: Allowed((use, *MEANING), ("kafka",)) for use in USES},  # for Kafka's own hash
     "millrace.verify": Allowed(MEANING, ("jinja2", "markupsafe")),

@@ -9,14 +9,14 @@ import pytest
 from lab.documents import NOT_MEASURED, SENTENCES, documents, records_of, rewritten
 from lab.measurements import MEASUREMENTS
 from lab.records import refusal, refuse_shallow
-from millrace.patterns import load_all
+from millrace.patterns import readable
 from millrace.settings import PROJECT
 from pipelines.fraud import FRAUD
 
 README = (PROJECT / "README.md").read_text()
-FRAUD_PATTERNS = [each.name for each in load_all() if each.use is FRAUD]
 RECORDS = PROJECT / "docs" / "records"
 DOCUMENTS = documents(PROJECT)
+PATTERNS = [each.name for each in readable() if each.use is FRAUD]
 FIGURE = re.compile(r"\[(\w+) (\d+) / (\d+) ms\]\(docs/records/([\w-]+)\.json\)")
 
 
@@ -29,12 +29,12 @@ def test_a_latency_is_that_of_its_record(what: str, p50: str, p99: str, name: st
 
 
 def test_every_pattern_was_measured() -> None:
-    assert {f"bench-{name}" for name in FRAUD_PATTERNS} <= {name for *_, name in FIGURE.findall(README)}
+    assert {f"bench-{name}" for name in PATTERNS} <= {name for *_, name in FIGURE.findall(README)}
 
 
 def test_the_readme_names_those_who_kept_their_promise() -> None:
     (said,) = re.findall(r"In these records it\s+was kept by\s([^;]*);", README)
-    records = {name: json.loads((RECORDS / f"bench-{name}.json").read_text())["figures"] for name in FRAUD_PATTERNS}
+    records = {name: json.loads((RECORDS / f"bench-{name}.json").read_text())["figures"] for name in PATTERNS}
     assert set(re.findall(r"`([\w-]+)`", said)) == {n for n, record in records.items() if record["promises"] == "kept"}
 
 

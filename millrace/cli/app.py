@@ -24,6 +24,7 @@ from millrace.cli.doctor import doctor
 from millrace.cli.down import down
 from millrace.cli.env import env
 from millrace.cli.forget import forget
+from millrace.cli.init import init
 from millrace.cli.jobs import jobs
 from millrace.cli.kill import kill
 from millrace.cli.logs import logs
@@ -48,7 +49,7 @@ from millrace.cli.watch import watch
 
 # A verb is a file beside this one and a name in this table, under its title in `millrace --help`.
 PANELS = {
-    "Start here": (demo, doctor, setup),
+    "Start here": (demo, init, doctor, setup),
     "Servers of the stack": (up, down, status, watch, logs, restart, kill, env),
     "Patterns and their jobs": (
         *(patterns, provision, deploy, await_, jobs, upgrade, roll_back, reconcile, observe, declare, teardown),

@@ -20,7 +20,7 @@ from importlib import metadata
 from pathlib import Path
 from uuid import uuid4
 
-from millrace import registry
+from millrace import project, registry
 from millrace.errors import InfraError
 from millrace.settings import Settings
 
@@ -101,7 +101,9 @@ def variables_of_python(settings: Settings) -> dict[str, str]:
 
 def link(settings: Settings) -> None:
     """Fills the PYTHONPATH with links: beside an installed package lie those of the command line, in other versions."""
-    links = {path.name: path for path in (settings.package, settings.project / "pipelines", *_metadata())}
+    brought = [path for each in project.installed() for path in (each.top, *_metadata(each.distribution))]
+    own = (settings.package, settings.project / project.FOLDER, *_metadata(_distribution()))
+    links = {path.name: path for path in (*brought, *own)}
     place = python_path(settings)
     place.mkdir(parents=True, exist_ok=True)
     for name, target in links.items():
@@ -110,9 +112,9 @@ def link(settings: Settings) -> None:
             arriving = place / f".{name}-{uuid4().hex}"
             arriving.symlink_to(target)
             arriving.replace(link)
-    for link in place.glob("*.dist-info"):
+    for link in place.glob("[!.]*"):
         if link.name not in links:
-            link.unlink(missing_ok=True)  # of an earlier version
+            link.unlink(missing_ok=True)  # of an earlier version, or of a package that is uninstalled
 
 
 def with_tool(settings: Settings, group: str) -> list[str]:
@@ -160,8 +162,8 @@ def _make_shared(settings: Settings, name: str) -> None:
     arriving.rename(place)
 
 
-def _sync(settings: Settings, name: str, project: Path, place: Path, *more: str) -> None:
-    words = ("sync", "--frozen", "--no-progress", "--project", str(project), "--python", str(_interpreter()), *more)
+def _sync(settings: Settings, name: str, source: Path, place: Path, *more: str) -> None:
+    words = ("sync", "--frozen", "--no-progress", "--project", str(source), "--python", str(_interpreter()), *more)
     made = {"UV_PROJECT_ENVIRONMENT": str(place)}
     _run(f"the Python environment {name!r}", [str(uv(settings)), *words], made, settings)
 
@@ -188,13 +190,18 @@ def _lock(settings: Settings) -> Path:
     return settings.package / "machine" / "lock"
 
 
-def _metadata() -> list[Path]:
-    """The metadata of the installed package, by which Airflow finds the plugin; none before the first set-up."""
+def _distribution() -> metadata.Distribution | None:
+    """The installed package; None before the first set-up."""
     try:
-        files = metadata.distribution("millrace").files or []
+        return metadata.distribution("millrace")
     except metadata.PackageNotFoundError:
-        return []
-    return [Path(str(file.locate())).parent for file in files if file.name == "METADATA"]
+        return None
+
+
+def _metadata(distribution: metadata.Distribution | None) -> list[Path]:
+    """The metadata of an installed package, by which others find its entry points."""
+    files = distribution.files if distribution else None
+    return [Path(str(file.locate())).parent.resolve() for file in files or () if file.name == "METADATA"]
 
 
 def uv(settings: Settings) -> Path:

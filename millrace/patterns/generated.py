@@ -1,4 +1,4 @@
-"""The files that `python -m millrace.patterns` writes, and that a test keeps fresh."""
+"""The files that `python -m millrace.patterns` writes in this clone; those of a project are written by `declare`."""
 
 from __future__ import annotations
 
@@ -13,13 +13,17 @@ from millrace.patterns.model import json_schema
 
 
 def generated() -> dict[Path, str]:
-    """File -> content: the schema of pattern files, and the contracts of each use."""
-    files = {Path(str(resources.files("millrace.patterns"))) / "schema.json": _text(json_schema())}
-    for use in project.uses().values():
-        folder = project.use_folder(use.name)
-        for kind, schema in contracts_of(use).items():
-            files[folder / "contracts" / f"{kind}.json"] = _text(schema)
-    return files
+    """File -> content: the schema of pattern files, and the contracts."""
+    return {Path(str(resources.files("millrace.patterns"))) / "schema.json": _text(json_schema())} | contracts()
+
+
+def contracts() -> dict[Path, str]:
+    """File -> content: the contracts of each use in pipelines/."""
+    return {
+        project.use_folder(name) / "contracts" / f"{kind}.json": _text(schema)
+        for name, use in project.own_uses().items()
+        for kind, schema in contracts_of(use).items()
+    }
 
 
 def _text(content: Any) -> str:

@@ -252,7 +252,7 @@ def require_folders() -> None:
     if not folders():
         raise PatternError(
             f"{project.root()} has no pipelines/<use>/patterns; "
-            "run this in a project that has, or name one in MILLRACE_PROJECT"
+            "run this in a project that has, name one in MILLRACE_PROJECT, or make one with `millrace init my-use`"
         )
 
 

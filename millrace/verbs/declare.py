@@ -53,6 +53,7 @@ def declared(settings: Settings) -> dict[str, Any]:
         "files": {
             path.relative_to(root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
             for path in sorted(files().values())
+            if path.is_relative_to(root)  # those of installed packages change with the package
         },
         "stack": _stack(settings),
         "patterns": {variant.name: _pattern(settings, variant) for variant in variants},

@@ -6,7 +6,8 @@ locals {
   clone  = abspath("${path.module}/../..")
   chosen = module.declared.all.patterns
 
-  cli   = coalesce(var.cli, "${local.clone}/.venv/bin/millrace")
+  venv  = "${local.clone}/.venv/bin/millrace"
+  cli   = coalesce(var.cli, fileexists(local.venv) ? local.venv : "millrace")
   state = abspath(coalesce(var.state, "${local.clone}/.millrace"))
   environment = merge(
     { MILLRACE_STATE = local.state, MILLRACE_PORT_BASE = tostring(var.port_base), MILLRACE_PROJECT = local.clone },

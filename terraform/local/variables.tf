@@ -55,7 +55,7 @@ variable "keep_data" {
 }
 
 variable "state" {
-  description = "The state folder of the stack; null: .millrace in the clone."
+  description = "The state folder of the stack; null: .millrace in the project."
   type        = string
   default     = null
 }
@@ -67,7 +67,7 @@ variable "home" {
 }
 
 variable "cli" {
-  description = "The command line of millrace; null: that of the clone, from `make setup`."
+  description = "The command line of millrace; null: that of .venv in the project, else `millrace` on the PATH."
   type        = string
   default     = null
 }

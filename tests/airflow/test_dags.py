@@ -2,8 +2,10 @@
 
 import json
 import os
+import shutil
 import subprocess
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +14,15 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from millrace.cli.app import app
-from millrace.machine.environments import command, python
+from millrace.machine.environments import command, python, variables_of_python
 from millrace.patterns import files as pattern_files
-from millrace.patterns import names
+from millrace.patterns import load, names
 from millrace.settings import PROJECT, Settings
 from millrace.verbs.deploy import DEPLOY_WITHIN_S
-from pipelines.fraud.traffic import TRAFFIC
 
 UPKEEP = ["compact", "compare", "reconcile", "replay-dead-letters", "teardown", "upgrade"]
 ENGINES = {"pyflink", "pyspark", "kafka", "confluent_kafka", "happybase", "hdfs"}
-MIXTURE = [*(f"{name}_share" for name in TRAFFIC.shares), *TRAFFIC.sizes]
-PROVE_FORM = sorted(["approval", "events", "faults", "keep", "rate_per_s", "remove_data", "seed", "tape", *MIXTURE])
+PROVE_FORM = ["approval", "events", "faults", "keep", "rate_per_s", "remove_data", "seed", "tape"]
 FORMS = {"deploy": ["accept_loss", "approval", "fresh"], "prove": PROVE_FORM}
 
 
@@ -60,6 +60,12 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def dags(found: Mapping[str, Any]) -> dict[str, Any]:
     return dict(found["dags"])
+
+
+def mixture(name: str) -> list[str]:
+    """The fields of a proof that the traffic of the pattern's use declares."""
+    traffic = load(name).use.traffic
+    return [*(f"{share}_share" for share in traffic.shares), *traffic.sizes] if traffic else []
 
 
 def tasks_of(dags: Mapping[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
@@ -231,7 +237,9 @@ def test_a_form_asks_for_no_more_than_its_tasks_have_time_for(found, dags):
 
 def test_every_field_of_a_form_has_a_title_a_description_a_default_and_limits(dags):
     for dag_id, dag in dags.items():
-        assert sorted(dag["params"]) == FORMS.get(dag_id.partition("-")[0], sorted(dag["params"]))
+        what, _, name = dag_id.partition("-")
+        if what in FORMS:
+            assert sorted(dag["params"]) == sorted([*FORMS[what], *(mixture(name) if what == "prove" else ())])
         for field, schema in dag["params"].items():
             assert schema["title"], (dag_id, field)
             assert schema["description"], (dag_id, field)
@@ -286,6 +294,15 @@ def test_one_setting_decides_which_pattern_files_dags_and_command_line_read(tmp_
     assert Settings.read(setting).environment().items() >= setting.items()
 
 
+def test_a_project_that_init_began_has_its_dags(tmp_path):
+    settings = replace(Settings.read(os.environ), project=tmp_path / "team", state=tmp_path / "state")
+    settings.project.mkdir()
+    subprocess.run([command(settings), "init", "my-use"], cwd=settings.project, check=True, capture_output=True)
+    found = described(tmp_path, settings.project, **variables_of_python(settings))
+    assert found["import_errors"] == {}
+    assert sorted(found["dags"]) == sorted([*of_patterns(["my-use"]), *UPKEEP])
+
+
 def known_to_the_command_line(variables: Mapping[str, str]) -> list[str]:
     environment = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], **variables}
     words = [str(command(Settings.read(os.environ))), "patterns", "--json"]
@@ -295,8 +312,8 @@ def known_to_the_command_line(variables: Mapping[str, str]) -> list[str]:
 
 @pytest.mark.parametrize("kept", [[], ["flink.yaml"]], ids=["no pattern at all", "one that keeps nothing"])
 def test_upkeep_needs_no_pattern_that_it_could_be_done_to(tmp_path, kept):
-    patterns = copied(tmp_path)
-    for file in patterns.glob("*.yaml"):
+    copied(tmp_path)
+    for file in tmp_path.glob("pipelines/*/patterns/*.yaml"):
         text = "\n".join(line for line in file.read_text().splitlines() if "persist:" not in line)
         file.unlink()
         if file.name in kept:
@@ -308,14 +325,8 @@ def test_upkeep_needs_no_pattern_that_it_could_be_done_to(tmp_path, kept):
 
 def copied(tmp_path):
     """The project beside itself, with a folder of patterns of its own."""
-    for part in ("millrace", "dags", "pipelines/fraud"):
-        (tmp_path / part).mkdir(parents=True)
-        for each in (PROJECT / part).iterdir():
-            if each.name not in ("patterns", "__pycache__") or part == "millrace":
-                (tmp_path / part / each.name).symlink_to(each)
-    patterns = tmp_path / "pipelines" / "fraud" / "patterns"
-    patterns.mkdir()
-    for name, file in pattern_files().items():
-        (patterns / f"{name}.yaml").symlink_to(file)
+    for part in ("millrace", "dags"):
+        (tmp_path / part).symlink_to(PROJECT / part)
+    shutil.copytree(PROJECT / "pipelines", tmp_path / "pipelines", ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "home").mkdir()
-    return patterns
+    return tmp_path / "pipelines" / "fraud" / "patterns"

@@ -5,6 +5,7 @@ import csv
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import zipfile
@@ -44,18 +45,28 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
-def test_its_only_package_is_millrace_with_all_that_is_no_python(wheel: Path) -> None:
+def sources_in(folder: str) -> list[str]:
     listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "millrace"],
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", folder],
         cwd=PROJECT,
         check=True,
         capture_output=True,
         text=True,
     )
-    sources = {name for name in listed.stdout.splitlines() if (PROJECT / name).is_file()}
+    return [name for name in listed.stdout.splitlines() if (PROJECT / name).is_file()]
+
+
+def test_its_only_package_is_millrace_with_all_that_is_no_python(wheel: Path) -> None:
+    sources = set(sources_in("millrace"))
+    for link in (PROJECT / "millrace/starter").iterdir():
+        if link.is_symlink():  # of a folder: a use's DAG files and Terraform root are the clone's
+            sources |= {f"millrace/starter/{name}" for name in sources_in(link.name)}
     packed = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     assert packed == sources
-    for wanted in ("machine/lock/uv.lock", "machine/jars/lock.json", "kernel/java/millrace/kernel/Measures.java"):
+    for wanted in (
+        *("machine/lock/uv.lock", "machine/jars/lock.json", "kernel/java/millrace/kernel/Measures.java"),
+        *("starter/dags/patterns.py", "starter/terraform/modules/verb/main.tf", "starter/gitignore"),
+    ):
         assert f"millrace/{wanted}" in packed
     with zipfile.ZipFile(wheel) as opened:
         assert opened.read("millrace/machine/lock/uv.lock") == (PROJECT / "uv.lock").read_bytes()
@@ -69,13 +80,13 @@ class Installed:
     folder: Path
     port_base: int
 
-    def run(self, *words: str) -> "subprocess.CompletedProcess[str]":
+    def run(self, *words: str, **variables: str) -> "subprocess.CompletedProcess[str]":
         kept = ("PATH", "HOME", "JDK_JAVA_OPTIONS", "TMPDIR")
         environ = {name: os.environ[name] for name in kept if name in os.environ}
         return subprocess.run(
             [self.environment / "bin/millrace", *words],
             cwd=self.folder,
-            env=environ | {"MILLRACE_HOME": str(REAL.home), "NO_COLOR": "1"},
+            env=environ | {"MILLRACE_HOME": str(REAL.home), "NO_COLOR": "1"} | variables,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -115,7 +126,9 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory, test_port_b
     place = tmp_path_factory.mktemp("installed")
     environment, folder = place / "environment", place / "an empty folder Ω"
     folder.mkdir()
-    locked = ("--frozen", "--no-dev", "--no-install-project", "--python", environments.python(REAL, "cli"))
+    # With pytest, for the test of a use.
+    not_wanted = ("--no-install-package", "playwright", "--no-install-package", "mypy")
+    locked = ("--frozen", *not_wanted, "--no-install-project", "--python", environments.python(REAL, "cli"))
     uv("sync", *locked, UV_PROJECT_ENVIRONMENT=str(environment))
     uv("pip", "install", "--quiet", "--no-deps", "--offline", "--python", environment, wheel)
     uv("pip", "check", "--python", environment)  # that the locked packages are what the wheel asks for
@@ -157,6 +170,26 @@ def test_in_a_project_its_patterns_are_listed_and_an_engine_imports_them_beside_
     ], done.stderr
 
 
+def test_in_an_empty_folder_init_makes_a_use_whose_test_passes(installed: Installed, tmp_path: Path) -> None:
+    team = replace(installed, folder=tmp_path)
+    begun = team.run("init", "my-use", "--json")
+    assert begun.returncode == 0, begun.stderr
+    written = {change["name"] for change in json.loads(begun.stdout)["changes"]}
+    assert {"pipelines/my_use/rules.py", "dags/patterns.py", "terraform/modules/verb/main.tf"} <= written
+    assert team.run("patterns").stdout.split("\t")[0] == "my-use"
+    assert team.run("declare", "--plan").returncode == 0
+    tested = subprocess.run(
+        [team.environment / "bin/pytest", "-q"],
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], "HOME": os.environ["HOME"]},
+        capture_output=True,
+        text=True,
+    )
+    assert tested.returncode == 0, tested.stdout
+    assert "1 passed" in tested.stdout
+    assert team.changed() == []
+
+
 @pytest.mark.stack
 def test_a_server_runs_for_an_empty_folder_and_leaves_nothing_but_its_records(installed: Installed) -> None:
     up = installed.run("up", "kafka", "--port-base", str(installed.port_base), "--json")
@@ -174,3 +207,16 @@ def test_a_server_runs_for_an_empty_folder_and_leaves_nothing_but_its_records(in
     assert what_runs(settings) == []
     assert {path.name for path in settings.state.iterdir()} <= {"records", "lock"}
     assert (installed.changed(), installed.strangers()) == ([], [])
+
+
+@pytest.mark.stack
+@pytest.mark.drill
+def test_a_use_that_init_wrote_is_proven_on_real_servers(installed: Installed, tmp_path: Path) -> None:
+    team = replace(installed, folder=tmp_path)
+    assert team.run("init", "my-use").returncode == 0
+    proven = team.run("demo", "my-use", "--seconds", "10", "--rate", "200", MILLRACE_PORT_BASE=str(team.port_base))
+    assert proven.returncode == 0, proven.stdout + proven.stderr
+    for checked in ("alerts: overheated", "labels", "refusals"):
+        assert re.search(rf"^{checked} +ok ", proven.stdout, re.M), proven.stdout
+    assert what_runs(Settings(tmp_path, REAL.home, tmp_path / ".millrace", team.port_base)) == []
+    assert team.changed() == []

@@ -80,7 +80,7 @@ def test_jobs_the_edge_and_the_reader_have_access_to_their_topics_only():
 def test_a_pattern_of_another_use_is_planned_without_a_change_of_terraform(terraform_in, team: Path):
     assert run_declare(team, "--plan").returncode == 3
     assert not (team / FILE).exists()
-    assert run_declare(team).stdout == f"create\tfile\t{FILE}\t\n"
+    assert run_declare(team).stdout.endswith(f"create\tfile\t{FILE}\t\n")
     local = terraform_in(team / "terraform/local")
     planned = local.planned('-var=patterns=["till"]')
     topics = {each["name"]: each["partitions"] for each in resources(planned, "topic")}
@@ -93,9 +93,19 @@ def test_a_pattern_of_another_use_is_planned_without_a_change_of_terraform(terra
 
     add_pattern(team, "counter")
     assert f"{team / FILE} does not fit shop/patterns/counter.yaml: run `millrace declare` in {team}." in refusal(local)
-    assert run_declare(team).stdout == f"change\tfile\t{FILE}\t\n"
+    assert run_declare(team).stdout.endswith(f"change\tfile\t{FILE}\t\n")
     both = local.planned('-var=patterns=["till", "counter"]')
     assert {each["pattern"] for each in resources(both, "job")} == {"till", "counter"}
+
+
+def test_a_project_that_init_began_is_planned(terraform_in, tmp_path: Path):
+    team = tmp_path / "team"
+    team.mkdir()
+    environ = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"]}
+    subprocess.run([sys.executable, "-m", "millrace.cli", "init", "my-use"], cwd=team, env=environ, check=True)
+    planned = terraform_in(team / "terraform/local").planned()
+    assert {each["name"] for each in resources(planned, "topic")} >= {"my-use.readings", "my-use.alerts"}
+    assert {(each["pattern"], each["engine"]) for each in resources(planned, "job")} == {("my-use", "flink")}
 
 
 @pytest.mark.parametrize(

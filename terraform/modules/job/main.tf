@@ -8,7 +8,7 @@ resource "terraform_data" "job" {
 
   lifecycle {
     precondition {
-      condition     = length(var.declared.events) + length(var.declared.windows) + length(var.declared.summaries) + length(var.declared.persist) > 0
+      condition     = var.declared.judges_events || length(var.declared.events) + length(var.declared.windows) + length(var.declared.summaries) + length(var.declared.persist) > 0
       error_message = "The ${var.declared.engine} job of ${var.declared.pattern} has nothing to do: give it rules, summaries or stores."
     }
   }

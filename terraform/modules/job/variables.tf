@@ -1,14 +1,15 @@
 variable "declared" {
   description = "The part of the pattern that the engine runs."
   type = object({
-    pattern     = string
-    engine      = string
-    events      = list(string)
-    windows     = list(string)
-    summaries   = list(string)
-    persist     = list(string)
-    partitions  = number
-    parallelism = number
+    pattern       = string
+    engine        = string
+    judges_events = optional(bool, false)
+    events        = list(string)
+    windows       = list(string)
+    summaries     = list(string)
+    persist       = list(string)
+    partitions    = number
+    parallelism   = number
   })
 }
 

@@ -1,0 +1,154 @@
+"""Upkeep of patterns: reconcile, upgrade, compare, compact, teardown, and the replay of dead letters."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from functools import reduce
+from operator import or_
+
+from airflow.providers.standard.operators.empty import EmptyOperator
+from airflow.sdk import DAG, chain
+
+from millrace.airflow import about
+from millrace.airflow.alarms import within
+from millrace.airflow.assets import verdict
+from millrace.airflow.form import DEPLOYED_WITHIN, VERDICT_WITHIN, approval, reason_begins, teardown_form, which_pattern
+from millrace.airflow.operators import (
+    RETRYABLE,
+    Approve,
+    AwaitVerb,
+    Changes,
+    NothingExtra,
+    Pairs,
+    Reconcile,
+    Report,
+    Validate,
+    Verb,
+    not_ok,
+)
+from millrace.patterns import Variant
+
+PATTERN = "{{ params.pattern }}"
+
+
+def upkeep(variants: Sequence[Variant]) -> None:
+    """Make the DAGs that work on any of these patterns in the DAG file that calls this."""
+    names = [variant.name for variant in variants]
+    stored = [variant.name for variant in variants if variant.pattern.stages.persist]
+    verdicts = [verdict(name) for name in names]
+
+    with DAG(
+        "reconcile",
+        description="Restarts dead jobs of deployed patterns, and fails if a job is sick, "
+        "runs twice or was never deployed",
+        doc_md=about.RECONCILE,
+        schedule=timedelta(minutes=5),
+        catchup=False,
+        max_active_runs=1,
+        default_args=RETRYABLE,
+        deadline=within(timedelta(minutes=10)),
+        tags=["upkeep"],
+    ):
+        reconcile = Reconcile(task_id="reconcile", words=["reconcile"])
+        reconcile >> NothingExtra(task_id="nothing_extra")
+        AwaitVerb.partial(task_id="await_healthy", map_index_template="{{ task.words[1] }}").expand(
+            words=reconcile.output
+        )
+
+    with DAG(
+        "upgrade",
+        description="Replaces a pattern's jobs by their next generation, with their state; "
+        "undone if the verdict is not ok",
+        doc_md=about.UPGRADE,
+        schedule=None,
+        max_active_runs=1,
+        params={"pattern": which_pattern(names), "approval": approval()},
+        default_args=RETRYABLE,
+        deadline=within(DEPLOYED_WITHIN + VERDICT_WITHIN),
+        tags=["upkeep"],
+    ):
+        approve = Approve(
+            task_id="approve",
+            subject=f"Upgrade {PATTERN}?",
+            body="Each job stops with its state; its next generation continues from there.",
+            execution_timeout=None,
+        )
+        upgrade = Verb(task_id="upgrade", words=["upgrade", PATTERN, "--id={{ run_id }}"])
+        validate = Validate(
+            task_id="validate", words=["validate", PATTERN], retries=0, execution_timeout=VERDICT_WITHIN
+        )
+        report = Report(task_id="report")
+        roll_back = Verb(task_id="roll_back", words=["roll-back", PATTERN], when=not_ok("validate"))
+        chain(approve, upgrade, validate, report, roll_back)
+        # Airflow takes a run's state from its leaves and teardowns: without this leaf a failed verdict could be green.
+        validate >> EmptyOperator(task_id="proven")
+        # Teardowns run after any verdict.
+        report.as_teardown(setups=upgrade, on_failure_fail_dagrun=True)
+        roll_back.as_teardown(setups=upgrade, on_failure_fail_dagrun=True)
+
+    with DAG(
+        "compare",
+        description="Compares two patterns on the same tape: latency and processor time, side by side",
+        doc_md=about.COMPARE,
+        schedule=reduce(or_, verdicts) if verdicts else None,
+        max_active_runs=1,
+        default_args=RETRYABLE,
+        deadline=within(timedelta(minutes=10)),
+        tags=["upkeep"],
+    ):
+        pairs = Pairs(task_id="pairs", verdicts=verdicts)
+        Verb.partial(task_id="compare", map_index_template="{{ task.words[1:4] | join(' ') }}").expand(
+            words=pairs.output
+        )
+
+    with DAG(
+        "compact",
+        description="Merges the small files of each hour",
+        doc_md=about.COMPACT,
+        schedule=None,
+        max_active_runs=1,
+        params={"pattern": which_pattern(stored)},
+        default_args=RETRYABLE | {"execution_timeout": timedelta(hours=1)},
+        deadline=within(timedelta(hours=1)),
+        tags=["upkeep"],
+    ):
+        Verb(task_id="compact", words=["compact", PATTERN])
+
+    with DAG(
+        "replay-dead-letters",
+        description="Sends rejected messages again, once the cause is fixed",
+        doc_md=about.REPLAY,
+        schedule=None,
+        max_active_runs=1,
+        params={"pattern": which_pattern(names), "reason": reason_begins(), "approval": approval()},
+        default_args=RETRYABLE,
+        deadline=within(timedelta(minutes=10)),
+        tags=["upkeep"],
+    ):
+        approve = Approve(
+            task_id="approve",
+            subject=f"Send dead letters of {PATTERN} again?",
+            body="Only those whose reason begins with '{{ params.reason }}'; an empty reason selects all.",
+            execution_timeout=None,
+        )
+        replay = Verb(task_id="replay", words=["dead-letters", "replay", PATTERN, "--reason={{ params.reason or '' }}"])
+        chain(approve, replay)
+
+    with DAG(
+        "teardown",
+        description="Stops the jobs of a pattern and keeps their state; its data stays unless the form removes it",
+        doc_md=about.TEARDOWN,
+        schedule=None,
+        max_active_runs=1,
+        params=teardown_form(names),
+        default_args=RETRYABLE,
+        deadline=within(timedelta(minutes=10)),
+        tags=["upkeep"],
+    ):
+        approve = Approve(
+            task_id="approve",
+            subject=f"Tear {PATTERN} down?",
+            body="Its data {{ 'is removed, permanently' if params.remove_data else 'stays' }}.",
+            execution_timeout=None,
+        )
+        words = ["teardown", PATTERN, "{{ '--data' if params.remove_data else '' }}", "--yes"]
+        approve >> Changes(task_id="teardown", words=words)

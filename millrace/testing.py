@@ -1,0 +1,263 @@
+"""Scenarios: events and the expected outcome as text, played to the oracle; for the tests of a use.
+
+    == A tenth of a degree above the limit
+         0.000  r1  readings  sensor=hall celsius=80.0
+         1.000  r2  readings  sensor=hall celsius=80.1
+         2.000  r3  again r2
+         3.000  r4  readings  sensor=hall
+         4.000  r5  readings  is '{"sensor":'
+      => overheated r2  celsius=80.1
+      => refused r3 duplicate
+      => refused r4 missing:celsius
+      => refused r5 json
+
+Lines are in order of arrival: SECONDS LINE STREAM FIELD=VALUE..., where STREAM is an event type of the use, reference
+data included. SECONDS is the event's time; second 0 is midnight UTC, so windows aligned to 1970 start there. The
+event's id is LINE, unless a value is given. A value is text for a text field and JSON for others; a field that is not
+given is absent.
+
+The outcome is complete: `=> RULE LINE... [OPERAND=VALUE...]` is an alert on these lines, of a window on all its lines,
+and no other alert or refusal occurs. `=> nothing` expects neither.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from millrace import oracle, project
+from millrace.oracle import Event, Finding, Record
+from millrace.rules import EventType, RuleError, UseCase, WindowRule
+from millrace.rules.nearest import nearest
+
+MIDNIGHT_MS = 20_718 * 86_400_000
+
+_LINE = re.compile(r"(-?\d+(?:\.\d{1,3})?)\s+(\S+)\s+(\S+)\s*(.*)")
+
+
+class ScenarioError(RuleError):
+    """A scenario that cannot be read; names the file, the line and the remedy."""
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """One message of a scenario."""
+
+    line: str
+    stream: EventType
+    at_ms: int
+    key: bytes
+    value: bytes
+
+
+@dataclass(frozen=True)
+class Expected:
+    """One outcome: an alert, or a refusal with its reason."""
+
+    subject: str
+    """The rule, or `refused`."""
+    words: tuple[str, ...]
+    operands: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Some messages and what they must lead to."""
+
+    use: UseCase
+    title: str
+    arrivals: tuple[Arrival, ...]
+    outcome: tuple[Expected, ...]
+
+    def __str__(self) -> str:
+        return self.title
+
+    @property
+    def expected(self) -> list[str]:
+        """The outcome, as `played` gives it."""
+        return sorted(_text(each.subject, each.words, each.operands) for each in self.outcome)
+
+
+def scenarios(use: str) -> list[Scenario]:
+    """The scenarios in scenarios/*.scenario of a use's folder, for `pytest.mark.parametrize`."""
+    if project.FOLDER not in sys.modules:
+        project.make_importable()
+    if use not in project.uses():
+        raise ScenarioError(f"{project.root()} has no use '{use}'; {nearest(use, project.uses())}")
+    folder = project.use_folder(use) / "scenarios"
+    found = [each for path in sorted(folder.glob("*.scenario")) for each in read(project.uses()[use], path)]
+    if not found:
+        raise ScenarioError(f"{folder} has no scenario; write one, as `millrace.testing` describes")
+    return found
+
+
+def read(use: UseCase, path: Path) -> list[Scenario]:
+    """The scenarios of one file."""
+    return list(_Reader(use, path.name).scenarios(path.read_text(encoding="utf-8").splitlines()))
+
+
+def played(scenario: Scenario) -> list[str]:
+    """What the oracle makes of a scenario, with the operands that the scenario names."""
+    use = scenario.use
+    references: dict[str, dict[str, Event]] = {each.name: {} for each in use.references}
+    found: list[str] = []
+    accepted: dict[str, Event] = {}
+
+    def refused(line: str, reason: str) -> None:
+        found.append(_text("refused", (line, reason), {}))
+
+    def tape() -> Iterator[Record]:
+        for offset, each in enumerate(scenario.arrivals):
+            record = _record(scenario, offset)
+            if each.stream not in use.references:
+                yield record
+            elif reason := oracle.refer(each.stream, references[each.stream.name], record):
+                refused(each.line, reason)
+
+    for judged in oracle.judge(use, use.rules, tape(), references):
+        line = scenario.arrivals[judged.record.offset].line
+        if judged.reason is not None:
+            refused(line, judged.reason)
+        elif judged.record.topic == use.judged.name and judged.event is not None:
+            accepted[line] = judged.event
+            found += [_alert(scenario, finding, (line,)) for finding in judged.findings]
+    for rule in use.rules:
+        if isinstance(rule, WindowRule):
+            for finding in oracle.window_findings(rule, accepted.values()):
+                found.append(_alert(scenario, finding, _lines_of(rule, finding, accepted)))
+    return sorted(found)
+
+
+def _record(scenario: Scenario, offset: int) -> Record:
+    each = scenario.arrivals[offset]
+    # A message arrives when it happens, but never before the line above it.
+    arrives_ms = max(arrival.at_ms for arrival in scenario.arrivals[: offset + 1])
+    return Record(each.stream.name, 0, offset, arrives_ms, each.key, each.value)
+
+
+def _lines_of(rule: WindowRule, finding: Finding, accepted: Mapping[str, Event]) -> tuple[str, ...]:
+    time, start_ms = rule.on.time or "", finding.window_start_ms or 0
+    return tuple(
+        line
+        for line, event in accepted.items()
+        if event[rule.key] == finding.key and start_ms <= event[time] <= finding.at_ms
+    )
+
+
+def _alert(scenario: Scenario, finding: Finding, lines: tuple[str, ...]) -> str:
+    named = {
+        name
+        for each in scenario.outcome
+        if each.subject == finding.rule and set(each.words) == set(lines)
+        for name in each.operands
+    }
+    shown = {name: str(value) for name, value in finding.operands.items() if name in named}
+    return _text(finding.rule, lines, shown)
+
+
+def _text(subject: str, words: Sequence[str], operands: Mapping[str, str]) -> str:
+    shown = [f"{name}={value}" for name, value in sorted(operands.items())]
+    ordered = words if subject == "refused" else sorted(words)
+    return " ".join((subject, *ordered, *shown))
+
+
+class _Reader:
+    """Reads a file line by line."""
+
+    def __init__(self, use: UseCase, file: str) -> None:
+        self.use, self.file, self.number, self.text = use, file, 0, ""
+        self.streams = {each.name: each for each in (*use.raw, *use.references)}
+
+    def scenarios(self, lines: Sequence[str]) -> Iterator[Scenario]:
+        title = ""
+        arrivals: list[Arrival] = []
+        outcome: list[Expected] = []
+        for self.number, line in enumerate(lines, start=1):
+            self.text = line.strip()
+            if self.text.startswith("=="):
+                if title:
+                    yield self.scenario(title, arrivals, outcome)
+                title, arrivals, outcome = self.text.removeprefix("==").strip(), [], []
+            elif self.text.startswith("=>"):
+                outcome.append(self.expected(arrivals))
+            elif self.text and not self.text.startswith("#"):
+                arrivals.append(self.arrival(arrivals))
+        if not title:
+            raise self.error("there is no scenario; begin one with == and its title")
+        yield self.scenario(title, arrivals, outcome)
+
+    def scenario(self, title: str, arrivals: Sequence[Arrival], outcome: Sequence[Expected]) -> Scenario:
+        if not arrivals or not outcome:
+            raise self.error(f"'{title}' needs an event and an outcome; write `=> nothing` if none is expected")
+        return Scenario(self.use, title, tuple(arrivals), tuple(each for each in outcome if each.subject != "nothing"))
+
+    def expected(self, arrivals: Sequence[Arrival]) -> Expected:
+        subject, *words = self.text.removeprefix("=>").split() or [""]
+        known, rules = {each.line for each in arrivals}, [rule.name for rule in self.use.rules]
+        lines = tuple(word for word in words if "=" not in word)
+        operands = dict(word.split("=", 1) for word in words if "=" in word)
+        match subject:
+            case "nothing" if not words:
+                return Expected(subject, (), {})
+            case "refused" if len(words) == 2 and words[0] in known:
+                return Expected(subject, tuple(words), {})
+            case _ if subject in rules and lines and known.issuperset(lines):
+                return Expected(subject, lines, operands)
+        raise self.error(
+            f"'{self.text}' is not an outcome; write => RULE LINE..., => refused LINE REASON or => nothing; "
+            f"rules: {', '.join(rules)}; lines: {', '.join(sorted(known))}"
+        )
+
+    def arrival(self, before: Sequence[Arrival]) -> Arrival:
+        match = _LINE.fullmatch(self.text)
+        if match is None:
+            raise self.error(f"'{self.text}' is not an event; write SECONDS LINE STREAM FIELD=VALUE...")
+        line, stream, rest = match[2], match[3], match[4]
+        if line in {each.line for each in before}:
+            raise self.error(f"there is a line '{line}' above; give this one another name")
+        at_ms = MIDNIGHT_MS + round(float(match[1]) * 1000)
+        if stream == "again":
+            first = next((each for each in before if each.line == rest), None)
+            if first is None:
+                raise self.error(f"there is no line '{rest}' above; `again` repeats an earlier one")
+            return replace(first, line=line, at_ms=at_ms)
+        if stream not in self.streams:
+            raise self.error(f"use '{self.use.name}' has no stream '{stream}'; {nearest(stream, self.streams)}")
+        event_type = self.streams[stream]
+        try:
+            words = shlex.split(rest)
+        except ValueError as error:
+            raise self.error(f"'{rest}' cannot be split into words: {error}") from None
+        if len(words) == 2 and words[0] == "is":
+            return Arrival(line, event_type, at_ms, b"", words[1].encode())
+        event = self.event(event_type, line, at_ms, words)
+        return Arrival(line, event_type, at_ms, str(event.get(event_type.key)).encode(), json.dumps(event).encode())
+
+    def event(self, event_type: EventType, line: str, at_ms: int, words: Sequence[str]) -> dict[str, Any]:
+        given = dict(self.value(event_type, word) for word in words)
+        own = {name: value for name, value in ((event_type.id, line), (event_type.time, at_ms)) if name is not None}
+        return {**own, **given}
+
+    def value(self, event_type: EventType, word: str) -> tuple[str, Any]:
+        name, equals, text = word.partition("=")
+        if not equals:
+            raise self.error(f"'{word}' is not a field; write FIELD=VALUE, with quotes around a value with spaces")
+        try:
+            kind = event_type.kind(name)
+        except RuleError as error:
+            raise self.error(str(error)) from None
+        if kind == "text" and text != "null":
+            return name, text
+        try:
+            return name, json.loads(text)
+        except ValueError:
+            raise self.error(f"'{word}' is not JSON; '{name}' is a {kind}, so write a number, or null") from None
+
+    def error(self, complaint: str) -> ScenarioError:
+        return ScenarioError(f"{self.file}, line {self.number}: {complaint}")

@@ -1,0 +1,191 @@
+"""Scenarios for the tests of any use: what they play, and the refusal of what cannot be read."""
+
+from pathlib import Path
+
+import pytest
+
+from millrace.rules import (
+    Count,
+    Enrichment,
+    EventRule,
+    EventType,
+    Lookup,
+    Max,
+    Session,
+    Text,
+    Tumbling,
+    UseCase,
+    Whole,
+    WindowRule,
+)
+from millrace.testing import ScenarioError, played, read, scenarios
+
+HOUR_MS = 3_600_000
+readings = EventType(
+    "readings",
+    "What a sensor measures.",
+    (Text("reading"), Text("sensor"), Text("unit", required=False), Whole("celsius", -50, 200), Whole("at_ms", 0)),
+    key="sensor",
+    id="reading",
+    time="at_ms",
+    past_ms=HOUR_MS,
+    future_ms=1_000,
+)
+halls = EventType("halls", "Where a sensor is.", (Text("sensor"), Text("hall")), key="sensor", compacted=True)
+enrichment = Enrichment(readings, (Lookup(halls, "sensor", {"hall": "hall"}),), {}, {})
+enriched = enrichment.enriched("enriched", "A reading with its hall.")
+hotter = EventRule(
+    "hotter", "Hotter than before.", readings, lambda now, before: now.celsius > before.most, {"most": Max("celsius")}
+)
+crowd = WindowRule(
+    "crowd",
+    "Three readings in a hall, each at most a second after the one before.",
+    enriched,
+    "hall",
+    Session(1_000),
+    {"n": Count()},
+    lambda w: w.n >= 3,
+)
+USE = UseCase("halls", readings, enrichment, enriched, references=(halls,), rules=(hotter, crowd))
+
+TEXT = """
+== A rise alerts on the reading that is above all before
+     # in halls as in kitchens
+     0.000  h1  halls     sensor=s1 hall=north
+     0.000  r1  readings  sensor=s1 celsius=20
+     2.000  r2  readings  sensor=s1 celsius=20
+     4.000  r3  readings  sensor=s1 celsius=21
+  => hotter r3  celsius=21 before_most=20
+
+== Three readings within a second of each other are a crowd, from two sensors of a hall
+     0.000  h1  halls     sensor=s1 hall=north
+     0.000  h2  halls     sensor=s2 hall=north
+     0.000  r1  readings  sensor=s1 celsius=20
+     2.000  r3  readings  sensor=s2 celsius=20
+     1.000  r2  readings  sensor=s1 celsius=20
+  => crowd r1 r2 r3  n=3
+
+== Every kind of refusal
+     0.000  r0  readings  sensor=s1 celsius=20
+     0.000  h1  halls     sensor=s1 hall=north
+     0.000  r1  readings  sensor=s1 celsius=20
+     1.000  r2  again r1
+     2.000  r3  readings  sensor=s1
+     3.000  r4  readings  sensor=s1 celsius=null
+     4.000  r5  readings  is '{"sensor":'
+     5.000  r6  readings  sensor=s1 celsius=20 at_ms=0
+     6.000  h2  halls     sensor=s3
+  => refused r0 unknown:halls
+  => refused r2 duplicate
+  => refused r3 missing:celsius
+  => refused r4 null:celsius
+  => refused r5 json
+  => refused r6 past:at_ms
+  => refused h2 missing:hall
+"""
+
+
+requests = EventType(
+    "requests",
+    "A log-in without an id: two that are the same are two.",
+    (Text("ip"), Whole("at_ms", 0)),
+    key="ip",
+    time="at_ms",
+    past_ms=HOUR_MS,
+)
+as_they_come = Enrichment(requests)
+logged = as_they_come.enriched("logged", "A log-in.")
+flood = WindowRule(
+    "flood",
+    "Three log-ins in a span of three seconds.",
+    logged,
+    "ip",
+    Tumbling(3_000),
+    {"n": Count()},
+    lambda w: w.n > 2,
+)
+LOG_INS = UseCase("log-ins", requests, as_they_come, logged, rules=(flood,))
+
+FLOOD = """
+== The end of a window is outside of it, and repetition counts
+     0.000  r1  requests  ip=a
+     1.000  r2  requests  ip=a
+     1.500  r3  again r2
+     3.000  r4  requests  ip=a
+  => flood r1 r2 r3  n=3
+"""
+
+
+def test_events_without_an_id_are_known_by_their_lines(tmp_path: Path) -> None:
+    (scenario,) = read(LOG_INS, written(tmp_path, FLOOD))
+    assert played(scenario) == scenario.expected
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "odd.scenario"
+    path.write_text(text)
+    return path
+
+
+def test_the_oracle_finds_what_scenarios_expect(tmp_path: Path) -> None:
+    found = read(USE, written(tmp_path, TEXT))
+    assert [each.title.split()[0] for each in found] == ["A", "Three", "Every"]
+    for scenario in found:
+        assert played(scenario) == scenario.expected
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "lacking"),
+    [
+        ("=> hotter r3  celsius=21 before_most=20", "=> nothing", "hotter r3"),
+        ("before_most=20", "before_most=19", "hotter r3 before_most=20 celsius=21"),
+        ("=> crowd r1 r2 r3", "=> crowd r1 r2", "crowd r1 r2 r3"),
+        ("  => refused r2 duplicate\n", "", "refused r2 duplicate"),
+    ],
+)
+def test_an_outcome_that_a_scenario_does_not_expect_is_shown(tmp_path: Path, old: str, new: str, lacking: str) -> None:
+    assert old in TEXT
+    differing = [
+        scenario
+        for scenario in read(USE, written(tmp_path, TEXT.replace(old, new)))
+        if played(scenario) != scenario.expected
+    ]
+    assert len(differing) == 1
+    assert lacking in played(differing[0])
+    assert lacking not in differing[0].expected
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("1.0 r2 readings sensor", "'sensor' is not a field; write FIELD=VALUE"),
+        ("1.0 r2 readings sensor=s1 celsius=warm", "'celsius=warm' is not JSON; 'celsius' is a whole"),
+        ("1.0 r2 readings sensor=s1 celcius=1", "did you mean 'celsius'?"),
+        ("1.0 r2 reading sensor=s1", "did you mean 'readings'?"),
+        ("1.0 r1 readings sensor=s1", "there is a line 'r1' above"),
+        ("1.0 r2 again r9", "there is no line 'r9' above"),
+        ("r2 readings sensor=s1", "is not an event; write SECONDS LINE STREAM"),
+        ("1.0 r2 readings sensor='s1", "cannot be split into words"),
+        ("=> hoter r1", "'=> hoter r1' is not an outcome"),
+        ("=> hotter r7", "'=> hotter r7' is not an outcome"),
+    ],
+)
+def test_a_scenario_that_cannot_be_read_names_the_line_and_the_remedy(
+    tmp_path: Path, line: str, complaint: str
+) -> None:
+    path = written(tmp_path, f"== A title\n0.0 r1 readings sensor=s1 celsius=1\n{line}\n")
+    with pytest.raises(ScenarioError, match=r"^odd\.scenario, line 3: ") as error:
+        read(USE, path)
+    assert complaint in str(error.value)
+
+
+def test_a_scenario_without_an_outcome_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError, match="needs an event and an outcome; write `=> nothing`"):
+        read(USE, written(tmp_path, "== A title\n0.0 r1 readings sensor=s1 celsius=1\n"))
+    with pytest.raises(ScenarioError, match="there is no scenario; begin one with =="):
+        read(USE, written(tmp_path, ""))
+
+
+def test_a_use_without_scenarios_is_named() -> None:
+    with pytest.raises(ScenarioError, match="has no use 'fraude'; did you mean 'fraud'"):
+        scenarios("fraude")
