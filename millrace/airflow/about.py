@@ -84,8 +84,9 @@ Clear the task; it continues where it stopped. If HDFS does not answer, run `mil
 """
 
 REPLAY = """# Replay dead letters
-Sends rejected messages again, each to its original topic. Fix the cause first: a missing merchant, a faulty producer.
-*Reason begins with* selects messages by the beginning of their reason (`unknown:merchants`, `json`); empty selects
+Sends rejected messages again, each to its original topic. Fix the cause first: missing
+reference data, a faulty producer.
+*Reason begins with* selects messages by the beginning of their reason (`unknown:`, `json`); empty selects
 all. Duplicates and late events are never sent again. Reference data, and messages with a card number or a forbidden
 field, are not sent again as they came: their producer sends corrected ones, or you do, with
 `millrace dead-letters replay PATTERN --with FILE`. A message that is replayed twice is accepted once.

@@ -23,9 +23,7 @@ dead_letters = typer.Typer(
 
 Reason = Annotated[
     str,
-    typer.Option(
-        "--reason", metavar="PREFIX", help="Only reasons with this prefix, such as `json` or `unknown:merchants`."
-    ),
+    typer.Option("--reason", metavar="PREFIX", help="Only reasons with this prefix, such as `json` or `unknown:`."),
 ]
 
 
@@ -91,11 +89,11 @@ def replay_letters(
 ) -> None:
     """Send rejected messages again, each to its original topic. Duplicates and late messages are skipped.
 
-    Two kinds need a correction by --with: reference data (merchants, customers), because a newer message with the same
+    Two kinds need a correction by --with: reference data, because a newer message with the same
     key may be there by now; and messages with a card number or a forbidden field such as a PIN.
 
     Examples:
-    millrace dead-letters replay flink-spark --reason unknown:merchants
+    millrace dead-letters replay flink-spark --reason unknown:
     millrace dead-letters replay flink-spark --with corrected.jsonl
     """
     from millrace.patterns import load

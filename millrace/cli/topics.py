@@ -52,7 +52,7 @@ def tail_topic(
         typer.Option("--rule", metavar="RULE", help="Only alerts of this rule, or enriched events that it flagged."),
     ] = "",
     key: Annotated[
-        str, typer.Option("--key", metavar="KEY", help="Only messages with this key, such as a customer's id.")
+        str, typer.Option("--key", metavar="KEY", help="Only messages with this key, such as a device.")
     ] = "",
     json: Annotated[bool, typer.Option("--json", help="Print JSON lines on a terminal, too.")] = False,
 ) -> None:
@@ -61,7 +61,7 @@ def tail_topic(
     On a terminal an alert is printed as the sentence of its rule. All else is printed as JSON lines.
 
     Examples:
-    millrace topics tail flink-spark alerts --rule away-from-phone
+    millrace topics tail flink-spark alerts --key ID
     millrace topics tail flink dead-letters --all --json
     """
     from millrace.patterns import load

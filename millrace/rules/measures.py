@@ -80,7 +80,7 @@ class DistinctOthers:
 
 @dataclass(frozen=True)
 class Last:
-    """The fields of the last event of another stream that arrived for the same key: `Last(phones, "latitude", ...)`.
+    """The fields of the last event of another stream that arrived for the same key: `Last(places, "latitude", ...)`.
 
     In a window: the value of a field in the last event by arrival that has one: `Last("ip")`.
     """

@@ -27,7 +27,7 @@ class Names:
 
 
 class _Group:
-    """The fields of one remembered event, as `before.phone.latitude`; in the engines a column `phone_latitude`."""
+    """The fields of one remembered event, as `before.place.latitude`; in the engines a column `place_latitude`."""
 
     def __init__(self, owner: str, name: str, kinds: Mapping[str, Kind], of: str) -> None:
         self._owner, self._name, self._kinds, self._of = owner, name, kinds, of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 BUFFER_TIMEOUT_MS = 1  # the default of 100 ms would be the whole latency budget
-SINK_LINGER_MS = 0  # records leave at once; a burst still travels in batches behind the request in flight
+SINK_LINGER_MS = 0  # records leave at once; many at once still travel in batches behind the request in flight
 IDLE_SOURCE_MS = 5_000  # a partition without traffic holds back no window for longer than this
 # What a restart repeats at most; sinks are at least once, so latency does not wait for it.
 CHECKPOINT_INTERVAL_MS = 10_000

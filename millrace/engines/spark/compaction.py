@@ -38,8 +38,8 @@ def compact(
     """Rewrite each hour of many files as one file.
 
     The new file and the list of those it replaces exist before the old files are deleted. A reader that uses
-    `reading.transactions` gets the old ones or the new one, never both or neither. One that reads the folder directly
-    gets the hour's rows twice during the grace period, and may drop repetitions by customer and transaction id. The
+    `reading.events` gets the old ones or the new one, never both or neither. One that reads the folder directly
+    gets the hour's rows twice during the grace period, and may drop repetitions by their raw message. The
     next compaction finishes one that was killed. Only one may run at a time; events are stored and read meanwhile.
     """
     for hour in hours_of(spark, root):
@@ -86,7 +86,7 @@ def main(arguments: Sequence[str]) -> None:
 
     parser = argparse.ArgumentParser(prog="python -m millrace.engines.spark.compaction", description=main.__doc__)
     parser.add_argument("root", help="the folder of a pattern's Parquet, as a URI")
-    parser.add_argument("--use", default="fraud", choices=sorted(project.uses()))
+    parser.add_argument("--use", required=True, choices=sorted(project.uses()))
     parser.add_argument("--grace", type=float, default=GRACE_S, help="seconds that readers have to open old files")
     given = parser.parse_args(arguments)
     spark = session(f"{given.root.rstrip('/').rpartition('/')[2]} (compaction)", "local[1]", [])

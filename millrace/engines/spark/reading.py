@@ -18,7 +18,7 @@ from millrace.patterns import parquet
 from millrace.rules import EventType
 
 
-def transactions(spark: SparkSession, root: str, of: EventType) -> DataFrame:
+def events(spark: SparkSession, root: str, of: EventType) -> DataFrame:
     """Every event that was stored below the root, each once, also while files are being compacted."""
     return stored(spark, root, of, None)
 
@@ -53,12 +53,12 @@ def main(arguments: Sequence[str]) -> None:
 
     parser = argparse.ArgumentParser(prog="python -m millrace.engines.spark.reading", description=main.__doc__)
     parser.add_argument("root", help="the folder of a pattern's Parquet, as a URI")
-    parser.add_argument("--use", default="fraud", choices=sorted(project.uses()))
+    parser.add_argument("--use", required=True, choices=sorted(project.uses()))
     parser.add_argument("--columns", nargs="+", help="all unless given")
     parser.add_argument("--to", type=Path, help="a file; standard output unless given")
     given = parser.parse_args(arguments)
     spark = session("reading", "local[1]", [])
-    found = transactions(spark, given.root, project.uses()[given.use].enriched)
+    found = events(spark, given.root, project.uses()[given.use].enriched)
     rows = found.select(*(given.columns or found.columns)).toLocalIterator()
     with given.to.open("w") if given.to else sys.stdout as out:
         for row in rows:

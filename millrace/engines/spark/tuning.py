@@ -5,7 +5,7 @@ from __future__ import annotations
 # What is not after the watermark is late, and an event that is the whole disorder behind the newest is not.
 DISORDER_MARGIN_MS = 1
 EVENTS_EVERY = "1 second"  # where Spark is the per-event engine; under traffic a batch takes longer than that
-# A burst is reported 15 s after its end at best; a batch costs half a second of CPU, however small.
+# A session is reported 15 s after its end at best; a batch costs half a second of CPU, however small.
 WINDOWS_EVERY = "5 seconds"
 FILES_EVERY = "15 seconds"  # each batch makes a file for each hour that it touches, so not too often
 TABLES_EVERY = "5 seconds"

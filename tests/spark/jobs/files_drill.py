@@ -70,7 +70,7 @@ def of_two_generations(spark: SparkSession, root: str) -> list[str | None]:
         written = next(each for each in staging.names() if each.endswith(".parquet"))
         staging.move(written, f"{root}/{hour}/{name}.parquet")
     compaction._rewrite(spark, root, FRAUD.enriched, hour, 2)
-    return [row.merchant_place for row in reading.transactions(spark, root, FRAUD.enriched).collect()]
+    return [row.merchant_place for row in reading.events(spark, root, FRAUD.enriched).collect()]
 
 
 def half_moved(store: files.ParquetFolder, spark: SparkSession, root: str) -> None:
@@ -109,7 +109,7 @@ def while_compacting(spark: SparkSession, store: files.ParquetFolder, root: str)
 
 
 def stored(spark: SparkSession, root: str) -> list[int]:
-    return counted(reading.transactions(spark, root, FRAUD.enriched))
+    return counted(reading.events(spark, root, FRAUD.enriched))
 
 
 def counted(rows: DataFrame) -> list[int]:

@@ -15,7 +15,7 @@ the disorder that its use declares behind it, and no event moves time beyond its
 
 Behind another engine each event moves time: it writes them one by one, in the order of arrival. Behind Spark's own
 per-event stage no event does. That stage writes a batch key by key, so half a batch in the topic is all of some
-customers and nothing of others; time moves once the batch is committed.
+keys and nothing of others; time moves once the batch is committed.
 
 The Clock (clock.py) looks at all of this about once a second and sends ticks (ticks.py), rows of a second source that
 hold nothing but a moment:

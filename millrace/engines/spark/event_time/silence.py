@@ -1,8 +1,8 @@
 """Event time while no events come.
 
-A window closes when an event is far enough behind it. After the last event of a day none is, and its last burst would
+A window closes when an event is far enough behind it. After the last event of a day none is, and its last session would
 be reported the next morning. So while there is no traffic, and all earlier messages are judged and counted, event time
-advances with the wall clock, as if other customers were still buying.
+advances with the wall clock, as if the events of other keys still came.
 """
 
 from __future__ import annotations
