@@ -150,7 +150,7 @@ class Player:
         while time.monotonic() < deadline:
             for record in self._found.new():
                 found = json.loads(record.value or b"{}")
-                if found.get("rule") == "burst" and found["customer"] == CLOSER:
+                if found.get("rule") == "burst" and found["subject"] == CLOSER:
                     closed.add("sessions")
                 if found.get("merchant_category") == PROBES and found["window_end_ms"] > after_ms:
                     closed.add("minutes")
@@ -182,7 +182,7 @@ class Player:
             ],
             references=[r for kind in FRAUD.references for r in records[kind.name]],
             enriched=[e for e in read[FRAUD.enriched.name] if (e["source_topic"], e["source_offset"]) not in own],
-            alerts=[alert for alert in read[ALERTS.name] if alert["customer"] not in (PROBE, CLOSER)],
+            alerts=[alert for alert in read[ALERTS.name] if alert["subject"] not in (PROBE, CLOSER)],
             dead_letters=[e for e in read[DEAD_LETTERS.name] if (e["topic"], e["offset"]) not in own],
             windows=[row for row in read["windows"] if row["merchant_category"] != PROBES],
             keys={kind: [record.key for record in records[kind]] for kind in written},

@@ -212,4 +212,4 @@ def topic_ids(plan: EnginePlan) -> dict[str, str]:
 def alerts(plan: EnginePlan) -> list[dict[str, Any]]:
     with closing(Tail(plan.bootstrap, {ALERTS.name: plan.topics[ALERTS.name]})) as tail:
         found = [json.loads(record.value or b"") for record in tail.new()]
-    return [alert for alert in found if alert["customer"] != PROBE]
+    return [alert for alert in found if alert["subject"] != PROBE]

@@ -325,7 +325,7 @@ def test_every_minute_is_summed_up_as_the_oracle_says(played: Outcome) -> None:
 
 
 def test_every_message_has_its_key(played: Outcome) -> None:
-    assert set(played.keys["alerts"]) >= {alert["customer"].encode() for alert in played.alerts}
+    assert set(played.keys["alerts"]) >= {alert["subject"].encode() for alert in played.alerts}
     assert set(played.keys["enriched"]) >= {event["customer"].encode() for event in played.enriched}
     assert None not in played.keys["alerts"] + played.keys["enriched"] + played.keys["dead-letters"]
 
