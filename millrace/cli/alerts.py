@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
@@ -30,8 +30,14 @@ def rules_of(variant: Variant) -> dict[str, Rule]:
 
 
 def alert_line(value: bytes, rules: Mapping[str, Rule]) -> str:
-    """One alert as a line: rule, key, time, and the rule's sentence with the values in it."""
-    alert = json.loads(value)
+    """One alert as a line: rule, key, time, and the rule's sentence with the values in it; other messages unchanged."""
+    try:
+        return _sentence(json.loads(value), rules)
+    except (ValueError, TypeError, LookupError, AttributeError, OverflowError):
+        return value.decode("utf-8", errors="replace")
+
+
+def _sentence(alert: Mapping[str, Any], rules: Mapping[str, Rule]) -> str:
     rule, operands = rules.get(alert["rule"]), alert["operands"] or {}
     if rule is None or rule.version != alert["rule_version"]:
         why = ", ".join(f"{name} {each}" for name, each in operands.items())  # another generation's sentence

@@ -159,8 +159,8 @@ class DataNode(Server):
         # Both are probed: the NameNode lists a killed one until it misses its heartbeats.
         if not any(actor["ActorState"] == "RUNNING" for actor in part(own, "BPServiceActorInfo")):
             return False
-        # A NameNode that came back lists it a second before it has its report of blocks, and with less than a thousand
-        # blocks the safe mode may end before the last of them is reported.
+        # A NameNode that came back lists it a second before it has its report of blocks, and with fewer than a
+        # thousand blocks the safe mode may end before the last of them is reported.
         has_blocks = any(volume["numBlocks"] for volume in part(own, "VolumeInfo").values())
         living = part(info, "LiveNodes").values()
         return any(node["xferaddr"] == self.address and (node["numBlocks"] or not has_blocks) for node in living)

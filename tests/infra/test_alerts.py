@@ -11,7 +11,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from millrace.cli.alerts import alerts_shown
+from millrace.cli.alerts import alert_line, alerts_shown
 from millrace.machine.processes import wait_until
 from millrace.oracle import Record
 from millrace.patterns import load
@@ -55,3 +55,8 @@ def test_alerts_are_printed_as_sentences_as_they_arrive_and_counted_at_the_end(m
         "the largest amount of the customer's earlier events (50.00)"
     )
     assert lines[-1] == "3 alerts arrived while the traffic ran"
+
+
+@pytest.mark.parametrize("value", [b"{", b"[]", b"5", b"\xff", b'{"rule": "spree"}', b'{"rule": [], "operands": 1}'])
+def test_a_message_that_is_no_alert_is_printed_as_it_is(value: bytes) -> None:
+    assert alert_line(value, {RULE.name: RULE}) == value.decode("utf-8", errors="replace")
