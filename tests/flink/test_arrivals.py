@@ -261,7 +261,7 @@ def test_an_event_that_is_ahead_of_its_time_makes_no_other_late(target: Target, 
     # The burst is closed by a watermark from behind the event that was ahead: as far as that moved time, it has moved.
     with closing(Tail(plan.bootstrap, {ALERTS.name: plan.topics[ALERTS.name]})) as tail:
         assert processes.wait_until(
-            lambda: any(json.loads(record.value or b"")["customer"] == CUSTOMERS[0] for record in tail.new()),
+            lambda: any(json.loads(record.value or b"")["subject"] == CUSTOMERS[0] for record in tail.new()),
             CLOSED_WITHIN_S,
         ), "the burst was not closed"
     player.play([pays(f"after-{n}", CUSTOMERS[n], 1, int(time.time() * 1000) - 1_000) for n in range(3, 7)], now_ms)

@@ -175,7 +175,7 @@ def lates(played: Outcome) -> set[int]:
 
 
 def belongs(scenario: Scenario, event: Mapping[str, Any]) -> bool:
-    return str(event["customer"]).startswith(scenario.prefix)
+    return str(event["subject"]).startswith(scenario.prefix)
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: f"{s.file}: {s.title}")
@@ -295,7 +295,7 @@ def test_every_alert_is_the_oracles_and_every_finding_has_one(played: Outcome, j
             "rule": finding.rule,
             "rule_version": finding.rule_version,
             "key": finding.key,
-            "customer": finding.customer,
+            "subject": finding.subject,
             "event_ids": list(finding.event_ids),
             "at_ms": finding.at_ms,
         }

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from millrace.machine import processes
-from millrace.patterns import names
+from millrace.patterns import load, names
 from tests.terraform import kube
 from tests.terraform.conftest import TERRAFORM, Terraform
 from tests.terraform.kube.server import ApiServer
@@ -119,7 +119,9 @@ def test_the_pods_of_the_jobs_satisfy_restricted_pod_security(root: Terraform, s
     objects = rendered(root, "pods")
     taken(server, [each for each in objects if each["kind"] == "Namespace"])
     pods = [pod for each in objects for pod in pods_of(each)]
-    assert len(pods) == 2 * len(names()) + 2  # Spark and provisioning for each pattern, Flink for two of them
+    stages = [load(name).pattern.stages for name in names()]
+    used = [{s.events.engine, s.windowing.engine} | ({s.persist.engine} if s.persist else set()) for s in stages]
+    assert len(pods) == len(used) + sum(map(len, used))  # provisioning for each pattern, and each of its jobs
     taken(server, pods)
     spoilt = pods[0]
     spoilt["metadata"]["name"] = "spoilt"
