@@ -38,6 +38,8 @@ from tests.searching import contents
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(1200)]
 
 EVENTS, RATE_PER_S = 6_000, 300
+SHARES = {"fraud": {"poison": 0.02}, "flood": {"poison": 0.02, "attacks": 0.2}}
+"""More than usual: the traffic is short."""
 
 
 @dataclass(frozen=True)
@@ -96,9 +98,10 @@ def deployed(target: Target, name: str) -> None:
 
 
 def run_of(target: Target, variant: Variant) -> Ran:
-    plan = plan_for(traffic.declared(variant.use), EVENTS, RATE_PER_S, seed=20, name=f"{variant.name}-t", poison=0.02)
-    secrets = traffic.secrets_of(target.settings, variant.use)
-    run = sending.send(target.bootstrap, topics_of(variant), traffic.generated(variant.use, plan, secrets))
+    use = variant.use
+    plan = plan_for(traffic.declared(use), EVENTS, RATE_PER_S, seed=21, name=f"{variant.name}-t", **SHARES[use.name])
+    secrets = traffic.secrets_of(target.settings, use)
+    run = sending.send(target.bootstrap, topics_of(variant), traffic.generated(use, plan, secrets))
     traffic.keep(target.settings, variant.name, run)
     return Ran(target, variant, validate(target, variant.name, report=print))
 

@@ -72,4 +72,5 @@ def test_every_window_and_measure_is_the_oracles(verdicts: Mapping[str, dict[str
         assert figures[f"alerts: {rule}"]["expected"] > 0, f"the tape sets {rule} off"
     for summary in ("per-site", "moving"):
         assert figures[f"numbers: {summary}"]["due"] > 0
-    assert figures["lateness"]["late"] > 0
+    if pattern == "probe-flink":  # Spark sees no event late that comes in one batch with those before it
+        assert figures["lateness"]["late"] > 0
