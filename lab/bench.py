@@ -19,7 +19,7 @@ from millrace.oracle import Record
 from millrace.patterns import Variant, load, names
 from millrace.patterns import topics as topics_of
 from millrace.patterns.plan import HOP
-from millrace.rules import ALERTS, UseCase, WindowRule
+from millrace.rules import ALERTS, UseCase
 from millrace.settings import PORTS_PER_STACK, Settings
 from millrace.stores.topics import Tail
 from millrace.target import Target
@@ -31,6 +31,10 @@ from millrace.verbs.teardown import teardown
 from millrace.verbs.traffic import declared, generated, secrets_of, traffic
 from millrace.verbs.validate import validate
 from millrace.verify.latency import latency
+
+
+WINDOWS = "windows"
+"""Alerts of rules on windows, from the end of the window."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -81,18 +85,20 @@ def measured(target: Target, variant: Variant, events: int, rate_per_s: float, s
 
 
 def latencies(target: Target, variant: Variant, run: Run) -> list[dict[str, Any]]:
-    """Of the measured run alone: per-event alerts, enriched events, and the bare hop beside them."""
-    per_event = {rule.name for rule in variant.event_rules if not isinstance(rule, WindowRule)}
+    """Of the measured run alone: per-event alerts, alerts of windows, enriched events, and the bare hop beside them."""
+    windows = {rule.name: rule.window for rule in variant.window_rules}
     kinds = {kind: topics_of(variant)[kind] for kind in (ALERTS.name, variant.use.enriched.name, HOP)}
-    times: dict[str, dict[str, float]] = {kind: {} for kind in kinds}
+    times: dict[str, dict[str, float]] = {kind: {} for kind in (*kinds, WINDOWS)}
     with closing(Tail(target.bootstrap, kinds)) as tail:
         for record in tail.new():
             content = json.loads(record.value or b"{}")
             sent_ms = content.get("sent_ms")
-            is_ours = isinstance(sent_ms, int) and sent_ms >= run.start_ms
-            if is_ours and (record.topic != ALERTS.name or content["rule"] in per_event):
-                identity = _identity(variant.use, record, content)
-                times[record.topic].setdefault(identity, record.ingest_ms - sent_ms)
+            if not isinstance(sent_ms, int) or sent_ms < run.start_ms:
+                continue
+            kind, since_ms = record.topic, sent_ms
+            if kind == ALERTS.name and (window := windows.get(content["rule"])):
+                kind, since_ms = WINDOWS, window.end_ms(content["window_start_ms"], content["at_ms"])
+            times[kind].setdefault(_identity(variant.use, record, content), record.ingest_ms - since_ms)
     return [latency(kind, own.values()).record() for kind, own in times.items()]
 
 

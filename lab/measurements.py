@@ -74,6 +74,9 @@ SPARK = (
     "millrace/engines/spark",
 )
 
+FLOOD = (*(path for path in BENCH if path != "pipelines/fraud"), "pipelines/flood")
+FLOOD_COMMAND = ".venv/bin/python -m lab.bench --events 1000000 --rate 2000 --seed 1"
+
 DRILL = (
     "dags",
     "millrace/airflow",
@@ -153,6 +156,11 @@ MEASUREMENTS = {
     "bench-spark": Measurement(
         "bench-spark", (*BENCH, *SPARK), ".venv/bin/python -m lab.bench spark --seed 2", minutes=5
     ),
+    "bench-flood-flink-spark": Measurement(
+        "bench-flood-flink-spark", (*FLOOD, *FLINK, *SPARK), f"{FLOOD_COMMAND} flood-flink-spark", minutes=14
+    ),
+    "bench-flood-flink": Measurement("bench-flood-flink", (*FLOOD, *FLINK), f"{FLOOD_COMMAND} flood-flink", minutes=14),
+    "bench-flood-spark": Measurement("bench-flood-spark", (*FLOOD, *SPARK), f"{FLOOD_COMMAND} flood-spark", minutes=14),
     "kafka-clients": Measurement(
         "kafka-clients",
         ("millrace/machine/jars/kafka", "millrace/servers/kafka.py", "lab/clients.py", "uv.lock"),
