@@ -38,8 +38,9 @@ from tests.searching import contents
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(1200)]
 
 EVENTS, RATE_PER_S = 6_000, 300
+SEEDS = {"fraud": 20, "flood": 21}
 SHARES = {"fraud": {"poison": 0.02}, "flood": {"poison": 0.02, "attacks": 0.2}}
-"""More than usual: the traffic is short."""
+"""More than usual: the traffic is short. With these seeds it has every kind that a test here asks for."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,8 @@ def deployed(target: Target, name: str) -> None:
 
 def run_of(target: Target, variant: Variant) -> Ran:
     use = variant.use
-    plan = plan_for(traffic.declared(use), EVENTS, RATE_PER_S, seed=21, name=f"{variant.name}-t", **SHARES[use.name])
+    made, seed = traffic.declared(use), SEEDS[use.name]
+    plan = plan_for(made, EVENTS, RATE_PER_S, seed, name=f"{variant.name}-t", **SHARES[use.name])
     secrets = traffic.secrets_of(target.settings, use)
     run = sending.send(target.bootstrap, topics_of(variant), traffic.generated(use, plan, secrets))
     traffic.keep(target.settings, variant.name, run)
