@@ -274,18 +274,21 @@ def with_two_more(describe: Describe, tmp_path_factory: pytest.TempPathFactory) 
     return describe(project / "home", project)
 
 
+@pytest.mark.builds
 def test_a_new_pattern_file_is_two_new_dags_with_no_other_change(with_two_more):
     dags = with_two_more["dags"]
     assert sorted(dags) == sorted([*of_patterns([*names(), "my-own"]), *UPKEEP])
     assert dags["prove-my-own"]["tasks"].keys() == dags["prove-flink"]["tasks"].keys()
 
 
+@pytest.mark.builds
 def test_a_wrong_pattern_file_is_an_import_error_that_says_so_and_stops_no_other_dag(with_two_more):
     (error,) = with_two_more["import_errors"].values()
     assert "half.yaml: stages: this key is required; add it" in error
     assert set(with_two_more["dags"]) >= set(of_patterns(names()))
 
 
+@pytest.mark.builds
 def test_the_command_line_of_a_clone_reads_the_pattern_files_of_the_package_that_made_the_dags(describe, tmp_path):
     patterns = copied(tmp_path)  # as if it were installed elsewhere
     (patterns / "my-own.yaml").write_text((patterns / "flink.yaml").read_text())
@@ -293,6 +296,7 @@ def test_the_command_line_of_a_clone_reads_the_pattern_files_of_the_package_that
     assert known_to_the_command_line(found["passed"]) == sorted([*names(), "my-own"])
 
 
+@pytest.mark.builds
 def test_one_setting_decides_which_pattern_files_dags_and_command_line_read(describe, tmp_path):
     (tmp_path / "patterns").mkdir()
     (tmp_path / "patterns" / "my-own.yaml").write_text(pattern_files()["flink"].read_text())
@@ -305,6 +309,7 @@ def test_one_setting_decides_which_pattern_files_dags_and_command_line_read(desc
     assert Settings.read(setting).environment().items() >= setting.items()
 
 
+@pytest.mark.builds
 def test_a_project_that_init_began_has_its_dags(describe, tmp_path):
     settings = replace(Settings.read(os.environ), project=tmp_path / "team", state=tmp_path / "state")
     settings.project.mkdir()
@@ -321,6 +326,7 @@ def known_to_the_command_line(variables: Mapping[str, str]) -> list[str]:
     return [each["name"] for each in json.loads(done.stdout)["patterns"]]
 
 
+@pytest.mark.builds
 @pytest.mark.parametrize("kept", [[], ["flink.yaml"]], ids=["no pattern at all", "one that keeps nothing"])
 def test_upkeep_needs_no_pattern_that_it_could_be_done_to(describe, tmp_path, kept):
     copied(tmp_path)

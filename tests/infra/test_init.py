@@ -56,6 +56,7 @@ def test_its_pattern_is_valid_and_its_contracts_are_as_declared(project: Path) -
     assert run(project, "declare", "--plan").returncode == 0
 
 
+@pytest.mark.builds
 def test_its_test_passes_and_fails_with_another_threshold(project: Path) -> None:
     rules = project / "pipelines/hot_water/rules.py"
     declared = rules.read_text()

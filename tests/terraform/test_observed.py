@@ -13,6 +13,8 @@ from millrace.machine import processes
 from millrace.verbs import observation_server
 from tests.terraform.conftest import TERRAFORM
 
+pytestmark = pytest.mark.builds
+
 MAIN = """
 module "observed" {
   source   = "%s/modules/observed"

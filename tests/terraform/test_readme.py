@@ -4,6 +4,8 @@ import re
 import shlex
 from pathlib import Path
 
+import pytest
+
 from millrace.cli.app import GROUPS, VERBS
 from millrace.settings import PROJECT
 from tests.terraform.conftest import MODULES, ROOTS, TERRAFORM
@@ -28,6 +30,7 @@ def of(program: str) -> list[tuple[Path, list[str]]]:
     return [(folder, words[1:]) for folder, words in commands() if Path(words[0]).name == program]
 
 
+@pytest.mark.builds
 def test_every_command_of_terraform_is_one_that_plans(terraform_in, tmp_path):
     examples = {folder: words[0] for folder, words in of("cp")}
     assert {words[0] for _, words in of("terraform")} == {"init", "plan", "apply", "output", "destroy"}
