@@ -124,7 +124,9 @@ def outcome(folder: Path, log: Path, tests: Sequence[str], red: str = "") -> Out
         pytest = subprocess.Popen(
             [folder / "clone" / ".venv" / "bin" / "python", *words],
             cwd=folder / "clone",
-            env=os.environ | {"TMPDIR": str(folder)},  # servers inherit it: millrace.machine.processes.INHERITED
+            # Servers inherit TMPDIR: millrace.machine.processes.INHERITED. Byte code is valid for a size and a second,
+            # so that of one mutation could pass for the next one's.
+            env=os.environ | {"TMPDIR": str(folder), "PYTHONDONTWRITEBYTECODE": "1"},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
