@@ -4,6 +4,8 @@ PYTHON ?= python3.11
 MINUTES ?= 30
 RUN := .venv/bin/python -m
 TESTS := $(RUN) pytest -n 2 --dist loadfile --no-loadscope-reorder
+# Containers often set it; without byte code, every worker of pytest rewrites the assertions of all test files again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup check test drill fuzz up down demo bench records
 
