@@ -145,7 +145,7 @@ def outcome(folder: Path, log: Path, tests: Sequence[str], red: str = "") -> Out
 
 
 def judged(report: str, red: str) -> Outcome:
-    """What a JUnit report says: red only where the statement `red` failed, and as an assertion."""
+    """The outcome in a JUnit report: red only where the statement `red` failed, and as an assertion."""
     root = ElementTree.fromstring(report)
     failures, errors = list(root.iter("failure")), list(root.iter("error"))
     if red:  # a server that a broken `down` leaves fails a fixture after the test, too

@@ -1,4 +1,4 @@
-"""One real stack for all tests of a worker that ask for it, apart from anybody's own stack."""
+"""One real stack for all tests of a worker that use it, apart from any other stack."""
 
 import fcntl
 import json

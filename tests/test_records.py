@@ -1,4 +1,4 @@
-"""Figures in the documents: each is what its record says, and each record is there because a document names it."""
+"""Figures in the documents: each equals its record, and a document names each record."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What must hold of all DAGs: they parse quickly, say what they are for, and have the shape of their pattern."""
+"""What must hold of all DAGs: they parse quickly, document their purpose, and have the shape of their pattern."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What the command line says to a pipe, to a program and to whoever mistypes."""
+"""What the command line prints to a pipe, to a program and after a mistyped word."""
 
 import json
 import os

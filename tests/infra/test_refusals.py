@@ -49,7 +49,7 @@ def nobody() -> Iterator[int]:
 
 @contextmanager
 def hanging_up() -> Iterator[int]:
-    """A port on which somebody listens and closes each connection at once."""
+    """A port whose server closes each connection at once."""
     server = socket.create_server(("127.0.0.1", 0))
 
     def close_each() -> None:

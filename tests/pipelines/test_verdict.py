@@ -579,7 +579,7 @@ def _sent_ms(record: Record) -> int:
 
 
 class TestRace:
-    """Two topics have no common order: what the engine says it saw must be among what it may have seen."""
+    """Two topics have no common order: the view that the engine reports must be among the possible ones."""
 
     def shifted(self, raw: dict[str, list[Record]], by_ms: int) -> dict[str, list[Record]]:
         """The topics as an engine sees them that reads locations a little later or earlier."""

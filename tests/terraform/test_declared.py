@@ -1,4 +1,4 @@
-"""pipelines/declared.json: what `millrace declare` writes is all that Terraform knows of patterns and servers."""
+"""pipelines/declared.json: what `millrace declare` writes is Terraform's only input about patterns and servers."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The Terraform of every module and root: its own tests, its examples, and that it says what Python says."""
+"""The Terraform of every module and root: its own tests, its examples, and that it declares the same as Python."""
 
 import json
 import re

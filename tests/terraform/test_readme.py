@@ -1,4 +1,4 @@
-"""terraform/README.md: whoever types what stands there gets what it promises, as far as a plan can tell."""
+"""terraform/README.md: its commands work as described, as far as a plan shows."""
 
 import re
 import shlex
