@@ -33,10 +33,10 @@ REMOTE = json.dumps({"RemoteException": {"exception": "AccessControlException", 
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topics, "ANSWERS_WITHIN_S", 0.3)
+    monkeypatch.setattr(topics, "ANSWERS_WITHIN_S", 0.1)
     monkeypatch.setattr(topics, "CONNECTS_WITHIN_S", 0)
     monkeypatch.setattr(files, "TIMEOUT_S", 0.5)
-    monkeypatch.setattr(tables, "TIMEOUT_MS", 300)
+    monkeypatch.setattr(tables, "TIMEOUT_MS", 100)
 
 
 @contextmanager
