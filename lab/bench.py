@@ -32,7 +32,6 @@ from millrace.verbs.traffic import declared, generated, secrets_of, traffic
 from millrace.verbs.validate import validate
 from millrace.verify.latency import latency
 
-
 WINDOWS = "windows"
 """Alerts of rules on windows, from the end of the window."""
 
