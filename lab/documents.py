@@ -1,4 +1,4 @@
-"""The figures of the documents: each is what its record says, and a line below names the record's commit and date."""
+"""The figures of the documents: each equals its record, and a line below names the record's commit and date."""
 
 from __future__ import annotations
 

@@ -124,7 +124,9 @@ def outcome(folder: Path, log: Path, tests: Sequence[str], red: str = "") -> Out
         pytest = subprocess.Popen(
             [folder / "clone" / ".venv" / "bin" / "python", *words],
             cwd=folder / "clone",
-            env=os.environ | {"TMPDIR": str(folder)},  # servers inherit it: millrace.machine.processes.INHERITED
+            # Servers inherit TMPDIR: millrace.machine.processes.INHERITED. Byte code is valid for a size and a second,
+            # so that of one mutation could pass for the next one's.
+            env=os.environ | {"TMPDIR": str(folder), "PYTHONDONTWRITEBYTECODE": "1"},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
@@ -143,7 +145,7 @@ def outcome(folder: Path, log: Path, tests: Sequence[str], red: str = "") -> Out
 
 
 def judged(report: str, red: str) -> Outcome:
-    """What a JUnit report says: red only where the statement `red` failed, and as an assertion."""
+    """The outcome in a JUnit report: red only where the statement `red` failed, and as an assertion."""
     root = ElementTree.fromstring(report)
     failures, errors = list(root.iter("failure")), list(root.iter("error"))
     if red:  # a server that a broken `down` leaves fails a fixture after the test, too

@@ -1,21 +1,24 @@
 """Run all tests several times in a row, some of the times beside a process that keeps one core busy.
 
 `python -m lab.series --runs 5 --busy 2 4` ends at the first run that is red; the record is of runs that are all green.
+Ctrl-C ends the run, which stops its servers first.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
 from millrace import records
 from millrace.settings import PROJECT, Settings
 
+TESTS = ["make", "test"]
 SPIN = [sys.executable, "-c", "while True: pass"]
 
 
@@ -26,9 +29,13 @@ def main(argv: Sequence[str]) -> int:
     for number in range(1, given.runs + 1):
         is_busy = number in given.busy
         print(f"run {number} of {given.runs}{', beside a busy core' if is_busy else ''}", flush=True)
-        with busy_core() if is_busy else nullcontext():
-            ended = subprocess.run(["make", "test"], cwd=PROJECT, check=False)
-        if ended.returncode:
+        try:
+            with busy_core() if is_busy else nullcontext():
+                code = ended(TESTS)
+        except KeyboardInterrupt:
+            print(f"run {number} of {given.runs} was interrupted; nothing is left running", file=sys.stderr)
+            return 130
+        if code:
             print(f"run {number} of {given.runs} is red; the test's output above has the cause", file=sys.stderr)
             return 1
         record = records.read(settings, "tests")[-1]
@@ -38,9 +45,25 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
+def ended(command: Sequence[str]) -> int:
+    """Run a command to its end; it gets each Ctrl-C from here, and stops what it started."""
+    is_interrupted = False
+    with subprocess.Popen(command, cwd=PROJECT, start_new_session=True) as running:
+        while running.returncode is None:
+            try:
+                running.wait()
+            except KeyboardInterrupt:
+                is_interrupted = True
+                with suppress(ProcessLookupError):
+                    os.killpg(running.pid, signal.SIGINT)
+    if is_interrupted:
+        raise KeyboardInterrupt
+    return running.returncode
+
+
 @contextmanager
 def busy_core() -> Iterator[None]:
-    with subprocess.Popen(SPIN) as spinning:
+    with subprocess.Popen(SPIN, start_new_session=True) as spinning:
         try:
             yield
         finally:

@@ -1,4 +1,4 @@
-"""One real stack for all tests of a worker that ask for it, apart from anybody's own stack."""
+"""One real stack for all tests of a worker that use it, apart from any other stack."""
 
 import fcntl
 import json
@@ -74,12 +74,12 @@ def temporary_files_are_measured(tmp_path_factory: pytest.TempPathFactory) -> No
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Modules without servers come first; of both kinds the dearest of the last record."""
+    """Modules without servers come first; of both kinds those that the last record lacks, then its dearest."""
     ranks = {suite: rank for rank, suite in enumerate(_in_turns(_last_record()["suites"]))}
 
     def turn(item: pytest.Item) -> tuple[bool, int, str]:
         needs_servers = item.get_closest_marker("stack") is not None
-        return needs_servers, ranks.get(_module(item), len(ranks)), _module(item)
+        return needs_servers, ranks.get(_module(item), -1), _module(item)
 
     items.sort(key=turn)
 

@@ -22,7 +22,7 @@ from pipelines.fraud.traffic import TRAFFIC
 
 @contextmanager
 def own_patterns(folder: Path, patterns: Mapping[str, Mapping[str, Any]]) -> Iterator[None]:
-    """In place of the project's patterns, these: a name, and what its file says otherwise than `of`'s file."""
+    """In place of the project's patterns, these: a name, and the keys in which its file differs from that of `of`."""
     for name, changes in patterns.items():
         said = yaml.safe_load(model.files()[changes["of"]].read_text(encoding="utf-8"))
         for key, value in changes.items():

@@ -120,7 +120,7 @@ class Player:
         self._publisher.publish((self._plan.topics[kind], key, value) for kind, key, value in sent)
 
     def take_back(self, sent: Iterable[Sent]) -> None:
-        """Publish messages in a transaction that is aborted: they lie in the topics, and nobody is to read them."""
+        """Publish messages in a transaction that is aborted: they are in the topics, and no consumer may read them."""
         publish_and_abort(self._plan.bootstrap, ((self._plan.topics[kind], key, value) for kind, key, value in sent))
 
     def settle(self) -> None:

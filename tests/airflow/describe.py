@@ -1,16 +1,45 @@
-"""Run by Airflow's own interpreter: prints what it finds in the DAG folder, for tests that run without Airflow."""
+"""Run by Airflow's own interpreter: describes DAG folders, for tests in an environment without Airflow.
+
+Each line of standard input names a folder, a working directory and environment variables; the answer is a line of
+JSON. Airflow is imported once, which takes two seconds; each folder is read in a process forked from there.
+"""
 
 import json
+import os
 import sys
 import time
+import traceback
 from types import SimpleNamespace
 
 
-def describe() -> dict[str, object]:
+def main() -> None:
+    import airflow.dag_processing.dagbag  # noqa: F401 - for all forks
+
+    assert "millrace" not in sys.modules, "each project imports its own"
+    for line in sys.stdin:
+        if (pid := os.fork()) == 0:
+            try:
+                print("\n" + json.dumps(in_project(**json.loads(line)), default=str), flush=True)
+            except BaseException:
+                print("\n" + json.dumps({"failed": traceback.format_exc()}), flush=True)
+            finally:
+                os._exit(0)
+        os.waitpid(pid, 0)
+
+
+def in_project(dags: str, place: str, environment: dict[str, str]) -> dict[str, object]:
+    os.chdir(place)
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.path[:0] = environment["PYTHONPATH"].split(os.pathsep)
+    return describe(dags)
+
+
+def describe(dags: str) -> dict[str, object]:
     from airflow.dag_processing.dagbag import DagBag
 
     began = time.process_time()
-    bag = DagBag(sys.argv[1])
+    bag = DagBag(dags)
     seconds = time.process_time() - began
     from airflow import plugins_manager
 
@@ -81,5 +110,4 @@ def rendered(task) -> list[str] | None:
 
 
 if __name__ == "__main__":
-    found = describe()
-    print("\n" + json.dumps(found, default=str))
+    main()

@@ -66,7 +66,7 @@ def airflow(stack: Settings, patterns: Path) -> Iterator[AirflowRest]:
 
 @pytest.fixture(scope="module")
 def leaky(airflow: AirflowRest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """The command line, found by connection, that says its secret whenever it is used."""
+    """The command line, found by connection, that prints its secret whenever it is used."""
     command = tmp_path_factory.mktemp("leaky") / "millrace"
     real = airflow.settings.project / ".venv" / "bin" / "millrace"
     command.write_text(f'#!/bin/sh\necho "I know $BROKER_PASSWORD" >&2\nexec "{real}" "$@"\n')
@@ -146,7 +146,7 @@ def ends_as(airflow: AirflowRest, dag: str, run_id: str, wanted: str) -> str:
 
 
 def unique(name: str) -> str:
-    """A run's id that a kept stack does not know yet."""
+    """A run's id that a kept stack does not have yet."""
     return f"{name}-{time.time_ns() // 1_000_000}"
 
 
@@ -327,7 +327,7 @@ def test_airflow_runs_on_postgresql_behind_a_socket_of_its_owners(airflow, prove
 
 
 def test_what_a_person_sees(airflow, asked, proven):
-    """Kept as pictures, for whoever wants to know what it looks like."""
+    """Kept as pictures, for a look at the pages."""
     pictures = airflow.settings.state / "pictures"
     for old in pictures.glob("*.png"):
         old.unlink()

@@ -11,6 +11,8 @@ import pytest
 from millrace.machine.environments import python
 from millrace.settings import PROJECT, Settings
 
+pytestmark = pytest.mark.builds
+
 ELSEWHERE = '{"KAFKA_BOOTSTRAP": "127.0.0.1:1"}'
 FIRST_TASK = "first task of a proof"
 PLAN = {"version": 1, "verb": "provision", "plan": True, "changes": [{"action": "create"}]}

@@ -1,10 +1,10 @@
-"""What must hold of all DAGs: they parse quickly, say what they are for, and have the shape of their pattern."""
+"""What must hold of all DAGs: they parse quickly, document their purpose, and have the shape of their pattern."""
 
 import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,35 +26,46 @@ PROVE_FORM = ["approval", "events", "faults", "keep", "rate_per_s", "remove_data
 FORMS = {"deploy": ["accept_loss", "approval", "fresh"], "prove": PROVE_FORM}
 
 
-def described(home: Path, project: Path = PROJECT, **environment: str) -> dict[str, Any]:
-    """What Airflow's own interpreter finds in a project's DAG folder."""
-    done = subprocess.run(
-        [
-            str(python(Settings.read(os.environ), "airflow")),
-            str(Path(__file__).with_name("describe.py")),
-            str(project / "dags"),
-        ],
-        env={
-            "PATH": os.environ["PATH"],
-            "HOME": str(home),
-            "AIRFLOW_HOME": str(home),
-            "PYTHONPATH": str(project),
-            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-            "AIRFLOW__LOGGING__LOGGING_LEVEL": "ERROR",
-            **environment,
-        },
-        cwd=home,
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
-    assert done.returncode == 0, done.stderr
-    return dict(json.loads(done.stdout.splitlines()[-1]))
+Describe = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    return described(tmp_path_factory.mktemp("airflow"))
+def describe(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Describe]:
+    """What Airflow's own interpreter finds in a project's DAG folder."""
+    home = tmp_path_factory.mktemp("airflow")
+    environ = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(home),
+        "AIRFLOW_HOME": str(home),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__LOGGING__LOGGING_LEVEL": "ERROR",
+    }
+    program = [python(Settings.read(os.environ), "airflow"), Path(__file__).with_name("describe.py")]
+    with subprocess.Popen(
+        program, env=environ, cwd=home, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+
+        def ask(place: Path, project: Path = PROJECT, **environment: str) -> dict[str, Any]:
+            asked = {
+                "dags": str(project / "dags"),
+                "place": str(place),
+                "environment": {**environ, "PYTHONPATH": str(project), **environment},
+            }
+            print(json.dumps(asked), file=process.stdin, flush=True)
+            answer = next((line for line in process.stdout if line.startswith("{")), '{"failed": "it ended"}')
+            found: dict[str, Any] = json.loads(answer)
+            assert "failed" not in found, found["failed"]
+            return found
+
+        yield ask
+        process.stdin.close()
+
+
+@pytest.fixture(scope="module")
+def found(describe: Describe, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return describe(tmp_path_factory.mktemp("found"))
 
 
 @pytest.fixture(scope="module")
@@ -254,39 +265,43 @@ def test_every_field_of_a_form_has_a_title_a_description_a_default_and_limits(da
 
 
 @pytest.fixture(scope="module")
-def with_two_more(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def with_two_more(describe: Describe, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What Airflow finds when there are two more pattern files: a right one and a wrong one."""
     project = tmp_path_factory.mktemp("two-more")
     patterns = copied(project)
     (patterns / "my-own.yaml").write_text((patterns / "flink.yaml").read_text())
     (patterns / "half.yaml").write_text("title: half a pattern\n")
-    return described(project / "home", project)
+    return describe(project / "home", project)
 
 
+@pytest.mark.builds
 def test_a_new_pattern_file_is_two_new_dags_with_no_other_change(with_two_more):
     dags = with_two_more["dags"]
     assert sorted(dags) == sorted([*of_patterns([*names(), "my-own"]), *UPKEEP])
     assert dags["prove-my-own"]["tasks"].keys() == dags["prove-flink"]["tasks"].keys()
 
 
+@pytest.mark.builds
 def test_a_wrong_pattern_file_is_an_import_error_that_says_so_and_stops_no_other_dag(with_two_more):
     (error,) = with_two_more["import_errors"].values()
     assert "half.yaml: stages: this key is required; add it" in error
     assert set(with_two_more["dags"]) >= set(of_patterns(names()))
 
 
-def test_the_command_line_of_a_clone_reads_the_pattern_files_of_the_package_that_made_the_dags(tmp_path):
+@pytest.mark.builds
+def test_the_command_line_of_a_clone_reads_the_pattern_files_of_the_package_that_made_the_dags(describe, tmp_path):
     patterns = copied(tmp_path)  # as if it were installed elsewhere
     (patterns / "my-own.yaml").write_text((patterns / "flink.yaml").read_text())
-    found = described(tmp_path / "home", tmp_path)
+    found = describe(tmp_path / "home", tmp_path)
     assert known_to_the_command_line(found["passed"]) == sorted([*names(), "my-own"])
 
 
-def test_one_setting_decides_which_pattern_files_dags_and_command_line_read(tmp_path):
+@pytest.mark.builds
+def test_one_setting_decides_which_pattern_files_dags_and_command_line_read(describe, tmp_path):
     (tmp_path / "patterns").mkdir()
     (tmp_path / "patterns" / "my-own.yaml").write_text(pattern_files()["flink"].read_text())
     setting = {"MILLRACE_PATTERNS": str(tmp_path / "patterns")}
-    found = described(tmp_path, **setting)
+    found = describe(tmp_path, **setting)
     assert found["import_errors"] == {}
     assert sorted(found["dags"]) == sorted([*of_patterns(["my-own"]), *UPKEEP])
     assert known_to_the_command_line(found["passed"]) == known_to_the_command_line(setting) == ["my-own"]
@@ -294,11 +309,12 @@ def test_one_setting_decides_which_pattern_files_dags_and_command_line_read(tmp_
     assert Settings.read(setting).environment().items() >= setting.items()
 
 
-def test_a_project_that_init_began_has_its_dags(tmp_path):
+@pytest.mark.builds
+def test_a_project_that_init_began_has_its_dags(describe, tmp_path):
     settings = replace(Settings.read(os.environ), project=tmp_path / "team", state=tmp_path / "state")
     settings.project.mkdir()
     subprocess.run([command(settings), "init", "my-use"], cwd=settings.project, check=True, capture_output=True)
-    found = described(tmp_path, settings.project, **variables_of_python(settings))
+    found = describe(tmp_path, settings.project, **variables_of_python(settings))
     assert found["import_errors"] == {}
     assert sorted(found["dags"]) == sorted([*of_patterns(["my-use"]), *UPKEEP])
 
@@ -310,15 +326,16 @@ def known_to_the_command_line(variables: Mapping[str, str]) -> list[str]:
     return [each["name"] for each in json.loads(done.stdout)["patterns"]]
 
 
+@pytest.mark.builds
 @pytest.mark.parametrize("kept", [[], ["flink.yaml"]], ids=["no pattern at all", "one that keeps nothing"])
-def test_upkeep_needs_no_pattern_that_it_could_be_done_to(tmp_path, kept):
+def test_upkeep_needs_no_pattern_that_it_could_be_done_to(describe, tmp_path, kept):
     copied(tmp_path)
     for file in tmp_path.glob("pipelines/*/patterns/*.yaml"):
         text = "\n".join(line for line in file.read_text().splitlines() if "persist:" not in line)
         file.unlink()
         if file.name in kept:
             file.write_text(text)
-    found = described(tmp_path / "home", tmp_path)
+    found = describe(tmp_path / "home", tmp_path)
     assert found["import_errors"] == {}
     assert sorted(found["dags"]) == sorted([*of_patterns(Path(name).stem for name in kept), *UPKEEP])
 

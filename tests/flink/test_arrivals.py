@@ -51,7 +51,7 @@ def plan(target: Target) -> Iterator[EnginePlan]:
 
 
 def ensure_topics_that_believe_the_sender(plan: EnginePlan) -> None:
-    """Topics with several partitions, in which a test can say when a message arrived."""
+    """Topics with several partitions, in which a test sets when a message arrived."""
     raw = {plan.topics[kind.name] for kind in FRAUD.raw}
     wanted = [replace(t, name=plan.pattern + t.name.removeprefix(VARIANT.name)) for t in wanted_topics(VARIANT)]
     believing = {"message.timestamp.type": "CreateTime"}
@@ -111,7 +111,7 @@ def enriched_events(plan: EnginePlan, count: int) -> dict[tuple[int, int], dict[
 
 
 def committed(plan: EnginePlan, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int | None]:
-    """How far the job says, to Kafka, that it has come; Spark waits for it before it lets time go on in silence."""
+    """The offsets that the job has committed to Kafka; Spark waits for them before its clock advances in silence."""
     with closing(KafkaConsumer(bootstrap_servers=plan.bootstrap, group_id=plan.pattern)) as consumer:
         return {place: consumer.committed(TopicPartition(*place)) for place in places}
 

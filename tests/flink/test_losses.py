@@ -89,7 +89,7 @@ def buys(player: Player, count: int, name: str, at_ms: int) -> None:
 
 
 def judged(player: Player) -> set[str]:
-    """What came out, but for the player's own events: of those that are deleted it cannot tell."""
+    """What came out, but for the player's own events: deleted ones cannot be read."""
     found = {event["transaction_id"] for event in player.outcome().enriched}
     return {name for name in found if not name.startswith("probe-")}
 

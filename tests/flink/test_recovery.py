@@ -1,4 +1,4 @@
-"""A Flink job that is stopped, changed or killed goes on from what it knew, and loses nothing."""
+"""A Flink job that is stopped, changed or killed continues from its state, and loses nothing."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def played(request: pytest.FixtureRequest, outcomes: Mapping[str, Outcome]) -> O
 
 @pytest.fixture(scope="module")
 def start_ms() -> int:
-    """Two days ago: far enough from the limits of what is believed, on both sides."""
+    """Two days ago: far from both limits of an event's age."""
     return int(time.time() * 1000) // 60_000 * 60_000 - 2 * DAY_MS
 
 
@@ -103,7 +103,7 @@ def tape_references() -> Iterator[tuple[str, dict[str, str]]]:
 
 
 def spoilt_references() -> Iterator[Sent]:
-    """Reference data that nobody can read, and a shop that was there once."""
+    """Unreadable reference data, and a shop that was deleted."""
     shop = {"merchant": CLOSED_SHOP, "category": "none", "place": "Ulm", "customer": CLOSED_SHOP, "segment": "none"}
     yield "merchants", CLOSED_SHOP.encode(), json.dumps(shop).encode()
     yield "merchants", CLOSED_SHOP.encode(), None
@@ -113,7 +113,7 @@ def spoilt_references() -> Iterator[Sent]:
 
 
 def never_said() -> Iterator[Sent]:
-    """What a transaction takes back: the closed shop opens again, somebody buys there, and a message is broken."""
+    """What a transaction takes back: the closed shop opens again, a purchase there, and a broken message."""
     at_ms = int(time.time() * 1000)
     shop = {"merchant": CLOSED_SHOP, "category": "none", "place": "Ulm"}
     yield "merchants", CLOSED_SHOP.encode(), json.dumps(shop).encode()
@@ -214,7 +214,7 @@ def as_finding(alert: Mapping[str, Any]) -> oracle.Finding:
 
 @pytest.fixture(scope="module")
 def judged(played: Outcome) -> list[oracle.Judged]:
-    """What the oracle says of the very messages; settled phases make the order of arrival certain."""
+    """The oracle's outcome for the same messages; settled phases make the order of arrival certain."""
     known: dict[str, dict[str, oracle.Event]] = {kind.name: {} for kind in FRAUD.references}
     kinds = {kind.name: kind for kind in FRAUD.references}
     refused = [

@@ -1,12 +1,44 @@
-"""Ports for tests that start no stack."""
+"""For tests that start no stack: the command in this process, and free ports."""
 
 import socket
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
+from millrace.cli import main
 from millrace.settings import PORTS_PER_STACK
 from millrace.stack.ports import is_free
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a command ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+Millrace = Callable[..., Done]
+
+
+@pytest.fixture
+def millrace(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Millrace:
+    """The command, in this process: one of its own would take a second for each test."""
+
+    def run(state: Path, *words: str) -> Done:
+        monkeypatch.setenv("MILLRACE_STATE", str(state))
+        monkeypatch.setenv("MILLRACE_PORT_BASE", "29000")
+        monkeypatch.setattr(sys, "argv", ["millrace", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        said = capsys.readouterr()
+        return Done(int(ended.value.code or 0), said.out, said.err)
+
+    return run
 
 
 @pytest.fixture

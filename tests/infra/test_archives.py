@@ -75,6 +75,7 @@ def kept(settings: Settings) -> list[Path]:
     return sorted((settings.home / "archives").glob("*.jsa"))
 
 
+@pytest.mark.builds
 def test_the_first_start_is_archived_and_the_next_one_maps_it(
     settings: Settings, start: Callable[[], ProcessRecord]
 ) -> None:
@@ -90,6 +91,7 @@ def test_the_first_start_is_archived_and_the_next_one_maps_it(
     assert printed(second) == ["up"]
 
 
+@pytest.mark.builds
 def test_a_jvm_starts_without_an_archive_that_was_cut_off(
     settings: Settings, start: Callable[[], ProcessRecord]
 ) -> None:
@@ -103,6 +105,7 @@ def test_a_jvm_starts_without_an_archive_that_was_cut_off(
     assert mapped(start()) == kept(settings), "another one takes its place"
 
 
+@pytest.mark.builds
 def test_a_jvm_ignores_an_archive_of_other_jars(
     settings: Settings, start: Callable[[], ProcessRecord], jar: Path
 ) -> None:
@@ -117,6 +120,7 @@ def test_a_jvm_ignores_an_archive_of_other_jars(
     assert printed(record) == ["up"]
 
 
+@pytest.mark.builds
 def test_a_jvm_that_uses_no_archive_of_its_own_starts_without_ours(
     settings: Settings, start: Callable[[], ProcessRecord], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -125,6 +129,7 @@ def test_a_jvm_that_uses_no_archive_of_its_own_starts_without_ours(
     assert mapped(start()) == []
 
 
+@pytest.mark.builds
 def test_a_jvm_with_a_folder_before_its_jars_is_never_asked(settings: Settings, jar: Path) -> None:
     """It would end."""
     empty = settings.project / "empty"
@@ -133,6 +138,7 @@ def test_a_jvm_with_a_folder_before_its_jars_is_never_asked(settings: Settings, 
     assert archives.options(settings, "Waits", f"{empty}:{jar}:{jar.parent}") != []
 
 
+@pytest.mark.builds
 @pytest.mark.parametrize("least", ["FREE_BYTES_LEAST", "AVAILABLE_BYTES_LEAST"])
 def test_no_archive_is_made_where_little_room_is_left(
     settings: Settings, start: Callable[[], ProcessRecord], monkeypatch: pytest.MonkeyPatch, least: str
@@ -145,6 +151,7 @@ def test_no_archive_is_made_where_little_room_is_left(
     assert said[0].startswith("no class archives: ")
 
 
+@pytest.mark.builds
 def test_a_jvm_that_cannot_be_asked_costs_a_line(
     settings: Settings, start: Callable[[], ProcessRecord], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,6 +163,7 @@ def test_a_jvm_that_cannot_be_asked_costs_a_line(
     assert any(line.startswith(f"no class archive of Waits (pid {record.pid}): ") for line in said)
 
 
+@pytest.mark.builds
 def test_what_was_not_used_for_long_is_removed_and_what_is_too_many(
     settings: Settings, start: Callable[[], ProcessRecord]
 ) -> None:
@@ -189,6 +197,7 @@ def test_what_starts_no_jvm_is_left_as_it_is(settings: Settings) -> None:
     assert archives.archived(settings, ["python", "-m", "airflow"]) == ["python", "-m", "airflow"]
 
 
+@pytest.mark.builds
 def test_the_options_come_right_after_the_word_java(settings: Settings, jar: Path) -> None:
     command = ["python", "-m", "warm_up", "java", "-Xmx1m", "-cp", str(jar), "Waits", "-cp"]
     given = archives.archived(settings, command)

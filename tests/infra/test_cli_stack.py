@@ -1,4 +1,4 @@
-"""What the command line says to a pipe, to a program and to whoever mistypes."""
+"""What the command line prints to a pipe, to a program and after a mistyped word."""
 
 import json
 import os
@@ -7,9 +7,8 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
@@ -35,34 +34,7 @@ from millrace.stores.changes import Action, Change
 from millrace.stores.topics import TopicError, group
 from millrace.target import Target
 from pipelines.fraud import FRAUD
-
-
-@dataclass(frozen=True)
-class Done:
-    """How a command ended."""
-
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-Millrace = Callable[..., Done]
-
-
-@pytest.fixture
-def millrace(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Millrace:
-    """The command, in this process: one of its own would take a second for each test."""
-
-    def run(state: Path, *words: str) -> Done:
-        monkeypatch.setenv("MILLRACE_STATE", str(state))
-        monkeypatch.setenv("MILLRACE_PORT_BASE", "29000")
-        monkeypatch.setattr(sys, "argv", ["millrace", *words])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        said = capsys.readouterr()
-        return Done(int(ended.value.code or 0), said.out, said.err)
-
-    return run
+from tests.infra.conftest import Millrace
 
 
 @pytest.mark.parametrize("word", ["--version", "-V"])

@@ -26,7 +26,7 @@ PLAN = EnginePlan("p", 1, "spark", "fraud", "127.0.0.1:1", {}, "file:///nowhere"
 
 @pytest.fixture
 def dead_driver(tmp_path: Path) -> Spark:
-    """Of generation 1; nobody took its record away."""
+    """Of generation 1; its record is still there."""
     settings = Settings.read({"MILLRACE_STATE": str(tmp_path)})
     command = [sys.executable, "-c", "print('no memory')", "--plan", PLAN.to_json()]
     name, run = "job-p-spark", settings.state / "run"

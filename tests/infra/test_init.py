@@ -14,6 +14,7 @@ from typer.main import get_command
 
 from millrace.cli.app import app
 from millrace.settings import PROJECT
+from tests.infra.conftest import Millrace
 from tests.infra.test_project import run
 
 
@@ -55,6 +56,7 @@ def test_its_pattern_is_valid_and_its_contracts_are_as_declared(project: Path) -
     assert run(project, "declare", "--plan").returncode == 0
 
 
+@pytest.mark.builds
 def test_its_test_passes_and_fails_with_another_threshold(project: Path) -> None:
     rules = project / "pipelines/hot_water/rules.py"
     declared = rules.read_text()
@@ -119,8 +121,11 @@ def test_another_use_joins_the_project_and_overwrites_nothing(project: Path) -> 
 
 
 @pytest.mark.parametrize("name", ["Water", "hot_water", "1st", "-", "a--b", "a-", "class", "../a", ""])
-def test_a_name_that_no_use_can_have_is_refused_with_one_that_can(tmp_path: Path, name: str) -> None:
-    refused = run(tmp_path, "init", "--", name)
+def test_a_name_that_no_use_can_have_is_refused_with_one_that_can(
+    millrace: Millrace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    refused = millrace(tmp_path / "state", "init", "--", name)
     assert refused.returncode == 2
     assert refused.stderr.startswith(f"millrace: '{name}' cannot name a use: write small letters, ")
     assert list(tmp_path.iterdir()) == []

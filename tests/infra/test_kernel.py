@@ -9,6 +9,8 @@ from millrace import kernel, registry
 from millrace.errors import InfraError
 from millrace.settings import PACKAGE, Settings
 
+pytestmark = pytest.mark.builds
+
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:

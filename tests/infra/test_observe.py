@@ -1,4 +1,4 @@
-"""What an observer says: of servers that do not run, of a plan that became another, and to Terraform."""
+"""What an observer reports: servers that do not run, a plan that became another; and its answer to Terraform."""
 
 import json
 import threading

@@ -20,7 +20,7 @@ def settings(tmp_path: Path, free_port_base: int) -> Settings:
 
 
 def machine(tmp_path: Path, **programs: str) -> dict[str, str]:
-    """A machine on whose PATH are only these programs: a name and what it says."""
+    """A machine on whose PATH are only these programs: a name and its script."""
     for name, says in programs.items():
         program = tmp_path / "bin" / name
         program.parent.mkdir(exist_ok=True)

@@ -76,6 +76,7 @@ def test_the_command_line_works_on_the_project_of_the_working_directory_and_not_
     assert listed(run(tmp_path / "pipelines/shop", "patterns")) == ["till"]
 
 
+@pytest.mark.builds
 def test_an_installed_package_brings_a_use_and_its_patterns(tmp_path: Path) -> None:
     (tmp_path / "team/pipelines").mkdir(parents=True)
     packages = installed_shop(tmp_path / "packages")
@@ -162,6 +163,7 @@ def test_a_project_without_a_use_gets_the_remedy(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.builds
 def test_contracts_are_written_as_declared_and_what_breaks_readers_is_listed(tmp_path: Path) -> None:
     use = tmp_path / "pipelines/shop"
     copy_of_fraud(use, "pipelines.shop", "till")

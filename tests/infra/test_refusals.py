@@ -33,10 +33,10 @@ REMOTE = json.dumps({"RemoteException": {"exception": "AccessControlException", 
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topics, "ANSWERS_WITHIN_S", 0.3)
+    monkeypatch.setattr(topics, "ANSWERS_WITHIN_S", 0.1)
     monkeypatch.setattr(topics, "CONNECTS_WITHIN_S", 0)
     monkeypatch.setattr(files, "TIMEOUT_S", 0.5)
-    monkeypatch.setattr(tables, "TIMEOUT_MS", 300)
+    monkeypatch.setattr(tables, "TIMEOUT_MS", 100)
 
 
 @contextmanager
@@ -49,7 +49,7 @@ def nobody() -> Iterator[int]:
 
 @contextmanager
 def hanging_up() -> Iterator[int]:
-    """A port on which somebody listens and closes each connection at once."""
+    """A port whose server closes each connection at once."""
     server = socket.create_server(("127.0.0.1", 0))
 
     def close_each() -> None:

@@ -1,4 +1,4 @@
-"""What people ask for by name is what is started, with all that it needs."""
+"""The named services are started, with all that they need."""
 
 from pathlib import Path
 

@@ -59,6 +59,6 @@ def test_a_base_that_leaves_no_room_is_refused_with_one_that_does(tmp_path: Path
 
 
 def test_the_folder_of_patterns_makes_no_other_stack(tmp_path: Path) -> None:
-    """Airflow passes it on, the command line need not: both speak of the same servers."""
+    """Airflow passes it on, the command line need not: both use the same servers."""
     state = {"MILLRACE_STATE": str(tmp_path)}
     assert Settings.read(state) == Settings.read(state | {"MILLRACE_PATTERNS": str(tmp_path / "patterns")})

@@ -177,12 +177,12 @@ def run(environment: str, command: list[str | Path], variables: dict[str, str]) 
 
 
 def completed(settings: Settings, job: str) -> int:
-    """How many checkpoints of a job are complete; the job's number goes on after a restart."""
+    """How many checkpoints of a job are complete; the job's number continues after a restart."""
     return int(checkpoints(settings, job)["counts"]["completed"])
 
 
 def checkpoints(settings: Settings, job: str) -> Any:
-    """What Flink says of a job's checkpoints, as soon as it has time for an answer."""
+    """Flink's figures of a job's checkpoints, as soon as it answers."""
     answers: list[Any] = []
 
     def is_answered() -> bool:

@@ -1,4 +1,4 @@
-"""The durable profile: HBase in parts on HDFS and three brokers, so that one may die while clients go on."""
+"""The durable profile: HBase in parts on HDFS and three brokers, so that clients continue when one dies."""
 
 from collections.abc import Iterator
 

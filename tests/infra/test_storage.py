@@ -57,7 +57,7 @@ def test_a_server_whose_record_cannot_be_written_does_not_start(tmp_path: Path) 
 
 
 def test_a_full_disk_is_named_with_what_to_do(tmp_path: Path) -> None:
-    """The disk is a small one of its own, which nobody else sees and which ends with its process."""
+    """The disk is a small one of its own, in a namespace of its own that ends with its process."""
     disk = tmp_path / "disk"
     disk.mkdir()
     mount = f'mount -t tmpfs -o size=64k tmpfs "{disk}" && exec "$@"'

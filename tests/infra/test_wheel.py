@@ -20,6 +20,8 @@ from millrace.machine import environments
 from millrace.settings import PROJECT, Settings
 from tests.infra.test_stack_life import what_runs
 
+pytestmark = pytest.mark.builds
+
 REAL = Settings.read(os.environ)
 
 

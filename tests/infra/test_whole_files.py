@@ -1,4 +1,4 @@
-"""A file is replaced as a whole, whoever writes beside it."""
+"""A file is replaced as a whole, also with two writers."""
 
 import threading
 from pathlib import Path

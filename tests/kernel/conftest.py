@@ -17,7 +17,7 @@ from millrace.settings import Settings
 
 
 class Partner:
-    """The kernel, asked one line at a time."""
+    """The kernel: one line for each request."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process

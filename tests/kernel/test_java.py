@@ -14,6 +14,8 @@ from millrace.engines.flink.libraries import compiled_against
 from millrace.machine import jars
 from millrace.settings import PROJECT, Settings
 
+pytestmark = pytest.mark.builds
+
 QUICK = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 FOLDERS = sorted((PROJECT / "tests").glob("*/java"))
 SOURCES = [path for folder in FOLDERS for path in sorted(folder.rglob("*.java"))]

@@ -47,7 +47,7 @@ def changed(**values: Any) -> bytes:
 
 
 def nested(depth: int, opened: bytes = b"[", closed: bytes = b"]") -> bytes:
-    """A good message, nested so deep by a field that nobody declared."""
+    """A good message, nested so deep by an undeclared field."""
     return changed()[:-1] + b',"deep":' + opened * (depth - 1) + b"1" + closed * (depth - 1) + b"}"
 
 
@@ -56,7 +56,7 @@ def without(name: str) -> bytes:
 
 
 def agree(partner: Partner, event_type: EventType, value: bytes | None, ingest_ms: int = NOW_MS) -> str | None:
-    """Check that both say the same, and give the reason they agree on."""
+    """Check that both have the same outcome, and return its reason."""
     meant = accept(event_type, value, ingest_ms)
     reason, *fields = partner.read(event_type, value, ingest_ms)
     names = [field.name for field in event_type.readable]

@@ -86,6 +86,7 @@ def test_red_is_the_assertion_that_is_meant(
     assert (found.state, found.why[: len(meant[1])]) == meant
 
 
+@pytest.mark.builds
 def test_a_survivor_spoils_the_verdict_and_the_code_is_put_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

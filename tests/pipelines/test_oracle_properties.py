@@ -220,7 +220,7 @@ def test_distance_is_that_of_the_chord_through_the_earth(lat: float, lon: float,
 
 
 def naively_found(tape: Sequence[Record]) -> set[tuple[str, tuple[str, ...]]]:
-    """The rules read a second time: no state, every question asked of all that came before."""
+    """The rules read a second time: no state, every condition evaluated on all earlier events."""
     events = [(record.topic, json.loads(record.value or b"")) for record in tape]
     found = set()
     for number, (topic, now) in enumerate(events):

@@ -1,4 +1,4 @@
-"""What running jobs and readers hold on to: the rules' versions, and the ids of the alerts on one tape.
+"""What running jobs and readers depend on: the rules' versions, and the ids of the alerts on one tape.
 
 A version that changes gives every alert of its rule another id, and a deployed job another generation. Where that is
 meant, `python -m tests.pipelines.test_pinned` renews pinned.json; the commit says why.

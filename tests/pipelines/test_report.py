@@ -1,4 +1,4 @@
-"""The report says what the verdict says, on one page that needs nothing else."""
+"""The report shows the whole verdict, on one page without other files."""
 
 from __future__ import annotations
 

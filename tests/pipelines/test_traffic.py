@@ -1,4 +1,4 @@
-"""Invented traffic is what its labels say: the oracle finds just what each message was made for."""
+"""Generated traffic has true labels: the oracle finds in each message what its label names."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ a_few = settings(max_examples=settings.default.max_examples // 2)  # each judges
 
 
 def judged(plan: TrafficPlan) -> Iterator[tuple[Message, Judged]]:
-    """Each message with what the oracle says of it, if it arrived the moment it was due."""
+    """Each message with the oracle's outcome, had it arrived when it was due."""
     known: dict[str, dict[str, Any]] = {reference.name: {} for reference in FRAUD.references}
     for message in TRAFFIC.references(plan):
         kind = next(each for each in FRAUD.references if each.name == message.topic)

@@ -1,4 +1,4 @@
-"""Windows and measures mean what they say, to the millisecond and to the last bit."""
+"""Windows and measures are exact, to the millisecond and to the last bit."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ def load(path: Path) -> list[Scenario]:
 
 
 def placed(scenarios: Sequence[Scenario], start_ms: int) -> list[tuple[Scenario, int]]:
-    """Each scenario with its time zero, one after the other: whatever runs them all at once sees time go on."""
+    """Each scenario with its time zero, one after the other: in one run of all, time only increases."""
     found = []
     for scenario in scenarios:
         earliest_ms = min(0, *(happening.shown_ms for happening in scenario.happenings))

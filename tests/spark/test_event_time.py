@@ -48,7 +48,7 @@ class Driven:
 
     @property
     def queries(self) -> list[str]:
-        """The checkpoints of the queries that time is told to, bursts first."""
+        """The checkpoints of the queries with a clock, bursts first."""
         rules = [f"window-{rule.name}-{rule.version}" for rule in self.plan.window_rules]
         return [*rules, *(f"numbers-{each.name}-{each.version}" for each in self.plan.window_summaries)]
 
@@ -118,7 +118,7 @@ def test_what_comes_last_of_a_batch_is_not_late_for_what_came_first(driven: Driv
 
 
 def test_the_clock_is_read_before_the_events_that_it_speaks_of(driven: Driven) -> None:
-    """Spark asks a query's sources in the order of its offset log, and half a batch is safe in this order only."""
+    """Spark polls a query's sources in the order of its offset log, and half a batch is safe in this order only."""
     for query in driven.queries:
         clock, events = driven.committed(query)
         assert clock.isdecimal(), query

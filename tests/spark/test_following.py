@@ -61,7 +61,7 @@ def test_the_last_window_closes_in_silence_once_all_that_was_judged_is_committed
 
 
 def commit(plan: EnginePlan, topic: str, offset: int) -> None:
-    """How far another engine has come, as its job says it to Kafka."""
+    """Commit an offset as the job of another engine does."""
     with closing(KafkaConsumer(bootstrap_servers=plan.bootstrap, group_id=plan.pattern)) as consumer:
         place = TopicPartition(topic, 0)
         consumer.assign([place])

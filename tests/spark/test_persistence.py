@@ -211,7 +211,7 @@ def _await(is_so: Any, what: str, spark: Spark, plan: EnginePlan) -> None:
 
 
 def rows_of_files(story: Story) -> list[Event]:
-    """What a reader who knows nothing but Parquet finds."""
+    """What a reader of plain Parquet finds."""
     folder = story.target.folder(replace(load("flink-spark"), name=story.plan.pattern))
     hdfs = story.target.hdfs
     paths = [file.path for file in hdfs.files(folder) if is_data_file(file.path, folder)]

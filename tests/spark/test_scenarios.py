@@ -41,7 +41,7 @@ pytestmark = [pytest.mark.stack, pytest.mark.timeout(1200)]
 
 @pytest.fixture(scope="module")
 def start_ms() -> int:
-    """Two days ago: far enough from the limits of what is believed, on both sides."""
+    """Two days ago: far from both limits of an event's age."""
     return int(time.time() * 1000) // 60_000 * 60_000 - 2 * DAY_MS
 
 

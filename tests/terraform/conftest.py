@@ -58,7 +58,7 @@ class Terraform:
 
 @pytest.fixture
 def terraform_in(tmp_path: Path):
-    """Makes Terraform ready in a folder; where there is no Terraform, the suite says that it did not run."""
+    """Makes Terraform ready in a folder; where there is no Terraform, the suite is skipped and named."""
     if not shutil.which("terraform"):
         said = "tests/terraform: terraform is not on PATH; `millrace doctor` says where to get it"
         if os.environ.get("MILLRACE_REQUIRE_TERRAFORM"):

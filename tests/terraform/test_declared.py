@@ -1,4 +1,4 @@
-"""pipelines/declared.json: what `millrace declare` writes is all that Terraform knows of patterns and servers."""
+"""pipelines/declared.json: what `millrace declare` writes is Terraform's only input about patterns and servers."""
 
 import json
 import os
@@ -77,6 +77,7 @@ def test_jobs_the_edge_and_the_reader_have_access_to_their_topics_only():
     assert users["hop"] == Access()
 
 
+@pytest.mark.builds
 def test_a_pattern_of_another_use_is_planned_without_a_change_of_terraform(terraform_in, team: Path):
     assert run_declare(team, "--plan").returncode == 3
     assert not (team / FILE).exists()
@@ -98,6 +99,7 @@ def test_a_pattern_of_another_use_is_planned_without_a_change_of_terraform(terra
     assert {each["pattern"] for each in resources(both, "job")} == {"till", "counter"}
 
 
+@pytest.mark.builds
 def test_a_project_that_init_began_is_planned(terraform_in, tmp_path: Path):
     team = tmp_path / "team"
     team.mkdir()
@@ -108,6 +110,7 @@ def test_a_project_that_init_began_is_planned(terraform_in, tmp_path: Path):
     assert {(each["pattern"], each["engine"]) for each in resources(planned, "job")} == {("my-use", "flink")}
 
 
+@pytest.mark.builds
 @pytest.mark.parametrize(
     ("content", "problem"),
     [

@@ -130,7 +130,7 @@ def test_the_pods_of_the_jobs_satisfy_restricted_pod_security(root: Terraform, s
 
 
 def pods_of(each: dict) -> list[dict]:
-    """The pods that an operator would make, as far as the object says."""
+    """The pods that an operator would make, as far as the object defines them."""
     match each:
         case {"kind": "FlinkDeployment", "spec": {"podTemplate": {"spec": spec}, "image": image}}:
             containers = [container | {"image": image} for container in spec["containers"]]

@@ -61,7 +61,7 @@ def local(clone: Path, tmp_path: Path, test_port_base: int, terraform_in) -> Ite
 
 
 def listeners(base: int) -> list[int]:
-    """The ports of the stack on which somebody listens."""
+    """The ports of the stack that are open."""
     ports = {base + offset for offset in PORTS.values()}
     found = psutil.net_connections(kind="tcp")
     return sorted({one.laddr.port for one in found if one.status == psutil.CONN_LISTEN and one.laddr.port in ports})
@@ -147,7 +147,7 @@ def interrupt_an_apply(local: Terraform) -> None:
 
 
 def is_end_of_run(line: dict) -> bool:
-    """Of a run that takes long Terraform says so every two seconds, also while it destroys."""
+    """Terraform reports a long run every two seconds, also while it destroys."""
     return line["type"] == "test_run" and line["test_run"]["progress"] == "complete"
 
 

@@ -1,4 +1,4 @@
-"""The Terraform of every module and root: its own tests, its examples, and that it says what Python says."""
+"""The Terraform of every module and root: its own tests, its examples, and that it declares the same as Python."""
 
 import json
 import re
@@ -33,6 +33,7 @@ def examples(folder: Path) -> str:
     return "\n".join(re.findall(r"```hcl\n(.*?)```", (folder / "README.md").read_text(), re.DOTALL))
 
 
+@pytest.mark.builds
 @pytest.mark.parametrize("folder", FOLDERS, ids=name_of)
 def test_its_own_suite_passes(terraform_in, folder):
     said = terraform_in(folder).run("test", "-no-color")
@@ -50,6 +51,7 @@ def test_every_variable_is_typed_and_described_and_each_validation_is_broken_by_
         assert broken >= validations, f"{variable}: {validations} validations, {broken} tests that break them"
 
 
+@pytest.mark.builds
 @pytest.mark.parametrize("folder", MODULES, ids=name_of)
 def test_the_examples_of_its_readme_plan_and_use_every_option(terraform_in, folder, tmp_path):
     text = examples(folder)
@@ -64,6 +66,7 @@ def test_the_examples_of_its_readme_plan_and_use_every_option(terraform_in, fold
     assert "No changes" not in terraform_in(place).run("plan", "-no-color", "-input=false")
 
 
+@pytest.mark.builds
 @pytest.mark.parametrize("folder", ROOTS, ids=name_of)
 def test_the_example_of_a_target_plans_and_names_its_variables_only(terraform_in, folder, tmp_path):
     named = re.findall(r"^(\w+) +=", (folder / "terraform.tfvars.example").read_text(), re.MULTILINE)
@@ -88,6 +91,7 @@ def test_what_is_declared_of_topics_tables_and_jobs_is_what_python_makes(terrafo
     assert {(each["pattern"], each["engine"]) for each in resources(planned, "job")} == jobs
 
 
+@pytest.mark.builds
 @pytest.mark.parametrize("profiles", [[], *([profile] for profile in PROFILES)], ids=" ".join)
 def test_the_addresses_of_the_local_target_are_those_of_millrace_env(terraform_in, profiles, tmp_path):
     settings = Settings(PROJECT, tmp_path / "home", tmp_path / "state", 26000)
@@ -100,6 +104,7 @@ def test_the_addresses_of_the_local_target_are_those_of_millrace_env(terraform_i
     assert {"KAFKA_BOOTSTRAP", "HDFS_URI", "FLINK_REST_URL"} <= said.keys()
 
 
+@pytest.mark.builds
 def test_jobs_on_kubernetes_get_the_plans_that_deploy_would_give_them(terraform_in):
     planned = terraform_in(TERRAFORM / "kubernetes").planned(*EXAMPLE, *ALL)
     rendered = planned["planned_values"]["outputs"]["plans"]["value"]

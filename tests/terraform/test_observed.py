@@ -1,4 +1,4 @@
-"""Module `observed`: what an observer answers, and what it does not, is a difference or none."""
+"""Module `observed`: the answer of an observer, or its absence, as differences."""
 
 import json
 import os
@@ -12,6 +12,8 @@ import pytest
 from millrace.machine import processes
 from millrace.verbs import observation_server
 from tests.terraform.conftest import TERRAFORM
+
+pytestmark = pytest.mark.builds
 
 MAIN = """
 module "observed" {
@@ -47,11 +49,11 @@ def port(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[int]:
         ({"version": 1, "servers": {}, "provision": {"flink": ["it is gone"]}}, ["it is gone"]),
         ({"version": 2, "servers": {}, "provision": {"flink": []}}, ["in version 2, not 1"]),
         ({"servers": {}, "provision": {"flink": []}}, ["in version 0, not 1"]),
-        ({"problem": "Kafka is away"}, ["nothing is known: Kafka is away"]),
+        ({"problem": "Kafka is away"}, ["the state is unknown: Kafka is away"]),
     ],
     ids=["understood", "newer", "older", "failed"],
 )
-def test_an_answer_is_read_in_its_version_or_nothing_is_known(terraform_in, tmp_path, port, answer, expected):
+def test_an_answer_that_cannot_be_read_leaves_the_state_unknown(terraform_in, tmp_path, port, answer, expected):
     (tmp_path / "answer").write_text(json.dumps({"deploy": {"flink": []}, "settled": {}} | answer))
     root = tmp_path / "root"
     root.mkdir()

@@ -1,8 +1,10 @@
-"""terraform/README.md: whoever types what stands there gets what it promises, as far as a plan can tell."""
+"""terraform/README.md: its commands work as described, as far as a plan shows."""
 
 import re
 import shlex
 from pathlib import Path
+
+import pytest
 
 from millrace.cli.app import GROUPS, VERBS
 from millrace.settings import PROJECT
@@ -28,6 +30,7 @@ def of(program: str) -> list[tuple[Path, list[str]]]:
     return [(folder, words[1:]) for folder, words in commands() if Path(words[0]).name == program]
 
 
+@pytest.mark.builds
 def test_every_command_of_terraform_is_one_that_plans(terraform_in, tmp_path):
     examples = {folder: words[0] for folder, words in of("cp")}
     assert {words[0] for _, words in of("terraform")} == {"init", "plan", "apply", "output", "destroy"}

@@ -4,6 +4,8 @@ import pytest
 
 from tests.terraform.conftest import TERRAFORM
 
+pytestmark = pytest.mark.builds
+
 MAIN = """
 variable "differences" {
   type    = list(string)

@@ -12,10 +12,10 @@ locals {
   address = "http://127.0.0.1:${var.port}/observation?${join("&", [for name in sort(var.patterns) : "pattern=${name}"])}"
 
   answer = try(jsondecode(data.terraform_remote_state.observed.outputs.observation), { problem = "the observer does not run" })
-  # The form of the answer is the one that this module reads, or nothing is known.
+  # An answer in another version than this module reads leaves the state unknown.
   version = try(local.answer.version, 0)
   problem = try(local.answer.problem, local.version == 1 ? null : "the observer answers in version ${local.version}, not 1")
-  unknown = [for problem in [local.problem] : "nothing is known: ${problem}" if problem != null]
+  unknown = [for problem in [local.problem] : "the state is unknown: ${problem}" if problem != null]
 }
 
 # The observer publishes what it sees as a Terraform state. Data are read while planning and kept for the apply, which a

@@ -1,4 +1,4 @@
-"""Storing, reading and compacting against each other, in one session; says what it saw as one line of JSON."""
+"""Storing, reading and compacting against each other, in one session; prints what it read as one line of JSON."""
 
 import json
 import sys

@@ -45,7 +45,7 @@ def is_built() -> bool:
 
 
 def build() -> None:
-    """Make the definitions and the program; whoever uses the machine meanwhile goes first."""
+    """Make the definitions and the program; other programs of the machine go first."""
     arriving = folder().with_suffix(".arriving")
     shutil.rmtree(arriving, ignore_errors=True)
     (arriving / "crds").mkdir(parents=True)

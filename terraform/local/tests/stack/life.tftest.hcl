@@ -1,6 +1,6 @@
 # The life of a stack and a pattern, on real servers: applied, lost, repaired, changed, and destroyed at the end.
 # It changes files of its clone and kills servers: tests/terraform/test_local_target.py runs it in a copy. With -var come
-# the place of that copy (clone), the state folder (folder, which is what TF_VAR_state says to the target alone), the
+# the place of that copy (clone), the state folder (folder, which TF_VAR_state passes to the target alone), the
 # pattern (patterns and pattern) with its engines, and the pattern of the other team (theirs).
 
 # Most of a verdict's time is waiting for windows to close, so there are two: on what was applied first, and on all that

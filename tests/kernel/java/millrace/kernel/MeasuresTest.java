@@ -86,7 +86,7 @@ final class MeasuresTest {
         measures.restore(bytes(SAVED));
         assertArrayEquals(new Object[] {48.5, 9.75, 120_001L, 2L, 500L}, measures.before(new Object[] {1L}));
         String kept = String.join("", SAVED_PHONE, SAVED_COUNT, SAVED_HIGHEST);
-        assertEquals(kept.replace(" ", ""), HEX.formatHex(measures.save()), "what nobody declares is given up");
+        assertEquals(kept.replace(" ", ""), HEX.formatHex(measures.save()), "an undeclared measure is dropped");
     }
 
     @Test

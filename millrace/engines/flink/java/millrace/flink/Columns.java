@@ -7,7 +7,7 @@ import org.apache.flink.table.data.RowData;
 import org.apache.flink.table.data.StringData;
 import org.apache.flink.table.types.DataType;
 
-/** Some columns of a table as the kernel wants them: Long, Double, String, Boolean and null. */
+/** Some columns of a table in the types of the kernel: Long, Double, String, Boolean and null. */
 final class Columns {
     private final RowData.FieldGetter[] getters;
 

@@ -105,7 +105,7 @@ public final class Ticks implements TableProvider {
 
         @Override
         public void setLatestSeenOffset(Offset offset) {
-            // After a restart the clock goes on from where it was, never back.
+            // After a restart the clock continues where it was, never earlier.
             advance(clock, deserializeOffset(offset.json()).atMs);
         }
 

@@ -107,7 +107,7 @@ final class ArrivalEnumeratorTest {
         return HexFormat.of().formatHex(serializer.serialize(serializer.deserialize(version, ArrivalSplitTest.bytes(state))));
     }
 
-    /** The coordinator of a job with so many tasks; it looks when the test says so. */
+    /** The coordinator of a job with so many tasks; it looks when the test triggers it. */
     private static final class Coordinator implements SplitEnumeratorContext<ArrivalSplit> {
         final Map<Integer, List<Integer>> assigned = new TreeMap<>();
         Throwable failure;
