@@ -1,0 +1,161 @@
+"""A pretended engine runs the flood rules with one small fault each: the verdict is red for the rule that has it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from millrace import oracle
+from millrace.oracle import Finding, Record
+from millrace.rules import WindowRule
+from millrace.traffic import plan_for
+from millrace.traffic.labels import labels_of
+from millrace.verify import Evidence, Question, Verdict, judge
+from pipelines.flood import FLOOD
+from pipelines.flood.rules import HARMLESS, flood_group, flood_ip
+from pipelines.flood.traffic import TRAFFIC
+
+START_MS, CLOSING_MS = 1_790_000_000_123, 20_000
+PLAN = plan_for(TRAFFIC, 12_000, 500, seed=5, attacks=0.2)
+TOPIC = "pretended.requests"
+QUESTION = Question("pretended", FLOOD, FLOOD.rules, FLOOD.summaries, (), {})
+
+Event = dict[str, Any]
+Run = tuple[list[Record], list[Event], list[Event]]
+"""The messages, the accepted events, and the dead letters."""
+
+
+@pytest.fixture(scope="module")
+def run() -> Run:
+    sent = [*TRAFFIC.messages(PLAN, {}, START_MS), *TRAFFIC.closing(PLAN, {}, START_MS, ("0", "1"), CLOSING_MS)]
+    raw = [Record("requests", 0, n, START_MS + m.due_ms + 3, m.key, m.value) for n, m in enumerate(sent)]
+    accepted: list[Event] = []
+    letters: list[Event] = []
+    for each in oracle.judge(FLOOD, (), raw, {}):
+        if each.reason is None and each.event is not None:
+            accepted.append({**each.event, "source_topic": TOPIC})
+        else:
+            letters.append(letter(each.record, str(each.reason), "events"))
+    return raw, accepted, letters
+
+
+def letter(record: Record, reason: str, stage: str) -> Event:
+    place = {"topic": TOPIC, "partition": record.partition, "offset": record.offset, "ingest_ms": record.ingest_ms}
+    content = oracle.value_base64(FLOOD.judged, record.value, reason)
+    return {"reason": reason, **place, "stage": stage, "value_base64": content}
+
+
+def timely(run: Run) -> tuple[list[Event], list[Event]]:
+    """The events of the windows, and the dead letters of those that came too late for them."""
+    raw, accepted, _ = run
+    newest_ms, counted, late = 0, [], []
+    for event in accepted:
+        if event["at_ms"] // 3_000 * 3_000 + 3_000 <= newest_ms - FLOOD.disorder_ms:
+            late.append(letter(raw[event["source_offset"]], "late", "windows"))
+        else:
+            counted.append(event)
+            newest_ms = max(newest_ms, event["at_ms"])
+    return counted, late
+
+
+def verdict(
+    run: Run,
+    rules: Sequence[WindowRule] = (flood_ip, flood_group),
+    change: Callable[[list[Event]], object] = lambda alerts: None,
+    arriving: Callable[[list[Event]], list[Event]] = lambda events: events,
+) -> Verdict:
+    """The verdict on an engine with these rules, which takes events in as `arriving` gives them."""
+    raw, accepted, letters = run
+    counted, late = timely(run)
+    # A wrong rule must not give itself away by its version: it passes for the right one.
+    found = [
+        replace(finding, rule_version=FLOOD.rule(rule.name).version)
+        for rule in rules
+        for finding in oracle.window_findings(rule, arriving(counted))
+    ]
+    alerts = [alert(finding) for finding in found]
+    change(alerts)
+    rows = [
+        {"summary": s.name, "window_start_ms": key[0], **dict(zip(s.keys, key[1:], strict=True)), **numbers}
+        for s in FLOOD.summaries
+        for key, numbers in oracle.summary_rows(s, counted).items()
+    ]
+    outputs = {"enriched": accepted, "alerts": alerts, "dead-letters": [*letters, *late], "windows": rows}
+    span_ms = (START_MS, START_MS + PLAN.due_ms(PLAN.events) + CLOSING_MS)
+    labels = labels_of(FLOOD, TRAFFIC.messages(PLAN, {}, START_MS), span_ms)
+    written = {kind: list(records(kind, events)) for kind, events in outputs.items()}
+    return judge(QUESTION, Evidence({"requests": raw}, written, labels=labels, kinds={TOPIC: "requests"}))
+
+
+def alert(finding: Finding) -> Event:
+    return {
+        "alert_id": finding.alert_id,
+        "rule": finding.rule,
+        "rule_version": finding.rule_version,
+        "key": finding.key,
+        "subject": finding.subject,
+        "window_start_ms": finding.window_start_ms,
+        "event_ids": list(finding.event_ids),
+        "operands": {name: None if value is None else str(value) for name, value in finding.operands.items()},
+        "at_ms": finding.at_ms,
+        "sent_ms": finding.at_ms,
+        "ingest_ms": finding.at_ms,
+        "emit_ms": finding.at_ms + 4_000,
+    }
+
+
+def records(kind: str, events: Iterable[Mapping[str, Any]]) -> Iterator[Record]:
+    for n, event in enumerate(events):
+        yield Record(kind, 0, n, START_MS + 3_600_000, b"", json.dumps(event).encode())
+
+
+def red(found: Verdict) -> set[str]:
+    return {check.name for check in found.checks if check.status == "failed"}
+
+
+def test_right_rules_are_ok_and_no_attack_within_a_window_is_missed(run: Run) -> None:
+    found = verdict(run)
+    assert found.status == "ok", [(c.name, c.why, c.offenders) for c in found.checks if c.status != "ok"]
+    figures = next(check.figures for check in found.checks if check.name == "labels")
+    for rule in (flood_ip, flood_group):
+        assert figures[f"{rule.name}: precision"] == 1
+        recalls = {name: share for name, share in figures.items() if name.startswith(f"{rule.name}: recall")}
+        assert set(recalls.values()) == {1}
+        assert len(recalls) >= 3, "kinds of attack"
+
+
+WRONG = {
+    "31 for 30": lambda w: (w.n > HARMLESS + 1) & (w.refused == w.n),
+    "at least for more than": lambda w: (w.n >= HARMLESS) & (w.refused == w.n),
+    "one may be served": lambda w: (w.n > HARMLESS) & (w.refused >= w.n - 1),
+}
+
+
+@pytest.mark.parametrize("fault", WRONG)
+def test_rules_slightly_wrong_are_red_by_name(run: Run, fault: str) -> None:
+    wrong = [replace(rule, alert_when=WRONG[fault]) for rule in (flood_ip, flood_group)]
+    assert red(verdict(run, wrong)) >= {"alerts: flood-ip", "alerts: flood-group"}
+
+
+def test_the_last_ip_by_event_time_is_red(run: Run) -> None:
+    """Two ips attack together, and the older request of the two comes last."""
+
+    def by_event_time(events: list[Event]) -> list[Event]:
+        places = sorted(event["ingest_ms"] for event in events)
+        ordered = sorted(events, key=lambda event: event["at_ms"])
+        pairs = zip(ordered, places, strict=True)
+        return [{**event, "ingest_ms": at, "source_offset": n} for n, (event, at) in enumerate(pairs)]
+
+    assert red(verdict(run, arriving=by_event_time)) == {"alerts: flood-group"}
+
+
+def test_a_tampered_count_is_red(run: Run) -> None:
+    def tamper(alerts: list[Event]) -> None:
+        chosen = next(each for each in alerts if each["rule"] == flood_ip.name)
+        chosen["operands"]["n"] = str(int(chosen["operands"]["n"]) + 1)
+
+    assert red(verdict(run, change=tamper)) == {"alerts: flood-ip"}
