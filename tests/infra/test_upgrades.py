@@ -119,10 +119,10 @@ def test_an_upgrade_whose_state_fits_not_is_refused_while_the_old_job_runs(targe
 
 def test_an_upgrade_can_be_taken_back(target, one):
     first = generations(target, one)
-    Sender(target, one, "first", seconds=5, closing_ms=closing_ms(FRAUD)).end()
+    Sender(target, one, "first", seconds=5).end()
     upgrade(target, load(one), "regretted", report=print)
     died(target, one)
-    sender = Sender(target, one, "second", seconds=5)
+    sender = Sender(target, one, "second", seconds=5, closing_ms=closing_ms(FRAUD))
     roll_back(target, one, report=print)
     sender.end()
     assert generations(target, one) == {"flink": first["flink"] + 3}, (
@@ -134,13 +134,14 @@ def test_an_upgrade_can_be_taken_back(target, one):
 
 def test_an_upgrade_that_was_killed_goes_on_though_the_old_job_was_started_again(target, one):
     first = generations(target, one)
-    Sender(target, one, "third", seconds=5, closing_ms=closing_ms(FRAUD)).end()
+    sender = Sender(target, one, "third", seconds=5, closing_ms=closing_ms(FRAUD))
     old = deployments.deployed(target, one)
     upgrading._write(target, one, Before("killed", int(time.time() * 1000), old, {}))
     assert target.engine("flink").stop(old["flink"])
     reconcile(target, report=print)
     await_healthy(target, one)
     upgrade(target, load(one), "killed", report=print)
+    sender.end()
     assert generations(target, one) == {"flink": first["flink"] + 2}
     assert verdict(target, one) == "ok"
 
