@@ -8,7 +8,7 @@ Besides this protocol, a job keeps three promises that its callers rest on:
   is named like the pattern, how far it has judged each partition of the judged topic: the next offset, and only once
   the outputs of all messages before it are acknowledged, refusals included. In silence it reaches the ends. The
   windows of another engine (`events-elsewhere`) read it: when it has reached the end and nothing more comes, they
-  close. A rehearsal is another pattern by name, so it commits elsewhere.
+  close. A finite job ends behind the ends. A rehearsal is another pattern by name, so it commits elsewhere.
 - **Stable names.** State is kept by the names of rules and measures: the next generation of a job restores what the
   rules it still has remembered, and drops the rest.
 """
@@ -121,6 +121,12 @@ class Engine(Protocol):
 
         Returns the place of that state for `start`. None means that `start` without a place finds it, or, after a job
         that could not save it any more, that `latest_state` has the newest there is.
+        """
+
+    def finish(self, plan: EnginePlan) -> bool:
+        """Whether the job of a finite plan has judged all, closed its windows and ended; ends it when it can.
+
+        Call it until it returns True. Jobs of the plan's earlier stages must have ended.
         """
 
     def rehearse(self, running: EnginePlan, rehearsal: EnginePlan) -> None:

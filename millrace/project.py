@@ -79,6 +79,11 @@ def nearest(environ: Mapping[str, str] = os.environ) -> Path | None:
     return next((place for place in (here, *here.parents) if (place / FOLDER).is_dir()), None)
 
 
+def state(environ: Mapping[str, str] = os.environ) -> Path:
+    """MILLRACE_STATE, else .millrace in the project: the files of one stack."""
+    return Path(environ.get("MILLRACE_STATE") or root(environ) / ".millrace").expanduser().absolute()
+
+
 def enter(folder: Path) -> None:
     """Make a folder, as it is now, the project of this process and of all that it starts."""
     os.environ["MILLRACE_PROJECT"] = str(folder)

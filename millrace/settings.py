@@ -8,7 +8,7 @@ from typing import Any
 
 from millrace import registry
 from millrace.errors import InfraError, UsageError
-from millrace.project import root
+from millrace.project import root, state
 
 PACKAGE = Path(__file__).resolve().parent
 PROJECT = PACKAGE.parent
@@ -81,11 +81,11 @@ class Settings:
         project = root(environ)
         cache = Path(environ.get("XDG_CACHE_HOME") or Path(environ.get("HOME", "~")).expanduser() / ".cache")
         home = Path(environ.get("MILLRACE_HOME") or cache / "millrace").expanduser().absolute()
-        state = Path(environ.get("MILLRACE_STATE") or project / ".millrace").expanduser().absolute()
+        folder = state(environ)
         given = environ.get("MILLRACE_PORT_BASE")
-        base = port_base(given) if given else remembered(state).get("port_base", PORT_BASE_DEFAULT)
+        base = port_base(given) if given else remembered(folder).get("port_base", PORT_BASE_DEFAULT)
         patterns = Path(environ["MILLRACE_PATTERNS"]).absolute() if environ.get("MILLRACE_PATTERNS") else None
-        return cls(project=project, home=home, state=state, port_base=base, patterns=patterns)
+        return cls(project=project, home=home, state=folder, port_base=base, patterns=patterns)
 
     def port(self, name: str) -> int:
         """The port of a server or of one of its doors, by name."""

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import PydanticCustomError, core_schema
 
 from millrace import project, registry
+from millrace.patterns import backfills
 from millrace.rules import EventRule, EventType, FoldRule, RuleError, UseCase, WindowRule
 from millrace.rules.expressions import DeclarationError
 from millrace.rules.nearest import nearest
@@ -133,6 +134,8 @@ class Variant:
 
     name: str
     pattern: Pattern
+    is_finite: bool = False
+    """Whether it is a backfill: its topics hold all that they ever will."""
 
     @property
     def use(self) -> UseCase:
@@ -183,7 +186,9 @@ def readable() -> list[Variant]:
 
 
 def load(name: str) -> Variant:
-    """The pattern of that name."""
+    """The pattern, or the backfill, of that name."""
+    if (content := backfills.content(name)) is not None:
+        return Variant(name, Pattern.model_validate(content["pattern"]), is_finite=True)
     require_known(name)
     return read(files()[name])
 

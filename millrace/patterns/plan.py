@@ -70,6 +70,8 @@ class EnginePlan:
     tables: Mapping[str, str] = field(default_factory=dict)
     """The version of each HBase table that it writes."""
     options: Mapping[str, str] = field(default_factory=dict)
+    finite: bool = False
+    """Whether the topics hold all that they ever will: once that is judged, all windows close and the job ends."""
     accepted: tuple[Loss, ...] = field(default=(), compare=False)
     """Losses that an operator accepted: a job that meets one of them continues behind it."""
 
@@ -123,7 +125,7 @@ class EnginePlan:
 
     def to_json(self) -> str:
         content = asdict(self)
-        for name in ("accepted", "tables"):
+        for name in ("accepted", "tables", "finite"):
             if not content[name]:
                 del content[name]
         return json.dumps(content, sort_keys=True)
@@ -178,6 +180,7 @@ def engine_plans(
             versions=_versions(variant, engine),
             tables=_table_versions(variant, engine),
             options=options or {},
+            finite=variant.is_finite,
         )
         for engine in engines
     ]

@@ -23,6 +23,9 @@ from millrace.stores.changes import Change
 
 # The broker's clock, not the sender's: arrival order and latency rest on it, and no sender can forge it.
 APPEND_TIME = {"message.timestamp.type": "LogAppendTime"}
+# A backfill writes recorded events with their own times, which are its arrival times.
+CREATE_TIME = {"message.timestamp.type": "CreateTime"}
+KEPT = {"retention.ms": "-1", "retention.bytes": "-1"}
 COMPACTED = {"cleanup.policy": "compact", "segment.ms": "600000", "min.cleanable.dirty.ratio": "0.1"}
 PRODUCER: Mapping[str, str | int | bool] = {
     "acks": "all",
@@ -32,6 +35,8 @@ PRODUCER: Mapping[str, str | int | bool] = {
 }
 Message = tuple[str, bytes | None, bytes | None]
 """Topic, key and value."""
+TimedMessage = tuple[str, bytes | None, bytes | None, int]
+"""The same, and the time of its arrival, for a topic with CREATE_TIME."""
 CONTRACTS_TOPIC = "millrace.contracts"
 READ_WITHIN_S = 30
 REMOVED_WITHIN_S = 30
@@ -170,7 +175,7 @@ def remove(bootstrap: str, names: Sequence[str], *, plan: bool = False) -> list[
         return changes
 
 
-def publish(bootstrap: str, messages: Iterable[Message]) -> int:
+def publish(bootstrap: str, messages: Iterable[Message | TimedMessage]) -> int:
     """Write messages, wait until all are acknowledged, and return their number."""
     return Publisher(bootstrap).publish(messages)
 
@@ -182,7 +187,7 @@ class Publisher:
         self._bootstrap = bootstrap
         self._producer = Producer({**PRODUCER, "bootstrap.servers": bootstrap, "linger.ms": 5})
 
-    def publish(self, messages: Iterable[Message]) -> int:
+    def publish(self, messages: Iterable[Message | TimedMessage]) -> int:
         """Write messages, wait until all are acknowledged, and return their number."""
         count, failures = 0, []
 
@@ -190,10 +195,10 @@ class Publisher:
             if error is not None:
                 failures.append(error)
 
-        for topic, key, value in messages:
+        for topic, key, value, *time_ms in messages:
             while True:
                 try:
-                    self._producer.produce(topic, value, key, on_delivery=delivered)
+                    self._producer.produce(topic, value, key, on_delivery=delivered, timestamp=next(iter(time_ms), 0))
                     break
                 except BufferError:
                     self._producer.poll(0.1)
@@ -212,6 +217,33 @@ class Publisher:
 def group(topics: Mapping[str, str], purpose: str) -> str:
     """The consumer group of a reader; it begins with the name of the pattern, as an ACL may require."""
     return f"{next(iter(topics.values())).partition('.')[0]}.{purpose}"
+
+
+def lengths(bootstrap: str, topics: Mapping[str, str]) -> dict[str, int]:
+    """How many messages the topics hold, by the kind that maps to each."""
+    with closing(
+        Consumer({"bootstrap.servers": bootstrap, "group.id": group(topics, "lengths"), "log_level": 0})
+    ) as reader:
+        ends = _ends(reader, bootstrap, topics.values())
+    return {kind: sum(end for (name, _), end in ends.items() if name == topic) for kind, topic in topics.items()}
+
+
+def unread(bootstrap: str, group: str, topics: Iterable[str]) -> int:
+    """How many messages of topics lie behind the offsets that a consumer group has committed."""
+    with closing(Consumer({"bootstrap.servers": bootstrap, "group.id": group, "log_level": 0})) as reader:
+        ends = _ends(reader, bootstrap, topics)
+        with named(bootstrap):
+            reached = reader.committed([TopicPartition(*place) for place in ends], timeout=ANSWERS_WITHIN_S)
+    return sum(max(0, ends[each.topic, each.partition] - max(each.offset, 0)) for each in reached)
+
+
+def _ends(reader: Consumer, bootstrap: str, topics: Iterable[str]) -> dict[tuple[str, int], int]:
+    there = listed(reader, bootstrap)
+    places = [(topic, number) for topic in topics if topic in there for number in there[topic].partitions]
+    with named(bootstrap):
+        return {
+            place: reader.get_watermark_offsets(TopicPartition(*place), timeout=ANSWERS_WITHIN_S)[1] for place in places
+        }
 
 
 class Tail:

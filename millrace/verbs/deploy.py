@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from millrace import deployments, registry
@@ -50,6 +50,7 @@ def deploy(
     only_missing: bool = False,
     accept_loss: bool = False,
     for_run: str = "",
+    engines: Collection[str] | None = None,
     report: Report = lambda line: None,
 ) -> list[Change]:
     """Run the pattern's jobs as declared, and return when each has completed a checkpoint.
@@ -61,7 +62,7 @@ def deploy(
     its deployed plan, even if the pattern has changed, and nothing else is touched. With `accept_loss` a job that
     failed because messages were deleted before it read them continues behind them; the loss is recorded until the data
     is removed. A pattern deployed `for_run` belongs to that run, unless it was deployed before; a deploy without it
-    takes the pattern over.
+    takes the pattern over. With `engines` only the jobs of these engines are touched.
     """
     variant = load(name)
     if not plan:  # what else is missing is in the plan of `provision`
@@ -73,7 +74,8 @@ def deploy(
         if accept_loss and not plan:
             for failed in last.values():
                 _accept(target, failed, target.engine(failed.engine).job(failed).lost, report)
-        wanted_plans = last.values() if only_missing else deployments.plans(target, variant)
+        wanted_plans = list(last.values()) if only_missing else deployments.plans(target, variant)
+        wanted_plans = [each for each in wanted_plans if engines is None or each.engine in engines]
         steps = [_step(target, wanted, last.get(wanted.engine), only_missing) for wanted in wanted_plans]
         if fresh:
             _refuse_running(steps)

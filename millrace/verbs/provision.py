@@ -51,6 +51,8 @@ def require_provisioned(target: Target, variant: Variant) -> None:
 def wanted_topics(variant: Variant) -> list[topics.Topic]:
     """The topics of a pattern, with their configuration."""
     use, pattern = variant.use, variant.pattern
+    if variant.is_finite:
+        return _finite_topics(variant)
     compacted = {event_type.name for event_type in use.references}
     # By time alone: a broker's limit in bytes would delete sooner than the pattern declares.
     retention_ms = str(pattern.retention_hours * 3_600_000)
@@ -62,6 +64,21 @@ def wanted_topics(variant: Variant) -> list[topics.Topic]:
             topic,
             1 if kind in compacted or kind == HOP else pattern.partitions,
             topics.APPEND_TIME | (overwrites if kind in compacted else keeps),
+        )
+        for kind, topic in topics_of(variant).items()
+    ]
+
+
+def _finite_topics(variant: Variant) -> list[topics.Topic]:
+    """The topics of a backfill: inputs have the times of the events, and nothing is deleted by its age."""
+    use = variant.use
+    inputs = {each.name for each in (*use.raw, *use.references)}
+    single = {HOP, *(each.name for each in use.references)}
+    return [
+        topics.Topic(
+            topic,
+            1 if kind in single else variant.pattern.partitions,
+            topics.KEPT | (topics.CREATE_TIME if kind in inputs else topics.APPEND_TIME),
         )
         for kind, topic in topics_of(variant).items()
     ]

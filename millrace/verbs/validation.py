@@ -87,17 +87,20 @@ def verdict(
 def question_about(variant: Variant, bounds: Bounds, in_force: Mapping[str, Versions]) -> Question:
     """What a verdict on the pattern needs: its rules, summaries, stores and promises."""
     pattern = variant.pattern
+    promises = {"alert_latency_ms_p99": float(pattern.promises.alert_latency_ms_p99)}
+    kept_since_ms = int(time.time() * 1000) - pattern.retention_hours * 3_600_000 + CLOCKS_DIFFER_MS
     return Question(
         pattern=variant.name,
         use=variant.use,
         rules=(*variant.event_rules, *variant.window_rules),
         summaries=tuple(variant.use.summary(name) for name in pattern.stages.windowing.summaries),
         stores=pattern.stages.persist.to if pattern.stages.persist else (),
-        promises={"alert_latency_ms_p99": float(pattern.promises.alert_latency_ms_p99)},
+        promises={} if variant.is_finite else promises,
         warm_after_ms=pattern.promises.warm_after_s * 1000,
-        kept_since_ms=int(time.time() * 1000) - pattern.retention_hours * 3_600_000 + CLOCKS_DIFFER_MS,
+        kept_since_ms=0 if variant.is_finite else kept_since_ms,
         bounds=bounds,
         in_force=in_force,
+        is_finite=variant.is_finite,
     )
 
 

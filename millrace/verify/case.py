@@ -10,6 +10,7 @@ from functools import cached_property
 from millrace.oracle import Origin, Record
 from millrace.patterns.loss import Loss
 from millrace.rules import ENRICHMENT, Rule, UseCase, WindowSummary
+from millrace.rules.events import WHOLE_MOST
 from millrace.rules.outputs import ALERT_FACTS, ALERTS, DEAD_LETTERS, LATE, LETTER_IDENTITY, REPLAYED, SOURCE, names
 from millrace.rules.outputs import WINDOWS_TOPIC as WINDOWS
 from millrace.traffic.runs import Span, is_within
@@ -59,6 +60,8 @@ class Question:
     """Rules and summaries that have had another version, also those that the pattern no longer runs."""
     lost: Sequence[Loss] = ()
     """Messages that were deleted before an engine read them, and accepted as lost."""
+    is_finite: bool = False
+    """Whether the topics hold all that they ever will: all windows are closed, and no latency means anything."""
 
 
 class Case:
@@ -85,6 +88,8 @@ class Case:
     @property
     def settled_after_ms(self) -> int:
         """How far behind the newest event a moment is settled: no event in time comes before it any more."""
+        if self.question.is_finite:
+            return -WHOLE_MOST
         return self.question.use.disorder_ms + self.question.bounds.closing_ms
 
     @property

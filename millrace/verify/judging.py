@@ -16,11 +16,11 @@ from millrace.verify.verdict import Promise, Verdict
 def judge(question: Question, evidence: Evidence) -> Verdict:
     """Compare what a pattern wrote with what the oracle expects."""
     case = Case(question, evidence)
-    latencies = tuple(timing.latencies(case))
+    latencies = () if question.is_finite else tuple(timing.latencies(case))
     return Verdict(
         pattern=question.pattern,
         checks=tuple(checker.check(case) for checker in checkers(case)),
-        promises=tuple(_promises(question.promises or {}, latencies)),
+        promises=tuple(_promises({} if question.is_finite else question.promises or {}, latencies)),
         latencies=latencies,
         alerts_by_rule=timing.alert_times(case),
         dead_letters_by_reason=dict(Counter(reason for _, reason in case.letters).most_common()),

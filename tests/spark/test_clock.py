@@ -141,3 +141,20 @@ def test_a_topic_is_covered_when_every_partition_is() -> None:
     assert covers({"t": {0: 5}}, ends, "t")
     assert not covers({"t": {0: 4, 1: 3}}, ends, "t")
     assert not covers({}, ends, "u")
+
+
+def test_behind_a_finite_stream_open_windows_close_at_once_and_then_it_is_over() -> None:
+    for plan in (OWN, BEHIND_FLINK):
+        room = Room(replace(plan, finite=True), Ends(end=9, judged=9))
+        for each in (room.events, *room.windows):
+            each.reaches(8, clock_ms=70_000)
+        room.keep(0)
+        assert (room.keep(1), room.clock.is_over) == ([], False), "a message is not counted yet"
+        for each in (room.events, *room.windows):
+            each.reaches(9, clock_ms=70_000)
+        longest_ms = max(rule.window.closes_after_ms for rule in plan.window_rules)
+        assert all(at_ms > 70_000 + longest_ms + plan.use.disorder_ms for _, at_ms in room.keep(2))
+        assert not room.clock.is_over
+        for each in room.windows:
+            each.is_open = False
+        assert (room.keep(3), room.clock.is_over) == ([], True)

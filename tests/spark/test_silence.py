@@ -40,3 +40,8 @@ def test_no_tick_is_sent_without_an_open_window_or_before_the_first_event() -> N
     for nothing in (look(is_open=False), look(clock_ms=0)):
         silence = Silence(IDLE_MS)
         assert [silence.tick(nothing, now_ms) for now_ms in (0, 60_000)] == [None, None]
+
+
+def test_behind_a_finite_stream_time_leaps_over_the_last_window() -> None:
+    silence = Silence(0, leap_ms=3_600_000)
+    assert [silence.tick(look(is_done=False), 0), silence.tick(OPEN, 1_000)] == [None, 4_601_000]

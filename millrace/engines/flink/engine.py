@@ -23,6 +23,7 @@ from millrace.machine import environments, processes
 from millrace.patterns import EnginePlan
 from millrace.patterns.loss import Loss, problem_of
 from millrace.settings import Settings
+from millrace.stores import topics
 from millrace.stores.files import Hdfs
 
 if TYPE_CHECKING:
@@ -171,10 +172,26 @@ class Flink:
         self._wait_gone(plan)
         return state
 
-    def _savepoint(self, plan: EnginePlan, how: Literal["stop", "savepoints"], folder: str) -> str:
+    def finish(self, plan: EnginePlan) -> bool:
+        """Drain the job once it has judged all messages: Flink then moves time to its end, and all windows close."""
+        job = self.job(plan)
+        if job.state == "stopped":
+            return True
+        # Offsets that were committed before the first checkpoint are not this job's.
+        if not job.checkpoints or topics.unread(
+            plan.bootstrap, plan.pattern, [plan.topics[each.name] for each in plan.use.raw]
+        ):
+            return False
+        self._savepoint(plan, "stop", f"{plan.checkpoints}/savepoints", drain=True)
+        self._wait_gone(plan)
+        return True
+
+    def _savepoint(
+        self, plan: EnginePlan, how: Literal["stop", "savepoints"], folder: str, *, drain: bool = False
+    ) -> str:
         """Take a savepoint of the running job, of which `stop` is the last thing it does; gives its path."""
         options: dict[str, Any] = (
-            {"targetDirectory": folder, "drain": False} if how == "stop" else {"target-directory": folder}
+            {"targetDirectory": folder, "drain": drain} if how == "stop" else {"target-directory": folder}
         )
         answer = self._request("POST", f"/jobs/{plan.job_id}/{how}", json=options)
         if answer.status_code >= 300:

@@ -16,9 +16,8 @@ from typing import Any
 from millrace.engines.flink import events, topics, windows
 from millrace.engines.flink.dead_letters import dead_letters
 from millrace.engines.flink.expressions import quoted
-from millrace.engines.flink.submission import remote, run, submit
+from millrace.engines.flink.submission import remote, run, settings_of, submit
 from millrace.engines.flink.topics import ARRIVALS, REFERENCES
-from millrace.engines.flink.tuning import JOB_SETTINGS
 from millrace.patterns import EnginePlan
 from millrace.patterns.plan import WINDOWS_TOPIC
 from millrace.rules import ALERTS, DEAD_LETTERS
@@ -39,7 +38,7 @@ def main(argv: Sequence[str]) -> None:
     if arguments.rest:
         submit(job_of(plan, remote(plan, arguments.rest, arguments.state)), arguments.gateway)
     else:
-        run(job_of(plan, {}), {**JOB_SETTINGS, **plan.options})
+        run(job_of(plan, {}), settings_of(plan))
 
 
 def job_of(plan: EnginePlan, settings: Mapping[str, str]) -> dict[str, Any]:

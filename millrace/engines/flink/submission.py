@@ -11,18 +11,23 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from millrace.engines.flink import gateway
-from millrace.engines.flink.tuning import JOB_SETTINGS
+from millrace.engines.flink.tuning import FINITE_SETTINGS, JOB_SETTINGS
 from millrace.patterns import EnginePlan
 
 # The client's JVM lives for one plan: optimising its code costs more than it gains (9 s of CPU in place of 21).
 CLIENT_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
+def settings_of(plan: EnginePlan) -> dict[str, str]:
+    """The settings of a job, wherever it runs."""
+    return {**JOB_SETTINGS, **(FINITE_SETTINGS if plan.finite else {}), **plan.options}
+
+
 def remote(plan: EnginePlan, rest: str, state_from: str | None) -> dict[str, str]:
     """The settings of a job that runs on the session cluster at a REST address, under the plan's job id."""
     address = urlsplit(rest)
     settings = {
-        **JOB_SETTINGS,
+        **settings_of(plan),
         "execution.target": "remote",
         "execution.attached": "false",
         "rest.address": address.hostname or "",

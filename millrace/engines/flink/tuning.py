@@ -28,6 +28,9 @@ JOB_SETTINGS = {
     "table.local-time-zone": "UTC",
 }
 
+# The end of a finite stream is a watermark, and Flink passes none on from an idle source.
+FINITE_SETTINGS = {"table.exec.source.idle-timeout": "0 ms"}
+
 SINK_OPTIONS = {
     "sink.delivery-guarantee": "at-least-once",
     "properties.linger.ms": str(SINK_LINGER_MS),

@@ -14,7 +14,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from millrace.engines.spark.event_time.clock import Clock
-from millrace.engines.spark.event_time.ends import TopicEnds
+from millrace.engines.spark.event_time.ends import TopicEnds, covers
 from millrace.engines.spark.event_time.ticks import ticking
 from millrace.engines.spark.losses import Losses
 from millrace.engines.spark.progress import DriverState, ProgressFile
@@ -25,7 +25,7 @@ from millrace.patterns.loss import problem_of
 
 
 class Driver:
-    """Runs the queries of a plan until it is stopped, or until one of them fails for good."""
+    """Runs the queries of a plan until it is stopped, one of them fails for good, or a finite stream is at its end."""
 
     def __init__(self, spark: SparkSession, plan: EnginePlan, queries: Sequence[Query], progress: ProgressFile) -> None:
         self.spark = spark
@@ -44,7 +44,7 @@ class Driver:
         writing = threading.Thread(target=self._keep_writing_progress, args=(ended,), name="progress", daemon=True)
         writing.start()
         try:
-            while not (stop.is_set() or problem):
+            while not (stop.is_set() or problem or self._is_over()):
                 due = self._due()
                 problem = self._find_lost(due) or next((found for each in due if (found := each.ensure())), None)
                 self._keep_time()
@@ -92,6 +92,22 @@ class Driver:
         except (KafkaError, Py4JError) as error:
             # Event time stands still while Kafka or HDFS is unreachable; a query that needs them fails on its own.
             print(f"event time: unknown: {type(error).__name__}: {error}", flush=True)
+
+    def _is_over(self) -> bool:
+        """Whether a finite stream is at its end: all windows are closed, and every query has read all there is."""
+        if not (self.plan.finite and self.is_under_way and self.clock.is_over):
+            return False
+        enriched = self.plan.topics[self.plan.use.enriched.name]
+        try:
+            # The windows are closed, so the topics have their last ends.
+            reached = [
+                committed.offsets if (committed := each.committed()) else {enriched: {}} for each in self.running
+            ]
+            ends = self.ends.of(sorted({topic for offsets in reached for topic in offsets}))
+        except (KafkaError, Py4JError) as error:
+            print(f"the end of the stream: unknown: {type(error).__name__}: {error}", flush=True)
+            return False
+        return all(covers(offsets, ends, topic) for offsets in reached for topic in offsets)
 
     def _write_progress(self, state: DriverState, problem: str | None = None) -> None:
         queries = {each.query.name: each.progress() for each in self.running}

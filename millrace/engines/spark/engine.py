@@ -130,6 +130,10 @@ class Spark:
                     psutil.Process(pid).kill()
         return None
 
+    def finish(self, plan: EnginePlan) -> bool:
+        """Whether the driver has ended, as that of a finite plan does by itself."""
+        return self.job(plan).state == "stopped"
+
     def request_checkpoint(self, plan: EnginePlan) -> bool:
         """Nothing to trigger: each batch ends with a checkpoint."""
         return True

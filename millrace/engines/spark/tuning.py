@@ -11,6 +11,7 @@ FILES_EVERY = "15 seconds"  # each batch makes a file for each hour that it touc
 TABLES_EVERY = "5 seconds"
 PERSIST_ROWS_MOST = 100_000  # in one batch of a store, so that a backlog does not become one huge batch
 IDLE_MS = 10_000  # after so long without traffic, event time follows the wall clock (event_time/silence.py)
+END_MARGIN_MS = 60_000  # how far beyond the last window's end the time of a finite stream moves
 IDS_EVERY_S = 10.0  # how long a topic that was deleted and created anew may be read as if it were the same
 LOOK_EVERY_S = 1.0  # the age of the progress file, and the step of event time in a silence
 RESTARTS_MOST = 5  # of a query that completes no batch in between

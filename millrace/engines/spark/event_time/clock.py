@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from millrace.engines.spark.checkpoints import Committed, Offsets
 from millrace.engines.spark.event_time.ends import TopicEnds, covers
 from millrace.engines.spark.event_time.silence import Look, Silence
-from millrace.engines.spark.tuning import IDLE_MS
+from millrace.engines.spark.tuning import END_MARGIN_MS, IDLE_MS
 from millrace.patterns import EnginePlan
 
 if TYPE_CHECKING:
@@ -29,8 +29,10 @@ class Clock:
         self._summaries = [each for each in queries if each.query.follows == "rules"]
         self._tick = tick
         self._ends = ends
-        self._silence = Silence(IDLE_MS)
+        self._silence = _end_of(plan) if plan.finite else Silence(IDLE_MS)
         self._sent_ms: dict[str, int] = {}
+        self.is_over = False
+        """Whether every message is judged and counted, and no window is open."""
 
     def keep(self, now_ms: int) -> None:
         """Send the ticks that are due; `now_ms` is the wall clock."""
@@ -52,6 +54,7 @@ class Clock:
             clock_ms=max([events_ms, *windows_ms]),
             is_open=bool(open_),
         )
+        self.is_over = look.is_done and not look.is_open
         silent_ms = self._silence.tick(look, now_ms)
         if silent_ms is not None:
             self._send(open_, silent_ms)
@@ -64,6 +67,12 @@ class Clock:
             if moment_ms > self._sent_ms.get(name, 0):
                 self._tick(name, moment_ms)
                 self._sent_ms[name] = moment_ms
+
+
+def _end_of(plan: EnginePlan) -> Silence:
+    """The silence behind a finite stream: it closes every window at once."""
+    longest_ms = max((rule.window.closes_after_ms for rule in plan.window_rules), default=0)
+    return Silence(idle_ms=0, leap_ms=longest_ms + 2 * plan.use.disorder_ms + END_MARGIN_MS)
 
 
 def _offsets(committed: Committed | None) -> Offsets:

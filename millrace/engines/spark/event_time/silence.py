@@ -29,6 +29,8 @@ class Silence:
     """How long no message has come, and the event time that follows from it."""
 
     idle_ms: int
+    leap_ms: int = 0
+    """How far time moves at once: where nothing more can come, no window needs to wait for the wall clock."""
     ends: object = None
     since_ms: int = 0
     clock_ms: int = 0
@@ -42,4 +44,4 @@ class Silence:
             return None
         # Ticks move the windows' own clock, so the one at which silence began is kept here.
         self.clock_ms = self.clock_ms or look.clock_ms
-        return self.clock_ms + silent_ms
+        return self.clock_ms + silent_ms + self.leap_ms
