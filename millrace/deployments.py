@@ -14,7 +14,7 @@ from typing import Any
 from millrace import stack
 from millrace.errors import UsageError
 from millrace.job import Job
-from millrace.patterns import EnginePlan, Variant, engine_plans, is_name, names
+from millrace.patterns import EnginePlan, Variant, backfills, engine_plans, is_name, names
 from millrace.patterns.loss import Loss
 from millrace.target import Target
 from millrace.verify import Versions
@@ -51,7 +51,7 @@ def sick(target: Target) -> dict[str, Job]:
     """The sick jobs of deployed patterns, by name."""
     return {
         job_name(plan): job
-        for name in names()
+        for name in (*names(), *backfills.names())
         if is_wanted(target, name)
         for plan, job in jobs(target, name).values()
         if job.is_sick

@@ -13,6 +13,7 @@ from typer.main import get_command
 
 from millrace import registry
 from millrace.cli.await_ import await_
+from millrace.cli.backfill import backfill
 from millrace.cli.command import Command, Group
 from millrace.cli.compact import compact
 from millrace.cli.compare import compare
@@ -28,7 +29,7 @@ from millrace.cli.init import init
 from millrace.cli.jobs import jobs
 from millrace.cli.kill import kill
 from millrace.cli.logs import logs
-from millrace.cli.mixture import Mixture
+from millrace.cli.mixture import Mixture, Sizes
 from millrace.cli.observe import observe
 from millrace.cli.patterns import patterns
 from millrace.cli.provision import provision
@@ -54,7 +55,7 @@ PANELS = {
     "Patterns and their jobs": (
         *(patterns, provision, deploy, await_, jobs, upgrade, roll_back, reconcile, observe, declare, teardown),
     ),
-    "Events and results": (traffic, validate, compare, show, forget, compact),
+    "Events and results": (traffic, backfill, validate, compare, show, forget, compact),
 }
 VERBS = tuple(chain.from_iterable(PANELS.values()))
 GROUPS = {"topics": topics, "dead-letters": dead_letters}  # in the last panel
@@ -113,7 +114,7 @@ for panel, verbs in PANELS.items():
     for each in verbs:
         app.command(
             each.__name__.rstrip("_").replace("_", "-"),
-            cls=Mixture if each is traffic else Command,
+            cls={traffic: Mixture, backfill: Sizes}.get(each, Command),
             rich_help_panel=panel,
         )(each)
 for name, group in GROUPS.items():

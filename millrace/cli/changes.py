@@ -32,6 +32,20 @@ def known_pattern(name: str) -> str:
     return name
 
 
+def complete_runs() -> list[str]:
+    """The names of all patterns and backfills."""
+    from millrace.patterns import backfills
+
+    return [*complete_patterns(), *backfills.names()]
+
+
+def known_run(name: str) -> str:
+    """The name of a pattern or a backfill, or a usage error if there is none."""
+    from millrace.patterns import backfills
+
+    return name if name in backfills.names() else known_pattern(name)
+
+
 PatternName = Annotated[
     str,
     typer.Argument(
@@ -39,6 +53,15 @@ PatternName = Annotated[
         help="Name of a pattern; `millrace patterns` lists them.",
         autocompletion=complete_patterns,
         callback=known_pattern,
+    ),
+]
+RunName = Annotated[
+    str,
+    typer.Argument(
+        metavar="PATTERN",
+        help="Name of a pattern or of a backfill; `millrace patterns` lists the patterns.",
+        autocompletion=complete_runs,
+        callback=known_run,
     ),
 ]
 WOULD_CHANGE = 3

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from millrace.cli.changes import PatternName
+from millrace.cli.changes import PatternName, RunName
 from millrace.cli.command import Command, Group
 from millrace.cli.printing import Json, print_json, print_rows, result_console, settings
 
@@ -29,7 +29,7 @@ Reason = Annotated[
 
 @dead_letters.command("list", cls=Command)
 def list_letters(
-    pattern: PatternName,
+    pattern: RunName,
     reason: Reason = "",
     last: Annotated[
         int, typer.Option("--last", metavar="COUNT", min=1, help="How many of the latest messages to show.")

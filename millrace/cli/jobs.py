@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.table import Table
 
-from millrace.cli.changes import PatternName
+from millrace.cli.changes import RunName
 from millrace.cli.printing import Json, print_json, print_rows, result_console, settings
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 COLUMNS = ("job", "state", "checkpoints", "restarts", "web page", "problem")
 
 
-def jobs(pattern: PatternName, json: Json = False) -> None:
+def jobs(pattern: RunName, json: Json = False) -> None:
     """Show the jobs of a pattern: state, completed checkpoints, restarts, web page, problem.
 
     Exit code 1 if a job is sick. The sick states are degraded (a store is unreachable, the job retries), crash-looping

@@ -1,9 +1,9 @@
-"""The options of `millrace traffic` that the uses declare: one for each share and size of their traffic."""
+"""The options of verbs that the uses declare: one for each share and size of their traffic."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +14,7 @@ from millrace.cli.command import Command
 from millrace.errors import InfraError
 
 if TYPE_CHECKING:
-    from millrace.traffic import Share, Size
+    from millrace.traffic import Share, Size, Traffic
 
 
 class Mixture(Command):
@@ -29,28 +29,37 @@ class Mixture(Command):
         ctx.obj = {name: value for name, value in given.items() if value is not None}
         return super().invoke(ctx)
 
+    def _of(self, traffic: Traffic) -> Mapping[str, Share | Size]:
+        return {**traffic.shares, **traffic.sizes}
+
     @cached_property
     def _declared(self) -> list[Any]:
-        found = declared()
+        found = declared(self._of)
         own = {param.name for param in self.params}
         for option, by_use in found.items():
             if option.replace("-", "_") in own:
                 raise InfraError(
-                    f"use '{next(iter(by_use))}': its traffic cannot have '{option}', `millrace traffic` has this "
+                    f"use '{next(iter(by_use))}': its traffic cannot have '{option}', `millrace {self.name}` has this "
                     "option itself; give it another name"
                 )
         return options(found)
 
 
-def declared() -> dict[str, dict[str, Share | Size]]:
-    """Each share and size by its name and its use."""
+class Sizes(Mixture):
+    """A verb with the sizes alone, which say how recorded files are read."""
+
+    def _of(self, traffic: Traffic) -> Mapping[str, Share | Size]:
+        return traffic.sizes
+
+
+def declared(of: Callable[[Traffic], Mapping[str, Share | Size]]) -> dict[str, dict[str, Share | Size]]:
+    """The shares and sizes `of` each use's traffic, by name and use."""
     from millrace.project import uses
 
     found: dict[str, dict[str, Share | Size]] = {}
     for use in uses().values():
         if use.traffic:
-            mixture: dict[str, Share | Size] = {**use.traffic.shares, **use.traffic.sizes}
-            for name, each in mixture.items():
+            for name, each in of(use.traffic).items():
                 found.setdefault(name, {})[use.name] = each
     return found
 

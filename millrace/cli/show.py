@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table as Columns
 
-from millrace.cli.changes import PatternName
+from millrace.cli.changes import RunName
 from millrace.cli.printing import Json, print_json, print_rows, result_console, settings
 from millrace.errors import UsageError
 
@@ -23,7 +23,7 @@ Last = Annotated[
 
 
 def show(
-    pattern: PatternName,
+    pattern: RunName,
     table: Annotated[str, typer.Argument(metavar="TABLE", help="Name of a table of the use.")],
     key: Annotated[str, typer.Argument(metavar="KEY", help="Value of the first field of the row key.")],
     last: Last = 10,

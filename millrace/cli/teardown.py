@@ -4,13 +4,13 @@ from typing import Annotated
 
 import typer
 
-from millrace.cli.changes import ForRun, PatternName, PlanOnly, end_plan, print_changes
+from millrace.cli.changes import ForRun, PlanOnly, RunName, end_plan, print_changes
 from millrace.cli.consent import Yes, require_consent
 from millrace.cli.printing import Json, settings
 
 
 def teardown(
-    pattern: PatternName,
+    pattern: RunName,
     plan: PlanOnly = False,
     data: Annotated[
         bool, typer.Option("--data", help="Also remove the topics, tables, files, checkpoints and contracts.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from millrace.cli.alerts import alert_line, rules_of
-from millrace.cli.changes import PatternName
+from millrace.cli.changes import RunName
 from millrace.cli.command import Command, Group
 from millrace.cli.printing import Json, print_json, print_rows, result_console, settings
 from millrace.errors import UsageError
@@ -19,7 +19,7 @@ topics = typer.Typer(cls=Group, help="List the topics of a pattern, or read one.
 
 
 @topics.command("list", cls=Command)
-def list_topics(pattern: PatternName, json: Json = False) -> None:
+def list_topics(pattern: RunName, json: Json = False) -> None:
     """List the topics of a pattern: the kind of message, and the topic's name in Kafka.
 
     Examples:
@@ -37,7 +37,7 @@ def list_topics(pattern: PatternName, json: Json = False) -> None:
 
 @topics.command("tail", cls=Command)
 def tail_topic(
-    pattern: PatternName,
+    pattern: RunName,
     kind: Annotated[
         str,
         typer.Argument(

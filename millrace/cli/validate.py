@@ -6,7 +6,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from millrace.cli.changes import PatternName
+from millrace.cli.changes import RunName
 from millrace.cli.printing import Json, print_json, print_rows, progress_console, result_console, settings
 from millrace.settings import SETTLED_AFTER_S, VALIDATE_WITHIN_S
 
@@ -18,7 +18,7 @@ COLOURS = {"ok": "green", "kept": "green", "failed": "red", "broken": "yellow", 
 
 
 def validate(
-    pattern: PatternName,
+    pattern: RunName,
     within_s: Annotated[
         float,
         typer.Option("--within", metavar="SECONDS", min=1, help="How long to wait at most for outstanding output."),

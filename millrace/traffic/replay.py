@@ -81,6 +81,21 @@ class Replay:
                 event = {**fields, kind.time: at_ms + shift_ms, "sent_ms": start_ms + due_ms}
                 yield message(due_ms, kind.name, str(event[kind.key]), event, LABEL)
 
+    def recorded(self) -> Iterator[Message]:
+        """The events in the order of the file, at their own times.
+
+        Each is due at its arrival, in milliseconds since 1970: with the newest event so far.
+        """
+        arrived_ms = self.first_ms
+        for found in self._read():
+            if isinstance(found, bytes):
+                yield Message(arrived_ms, self.use.judged.name, None, found, UNPARSED)
+                continue
+            kind, at_ms, fields = found
+            if kind.time is not None:
+                arrived_ms = max(arrived_ms, at_ms)
+                yield message(arrived_ms, kind.name, str(fields[kind.key]), {**fields, kind.time: at_ms}, LABEL)
+
     def _read(self) -> Iterator[Event | bytes]:
         """Each line as an event, or as its bytes if it cannot be parsed."""
         try:

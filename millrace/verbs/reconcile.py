@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from millrace.deployments import alone, deployed, is_wanted, jobs
 from millrace.job import Job, Running
-from millrace.patterns import EnginePlan, names
+from millrace.patterns import EnginePlan, backfills, names
 from millrace.stores.changes import Change
 from millrace.target import Target
 from millrace.verbs.deploy import deploy
@@ -30,10 +30,11 @@ def reconcile(
 def extra(target: Target) -> list[Running]:
     """Jobs of patterns that run without being deployed, or that run twice."""
     found = []
-    for engine in sorted({plan.engine for name in names() for plan in deployed(target, name).values()}):
+    known = [*names(), *backfills.names()]
+    for engine in sorted({plan.engine for name in known for plan in deployed(target, name).values()}):
         wanted = {
             deployed(target, name)[engine].job_id
-            for name in names()
+            for name in known
             if is_wanted(target, name) and engine in deployed(target, name)
         }
         for running in target.engine(engine).running():

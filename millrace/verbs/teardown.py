@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from millrace import deployments
 from millrace.deployments import alone, deployed, job_name
-from millrace.patterns import load
+from millrace.patterns import backfills, load
 from millrace.patterns import topics as topics_of
 from millrace.patterns.plan import table_of, tables
 from millrace.rules.layout import FORGOTTEN
@@ -46,4 +46,5 @@ def teardown(target: Target, name: str, *, data: bool = False, plan: bool = Fals
                 topics.keep_contracts(target.bootstrap, dict.fromkeys(topics_of(variant).values()))
                 traffic.forget(target.settings, name)
                 deployments.forget(target, name)
+                backfills.forget(name)
         return changes

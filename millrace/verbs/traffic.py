@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -12,8 +12,9 @@ from millrace.patterns import topics as topics_of
 from millrace.rules import UseCase, WindowRule
 from millrace.settings import Settings
 from millrace.target import Target
-from millrace.traffic import Message, Secrets, Traffic, TrafficPlan
+from millrace.traffic import Columns, Message, Secrets, Traffic, TrafficPlan, plan_for
 from millrace.traffic.labels import Labels, labels_of, together
+from millrace.traffic.plan import RATE_PER_S_LEAST
 from millrace.traffic.replay import read_replay
 from millrace.traffic.runs import Run, Span
 from millrace.traffic.tape import Digest
@@ -105,6 +106,14 @@ def from_file(use: UseCase, file: Path, secrets: Secrets, speed: float = 1.0, pl
         lambda keys: replay.references(),
         lambda start_ms, keys: replay.messages(start_ms, speed),
     )
+
+
+def columns_of(use: UseCase, sizes: Mapping[str, int]) -> Columns | None:
+    """The column map of the use's recorded files, for these sizes of its traffic and the defaults of all others."""
+    if use.traffic is None:
+        return None
+    plan = plan_for(use.traffic, 1, RATE_PER_S_LEAST, 1, "columns", **sizes)
+    return use.traffic.columns(plan)
 
 
 def secrets_of(settings: Settings, use: UseCase) -> Secrets:

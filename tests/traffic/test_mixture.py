@@ -84,3 +84,10 @@ def test_a_field_that_carries_a_token_accepts_nothing_else() -> None:
     assert loose.token_of is CARD_NUMBER
     with pytest.raises(RuleError, match="'card' is a token; give it pattern=TOKEN_PATTERN"):
         replace(transactions, fields=(*transactions.fields[:2], loose, *transactions.fields[3:]))
+
+
+def test_a_backfill_takes_the_sizes_alone_since_nothing_is_generated(two_uses: None) -> None:
+    command = get_command(app).commands["backfill"]  # type: ignore[attr-defined] # it is a group
+    words = ["flink", "--from", "log.csv", "--into", "june", "--pages", "7"]
+    given = command.make_context("backfill", words).params
+    assert (given["pages"], "crowds" in given, "poison" in given) == (7, False, False)
