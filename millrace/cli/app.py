@@ -34,6 +34,7 @@ from millrace.cli.observe import observe
 from millrace.cli.patterns import patterns
 from millrace.cli.provision import provision
 from millrace.cli.reconcile import reconcile
+from millrace.cli.replay import replay
 from millrace.cli.restart import restart
 from millrace.cli.roll_back import roll_back
 from millrace.cli.setup import setup
@@ -55,7 +56,7 @@ PANELS = {
     "Patterns and their jobs": (
         *(patterns, provision, deploy, await_, jobs, upgrade, roll_back, reconcile, observe, declare, teardown),
     ),
-    "Events and results": (traffic, backfill, validate, compare, show, forget, compact),
+    "Events and results": (traffic, backfill, validate, replay, compare, show, forget, compact),
 }
 VERBS = tuple(chain.from_iterable(PANELS.values()))
 GROUPS = {"topics": topics, "dead-letters": dead_letters}  # in the last panel
