@@ -45,6 +45,13 @@ MUTANTS = {
         old='PosixFilePermissions.fromString("rwx------")',
         new='PosixFilePermissions.fromString("rwxr-xr-x")',
     ),
+    "flink-leaves-the-last-windows-open": Mutant(
+        test="tests/infra/test_backfill.py::test_stored_events_give_the_same_alerts_again",
+        red="assert done.returncode == exits",
+        file="millrace/engines/flink/engine.py",
+        old='savepoints", drain=True)',
+        new='savepoints", drain=False)',
+    ),
     "spark-writes-a-batch-again": Mutant(
         test="tests/spark/test_files.py::test_a_batch_that_is_written_again_changes_nothing",
         red='assert said["a batch again"] == [10, 10]',
