@@ -16,6 +16,8 @@ from millrace.rules import (
 )
 from pipelines.fraud.events import MINUTE_MS, PHONE, customers, merchants, transactions
 
+BURST_GAP_MS = 10_000
+
 enrichment = Enrichment(
     on=transactions,
     lookups=(
@@ -59,12 +61,24 @@ spree = EventRule(
     alert_when=lambda now, before: before.other_merchants >= 4,
 )
 
+burst_at_once = EventRule(
+    name="burst-at-once",
+    doc=(
+        "The customer buys again within 10 seconds, with any card. It alerts at once; `burst` alerts when the chain is "
+        "over. The key is the customer, not the card: events are in order only within the key of their topic."
+    ),
+    on=transactions,
+    remembers={"purchases": Count(within_ms=BURST_GAP_MS), "newest_ms": Max("at_ms")},
+    # The count goes back from the newest purchase, and so does not judge one that arrives an hour late.
+    alert_when=lambda now, before: (before.purchases >= 1) & (now.at_ms - before.newest_ms >= -BURST_GAP_MS),
+)
+
 burst = WindowRule(
     name="burst",
     doc="Two or more transactions of a card, each at most 10 seconds after the one before.",
     on=enriched,
     key="card",
-    window=Session(gap_ms=10_000),
+    window=Session(gap_ms=BURST_GAP_MS),
     measures={"n": Count(), "total_cents": Sum("amount_cents")},
     alert_when=lambda w: w.n >= 2,
 )

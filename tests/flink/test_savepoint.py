@@ -1,6 +1,7 @@
 """A job continues from a savepoint that an earlier build took: tests/flink/savepoint holds one.
 
-A rule or window whose version changed on purpose needs a new one, taken by the build before the change:
+A rule that was declared since then starts without a memory. A rule or window whose version changed on purpose needs a
+new savepoint, taken by the build before the change:
 pytest tests/flink/test_savepoint.py --write-golden
 """
 
@@ -76,7 +77,7 @@ def made(request: pytest.FixtureRequest, target: Target, plan: EnginePlan) -> di
 def test_a_job_continues_from_a_savepoint_of_an_earlier_build(
     target: Target, plan: EnginePlan, made: dict[str, Any]
 ) -> None:
-    assert dict(plan.versions) == made["versions"], f"the savepoint is of other rules; {__doc__}"
+    assert made["versions"].items() <= plan.versions.items(), f"the savepoint is of other rules; {__doc__}"
     topics.publish(plan.bootstrap, ((topic, b"x", b"{}") for topic in raw(plan) for _ in range(made["offsets"][topic])))
     delete_before(plan, {kind.name: made["offsets"][plan.topics[kind.name]] for kind in FRAUD.raw})
     player = with_references(plan)

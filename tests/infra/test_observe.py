@@ -47,7 +47,7 @@ def test_a_changed_plan_is_told_part_by_part():
     old = engine_plans(load("flink"), 1, "k:1", "hdfs://c", STORES)[0]
     new = replace(old, generation=2, parallelism=2, events=("spree",), versions={**old.versions, "spree": "12345678"})
     assert differences(old, new) == [
-        "events: above-previous-max, away-from-phone, spree -> spree",
+        "events: above-previous-max, away-from-phone, spree, burst-at-once -> spree",
         "parallelism: 1 -> 2",
         f"versions.spree: {old.versions['spree']} -> 12345678",
     ]

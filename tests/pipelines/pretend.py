@@ -14,13 +14,15 @@ from millrace.rules import Rule, WindowRule
 from millrace.traffic import Message, TrafficPlan
 from millrace.traffic.labels import Labels, labels_of
 from millrace.traffic.tokens import secrets_under
+from millrace.verbs.sending import closing_keys, partition_of
 from millrace.verify import Evidence, Question
 from pipelines.fraud import FRAUD
 from pipelines.fraud.traffic import TRAFFIC
 
 START_MS = 1_790_000_000_000
 SECRETS = secrets_under(FRAUD, b"a key for tests, not for customers")
-CLOSERS = ("closing-0", "closing-1")  # one for each of the two partitions below
+PARTITIONS = 2
+CLOSERS = closing_keys(lambda number: f"closing-{number}", PARTITIONS)
 QUESTION = Question("pretended", FRAUD, FRAUD.rules, FRAUD.summaries, ("hdfs", "hbase"), {"alert_latency_ms_p99": 100})
 KINDS = {f"pretended.{kind.name}": kind.name for kind in (*FRAUD.raw, *FRAUD.references)}
 HOURS_MS = 3_600_000
@@ -35,7 +37,7 @@ def messages(plan: TrafficPlan) -> list[Message]:
     ]
 
 
-def topics(sent: Iterable[Message], partitions: int = 2) -> dict[str, list[Record]]:
+def topics(sent: Iterable[Message], partitions: int = PARTITIONS) -> dict[str, list[Record]]:
     """The raw topics after the sending; each message took 3 ms."""
     found: dict[str, list[Record]] = {kind: [] for kind in KINDS.values()}
     offsets: Counter[tuple[str, int]] = Counter()
@@ -47,10 +49,6 @@ def topics(sent: Iterable[Message], partitions: int = 2) -> dict[str, list[Recor
         ingest_ms = START_MS + message.due_ms + (-60_000 if message.topic in is_reference else 3)
         found[message.topic].append(Record(message.topic, partition, offset, ingest_ms, message.key, message.value))
     return found
-
-
-def partition_of(key: bytes, partitions: int) -> int:
-    return sum(key) % partitions
 
 
 def ran(plan: TrafficPlan, raw: Mapping[str, Sequence[Record]], rules: Sequence[Rule] = FRAUD.rules) -> Evidence:

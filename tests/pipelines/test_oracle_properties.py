@@ -240,6 +240,8 @@ def naively_found(tape: Sequence[Record]) -> set[tuple[str, tuple[str, ...]]]:
         lately = {e["merchant"] for e in bought if newest_ms - e["at_ms"] <= 120_000}
         if len(lately - {now["merchant"]}) >= 4:
             found.add(("spree", identity))
+        if bought and abs(now["at_ms"] - max(e["at_ms"] for e in bought)) <= 10_000:
+            found.add(("burst-at-once", identity))
     bought = [e for t, e in events if t == "transactions"]
     for card in {e["card"] for e in bought}:
         own = sorted((e["at_ms"], e["transaction_id"]) for e in bought if e["card"] == card)

@@ -33,7 +33,7 @@ def changed(tmp_path: Path, old: str, new: str) -> Path:
         ("[burst]", "[spree]", "'spree' is a rule of the events stage; move it to stages.events.rules"),
         ("[spend-per-minute]", "[spend]", "stages.windows.summaries: .*there is: spend-per-minute|did you mean"),
         ("engine: flink,", "engine: storm,", "stages.events.engine: .*'flink' or 'spark'.*'storm'"),
-        ("away-from-phone, spree]", "spree], parallelism: 3", "3 instances cannot share 2 partition"),
+        ("spree, burst-at-once]", "spree], parallelism: 3", "3 instances cannot share 2 partition"),
         ("title:", "title: [", "not valid YAML"),
     ],
 )

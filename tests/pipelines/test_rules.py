@@ -79,10 +79,10 @@ def test_rules_of_one_stage_share_a_measure_they_have_in_common():
     rules = tuple(r for r in FRAUD.rules if isinstance(r, EventRule))
     stage = StageMemory(FRAUD, rules)
     signatures = [measure["signature"] for measure in stage.measures]
-    assert len(signatures) == len(set(signatures)) == 3
+    assert len(signatures) == len(set(signatures)) == 5
     away = FRAUD.rule("away-from-phone")
     assert stage.column(away.remembers, "phone_latitude") == stage.column(FRAUD.enrichment.remembers, "phone_latitude")
-    assert set(stage.columns) == {"m0", "m1_latitude", "m1_longitude", "m1_at_ms", "m2"}
+    assert set(stage.columns) == {"m0", "m1_latitude", "m1_longitude", "m1_at_ms", "m2", "m3", "m4"}
 
 
 def test_an_unknown_rule_is_named_with_the_nearest_one():
@@ -92,6 +92,7 @@ def test_an_unknown_rule_is_named_with_the_nearest_one():
 
 def test_an_alert_is_explained_by_the_values_that_its_condition_compared():
     highest, away, burst = (FRAUD.rule(name) for name in ("above-previous-max", "away-from-phone", "burst"))
+    at_once = FRAUD.rule("burst-at-once")
     assert highest.explained({"amount_cents": "91200", "before_highest_cents": "5000"}) == (
         "the amount (912.00) is greater than the largest amount of the customer's earlier events (50.00)"
     )
@@ -104,6 +105,10 @@ def test_an_alert_is_explained_by_the_values_that_its_condition_compared():
     )
     assert burst.explained({"n": "3", "total_cents": "900", "first_ms": "1", "last_ms": "2"}) == (
         "the number of events (3) is at least 2"
+    )
+    assert at_once.explained({"before_purchases": "1", "at_ms": "9000", "before_newest_ms": "5000"}) == (
+        "the number of the customer's earlier events in the last 10 seconds (1) is at least 1 and the time minus the "
+        "largest time of the customer's earlier events (4 s) is at least -10 seconds"
     )
 
 

@@ -16,6 +16,7 @@ from millrace import oracle
 from millrace.oracle import Judged, Record
 from millrace.traffic import Message, TrafficPlan, plan_for
 from millrace.traffic.tokens import secrets_under
+from millrace.verbs.sending import closing_keys, partition_of
 from pipelines.fraud import FRAUD
 from pipelines.fraud.canaries import canaries_in
 from pipelines.fraud.rules import burst
@@ -23,6 +24,7 @@ from pipelines.fraud.traffic import DISORDER_MS, TRAFFIC
 from pipelines.fraud.traffic.poison import NUMBER
 
 START_MS = 1_790_000_000_000
+REFERENCES = {kind.name: kind for kind in FRAUD.references}
 SECRETS = secrets_under(FRAUD, b"k" * 32)
 # Two and a half minutes, so that every story has room.
 PLAN = plan_for(TRAFFIC, 3_000, 20, seed=11, frauds=0.1, edges=0.1, late=0.01, races=0.01)
@@ -48,15 +50,20 @@ def judged(plan: TrafficPlan) -> Iterator[tuple[Message, Judged]]:
     """Each message with the oracle's outcome, had it arrived when it was due."""
     known: dict[str, dict[str, Any]] = {reference.name: {} for reference in FRAUD.references}
     for message in TRAFFIC.references(plan):
-        kind = next(each for each in FRAUD.references if each.name == message.topic)
+        kind = REFERENCES[message.topic]
         event = oracle.accept(kind, message.value, START_MS)
         if isinstance(event, oracle.Refusal):
             assert event.reason == message.label.refusal
         else:
             known[message.topic][event[kind.key]] = event
     messages = list(TRAFFIC.messages(plan, SECRETS, START_MS))
-    tape = [Record(m.topic, 0, n, START_MS + m.due_ms, m.key, m.value) for n, m in enumerate(messages)]
+    tape = [record(message, number) for number, message in enumerate(messages)]
     return zip(messages, oracle.judge(FRAUD, FRAUD.rules, tape, known), strict=True)
+
+
+def record(message: Message, number: int) -> Record:
+    """The message as it arrives the moment it is due."""
+    return Record(message.topic, 0, number, START_MS + message.due_ms, message.key, message.value)
 
 
 def assert_labels_tell_the_truth(plan: TrafficPlan) -> Counter[str]:
@@ -164,13 +171,16 @@ def test_no_card_number_leaves_but_the_one_that_must_be_refused() -> None:
     assert canaries_in(b"\n".join(bad)) == {NUMBER}
 
 
-def test_the_closing_goes_on_every_second_and_sets_off_nothing() -> None:
+def test_the_closing_goes_on_every_second_in_each_partition_and_sets_off_nothing() -> None:
     plan = plan_for(TRAFFIC, events=100, rate_per_s=50)
-    names = ["x", "y"]
-    messages = list(TRAFFIC.closing(plan, SECRETS, START_MS, names, 20_000))
-    assert [message.due_ms for message in messages] == [2_000 + 1_000 * (n // 2 + 1) for n in range(40)]
-    tape = [Record(m.topic, 0, n, START_MS + m.due_ms, m.key, m.value) for n, m in enumerate(messages)]
-    known = {"merchants": {"m-000": {"category": "c", "place": "p"}}, "customers": {n: {"segment": "s"} for n in names}}
+    keys = closing_keys(lambda number: TRAFFIC.closing_key(plan, number), 3)
+    messages = list(TRAFFIC.closing(plan, SECRETS, START_MS, keys, 40_000))
+    assert [message.due_ms for message in messages] == [2_000 + 1_000 * (n // 3 + 1) for n in range(120)]
+    assert [partition_of(message.key or b"", 3) for message in messages] == [0, 1, 2] * 40
+    known: dict[str, dict[str, Any]] = {reference.name: {} for reference in FRAUD.references}
+    for each in TRAFFIC.references(plan, keys):
+        oracle.refer(REFERENCES[each.topic], known[each.topic], record(each, 0))
+    tape = [record(message, number) for number, message in enumerate(messages)]
     results = list(oracle.judge(FRAUD, FRAUD.rules, tape, known))
     assert not [each for each in results if each.reason or each.findings]
     assert oracle.window_findings(burst, [each.event for each in results if each.event]) == []

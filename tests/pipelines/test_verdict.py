@@ -137,6 +137,13 @@ BROKEN: dict[str, Rule] = {
         lambda now, before: before.other_merchants >= 4,
         {"other_merchants": DistinctOthers("merchant", within_ms=119_999)},
     ),
+    "alerts: burst-at-once": EventRule(
+        "burst-at-once",
+        "",
+        FRAUD.judged,
+        lambda now, before: (before.purchases >= 1) & (now.at_ms - before.newest_ms >= -10_000),
+        {"purchases": Count(within_ms=9_999), "newest_ms": Max("at_ms")},
+    ),
     "alerts: burst": WindowRule(
         "burst",
         "",

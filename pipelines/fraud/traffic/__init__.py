@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import count, islice
 
 from millrace.traffic import Columns, Label, Message, Secrets, Share, Size, TrafficPlan, message
 from millrace.traffic.plan import CLOSING
@@ -14,9 +15,13 @@ from pipelines.fraud.canaries import canary
 from pipelines.fraud.events import customers, merchants, transactions
 from pipelines.fraud.traffic.people import SEGMENTS, SHOPS, coordinates, everybody, first_card, shop
 from pipelines.fraud.traffic.poison import REFERENCE_POISON
-from pipelines.fraud.traffic.stage import DISORDER_MS, PHONE_LEAD_MS, RACE, Stage
+from pipelines.fraud.traffic.stage import DISORDER_MS, GAP_MS, PHONE_LEAD_MS, RACE, Stage
 
 __all__ = ["DISORDER_MS", "TRAFFIC", "FraudTraffic"]
+
+SECOND_MS = 1_000
+CLOSING_TURNS = GAP_MS // SECOND_MS + 1
+"""After so many seconds a customer of the closing buys again: too late for a burst."""
 
 
 class FraudTraffic:
@@ -37,9 +42,9 @@ class FraudTraffic:
     slack_ms = PHONE_LEAD_MS // 2
 
     def references(self, plan: TrafficPlan, also: Sequence[str] = ()) -> Iterator[Message]:
-        """The merchants and customers, `also` those of the closing."""
+        """The merchants and customers, for the keys in `also` the customers of the closing."""
         shops = [shop(number) for number in range(len(SHOPS))]
-        people = [{"customer": name, "segment": SEGMENTS[0]} for name in also]
+        people = [{"customer": name, "segment": SEGMENTS[0]} for turn in _turns(also) for name in turn]
         people += [{"customer": person.name, "segment": person.segment} for person in everybody(plan)]
         for merchant in shops:
             yield message(0, merchants.name, merchant["merchant"], merchant, Label("reference"))
@@ -58,19 +63,18 @@ class FraudTraffic:
         return Stage(plan, secrets["card"], start_ms).messages()
 
     def closing_key(self, plan: TrafficPlan, number: int) -> str:
-        """A customer of the closing."""
+        """The beginning of the names of customers in one partition."""
         return f"{plan.name}-closing-{number}"
 
     def closing(
         self, plan: TrafficPlan, secrets: Secrets, start_ms: int, keys: Sequence[str], for_ms: int
     ) -> Iterator[Message]:
-        """One small purchase of each of these customers every second, with another card each time: no burst."""
-        end_ms = plan.due_ms(plan.events)
-        seconds = math.ceil(for_ms / 1000)
-        for second in range(1, seconds + 1):
-            due_ms = end_ms + second * 1000
-            for number, name in enumerate(keys):
-                card = secrets["card"].token(canary(first_card(plan) - 1 - number * seconds - second))
+        """A small purchase in the partition of each key every second, by customers in turn: no burst."""
+        end_ms, turns = plan.due_ms(plan.events), _turns(keys)
+        for second in range(1, math.ceil(for_ms / SECOND_MS) + 1):
+            due_ms, turn = end_ms + second * SECOND_MS, second % CLOSING_TURNS
+            for partition, name in enumerate(turns[turn]):
+                card = secrets["card"].token(canary(first_card(plan) - 1 - partition * CLOSING_TURNS - turn))
                 purchase = {
                     "transaction_id": f"{name}-{second:04d}",
                     "customer": name,
@@ -86,6 +90,20 @@ class FraudTraffic:
     def columns(self, plan: TrafficPlan) -> Columns | None:
         """Recorded files have columns with the names of the fields."""
         return None
+
+
+def _turns(keys: Sequence[str]) -> Sequence[tuple[str, ...]]:
+    """Groups of customers who buy in the same second: for each key one whom Kafka's hash puts in its partition."""
+    from kafka.partitioner.default import murmur2  # here: the rules are also read where nothing is sent
+
+    def partition(name: str) -> int:
+        return int((murmur2(name.encode()) & 0x7FFFFFFF) % len(keys))
+
+    beside = [
+        list(islice((name for n in count() if partition(name := f"{key}-{n}") == partition(key)), CLOSING_TURNS))
+        for key in keys
+    ]
+    return [tuple(names[turn] for names in beside) for turn in range(CLOSING_TURNS)]
 
 
 TRAFFIC = FraudTraffic()

@@ -12,13 +12,13 @@ import math
 import random
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
 from millrace.traffic import Label, Message, Tokens, TrafficPlan, message
 from pipelines.fraud.events import MINUTE_MS, device_locations, transactions
-from pipelines.fraud.rules import above_previous_max, away_from_phone, burst, spree
+from pipelines.fraud.rules import above_previous_max, away_from_phone, burst, burst_at_once, spree
 from pipelines.fraud.traffic.people import CITIES, SHOPS, Person, Place, coordinates, everybody, moved
 from pipelines.fraud.traffic.poison import POISON, Poison
 
@@ -246,9 +246,21 @@ def _burst(most: int, gap_ms_most: int) -> _Story:
         for _ in range(stage.rng.randint(2, most)):
             steps.append(stage.purchase(person, at_ms, label, at_ms + stage.delay_ms(often_long=True)))
             at_ms += stage.rng.randint(200, gap_ms_most)
-        return steps
+        return _labelled_at_once(steps)
 
     return _Story(play, lasts_ms + 1_500, most)
+
+
+def _labelled_at_once(purchases: Sequence[Step]) -> list[Step]:
+    """A person's purchases in the order of arrival; each within ten seconds of an earlier one has the label too."""
+    labelled, newest_ms = [], -math.inf
+    for step in sorted(purchases, key=lambda step: step.due_ms):
+        at_ms = step.content["at_ms"] if isinstance(step.content, Mapping) else -math.inf
+        is_soon = abs(at_ms - newest_ms) <= GAP_MS
+        alerts = (*step.label.alerts, *((burst_at_once.name,) if is_soon else ()))
+        labelled.append(replace(step, label=replace(step.label, alerts=alerts)))
+        newest_ms = max(newest_ms, at_ms)
+    return labelled
 
 
 def _play_above(stage: Stage, now_ms: int) -> list[Step] | None:
@@ -290,7 +302,7 @@ def _spree(offsets_ms: Sequence[int], *fifth: str, each: tuple[str, ...] = ()) -
             at_ms = now_ms + offset_ms
             # All take equally long, so the fifth to be sent is the fifth to arrive.
             steps.append(stage.purchase(person, at_ms, label, at_ms + 20, {"merchant": shop}))
-        return steps
+        return _labelled_at_once(steps)
 
     return _Story(play, offsets_ms[-1] + 20, 5)
 
@@ -304,22 +316,24 @@ def _pair(gap_ms: int, count: int, *alerts: str) -> _Story:
             return None
         label = stage.label(f"{count} purchases {gap_ms} ms apart", *alerts)
         times = [now_ms + gap_ms * position for position in range(count)]
-        return [stage.purchase(person, at_ms, label, at_ms + stage.delay_ms()) for at_ms in times]
+        return _labelled_at_once([stage.purchase(person, at_ms, label, at_ms + stage.delay_ms()) for at_ms in times])
 
     return _Story(play, gap_ms * (count - 1) + 1_500, count)
 
 
 def _play_two_cards(stage: Stage, now_ms: int) -> list[Step] | None:
-    """Two purchases in quick succession with different cards: not a burst."""
+    """Two purchases in quick succession with different cards: each card's is no burst."""
     person = stage.idle_person(now_ms, 3_000, lambda p: _has_bought(p) and len(p.cards) > 1)
     if person is None:
         return None
     label = stage.label("two cards")
     times = (now_ms, now_ms + 3_000)
-    return [
-        stage.purchase(person, at_ms, label, at_ms, {"card": card})
-        for at_ms, card in zip(times, person.cards, strict=True)
-    ]
+    return _labelled_at_once(
+        [
+            stage.purchase(person, at_ms, label, at_ms, {"card": card})
+            for at_ms, card in zip(times, person.cards, strict=True)
+        ]
+    )
 
 
 def _amount(kind: str, more_cents: int, *alerts: str) -> _Story:
