@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -368,14 +368,7 @@ def _before(remembers: Mapping[str, Measure], on: EventType, of: str) -> Names:
 
 
 def _renamed(lookup: Lookup, new: str, old: str) -> Text | Whole | Real:
-    found = next(f for f in lookup.reference.readable if f.name == old)
-    match found:
-        case Text():
-            return Text(new, found.pattern, found.max_length)
-        case Whole():
-            return Whole(new, found.least, found.most)
-        case Real():
-            return Real(new, found.least, found.most)
+    return replace(next(f for f in lookup.reference.readable if f.name == old), name=new)
 
 
 def _column(name: str, expression: Expression) -> Text | Whole | Real:
