@@ -17,7 +17,8 @@ event's id is LINE, unless a value is given. A value is text for a text field an
 given is absent.
 
 The outcome is complete: `=> RULE LINE... [OPERAND=VALUE...]` is an alert on these lines, of a window on all its lines,
-and no other alert or refusal occurs. `=> nothing` expects neither.
+and no other alert or refusal occurs. `=> nothing` expects neither. An operand is a field that the rule compares, as in
+`celsius=80.1`; a remembered value has `before_` in front, as in `before_most=20`; of a window it is a measure.
 """
 
 from __future__ import annotations
@@ -157,7 +158,10 @@ def _alert(scenario: Scenario, finding: Finding, lines: tuple[str, ...]) -> str:
         if each.subject == finding.rule and set(each.words) == set(lines)
         for name in each.operands
     }
-    shown = {name: str(value) for name, value in finding.operands.items() if name in named}
+    shown = {
+        name: str(finding.operands[name]) if name in finding.operands else f"(none; {nearest(name, finding.operands)})"
+        for name in named
+    }
     return _text(finding.rule, lines, shown)
 
 
