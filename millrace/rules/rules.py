@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -350,6 +351,8 @@ def _misfits(use: UseCase) -> Iterator[str]:
     streams = [each.name for each in (*use.raw, *use.references, use.enriched)]
     for kind, names in (("rules and summaries", rules), ("event types", streams)):
         for name in names:
+            if not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", name):
+                yield f"'{name}' cannot be in names of topics and in alerts; use letters, digits and dashes, at most 64"
             if names.count(name) > 1:
                 yield f"{names.count(name)} {kind} are called '{name}'; rename one of them"
     for topic in (ALERTS.name, DEAD_LETTERS.name, WINDOWS_TOPIC):

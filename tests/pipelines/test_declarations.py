@@ -71,6 +71,8 @@ def test_a_field_of_reference_data_keeps_its_limits_under_its_new_name():
         ({"judged": doors}, "the enrichment is of 'scans'; only 'doors' is enriched"),
         ({"references": ()}, "the enrichment looks up 'depots'; add it to the references"),
         ({"others": (doors, doors)}, "2 event types are called 'doors'; rename one of them"),
+        ({"others": (replace(doors, name="my doors"),)}, "'my doors' cannot be in names of topics and in alerts"),
+        ({"rules": (replace(heavy, name=""),)}, "'' cannot be in names of topics"),
         ({"others": (replace(doors, name="alerts"),)}, "no event type can be called 'alerts'"),
         ({"enriched": enrichment.enriched("scans", "")}, "2 event types are called 'scans'"),
         ({"rules": (heavy, replace(heavy, doc="Again."))}, "2 rules and summaries are called 'heavy'"),
