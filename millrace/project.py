@@ -15,6 +15,8 @@ from importlib.machinery import ModuleSpec
 from importlib.util import find_spec, module_from_spec
 from pathlib import Path
 from pkgutil import iter_modules
+from traceback import extract_tb
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from millrace.errors import InfraError
@@ -165,10 +167,32 @@ def _in_folders() -> Iterator[_Found]:
     for package in iter_modules(pipelines.__path__):
         if not package.ispkg:
             continue
-        module = import_module(f"{FOLDER}.{package.name}")
+        module = _imported(f"{FOLDER}.{package.name}")
         folder = Path(str(module.__file__)).parent
         for use in {id(value): value for value in vars(module).values() if isinstance(value, UseCase)}.values():
             yield _Found(use, folder, str(folder), is_own=True)
+
+
+def _imported(name: str) -> ModuleType:
+    """The package of a use; an error in its code names the line."""
+    from millrace.rules.expressions import DeclarationError
+
+    try:
+        return import_module(name)
+    except (DeclarationError, InfraError):
+        raise
+    except Exception as error:
+        raise ProjectError(f"{_line_of(error)}: {type(error).__name__}: {error}; repair this use") from error
+
+
+def _line_of(error: Exception) -> str:
+    """The last line of the project's own code that led to an error."""
+    if isinstance(error, SyntaxError):
+        return f"{error.filename}, line {error.lineno}"
+    here = str(root() / FOLDER)
+    lines = [(each.filename, each.lineno) for each in extract_tb(error.__traceback__)]
+    file, number = next((each for each in reversed(lines) if each[0].startswith(here)), lines[-1])
+    return f"{file}, line {number}"
 
 
 def _loaded(brought: Installed) -> _Found:

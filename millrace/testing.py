@@ -17,7 +17,8 @@ event's id is LINE, unless a value is given. A value is text for a text field an
 given is absent.
 
 The outcome is complete: `=> RULE LINE... [OPERAND=VALUE...]` is an alert on these lines, of a window on all its lines,
-and no other alert or refusal occurs. `=> nothing` expects neither.
+and no other alert or refusal occurs. `=> nothing` expects neither. An operand is a field that the rule compares, as in
+`celsius=80.1`; a remembered value has `before_` in front, as in `before_most=20`; of a window it is a measure.
 """
 
 from __future__ import annotations
@@ -157,7 +158,10 @@ def _alert(scenario: Scenario, finding: Finding, lines: tuple[str, ...]) -> str:
         if each.subject == finding.rule and set(each.words) == set(lines)
         for name in each.operands
     }
-    shown = {name: str(value) for name, value in finding.operands.items() if name in named}
+    shown = {
+        name: str(finding.operands[name]) if name in finding.operands else f"(none; {nearest(name, finding.operands)})"
+        for name in named
+    }
     return _text(finding.rule, lines, shown)
 
 
@@ -198,7 +202,7 @@ class _Reader:
         return Scenario(self.use, title, tuple(arrivals), tuple(each for each in outcome if each.subject != "nothing"))
 
     def expected(self, arrivals: Sequence[Arrival]) -> Expected:
-        subject, *words = self.text.removeprefix("=>").split() or [""]
+        subject, *words = self.words(self.text.removeprefix("=>")) or [""]
         known, rules = {each.line for each in arrivals}, [rule.name for rule in self.use.rules]
         lines = tuple(word for word in words if "=" not in word)
         operands = dict(word.split("=", 1) for word in words if "=" in word)
@@ -230,10 +234,7 @@ class _Reader:
         if stream not in self.streams:
             raise self.error(f"use '{self.use.name}' has no stream '{stream}'; {nearest(stream, self.streams)}")
         event_type = self.streams[stream]
-        try:
-            words = shlex.split(rest)
-        except ValueError as error:
-            raise self.error(f"'{rest}' cannot be split into words: {error}") from None
+        words = self.words(rest)
         if len(words) == 2 and words[0] == "is":
             return Arrival(line, event_type, at_ms, b"", words[1].encode())
         event = self.event(event_type, line, at_ms, words)
@@ -258,6 +259,12 @@ class _Reader:
             return name, json.loads(text)
         except ValueError:
             raise self.error(f"'{word}' is not JSON; '{name}' is a {kind}, so write a number, or null") from None
+
+    def words(self, text: str) -> list[str]:
+        try:
+            return shlex.split(text)
+        except ValueError as error:
+            raise self.error(f"'{text}' cannot be split into words: {error}") from None
 
     def error(self, complaint: str) -> ScenarioError:
         return ScenarioError(f"{self.file}, line {self.number}: {complaint}")

@@ -106,6 +106,18 @@ flood = WindowRule(
 )
 LOG_INS = UseCase("log-ins", requests, as_they_come, logged, rules=(flood,))
 
+notes = EventType(
+    "notes",
+    "What somebody writes at a desk.",
+    (Text("desk"), Text("note", "[a-z ]+"), Whole("at_ms", 0)),
+    key="desk",
+    time="at_ms",
+    past_ms=HOUR_MS,
+)
+unchanged = Enrichment(notes)
+noted = EventRule("noted", "A warning.", notes, lambda now, before: now.note == "look out")
+DESKS = UseCase("desks", notes, unchanged, unchanged.enriched("kept", "A note."), rules=(noted,))
+
 FLOOD = """
 == The end of a window is outside of it, and repetition counts
      0.000  r1  requests  ip=a
@@ -119,6 +131,16 @@ FLOOD = """
 def test_events_without_an_id_are_known_by_their_lines(tmp_path: Path) -> None:
     (scenario,) = read(LOG_INS, written(tmp_path, FLOOD))
     assert played(scenario) == scenario.expected
+
+
+def test_an_expected_value_with_spaces_is_in_quotes(tmp_path: Path) -> None:
+    text = """
+== A note of two words
+     0.000  r1  notes  desk=a note='look out'
+  => noted r1  note='look out'
+"""
+    (scenario,) = read(DESKS, written(tmp_path, text))
+    assert played(scenario) == scenario.expected == ["noted r1 note=look out"]
 
 
 def written(tmp_path: Path, text: str) -> Path:
@@ -139,6 +161,7 @@ def test_the_oracle_finds_what_scenarios_expect(tmp_path: Path) -> None:
     [
         ("=> hotter r3  celsius=21 before_most=20", "=> nothing", "hotter r3"),
         ("before_most=20", "before_most=19", "hotter r3 before_most=20 celsius=21"),
+        ("before_most=20", "most=20", "hotter r3 celsius=21 most=(none; there is: celsius, before_most)"),
         ("=> crowd r1 r2 r3", "=> crowd r1 r2", "crowd r1 r2 r3"),
         ("  => refused r2 duplicate\n", "", "refused r2 duplicate"),
     ],
@@ -166,6 +189,7 @@ def test_an_outcome_that_a_scenario_does_not_expect_is_shown(tmp_path: Path, old
         ("1.0 r2 again r9", "there is no line 'r9' above"),
         ("r2 readings sensor=s1", "is not an event; write SECONDS LINE STREAM"),
         ("1.0 r2 readings sensor='s1", "cannot be split into words"),
+        ("=> hotter r1 unit='c", "cannot be split into words"),
         ("=> hoter r1", "'=> hoter r1' is not an outcome"),
         ("=> hotter r7", "'=> hotter r7' is not an outcome"),
     ],

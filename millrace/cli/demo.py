@@ -4,6 +4,7 @@ import json as json_
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -89,14 +90,16 @@ def demo(
 def _where_to_look_next(target: "Target", variant: "Variant", *, keep: bool) -> None:
     from millrace.rules import ALERTS
     from millrace.stores.topics import Tail
+    from millrace.verbs.show import writes_tables
 
     console = result_console()
     console.print("\nWhere to look next", style="bold")
     with closing(Tail(target.bootstrap, {ALERTS.name: variant.topic(ALERTS)})) as tail:
         last = [record for record in tail.new() if record.value][-1:]
     subject = json_.loads(last[0].value or b"{}")["subject"] if last else "ID"
-    called = [table.called for table in variant.use.tables if table.called and table.first == variant.use.judged.key]
-    shown = ((f"{name} {subject} --pattern {variant.name}", f"one {name}, from HBase") for name in called)
+    tables = variant.use.tables if writes_tables(variant) else ()
+    called = [table.called for table in tables if table.called and table.first == variant.use.judged.key]
+    shown = ((f"{name} {quote(subject)} --pattern {variant.name}", f"one {name}, from HBase") for name in called)
     again = "" if keep else "   (after `millrace up`)"
     for words, what in (
         *shown,

@@ -270,7 +270,9 @@ def _complaints(variant: Variant) -> list[str]:
         ("stages.events.rules", stages.events.rules, "event"),
         ("stages.windows.rules", stages.windowing.rules, "window"),
     ):
-        for name in names_:
+        for name in dict.fromkeys(names_):
+            if names_.count(name) > 1:
+                complaints.append(f"{where}: '{name}' is there {names_.count(name)} times; name each rule once")
             try:
                 rule = variant.use.rule(name)
             except RuleError as error:
@@ -283,6 +285,8 @@ def _complaints(variant: Variant) -> list[str]:
             if reason := _refusal(engine, _shape(rule)):
                 complaints.append(f"{where}: '{name}' cannot run on {engine}: {reason}")
     for name in stages.windowing.summaries:
+        if stages.windowing.summaries.count(name) > 1:
+            complaints.append(f"stages.windows.summaries: '{name}' is there more than once; name each summary once")
         try:
             variant.use.summary(name)
         except RuleError as error:
@@ -292,6 +296,8 @@ def _complaints(variant: Variant) -> list[str]:
             complaints.append(f"stages.windows.summaries: '{name}' cannot run on {stages.windowing.engine}: {reason}")
     if stages.persist:
         for store in stages.persist.to:
+            if stages.persist.to.count(store) > 1:
+                complaints.append(f"stages.persist.to: '{store}' is there more than once; name each store once")
             if reason := _refusal(stages.persist.engine, f"{registry.PERSIST}{store}"):
                 complaints.append(f"stages.persist.to: {stages.persist.engine} cannot write to '{store}': {reason}")
     if stages.events.parallelism > pattern.partitions:
@@ -335,6 +341,8 @@ def _remedy(error: Any) -> str:
             return f"{where}: no such key; {nearest(str(error['loc'][-1]), known)}"
         case "missing":
             return f"{where}: this key is required; add it"
+        case "model_type":
+            return f"{where}: there are no keys here; write {', '.join(map(str, _known_keys(error['loc'])))}"
     return f"{where}: {error['msg']}, but it is {error['input']!r}"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -147,9 +147,8 @@ class EventType:
         if self.time is not None and SENT_MS.name not in [f.name for f in self.fields]:
             object.__setattr__(self, "fields", (*self.fields, SENT_MS))
         names = [f.name for f in self.fields]
-        for name in (self.key, self.id, self.time):
-            if name is not None and name not in names:
-                raise RuleError(f"event type '{self.name}' has no field '{name}'; its fields: {', '.join(names)}")
+        for complaint in _complaints(self):
+            raise RuleError(f"event type '{self.name}'{complaint}")
         for forbidden in self.forbidden:
             if forbidden != plain_name(forbidden) or forbidden in map(plain_name, names):
                 raise RuleError(
@@ -157,7 +156,6 @@ class EventType:
                     "it is not in lower-case letters and digits"
                 )
         for text in (f for f in self.fields if isinstance(f, Text)):
-            re.compile(text.pattern)
             if text.token_of and text.pattern != TOKEN_PATTERN:
                 raise RuleError(
                     f"event type '{self.name}': '{text.name}' is a token; give it pattern=TOKEN_PATTERN and "
@@ -216,6 +214,40 @@ class EventType:
             "forbidden": list(self.forbidden),
             "fields": [{"name": f.name, "kind": f.kind, "required": f.required, **f.limits()} for f in self.readable],
         }
+
+
+def _complaints(event_type: EventType) -> Iterator[str]:
+    """What is wrong with the fields, as the end of a sentence that begins with the event type."""
+    declared = {f.name: f for f in event_type.fields}
+    names = [f.name for f in event_type.fields]
+    for name in names:
+        if names.count(name) > 1:
+            yield f" has {names.count(name)} fields '{name}'; rename one of them"
+    for role in ("key", "id", "time"):
+        name = getattr(event_type, role)
+        if name is None:
+            continue
+        if name not in declared:
+            yield f" has no field '{name}'; its fields: {', '.join(names)}"
+        elif role == "time" and not isinstance(declared[name], Whole):
+            yield f": its time '{name}' is no whole number; declare Whole('{name}'), in milliseconds since 1970"
+    for span in ("past_ms", "future_ms"):
+        if getattr(event_type, span) < 0:
+            yield f": {span} must be at least 0, not {getattr(event_type, span)}"
+    for each in event_type.fields:
+        yield from _odd_limits(each)
+
+
+def _odd_limits(declared: AnyField) -> Iterator[str]:
+    match declared:
+        case Text(name=name, pattern=pattern):
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                yield f": the pattern of '{name}' is no regular expression: {error}"
+        case Whole(name=name, least=least, most=most) | Real(name=name, least=least, most=most):
+            if not least <= most:
+                yield f": no number is from {least} to {most}; change the least or the most of '{name}'"
 
 
 def plain_name(name: str) -> str:

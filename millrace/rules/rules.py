@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ from millrace.rules.measures import (
 )
 from millrace.rules.names import Names, event_names
 from millrace.rules.nearest import nearest
-from millrace.rules.outputs import FLAGS, PROVENANCE, WINDOW_SPAN, window_result
+from millrace.rules.outputs import ALERTS, DEAD_LETTERS, FLAGS, PROVENANCE, WINDOW_SPAN, WINDOWS_TOPIC, window_result
 from millrace.rules.sentences import measure_phrase, phrased, values_shown, window_phrase, words
 from millrace.rules.tables import Table, require_tables
 from millrace.rules.windows import Sliding, Tumbling, Window
@@ -127,6 +128,8 @@ class WindowRule:
     def __post_init__(self) -> None:
         self.on.kind(self.key)
         of = f"rule '{self.name}'"
+        if not next(each for each in self.on.readable if each.name == self.key).required:
+            raise RuleError(f"{of}: its key '{self.key}' is optional, and an alert needs a key; choose another field")
         require_windowed(self.measures, self.on, of)
         with _naming(self.name, self.alert_when):
             object.__setattr__(self, "where", conditions_of(self.measures, self.on, of))
@@ -177,7 +180,12 @@ class WindowSummary:
         of = f"summary '{self.name}'"
         require_windowed(self.measures, self.on, of)
         object.__setattr__(self, "where", conditions_of(self.measures, self.on, of))
-        window_kinds(self.measures, self.on)
+        if not isinstance(self.window, Tumbling | Sliding):
+            raise RuleError(f"{of}: its window is {type(self.window).__name__}; choose Tumbling or Sliding")
+        taken = [*self.keys, *window_result({})]
+        for name in window_kinds(self.measures, self.on):
+            if name in taken:
+                raise RuleError(f"{of}: '{name}' is a column already; give the measure another name")
 
     @property
     def columns(self) -> dict[str, Kind]:
@@ -246,6 +254,13 @@ class Enrichment:
         of = f"enrichment of '{self.on.name}'"
         now, before = event_names(self.on, of), _before(self.remembers, self.on, of)
         object.__setattr__(self, "built", {name: make(now, before) for name, make in self.adds.items()})
+        for name, made in self.built.items():
+            if not isinstance(made, Expression) or made.kind not in ("whole", "real"):
+                raise RuleError(f"{of}: '{name}' must be a number made of fields, not {made}")
+        names = [*self.on.names, *self.built, *(new for lookup in self.lookups for new in lookup.take)]
+        for name in names:
+            if names.count(name) > 1:
+                raise RuleError(f"{of}: '{name}' is there already; give what the enrichment adds another name")
         for lookup in self.lookups:
             self.on.kind(lookup.by)
             for source in lookup.take.values():
@@ -298,8 +313,8 @@ class UseCase:
     """Without it, `millrace traffic` only replays files."""
 
     def __post_init__(self) -> None:
-        if ENRICHMENT in [each.name for each in (*self.rules, *self.summaries)]:
-            raise RuleError(f"use '{self.name}': no rule or summary can be called '{ENRICHMENT}', the enrichment is")
+        for complaint in _misfits(self):
+            raise RuleError(f"use '{self.name}': {complaint}")
         require_tables(self.tables, self.enriched, {rule.key for rule in self.rules})
 
     @property
@@ -320,6 +335,60 @@ class UseCase:
         """The window summary of that name."""
         found: WindowSummary = _named(name, self.summaries, f"use '{self.name}' has no summary")
         return found
+
+
+def _misfits(use: UseCase) -> Iterator[str]:
+    """Why the parts of a use do not fit one another."""
+    if use.judged.time is None:
+        yield f"the events of '{use.judged.name}' have no time; give the event type a time"
+    if use.disorder_ms < 0:
+        yield f"disorder_ms must be at least 0, not {use.disorder_ms}"
+    if use.enrichment.on != use.judged:
+        yield f"the enrichment is of '{use.enrichment.on.name}'; only '{use.judged.name}' is enriched"
+    rules = [each.name for each in (*use.rules, *use.summaries)]
+    if ENRICHMENT in rules:
+        yield f"no rule or summary can be called '{ENRICHMENT}', the enrichment is"
+    streams = [each.name for each in (*use.raw, *use.references, use.enriched)]
+    for kind, names in (("rules and summaries", rules), ("event types", streams)):
+        for name in names:
+            if not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", name):
+                yield f"'{name}' cannot be in names of topics and in alerts; use letters, digits and dashes, at most 64"
+            if names.count(name) > 1:
+                yield f"{names.count(name)} {kind} are called '{name}'; rename one of them"
+    for topic in (ALERTS.name, DEAD_LETTERS.name, WINDOWS_TOPIC):
+        if topic in streams:
+            yield f"no event type can be called '{topic}': every pattern has a topic of that name"
+    for lookup in use.enrichment.lookups:
+        if lookup.reference not in use.references:
+            yield f"the enrichment looks up '{lookup.reference.name}'; add it to the references"
+    for each in (*use.raw, *use.references):
+        for needed in (f for f in each.fields if f.name in (each.key, each.id, each.time) and not f.required):
+            yield f"'{each.name}' needs '{needed.name}' in every event; take required=False away, or use another field"
+    yield from _unread(use)
+
+
+def _unread(use: UseCase) -> Iterator[str]:
+    """Rules on a stream that their stage does not read, and measures of one that the use does not declare."""
+    remembering: list[tuple[str, Mapping[str, Measure]]] = [("the enrichment", use.enrichment.remembers)]
+    for rule in use.rules:
+        of = f"rule '{rule.name}'"
+        if isinstance(rule, WindowRule):
+            if rule.on != use.enriched:
+                yield f"{of} is on '{rule.on.name}'; rules on windows read '{use.enriched.name}'"
+        elif rule.on != use.judged:
+            yield (
+                f"{of} is on '{rule.on.name}'; rules on single events read '{use.judged.name}', without what the "
+                "enrichment adds: only rules on windows read that"
+            )
+        elif isinstance(rule, EventRule):
+            remembering.append((of, rule.remembers))
+    for summary in use.summaries:
+        if summary.on != use.enriched:
+            yield f"summary '{summary.name}' is on '{summary.on.name}'; summaries read '{use.enriched.name}'"
+    for of, measures in remembering:
+        for measure in measures.values():
+            if isinstance(measure, Last) and measure.stream is not None and measure.stream not in use.raw:
+                yield f"{of} remembers the last of '{measure.stream.name}'; add this event type to the others"
 
 
 def fingerprint(declared: EventRule | WindowRule | WindowSummary | Enrichment) -> str:
@@ -368,22 +437,13 @@ def _before(remembers: Mapping[str, Measure], on: EventType, of: str) -> Names:
 
 
 def _renamed(lookup: Lookup, new: str, old: str) -> Text | Whole | Real:
-    found = next(f for f in lookup.reference.readable if f.name == old)
-    match found:
-        case Text():
-            return Text(new, found.pattern, found.max_length)
-        case Whole():
-            return Whole(new, found.least, found.most)
-        case Real():
-            return Real(new, found.least, found.most)
+    return replace(next(f for f in lookup.reference.readable if f.name == old), name=new)
 
 
 def _column(name: str, expression: Expression) -> Text | Whole | Real:
     if expression.kind == "real":
         return Real(name, float("-1.7976931348623157e308"), float("1.7976931348623157e308"), required=False)
-    if expression.kind == "whole":
-        return Whole(name, required=False)
-    raise RuleError(f"enrichment '{name}' must be a number, not {expression}")
+    return Whole(name, required=False)
 
 
 def _named(name: str, among: tuple[Any, ...], complaint: str) -> Any:

@@ -12,7 +12,9 @@ from millrace.traffic.plan import Message
 from millrace.traffic.runs import Span
 
 Place = tuple[str, str]
-"""An event: its key, and its id or else its time. A tumbling window: the rule's key, and the window's start."""
+"""The rule's key, and the event's id or else its time; of a tumbling window its start."""
+ANY_KEY = "any key"
+"""In place of a key that the event does not show."""
 Meant = tuple[str, Place]
 """The name of a rule, and where it must alert."""
 
@@ -64,26 +66,33 @@ def together(found: Iterable[Labels]) -> Labels:
 def event_place(use: UseCase, rule: Rule, event: Mapping[str, Any]) -> Place | None:
     """Where the rule must alert because of this event; None if the event alone does not show it."""
     judged, at_ms = use.judged, event[use.judged.time or ""]
+    key = str(event[rule.key]) if _shows_key(use, rule) else ANY_KEY
     if (size_ms := _fixed_ms(use, rule)) is not None:
-        return str(event[rule.key]), str(at_ms - at_ms % size_ms)
+        return key, str(at_ms - at_ms % size_ms)
     if judged.id is None and isinstance(rule, WindowRule):
         return None
-    return str(event[judged.key]), str(event[judged.id] if judged.id else at_ms)
+    return key, str(event[judged.id] if judged.id else at_ms)
 
 
 def alert_places(use: UseCase, rule: Rule, alert: Mapping[str, Any]) -> Iterator[Place]:
     """Where an alert is: in its window, or in each of its events."""
+    key = str(alert["key"]) if _shows_key(use, rule) else ANY_KEY
     if _fixed_ms(use, rule) is not None:
-        yield str(alert["key"]), str(alert["window_start_ms"])
+        yield key, str(alert["window_start_ms"])
     elif use.judged.id:
         for identity in alert["event_ids"]:
-            yield str(alert["subject"]), str(identity)
+            yield key, str(identity)
     else:
-        yield str(alert["subject"]), str(alert["at_ms"])
+        yield key, str(alert["at_ms"])
+
+
+def _shows_key(use: UseCase, rule: Rule) -> bool:
+    """Whether an event as labelled has the key of the rule's alerts; a token is not the one that was sent."""
+    return rule.key in use.judged.names and rule.key not in use.judged.tokens
 
 
 def _fixed_ms(use: UseCase, rule: Rule) -> int | None:
     """The size of the rule's windows, if an event's own fields show its window."""
-    if isinstance(rule, WindowRule) and isinstance(rule.window, Tumbling) and rule.key in use.judged.names:
+    if isinstance(rule, WindowRule) and isinstance(rule.window, Tumbling) and _shows_key(use, rule):
         return rule.window.size_ms
     return None

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+from millrace.rules.events import NAME_PATTERN
 
 RATE_PER_S_LEAST = 10
 CLOSING = "closing"
@@ -53,6 +56,8 @@ class TrafficPlan:
                 f"traffic needs at least 1 event and {RATE_PER_S_LEAST} events per second, or it cannot keep its "
                 "disorder"
             )
+        if not re.fullmatch(NAME_PATTERN, self.name):
+            raise ValueError(f"'{self.name}' would be in each id; name the traffic in letters, digits and dashes")
 
     def due_ms(self, position: int) -> int:
         """When the message at this position is due, independent of those before it."""

@@ -41,16 +41,22 @@ def require_found(is_found: bool, variant: Variant, what: str, key: str) -> None
 
 def with_tables(variant: Variant) -> Variant:
     """The pattern, if it writes to HBase."""
-    persist = variant.pattern.stages.persist
-    if persist is None or "hbase" not in persist.to:
+    if not writes_tables(variant):
         raise UsageError(f"{variant.name} writes no tables; add hbase to its stages.persist.to, then deploy it")
     return variant
 
 
 def deployed_last(target: Target, use: UseCase) -> str:
-    """The pattern of a use that was deployed last."""
-    files = {each.name: deployed_file(target, each.name) for each in readable() if each.use.name == use.name}
+    """The pattern of a use that was deployed last, of those that write tables."""
+    variants = [each for each in readable() if each.use.name == use.name and writes_tables(each)]
+    files = {each.name: deployed_file(target, each.name) for each in variants}
     deployed = {name: file.stat().st_mtime for name, file in files.items() if file.exists()}
     if not deployed:
         raise UsageError(f"no pattern of {use.name} is deployed; name one with --pattern: {', '.join(files)}")
     return max(deployed, key=deployed.__getitem__)
+
+
+def writes_tables(variant: Variant) -> bool:
+    """Whether the pattern persists to HBase."""
+    persist = variant.pattern.stages.persist
+    return persist is not None and "hbase" in persist.to

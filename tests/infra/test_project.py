@@ -105,6 +105,26 @@ def test_two_uses_of_one_name_are_refused_with_both_places(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
+    ("written", "complaint"),
+    [
+        ("def (", ", line 1: SyntaxError: invalid syntax (__init__.py, line 1); repair this use"),
+        (
+            "import nothing_of_this_name",
+            ", line 1: ModuleNotFoundError: No module named 'nothing_of_this_name'; repair",
+        ),
+        ("from millrace.rules import DistinctOthers\nDistinctOthers('f')", ", line 2: TypeError: "),
+    ],
+)
+def test_an_error_in_the_code_of_a_use_names_the_line(tmp_path: Path, written: str, complaint: str) -> None:
+    module = copy_of_fraud(tmp_path / "pipelines/odd", "pipelines.odd", "till", use="odd") / "__init__.py"
+    module.write_text(written)
+    refused = run(tmp_path, "patterns", "till")
+    assert refused.returncode == 1
+    assert refused.stderr.startswith(f"millrace: {module}{complaint}")
+    assert len(refused.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
     ("entry", "complaint"),
     [
         ("acme_shop:MALL", "cannot be loaded: module 'acme_shop' has no attribute 'MALL'"),

@@ -35,6 +35,10 @@ def changed(tmp_path: Path, old: str, new: str) -> Path:
         ("engine: flink,", "engine: storm,", "stages.events.engine: .*'flink' or 'spark'.*'storm'"),
         ("spree, burst-at-once]", "spree], parallelism: 3", "3 instances cannot share 2 partition"),
         ("title:", "title: [", "not valid YAML"),
+        ("[burst]", "[burst, burst]", "stages.windows.rules: 'burst' is there 2 times; name each rule once"),
+        ("[spend-per-minute]", "[spend-per-minute, spend-per-minute]", "stages.windows.summaries: .*more than once"),
+        ("to: [hdfs, hbase]", "to: [hdfs, hdfs]", "stages.persist.to: 'hdfs' is there more than once"),
+        ("{engine: spark, to: [hdfs, hbase]}", "spark", "stages.persist: there are no keys here; write engine, to"),
     ],
 )
 def test_an_error_in_a_pattern_file_names_the_file_the_key_and_the_remedy(tmp_path, old, new, complaint):
@@ -49,6 +53,13 @@ def test_a_pattern_file_that_cannot_be_read_is_named(tmp_path):
         read(not_text)
     with pytest.raises(PatternError, match=r"Bad Name.yaml: its name must be"):
         read(badly_named)
+
+
+def test_an_empty_pattern_file_is_refused_with_its_keys(tmp_path):
+    empty = tmp_path / "empty.yaml"
+    empty.touch()
+    with pytest.raises(PatternError, match=r"empty.yaml: the file: there are no keys here; write title, doc, use"):
+        read(empty)
 
 
 def test_flink_windows_behind_a_spark_events_stage_are_refused(tmp_path):

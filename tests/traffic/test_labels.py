@@ -7,9 +7,26 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from millrace.oracle import Record
-from millrace.traffic import Label, Message
-from millrace.traffic.labels import Labels, labels_of, together
+from millrace.rules import (
+    TOKEN_LENGTH,
+    TOKEN_PATTERN,
+    Count,
+    Enrichment,
+    EventType,
+    Secret,
+    Session,
+    Text,
+    Tumbling,
+    UseCase,
+    Whole,
+    Window,
+    WindowRule,
+)
+from millrace.traffic import Label, Message, message
+from millrace.traffic.labels import Labels, alert_places, labels_of, together
 from millrace.verify import Evidence, Question, Verdict, judge
 from tests.traffic.visits import VISITS, crowd, visit, worse
 
@@ -84,3 +101,47 @@ def test_labels_of_several_runs_stand_together() -> None:
     both = together([one, replace(other, spans_ms=((1, 2),))])
     assert both.meant == {**one.meant, **other.meant}
     assert both.spans_ms == (SPAN_MS, (1, 2))
+
+
+def test_a_window_over_events_of_several_keys_answers_the_label_of_each() -> None:
+    scans = EventType(
+        "scans",
+        "A parcel in a depot.",
+        (Text("scan"), Text("parcel"), Text("depot"), Whole("at_ms", 0)),
+        key="parcel",
+        id="scan",
+        time="at_ms",
+    )
+    enrichment = Enrichment(scans)
+    enriched = enrichment.enriched("enriched", "A scan.")
+    rush = WindowRule("rush", "Two.", enriched, "depot", Session(1_000), {"n": Count()}, lambda w: w.n > 1)
+    use = UseCase("parcels", scans, enrichment, enriched, rules=(rush,))
+    sent = [
+        message(
+            0,
+            "scans",
+            parcel,
+            {"scan": f"s{parcel}", "parcel": parcel, "depot": "d", "at_ms": 9},
+            Label("r", 1, ("rush",)),
+        )
+        for parcel in "ab"
+    ]
+    labelled = labels_of(use, sent, SPAN_MS)
+    alert = {"rule": "rush", "key": "d", "subject": "b", "event_ids": ["sa", "sb"], "window_start_ms": 9, "at_ms": 9}
+    assert labelled.meant.keys() == {("rush", place) for place in alert_places(use, rush, alert)}
+
+
+@pytest.mark.parametrize("key", ["zone", "badge"])
+@pytest.mark.parametrize("window", [Session(1_000), Tumbling(1_000)])
+def test_a_key_that_the_event_does_not_show_leaves_the_ids(key: str, window: Window) -> None:
+    secret = Secret("badge_number", pattern="[0-9]+", complaint="a badge number has digits")
+    badge = Text("badge", TOKEN_PATTERN, TOKEN_LENGTH, token_of=secret)
+    scans = EventType("scans", "", (Text("scan"), badge, Whole("at_ms", 0)), key="badge", id="scan", time="at_ms")
+    enrichment = Enrichment(scans)
+    enriched = enrichment.enriched("enriched", "")
+    enriched = replace(enriched, fields=(*enriched.fields, Text("zone")))
+    pair = WindowRule("pair", "Two.", enriched, key, window, {"n": Count()}, lambda w: w.n > 1)
+    use = UseCase("parcels", scans, enrichment, enriched, rules=(pair,))
+    sent = message(0, "scans", "x", {"scan": "s1", "badge": "made", "at_ms": 9}, Label("p", 1, ("pair",)))
+    alert = {"rule": "pair", "key": "sent", "subject": "sent", "event_ids": ["s1"], "window_start_ms": 0, "at_ms": 9}
+    assert labels_of(use, [sent], SPAN_MS).meant.keys() == {("pair", each) for each in alert_places(use, pair, alert)}

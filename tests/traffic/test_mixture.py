@@ -70,6 +70,7 @@ def test_a_plan_has_what_was_given_and_the_defaults_of_all_else() -> None:
     [
         ({"crowds": 1.5}, r"crowds must be from 0 to 1\.0, not 1\.5"),
         ({"pages": 101}, "pages must be from 0 to 100, not 101"),
+        ({"name": "a b|c"}, r"'a b\|c' would be in each id; name the traffic in letters, digits and dashes"),
         ({"crowd": 0.5}, "this use's traffic has no 'crowd'; did you mean 'crowds'"),
     ],
 )

@@ -1,0 +1,69 @@
+"""Which pattern a key is shown from, when none is named, and what the demo suggests to look at."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from millrace.cli import demo
+from millrace.deployments import deployed_file
+from millrace.errors import UsageError
+from millrace.oracle import Record
+from millrace.patterns import Variant, load
+from millrace.settings import PROJECT, Settings
+from millrace.stores import topics
+from millrace.target import Target
+from millrace.verbs import show
+
+
+def test_a_key_is_shown_from_the_last_deployed_pattern_that_writes_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flink, spark = load("flink"), load("spark")
+    tableless = without_tables(flink)
+    monkeypatch.setattr(show, "readable", lambda: [tableless, spark])
+    target = Target.read(Settings(PROJECT, tmp_path, tmp_path, 26000), {})
+    deployed(target, "flink", 2)
+    with pytest.raises(UsageError, match=r"no pattern of fraud is deployed; name one with --pattern: spark$"):
+        show.deployed_last(target, spark.use)
+    deployed(target, "spark", 1)
+    assert show.deployed_last(target, spark.use) == "spark"
+
+
+class OneAlert:
+    """The tail of a topic with one alert on a key with a space."""
+
+    def __init__(self, *where: object) -> None:
+        pass
+
+    def new(self) -> list[Record]:
+        return [Record("alerts", 0, 0, 0, None, b'{"subject": "anna b"}')]
+
+    def close(self) -> None:
+        pass
+
+
+def test_the_demo_suggests_a_key_in_quotes_and_only_where_there_are_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(topics, "Tail", OneAlert)
+    target = Target.read(Settings(PROJECT, tmp_path, tmp_path, 26000), {})
+    demo._where_to_look_next(target, load("flink"), keep=True)
+    assert "millrace customer 'anna b' --pattern flink" in capsys.readouterr().out
+    demo._where_to_look_next(target, without_tables(load("flink")), keep=True)
+    assert "millrace customer" not in capsys.readouterr().out
+
+
+def without_tables(variant: Variant) -> Variant:
+    """The pattern without its persisting stage."""
+    stages = variant.pattern.stages.model_copy(update={"persist": None})
+    return replace(variant, pattern=variant.pattern.model_copy(update={"stages": stages}))
+
+
+def deployed(target: Target, name: str, at_s: int) -> None:
+    file = deployed_file(target, name)
+    file.touch()
+    os.utime(file, (at_s, at_s))

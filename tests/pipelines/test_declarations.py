@@ -1,0 +1,132 @@
+"""What a use declares, and what it must not."""
+
+from dataclasses import replace
+
+import pytest
+
+from millrace.rules import (
+    Count,
+    Enrichment,
+    EventRule,
+    EventType,
+    Last,
+    Lookup,
+    RuleError,
+    Session,
+    Sum,
+    Text,
+    Tumbling,
+    UseCase,
+    Whole,
+    WindowRule,
+    WindowSummary,
+)
+
+MINUTE_MS = 60_000
+scans = EventType(
+    "scans",
+    "A parcel in a depot.",
+    (Text("scan"), Text("parcel"), Text("note", required=False), Whole("grams", 0, 9), Whole("at_ms", 0)),
+    key="parcel",
+    id="scan",
+    time="at_ms",
+    past_ms=MINUTE_MS,
+)
+doors = EventType("doors", "A door.", (Text("parcel"), Whole("at_ms", 0)), key="parcel", time="at_ms")
+depots = EventType(
+    "depots",
+    "Reference data: the docks of a depot, where they are known.",
+    (Text("parcel"), Text("zone", "[a-z ]+", 9, may_pass_luhn=True), Whole("docks", 0, 9, required=False)),
+    key="parcel",
+    compacted=True,
+)
+enrichment = Enrichment(scans, (Lookup(depots, "parcel", {"zone": "zone", "free_docks": "docks"}),))
+enriched = enrichment.enriched("enriched", "A scan.")
+heavy = EventRule("heavy", "More than 5 g.", scans, lambda now, before: now.grams > 5)
+crowd = WindowRule("crowd", "Two.", enriched, "zone", Tumbling(9), {"n": Count()}, lambda w: w.n > 1)
+per_zone = WindowSummary("per-zone", "Scans.", enriched, ("zone",), Tumbling(9), {"n": Count()})
+USE = UseCase("parcels", scans, enrichment, enriched, (doors,), (depots,), (heavy, crowd), (per_zone,))
+TIMELESS = Enrichment(replace(scans, time=None))
+
+
+def remembering(stream: EventType) -> EventRule:
+    return EventRule("late", "", scans, lambda now, b: b.seen.at_ms > 5, {"seen": Last(stream, "at_ms")})
+
+
+def test_an_optional_field_of_reference_data_is_optional_in_the_enriched_event():
+    schema = enriched.json_schema()
+    assert schema["properties"]["free_docks"] == {"type": ["integer", "null"], "minimum": 0, "maximum": 9}
+    assert ("free_docks" in schema["required"], "zone" in schema["required"]) == (False, True)
+
+
+def test_a_field_of_reference_data_keeps_its_limits_under_its_new_name():
+    assert next(each for each in enriched.readable if each.name == "zone").limits() == depots.fields[1].limits()
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"judged": TIMELESS.on, "enrichment": TIMELESS}, "the events of 'scans' have no time"),
+        ({"disorder_ms": -1}, "disorder_ms must be at least 0, not -1"),
+        ({"judged": doors}, "the enrichment is of 'scans'; only 'doors' is enriched"),
+        ({"references": ()}, "the enrichment looks up 'depots'; add it to the references"),
+        ({"others": (doors, doors)}, "2 event types are called 'doors'; rename one of them"),
+        ({"others": (replace(doors, name="my doors"),)}, "'my doors' cannot be in names of topics and in alerts"),
+        ({"rules": (replace(heavy, name=""),)}, "'' cannot be in names of topics"),
+        ({"others": (replace(doors, name="alerts"),)}, "no event type can be called 'alerts'"),
+        ({"enriched": enrichment.enriched("scans", "")}, "2 event types are called 'scans'"),
+        ({"rules": (heavy, replace(heavy, doc="Again."))}, "2 rules and summaries are called 'heavy'"),
+        ({"rules": (replace(crowd, name="per-zone"),)}, "2 rules and summaries are called 'per-zone'"),
+        (
+            {"rules": (replace(heavy, on=enriched),)},
+            "rule 'heavy' is on 'enriched'; rules on single events read 'scans'",
+        ),
+        ({"rules": (replace(crowd, on=scans, key="parcel"),)}, "rule 'crowd' is on 'scans'; rules on windows read"),
+        ({"summaries": (replace(per_zone, on=scans, keys=("parcel",)),)}, "summaries read 'enriched'"),
+        ({"others": (), "rules": (remembering(doors),)}, "rule 'late' remembers the last of 'doors'; add this event"),
+        ({"others": (replace(doors, key="at_ms", fields=(Whole("at_ms", required=False),)),)}, "'doors' needs 'at_ms'"),
+    ],
+)
+def test_the_parts_of_a_use_that_do_not_fit_are_named(changes, complaint):
+    with pytest.raises(RuleError, match=f"^use 'parcels': .*{complaint}"):
+        replace(USE, **changes)
+
+
+def test_a_rule_may_remember_the_last_event_of_each_stream_of_its_use():
+    assert replace(USE, rules=(remembering(doors),)).rules
+    assert replace(USE, rules=(remembering(scans),)).rules
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"fields": (*scans.fields, Text("note"))}, "has 2 fields 'note'; rename one of them"),
+        ({"key": "parcels"}, "has no field 'parcels'; its fields: scan, parcel"),
+        ({"time": "note"}, r"its time 'note' is no whole number; declare Whole\('note'\)"),
+        ({"past_ms": -1}, "past_ms must be at least 0, not -1"),
+        ({"fields": (*scans.fields, Text("place", "[a"))}, "the pattern of 'place' is no regular expression"),
+        ({"fields": (*scans.fields, Whole("floor", 3, 2))}, "no number is from 3 to 2; .* of 'floor'"),
+    ],
+)
+def test_an_event_type_that_no_event_fits_is_refused(changes, complaint):
+    with pytest.raises(RuleError, match=f"^event type 'scans'.*{complaint}"):
+        replace(scans, **changes)
+
+
+@pytest.mark.parametrize(
+    ("make", "complaint"),
+    [
+        (lambda: Enrichment(scans, adds={"grams": lambda now, before: now.grams + 1}), "'grams' is there already"),
+        (lambda: Enrichment(scans, (Lookup(depots, "parcel", {"note": "zone"}),)), "'note' is there already"),
+        (
+            lambda: Enrichment(scans, adds={"one": lambda now, before: 1}),
+            "'one' must be a number made of fields, not 1",
+        ),
+        (lambda: replace(crowd, key="note"), "rule 'crowd': its key 'note' is optional"),
+        (lambda: replace(per_zone, window=Session(9)), "its window is Session; choose Tumbling or Sliding"),
+        (lambda: replace(per_zone, measures={"zone": Sum("grams")}), "'zone' is a column already"),
+    ],
+)
+def test_a_declaration_that_would_lose_a_column_or_a_key_is_refused(make, complaint):
+    with pytest.raises(RuleError, match=complaint):
+        make()
