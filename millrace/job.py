@@ -1,6 +1,6 @@
 """The interface of an engine for the verbs, and the states of its jobs.
 
-Besides this protocol, a job keeps three promises that its callers rest on:
+Besides this protocol, a job keeps four promises that its callers rest on:
 
 - **At least once.** An output is acknowledged by Kafka before the state that covers its input is complete. A job that
   is killed and started from its newest state writes some outputs again, under the same ids.
@@ -9,6 +9,13 @@ Besides this protocol, a job keeps three promises that its callers rest on:
   the outputs of all messages before it are acknowledged, refusals included. In silence it reaches the ends. The
   windows of another engine (`events-elsewhere`) read it: when it has reached the end and nothing more comes, they
   close. A finite job ends behind the ends. A rehearsal is another pattern by name, so it commits elsewhere.
+- **Time of a backlog.** Tasks of a job do not wait for each other, and while they read a backlog the intermediate topic
+  is in no order of time. An event that such a job writes has the header `backlog` until all of its tasks have caught up
+  and all that they wrote before is acknowledged; windows of another engine take no time from it. Beside the committed
+  offsets of the judged topic stands a note, as JSON: `checkpoint`, the same number for all partitions of one
+  checkpoint; `newest_ms`, the newest moment to which an event of the partition has moved time, or 0; `through_ms`, the
+  moment before which no event of the partition is still to be written. Time follows these (decision 0042). A job
+  without header and notes writes its events in the order of their arrival.
 - **Stable names.** State is kept by the names of rules and measures: the next generation of a job restores what the
   rules it still has remembered, and drops the rest.
 """

@@ -26,6 +26,8 @@ SOURCE = (
 INGEST_MS = Whole("ingest_ms")
 """When Kafka appended that message."""
 PROVENANCE = (*SOURCE, INGEST_MS)
+BACKLOG_HEADER = "backlog"
+"""The header of a message of the intermediate topic that moves no time: its job has not caught up (millrace/job.py)."""
 
 ALERT_FACTS = (
     Text("alert_id", pattern="[0-9a-f]{32}", max_length=32),

@@ -13,7 +13,7 @@ from itertools import accumulate, pairwise
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer
 from kafka import KafkaConsumer, TopicPartition
 
 from millrace import oracle
@@ -21,6 +21,7 @@ from millrace.machine import processes
 from millrace.oracle import Record
 from millrace.patterns import EnginePlan, load
 from millrace.rules import ALERTS, DEAD_LETTERS
+from millrace.rules.outputs import BACKLOG_HEADER
 from millrace.stores import topics
 from millrace.stores.topics import Tail
 from millrace.target import Target
@@ -35,6 +36,7 @@ PARTITIONS = 3
 CUSTOMERS = [f"customer-{n}" for n in range(24)]
 ENRICHED_WITHIN_S = 300
 MINUTE_MS = 60_000
+FROM_THE_BEGINNING = {"auto.offset.reset": "earliest", "enable.auto.commit": False}
 PADDING = "x" * 8_000  # so that a partition holds more than a reader keeps of it in memory
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
@@ -248,6 +250,44 @@ def test_of_a_backlog_no_partition_runs_ahead_of_another(target: Target, plan: E
     newest = accumulate((at_ms for _, at_ms in came_out), max)
     behind_ms = max(ahead - at_ms for ahead, (_, at_ms) in zip(newest, came_out, strict=True))
     assert behind_ms < FRAUD.disorder_ms
+
+
+def test_events_are_marked_as_a_backlog_until_all_tasks_have_caught_up(target: Target, plan: EnginePlan) -> None:
+    """The promise by which windows of another engine take no time from a backlog: millrace/job.py."""
+    plan, count = replace(plan, options={"execution.checkpointing.interval": "1 s"}), 1_000
+    start_ms = int(time.time() * 1000) - 60 * MINUTE_MS
+    judged = plan.topics[FRAUD.judged.name]
+    ensure_topics_that_believe_the_sender(plan)
+    everybody_is_known(plan)
+
+    def purchases(name: str, from_ms: int, many: int) -> Iterator[tuple[int, str, bytes | None, bytes | None]]:
+        for n in range(many):
+            yield (
+                from_ms + n,
+                *pays(f"{name}-{n}", CUSTOMERS[n % len(CUSTOMERS)], 100, from_ms + n - 100, latitude=48.0),
+            )
+
+    forge(plan, purchases("old", start_ms, count))
+    target.engine("flink").start(plan, None)
+    enriched_events(plan, count)
+    marked: dict[str, bool] = {}
+    deadline, rounds = time.monotonic() + ENRICHED_WITHIN_S, 0
+    with closing(
+        Consumer({"bootstrap.servers": plan.bootstrap, "group.id": "backlog", **FROM_THE_BEGINNING})
+    ) as consumer:
+        consumer.subscribe([plan.topics[FRAUD.enriched.name]])
+        while all(marked.values()):
+            assert time.monotonic() < deadline, f"all of {len(marked)} are marked"
+            forge(plan, purchases(f"live-{(rounds := rounds + 1)}", int(time.time() * 1000), len(CUSTOMERS)))
+            for message in consumer.consume(5_000, 1.0):
+                event = json.loads(message.value() or b"")
+                marked[event["transaction_id"]] = BACKLOG_HEADER in dict(message.headers() or [])
+    assert all(marked[f"old-{n}"] for n in range(count))
+    with closing(KafkaConsumer(bootstrap_servers=plan.bootstrap, group_id=plan.pattern)) as committed_:
+        places = [TopicPartition(judged, partition) for partition in range(PARTITIONS)]
+        notes = [json.loads(committed_.committed(place, metadata=True).metadata) for place in places]
+    assert all(note["newest_ms"] > start_ms for note in notes)
+    assert all(note["through_ms"] > start_ms + 30 * MINUTE_MS for note in notes), "they keep up"
 
 
 def test_an_event_that_is_ahead_of_its_time_makes_no_other_late(target: Target, plan: EnginePlan) -> None:

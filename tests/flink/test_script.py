@@ -66,6 +66,14 @@ def test_the_stage_without_windows_keeps_no_window_and_calls_nothing_late() -> N
     assert "TUMBLE" in " ".join(whole.inserts)
 
 
+def test_an_event_of_a_backlog_has_a_header_beside_its_value() -> None:
+    found = script(plan("flink-spark"))
+    (table,) = (d for d in found.definitions if f"`{FRAUD.enriched.name}`" in d.splitlines()[0])
+    assert "`_headers` MAP<STRING, BYTES> METADATA FROM 'headers'\n)" in table, "the last column, and in no value"
+    (insert,) = (i for i in found.inserts if i.startswith(f"INSERT INTO `{FRAUD.enriched.name}`"))
+    assert "CASE WHEN _backlog THEN MAP[CAST('backlog' AS STRING), CAST(x'01' AS BYTES)] END FROM judged" in insert
+
+
 def test_what_every_topic_carries_is_what_its_contract_says() -> None:
     definitions = {
         d.split("`")[1]: d for d in script(plan("flink")).definitions if d.startswith("CREATE TEMPORARY TABLE")

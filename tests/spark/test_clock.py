@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from typing import Any
 
 from millrace.engines.spark.checkpoints import Committed
 from millrace.engines.spark.event_time.clock import Clock
+from millrace.engines.spark.event_time.elsewhere import Elsewhere, reached_ms
 from millrace.engines.spark.event_time.ends import covers
 from millrace.engines.spark.tuning import DISORDER_MARGIN_MS, IDLE_MS
 from millrace.patterns import EnginePlan, Stores, engine_plans, load
@@ -43,12 +45,13 @@ class Ends:
 
     end: int
     judged: int = 0
+    clock_ms: int = 0
 
     def of(self, topics: list[str]) -> dict[str, dict[int, int]]:
         return {topic: {0: self.end} for topic in topics}
 
-    def judged_elsewhere(self) -> dict[str, dict[int, int]]:
-        return {raw: {0: self.judged}}
+    def judged_elsewhere(self) -> Elsewhere:
+        return Elsewhere({raw: {0: self.judged}}, self.clock_ms)
 
 
 def plan_of(pattern: str) -> EnginePlan:
@@ -101,6 +104,53 @@ def test_behind_another_engine_events_move_time_and_no_tick_is_sent_under_traffi
         each.reaches(5, clock_ms=70_000)
     assert room.keep(0) == [("summary-s", 70_000)]
     assert room.keep(IDLE_MS) == room.keep(10 * IDLE_MS) == []
+
+
+def test_the_time_of_another_engines_backlog_is_sent_to_windows_that_have_read_all_of_it() -> None:
+    ends = Ends(end=9, judged=5, clock_ms=80_000)
+    room = Room(BEHIND_FLINK, ends)
+    room.windows[0].reaches(9, clock_ms=70_000)
+    room.windows[1].reaches(8, clock_ms=70_000)
+    assert ("window-a", 80_000) in room.keep(0)
+    ends.end, ends.clock_ms = 12, 90_000
+    assert room.keep(0) == [], "the time before is not sent to all yet"
+    room.windows[1].reaches(9, clock_ms=70_000)
+    assert room.keep(0) == [("window-b", 80_000)]
+    for each in room.windows:
+        each.reaches(12, clock_ms=85_000)
+    assert room.keep(0) == [("summary-s", 85_000), ("window-a", 90_000), ("window-b", 90_000)]
+    assert room.keep(0) == []
+
+
+def test_a_silence_begins_at_the_time_of_the_backlog_though_the_windows_have_not_reached_it() -> None:
+    ends = Ends(end=9, judged=9, clock_ms=70_000)
+    room = Room(BEHIND_FLINK, ends)
+    for each in room.windows:
+        each.reaches(9, clock_ms=60_000)
+    room.keep(0)
+    assert ("window-a", 70_000 + IDLE_MS) in room.keep(IDLE_MS)
+    ends.clock_ms = 900_000  # of a later checkpoint
+    assert ("window-a", 900_000 + IDLE_MS + 1) in room.keep(IDLE_MS + 1)
+
+
+def test_events_that_have_moved_time_as_far_need_no_tick() -> None:
+    room = Room(BEHIND_FLINK, Ends(end=9, judged=5, clock_ms=80_000))
+    for each in room.windows:
+        each.reaches(9, clock_ms=80_000)
+    assert room.keep(0) == [("summary-s", 80_000)]
+
+
+def test_time_is_what_all_partitions_have_reached_at_one_checkpoint() -> None:
+    def note(checkpoint: int, newest_ms: int, through_ms: int) -> str:
+        return json.dumps({"checkpoint": checkpoint, "newest_ms": newest_ms, "through_ms": through_ms})
+
+    assert reached_ms([note(1, 50, 50), note(1, 70, 70)]) == 50
+    assert reached_ms([note(1, 50, 900), note(1, 70, 70)]) == 70, "a partition without a backlog holds nothing back"
+    assert reached_ms([note(1, 50, 900), note(1, 70, 900)]) == 70
+    assert reached_ms([note(1, 0, 0), note(1, 70, 70)]) == 0, "it has a backlog, and no event of it moved time yet"
+    assert reached_ms([note(1, 50, 50), note(2, 70, 70)]) == 0
+    assert reached_ms([note(1, 50, 50), ""]) == 0
+    assert reached_ms([]) == 0
 
 
 def test_in_a_silence_open_windows_get_the_time_that_passes() -> None:

@@ -19,16 +19,18 @@ from millrace.engines.flink import topics
 from millrace.engines.flink.alerts import alert_columns, operands
 from millrace.engines.flink.expressions import compiled, quoted, text
 from millrace.engines.flink.folds import steps_of
-from millrace.engines.flink.topics import ARRIVALS, AT, INGEST_MS, OFFSET, PARTITION, REFUSED, STREAM, TOPIC
+from millrace.engines.flink.topics import ARRIVALS, AT, BACKLOG, INGEST_MS, OFFSET, PARTITION, REFUSED, STREAM, TOPIC
 from millrace.patterns import EnginePlan
 from millrace.rules import EventRule, EventType, FoldRule, Lookup, UseCase
 from millrace.rules.expressions import Field
 from millrace.rules.measures import Measure
 from millrace.rules.memory import StageMemory
-from millrace.rules.outputs import FLAGS, operand_name, provenance, row
+from millrace.rules.outputs import BACKLOG_HEADER, FLAGS, operand_name, provenance, row
 
 LOOKED_UP, KNOWN, REMEMBERED, UNFOLDED, JUDGED = "looked_up", "known", "remembered", "unfolded", "judged"
 UNKNOWN, DUPLICATE = "_unknown", "_duplicate"
+HEADERS = "`_headers` MAP<STRING, BYTES> METADATA FROM 'headers'"
+"""A column of the intermediate topic's table; an event of a backlog has the header `BACKLOG_HEADER`."""
 FOUND = "_found"
 """Prefix of the columns with the operands that each rule in plain Python found, or null."""
 PROJECT = Path(__file__).parents[3]
@@ -120,14 +122,15 @@ def folded_columns(stage: StageMemory) -> list[str]:
 
 
 def enriched(stage: StageMemory, folds: Sequence[FoldRule]) -> str:
-    """The events of the intermediate topic."""
+    """The events of the intermediate topic, and their headers."""
     use = stage.use
     column = _columns(stage, use.enrichment.remembers)
     values = {f.name: quoted(f.name) for f in use.judged.fields}
     values |= {name: quoted(name) for name in _taken(use)}
     values |= {name: compiled(made, column) for name, made in use.enrichment.built.items()}
     values |= {FLAGS.name: _flags(stage, folds), **provenance(TOPIC, PARTITION, OFFSET, INGEST_MS)}
-    return f"SELECT {', '.join(row(use.enriched.names, values).values())} FROM {JUDGED}"
+    headers = f"CASE WHEN {BACKLOG} THEN MAP[CAST({text(BACKLOG_HEADER)} AS STRING), CAST(x'01' AS BYTES)] END"
+    return f"SELECT {', '.join([*row(use.enriched.names, values).values(), headers])} FROM {JUDGED}"
 
 
 def alerts(stage: StageMemory, folds: Sequence[FoldRule]) -> Iterator[str]:

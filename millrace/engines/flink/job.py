@@ -83,7 +83,9 @@ def _tables(plan: EnginePlan) -> Iterator[str]:
     yield topics.arrivals(ARRIVALS, plan)
     if plan.use.references:
         yield topics.references(REFERENCES, plan)
-    for written in (plan.use.enriched, ALERTS, DEAD_LETTERS):
+    enriched = plan.use.enriched
+    yield topics.sink(enriched.name, enriched, plan.topics[enriched.name], plan.bootstrap, [events.HEADERS])
+    for written in (ALERTS, DEAD_LETTERS):
         yield topics.sink(written.name, written, plan.topics[written.name], plan.bootstrap)
     for summary in plan.window_summaries:
         table, columns, key = windows.table_of(summary), windows.columns_of(summary), summary.keys[0]

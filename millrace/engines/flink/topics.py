@@ -14,8 +14,9 @@ ARRIVALS, REFERENCES = "arrivals", "references"
 TYPES = {"text": "STRING", "whole": "BIGINT", "real": "DOUBLE", "flag": "BOOLEAN"}
 
 # What the source adds to an event's own fields; no field of an event may begin with an underscore.
-STREAM, REFUSED, VALUE, TOPIC, PARTITION, OFFSET, INGEST_MS, AT_MS, AT = (
+STREAM, BACKLOG, REFUSED, VALUE, TOPIC, PARTITION, OFFSET, INGEST_MS, AT_MS, AT = (
     "_stream",
+    "_backlog",
     "_refused",
     "_value",
     "_topic",
@@ -25,7 +26,7 @@ STREAM, REFUSED, VALUE, TOPIC, PARTITION, OFFSET, INGEST_MS, AT_MS, AT = (
     "_at_ms",
     "_at",
 )
-ADDED = (VALUE, TOPIC, PARTITION, OFFSET, INGEST_MS)
+ADDED = (BACKLOG, VALUE, TOPIC, PARTITION, OFFSET, INGEST_MS)
 """Those of them that an event keeps through the whole job."""
 
 
@@ -68,6 +69,7 @@ def _arrivals(name: str, plan: EnginePlan, streams: Sequence[EventType], time: S
     columns = [
         *(f"{quoted(column)} {sql_type}" for column, sql_type in fields.items()),
         f"{STREAM} STRING",
+        f"{BACKLOG} BOOLEAN",
         f"{TOPIC} STRING",
         f"{PARTITION} INT",
         f"{OFFSET} BIGINT",
@@ -95,16 +97,17 @@ def _arrivals(name: str, plan: EnginePlan, streams: Sequence[EventType], time: S
         "group": plan.pattern,
         "streams": json.dumps(declared),
         "leads": use.judged.name,
+        "live-ms": str(use.disorder_ms // 2),
     }
     if plan.accepted:
         options["accepted"] = json.dumps([each.plain() for each in plan.accepted])
     return _table(name, columns, options)
 
 
-def sink(name: str, event_type: EventType, topic: str, bootstrap: str) -> str:
-    """The table of a topic that the job writes, with the key of its event type."""
+def sink(name: str, event_type: EventType, topic: str, bootstrap: str, metadata: Sequence[str] = ()) -> str:
+    """The table of a topic that the job writes, with the key of its event type; metadata is not in its values."""
     columns = [f"{quoted(f.name)} {_type(f)}" for f in event_type.fields]
-    return sink_of(name, columns, event_type.key, topic, bootstrap)
+    return sink_of(name, [*columns, *metadata], event_type.key, topic, bootstrap)
 
 
 def sink_of(name: str, columns: list[str], key: str, topic: str, bootstrap: str) -> str:

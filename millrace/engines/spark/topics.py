@@ -13,7 +13,7 @@ from pyspark.sql import types as T
 from millrace.engines.spark.tuning import TASKS
 from millrace.patterns import EnginePlan
 from millrace.rules import EventType, Lookup, Real, Text, Whole, Words
-from millrace.rules.outputs import SOURCE, names
+from millrace.rules.outputs import BACKLOG_HEADER, SOURCE, names
 
 TYPES: Mapping[str, T.DataType] = {
     "text": T.StringType(),
@@ -27,8 +27,13 @@ PLACE = names(SOURCE[1:])
 """The columns with the partition and the offset of the raw message."""
 
 
-def source(spark: SparkSession, bootstrap: str, topics: Sequence[str], rows_most: int | None = None) -> DataFrame:
-    """All messages of topics from their beginning, with the place and the append time that Kafka gave them."""
+def source(
+    spark: SparkSession, bootstrap: str, topics: Sequence[str], rows_most: int | None = None, *, headers: bool = False
+) -> DataFrame:
+    """All messages of topics from their beginning, with the place and the append time that Kafka gave them.
+
+    With `headers`, also whether each belongs to the backlog of another engine's job.
+    """
     reader = (
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", bootstrap)
@@ -40,7 +45,9 @@ def source(spark: SparkSession, bootstrap: str, topics: Sequence[str], rows_most
     )
     if rows_most:
         reader = reader.option("maxOffsetsPerTrigger", str(rows_most))
-    return _placed(reader.load().coalesce(TASKS))
+    if headers:
+        reader = reader.option("includeHeaders", "true")
+    return _placed(reader.load().coalesce(TASKS), headers=headers)
 
 
 def read(spark: SparkSession, event_type: EventType, value: Column, ingest_ms: Column) -> Column:
@@ -108,9 +115,11 @@ def now_ms() -> Column:
     return F.expr("cast(reflect('java.lang.System', 'currentTimeMillis') as bigint)")
 
 
-def _placed(messages: DataFrame) -> DataFrame:
+def _placed(messages: DataFrame, *, headers: bool) -> DataFrame:
+    named = F.exists("headers", lambda header: header["key"] == BACKLOG_HEADER)
+    added = [F.coalesce(named, F.lit(False)).alias("is_backlog")] if headers else []
     return messages.select(
-        "topic", "partition", "offset", "key", "value", F.unix_millis("timestamp").alias("ingest_ms")
+        *("topic", "partition", "offset", "key", "value"), F.unix_millis("timestamp").alias("ingest_ms"), *added
     )
 
 

@@ -32,9 +32,9 @@ def messages(spark: SparkSession, plan: EnginePlan, rule: WindowRule, query: str
 
 def timed(spark: SparkSession, plan: EnginePlan, on: EventType, query: str) -> DataFrame:
     """Events and the query's ticks, with the watermark that they move."""
-    moves = F.lit(not plan.judges_events) & F.col("id").isNotNull()
+    moves = F.lit(not plan.judges_events) & F.col("id").isNotNull() & ~F.col("is_backlog")
     moment_ms = F.when(moves, moved_to(F.col("at_ms"), F.col("event.ingest_ms")))
-    events = _read(spark, plan, on).withColumn("clock_ms", moment_ms)
+    events = _read(spark, plan, on, headers=True).withColumn("clock_ms", moment_ms).drop("is_backlog")
     moments = ticks(spark, query).withColumn("clock_ms", F.col("at_ms"))
     # Spark requests the sources' ends in this order, so the events that belong to a tick are read with it.
     first, second = (moments, events) if plan.judges_events else (events, moments)
@@ -42,10 +42,9 @@ def timed(spark: SparkSession, plan: EnginePlan, on: EventType, query: str) -> D
     return watermarked(both, F.col("clock_ms"), plan.use.disorder_ms).drop(CLOCK, "clock_ms")
 
 
-def _read(spark: SparkSession, plan: EnginePlan, on: EventType) -> DataFrame:
-    read = topics.source(spark, plan.bootstrap, [plan.topics[on.name]]).withColumn(
-        "event", topics.parsed(on, F.col("value"))
-    )
+def _read(spark: SparkSession, plan: EnginePlan, on: EventType, *, headers: bool = False) -> DataFrame:
+    messages = topics.source(spark, plan.bootstrap, [plan.topics[on.name]], headers=headers)
+    read = messages.withColumn("event", topics.parsed(on, F.col("value")))
     is_whole = topics.is_whole(on, "event")
     return read.select(
         *("topic", "partition", "offset", "ingest_ms", "event"),
@@ -53,6 +52,7 @@ def _read(spark: SparkSession, plan: EnginePlan, on: EventType) -> DataFrame:
         F.when(is_whole, topics.identity_of(on, "event")).alias("id"),
         F.when(is_whole, F.col(f"event.{on.time}")).alias("at_ms"),
         F.lit(False).alias("is_tick"),
+        *(["is_backlog"] if headers else []),
     )
 
 
@@ -137,7 +137,7 @@ def numbers(spark: SparkSession, plan: EnginePlan, of: WindowSummary, query: str
     """The numbers of each window and key, written again whenever they change: the last ones count.
 
     Spark drops events behind the watermark without a trace, so ticks of this query follow the windows of rules: what
-    those admit is in the numbers, too.
+    those admit is in the numbers, too. Without rules, they follow the per-event stage.
     """
     # Nothing waits for this watermark, so it may be far behind: farther than the clock of an accepted event is ahead.
     behind = f"{plan.use.judged.future_ms + plan.use.disorder_ms} milliseconds"
@@ -145,13 +145,10 @@ def numbers(spark: SparkSession, plan: EnginePlan, of: WindowSummary, query: str
         each.withColumn("time", F.timestamp_millis("at_ms"))
         for each in (_read(spark, plan, of.on), ticks(spark, query))
     )
-    if plan.judges_events or plan.window_rules:
-        # The first part of a union defines its columns: ticks alone move this watermark, events are compared with it.
-        both = moments.withWatermark("time", behind).unionByName(events, allowMissingColumns=True)
-        # No tick is before 1970, but Spark cannot infer that: if it could, it would drop all ticks, and time with them.
-        counted = both.filter(~F.col("is_tick") | (F.col("time") < F.timestamp_millis(F.lit(0))))
-    else:
-        counted = events.withWatermark("time", behind)
+    # The first part of a union defines its columns: ticks alone move this watermark, events are compared with it.
+    both = moments.withWatermark("time", behind).unionByName(events, allowMissingColumns=True)
+    # No tick is before 1970, but Spark cannot infer that: if it could, it would drop all ticks, and time with them.
+    counted = both.filter(~F.col("is_tick") | (F.col("time") < F.timestamp_millis(F.lit(0))))
     keys = (F.col(f"event.{key}").alias(key) for key in of.keys)
     distinct = counted.dropDuplicatesWithinWatermark(["event_key", "id"])
     rows = distinct.groupBy(_window(of.window), *keys).agg(*(_measured(name, of).alias(name) for name in of.measures))

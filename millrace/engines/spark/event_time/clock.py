@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from millrace.engines.spark.checkpoints import Committed, Offsets
+from millrace.engines.spark.event_time.elsewhere import Elsewhere
 from millrace.engines.spark.event_time.ends import TopicEnds, covers
 from millrace.engines.spark.event_time.silence import Look, Silence
 from millrace.engines.spark.tuning import END_MARGIN_MS, IDLE_MS
@@ -13,6 +15,14 @@ from millrace.patterns import EnginePlan
 
 if TYPE_CHECKING:
     from millrace.engines.spark.queries import RunningQuery
+
+
+@dataclass(frozen=True)
+class Due:
+    """A moment that windows get once they have read the intermediate topic up to the ends."""
+
+    clock_ms: int
+    ends: Offsets
 
 
 class Clock:
@@ -31,6 +41,8 @@ class Clock:
         self._ends = ends
         self._silence = _end_of(plan) if plan.finite else Silence(IDLE_MS)
         self._sent_ms: dict[str, int] = {}
+        self._due: Due | None = None
+        self._followed_ms = 0
         self.is_over = False
         """Whether every message is judged and counted, and no window is open."""
 
@@ -40,24 +52,40 @@ class Clock:
         windows = [each.committed() for each in self._windows]
         events_ms = self._clock_ms(events)
         windows_ms = [self._clock_ms(each) for each in windows]
-        self._send(self._summaries, min(windows_ms, default=events_ms))
+        elsewhere = Elsewhere({}) if self._events else self._ends.judged_elsewhere()
+        self._send(self._summaries, min(windows_ms, default=max(events_ms, elsewhere.clock_ms)))
         self._send(self._windows, events_ms)
-
+        # After the look at the other engine: what it has committed is in the intermediate topic before this end.
         ends = self._ends.of([self._judged, self._enriched])
-        judged = _offsets(events) if self._events else self._ends.judged_elsewhere()
+        judged = _offsets(events) if self._events else elsewhere.offsets
+        self._follow(elsewhere.clock_ms, ends, windows)
         is_counted = all(covers(_offsets(each), ends, self._enriched) for each in windows)
         open_ = [each for each in self._windows if each.holds_windows()]
         look = Look(
             ends,
             is_done=covers(judged, ends, self._judged) and is_counted,
-            # The windows may have read the last events before the tick that belongs to them.
             clock_ms=max([events_ms, *windows_ms]),
             is_open=bool(open_),
+            # The windows may have read the last events before the tick that belongs to them.
+            stage_ms=max(events_ms, elsewhere.clock_ms),
         )
         self.is_over = look.is_done and not look.is_open
         silent_ms = self._silence.tick(look, now_ms)
         if silent_ms is not None:
             self._send(open_, silent_ms)
+
+    def _follow(self, clock_ms: int, ends: Offsets, windows: Sequence[Committed | None]) -> None:
+        """Send the time that another engine has reached to the windows, once they have read all that belongs to it."""
+        if self._due is None and clock_ms > self._followed_ms:
+            self._due, self._followed_ms = Due(clock_ms, ends), clock_ms
+        if self._due is None:
+            return
+        is_read = [covers(_offsets(each), self._due.ends, self._enriched) for each in windows]
+        for query, each, is_due in zip(self._windows, windows, is_read, strict=True):
+            if is_due and self._clock_ms(each) < self._due.clock_ms:
+                self._send([query], self._due.clock_ms)
+        if all(is_read):
+            self._due = None
 
     def _clock_ms(self, committed: Committed | None) -> int:
         return committed.clock_ms(self._disorder_ms) if committed else 0

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from kafka import KafkaConsumer, TopicPartition
 
 from millrace.engines.spark.checkpoints import Offsets
+from millrace.engines.spark.event_time.elsewhere import Elsewhere, reached_ms
 from millrace.patterns import EnginePlan
 
 
@@ -26,10 +27,14 @@ class TopicEnds:
             ends[place.topic][place.partition] = offset
         return ends
 
-    def judged_elsewhere(self) -> Offsets:
+    def judged_elsewhere(self) -> Elsewhere:
         """How far another engine's per-event stage has judged: it commits that under the pattern's name."""
         places = self._partitions(self._judged)
-        return {self._judged: {place.partition: self._consumer.committed(place) or 0 for place in places}}
+        found = {place.partition: self._consumer.committed(place, metadata=True) for place in places}
+        return Elsewhere(
+            {self._judged: {partition: each.offset if each else 0 for partition, each in found.items()}},
+            reached_ms([each.metadata if each else "" for each in found.values()]),
+        )
 
     def close(self) -> None:
         if self._opened is not None:

@@ -22,6 +22,8 @@ class Look:
     """The event time that the windows have reached; 0 before the first event."""
     is_open: bool
     """Whether a window is open."""
+    stage_ms: int = 0
+    """The event time that the stage before the windows has committed, which may be ahead of theirs; 0 if unknown."""
 
 
 @dataclass
@@ -43,5 +45,5 @@ class Silence:
         if not look.is_done or silent_ms < self.idle_ms or not look.clock_ms or not look.is_open:
             return None
         # Ticks move the windows' own clock, so the one at which silence began is kept here.
-        self.clock_ms = self.clock_ms or look.clock_ms
+        self.clock_ms = max(self.clock_ms or look.clock_ms, look.stage_ms)
         return self.clock_ms + silent_ms + self.leap_ms

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HexFormat;
 import java.util.List;
@@ -95,6 +96,29 @@ final class ArrivalEnumeratorTest {
         assertEquals(context.failure, assertThrows(FlinkRuntimeException.class, next::look).getCause());
     }
 
+    @Test
+    void itAnnouncesWhenTheLastTaskHasCaughtUpAndWhenOneFallsBehind() {
+        ArrivalEnumerator enumerator = started(new ArrivalEnumerator.State());
+        for (int task = 0; task < 2; task++) {
+            context.register(task);
+            enumerator.addReader(task);
+        }
+        enumerator.handleSourceEvent(0, new Backlog.CaughtUp(Backlog.CaughtUp.AT_START));
+        enumerator.handleSourceEvent(1, new Backlog.CaughtUp(5));
+        assertEquals(List.of(), context.announced, "what it wrote before is not acknowledged");
+        enumerator.notifyCheckpointComplete(4);
+        assertEquals(List.of(), context.announced);
+        enumerator.notifyCheckpointComplete(5);
+        assertEquals(List.of("0 true", "1 true"), context.announced);
+        enumerator.handleSourceEvent(1, new Backlog.FellBehind());
+        assertEquals(List.of("0 true", "1 true", "0 false", "1 false"), context.announced);
+        enumerator.handleSourceEvent(1, new Backlog.CaughtUp(6));
+        enumerator.notifyCheckpointComplete(6);
+        enumerator.addReader(0);
+        assertEquals(List.of("0 true", "1 true", "0 false", "1 false", "0 true", "1 true", "0 false", "1 false"),
+                context.announced, "a task that starts anew may find a backlog");
+    }
+
     private ArrivalEnumerator started(ArrivalEnumerator.State state) {
         ArrivalEnumerator enumerator = new ArrivalEnumerator(topics, context, state);
         enumerator.start();
@@ -110,6 +134,7 @@ final class ArrivalEnumeratorTest {
     /** The coordinator of a job with so many tasks; it looks when the test triggers it. */
     private static final class Coordinator implements SplitEnumeratorContext<ArrivalSplit> {
         final Map<Integer, List<Integer>> assigned = new TreeMap<>();
+        final List<String> announced = new ArrayList<>();
         Throwable failure;
         private final int parallelism;
         private final Map<Integer, ReaderInfo> readers = new HashMap<>();
@@ -163,7 +188,7 @@ final class ArrivalEnumeratorTest {
 
         @Override
         public void sendEventToSourceReader(int subtask, SourceEvent event) {
-            throw new UnsupportedOperationException();
+            announced.add(subtask + " " + ((Backlog.Announced) event).isLive());
         }
 
         @Override

@@ -1,6 +1,8 @@
 package millrace.flink.arrivals;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.ArrayList;
 import java.util.Collection;
@@ -30,10 +32,11 @@ final class ArrivalReaderTest {
     private static final TopicPartition OTHER_PAYS = new TopicPartition("pays", 1);
 
     private final MockConsumer<byte[], byte[]> consumer = new MockConsumer<>("none");
-    private final AtomicReference<Collection<ArrivalSplit>> checkpointed = new AtomicReference<>(List.of());
+    private final AtomicReference<Collection<Checkpointed>> checkpointed = new AtomicReference<>(List.of());
     private final Map<TopicPartition, Reached> reached = new HashMap<>();
+    private final Reading reading = new Reading(100);
     private final ArrivalReader reader = new ArrivalReader(
-            consumer, TOPICS, checkpointed, reached, UnregisteredMetricsGroup.createSourceReaderMetricGroup());
+            consumer, TOPICS, checkpointed, reached, reading, UnregisteredMetricsGroup.createSourceReaderMetricGroup());
 
     @BeforeEach
     void twoSplitsAreRead() {
@@ -87,10 +90,29 @@ final class ArrivalReaderTest {
         assertEquals(new Reached(1, 2), reached.get(PHONES));
         assertEquals(new Reached(-1, 0), reached.get(PAYS));
         consumer.seek(PHONES, 4); // past a transaction's marker
-        checkpointed.set(List.of(split(0, 2, 0)));
+        checkpointed.set(List.of(Checkpointed.at(7, split(0, 2, 0), true, 9)));
         fetched();
-        assertEquals(Map.of(PHONES, new OffsetAndMetadata(4)), consumer.committed(Set.of(PHONES, PAYS)));
+        String note = "{\"checkpoint\":7,\"newest_ms\":0,\"through_ms\":9}";
+        assertEquals(Map.of(PHONES, new OffsetAndMetadata(4, note), PAYS, new OffsetAndMetadata(0, note)),
+                consumer.committed(Set.of(PHONES, PAYS)));
         assertEquals(List.of(), checkpointed.get(), "once for each checkpoint");
+    }
+
+    @Test
+    void itIsAtTheEndOnceAllThatLiesInKafkaIsHandedOn() {
+        assertFalse(reading.isAtEnd(), "nothing is known before the first fetch");
+        arrive(PAYS, 0, 5, 10);
+        ends(0, 3, 0, 0);
+        fetched();
+        reading.handOn(5, 1_000);
+        assertFalse(reading.isAtEnd(), "two more lie in Kafka");
+        arrive(PAYS, 1, 6, 10);
+        arrive(PAYS, 2, 7, 10);
+        fetched();
+        assertFalse(reading.isAtEnd(), "two are not handed on");
+        reading.handOn(6, 1_000);
+        reading.handOn(7, 1_000);
+        assertTrue(reading.isAtEnd());
     }
 
     @Test

@@ -41,8 +41,8 @@ final class ArrivalSplitTest {
     @Test
     void progressGoesOnBehindTheMessageThatWasHandedOn() {
         ArrivalSplit.Progress progress = new ArrivalSplit.Progress(SPLIT);
-        progress.handedOn("t", 41);
-        progress.handedOn("u", 0);
+        progress.handedOn("t", 41, 0);
+        progress.handedOn("u", 0, 0);
         assertSame(new ArrivalSplit(3, Map.of("t", 42L, "u", 1L), Map.of("t", "id")), progress.split(Map.of()));
     }
 
@@ -50,9 +50,9 @@ final class ArrivalSplitTest {
     void progressPassesMarkersOnlyWhenAllThatWasPolledIsHandedOn() {
         Map<TopicPartition, Reached> polled = Map.of(new TopicPartition("t", 3), new Reached(43, 46));
         ArrivalSplit.Progress progress = new ArrivalSplit.Progress(SPLIT);
-        progress.handedOn("t", 42);
+        progress.handedOn("t", 42, 0);
         assertEquals(Map.of("t", 43L), progress.split(polled).next());
-        progress.handedOn("t", 43);
+        progress.handedOn("t", 43, 0);
         assertEquals(Map.of("t", 46L), progress.split(polled).next());
     }
 

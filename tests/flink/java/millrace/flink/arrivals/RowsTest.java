@@ -16,7 +16,7 @@ import org.junit.jupiter.api.Test;
 
 final class RowsTest {
     private static final List<String> COLUMNS = List.of("who", "phones.at_ms", "at_ms", "_stream", "_topic",
-            "_partition", "_offset", "_ingest_ms", "_at_ms", "_refused", "_value");
+            "_partition", "_offset", "_ingest_ms", "_at_ms", "_refused", "_value", "_backlog");
     private static final String EVENT = """
             {\\"max_bytes\\": 100, \\"max_depth\\": 8, \\"past_ms\\": 10000, \\"future_ms\\": 100, \\"time\\": \\"at_ms\\",
              \\"forbidden\\": [], \\"fields\\": [
@@ -27,7 +27,7 @@ final class RowsTest {
     private static final Rows ROWS = new Rows("[" + String.join(",",
             stream("phones", "phones.at_ms", false, false),
             stream("pays", "at_ms", true, false),
-            stream("shops", "at_ms", false, true)) + "]", COLUMNS);
+            stream("shops", "at_ms", false, true)) + "]", "pays", COLUMNS);
 
     @Test
     void theTopicsStandInTheOrderOfTheirStreams() {
@@ -44,6 +44,7 @@ final class RowsTest {
         assertEquals(List.of(3, 41L, 6_000L, 5_000L),
                 List.of(row.getInt(5), row.getLong(6), row.getLong(7), row.getLong(8)));
         assertTrue(row.isNullAt(9));
+        assertTrue(row.getBoolean(11));
         assertEquals("{\"who\":\"anna\",\"at_ms\":5000}", new String(row.getBinary(10), StandardCharsets.UTF_8));
     }
 
@@ -70,11 +71,20 @@ final class RowsTest {
         assertEquals("empty", row("p.pays", null).getString(9).toString());
     }
 
+    @Test
+    void onlyAcceptedEventsOfTheLeadingStreamMoveTimeAndNotBeyondTheirArrival() {
+        Rows.Reader reader = ROWS.reader();
+        assertEquals(5_000, reader.momentMs(row("p.pays", "{\"who\":\"anna\",\"at_ms\":5000}")));
+        assertEquals(6_000, reader.momentMs(row("p.pays", "{\"who\":\"anna\",\"at_ms\":6050}")));
+        assertEquals(0, reader.momentMs(row("p.pays", "{\"who\":\"anna\"}")));
+        assertEquals(0, reader.momentMs(row("p.phones", "{\"who\":\"anna\",\"at_ms\":5000}")));
+    }
+
     private static RowData row(String topic, String value) {
         byte[] bytes = value == null ? null : value.getBytes(StandardCharsets.UTF_8);
         int size = bytes == null ? -1 : bytes.length;
-        return ROWS.reader().apply(new ConsumerRecord<>(topic, 3, 41, 6_000, TimestampType.LOG_APPEND_TIME, 0, size,
-                new byte[0], bytes, new RecordHeaders(), Optional.empty()));
+        return ROWS.reader().read(new ConsumerRecord<>(topic, 3, 41, 6_000, TimestampType.LOG_APPEND_TIME, 0, size,
+                new byte[0], bytes, new RecordHeaders(), Optional.empty()), true);
     }
 
     private static String stream(String name, String atMs, boolean keeps, boolean deletes) {

@@ -11,6 +11,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
+import org.apache.flink.api.connector.source.SourceEvent;
 import org.apache.flink.api.connector.source.SplitEnumerator;
 import org.apache.flink.api.connector.source.SplitEnumeratorContext;
 import org.apache.flink.api.connector.source.SplitsAssignment;
@@ -23,7 +24,8 @@ import org.slf4j.LoggerFactory;
  * Counts the partitions once, when a job starts, and assigns each number to one task.
  *
  * <p>Then it watches the topics' ids: a consumer continues at its offset in a topic that was deleted and created anew.
- * On another id the job is restarted, and its readers find what they lost.
+ * On another id the job is restarted, and its readers find what they lost. It announces to all tasks whether the job is
+ * live: see {@link Backlog}.
  */
 final class ArrivalEnumerator implements SplitEnumerator<ArrivalSplit, ArrivalEnumerator.State> {
     private static final Logger LOG = LoggerFactory.getLogger(ArrivalEnumerator.class);
@@ -32,6 +34,8 @@ final class ArrivalEnumerator implements SplitEnumerator<ArrivalSplit, ArrivalEn
     private final Topics topics;
     private final SplitEnumeratorContext<ArrivalSplit> context;
     private final State state;
+    private final LiveTasks live = new LiveTasks();
+    private boolean isLive;
     private Map<String, String> ids;
 
     ArrivalEnumerator(Topics topics, SplitEnumeratorContext<ArrivalSplit> context, State state) {
@@ -58,7 +62,25 @@ final class ArrivalEnumerator implements SplitEnumerator<ArrivalSplit, ArrivalEn
 
     @Override
     public void addReader(int subtask) {
+        live.fellBehind(subtask);
+        announce();
         assign();
+    }
+
+    @Override
+    public void handleSourceEvent(int subtask, SourceEvent event) {
+        if (event instanceof Backlog.CaughtUp) {
+            live.caughtUp(subtask, ((Backlog.CaughtUp) event).checkpoint());
+        } else {
+            live.fellBehind(subtask);
+        }
+        announce();
+    }
+
+    @Override
+    public void notifyCheckpointComplete(long checkpoint) {
+        live.complete(checkpoint);
+        announce();
     }
 
     @Override
@@ -69,6 +91,15 @@ final class ArrivalEnumerator implements SplitEnumerator<ArrivalSplit, ArrivalEn
     @Override
     public void close() {
         topics.close();
+    }
+
+    private void announce() {
+        boolean was = isLive;
+        isLive = live.areAll(context.currentParallelism());
+        if (isLive != was) {
+            context.registeredReaders().keySet().forEach(
+                    subtask -> context.sendEventToSourceReader(subtask, new Backlog.Announced(isLive)));
+        }
     }
 
     private void found(Map<String, Topics.Topic> described, Throwable error) {

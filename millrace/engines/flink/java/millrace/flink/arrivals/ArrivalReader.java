@@ -39,8 +39,9 @@ final class ArrivalReader implements SplitReader<ConsumerRecord<byte[], byte[]>,
 
     private final Consumer<byte[], byte[]> consumer;
     private final List<String> topics;
-    private final AtomicReference<Collection<ArrivalSplit>> checkpointed;
+    private final AtomicReference<Collection<Checkpointed>> checkpointed;
     private final Map<TopicPartition, Reached> reached;
+    private final Reading reading;
     private final Map<TopicPartition, Partition> partitions = new HashMap<>();
     private final ArrivalMerge<TopicPartition, ConsumerRecord<byte[], byte[]>> merge;
     private volatile long pending;
@@ -49,12 +50,14 @@ final class ArrivalReader implements SplitReader<ConsumerRecord<byte[], byte[]>,
     ArrivalReader(
             Consumer<byte[], byte[]> consumer,
             List<String> topics,
-            AtomicReference<Collection<ArrivalSplit>> checkpointed,
+            AtomicReference<Collection<Checkpointed>> checkpointed,
             Map<TopicPartition, Reached> reached,
+            Reading reading,
             SourceReaderMetricGroup metrics) {
         this.topics = topics;
         this.checkpointed = checkpointed;
         this.reached = reached;
+        this.reading = reading;
         this.consumer = consumer;
         merge = new ArrivalMerge<>(
                 ConsumerRecord::timestamp,
@@ -107,6 +110,7 @@ final class ArrivalReader implements SplitReader<ConsumerRecord<byte[], byte[]>,
         partitions.values().forEach(Partition::resumeIfShort);
         partitions.forEach((place, partition) -> reached.put(place, partition.reached()));
         pending = partitions.values().stream().mapToLong(Partition::pending).sum();
+        reading.released(released.size(), pending == 0 && partitions.values().stream().noneMatch(Partition::isBehind));
         return released;
     }
 
@@ -123,13 +127,12 @@ final class ArrivalReader implements SplitReader<ConsumerRecord<byte[], byte[]>,
     /** Commits the last checkpoint's offsets for observers of the group; the job resumes from its checkpoints. */
     private void commitCheckpointed() {
         Map<TopicPartition, OffsetAndMetadata> offsets = new HashMap<>();
-        for (ArrivalSplit split : checkpointed.getAndSet(List.of())) {
+        for (Checkpointed each : checkpointed.getAndSet(List.of())) {
+            ArrivalSplit split = each.split();
             for (String topic : topics) {
                 TopicPartition place = new TopicPartition(topic, split.partition());
                 long next = partitions.get(place).reached().from(split.next().getOrDefault(topic, 0L));
-                if (next > 0) {
-                    offsets.put(place, new OffsetAndMetadata(next));
-                }
+                offsets.put(place, new OffsetAndMetadata(next, each.note()));
             }
         }
         if (!offsets.isEmpty()) {
@@ -217,6 +220,10 @@ final class ArrivalReader implements SplitReader<ConsumerRecord<byte[], byte[]>,
 
         private final ArrayDeque<Message> messages = new ArrayDeque<>();
         private String turn;
+
+        int size() {
+            return messages.size();
+        }
 
         void add(String split, ConsumerRecord<byte[], byte[]> content) {
             messages.add(new Message(split, content));

@@ -8,10 +8,11 @@ import java.util.Properties;
 import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicReference;
-import java.util.function.Function;
 import java.util.function.Supplier;
 import org.apache.flink.api.connector.source.Boundedness;
 import org.apache.flink.api.connector.source.Source;
+import org.apache.flink.api.connector.source.ReaderOutput;
+import org.apache.flink.api.connector.source.SourceEvent;
 import org.apache.flink.api.connector.source.SourceReader;
 import org.apache.flink.api.connector.source.SourceReaderContext;
 import org.apache.flink.api.connector.source.SplitEnumerator;
@@ -19,6 +20,7 @@ import org.apache.flink.api.connector.source.SplitEnumeratorContext;
 import org.apache.flink.connector.base.source.reader.RecordEmitter;
 import org.apache.flink.connector.base.source.reader.SingleThreadMultiplexSourceReaderBase;
 import org.apache.flink.connector.base.source.reader.splitreader.SplitReader;
+import org.apache.flink.core.io.InputStatus;
 import org.apache.flink.core.io.SimpleVersionedSerializer;
 import org.apache.flink.kafka.shaded.org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.flink.kafka.shaded.org.apache.kafka.common.TopicPartition;
@@ -30,12 +32,14 @@ final class ArrivalSource implements Source<RowData, ArrivalSplit, ArrivalEnumer
 
     private final Properties kafka;
     private final Rows rows;
+    private final Reading reading;
     private final String accepted;
 
     /** With the accepted losses, as JSON. */
-    ArrivalSource(Properties kafka, Rows rows, String accepted) {
+    ArrivalSource(Properties kafka, Rows rows, Reading reading, String accepted) {
         this.kafka = kafka;
         this.rows = rows;
+        this.reading = reading;
         this.accepted = accepted;
     }
 
@@ -68,8 +72,9 @@ final class ArrivalSource implements Source<RowData, ArrivalSplit, ArrivalEnumer
 
     @Override
     public SourceReader<RowData, ArrivalSplit> createReader(SourceReaderContext context) {
-        Function<ConsumerRecord<byte[], byte[]>, RowData> reader = rows.reader();
-        AtomicReference<Collection<ArrivalSplit>> checkpointed = new AtomicReference<>(List.of());
+        Rows.Reader reader = rows.reader();
+        Backlog backlog = new Backlog(reading, context::sendSourceEventToCoordinator);
+        AtomicReference<Collection<Checkpointed>> checkpointed = new AtomicReference<>(List.of());
         Map<TopicPartition, Reached> reached = new ConcurrentHashMap<>();
         return new Reader(
                 new Resumption(
@@ -77,13 +82,17 @@ final class ArrivalSource implements Source<RowData, ArrivalSplit, ArrivalEnumer
                         kafka.getProperty("group.id"),
                         rows.topics(),
                         Loss.parse(accepted)),
+                backlog,
                 checkpointed,
                 reached,
                 () -> new ArrivalReader(
-                        ArrivalReader.consumer(kafka), rows.topics(), checkpointed, reached, context.metricGroup()),
+                        ArrivalReader.consumer(kafka), rows.topics(), checkpointed, reached, reading,
+                        context.metricGroup()),
                 (message, output, progress) -> {
-                    output.collect(reader.apply(message), message.timestamp());
-                    progress.handedOn(message.topic(), message.offset());
+                    boolean isBacklog = backlog.holds(message.timestamp(), System.currentTimeMillis());
+                    RowData row = reader.read(message, isBacklog);
+                    progress.handedOn(message.topic(), message.offset(), reader.momentMs(row));
+                    output.collect(row, message.timestamp());
                 },
                 context);
     }
@@ -91,19 +100,22 @@ final class ArrivalSource implements Source<RowData, ArrivalSplit, ArrivalEnumer
     private static final class Reader extends SingleThreadMultiplexSourceReaderBase<
             ConsumerRecord<byte[], byte[]>, RowData, ArrivalSplit, ArrivalSplit.Progress> {
         private final Resumption resumption;
-        private final AtomicReference<Collection<ArrivalSplit>> checkpointed;
+        private final Backlog backlog;
+        private final AtomicReference<Collection<Checkpointed>> checkpointed;
         private final Map<TopicPartition, Reached> reached;
-        private final NavigableMap<Long, List<ArrivalSplit>> checkpoints = new TreeMap<>();
+        private final NavigableMap<Long, List<Checkpointed>> checkpoints = new TreeMap<>();
 
         Reader(
                 Resumption resumption,
-                AtomicReference<Collection<ArrivalSplit>> checkpointed,
+                Backlog backlog,
+                AtomicReference<Collection<Checkpointed>> checkpointed,
                 Map<TopicPartition, Reached> reached,
                 Supplier<SplitReader<ConsumerRecord<byte[], byte[]>, ArrivalSplit>> splitReaders,
                 RecordEmitter<ConsumerRecord<byte[], byte[]>, RowData, ArrivalSplit.Progress> emitter,
                 SourceReaderContext context) {
             super(splitReaders, emitter, context.getConfiguration(), context);
             this.resumption = resumption;
+            this.backlog = backlog;
             this.checkpointed = checkpointed;
             this.reached = reached;
         }
@@ -114,16 +126,32 @@ final class ArrivalSource implements Source<RowData, ArrivalSplit, ArrivalEnumer
         }
 
         @Override
+        public InputStatus pollNext(ReaderOutput<RowData> output) throws Exception {
+            InputStatus status = super.pollNext(output);
+            backlog.look();
+            return status;
+        }
+
+        @Override
+        public void handleSourceEvents(SourceEvent event) {
+            backlog.announced((Backlog.Announced) event);
+        }
+
+        @Override
         public List<ArrivalSplit> snapshotState(long checkpoint) {
             List<ArrivalSplit> splits = super.snapshotState(checkpoint);
-            checkpoints.put(checkpoint, splits);
+            boolean isLive = backlog.isLiveAt(checkpoint);
+            long nowMs = System.currentTimeMillis();
+            checkpoints.put(checkpoint, splits.stream()
+                    .map(split -> Checkpointed.at(checkpoint, split, isLive, nowMs))
+                    .toList());
             return splits;
         }
 
         @Override
         public void notifyCheckpointComplete(long checkpoint) throws Exception {
             super.notifyCheckpointComplete(checkpoint);
-            Map.Entry<Long, List<ArrivalSplit>> last = checkpoints.floorEntry(checkpoint);
+            Map.Entry<Long, List<Checkpointed>> last = checkpoints.floorEntry(checkpoint);
             if (last != null) {
                 checkpointed.set(last.getValue());
                 checkpoints.headMap(checkpoint, true).clear();

@@ -19,15 +19,21 @@ final class ArrivalSplit implements SourceSplit {
     private final int partition;
     private final Map<String, Long> next;
     private final Map<String, String> ids;
+    private final long newestMs;
 
     /**
      * With the offset of the next message by topic, and the id of the topic that has it: one that is deleted and created
      * anew has another. A topic that is not among them is read from its beginning.
      */
     ArrivalSplit(int partition, Map<String, Long> next, Map<String, String> ids) {
+        this(partition, next, ids, 0);
+    }
+
+    private ArrivalSplit(int partition, Map<String, Long> next, Map<String, String> ids, long newestMs) {
         this.partition = partition;
         this.next = Map.copyOf(next);
         this.ids = Map.copyOf(ids);
+        this.newestMs = newestMs;
     }
 
     int partition() {
@@ -40,6 +46,11 @@ final class ArrivalSplit implements SourceSplit {
 
     Map<String, String> ids() {
         return ids;
+    }
+
+    /** The newest moment to which its events have moved time since its task started, or 0; not part of the state. */
+    long newestMs() {
+        return newestMs;
     }
 
     @Override
@@ -57,6 +68,7 @@ final class ArrivalSplit implements SourceSplit {
         private final int partition;
         private final Map<String, Long> next;
         private final Map<String, String> ids;
+        private long newestMs;
 
         Progress(ArrivalSplit split) {
             partition = split.partition;
@@ -64,8 +76,10 @@ final class ArrivalSplit implements SourceSplit {
             ids = split.ids;
         }
 
-        void handedOn(String topic, long offset) {
+        /** Notes a message, and the moment to which it moves time, or 0. */
+        void handedOn(String topic, long offset, long momentMs) {
             next.put(topic, offset + 1);
+            newestMs = Math.max(newestMs, momentMs);
         }
 
         ArrivalSplit split(Map<TopicPartition, Reached> reached) {
@@ -74,7 +88,7 @@ final class ArrivalSplit implements SourceSplit {
                 Reached polled = reached.get(new TopicPartition(topic, partition));
                 return polled == null ? offset : polled.from(offset);
             });
-            return new ArrivalSplit(partition, from, ids);
+            return new ArrivalSplit(partition, from, ids, newestMs);
         }
     }
 

@@ -26,7 +26,8 @@ import org.apache.flink.table.types.logical.RowType;
  * arrived, whichever topic they came to.
  *
  * <p>Each message becomes its declared fields in the columns of its stream, the reason why it is refused, and where and
- * when it arrived. Only the stream that {@code leads} moves event time: see {@link Leading}.
+ * when it arrived. Only the stream that {@code leads} moves event time: see {@link Leading}. A message that is handed on
+ * later than {@code live-ms} after its arrival belongs to a backlog: see {@link Backlog}.
  */
 public final class Arrivals implements DynamicTableSourceFactory {
     private static final ConfigOption<String> BOOTSTRAP = ConfigOptions.key("bootstrap").stringType().noDefaultValue();
@@ -34,6 +35,7 @@ public final class Arrivals implements DynamicTableSourceFactory {
     private static final ConfigOption<String> STREAMS = ConfigOptions.key("streams").stringType().noDefaultValue();
     private static final ConfigOption<String> ACCEPTED = ConfigOptions.key("accepted").stringType().defaultValue("[]");
     private static final ConfigOption<String> LEADS = ConfigOptions.key("leads").stringType().noDefaultValue();
+    private static final ConfigOption<Long> LIVE_MS = ConfigOptions.key("live-ms").longType().noDefaultValue();
 
     @Override
     public String factoryIdentifier() {
@@ -42,7 +44,7 @@ public final class Arrivals implements DynamicTableSourceFactory {
 
     @Override
     public Set<ConfigOption<?>> requiredOptions() {
-        return Set.of(BOOTSTRAP, GROUP, STREAMS, LEADS);
+        return Set.of(BOOTSTRAP, GROUP, STREAMS, LEADS, LIVE_MS);
     }
 
     @Override
@@ -55,25 +57,30 @@ public final class Arrivals implements DynamicTableSourceFactory {
         FactoryUtil.TableFactoryHelper helper = FactoryUtil.createTableFactoryHelper(this, context);
         helper.validate();
         return new Table(
-                helper.getOptions(), context.getPhysicalRowDataType(), context.getObjectIdentifier().asSummaryString());
+                helper.getOptions(),
+                context.getPhysicalRowDataType(),
+                context.getObjectIdentifier().asSummaryString(),
+                new Reading(helper.getOptions().get(LIVE_MS)));
     }
 
     private static final class Table implements ScanTableSource, SupportsWatermarkPushDown {
         private final ReadableConfig options;
         private final DataType columns;
         private final String name;
+        private final Reading reading;
         private WatermarkStrategy<RowData> watermarks = WatermarkStrategy.noWatermarks();
 
-        Table(ReadableConfig options, DataType columns, String name) {
+        Table(ReadableConfig options, DataType columns, String name, Reading reading) {
             this.options = options;
             this.columns = columns;
             this.name = name;
+            this.reading = reading;
         }
 
         @Override
         public void applyWatermark(WatermarkStrategy<RowData> declared) {
             int stream = DataType.getFieldNames(columns).indexOf(Rows.STREAM);
-            watermarks = new Leading(declared, stream, options.get(LEADS));
+            watermarks = new Leading(declared, stream, options.get(LEADS), reading);
         }
 
         @Override
@@ -87,7 +94,8 @@ public final class Arrivals implements DynamicTableSourceFactory {
             kafka.put("bootstrap.servers", options.get(BOOTSTRAP));
             kafka.put("group.id", options.get(GROUP));
             List<String> names = ((RowType) columns.getLogicalType()).getFieldNames();
-            ArrivalSource source = new ArrivalSource(kafka, new Rows(options.get(STREAMS), names), options.get(ACCEPTED));
+            Rows rows = new Rows(options.get(STREAMS), options.get(LEADS), names);
+            ArrivalSource source = new ArrivalSource(kafka, rows, reading, options.get(ACCEPTED));
             return new DataStreamScanProvider() {
                 @Override
                 public DataStream<RowData> produceDataStream(
@@ -104,7 +112,7 @@ public final class Arrivals implements DynamicTableSourceFactory {
 
         @Override
         public DynamicTableSource copy() {
-            Table copy = new Table(options, columns, name);
+            Table copy = new Table(options, columns, name, reading);
             copy.watermarks = watermarks;
             return copy;
         }

@@ -2,6 +2,7 @@ package millrace.flink.arrivals;
 
 import org.apache.flink.api.common.eventtime.TimestampAssigner;
 import org.apache.flink.api.common.eventtime.TimestampAssignerSupplier;
+import org.apache.flink.api.common.eventtime.Watermark;
 import org.apache.flink.api.common.eventtime.WatermarkGenerator;
 import org.apache.flink.api.common.eventtime.WatermarkGeneratorSupplier;
 import org.apache.flink.api.common.eventtime.WatermarkOutput;
@@ -13,7 +14,8 @@ import org.apache.flink.table.data.StringData;
  * The declared watermark, as only the events of one stream move it.
  *
  * <p>A side stream that moved event time would close windows whenever the main stream pauses; and while only side events come,
- * a partition counts as idle, or it would hold back the windows of all others.
+ * a partition counts as idle, or it would hold back the windows of all others. The last active partition of a task counts
+ * as idle only if the task keeps up: events that still lie in Kafka would be late for the other tasks.
  */
 final class Leading implements WatermarkStrategy<RowData> {
     private static final long serialVersionUID = 1L;
@@ -21,11 +23,13 @@ final class Leading implements WatermarkStrategy<RowData> {
     private final WatermarkStrategy<RowData> declared;
     private final int streamColumn;
     private final String leads;
+    private final Reading reading;
 
-    Leading(WatermarkStrategy<RowData> declared, int streamColumn, String leads) {
+    Leading(WatermarkStrategy<RowData> declared, int streamColumn, String leads, Reading reading) {
         this.declared = declared;
         this.streamColumn = streamColumn;
         this.leads = leads;
+        this.reading = reading;
     }
 
     @Override
@@ -38,17 +42,58 @@ final class Leading implements WatermarkStrategy<RowData> {
         WatermarkGenerator<RowData> generator = declared.createWatermarkGenerator(context);
         StringData leader = StringData.fromString(leads);
         return new WatermarkGenerator<>() {
+            private final Idleness idleness = new Idleness();
+
             @Override
             public void onEvent(RowData event, long timestamp, WatermarkOutput output) {
                 if (leader.equals(event.getString(streamColumn))) {
+                    reading.lead();
+                    idleness.end(reading.leading());
                     generator.onEvent(event, timestamp, output);
                 }
             }
 
             @Override
             public void onPeriodicEmit(WatermarkOutput output) {
-                generator.onPeriodicEmit(output);
+                generator.onPeriodicEmit(idleness.of(output));
+                if (idleness.isDue() && (reading.leading() > idleness.since || reading.isLive())) {
+                    output.markIdle();
+                }
             }
         };
+    }
+
+    /** Holds back the idleness of one partition, which its generator reports once. */
+    private static final class Idleness {
+        private boolean isDue;
+        private long since;
+
+        void end(long leading) {
+            isDue = false;
+            since = leading;
+        }
+
+        boolean isDue() {
+            return isDue;
+        }
+
+        WatermarkOutput of(WatermarkOutput output) {
+            return new WatermarkOutput() {
+                @Override
+                public void emitWatermark(Watermark watermark) {
+                    output.emitWatermark(watermark);
+                }
+
+                @Override
+                public void markIdle() {
+                    isDue = true;
+                }
+
+                @Override
+                public void markActive() {
+                    output.markActive();
+                }
+            };
+        }
     }
 }

@@ -6,7 +6,6 @@ import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.function.Function;
 import millrace.kernel.EventReader;
 import millrace.kernel.Json;
 import org.apache.flink.kafka.shaded.org.apache.kafka.clients.consumer.ConsumerRecord;
@@ -24,13 +23,17 @@ import org.apache.flink.table.data.StringData;
  */
 final class Rows implements Serializable {
     static final String STREAM = "_stream";
+    static final String BACKLOG = "_backlog";
     private static final long serialVersionUID = 1L;
 
     private final String declaration;
+    private final String leads;
     private final Serializable columns;
 
-    Rows(String declaration, List<String> columns) {
+    /** Only accepted events of the stream that leads move time. */
+    Rows(String declaration, String leads, List<String> columns) {
         this.declaration = declaration;
+        this.leads = leads;
         this.columns = columns.toArray(new String[0]);
     }
 
@@ -42,13 +45,40 @@ final class Rows implements Serializable {
     }
 
     /** A new reader, for one thread. */
-    Function<ConsumerRecord<byte[], byte[]>, RowData> reader() {
-        Map<String, Stream> streams = new HashMap<>();
-        Json.list(Json.parse(declaration)).forEach(each -> {
-            Map<String, Object> declared = Json.object(each);
-            streams.put((String) declared.get("topic"), new Stream(declared, Arrays.asList((String[]) columns)));
-        });
-        return message -> streams.get(message.topic()).row(message);
+    Reader reader() {
+        return new Reader(declaration, leads, Arrays.asList((String[]) columns));
+    }
+
+    /** Makes rows of messages. */
+    static final class Reader {
+        private final Map<String, Stream> streams = new HashMap<>();
+        private final StringData leads;
+        private final int inStream;
+        private final int inIngestMs;
+        private final int inAtMs;
+        private final int inRefused;
+
+        private Reader(String declaration, String leads, List<String> columns) {
+            Json.list(Json.parse(declaration)).forEach(each -> {
+                Map<String, Object> declared = Json.object(each);
+                streams.put((String) declared.get("topic"), new Stream(declared, columns));
+            });
+            this.leads = StringData.fromString(leads);
+            inStream = columns.indexOf(STREAM);
+            inIngestMs = columns.indexOf("_ingest_ms");
+            inAtMs = columns.indexOf("_at_ms");
+            inRefused = columns.indexOf("_refused");
+        }
+
+        RowData read(ConsumerRecord<byte[], byte[]> message, boolean isBacklog) {
+            return streams.get(message.topic()).row(message, isBacklog);
+        }
+
+        /** The moment to which a row moves time: that of its event, but not beyond its arrival; 0 for none. */
+        long momentMs(RowData row) {
+            boolean moves = row.isNullAt(inRefused) && row.getString(inStream).equals(leads);
+            return moves ? Math.min(row.getLong(inAtMs), row.getLong(inIngestMs)) : 0;
+        }
     }
 
     private static final class Stream {
@@ -61,6 +91,7 @@ final class Rows implements Serializable {
         private final int time;
         private final int[] fields;
         private final int inStream;
+        private final int inBacklog;
         private final int inTopic;
         private final int inPartition;
         private final int inOffset;
@@ -81,6 +112,7 @@ final class Rows implements Serializable {
             time = names.indexOf(declared.get("time")) + 1;
             fields = names.stream().mapToInt(field -> columns.indexOf(columnOf.get(field))).toArray();
             inStream = columns.indexOf(STREAM);
+            inBacklog = columns.indexOf(BACKLOG);
             inTopic = columns.indexOf("_topic");
             inPartition = columns.indexOf("_partition");
             inOffset = columns.indexOf("_offset");
@@ -90,13 +122,14 @@ final class Rows implements Serializable {
             inValue = columns.indexOf("_value");
         }
 
-        RowData row(ConsumerRecord<byte[], byte[]> message) {
+        RowData row(ConsumerRecord<byte[], byte[]> message, boolean isBacklog) {
             Object[] event = reader.read(message.value(), message.timestamp());
             Object refused = isDeletedByNull && message.value() == null ? null : event[0];
             boolean isAccepted = refused == null;
             byte[] kept = isAccepted ? keepsBytes ? message.value() : null : reader.kept(message.value(), (String) refused);
             GenericRowData row = new GenericRowData(width);
             row.setField(inStream, name);
+            row.setField(inBacklog, isBacklog);
             row.setField(inTopic, topic);
             row.setField(inPartition, message.partition());
             row.setField(inOffset, message.offset());
