@@ -1,6 +1,6 @@
 """The interface of an engine for the verbs, and the states of its jobs.
 
-Besides this protocol, a job keeps four promises that its callers rest on:
+Besides this protocol, a job keeps five promises that its callers rest on:
 
 - **At least once.** An output is acknowledged by Kafka before the state that covers its input is complete. A job that
   is killed and started from its newest state writes some outputs again, under the same ids.
