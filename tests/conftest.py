@@ -19,7 +19,7 @@ from millrace.settings import PROJECT, Settings
 
 pytest_plugins = ["tests.measuring"]
 
-PORT_BASE = 27000
+PORT_BASE, PORTS_PER_WORKER, WORKERS_MOST = 27000, 1000, 2
 BUSY, NEXT_AMONG = 0.7, 5
 # Servers and drivers live for minutes here: optimising their code takes a third of their processor time and never pays.
 SHORT_LIVED_JVM = "-XX:TieredStopAtLevel=1"
@@ -46,10 +46,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def settings_for_tests(name: str, port_base: int) -> Settings:
     """A stack of the tests' own. Its folder has a space and a letter beyond ASCII: every test shows that they work."""
-    folder = Path(tempfile.gettempdir()) / f"millrace tests Ω {os.getuid()}" / f"{name} {port_base}"
+    folder = _folder_of_stacks() / f"{name} {port_base}"
     home = Settings.read(os.environ).home
     measured(folder)
     return Settings(project=PROJECT, home=home, state=folder, port_base=port_base)
+
+
+def _folder_of_stacks() -> Path:
+    return Path(tempfile.gettempdir()) / f"millrace tests Ω {os.getuid()}"
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """After Ctrl-C, stop what the workers had started: they ended before they could."""
+    is_worker = hasattr(session.config, "workerinput")
+    if is_worker or exitstatus != pytest.ExitCode.INTERRUPTED or session.config.getoption("--keep-stack"):
+        return
+    least = int(os.environ.get("MILLRACE_TEST_PORT_BASE", PORT_BASE))
+    for folder in _folder_of_stacks().glob("*"):
+        name, _, port_base = folder.name.rpartition(" ")
+        if least <= int(port_base) < least + WORKERS_MOST * PORTS_PER_WORKER:
+            stacks.down(settings_for_tests(name, int(port_base)), report=print)
 
 
 def measured(folder: Path) -> None:
@@ -135,7 +152,7 @@ def umask() -> Iterator[None]:
 def test_port_base(worker_id: str) -> int:
     """MILLRACE_TEST_PORT_BASE, or 27000: each worker uses eight hundred of the thousand ports from there."""
     number = int(worker_id.removeprefix("gw")) if worker_id.startswith("gw") else 0
-    return int(os.environ.get("MILLRACE_TEST_PORT_BASE", PORT_BASE)) + 1000 * number
+    return int(os.environ.get("MILLRACE_TEST_PORT_BASE", PORT_BASE)) + PORTS_PER_WORKER * number
 
 
 @pytest.fixture(scope="session")

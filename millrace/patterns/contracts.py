@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
-from millrace.rules import ALERTS, DEAD_LETTERS, EventType, UseCase, WindowSummary
+from millrace.rules import ALERTS, DEAD_LETTERS, EventType, Text, UseCase, WindowRule, WindowSummary
 from millrace.rules.outputs import WINDOWS_TOPIC
 
 Schema = Mapping[str, Any]
@@ -14,8 +15,21 @@ _TYPES = {"whole": "integer", "real": "number", "text": "string", "flag": "boole
 
 def contracts_of(use: UseCase) -> dict[str, Schema]:
     """The schemas of all topics of a use, by kind of event."""
-    carried: list[EventType] = [*use.raw, *use.references, use.enriched, ALERTS, DEAD_LETTERS]
+    carried: list[EventType] = [*use.raw, *use.references, use.enriched, alerts_of(use), DEAD_LETTERS]
     return {each.name: each.json_schema() for each in carried} | {WINDOWS_TOPIC: windows_schema(use)}
+
+
+def alerts_of(use: UseCase) -> EventType:
+    """The type of a use's alerts: their keys and subjects are as wide as the fields that they are taken from."""
+    keys = {rule.key for rule in use.rules if isinstance(rule, WindowRule)}
+    sources = [field for field in use.enriched.fields if isinstance(field, Text) and field.name in keys]
+    subjects = [field for field in use.judged.fields if isinstance(field, Text) and field.name == use.judged.key]
+    wide = {"key": [*sources, *subjects], "subject": subjects}
+    fields = (
+        _as_wide_as(field, wide[field.name]) if isinstance(field, Text) and wide.get(field.name) else field
+        for field in ALERTS.fields
+    )
+    return replace(ALERTS, fields=tuple(fields))
 
 
 def windows_schema(use: UseCase) -> Schema:
@@ -50,6 +64,13 @@ def breaking_changes(old: Schema, new: Schema) -> list[str]:
         if name not in was_required and name in is_required:
             found.append(f"'{name}' was optional and is required now; old messages may lack it")
     return sorted(found)
+
+
+def _as_wide_as(field: Text, sources: Iterable[Text]) -> Text:
+    limits = [Text(source.name) if source.token_of else source for source in sources]  # every token is a plain name
+    patterns = list(dict.fromkeys(each.pattern for each in limits))
+    pattern = patterns[0] if len(patterns) == 1 else f"(?:{'|'.join(patterns)})"
+    return replace(field, pattern=pattern, max_length=max(each.max_length for each in limits))
 
 
 def _breaking_among(old: Schema, new: Schema) -> list[str]:

@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ from millrace.patterns import EnginePlan, PatternError, Stores, engine_plans, lo
 from millrace.patterns.contracts import breaking_changes, contracts_of
 from millrace.patterns.generated import generated
 from millrace.patterns.model import files
+from millrace.rules import Enrichment, EventType, Text, UseCase, Whole
 from pipelines.fraud import FRAUD
 
 STORES = Stores("hdfs://store/p", "localhost", 1, "p")
@@ -141,6 +143,18 @@ def test_a_summary_that_loses_a_number_breaks_the_contract_of_the_windows_topic(
     summary = old["oneOf"][0]
     new = {"oneOf": [{**summary, "properties": {k: v for k, v in summary["properties"].items() if k != "purchases"}}]}
     assert breaking_changes(old, new) == ["spend-per-minute: 'purchases' is gone; keep it, or write to a new topic"]
+
+
+def test_the_contract_of_alerts_is_as_wide_as_the_keys_of_the_use():
+    fields = (Text("who", pattern=".+", max_length=200), Whole("at_ms"))
+    visits = EventType("visits", "Visits.", fields, "who", time="at_ms")
+    enrichment = Enrichment(on=visits, lookups=(), remembers={}, adds={})
+    use = UseCase("visiting", visits, enrichment, enrichment.enriched("enriched", "Visits."))
+    schema = contracts_of(use)["alerts"]["properties"]
+    for name in ("key", "subject"):
+        assert re.search(schema[name]["pattern"], "t1 lost#42")
+        assert schema[name]["maxLength"] == 200
+    assert contracts_of(FRAUD)["alerts"]["properties"]["key"] == Text("key").schema(), "tokens are plain names"
 
 
 def test_a_folder_of_patterns_that_is_none_is_named(tmp_path, monkeypatch):
