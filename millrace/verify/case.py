@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from millrace.oracle import Origin, Record
+from millrace.oracle import Finding, Origin, Record
 from millrace.patterns.loss import Loss
-from millrace.rules import ENRICHMENT, Rule, UseCase, WindowSummary
+from millrace.rules import ENRICHMENT, Rule, UseCase, WindowRule, WindowSummary
 from millrace.rules.events import WHOLE_MOST
 from millrace.rules.outputs import ALERT_FACTS, ALERTS, DEAD_LETTERS, LATE, LETTER_IDENTITY, REPLAYED, SOURCE, names
 from millrace.rules.outputs import WINDOWS_TOPIC as WINDOWS
@@ -24,7 +24,7 @@ from millrace.verify.evidence import (
     Versions,
     read,
 )
-from millrace.verify.expected import Expected, expect
+from millrace.verify.expected import Expected, expect, expected_windows
 
 FIELDS_READ: Mapping[str, Sequence[str]] = {
     ENRICHED: names(SOURCE),
@@ -147,6 +147,23 @@ class Case:
             question.bounds,
             self._not_yet_in_force(),
             question.kept_since_ms,
+        )
+
+    def windows_of(self, rule: WindowRule) -> tuple[dict[str, Finding], dict[str, Finding]]:
+        """A rule's findings in windows that are closed, and those in windows that may still be open."""
+        idle_ms = self.question.bounds.idle_ms
+        return expected_windows(rule, self.expected.accepted, self.late, self.settled_after_ms, idle_ms)
+
+    def overdue(self, ends_ms: Iterable[int]) -> str:
+        """Why windows with these ends cannot be judged though they should have closed; empty if none is overdue."""
+        newest_ms = max((event["ingest_ms"] for event in self.expected.accepted.values()), default=0)
+        overdue = [end_ms for end_ms in ends_ms if end_ms < newest_ms - self.question.bounds.overdue_ms]
+        if not overdue:
+            return ""
+        oldest_s = (newest_ms - min(overdue)) / 1000
+        return (
+            f"{len(overdue)} windows may still be open though the oldest ended {oldest_s:,.0f} s before the newest "
+            "arrival: event time stands still in a partition"
         )
 
     def is_timed(self, at_ms: int | None) -> bool:

@@ -21,6 +21,11 @@ class Bounds:
     """Two topics are read at most so far apart: within it, either of two messages may come first."""
     closing_ms: int = 2_000
     """A window's result is due when event time is so far behind its end and the disorder."""
+    idle_ms: int = 25_000
+    """A partition whose newest event is so far behind that of all partitions holds back no window: engines count one
+    without traffic as idle after 5 to 10 s, and a batch may take some more."""
+    overdue_ms: int = 60_000
+    """A window that may still be open so long after its end, by the newest arrival, makes its check unknown."""
 
 
 @dataclass(frozen=True)

@@ -299,7 +299,7 @@ def test_a_clock_that_is_ahead_excuses_nobody_from_being_punctual(good: Evidence
 
 def test_a_clock_that_is_ahead_makes_no_window_due() -> None:
     accepted = {("transactions", 0, 0): {"at_ms": START_MS + 240_000, "ingest_ms": START_MS}}
-    assert time_passed_ms("at_ms", accepted, 7_000) == START_MS - 7_000
+    assert time_passed_ms("at_ms", accepted, 7_000, 25_000) == START_MS - 7_000
 
 
 def test_a_dropped_event_is_red(good: Evidence) -> None:

@@ -14,7 +14,7 @@ from millrace.verify.case import Case
 from millrace.verify.checking import Checker, Found, Undecided
 from millrace.verify.checks.alert_ids import fact_of
 from millrace.verify.evidence import Event, is_same
-from millrace.verify.expected import Expected, expected_windows
+from millrace.verify.expected import Expected
 
 
 def checker(rule: Rule) -> Checker:
@@ -72,15 +72,18 @@ def alerts(rule: Rule, case: Case) -> Found | Undecided:
         figures["still open"] = len(found.may)
     if earlier:
         figures["by earlier versions, not judged"] = earlier
-    if not offenders and found.may and not found.must:
-        return Undecided("all windows may still be open: let later events, or the traffic's closing, come first")
+    if isinstance(rule, WindowRule) and not offenders and found.may:
+        if not found.must:
+            return Undecided("all windows may still be open: let later events, or the traffic's closing, come first")
+        if why := case.overdue(rule.window.end_ms(f.window_start_ms or 0, f.at_ms) for f in found.may.values()):
+            return Undecided(why, figures)
     return Found(figures, offenders)
 
 
 def alternatives(rule: Rule, case: Case) -> Alternatives:
     """The oracle's findings, apart those in events that came out before the rule's present version."""
     if isinstance(rule, WindowRule):
-        must, may = expected_windows(rule, case.expected.accepted, case.late, case.settled_after_ms)
+        must, may = case.windows_of(rule)
     else:
         must, may = {i: f for i, f in case.expected.findings.items() if f.rule == rule.name}, {}
     since_ms = case.versions(rule.name).since_ms

@@ -10,7 +10,7 @@ from millrace.oracle import summary_rows
 from millrace.rules import DEAD_LETTERS, WindowSummary
 from millrace.rules.outputs import WINDOWS_TOPIC
 from millrace.verify.case import Case
-from millrace.verify.checking import Checker, Found
+from millrace.verify.checking import Checker, Found, Undecided
 from millrace.verify.evidence import Event, is_same
 from millrace.verify.expected import time_passed_ms
 
@@ -25,14 +25,16 @@ def checker(summary: WindowSummary) -> Checker:
     )
 
 
-def numbers(summary: WindowSummary, case: Case) -> Found:
+def numbers(summary: WindowSummary, case: Case) -> Found | Undecided:
     """The rows of windows that are over and began under the summary's present version.
 
     What came late for the windows of rules may still be counted in a chart, whose window may be open for longer.
     """
     accepted, since_ms = case.expected.accepted, case.versions(summary.name).since_ms
     in_time = {origin: event for origin, event in accepted.items() if origin not in case.late}
-    passed_ms = time_passed_ms(summary.on.time or "", in_time, case.settled_after_ms)
+    passed_ms = time_passed_ms(
+        summary.on.time or "", in_time, case.settled_after_ms, case.question.bounds.idle_ms
+    )
     got: dict[tuple[Any, ...], Event] = {}
     for _, row in sorted(case.windows, key=lambda each: (each[0].ingest_ms, each[0].partition, each[0].offset)):
         if row["summary"] == summary.name:
@@ -49,7 +51,11 @@ def numbers(summary: WindowSummary, case: Case) -> Found:
         if key in got and not is_between(got[key], values, with_late[key])
     ]
     rows = sum(1 for _, row in case.windows if row["summary"] == summary.name)
-    return Found({"due": len(due), "found": len(got), "rows": rows}, offenders)
+    figures = {"due": len(due), "found": len(got), "rows": rows}
+    still_open = (summary.window.end_ms(key[0], key[0]) for key in wanted if key not in over)
+    if not offenders and (why := case.overdue(still_open)):
+        return Undecided(why, figures)
+    return Found(figures, offenders)
 
 
 def is_between(row: Event, in_time: Mapping[str, Any], with_late: Mapping[str, Any]) -> bool:

@@ -1,0 +1,89 @@
+"""A verdict is not ok where something is missing, late, unread, raced or unlabelled, however quietly."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from millrace.oracle import Record
+from millrace.traffic import plan_for
+from millrace.verify import Bounds, Evidence, Question, judge
+from pipelines.fraud.traffic import TRAFFIC
+from tests.pipelines.pretend import QUESTION, START_MS, messages, ran, topics
+from tests.pipelines.test_verdict import output, red, spoilt
+
+PLAN = plan_for(TRAFFIC, 800, 20, seed=3, name="p", customers=100, frauds=0.1, edges=0.1, races=0.02)
+SILENT_MS = START_MS + 25_000
+
+
+@pytest.fixture(scope="module")
+def raw() -> dict[str, list[Record]]:
+    return topics(messages(PLAN))
+
+
+@pytest.fixture(scope="module")
+def good(raw: dict[str, list[Record]]) -> Evidence:
+    return ran(PLAN, raw)
+
+
+def content(record: Record) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(record.value or b"")
+    return found
+
+
+@pytest.fixture(scope="module")
+def silent(raw: Mapping[str, Sequence[Record]]) -> Evidence:
+    """A run in which one partition of the purchases falls silent."""
+    purchases = [each for each in raw["transactions"] if each.partition == 0 or each.ingest_ms < SILENT_MS]
+    return replace(ran(PLAN, {**raw, "transactions": purchases}), labels=None)
+
+
+class TestSilentPartition:
+    """A partition without traffic holds back no window of the others."""
+
+    def test_its_silence_is_no_fault(self, silent: Evidence) -> None:
+        assert judge(QUESTION, silent).status == "ok"
+
+    def test_windows_of_the_other_partition_are_due(self, silent: Evidence) -> None:
+        def is_after(record: Record) -> bool:
+            alert = content(record)
+            return bool(alert["rule"] == "burst" and alert["at_ms"] > SILENT_MS)
+
+        alerts = output(silent, "alerts")
+        kept = [each for each in alerts if not is_after(each)]
+        assert len(kept) < len(alerts)
+        assert "alerts: burst" in red(judge(QUESTION, spoilt(silent, alerts=kept)))
+        assert red(judge(QUESTION, spoilt(silent, windows=[]))) == {"numbers: spend-per-minute"}
+
+    def test_a_window_that_should_long_have_closed_is_unknown(self, silent: Evidence) -> None:
+        """Where nobody can say that the partition is idle, its windows may be open, but not for ever."""
+        bounds = Bounds(idle_ms=3_600_000, overdue_ms=20_000)
+        verdict = judge(replace(QUESTION, bounds=bounds), silent)
+        assert verdict.check("alerts: burst").status == "unknown"
+        assert "may still be open though the oldest ended" in verdict.check("alerts: burst").why
+        assert verdict.status == "unknown"
+
+
+class TestUnheardAlert:
+    """The listener may miss alerts; those then count with the time at which they were appended."""
+
+    def promised(self, evidence: Evidence, question: Question = QUESTION) -> tuple[float | None, str]:
+        (promise,) = judge(question, evidence).promises
+        return promise.measured, promise.status
+
+    def test_late_alerts_that_the_listener_missed_break_the_promise(self, good: Evidence) -> None:
+        alerts = list(output(good, "alerts"))
+        at = [n for n, each in enumerate(alerts) if content(each)["rule"] != "burst"]
+        late = at[:: len(at) // 4][:4]
+        received = {content(each)["alert_id"]: each.ingest_ms + 1.0 for each in alerts}
+        for n in late:
+            alerts[n] = replace(alerts[n], ingest_ms=alerts[n].ingest_ms + 300_000)
+            del received[content(alerts[n])["alert_id"]]
+        assert len(late) / len(at) < 0.1
+        assert self.promised(replace(good, received_ms=received))[1] == "kept"
+        measured, status = self.promised(replace(spoilt(good, alerts=alerts), received_ms=received))
+        assert (status, measured is not None and measured > 300_000) == ("broken", True)
