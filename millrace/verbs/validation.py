@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from millrace import registry
 from millrace.oracle import Record
 from millrace.patterns import Variant
 from millrace.patterns import topics as topics_of
@@ -55,7 +56,7 @@ def verdict(
     deadline = time.monotonic() + within_s
     runs = counted or Counted()
     question = replace(
-        question_about(variant, bounds or Bounds(), in_force or {}),
+        question_about(variant, bounds or bounds_of(variant), in_force or {}),
         began_ms=began_ms,
         lost=lost,
         uncounted_ms=runs.uncounted_ms,
@@ -82,6 +83,11 @@ def verdict(
             if not reading.wait_for_more(min(settled_after_s, max(0.0, deadline - time.monotonic()))):
                 # HBase growth is not polled, so judge once more.
                 return judge(question, reading.evidence(runs))
+
+
+def bounds_of(variant: Variant) -> Bounds:
+    """The tolerances of a verdict on the pattern, as the engine of its per-event stage declares them."""
+    return Bounds(skew_ms=registry.manifest(variant.pattern.stages.events.engine).skew_ms)
 
 
 def question_about(variant: Variant, bounds: Bounds, in_force: Mapping[str, Versions]) -> Question:

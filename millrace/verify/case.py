@@ -166,6 +166,16 @@ class Case:
             "arrival: event time stands still in a partition"
         )
 
+    def too_many_races(self, raced: int) -> list[str]:
+        """The complaint that the order of arrival across topics was missed more often than chance explains."""
+        bounds, judged = self.question.bounds, len(self.expected.accepted)
+        if raced <= max(bounds.races_most, bounds.races_share * judged):
+            return []
+        return [
+            f"{raced} of {judged} events were judged in another order across topics than they arrived in; chance "
+            f"explains {bounds.races_share:.1%}"
+        ]
+
     def is_timed(self, at_ms: int | None) -> bool:
         """Whether what was due or happened then has a latency that counts."""
         return at_ms is not None and not is_within(self.question.uncounted_ms, at_ms)

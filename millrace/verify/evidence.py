@@ -19,6 +19,12 @@ class Bounds:
 
     skew_ms: int = 2_000
     """Two topics are read at most so far apart: within it, either of two messages may come first."""
+    races_share: float = 0.005
+    """More events for which they were read in another order than they arrived in are a fault, not chance."""
+    races_most: int = 3
+    """Where that share is less than these."""
+    ahead_ms: int = 2_000
+    """One partition is read at most so far ahead of another: its events may make those of the other late."""
     closing_ms: int = 2_000
     """A window's result is due when event time is so far behind its end and the disorder."""
     idle_ms: int = 25_000

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from millrace.oracle import Record
+from millrace.patterns import load
 from millrace.traffic import plan_for
+from millrace.verbs.validation import bounds_of
 from millrace.verify import Bounds, Evidence, Question, judge
 from pipelines.fraud.traffic import TRAFFIC
 from tests.pipelines.pretend import QUESTION, START_MS, messages, ran, topics
@@ -87,3 +89,38 @@ class TestUnheardAlert:
         assert self.promised(replace(good, received_ms=received))[1] == "kept"
         measured, status = self.promised(replace(spoilt(good, alerts=alerts), received_ms=received))
         assert (status, measured is not None and measured > 300_000) == ("broken", True)
+
+
+class TestRaces:
+    """Two topics have no common order, but an engine that reads one of them late has no excuse for all events."""
+
+    def reading_phones(self, raw: Mapping[str, Sequence[Record]], good: Evidence, late_ms: int) -> Evidence:
+        """The run of an engine that reads every phone so late."""
+        phones = [replace(each, ingest_ms=each.ingest_ms + late_ms) for each in raw["device-locations"]]
+        found = ran(PLAN, {**raw, "device-locations": phones})
+
+        def refused_phones(evidence: Evidence) -> list[Record]:
+            return [each for each in output(evidence, "dead-letters") if "device" in content(each)["topic"]]
+
+        others = [each for each in output(found, "dead-letters") if each not in refused_phones(found)]
+        return spoilt(found, raw=raw, dead_letters=[*refused_phones(good), *others])
+
+    def test_an_engine_that_reads_a_topic_late_is_red(self, raw: dict[str, list[Record]], good: Evidence) -> None:
+        verdict = judge(QUESTION, self.reading_phones(raw, good, 1_990))
+        figures = verdict.check("enrichment").figures
+        assert int(str(figures["races"])) > 0.02 * len(output(good, "enriched"))
+        assert "enrichment" in red(verdict)
+        assert verdict.check("enrichment").offenders[-1].endswith("chance explains 0.5%")
+
+    def test_a_source_that_keeps_the_order_of_arrival_has_less_tolerance(self) -> None:
+        skews_ms = {name: bounds_of(load(name)).skew_ms for name in ("flink", "flink-spark", "spark")}
+        assert skews_ms == {"flink": 200, "flink-spark": 200, "spark": 2_000}
+
+    def test_what_is_out_of_order_by_more_than_the_tolerance_is_red(
+        self, raw: dict[str, list[Record]], good: Evidence
+    ) -> None:
+        tolerant = replace(QUESTION, bounds=Bounds(races_share=1))
+        late = self.reading_phones(raw, good, 300)
+        assert judge(tolerant, late).status == "ok"
+        strict = replace(tolerant, bounds=replace(tolerant.bounds, skew_ms=200))
+        assert "enrichment" in red(judge(strict, late))

@@ -72,6 +72,7 @@ def alerts(rule: Rule, case: Case) -> Found | Undecided:
         figures["still open"] = len(found.may)
     if earlier:
         figures["by earlier versions, not judged"] = earlier
+    offenders += case.too_many_races(raced)
     if isinstance(rule, WindowRule) and not offenders and found.may:
         if not found.must:
             return Undecided("all windows may still be open: let later events, or the traffic's closing, come first")

@@ -32,9 +32,7 @@ def numbers(summary: WindowSummary, case: Case) -> Found | Undecided:
     """
     accepted, since_ms = case.expected.accepted, case.versions(summary.name).since_ms
     in_time = {origin: event for origin, event in accepted.items() if origin not in case.late}
-    passed_ms = time_passed_ms(
-        summary.on.time or "", in_time, case.settled_after_ms, case.question.bounds.idle_ms
-    )
+    passed_ms = time_passed_ms(summary.on.time or "", in_time, case.settled_after_ms, case.question.bounds.idle_ms)
     got: dict[tuple[Any, ...], Event] = {}
     for _, row in sorted(case.windows, key=lambda each: (each[0].ingest_ms, each[0].partition, each[0].offset)):
         if row["summary"] == summary.name:
