@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 
 from millrace.oracle import Finding, Origin, Record
 from millrace.patterns.loss import Loss
@@ -22,17 +22,11 @@ from millrace.verify.evidence import (
     Messages,
     Read,
     Versions,
+    kinds_of,
+    misfit,
     read,
 )
 from millrace.verify.expected import Expected, expect, expected_windows
-
-FIELDS_READ: Mapping[str, Sequence[str]] = {
-    ENRICHED: names(SOURCE),
-    ALERTS.name: names(ALERT_FACTS),
-    DEAD_LETTERS.name: names(LETTER_IDENTITY),
-    WINDOWS: ("summary", "window_start_ms"),
-}
-"""Without these fields a message of an output is unreadable."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +71,7 @@ class Case:
         if question.lost:
             self.unread.append("messages that were deleted before they were read (see the check 'loss')")
         self.outputs: dict[str, Read] = {
-            kind: read(evidence.outputs.get(kind) or (), fields) for kind, fields in FIELDS_READ.items()
+            kind: read(evidence.outputs.get(kind) or (), problem) for kind, problem in _problems(question).items()
         }
 
     @property
@@ -120,6 +114,17 @@ class Case:
             origin = self.source(event)
             found[origin] = max(record.ingest_ms, found.get(origin, 0))
         return found
+
+    def implausible(self, record: Record, message: Event, caused_ms: int) -> list[str]:
+        """The complaint about a message that was made before its cause, or after its topic had it."""
+        emit_ms, clocks_ms = message.get("emit_ms"), self.question.bounds.clocks_ms
+        if emit_ms is None:
+            return ["emit_ms is None"]
+        if emit_ms < caused_ms - clocks_ms:
+            return [f"emit_ms is {emit_ms}, before its cause, which arrived at {caused_ms}"]
+        if emit_ms > record.ingest_ms + clocks_ms:
+            return [f"emit_ms is {emit_ms}, after its topic had it, at {record.ingest_ms}"]
+        return []
 
     @cached_property
     def letters(self) -> dict[tuple[Origin, str], Event]:
@@ -204,3 +209,25 @@ class Case:
         """The raw message that an enriched event comes from."""
         topic, partition, offset = (event[name] for name in names(SOURCE))
         return self.evidence.origin(topic, partition, offset)
+
+
+def _problems(question: Question) -> dict[str, Callable[[Event], str | None]]:
+    """For each output the function that finds why its readers cannot use a message."""
+    summaries = {each.name: each.columns for each in question.summaries}
+    optional = [each.name for each in ALERT_FACTS if not each.required]
+
+    def of_summary(row: Event) -> str | None:
+        identity = {"summary": "text", "window_start_ms": "whole"}
+        name = row.get("summary")
+        if (why := misfit(identity, identity.keys(), row)) is not None:
+            return why
+        if name not in summaries and name not in question.in_force:
+            return f"there is no summary '{name}' in this pattern"
+        return misfit(summaries.get(str(name), {}), (), row)
+
+    return {
+        ENRICHED: partial(misfit, kinds_of(question.use.enriched.fields), names(SOURCE)),
+        ALERTS.name: partial(misfit, kinds_of(ALERTS.fields), names(ALERT_FACTS), nullable=optional),
+        DEAD_LETTERS.name: partial(misfit, kinds_of(DEAD_LETTERS.fields), names(LETTER_IDENTITY)),
+        WINDOWS: of_summary,
+    }

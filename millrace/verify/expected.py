@@ -239,10 +239,11 @@ def _seeing(before: Event, remembers: Mapping[str, Measure], last: Mapping[str, 
 
 
 def differences(expected: Event, got: Event, unjudged: Collection[str] = ()) -> list[str]:
-    """The fields in which an enriched event differs; flags are a set, the origin is compared elsewhere."""
+    """The fields in which an enriched event differs; flags have no order, the origin is compared elsewhere."""
 
-    def flags(event: Event) -> set[str]:
-        return set(event.get(FLAGS.name) or ()) - set(unjudged)
+    def flags(event: Event) -> list[str] | None:
+        found = event.get(FLAGS.name)
+        return None if found is None else sorted(flag for flag in found if flag not in unjudged)
 
     return [
         name

@@ -20,6 +20,7 @@ from pipelines.flood.rules import HARMLESS, flood_group, flood_ip
 from pipelines.flood.traffic import TRAFFIC
 
 START_MS, CLOSING_MS = 1_790_000_000_123, 20_000
+WRITTEN_MS = START_MS + 3_600_000
 PLAN = plan_for(TRAFFIC, 12_000, 500, seed=5, attacks=0.2)
 TOPIC = "pretended.requests"
 QUESTION = Question("pretended", FLOOD, FLOOD.rules, FLOOD.summaries, (), {})
@@ -72,15 +73,15 @@ def verdict(
     raw, accepted, letters = run
     counted, late = timely(run)
     # A wrong rule must not give itself away by its version: it passes for the right one.
-    found = [
-        replace(finding, rule_version=FLOOD.rule(rule.name).version)
+    alerts = [
+        alert(replace(finding, rule_version=FLOOD.rule(rule.name).version), among(finding, rule, counted))
         for rule in rules
         for finding in oracle.window_findings(rule, arriving(counted))
     ]
-    alerts = [alert(finding) for finding in found]
     change(alerts)
     rows = [
-        {"summary": s.name, "window_start_ms": key[0], **dict(zip(s.keys, key[1:], strict=True)), **numbers}
+        {"summary": s.name, "window_start_ms": key[0], "window_end_ms": key[0] + 3_000}
+        | {**dict(zip(s.keys, key[1:], strict=True)), **numbers, "emit_ms": WRITTEN_MS}
         for s in FLOOD.summaries
         for key, numbers in oracle.summary_rows(s, counted).items()
     ]
@@ -91,7 +92,13 @@ def verdict(
     return judge(QUESTION, Evidence({"requests": raw}, written, labels=labels, kinds={TOPIC: "requests"}))
 
 
-def alert(finding: Finding) -> Event:
+def among(finding: Finding, rule: WindowRule, counted: Iterable[Event]) -> list[Event]:
+    """The events of a window, as they arrived."""
+    own = (event for event in counted if event[rule.key] == finding.key)
+    return [event for event in own if event["at_ms"] // 3_000 * 3_000 == finding.window_start_ms]
+
+
+def alert(finding: Finding, among: Sequence[Event]) -> Event:
     return {
         "alert_id": finding.alert_id,
         "rule": finding.rule,
@@ -102,15 +109,15 @@ def alert(finding: Finding) -> Event:
         "event_ids": list(finding.event_ids),
         "operands": {name: None if value is None else str(value) for name, value in finding.operands.items()},
         "at_ms": finding.at_ms,
-        "sent_ms": finding.at_ms,
-        "ingest_ms": finding.at_ms,
+        "sent_ms": max(event["sent_ms"] for event in among),
+        "ingest_ms": max(event["ingest_ms"] for event in among),
         "emit_ms": finding.at_ms + 4_000,
     }
 
 
 def records(kind: str, events: Iterable[Mapping[str, Any]]) -> Iterator[Record]:
     for n, event in enumerate(events):
-        yield Record(kind, 0, n, START_MS + 3_600_000, b"", json.dumps(event).encode())
+        yield Record(kind, 0, n, WRITTEN_MS, b"", json.dumps(event).encode())
 
 
 def red(found: Verdict) -> set[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from millrace.verbs.validation import bounds_of
 from millrace.verify import Bounds, Evidence, Question, judge
 from pipelines.fraud.traffic import TRAFFIC
 from tests.pipelines.pretend import QUESTION, START_MS, messages, ran, topics
-from tests.pipelines.test_verdict import output, red, spoilt
+from tests.pipelines.test_verdict import changed, output, position, red, spoilt
 
 PLAN = plan_for(TRAFFIC, 800, 20, seed=3, name="p", customers=100, frauds=0.1, edges=0.1, races=0.02)
 SILENT_MS = START_MS + 25_000
@@ -124,3 +124,58 @@ class TestRaces:
         assert judge(tolerant, late).status == "ok"
         strict = replace(tolerant, bounds=replace(tolerant.bounds, skew_ms=200))
         assert "enrichment" in red(judge(strict, late))
+
+
+DAY_MS = 86_400_000
+
+
+class TestColumns:
+    """Every column of every output and store is compared."""
+
+    def of_rule(self, good: Evidence, rule: str) -> int:
+        return position(output(good, "alerts"), lambda alert: alert["rule"] == rule)
+
+    @pytest.mark.parametrize("rule", ["spree", "burst"])
+    @pytest.mark.parametrize(
+        "change",
+        [
+            lambda alert: alert.update(sent_ms=alert["sent_ms"] - 1),
+            lambda alert: alert.update(ingest_ms=alert["ingest_ms"] + 1),
+            lambda alert: alert.update(emit_ms=alert["emit_ms"] - DAY_MS),
+            lambda alert: alert.update(emit_ms=alert["emit_ms"] + DAY_MS),
+            lambda alert: alert["operands"].update(n2="1"),
+        ],
+    )
+    def test_of_alerts(self, good: Evidence, rule: str, change: Callable[[dict[str, Any]], object]) -> None:
+        alerts = changed(output(good, "alerts"), change, self.of_rule(good, rule))
+        assert red(judge(QUESTION, spoilt(good, alerts=alerts))) == {f"alerts: {rule}"}
+
+    def test_of_dead_letters(self, good: Evidence) -> None:
+        letters = changed(output(good, "dead-letters"), lambda letter: letter.update(stage="windows"))
+        assert red(judge(QUESTION, spoilt(good, dead_letters=letters))) == {"refusals"}
+        foreign = changed(output(good, "dead-letters")[:1], lambda letter: letter.update(topic="another.requests"))
+        letters = [*output(good, "dead-letters"), *foreign]
+        assert red(judge(QUESTION, spoilt(good, dead_letters=letters))) == {"refusals"}
+
+    @pytest.mark.parametrize("wrong", [{"window_end_ms": 1}, {"emit_ms": 1}, {"emit_ms": START_MS + DAY_MS}])
+    def test_of_window_results(self, good: Evidence, wrong: dict[str, int]) -> None:
+        rows = changed(output(good, "windows"), lambda row: row.update(wrong))
+        assert red(judge(QUESTION, spoilt(good, windows=rows))) == {"numbers: spend-per-minute"}
+
+    def test_flags_on_the_topic_in_files_and_in_tables(self, good: Evidence) -> None:
+        twice = changed(output(good, "enriched"), lambda event: event.update(flags=["burst", "burst"]))
+        assert red(judge(QUESTION, spoilt(good, enriched=twice))) == {"enrichment"}
+        first, *others = good.stores["files"]
+        assert red(judge(QUESTION, spoilt(good, files=[{**first, "flags": ["burst"]}, *others]))) == {"files"}
+        table = good.stores["table of transactions"]
+        row = next(iter(table))
+        for cells in ({b"t:flags": b'["burst"]'}, {b"t:source_topic": b"elsewhere"}, {b"t:foreign": b"1"}):
+            spoilt_table = {**table, row: {**table[row], **cells}}
+            assert red(judge(QUESTION, spoilt(good, table_of_transactions=spoilt_table))) == {"table of transactions"}
+
+    def test_cells_of_alerts(self, good: Evidence) -> None:
+        table = good.stores["table of customers"]
+        row, column = next((row, column) for row, cells in table.items() for column in cells if column[:2] == b"a:")
+        for cells in ({column: b"1"}, {b"s:foreign": b"1"}):
+            spoilt_table = {**table, row: {**table[row], **cells}}
+            assert red(judge(QUESTION, spoilt(good, table_of_customers=spoilt_table))) == {"table of customers"}
