@@ -25,7 +25,7 @@ from millrace.settings import SETTLED_AFTER_S
 from millrace.stores.files import Hdfs, NoFileError
 from millrace.stores.topics import Tail
 from millrace.target import Target
-from millrace.traffic.runs import Span, is_within
+from millrace.traffic.runs import Run, Span, is_within
 from millrace.verbs.listening import recorded
 from millrace.verbs.traffic import Counted, arrivals
 from millrace.verify import Bounds, Evidence, Question, Verdict, Versions, judge
@@ -46,7 +46,7 @@ def verdict(
     in_force: Mapping[str, Versions] | None = None,
     lost: Sequence[Loss] = (),
     counted: Counted | None = None,
-    began_ms: Sequence[int] = (),
+    tapes: Sequence[Run] = (),
     report: Callable[[str], None] = lambda line: None,
 ) -> Verdict:
     """Judge the pattern as soon as all inputs have come out, or at the deadline.
@@ -57,10 +57,11 @@ def verdict(
     runs = counted or Counted()
     question = replace(
         question_about(variant, bounds or bounds_of(variant), in_force or {}),
-        began_ms=began_ms,
+        began_ms=[tape.start_ms for tape in tapes],
         lost=lost,
         uncounted_ms=runs.uncounted_ms,
         notes=runs.notes,
+        runs=tapes,
     )
     with closing(_Reading(target, variant)) as reading:
         while True:
@@ -183,6 +184,7 @@ class _Reading:
             hop_received_ms=hop_received_ms,
             deleted=sorted(self.tail.deleted() - {each.name for each in use.references} - {HOP}),
             labels=runs.labels,
+            unlabelled=runs.unlabelled,
             read_ms=int(time.time() * 1000),
             kinds={topic: kind for kind, topic in self.topics.items()},
         )

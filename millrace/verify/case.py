@@ -13,7 +13,7 @@ from millrace.rules import ENRICHMENT, Rule, UseCase, WindowRule, WindowSummary
 from millrace.rules.events import WHOLE_MOST
 from millrace.rules.outputs import ALERT_FACTS, ALERTS, DEAD_LETTERS, LATE, LETTER_IDENTITY, REPLAYED, SOURCE, names
 from millrace.rules.outputs import WINDOWS_TOPIC as WINDOWS
-from millrace.traffic.runs import Span, is_within
+from millrace.traffic.runs import Run, Span, is_within
 from millrace.verify.evidence import (
     ENRICHED,
     Bounds,
@@ -54,6 +54,8 @@ class Question:
     """Rules and summaries that have had another version, also those that the pattern no longer runs."""
     lost: Sequence[Loss] = ()
     """Messages that were deleted before an engine read them, and accepted as lost."""
+    runs: Sequence[Run] = ()
+    """The recorded runs of traffic."""
     is_finite: bool = False
     """Whether the topics hold all that they ever will: all windows are closed, and no latency means anything."""
 

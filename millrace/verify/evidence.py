@@ -83,6 +83,8 @@ class Evidence:
     """Kinds whose first messages are gone from their topics, so that their memory cannot be recomputed."""
     labels: Labels | None = None
     """For generated traffic: where each rule must alert."""
+    unlabelled: Sequence[str] = ()
+    """Why the labels of some generated runs cannot be used."""
     read_ms: int = 0
     """When the stores were read."""
     kinds: Mapping[str, str] = field(default_factory=dict)

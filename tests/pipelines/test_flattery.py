@@ -12,6 +12,7 @@ import pytest
 from millrace.oracle import Record
 from millrace.patterns import load
 from millrace.traffic import plan_for
+from millrace.traffic.runs import Run
 from millrace.verbs.validation import bounds_of
 from millrace.verify import Bounds, Evidence, Question, judge
 from pipelines.fraud.traffic import TRAFFIC
@@ -179,3 +180,68 @@ class TestColumns:
         for cells in ({column: b"1"}, {b"s:foreign": b"1"}):
             spoilt_table = {**table, row: {**table[row], **cells}}
             assert red(judge(QUESTION, spoilt(good, table_of_customers=spoilt_table))) == {"table of customers"}
+
+
+def run_of(raw: Mapping[str, Sequence[Record]], **about: Any) -> Run:
+    """The recorded run of the traffic in these topics."""
+    by_topic = {kind: len(records) for kind, records in raw.items()}
+    return Run({"plan": {"name": "p"}, **about}, START_MS, 800, by_topic, 40.0, 20.0, {}, is_complete=True)
+
+
+class TestAbsence:
+    """A check whose input is absent stays in the list, as unknown; loss before Kafka is red."""
+
+    def test_a_run_with_its_messages_and_labels_is_ok(self, raw: dict[str, list[Record]], good: Evidence) -> None:
+        question = replace(QUESTION, runs=[run_of(raw)])
+        verdict = judge(question, good)
+        assert verdict.status == "ok"
+        assert verdict.check("acknowledged").figures["transactions"] == len(raw["transactions"])
+
+    def test_generated_traffic_without_labels_is_unknown(self, raw: dict[str, list[Record]], good: Evidence) -> None:
+        question = replace(QUESTION, runs=[run_of(raw)])
+        verdict = judge(question, replace(good, labels=None))
+        assert (verdict.check("labels").status, verdict.status) == ("unknown", "unknown")
+        why = "the labels of the run 'p' are unused: it was interrupted"
+        for labels in (None, good.labels):
+            check = judge(QUESTION, replace(good, labels=labels, unlabelled=[why])).check("labels")
+            assert (check.status, check.why) == ("unknown", why)
+        missing = replace(spoilt(good, alerts=[]), unlabelled=[why])
+        assert "labels" in red(judge(QUESTION, missing)), "what one run lacks excuses no other"
+
+    def test_a_recorded_file_has_no_labels(self, good: Evidence) -> None:
+        verdict = judge(replace(QUESTION, runs=[Run({"file": "a.csv"}, 0, 0, {}, 1, 1, {}, True)]), good)
+        assert verdict.status == "ok"
+        assert [each.name for each in judge(QUESTION, replace(good, labels=None)).checks if each.name == "labels"] == []
+
+    @pytest.mark.parametrize("kind", ["transactions", "device-locations"])
+    def test_a_message_that_was_acknowledged_and_is_not_there_is_red(
+        self, raw: dict[str, list[Record]], kind: str
+    ) -> None:
+        """The engine has judged all that there is: only the sender's own count shows the loss."""
+        fewer = {**raw, kind: raw[kind][:-1]}
+        verdict = judge(replace(QUESTION, runs=[run_of(raw)]), replace(ran(PLAN, fewer), labels=None))
+        assert red(verdict) == {"acknowledged"}
+        (offender,) = verdict.check("acknowledged").offenders
+        assert offender.startswith(f"{kind}: {len(raw[kind])} messages were acknowledged")
+        assert verdict.is_final
+
+
+class TestLabelsOfOtherVersions:
+    """Labels hold for the version of the rule for which they were made."""
+
+    def test_they_are_reported_and_never_red(self, good: Evidence) -> None:
+        assert good.labels is not None
+        without_spree = [each for each in output(good, "alerts") if content(each)["rule"] != "spree"]
+        assert "labels" in red(judge(QUESTION, spoilt(good, alerts=without_spree)))
+        of_others = replace(good, labels=good.labels.without({"spree"}))
+        verdict = judge(QUESTION, spoilt(of_others, alerts=without_spree))
+        assert "labels" not in red(verdict)
+        assert verdict.check("labels").figures["spree"] == "unknown, made for another version"
+        assert [note for note in verdict.notes if "'spree'" in note]
+        assert judge(QUESTION, of_others).status == "ok", "the oracle judges the rule all the same"
+
+    def test_where_no_label_holds_the_check_is_unknown(self, good: Evidence) -> None:
+        assert good.labels is not None
+        none = replace(good, labels=good.labels.without({rule.name for rule in QUESTION.rules}))
+        check = judge(QUESTION, none).check("labels")
+        assert (check.status, check.why) == ("unknown", "every rule was changed since its labels were made")
