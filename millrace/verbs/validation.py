@@ -86,6 +86,29 @@ def verdict(
                 return judge(question, reading.evidence(runs))
 
 
+def finished(
+    target: Target,
+    variant: Variant,
+    *,
+    in_force: Mapping[str, Versions],
+    counted: Counted,
+    tapes: Sequence[Run],
+    report: Callable[[str], None] = lambda line: None,
+) -> tuple[Question, Evidence]:
+    """The question and the evidence of a run that has come out: all that topics and stores hold now."""
+    question = replace(
+        question_about(variant, bounds_of(variant), in_force),
+        began_ms=[tape.start_ms for tape in tapes],
+        uncounted_ms=counted.uncounted_ms,
+        notes=counted.notes,
+        runs=tapes,
+    )
+    with closing(_Reading(target, variant)) as reading:
+        reading.read()
+        report(reading.counts())
+        return question, reading.evidence(counted)
+
+
 def bounds_of(variant: Variant) -> Bounds:
     """The tolerances of a verdict on the pattern, as the engine of its per-event stage declares them."""
     return Bounds(skew_ms=registry.manifest(variant.pattern.stages.events.engine).skew_ms)

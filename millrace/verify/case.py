@@ -63,7 +63,8 @@ class Question:
 class Case:
     """The inputs of all checks of one run; each part is computed once."""
 
-    def __init__(self, question: Question, evidence: Evidence) -> None:
+    def __init__(self, question: Question, evidence: Evidence, like: Case | None = None) -> None:
+        """`like` is a case already judged, with which this one shares most of its evidence."""
         self.question, self.evidence = question, evidence
         inputs = [each.name for each in (*question.use.raw, *question.use.references)]
         self.raw: dict[str, Sequence[Record]] = {kind: evidence.raw.get(kind) or () for kind in inputs}
@@ -73,8 +74,19 @@ class Case:
         if question.lost:
             self.unread.append("messages that were deleted before they were read (see the check 'loss')")
         self.outputs: dict[str, Read] = {
-            kind: read(evidence.outputs.get(kind) or (), problem) for kind, problem in _problems(question).items()
+            kind: like.outputs[kind]
+            if like and evidence.outputs.get(kind) is like.evidence.outputs.get(kind)
+            else read(evidence.outputs.get(kind) or (), problem)
+            for kind, problem in _problems(question).items()
         }
+        if like and self.has_same_events(like):
+            self.expected = like.expected
+
+    def has_same_events(self, other: Case) -> bool:
+        """Whether both have the same question, raw messages and enriched events, and so the same expected outputs."""
+        own, its = self.evidence, other.evidence
+        is_same = own.raw is its.raw and own.outputs.get(ENRICHED) is its.outputs.get(ENRICHED)
+        return is_same and self.question is other.question
 
     @property
     def judged(self) -> Sequence[Record]:

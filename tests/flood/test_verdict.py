@@ -12,9 +12,11 @@ import pytest
 from millrace import oracle
 from millrace.oracle import Finding, Record
 from millrace.rules import WindowRule
-from millrace.traffic import plan_for
+from millrace.traffic import TrafficPlan, plan_for
+from millrace.traffic import runs as traffic
 from millrace.traffic.labels import labels_of
 from millrace.verify import Evidence, Question, Verdict, judge
+from millrace.verify.spoiling import self_test
 from pipelines.flood import FLOOD
 from pipelines.flood.rules import HARMLESS, flood_group, flood_ip
 from pipelines.flood.traffic import TRAFFIC
@@ -32,7 +34,11 @@ Run = tuple[list[Record], list[Event], list[Event]]
 
 @pytest.fixture(scope="module")
 def run() -> Run:
-    sent = [*TRAFFIC.messages(PLAN, {}, START_MS), *TRAFFIC.closing(PLAN, {}, START_MS, ("0", "1"), CLOSING_MS)]
+    return run_of(PLAN)
+
+
+def run_of(plan: TrafficPlan) -> Run:
+    sent = [*TRAFFIC.messages(plan, {}, START_MS), *TRAFFIC.closing(plan, {}, START_MS, ("0", "1"), CLOSING_MS)]
     raw = [Record("requests", 0, n, START_MS + m.due_ms + 3, m.key, m.value) for n, m in enumerate(sent)]
     accepted: list[Event] = []
     letters: list[Event] = []
@@ -63,13 +69,14 @@ def timely(run: Run) -> tuple[list[Event], list[Event]]:
     return counted, late
 
 
-def verdict(
+def evidence_of(
     run: Run,
     rules: Sequence[WindowRule] = (flood_ip, flood_group),
     change: Callable[[list[Event]], object] = lambda alerts: None,
     arriving: Callable[[list[Event]], list[Event]] = lambda events: events,
-) -> Verdict:
-    """The verdict on an engine with these rules, which takes events in as `arriving` gives them."""
+    plan: TrafficPlan = PLAN,
+) -> Evidence:
+    """What an engine with these rules leaves behind, which takes events in as `arriving` gives them."""
     raw, accepted, letters = run
     counted, late = timely(run)
     # A wrong rule must not give itself away by its version: it passes for the right one.
@@ -86,10 +93,15 @@ def verdict(
         for key, numbers in oracle.summary_rows(s, counted).items()
     ]
     outputs = {"enriched": accepted, "alerts": alerts, "dead-letters": [*letters, *late], "windows": rows}
-    span_ms = (START_MS, START_MS + PLAN.due_ms(PLAN.events) + CLOSING_MS)
-    labels = labels_of(FLOOD, TRAFFIC.messages(PLAN, {}, START_MS), span_ms)
+    span_ms = (START_MS, START_MS + plan.due_ms(plan.events) + CLOSING_MS)
+    labels = labels_of(FLOOD, TRAFFIC.messages(plan, {}, START_MS), span_ms)
     written = {kind: list(records(kind, events)) for kind, events in outputs.items()}
-    return judge(QUESTION, Evidence({"requests": raw}, written, labels=labels, kinds={TOPIC: "requests"}))
+    return Evidence({"requests": raw}, written, labels=labels, kinds={TOPIC: "requests"})
+
+
+def verdict(run: Run, *how: Any, **changes: Any) -> Verdict:
+    """The verdict on it."""
+    return judge(QUESTION, evidence_of(run, *how, **changes))
 
 
 def among(finding: Finding, rule: WindowRule, counted: Iterable[Event]) -> list[Event]:
@@ -166,3 +178,14 @@ def test_a_tampered_count_is_red(run: Run) -> None:
         chosen["operands"]["n"] = str(int(chosen["operands"]["n"]) + 1)
 
     assert red(verdict(run, change=tamper)) == {"alerts: flood-ip"}
+
+
+def test_each_spoiling_of_a_flood_run_is_noticed_by_its_check() -> None:
+    plan = replace(PLAN, events=2_000)
+    run = run_of(plan)
+    by_topic = {"requests": len(run[0])}
+    sent = traffic.Run({"plan": {"name": "f"}}, START_MS, len(run[0]), by_topic, 24.0, 500.0, {}, is_complete=True)
+    found = self_test(replace(QUESTION, runs=[sent]), evidence_of(run, plan=plan))
+    assert found.why == ""
+    assert found.missed == []
+    assert len(found.outcomes) >= 60
