@@ -73,6 +73,8 @@ class Evidence:
     """By kind: enriched events, alerts, dead letters, window results."""
     stores: Mapping[str, Any] = field(default_factory=dict)
     """What was persisted: the rows of the files, and for each table its rows by key."""
+    unread: Mapping[str, str] = field(default_factory=dict)
+    """Why an output or store could not be read, by its key."""
     hop_ms: Sequence[float] | None = None
     """How long bare messages took through Kafka in the same minutes, from intended send time to the topic."""
     received_ms: Mapping[str, float] | None = None

@@ -36,9 +36,11 @@ def checker(table: Table) -> Checker:
     """The check of one table."""
     name = table_key(table.name)
     if table.columns:
-        return Checker(name, "Does HBase hold every accepted event?", partial(events, table), needs=(name,))
+        return Checker(name, "Does HBase hold every accepted event?", partial(events, table), (name,), (FORGOTTEN,))
     needs = (name, ALERTS.name) if table.alerts else (name,)
-    return Checker(name, f"Does HBase hold each {table.first}'s current state?", partial(keys, table), needs=needs)
+    return Checker(
+        name, f"Does HBase hold each {table.first}'s current state?", partial(keys, table), needs, (FORGOTTEN,)
+    )
 
 
 def events(table: Table, case: Case) -> Found:
