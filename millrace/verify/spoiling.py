@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,7 +24,7 @@ from millrace.verify.case import Case, Question
 from millrace.verify.checking import Checker
 from millrace.verify.checks import checkers
 from millrace.verify.checks.numbers import numbers
-from millrace.verify.evidence import ENRICHED, FILES, Event, Evidence, table_key
+from millrace.verify.evidence import ENRICHED, FILES, Event, Evidence, kinds_of, table_key
 from millrace.verify.judging import promises_of
 from millrace.verify.verdict import Check
 
@@ -176,7 +177,9 @@ def _of_inputs(case: Case) -> Iterator[Spoiling]:
     for lookup in use.enrichment.lookups:
         reference = lookup.reference.name
         used = {event[lookup.by] for event in case.expected.accepted.values()}
-        key = next(record.key for record in case.raw[reference] if (record.key or b"").decode() in used)
+        key = next((each.key for each in case.raw[reference] if _key(each) in used), None)
+        if key is None:
+            continue
         left = [record for record in case.raw[reference] if record.key != key]
         yield Spoiling(f"{reference}: one that is used is lost", ("refusals",), partial(with_raw, reference, left))
     for run in case.question.runs[:1]:
@@ -187,6 +190,10 @@ def _of_inputs(case: Case) -> Iterator[Spoiling]:
                 ("acknowledged",),
                 partial(_asked, replace(case.question, runs=(more, *case.question.runs[1:])), evidence),
             )
+
+
+def _key(record: Record) -> str:
+    return (record.key or b"").decode(errors="replace")
 
 
 def _reads(case: Case, stream: str) -> Iterator[bool]:
@@ -203,10 +210,15 @@ def _of_enriched(case: Case) -> Iterator[Spoiling]:
     if len(own) < 2:
         return
     changed = partial(_changed, case, ENRICHED)
+    # Where there are copies, one of them may pass for the other.
+    once = [n for n, (_, event) in enumerate(own) if len(case.copies[case.source(event)]) == 1] or range(len(own))
+    kinds = kinds_of(use.enriched.fields)
     for name in use.enriched.names:
-        at = _with(own, name)
+        at = next((n for n in _from_the_middle(once) if own[n][1].get(name) is not None), once[0])
         check = "conservation" if name in names(SOURCE) else "enrichment"
-        yield Spoiling(f"{ENRICHED}: {name} is altered", (check,), partial(changed, at, partial(_alter, name)))
+        yield Spoiling(
+            f"{ENRICHED}: {name} is altered", (check,), partial(changed, at, partial(_alter, name, kinds[name]))
+        )
     at, other = _two(range(len(own)), lambda n: own[n][1][use.enriched.key])
     records = [record for record, _ in own]
     same = {n for n, (_, event) in enumerate(own) if case.source(event) == case.source(own[at][1])}
@@ -230,7 +242,7 @@ def _of_enriched(case: Case) -> Iterator[Spoiling]:
         )
     number = next((f.name for f in use.judged.readable if f.kind != "text" and own[at][1][f.name] is not None), None)
     if number:
-        again = json.dumps({**own[at][1], number: _other(own[at][1][number])}).encode()
+        again = json.dumps({**own[at][1], number: _other(own[at][1][number], "whole")}).encode()
         yield Spoiling(
             f"{ENRICHED}: a copy differs",
             ("enrichment",),
@@ -244,13 +256,17 @@ def _of_alerts(case: Case, rule: Rule) -> Iterator[Spoiling]:
     if at is None:
         return
     changed, (_, alert) = partial(_changed, case, ALERTS.name, at), case.alerts[at]
+    kinds = kinds_of(ALERTS.fields)
     identity = {"alert_id", "rule", "rule_version", "key", "window_start_ms"}
     for name in ALERTS.names:
         if name not in ("emit_ms", "operands"):
             noticed_by = "alert ids" if name in identity else check
-            yield Spoiling(f"{check}: {name} is altered", (noticed_by,), partial(changed, partial(_alter, name)))
-    for by_ms, name in ((-DAY_MS, "a day before its cause"), (DAY_MS, "a day after its topic had it")):
-        yield Spoiling(f"{check}: emitted {name}", (check,), partial(changed, partial(_shift, "emit_ms", by_ms)))
+            yield Spoiling(
+                f"{check}: {name} is altered", (noticed_by,), partial(changed, partial(_alter, name, kinds[name]))
+            )
+    early_ms, late_ms = alert["ingest_ms"] - DAY_MS, case.alerts[at][0].ingest_ms + DAY_MS
+    for emit_ms, name in ((early_ms, "a day before its cause"), (late_ms, "a day after its topic had it")):
+        yield Spoiling(f"{check}: emitted {name}", (check,), partial(changed, partial(_set, "emit_ms", emit_ms)))
     for name in alert["operands"]:
         yield Spoiling(f"{check}: operand {name} is altered", (check,), partial(changed, partial(_alter_in, name)))
         yield Spoiling(f"{check}: operand {name} is missing", (check,), partial(changed, partial(_drop_in, name)))
@@ -302,10 +318,13 @@ def _of_letters(case: Case) -> Iterator[Spoiling]:
         for n, (_, letter) in enumerate(own)
         if letter["reason"] not in (LATE, REPLAYED) and case.evidence.kinds.get(letter["topic"], letter["topic"]) in raw
     ]
+    kinds = kinds_of(DEAD_LETTERS.fields)
+    copies = Counter(_place(letter) for _, letter in own)
+    chosen = [n for n in chosen if copies[_place(own[n][1])] == 1] or chosen
     if chosen:
         for name in DEAD_LETTERS.names:
             at = next((n for n in chosen if own[n][1].get(name)), chosen[0])
-            altered = partial(_changed, case, kind, at, partial(_alter, name))
+            altered = partial(_changed, case, kind, at, partial(_alter, name, kinds[name]))
             yield Spoiling(f"{kind}: {name} is altered", ("refusals",), altered)
         (_, letter), at = own[chosen[0]], chosen[0]
         same = {n for n, (_, each) in enumerate(own) if _place(each) == _place(letter)}
@@ -351,13 +370,14 @@ def _of_summary(case: Case, summary: WindowSummary) -> Iterator[Spoiling]:
         same, key=lambda n: (case.windows[n][0].ingest_ms, case.windows[n][0].partition, case.windows[n][0].offset)
     )
     for name in summary.columns:
-        altered = partial(_shift, name, DAY_MS) if name == "emit_ms" else partial(_alter, name)
+        late_ms = case.windows[at][0].ingest_ms + DAY_MS
+        altered = partial(_set, name, late_ms) if name == "emit_ms" else partial(_alter, name, summary.columns[name])
         noticed_by = "readable" if name == "summary" else check
         yield Spoiling(f"{check}: {name} is altered", (noticed_by,), partial(_changed, case, kind, at, altered))
     records = [record for record, _ in case.windows]
     lost = _without(records, set(same) if len(same) < len(records) else {at})
     yield Spoiling(f"{check}: one is lost", (check,), partial(_with_output, case, kind, lost))
-    early = partial(_changed, case, kind, at, partial(_shift, "emit_ms", -100 * DAY_MS))
+    early = partial(_changed, case, kind, at, partial(_set, "emit_ms", first["window_start_ms"] - DAY_MS))
     yield Spoiling(f"{check}: emitted before its cause", (check,), early)
 
 
@@ -385,9 +405,10 @@ def _of_files(case: Case) -> Iterator[Spoiling]:
     def stored(rows: Sequence[Event]) -> Spoilt:
         return _with_store(case, FILES, rows)
 
+    kinds = kinds_of(case.question.use.enriched.fields)
     for name in case.question.use.enriched.names:
         at = next((n for n, row in enumerate(rows) if row.get(name) is not None), 0)
-        altered = {**rows[at], name: _other(rows[at].get(name))}
+        altered = {**rows[at], name: _other(rows[at].get(name), kinds[name])}
         yield Spoiling(f"{FILES}: {name} is altered", (FILES,), partial(stored, [*_without(rows, {at}), altered]))
         if rows[at].get(name) is not None:
             lacking = {each: value for each, value in rows[at].items() if each != name}
@@ -421,7 +442,7 @@ def _of_table(case: Case, table: Table) -> Iterator[Spoiling]:
         if row is None:
             continue
         name = column.decode()
-        altered = {**rows[row], column: _other(rows[row][column].decode()).encode()}
+        altered = {**rows[row], column: _other(rows[row][column].decode(), "text").encode()}
         lacking = {each: cell for each, cell in rows[row].items() if each != column}
         yield Spoiling(f"{key}: {name} is altered", (key,), partial(stored, {row: altered}))
         if lacking:
@@ -546,40 +567,41 @@ def _two(among: Sequence[Any], of: Callable[[Any], Any]) -> tuple[Any, Any]:
     return middle, next((each for each in among if of(each) != of(middle)), among[0])
 
 
-def _with(own: Sequence[tuple[Record, Event]], name: str) -> int:
-    """Where a message has a value in the column, near the middle if possible."""
-    order: list[int] = [*range(len(own) // 2, len(own)), *range(len(own) // 2)]
-    for n in order:
-        if own[n][1].get(name) is not None:
-            return n
-    return order[0]
+def _from_the_middle(among: Sequence[int]) -> list[int]:
+    """All of them, those near the ends last: what is near an end may still be open."""
+    middle = len(among) // 2
+    return [*among[middle:], *among[:middle]]
 
 
 def _place(letter: Event) -> tuple[Any, ...]:
     return letter["topic"], letter["partition"], letter["offset"]
 
 
-def _alter(name: str, event: dict[str, Any]) -> None:
-    event[name] = _other(event.get(name))
+def _alter(name: str, kind: str, event: dict[str, Any]) -> None:
+    event[name] = _other(event.get(name), kind)
 
 
-def _shift(name: str, by_ms: int, event: dict[str, Any]) -> None:
-    event[name] += by_ms
+def _set(name: str, value: Any, event: dict[str, Any]) -> None:
+    event[name] = value
 
 
 def _alter_in(name: str, alert: dict[str, Any]) -> None:
-    alert["operands"][name] = _other(alert["operands"].get(name))
+    alert["operands"][name] = _other(alert["operands"].get(name), "text")
 
 
 def _drop_in(name: str, alert: dict[str, Any]) -> None:
     del alert["operands"][name]
 
 
-def _other(value: Any) -> Any:
+NOT_NULL: Mapping[str, Any] = {"text": "1", "whole": 1, "real": 1.5, "flag": True, "words": ["1"], "text map": {}}
+"""A value of each kind of field."""
+
+
+def _other(value: Any, kind: str) -> Any:
     """Another value of the same kind."""
     match value:
         case None:
-            return 1
+            return NOT_NULL[kind]
         case bool():
             return not value
         case int() | float():
@@ -594,6 +616,6 @@ def _other(value: Any) -> Any:
 def _other_number(text: str) -> str | None:
     """Another number, if the text is one: one more digit at its end could be too little to matter."""
     try:
-        return json.dumps(_other(json.loads(text))) if re.fullmatch(r"-?[0-9.eE+-]+", text) else None
+        return json.dumps(_other(json.loads(text), "whole")) if re.fullmatch(r"-?[0-9.eE+-]+", text) else None
     except ValueError:
         return None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 from millrace.cli.verify import as_data, rows
+from millrace.oracle import Record
 from millrace.traffic import plan_for
 from millrace.traffic.runs import Run
 from millrace.verify import Evidence, Question, checks
@@ -24,7 +26,21 @@ def fraud() -> tuple[Question, Evidence]:
     raw = topics(messages(PLAN))
     by_topic = {kind: len(records) for kind, records in raw.items()}
     run = Run({"plan": {"name": "p"}}, START_MS, 800, by_topic, 40.0, 20.0, {}, is_complete=True)
-    return replace(QUESTION, runs=[run]), ran(PLAN, raw)
+    return replace(QUESTION, runs=[run]), restarted(ran(PLAN, raw))
+
+
+def restarted(evidence: Evidence) -> Evidence:
+    """The same run by an engine that was restarted: a part of every output is there twice."""
+
+    def with_copies(records: Sequence[Record]) -> list[Record]:
+        own = len(records)
+        again = records[own // 3 : own * 2 // 3]
+        return [
+            *records,
+            *(replace(each, offset=each.offset + own, ingest_ms=each.ingest_ms + 5_000) for each in again),
+        ]
+
+    return replace(evidence, outputs={kind: with_copies(own or ()) for kind, own in evidence.outputs.items()})
 
 
 def test_each_spoiling_of_a_fraud_run_is_noticed_by_its_check(fraud: tuple[Question, Evidence]) -> None:
