@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from millrace.cli.changes import RunName
+from millrace.cli.changes import complete_runs, known_run
 from millrace.cli.printing import Json, print_json, print_rows, progress_console, result_console, settings
 from millrace.errors import UsageError
 
@@ -13,8 +13,21 @@ if TYPE_CHECKING:
     from millrace.verify.spoiling import Outcome, SelfTest
 
 
+def known_run_if_any(name: str | None) -> str | None:
+    """The name, if one is given, or a usage error if there is no such run."""
+    return known_run(name) if name else None
+
+
 def verify(
-    pattern: RunName,
+    pattern: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="PATTERN",
+            help="Name of a pattern or of a backfill. Default: each that has been deployed.",
+            autocompletion=complete_runs,
+            callback=known_run_if_any,
+        ),
+    ] = None,
     self_test: Annotated[
         bool, typer.Option("--self-test", help="Spoil what was read of the run, and expect each check to notice.")
     ] = False,
@@ -35,19 +48,20 @@ def verify(
     """
     if not self_test:
         raise UsageError("verify has one way: --self-test; `millrace validate` gives the verdict")
-    from millrace.errors import InfraError
     from millrace.target import Target
     from millrace.verbs import self_test as testing
 
-    console = progress_console()
-    found = testing.self_test(Target.read(settings()), pattern, report=lambda line: console.print(line, markup=False))
-    if found.why:
-        raise InfraError(f"{pattern}: {found.why}; see `millrace validate {pattern}`")
+    console, target = progress_console(), Target.read(settings())
+    found = [
+        testing.self_test(target, name, report=lambda line: console.print(line, markup=False))
+        for name in ([pattern] if pattern else testing.runs(target))
+    ]
     if json:
-        print_json("verify", **as_data(found))
+        print_json("verify", runs=[as_data(each) for each in found])
     else:
-        print_outcomes(found)
-    if found.missed:
+        for each in found:
+            print_outcomes(each)
+    if any(each.missed for each in found):
         raise typer.Exit(1)
 
 

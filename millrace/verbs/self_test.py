@@ -5,15 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from millrace import deployments
-from millrace.patterns import load
+from millrace.errors import InfraError
+from millrace.patterns import backfills, load, names
 from millrace.target import Target
 from millrace.verbs import traffic, validation
 from millrace.verify import spoiling
 from millrace.verify.spoiling import SelfTest
 
 
+def runs(target: Target) -> list[str]:
+    """The patterns and backfills that have been deployed: each has a run."""
+    found = [name for name in (*names(), *backfills.names()) if deployments.deployed(target, name)]
+    if not found:
+        raise InfraError("no pattern has run here; `millrace demo` runs one")
+    return found
+
+
 def self_test(target: Target, name: str, *, report: Callable[[str], None] = lambda line: None) -> SelfTest:
     """Read a run as `validate` does, and spoil what was read; nothing that is stored changes."""
+    report(f"reading the run of {name}")
     variant = load(name)
     tapes = traffic.runs(target.settings, name)
     question, evidence = validation.finished(
@@ -24,4 +34,7 @@ def self_test(target: Target, name: str, *, report: Callable[[str], None] = lamb
         tapes=tapes,
         report=report,
     )
-    return spoiling.self_test(question, evidence, report)
+    found = spoiling.self_test(question, evidence, report)
+    if found.why:
+        raise InfraError(f"{name}: {found.why}; see `millrace validate {name}`")
+    return found
