@@ -245,3 +245,4 @@ class TestLabelsOfOtherVersions:
         none = replace(good, labels=good.labels.without({rule.name for rule in QUESTION.rules}))
         check = judge(QUESTION, none).check("labels")
         assert (check.status, check.why) == ("unknown", "every rule was changed since its labels were made")
+        assert judge(replace(QUESTION, rules=[]), none).check("labels").status == "ok", "without rules none is missing"

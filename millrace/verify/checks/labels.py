@@ -62,7 +62,7 @@ def labels(case: Case) -> Found | Undecided:
         for (rule, (key, fact)), kind in made.meant.items()
         if rule in rules and (rule, (key, fact)) not in alerted
     ]
-    if not offenders and (why := _unused(case, bool(rules))):
+    if not offenders and (why := _unused(case, bool(rules) or not case.question.rules)):
         return Undecided(why, figures)
     return Found(figures, offenders)
 
