@@ -71,6 +71,8 @@ class Manifest:
     """The ports of its servers, as offsets in a stack's hundred."""
     process: str = ""
     """The record of the process whose processor time is the cost of `{pattern}`."""
+    skew_ms: int = 2_000
+    """Its per-event stage reads two topics at most so far apart."""
     survives: tuple[str, ...] = ()
     """Its servers whose crash a pattern survives."""
     forgets_if_fresh: bool = False

@@ -46,6 +46,7 @@ from millrace.cli.traffic import traffic
 from millrace.cli.up import up
 from millrace.cli.upgrade import upgrade
 from millrace.cli.validate import validate
+from millrace.cli.verify import verify
 from millrace.cli.version import print_version
 from millrace.cli.watch import watch
 
@@ -56,7 +57,7 @@ PANELS = {
     "Patterns and their jobs": (
         *(patterns, provision, deploy, await_, jobs, upgrade, roll_back, reconcile, observe, declare, teardown),
     ),
-    "Events and results": (traffic, backfill, validate, replay, compare, show, forget, compact),
+    "Events and results": (traffic, backfill, validate, verify, replay, compare, show, forget, compact),
 }
 VERBS = tuple(chain.from_iterable(PANELS.values()))
 GROUPS = {"topics": topics, "dead-letters": dead_letters}  # in the last panel

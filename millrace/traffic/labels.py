@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from millrace.rules import Rule, Tumbling, UseCase, WindowRule
@@ -29,6 +29,14 @@ class Labels:
     """Where a rule may alert or not, as chance decides."""
     spans_ms: Collection[Span] = ()
     """When the runs took place: an alert on an event of that time is theirs."""
+    of_other_versions: Set[str] = frozenset()
+    """Rules of which some labels were left out, because they were made for another version of the rule."""
+
+    def without(self, rules: Set[str]) -> Labels:
+        """The labels of all other rules."""
+        meant = {each: kind for each, kind in self.meant.items() if each[0] not in rules}
+        ambiguous = frozenset(each for each in self.ambiguous if each[0] not in rules)
+        return replace(self, meant=meant, ambiguous=ambiguous, of_other_versions=self.of_other_versions | rules)
 
 
 def labels_of(use: UseCase, messages: Iterable[Message], span_ms: Span) -> Labels:
@@ -60,6 +68,7 @@ def together(found: Iterable[Labels]) -> Labels:
         {each: kind for labels in runs for each, kind in labels.meant.items()},
         frozenset(each for labels in runs for each in labels.ambiguous),
         tuple(span for labels in runs for span in labels.spans_ms),
+        frozenset(rule for labels in runs for rule in labels.of_other_versions),
     )
 
 

@@ -48,7 +48,7 @@ class Run:
 
     @property
     def lateness(self) -> str | None:
-        """Why the run counts for nothing; None if its sender was punctual."""
+        """Why no latency of the run counts; None if its sender was punctual."""
         behind = self.behind_ms.get("p99_ms")
         if not isinstance(behind, int | float):
             return "its sender's punctuality was not measured"
@@ -58,11 +58,11 @@ class Run:
 
     def unlabelled(self, slack_ms: int) -> str | None:
         """Why its labels may be untrue; None if they hold."""
-        if why := self.lateness:
-            return why
         if not self.is_complete:
             return "it was interrupted"
         worst = self.behind_ms.get("max_ms")
-        if not isinstance(worst, int | float) or worst >= slack_ms:
-            return f"a message left {worst or 0:,.0f} ms after it was due, and labels hold for less than {slack_ms:,}"
+        if not isinstance(worst, int | float):
+            return "its sender's punctuality was not measured"
+        if worst >= slack_ms:
+            return f"a message left {worst:,.0f} ms after it was due, and labels hold for less than {slack_ms:,}"
         return None

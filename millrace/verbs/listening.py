@@ -82,17 +82,23 @@ def listen(bootstrap: str, topics: Mapping[str, str], into: Path, ready: Event, 
 
 
 def recorded(path: Path, uncounted_ms: Sequence[Span] = ()) -> tuple[dict[str, float], list[float]]:
-    """When each alert was first received, by id, and how long the bare hops that count took from their due time."""
+    """When each alert was first received, by id, and how long the bare hops that count took from their due time.
+
+    A line that was cut when the listener was killed counts as not received.
+    """
     alerts: dict[str, float] = {}
     hops: list[float] = []
     if path.exists():
-        for line in path.read_text(encoding="utf-8").splitlines():
-            entry = json.loads(line)
-            if entry["kind"] == HOP:
-                if not is_within(uncounted_ms, entry["sent_ms"]):
-                    hops.append(entry["received_ms"] - entry["sent_ms"])
-            elif entry["alert_id"]:
-                alerts.setdefault(entry["alert_id"], entry["received_ms"])
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+            try:
+                entry = json.loads(line)
+                kind, received_ms, sent_ms = entry["kind"], float(entry["received_ms"]), entry["sent_ms"]
+                if kind == HOP and not is_within(uncounted_ms, sent_ms):
+                    hops.append(received_ms - sent_ms)
+                elif kind != HOP and isinstance(entry["alert_id"], str):
+                    alerts.setdefault(entry["alert_id"], received_ms)
+            except (ValueError, TypeError, KeyError):
+                continue
     return alerts, hops
 
 

@@ -24,6 +24,8 @@ from millrace.verbs.listening import listening
 from millrace.verbs.sending import Load, TrafficError, send
 from millrace.verify import Bounds
 
+RULES = "rules"
+"""What a run records of the rules: the version of each, for which alone its labels hold."""
 AFTER_CLOSING_MS = 3_000
 """How long the closing continues after the last window's result is due."""
 
@@ -37,7 +39,9 @@ class Counted:
     uncounted_ms: tuple[Span, ...] = ()
     """When the sender was late: no latency of that time counts."""
     notes: tuple[str, ...] = ()
-    """A line for each run that counts for nothing, or whose labels do not hold."""
+    """A line for each run whose latencies do not count, or whose labels do not hold."""
+    unlabelled: tuple[str, ...] = ()
+    """Of these lines, those about labels."""
 
 
 def traffic(target: Target, name: str, wanted: Load, *, report: Callable[[str], None] = lambda line: None) -> Run:
@@ -54,7 +58,7 @@ def traffic(target: Target, name: str, wanted: Load, *, report: Callable[[str], 
     run = replace(run, about={**run.about, "cpu_s": cpu_s})
     keep(settings, name, run)
     if run.lateness:
-        report(f"this run counts for nothing: {run.lateness}")
+        report(f"no latency of this run counts: {run.lateness}")
     elif not run.is_complete:
         report("sending was interrupted: no label of this run is used")
     return run
@@ -84,7 +88,7 @@ def generated(use: UseCase, plan: TrafficPlan, secrets: Secrets, for_ms: int | N
 
     return Load(
         plan.name,
-        {"plan": asdict(plan)},
+        {"plan": asdict(plan), RULES: {rule.name: rule.version for rule in use.rules}},
         use.judged.name,
         plan.events,
         lambda keys: made.references(plan, keys),
@@ -159,24 +163,25 @@ def plan_of(run: Run) -> TrafficPlan | None:
 
 def counted(use: UseCase, tapes: Sequence[Run]) -> Counted:
     """The labels of all runs whose labels hold, and what does not count."""
-    found, notes = [], []
+    found, late, unlabelled = [], [], []
     for run in tapes:
         if run.lateness:
-            notes.append(f"the run '{run.name}' counts for nothing: {run.lateness}; no label or latency of it is used")
-        elif "plan" in run.about:
+            late.append(f"no latency of the run '{run.name}' counts: {run.lateness}")
+        if "plan" in run.about:
             labelled = labels(use, run)
             if isinstance(labelled, Labels):
                 found.append(labelled)
             else:
-                notes.append(f"the labels of the run '{run.name}' are unused: {labelled}")
+                unlabelled.append(f"the labels of the run '{run.name}' are unused: {labelled}")
     late_ms = tuple(run.span_ms for run in tapes if run.lateness)
-    return Counted(together(found) if found else None, late_ms, tuple(notes))
+    return Counted(together(found) if found else None, late_ms, (*late, *unlabelled), tuple(unlabelled))
 
 
 def labels(use: UseCase, run: Run) -> Labels | str:
     """The labels of a generated run, or why they do not hold."""
     plan = plan_of(run)
-    if plan is None or use.traffic is None or plan.shares.keys() != use.traffic.shares.keys():
+    pinned = run.about.get(RULES)
+    if plan is None or pinned is None or use.traffic is None or plan.shares.keys() != use.traffic.shares.keys():
         return "it was recorded by another version of millrace; send it again"
     if why := run.unlabelled(use.traffic.slack_ms):
         return why
@@ -189,7 +194,9 @@ def labels(use: UseCase, run: Run) -> Labels | str:
             yield message
 
     made = labels_of(use, messages(), run.span_ms)
-    return made if digest.hex == run.digest else "this version generates other traffic from its plan; send it again"
+    if digest.hex != run.digest:
+        return "this version generates other traffic from its plan; send it again"
+    return made.without({rule.name for rule in use.rules if pinned.get(rule.name) != rule.version})
 
 
 def _runs(settings: Settings, pattern: str) -> Path:

@@ -44,7 +44,7 @@ def validate(
         in_force=deployments.in_force(target, name),
         lost=[loss for each in deployments.losses(target, name).values() for loss in each],
         counted=traffic.counted(variant.use, tapes),
-        began_ms=[tape.start_ms for tape in tapes],
+        tapes=tapes,
         report=report,
     )
     restarts = {engine: job.restarts for engine, (_, job) in deployments.jobs(target, name).items()}

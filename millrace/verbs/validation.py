@@ -8,10 +8,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import pyarrow.parquet as pq
+from pyarrow import ArrowException
 
+from millrace import registry
+from millrace.errors import InfraError
 from millrace.oracle import Record
 from millrace.patterns import Variant
 from millrace.patterns import topics as topics_of
@@ -22,16 +26,19 @@ from millrace.rules import ALERTS, DEAD_LETTERS
 from millrace.rules.outputs import WINDOWS_TOPIC
 from millrace.settings import SETTLED_AFTER_S
 from millrace.stores.files import Hdfs, NoFileError
+from millrace.stores.tables import HBase
 from millrace.stores.topics import Tail
 from millrace.target import Target
-from millrace.traffic.runs import Span, is_within
+from millrace.traffic.runs import Run, Span, is_within
 from millrace.verbs.listening import recorded
 from millrace.verbs.traffic import Counted, arrivals
 from millrace.verify import Bounds, Evidence, Question, Verdict, Versions, judge
-from millrace.verify.evidence import ENRICHED, FILES, FORGOTTEN, table_key
+from millrace.verify.evidence import ENRICHED, FILES, FORGOTTEN, misfit, read, table_key
 
 Place = tuple[str | None, int | None, int | None]
 
+SENT = {"sent_ms": "whole"}
+"""The field of a bare hop."""
 CLOCKS_DIFFER_MS = 60_000  # Kafka's and this machine's, at most
 
 
@@ -45,7 +52,7 @@ def verdict(
     in_force: Mapping[str, Versions] | None = None,
     lost: Sequence[Loss] = (),
     counted: Counted | None = None,
-    began_ms: Sequence[int] = (),
+    tapes: Sequence[Run] = (),
     report: Callable[[str], None] = lambda line: None,
 ) -> Verdict:
     """Judge the pattern as soon as all inputs have come out, or at the deadline.
@@ -55,11 +62,12 @@ def verdict(
     deadline = time.monotonic() + within_s
     runs = counted or Counted()
     question = replace(
-        question_about(variant, bounds or Bounds(), in_force or {}),
-        began_ms=began_ms,
+        question_about(variant, bounds or bounds_of(variant), in_force or {}),
+        began_ms=[tape.start_ms for tape in tapes],
         lost=lost,
         uncounted_ms=runs.uncounted_ms,
         notes=runs.notes,
+        runs=tapes,
     )
     with closing(_Reading(target, variant)) as reading:
         while True:
@@ -82,6 +90,34 @@ def verdict(
             if not reading.wait_for_more(min(settled_after_s, max(0.0, deadline - time.monotonic()))):
                 # HBase growth is not polled, so judge once more.
                 return judge(question, reading.evidence(runs))
+
+
+def finished(
+    target: Target,
+    variant: Variant,
+    *,
+    in_force: Mapping[str, Versions],
+    counted: Counted,
+    tapes: Sequence[Run],
+    report: Callable[[str], None] = lambda line: None,
+) -> tuple[Question, Evidence]:
+    """The question and the evidence of a run that has come out: all that topics and stores hold now."""
+    question = replace(
+        question_about(variant, bounds_of(variant), in_force),
+        began_ms=[tape.start_ms for tape in tapes],
+        uncounted_ms=counted.uncounted_ms,
+        notes=counted.notes,
+        runs=tapes,
+    )
+    with closing(_Reading(target, variant)) as reading:
+        reading.read()
+        report(reading.counts())
+        return question, reading.evidence(counted)
+
+
+def bounds_of(variant: Variant) -> Bounds:
+    """The tolerances of a verdict on the pattern, as the engine of its per-event stage declares them."""
+    return Bounds(skew_ms=registry.manifest(variant.pattern.stages.events.engine).skew_ms)
 
 
 def question_about(variant: Variant, bounds: Bounds, in_force: Mapping[str, Versions]) -> Question:
@@ -118,6 +154,7 @@ class _Reading:
         self.records = {kind: [] for kind in self.topics}
         self.accepted: set[Place] = set()
         self.refused: set[Place] = set()
+        self.unread: dict[str, str] = {}
         self.tail = Tail(self.target.bootstrap, self.topics)
         persist = self.variant.pattern.stages.persist
         self.stores = persist.to if persist else ()
@@ -134,7 +171,11 @@ class _Reading:
             elif record.topic == DEAD_LETTERS.name:
                 self.refused.add(_place(record))
         if "hdfs" in self.stores:
-            self.files = _parquet(self.target.hdfs, self.target.folder(self.variant), self.files)
+            self.unread.pop(FILES, None)
+            try:
+                self.files = _parquet(self.target.hdfs, self.target.folder(self.variant), self.files)
+            except InfraError as error:
+                self.unread[FILES] = str(error)
 
     def size(self) -> tuple[int, ...]:
         """The number of messages and rows; it grows while a job writes."""
@@ -166,43 +207,65 @@ class _Reading:
     def evidence(self, runs: Counted) -> Evidence:
         """All that was read, for the judge."""
         use, name = self.variant.use, self.variant.name
+        stored, unread = self._stored()
         received_ms, hop_received_ms = recorded(arrivals(self.target.settings, name), runs.uncounted_ms)
         return Evidence(
             raw={each.name: self.records[each.name] for each in (*use.raw, *use.references)},
             outputs={ENRICHED: self.records[use.enriched.name]}
             | {kind: self.records[kind] for kind in (ALERTS.name, DEAD_LETTERS.name, WINDOWS_TOPIC)},
-            stores=self._stored(),
+            stores=stored,
+            unread=unread,
             hop_ms=_hop_ms(self.records[HOP], runs.uncounted_ms),
             received_ms=received_ms,
             hop_received_ms=hop_received_ms,
             deleted=sorted(self.tail.deleted() - {each.name for each in use.references} - {HOP}),
             labels=runs.labels,
+            unlabelled=runs.unlabelled,
             read_ms=int(time.time() * 1000),
             kinds={topic: kind for kind, topic in self.topics.items()},
         )
 
-    def _stored(self) -> dict[str, Any]:
+    def _stored(self) -> tuple[dict[str, Any], dict[str, str]]:
+        """The content of the stores, and why one could not be read."""
         stored: dict[str, Any] = {}
+        unread = dict(self.unread)
         if "hdfs" in self.stores:
             stored[FILES] = [row for rows in self.files.values() for row in rows]
         if "hbase" in self.stores:
-            for table in self.variant.use.tables:
-                name = table_of(self.variant.name, table.name)
-                stored[table_key(table.name)] = dict(self.target.hbase.scan(name))
-            stored[FORGOTTEN] = self.target.hbase.forgotten(self.variant.name)
-        return stored
+            found, lacking = stored_tables(self.target.hbase, self.variant)
+            stored, unread = stored | found, unread | lacking
+        return stored, unread
 
     def _rows(self) -> int:
         return sum(len(rows) for rows in self.files.values())
+
+
+def stored_tables(hbase: HBase, variant: Variant) -> tuple[dict[str, Any], dict[str, str]]:
+    """The rows of a pattern's tables and its forgotten keys, and why one of them could not be read.
+
+    A scan that fails on its way has read some rows: they are not the table.
+    """
+    found: dict[str, Any] = {}
+    unread: dict[str, str] = {}
+    names = {table_key(table.name): table_of(variant.name, table.name) for table in variant.use.tables}
+    for key in (*names, FORGOTTEN):
+        try:
+            found[key] = dict(hbase.scan(names[key])) if key in names else hbase.forgotten(variant.name)
+        except InfraError as error:
+            unread[key] = str(error)
+        except (KeyError, ValueError) as error:
+            unread[key] = f"a row of it is damaged: {error!r}"
+    return found, unread
 
 
 def _place(record: Record, prefix: str = "") -> Place:
     """The raw message that an output names as its origin."""
     try:
         content = json.loads(record.value or b"{}")
-    except ValueError:
+        topic, partition, offset = (content[f"{prefix}{name}"] for name in ("topic", "partition", "offset"))
+        return str(topic), int(partition), int(offset)
+    except (ValueError, TypeError, KeyError, RecursionError):
         return (None, None, None)
-    return content.get(f"{prefix}topic"), content.get(f"{prefix}partition"), content.get(f"{prefix}offset")
 
 
 def _parquet(hdfs: Hdfs, folder: str, known: Mapping[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
@@ -213,16 +276,20 @@ def _parquet(hdfs: Hdfs, folder: str, known: Mapping[str, list[dict[str, Any]]])
     paths = {file.path for file in hdfs.files(folder)}
     try:
         counted = live(paths, folder, lambda path: hdfs.read(path).decode().splitlines())
-        return {path: known[path] if path in known else _rows(hdfs.read(path)) for path in counted}
+        return {path: known[path] if path in known else rows_of(path, hdfs.read(path)) for path in counted}
     except NoFileError:
         return dict(known)
 
 
-def _rows(content: bytes) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = pq.read_table(io.BytesIO(content)).to_pylist()
-    return rows
+def rows_of(path: str, content: bytes) -> list[dict[str, Any]]:
+    """The rows of a Parquet file."""
+    try:
+        rows: list[dict[str, Any]] = pq.read_table(io.BytesIO(content)).to_pylist()
+        return rows
+    except (ArrowException, OSError, ValueError) as error:
+        raise InfraError(f"{path} is no whole Parquet file: {error}") from None
 
 
 def _hop_ms(records: Sequence[Record], uncounted_ms: Sequence[Span]) -> list[float]:
-    sent = ((record.ingest_ms, json.loads(record.value)["sent_ms"]) for record in records if record.value)
+    sent = ((hop.ingest_ms, each["sent_ms"]) for hop, each in read(records, partial(misfit, SENT, SENT)).events)
     return [ingest_ms - sent_ms for ingest_ms, sent_ms in sent if not is_within(uncounted_ms, sent_ms)]

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 
-from millrace.oracle import Origin, Record
+from millrace.oracle import Finding, Origin, Record
 from millrace.patterns.loss import Loss
-from millrace.rules import ENRICHMENT, Rule, UseCase, WindowSummary
+from millrace.rules import ENRICHMENT, Rule, UseCase, WindowRule, WindowSummary
 from millrace.rules.events import WHOLE_MOST
 from millrace.rules.outputs import ALERT_FACTS, ALERTS, DEAD_LETTERS, LATE, LETTER_IDENTITY, REPLAYED, SOURCE, names
 from millrace.rules.outputs import WINDOWS_TOPIC as WINDOWS
-from millrace.traffic.runs import Span, is_within
+from millrace.traffic.runs import Run, Span, is_within
 from millrace.verify.evidence import (
     ENRICHED,
     Bounds,
@@ -22,17 +22,11 @@ from millrace.verify.evidence import (
     Messages,
     Read,
     Versions,
+    kinds_of,
+    misfit,
     read,
 )
-from millrace.verify.expected import Expected, expect
-
-FIELDS_READ: Mapping[str, Sequence[str]] = {
-    ENRICHED: names(SOURCE),
-    ALERTS.name: names(ALERT_FACTS),
-    DEAD_LETTERS.name: names(LETTER_IDENTITY),
-    WINDOWS: ("summary", "window_start_ms"),
-}
-"""Without these fields a message of an output is unreadable."""
+from millrace.verify.expected import Expected, expect, expected_windows
 
 
 @dataclass(frozen=True)
@@ -60,6 +54,8 @@ class Question:
     """Rules and summaries that have had another version, also those that the pattern no longer runs."""
     lost: Sequence[Loss] = ()
     """Messages that were deleted before an engine read them, and accepted as lost."""
+    runs: Sequence[Run] = ()
+    """The recorded runs of traffic."""
     is_finite: bool = False
     """Whether the topics hold all that they ever will: all windows are closed, and no latency means anything."""
 
@@ -67,7 +63,8 @@ class Question:
 class Case:
     """The inputs of all checks of one run; each part is computed once."""
 
-    def __init__(self, question: Question, evidence: Evidence) -> None:
+    def __init__(self, question: Question, evidence: Evidence, like: Case | None = None) -> None:
+        """`like` is a case already judged, with which this one shares most of its evidence."""
         self.question, self.evidence = question, evidence
         inputs = [each.name for each in (*question.use.raw, *question.use.references)]
         self.raw: dict[str, Sequence[Record]] = {kind: evidence.raw.get(kind) or () for kind in inputs}
@@ -77,8 +74,19 @@ class Case:
         if question.lost:
             self.unread.append("messages that were deleted before they were read (see the check 'loss')")
         self.outputs: dict[str, Read] = {
-            kind: read(evidence.outputs.get(kind) or (), fields) for kind, fields in FIELDS_READ.items()
+            kind: like.outputs[kind]
+            if like and evidence.outputs.get(kind) is like.evidence.outputs.get(kind)
+            else read(evidence.outputs.get(kind) or (), problem)
+            for kind, problem in _problems(question).items()
         }
+        if like and self.has_same_events(like):
+            self.expected = like.expected
+
+    def has_same_events(self, other: Case) -> bool:
+        """Whether both have the same question, raw messages and enriched events, and so the same expected outputs."""
+        own, its = self.evidence, other.evidence
+        is_same = own.raw is its.raw and own.outputs.get(ENRICHED) is its.outputs.get(ENRICHED)
+        return is_same and self.question is other.question
 
     @property
     def judged(self) -> Sequence[Record]:
@@ -121,6 +129,17 @@ class Case:
             found[origin] = max(record.ingest_ms, found.get(origin, 0))
         return found
 
+    def implausible(self, record: Record, message: Event, caused_ms: int) -> list[str]:
+        """The complaint about a message that was made before its cause, or after its topic had it."""
+        emit_ms, clocks_ms = message.get("emit_ms"), self.question.bounds.clocks_ms
+        if emit_ms is None:
+            return ["emit_ms is None"]
+        if emit_ms < caused_ms - clocks_ms:
+            return [f"emit_ms is {emit_ms}, before its cause, which arrived at {caused_ms}"]
+        if emit_ms > record.ingest_ms + clocks_ms:
+            return [f"emit_ms is {emit_ms}, after its topic had it, at {record.ingest_ms}"]
+        return []
+
     @cached_property
     def letters(self) -> dict[tuple[Origin, str], Event]:
         """Dead letters by raw message and reason, each once."""
@@ -148,6 +167,33 @@ class Case:
             self._not_yet_in_force(),
             question.kept_since_ms,
         )
+
+    def windows_of(self, rule: WindowRule) -> tuple[dict[str, Finding], dict[str, Finding]]:
+        """A rule's findings in windows that are closed, and those in windows that may still be open."""
+        idle_ms = self.question.bounds.idle_ms
+        return expected_windows(rule, self.expected.accepted, self.late, self.settled_after_ms, idle_ms)
+
+    def overdue(self, ends_ms: Iterable[int]) -> str:
+        """Why windows with these ends cannot be judged though they should have closed; empty if none is overdue."""
+        newest_ms = max((event["ingest_ms"] for event in self.expected.accepted.values()), default=0)
+        overdue = [end_ms for end_ms in ends_ms if end_ms < newest_ms - self.question.bounds.overdue_ms]
+        if not overdue:
+            return ""
+        oldest_s = (newest_ms - min(overdue)) / 1000
+        return (
+            f"{len(overdue)} windows may still be open though the oldest ended {oldest_s:,.0f} s before the newest "
+            "arrival: event time stands still in a partition"
+        )
+
+    def too_many_races(self, raced: int) -> list[str]:
+        """The complaint that the order of arrival across topics was missed more often than chance explains."""
+        bounds, judged = self.question.bounds, len(self.expected.accepted)
+        if raced <= max(bounds.races_most, bounds.races_share * judged):
+            return []
+        return [
+            f"{raced} of {judged} events were judged in another order across topics than they arrived in; chance "
+            f"explains {bounds.races_share:.1%}"
+        ]
 
     def is_timed(self, at_ms: int | None) -> bool:
         """Whether what was due or happened then has a latency that counts."""
@@ -177,3 +223,25 @@ class Case:
         """The raw message that an enriched event comes from."""
         topic, partition, offset = (event[name] for name in names(SOURCE))
         return self.evidence.origin(topic, partition, offset)
+
+
+def _problems(question: Question) -> dict[str, Callable[[Event], str | None]]:
+    """For each output the function that finds why its readers cannot use a message."""
+    summaries = {each.name: each.columns for each in question.summaries}
+    optional = [each.name for each in ALERT_FACTS if not each.required]
+
+    def of_summary(row: Event) -> str | None:
+        identity = {"summary": "text", "window_start_ms": "whole"}
+        name = row.get("summary")
+        if (why := misfit(identity, identity.keys(), row)) is not None:
+            return why
+        if name not in summaries and name not in question.in_force:
+            return f"there is no summary '{name}' in this pattern"
+        return misfit(summaries.get(str(name), {}), (), row)
+
+    return {
+        ENRICHED: partial(misfit, kinds_of(question.use.enriched.fields), names(SOURCE)),
+        ALERTS.name: partial(misfit, kinds_of(ALERTS.fields), names(ALERT_FACTS), nullable=optional),
+        DEAD_LETTERS.name: partial(misfit, kinds_of(DEAD_LETTERS.fields), names(LETTER_IDENTITY)),
+        WINDOWS: of_summary,
+    }

@@ -35,6 +35,8 @@ class Checker:
     find: Callable[[Case], Found | Undecided]
     needs: tuple[str, ...] = ()
     """Outputs and stores, by their keys in the evidence; without one of them the check is unknown."""
+    reads: tuple[str, ...] = ()
+    """Others that it reads where they exist; it is unknown only if they exist and could not be read."""
     needs_inputs: bool = True
     """Whether it compares with the raw topics: without one of them it is unknown."""
     is_final: bool = False
@@ -42,7 +44,12 @@ class Checker:
 
     def check(self, case: Case) -> Check:
         """The answer for one run."""
-        absent = [name.replace("-", " ") for name in self.needs if case.evidence.part(name) is None]
+        unread = case.evidence.unread
+        absent = [
+            name.replace("-", " ") + (f" ({unread[name]})" if name in unread else "")
+            for name in (*self.needs, *self.reads)
+            if name in unread or (name in self.needs and case.evidence.part(name) is None)
+        ]
         if self.needs_inputs:
             absent += case.unread
         found = Undecided(f"could not be read: {', '.join(absent)}") if absent else self.find(case)

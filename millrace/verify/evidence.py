@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from millrace.oracle import Origin, Record
+from millrace.rules.events import AnyField, TextMap, Words
 from millrace.traffic.labels import Labels
 
 Event = Mapping[str, Any]
@@ -19,8 +20,21 @@ class Bounds:
 
     skew_ms: int = 2_000
     """Two topics are read at most so far apart: within it, either of two messages may come first."""
+    races_share: float = 0.005
+    """More events for which they were read in another order than they arrived in are a fault, not chance."""
+    races_most: int = 3
+    """Where that share is less than these."""
+    ahead_ms: int = 2_000
+    """One partition is read at most so far ahead of another: its events may make those of the other late."""
     closing_ms: int = 2_000
     """A window's result is due when event time is so far behind its end and the disorder."""
+    idle_ms: int = 25_000
+    """A partition whose newest event is so far behind that of all partitions holds back no window: engines count one
+    without traffic as idle after 5 to 10 s, and a batch may take some more."""
+    clocks_ms: int = 60_000
+    """The clocks of two machines differ at most so far."""
+    overdue_ms: int = 60_000
+    """A window that may still be open so long after its end, by the newest arrival, makes its check unknown."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +73,8 @@ class Evidence:
     """By kind: enriched events, alerts, dead letters, window results."""
     stores: Mapping[str, Any] = field(default_factory=dict)
     """What was persisted: the rows of the files, and for each table its rows by key."""
+    unread: Mapping[str, str] = field(default_factory=dict)
+    """Why an output or store could not be read, by its key."""
     hop_ms: Sequence[float] | None = None
     """How long bare messages took through Kafka in the same minutes, from intended send time to the topic."""
     received_ms: Mapping[str, float] | None = None
@@ -69,6 +85,8 @@ class Evidence:
     """Kinds whose first messages are gone from their topics, so that their memory cannot be recomputed."""
     labels: Labels | None = None
     """For generated traffic: where each rule must alert."""
+    unlabelled: Sequence[str] = ()
+    """Why the labels of some generated runs cannot be used."""
     read_ms: int = 0
     """When the stores were read."""
     kinds: Mapping[str, str] = field(default_factory=dict)
@@ -91,19 +109,57 @@ class Read:
     unreadable: tuple[str, ...]
 
 
-def read(records: Sequence[Record], needed: Sequence[str]) -> Read:
-    """Reads the messages of an output topic; each must be an object with at least these fields."""
+def read(records: Sequence[Record], problem: Callable[[Event], str | None]) -> Read:
+    """Reads the messages of an output topic; each must be an object in which nothing is a problem."""
     events, unreadable = [], []
     for record in records:
         try:
             event = json.loads(record.value or b"")
-        except ValueError:
+        except (ValueError, RecursionError):
             event = None
-        if isinstance(event, dict) and all(name in event for name in needed):
+        why = problem(event) if isinstance(event, dict) else "not a JSON object"
+        if why is None:
             events.append((record, event))
         else:
-            unreadable.append(f"{place(record)} holds no {record.topic}: {(record.value or b'')[:60]!r}")
+            unreadable.append(f"{place(record)} holds no {record.topic}: {why}: {(record.value or b'')[:60]!r}")
     return Read(tuple(events), tuple(unreadable))
+
+
+def misfit(
+    fields: Mapping[str, str], needed: Collection[str], event: Event, nullable: Collection[str] = ()
+) -> str | None:
+    """The first field that is not of its kind; one that is not needed may be null, or not there."""
+    for name, kind in fields.items():
+        if name not in event and name in needed:
+            return f"'{name}' is not there"
+        value = event.get(name)
+        is_nullable = name not in needed or name in nullable
+        if not (is_nullable if value is None else FITS[kind](value)):
+            return f"'{name}' is no {kind}"
+    return None
+
+
+def kinds_of(fields: Iterable[AnyField]) -> dict[str, str]:
+    """The kinds of declared fields, by name."""
+    return {each.name: KINDS.get(type(each), "") or each.kind for each in fields}  # type: ignore[union-attr]
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+KINDS: Mapping[type, str] = {Words: "words", TextMap: "text map"}
+FITS: Mapping[str, Callable[[Any], bool]] = {
+    "text": lambda value: isinstance(value, str),
+    "whole": _is_whole,
+    "real": lambda value: isinstance(value, float) or _is_whole(value),
+    "flag": lambda value: isinstance(value, bool),
+    "words": lambda value: isinstance(value, list) and all(isinstance(each, str) for each in value),
+    "text map": lambda value: (
+        isinstance(value, dict) and all(each is None or isinstance(each, str) for each in value.values())
+    ),
+}
+"""Whether a value is of a kind of field."""
 
 
 def place(record: Record) -> str:

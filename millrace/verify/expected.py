@@ -94,10 +94,10 @@ def expect(
 
 
 def expected_windows(
-    rule: WindowRule, accepted: Mapping[Origin, Event], late: set[Origin], settled_after_ms: int
+    rule: WindowRule, accepted: Mapping[Origin, Event], late: set[Origin], settled_after_ms: int, idle_ms: int
 ) -> tuple[dict[str, Finding], dict[str, Finding]]:
     """The findings in windows that are closed, and those in windows that may still be open."""
-    passed_ms = time_passed_ms(rule.on.time or "", accepted, settled_after_ms)
+    passed_ms = time_passed_ms(rule.on.time or "", accepted, settled_after_ms, idle_ms)
     closed: dict[str, Finding] = {}
     still_open: dict[str, Finding] = {}
     for finding in window_findings(rule, (event for origin, event in accepted.items() if origin not in late)):
@@ -106,12 +106,19 @@ def expected_windows(
     return closed, still_open
 
 
-def time_passed_ms(time: str, accepted: Mapping[Origin, Event], settled_after_ms: int) -> int:
-    """The event time that every partition has passed, less the tolerance: windows before it must be reported."""
+def time_passed_ms(time: str, accepted: Mapping[Origin, Event], settled_after_ms: int, idle_ms: int) -> int:
+    """The event time that every partition has passed, less the tolerance: windows before it must be reported.
+
+    A partition without traffic for `idle_ms` holds back no window, in no engine.
+    """
     newest: dict[int, int] = {}
+    arrived_ms: dict[int, int] = {}
     for (_, partition, _), event in accepted.items():
         newest[partition] = max(min(event[time], event["ingest_ms"]), newest.get(partition, 0))
-    return min(newest.values(), default=0) - settled_after_ms
+        arrived_ms[partition] = max(event["ingest_ms"], arrived_ms.get(partition, 0))
+    active_since_ms = max(arrived_ms.values(), default=0) - idle_ms
+    active = (at_ms for partition, at_ms in newest.items() if arrived_ms[partition] >= active_since_ms)
+    return min(active, default=0) - settled_after_ms
 
 
 def _tape(
@@ -232,10 +239,11 @@ def _seeing(before: Event, remembers: Mapping[str, Measure], last: Mapping[str, 
 
 
 def differences(expected: Event, got: Event, unjudged: Collection[str] = ()) -> list[str]:
-    """The fields in which an enriched event differs; flags are a set, the origin is compared elsewhere."""
+    """The fields in which an enriched event differs; flags have no order, the origin is compared elsewhere."""
 
-    def flags(event: Event) -> set[str]:
-        return set(event.get(FLAGS.name) or ()) - set(unjudged)
+    def flags(event: Event) -> list[str] | None:
+        found = event.get(FLAGS.name)
+        return None if found is None else sorted(flag for flag in found if flag not in unjudged)
 
     return [
         name

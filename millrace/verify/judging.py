@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from millrace.verify import timing
 from millrace.verify.case import Case, Question
-from millrace.verify.checks import checkers
+from millrace.verify.checks import checkers, labels
 from millrace.verify.evidence import Evidence
 from millrace.verify.latency import Latency
 from millrace.verify.verdict import Promise, Verdict
@@ -20,15 +20,17 @@ def judge(question: Question, evidence: Evidence) -> Verdict:
     return Verdict(
         pattern=question.pattern,
         checks=tuple(checker.check(case) for checker in checkers(case)),
-        promises=tuple(_promises({} if question.is_finite else question.promises or {}, latencies)),
+        promises=tuple(promises_of(question, latencies)),
         latencies=latencies,
         alerts_by_rule=timing.alert_times(case),
         dead_letters_by_reason=dict(Counter(reason for _, reason in case.letters).most_common()),
-        notes=tuple(question.notes),
+        notes=(*question.notes, *labels.notes(case)),
     )
 
 
-def _promises(promised: Mapping[str, float], latencies: Sequence[Latency]) -> Iterator[Promise]:
+def promises_of(question: Question, latencies: Sequence[Latency]) -> Iterator[Promise]:
+    """Each promised figure beside the measured one."""
+    promised = {} if question.is_finite else question.promises or {}
     by_name = {each.name: each for each in latencies}
     for name, limit in promised.items():
         measured = by_name[timing.PROMISED].quantile(0.99) if name == "alert_latency_ms_p99" else None

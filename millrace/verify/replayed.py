@@ -11,7 +11,6 @@ from millrace.rules import Rule, WindowRule
 from millrace.verify.case import Case
 from millrace.verify.checks.alert_ids import fact_of
 from millrace.verify.evidence import Event, place_of
-from millrace.verify.expected import expected_windows
 
 EXAMPLES_MOST, EVENTS_MOST = 5, 5
 
@@ -84,7 +83,7 @@ def _difference(case: Case, name: str, rule: Rule | None, written: Mapping[Fact,
 def _findings(case: Case, rule: Rule) -> tuple[dict[Fact, Finding], dict[Fact, Finding]]:
     """What the rule finds, and what it may find in windows that are still open."""
     if isinstance(rule, WindowRule):
-        closed, still_open = expected_windows(rule, case.expected.accepted, case.late, case.settled_after_ms)
+        closed, still_open = case.windows_of(rule)
         return _by_fact(closed.values()), _by_fact(still_open.values())
     return _by_fact(each for each in case.expected.findings.values() if each.rule == rule.name), {}
 

@@ -16,8 +16,6 @@ RECEIVED, HOP_RECEIVED = "alerts from intended send to a reader", "bare hop to a
 PROMISED = "alerts as promised, once warm"
 ENRICHED_FROM_SENT, WINDOWS_FROM_END = "enriched from intended send", "window alerts after the window's end"
 WINDOWS_FROM_LAST = "window alerts after the window's last event"
-RECEIVED_LEAST = 0.9
-"""With fewer of the alerts in a reader's record, the reader was not there all the time."""
 
 
 def latencies(case: Case) -> Iterator[Latency]:
@@ -44,8 +42,8 @@ def latencies(case: Case) -> Iterator[Latency]:
     received = [(times[alert["alert_id"]], alert) for _, alert in timed if alert["alert_id"] in times]
     yield latency(RECEIVED, (at - alert["sent_ms"] for at, alert in received))
     yield latency(HOP_RECEIVED, evidence.hop_received_ms or ())
-    # Until a reader has the alert, if one read all the time; else until it is in the topic.
-    promised = received if len(received) >= RECEIVED_LEAST * len(timed) else timed
+    # Until a reader has the alert; until it is in the topic, if the reader missed it.
+    promised = [(times.get(alert["alert_id"], at), alert) for at, alert in timed]
     began_ms = question.began_ms or [min((alert["sent_ms"] for _, alert in timed), default=0)]
 
     def is_warm(sent_ms: int) -> bool:

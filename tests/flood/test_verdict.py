@@ -12,14 +12,17 @@ import pytest
 from millrace import oracle
 from millrace.oracle import Finding, Record
 from millrace.rules import WindowRule
-from millrace.traffic import plan_for
+from millrace.traffic import TrafficPlan, plan_for
+from millrace.traffic import runs as traffic
 from millrace.traffic.labels import labels_of
 from millrace.verify import Evidence, Question, Verdict, judge
+from millrace.verify.spoiling import self_test
 from pipelines.flood import FLOOD
 from pipelines.flood.rules import HARMLESS, flood_group, flood_ip
 from pipelines.flood.traffic import TRAFFIC
 
 START_MS, CLOSING_MS = 1_790_000_000_123, 20_000
+WRITTEN_MS = START_MS + 3_600_000
 PLAN = plan_for(TRAFFIC, 12_000, 500, seed=5, attacks=0.2)
 TOPIC = "pretended.requests"
 QUESTION = Question("pretended", FLOOD, FLOOD.rules, FLOOD.summaries, (), {})
@@ -31,7 +34,11 @@ Run = tuple[list[Record], list[Event], list[Event]]
 
 @pytest.fixture(scope="module")
 def run() -> Run:
-    sent = [*TRAFFIC.messages(PLAN, {}, START_MS), *TRAFFIC.closing(PLAN, {}, START_MS, ("0", "1"), CLOSING_MS)]
+    return run_of(PLAN)
+
+
+def run_of(plan: TrafficPlan) -> Run:
+    sent = [*TRAFFIC.messages(plan, {}, START_MS), *TRAFFIC.closing(plan, {}, START_MS, ("0", "1"), CLOSING_MS)]
     raw = [Record("requests", 0, n, START_MS + m.due_ms + 3, m.key, m.value) for n, m in enumerate(sent)]
     accepted: list[Event] = []
     letters: list[Event] = []
@@ -62,36 +69,48 @@ def timely(run: Run) -> tuple[list[Event], list[Event]]:
     return counted, late
 
 
-def verdict(
+def evidence_of(
     run: Run,
     rules: Sequence[WindowRule] = (flood_ip, flood_group),
     change: Callable[[list[Event]], object] = lambda alerts: None,
     arriving: Callable[[list[Event]], list[Event]] = lambda events: events,
-) -> Verdict:
-    """The verdict on an engine with these rules, which takes events in as `arriving` gives them."""
+    plan: TrafficPlan = PLAN,
+) -> Evidence:
+    """What an engine with these rules leaves behind, which takes events in as `arriving` gives them."""
     raw, accepted, letters = run
     counted, late = timely(run)
     # A wrong rule must not give itself away by its version: it passes for the right one.
-    found = [
-        replace(finding, rule_version=FLOOD.rule(rule.name).version)
+    alerts = [
+        alert(replace(finding, rule_version=FLOOD.rule(rule.name).version), among(finding, rule, counted))
         for rule in rules
         for finding in oracle.window_findings(rule, arriving(counted))
     ]
-    alerts = [alert(finding) for finding in found]
     change(alerts)
     rows = [
-        {"summary": s.name, "window_start_ms": key[0], **dict(zip(s.keys, key[1:], strict=True)), **numbers}
+        {"summary": s.name, "window_start_ms": key[0], "window_end_ms": key[0] + 3_000}
+        | {**dict(zip(s.keys, key[1:], strict=True)), **numbers, "emit_ms": WRITTEN_MS}
         for s in FLOOD.summaries
         for key, numbers in oracle.summary_rows(s, counted).items()
     ]
     outputs = {"enriched": accepted, "alerts": alerts, "dead-letters": [*letters, *late], "windows": rows}
-    span_ms = (START_MS, START_MS + PLAN.due_ms(PLAN.events) + CLOSING_MS)
-    labels = labels_of(FLOOD, TRAFFIC.messages(PLAN, {}, START_MS), span_ms)
+    span_ms = (START_MS, START_MS + plan.due_ms(plan.events) + CLOSING_MS)
+    labels = labels_of(FLOOD, TRAFFIC.messages(plan, {}, START_MS), span_ms)
     written = {kind: list(records(kind, events)) for kind, events in outputs.items()}
-    return judge(QUESTION, Evidence({"requests": raw}, written, labels=labels, kinds={TOPIC: "requests"}))
+    return Evidence({"requests": raw}, written, labels=labels, kinds={TOPIC: "requests"})
 
 
-def alert(finding: Finding) -> Event:
+def verdict(run: Run, *how: Any, **changes: Any) -> Verdict:
+    """The verdict on it."""
+    return judge(QUESTION, evidence_of(run, *how, **changes))
+
+
+def among(finding: Finding, rule: WindowRule, counted: Iterable[Event]) -> list[Event]:
+    """The events of a window, as they arrived."""
+    own = (event for event in counted if event[rule.key] == finding.key)
+    return [event for event in own if event["at_ms"] // 3_000 * 3_000 == finding.window_start_ms]
+
+
+def alert(finding: Finding, among: Sequence[Event]) -> Event:
     return {
         "alert_id": finding.alert_id,
         "rule": finding.rule,
@@ -102,15 +121,15 @@ def alert(finding: Finding) -> Event:
         "event_ids": list(finding.event_ids),
         "operands": {name: None if value is None else str(value) for name, value in finding.operands.items()},
         "at_ms": finding.at_ms,
-        "sent_ms": finding.at_ms,
-        "ingest_ms": finding.at_ms,
+        "sent_ms": max(event["sent_ms"] for event in among),
+        "ingest_ms": max(event["ingest_ms"] for event in among),
         "emit_ms": finding.at_ms + 4_000,
     }
 
 
 def records(kind: str, events: Iterable[Mapping[str, Any]]) -> Iterator[Record]:
     for n, event in enumerate(events):
-        yield Record(kind, 0, n, START_MS + 3_600_000, b"", json.dumps(event).encode())
+        yield Record(kind, 0, n, WRITTEN_MS, b"", json.dumps(event).encode())
 
 
 def red(found: Verdict) -> set[str]:
@@ -159,3 +178,14 @@ def test_a_tampered_count_is_red(run: Run) -> None:
         chosen["operands"]["n"] = str(int(chosen["operands"]["n"]) + 1)
 
     assert red(verdict(run, change=tamper)) == {"alerts: flood-ip"}
+
+
+def test_each_spoiling_of_a_flood_run_is_noticed_by_its_check() -> None:
+    plan = replace(PLAN, events=1_000)
+    run = run_of(plan)
+    by_topic = {"requests": len(run[0])}
+    sent = traffic.Run({"plan": {"name": "f"}}, START_MS, len(run[0]), by_topic, 24.0, 500.0, {}, is_complete=True)
+    found = self_test(replace(QUESTION, runs=[sent]), evidence_of(run, plan=plan))
+    assert found.why == ""
+    assert found.missed == []
+    assert len(found.outcomes) >= 60

@@ -119,7 +119,7 @@ def test_a_listener_hears_every_alert_and_hop_that_is_written_while_it_listens(
 def test_runs_are_remembered_with_what_they_were_made_to_set_off(stack: Settings) -> None:
     plan = plan_for(TRAFFIC, events=2_000, rate_per_s=50, name="kept")
     behind = {"name": "behind the plan", "count": 2_000, "p99_ms": 8.0, "max_ms": 12.0}
-    about = {"plan": asdict(plan)}
+    about = {"plan": asdict(plan), "rules": {rule.name: rule.version for rule in FRAUD.rules}}
     digest = Digest()
     for message in TRAFFIC.messages(plan, SECRETS, 1_790_000_000_000):
         digest.add(message)

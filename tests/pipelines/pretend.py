@@ -70,12 +70,8 @@ def ran(plan: TrafficPlan, raw: Mapping[str, Sequence[Record]], rules: Sequence[
     for rule in rules:
         if isinstance(rule, WindowRule):
             found = oracle.window_findings(rule, enriched)
-            alerts += [alert(f, f.at_ms, f.at_ms, f.at_ms + rule.window.closes_after_ms + 5_000) for f in found]
-    rows = [
-        {"summary": s.name, "window_start_ms": key[0], **dict(zip(s.keys, key[1:], strict=True)), **numbers}
-        for s in FRAUD.summaries
-        for key, numbers in oracle.summary_rows(s, enriched).items()
-    ]
+            alerts += [window_alert(f, rule, among_of(f, enriched)) for f in found]
+    rows = summary_rows(enriched)
     return Evidence(
         raw=raw,
         outputs={
@@ -85,7 +81,7 @@ def ran(plan: TrafficPlan, raw: Mapping[str, Sequence[Record]], rules: Sequence[
             "windows": records("windows", rows, [START_MS + HOURS_MS] * len(rows)),
         },
         stores={
-            "files": [{name: value for name, value in event.items() if name != "flags"} for event in enriched],
+            "files": enriched,
             "table of transactions": transactions_table(enriched),
             "table of customers": customers_table(enriched, alerts),
         },
@@ -120,6 +116,29 @@ def alert(finding: Finding, sent_ms: int, ingest_ms: int, emit_ms: int) -> dict[
     }
 
 
+def among_of(finding: Finding, enriched: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The enriched events of a window."""
+    places = {(partition, offset) for _, partition, offset in finding.origins}
+    return [event for event in enriched if (event["source_partition"], event["source_offset"]) in places]
+
+
+def window_alert(finding: Finding, rule: WindowRule, among: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """An alert on a window with these events, a while after their last."""
+    sent_ms, ingest_ms = (max(event[name] for event in among) for name in ("sent_ms", "ingest_ms"))
+    return alert(finding, sent_ms, ingest_ms, ingest_ms + rule.window.closes_after_ms + 5_000)
+
+
+def summary_rows(enriched: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The rows of all summaries, written at the end."""
+    emit_ms = START_MS + HOURS_MS
+    return [
+        {"summary": s.name, "window_start_ms": key[0], "window_end_ms": s.window.end_ms(key[0], key[0])}
+        | {**dict(zip(s.keys, key[1:], strict=True)), **numbers, "emit_ms": emit_ms}
+        for s in FRAUD.summaries
+        for key, numbers in oracle.summary_rows(s, enriched).items()
+    ]
+
+
 def letter(record: Record, reason: str) -> dict[str, Any]:
     kind = next(each for each in (*FRAUD.raw, *FRAUD.references) if each.name == record.topic)
     return {
@@ -144,7 +163,9 @@ def records(kind: str, events: Sequence[Mapping[str, Any]], arrived_ms: Sequence
 def transactions_table(enriched: Iterable[Mapping[str, Any]]) -> dict[bytes, dict[bytes, bytes]]:
     return {
         f"{e['customer']}|{2**63 - 1 - e['at_ms']:019d}|{e['transaction_id']}".encode(): {
-            f"t:{name}".encode(): str(value).encode() for name, value in e.items() if value is not None
+            f"t:{name}".encode(): (value if isinstance(value, str) else json.dumps(value)).encode()
+            for name, value in e.items()
+            if value is not None
         }
         for e in enriched
     }
@@ -162,5 +183,5 @@ def customers_table(
             phone = {name: e[f"phone_{name}"] for name in ("latitude", "longitude", "at_ms")}
             row[b"s:phone"] = json.dumps(phone).encode()
     for each in alerts:
-        rows[each["subject"].encode()][f"a:{each['rule']}|{each['alert_id']}".encode()] = b"1"
+        rows[each["subject"].encode()][f"a:{each['rule']}|{each['alert_id']}".encode()] = str(each["at_ms"]).encode()
     return rows

@@ -1,4 +1,4 @@
-"""A run whose sender was late counts for nothing, and the verdict names it."""
+"""A run whose sender was late has no latency that counts, and labels only while they hold; the verdict names both."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ START_MS = 1_790_000_000_000
 PLAN = plan_for(TRAFFIC, 200, 100, name="v")
 
 
-def run(p99_ms: float | None = 3.0, max_ms: float = 20.0, **changes: Any) -> Run:
+def run(p99_ms: float | None = 3.0, max_ms: float | None = 20.0, **changes: Any) -> Run:
     digest = Digest()
     for message in TRAFFIC.messages(PLAN, {}, START_MS):
         digest.add(message)
     behind = {"p99_ms": p99_ms, "max_ms": max_ms}
-    made = Run({"plan": asdict(PLAN)}, START_MS, 200, {}, 2.0, 100.0, behind, True, digest.hex, START_MS + 9_000)
+    about = {"plan": asdict(PLAN), "rules": {rule.name: rule.version for rule in VISITS.rules}}
+    made = Run(about, START_MS, 200, {}, 2.0, 100.0, behind, True, digest.hex, START_MS + 9_000)
     return replace(made, **changes)
 
 
@@ -44,21 +45,21 @@ def test_a_run_that_was_recorded_is_read_back(tmp_path: Any) -> None:
     assert Run(**json.loads(json.dumps(asdict(run())))) == run()
 
 
-def test_a_sender_more_than_100_ms_behind_at_p99_makes_a_run_that_counts_for_nothing() -> None:
+def test_no_latency_counts_of_a_sender_more_than_100_ms_behind_at_p99() -> None:
     assert traffic.counted(VISITS, [run(p99_ms=100.0)]).notes == ()
     found = traffic.counted(VISITS, [run(p99_ms=312.4), run()])
     assert found.uncounted_ms == ((START_MS, START_MS + 9_000),)
     assert found.notes == (
-        "the run 'v' counts for nothing: its sender was 312 ms behind its plan at p99, more than 100; no label or "
-        "latency of it is used",
+        "no latency of the run 'v' counts: its sender was 312 ms behind its plan at p99, more than 100",
     )
     assert found.labels is not None
+    assert traffic.counted(VISITS, [run(p99_ms=312.4)]).labels is not None, "labels hold within their own slack"
 
 
 @pytest.mark.parametrize(
     ("changed", "why"),
     [
-        ({"p99_ms": None}, "counts for nothing: its sender's punctuality was not measured"),
+        ({"max_ms": None}, "are unused: its sender's punctuality was not measured"),
         ({"max_ms": 500.0}, "are unused: a message left 500 ms after it was due, and labels hold for less than 500"),
         ({"is_complete": False}, "are unused: it was interrupted"),
         ({"digest": "other"}, "are unused: this version generates other traffic from its plan; send it again"),
@@ -72,9 +73,24 @@ def test_a_sender_more_than_100_ms_behind_at_p99_makes_a_run_that_counts_for_not
 def test_labels_that_may_be_untrue_are_not_used_and_the_reason_is_named(changed: dict[str, Any], why: str) -> None:
     found = traffic.counted(VISITS, [run(**changed)])
     assert found.labels is None
+    assert found.notes == found.unlabelled
     assert len(found.notes) == 1
     assert "'v'" in found.notes[0]
     assert why in found.notes[0]
+
+
+def test_labels_of_a_rule_that_was_changed_since_are_left_out_by_name() -> None:
+    about = run().about
+    old = run(about={**about, "rules": {**about["rules"], "crowd": "old"}})
+    found = traffic.counted(VISITS, [old]).labels
+    assert found is not None
+    assert (found.meant, found.of_other_versions) == ({}, {"crowd"})
+    both = traffic.counted(VISITS, [old, run()]).labels
+    assert both is not None
+    assert both.of_other_versions == {"crowd"}
+    unpinned = {name: value for name, value in about.items() if name != "rules"}
+    (why,) = traffic.counted(VISITS, [run(about=unpinned)]).unlabelled
+    assert why.endswith("it was recorded by another version of millrace; send it again")
 
 
 def test_a_replayed_file_has_no_labels_and_that_is_no_fault() -> None:
@@ -84,14 +100,14 @@ def test_a_replayed_file_has_no_labels_and_that_is_no_fault() -> None:
 def test_the_verdict_names_the_run_and_uses_no_latency_of_it() -> None:
     plan = plan_for(FRAUD.traffic, 200, 20, seed=3, name="p", frauds=0.1)  # type: ignore[arg-type] # it has one
     evidence = ran(plan, topics(messages(plan)))
-    question = replace(QUESTION, notes=("the run 'p' counts for nothing",))
+    question = replace(QUESTION, notes=("no latency of the run 'p' counts",))
     counted = judge(question, evidence)
     dropped = judge(replace(question, uncounted_ms=[(PRETENDED_MS, PRETENDED_MS + 60_000)]), evidence)
     named = {each.name: each.count for each in counted.latencies}
     assert named["alerts from intended send"] > 0
     assert {each.name for each in dropped.latencies if each.count} == {"bare hop"}
     assert (dropped.status, dropped.promises_status) == (counted.status, "unknown")
-    assert dropped.record()["notes"] == ["the run 'p' counts for nothing"]
+    assert dropped.record()["notes"] == ["no latency of the run 'p' counts"]
 
 
 def test_quantiles_of_lateness_are_those_of_all_messages() -> None:

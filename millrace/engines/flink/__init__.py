@@ -25,6 +25,7 @@ ENGINE = Manifest(
         "flink-taskmanager-metrics": 36,
     },
     process="flink-taskmanager",  # which all jobs share: the cost is a pattern's own while it runs alone
+    skew_ms=200,  # its source keeps the order of arrival across topics (decision 0005)
     survives=("flink-taskmanager", "flink-jobmanager"),
     forgets_if_fresh=True,
 )

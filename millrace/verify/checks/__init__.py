@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from millrace.verify.case import Case
 from millrace.verify.checking import Checker
 from millrace.verify.checks import (
+    acknowledged,
     alert_ids,
     alerts,
     conservation,
@@ -29,13 +30,15 @@ def checkers(case: Case) -> Iterator[Checker]:
         yield loss.CHECKER
     yield substance.CHECKER
     yield readable.CHECKER
+    if case.question.runs:
+        yield acknowledged.CHECKER
     yield conservation.CHECKER
     yield refusals.CHECKER
     yield enrichment.CHECKER
     yield lateness.CHECKER
     yield from map(alerts.checker, case.question.rules)
     yield alert_ids.CHECKER
-    if case.evidence.labels is not None:
+    if labels.are_expected(case):
         yield labels.CHECKER
     yield from map(numbers.checker, case.question.summaries)
     if "hdfs" in case.question.stores:

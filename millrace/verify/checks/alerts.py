@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from millrace.oracle import Finding
-from millrace.rules import ALERTS, DEAD_LETTERS, EventRule, FoldRule, Rule, UseCase, WindowRule
+from millrace.oracle import Finding, Record
+from millrace.rules import ALERTS, DEAD_LETTERS, EventRule, Rule, WindowRule
 from millrace.verify.case import Case
 from millrace.verify.checking import Checker, Found, Undecided
 from millrace.verify.checks.alert_ids import fact_of
 from millrace.verify.evidence import Event, is_same
-from millrace.verify.expected import Expected, expected_windows
+from millrace.verify.expected import Expected
 
 
 def checker(rule: Rule) -> Checker:
@@ -41,23 +41,21 @@ class Alternatives:
 def alerts(rule: Rule, case: Case) -> Found | Undecided:
     """The alerts of one rule: none missing, none wrong, none too many."""
     expected, found = case.expected, alternatives(rule, case)
-    copies: dict[str, list[Event]] = defaultdict(list)
+    copies: dict[str, list[tuple[Record, Event]]] = defaultdict(list)
     earlier = 0
-    for _, alert in case.alerts:
+    for record, alert in case.alerts:
         if alert["rule"] == rule.name and alert["rule_version"] in case.versions(rule.name).earlier:
             earlier += 1
         elif alert["rule"] == rule.name:
-            copies[alert["alert_id"]].append(alert)
+            copies[alert["alert_id"]].append((record, alert))
     offenders = [f"missing: {_text(finding)}" for identity, finding in found.must.items() if identity not in copies]
     raced = 0
     for identity, own in copies.items():
-        for alert in own:
+        for record, alert in own:
             wanted = found.must.get(identity) or found.may.get(identity) or found.before.get(identity)
-            if wanted is not None and not (wrong := _wrong(case.question.use, wanted, alert, expected)):
+            if wanted is not None and not (wrong := _wrong(case, wanted, record, alert)):
                 continue
-            if any(
-                not _wrong(case.question.use, other, alert, expected) for other in _admissible(rule, alert, expected)
-            ):
+            if any(not _wrong(case, other, record, alert) for other in _admissible(rule, alert, expected)):
                 raced += 1
                 continue
             named = f"{rule.name} {alert['key']} {fact_of(alert)}"
@@ -72,15 +70,19 @@ def alerts(rule: Rule, case: Case) -> Found | Undecided:
         figures["still open"] = len(found.may)
     if earlier:
         figures["by earlier versions, not judged"] = earlier
-    if not offenders and found.may and not found.must:
-        return Undecided("all windows may still be open: let later events, or the traffic's closing, come first")
+    offenders += case.too_many_races(raced)
+    if isinstance(rule, WindowRule) and not offenders and found.may:
+        if not found.must:
+            return Undecided("all windows may still be open: let later events, or the traffic's closing, come first")
+        if why := case.overdue(rule.window.end_ms(f.window_start_ms or 0, f.at_ms) for f in found.may.values()):
+            return Undecided(why, figures)
     return Found(figures, offenders)
 
 
 def alternatives(rule: Rule, case: Case) -> Alternatives:
     """The oracle's findings, apart those in events that came out before the rule's present version."""
     if isinstance(rule, WindowRule):
-        must, may = expected_windows(rule, case.expected.accepted, case.late, case.settled_after_ms)
+        must, may = case.windows_of(rule)
     else:
         must, may = {i: f for i, f in case.expected.findings.items() if f.rule == rule.name}, {}
     since_ms = case.versions(rule.name).since_ms
@@ -98,25 +100,25 @@ def _admissible(rule: Rule, alert: Event, expected: Expected) -> list[Finding]:
     return expected.admissible(rule.name, alert["key"], alert["event_ids"][0])
 
 
-def _wrong(use: UseCase, finding: Finding, alert: Event, expected: Expected) -> list[str]:
+def _wrong(case: Case, finding: Finding, record: Record, alert: Event) -> list[str]:
     """The facts in which an alert differs from the oracle's finding."""
+    events = [case.expected.accepted[origin] for origin in finding.origins]
+    sent_ms = [event["sent_ms"] for event in events if event.get("sent_ms") is not None]
     facts: dict[str, Any] = {
         "alert_id": finding.alert_id,
         "key": finding.key,
         "subject": finding.subject,
         "window_start_ms": finding.window_start_ms,
         "at_ms": finding.at_ms,
+        "sent_ms": max(sent_ms, default=None),
+        "ingest_ms": max(event["ingest_ms"] for event in events),
     }
-    if finding.rule in {rule.name for rule in use.rules if isinstance(rule, EventRule | FoldRule)}:
-        each = expected.judged[finding.key, finding.event_ids[0]]
-        facts["ingest_ms"] = each.record.ingest_ms
-        assert each.event is not None
-        if "sent_ms" in each.event:
-            facts["sent_ms"] = each.event["sent_ms"]
     wrong = [
         f"{name} is {alert.get(name)!r}, not {value!r}" for name, value in facts.items() if alert.get(name) != value
     ]
+    wrong += case.implausible(record, alert, facts["ingest_ms"])
     shown = alert.get("operands") or {}
+    wrong += [f"'{name}' is no operand of the rule" for name in shown if name not in finding.operands]
     wrong += [
         f"{name} is {shown.get(name)!r}, not {value!r}"
         for name, value in finding.operands.items()

@@ -6,10 +6,11 @@ from collections import Counter
 from functools import partial
 
 from millrace.oracle import Origin
+from millrace.rules.outputs import SOURCE, names
 from millrace.verify.case import Case
 from millrace.verify.checking import Checker, Found
 from millrace.verify.checks.stored import differing, least_wrong
-from millrace.verify.evidence import FILES, Event, place_of
+from millrace.verify.evidence import FILES, Event, kinds_of, misfit, place_of
 
 
 def files(case: Case) -> Found:
@@ -17,7 +18,11 @@ def files(case: Case) -> Found:
     accepted = case.expected.accepted
     got: dict[Origin, Event] = {}
     counts: Counter[Origin] = Counter()
+    homeless = 0
     for row in case.evidence.stores[FILES]:
+        if misfit(kinds_of(SOURCE), names(SOURCE), row) is not None:
+            homeless += 1
+            continue
         origin = case.source(row)
         counts[origin] += 1
         got[origin] = row
@@ -25,9 +30,10 @@ def files(case: Case) -> Found:
     offenders += [f"extra: {place_of(origin)}" for origin in got if origin not in accepted]
     offenders += [f"{count} times: {place_of(origin)}" for origin, count in counts.items() if count > 1]
     for origin, row in got.items():
-        if origin in accepted and (wrong := least_wrong(case, origin, partial(differing, row))):
+        if origin in accepted and (wrong := least_wrong(case, origin, partial(differing, case, row))):
             offenders.append(f"wrong: {place_of(origin)}: {', '.join(wrong)}")
-    return Found({"accepted": len(accepted), "rows": counts.total()}, offenders)
+    offenders += [f"{homeless} rows do not name the raw message that they come from"] if homeless else []
+    return Found({"accepted": len(accepted), "rows": counts.total() + homeless}, offenders)
 
 
 CHECKER = Checker("files", "Do the files hold every accepted event exactly once?", files, needs=(FILES,))

@@ -9,18 +9,33 @@ from millrace.rules import ALERTS
 from millrace.traffic.labels import Labels, Meant, alert_places
 from millrace.traffic.runs import is_within
 from millrace.verify.case import Case
-from millrace.verify.checking import Checker, Found
+from millrace.verify.checking import Checker, Found, Undecided
 from millrace.verify.evidence import Event
 from millrace.verify.verdict import Figure
 
 
-def labels(case: Case) -> Found:
+def are_expected(case: Case) -> bool:
+    """Whether traffic was generated, so that there must be labels."""
+    generated = any("plan" in run.about for run in case.question.runs)
+    return generated or case.evidence.labels is not None or bool(case.evidence.unlabelled)
+
+
+def notes(case: Case) -> Iterator[str]:
+    """A line for each rule whose labels were made for another version of it."""
+    if case.evidence.labels is not None:
+        for name in _of_other_versions(case, case.evidence.labels):
+            yield f"the labels of '{name}' are unknown: the rule was changed since they were made; send traffic again"
+
+
+def labels(case: Case) -> Found | Undecided:
     """The labels without their alerts, and each rule's precision, and its recall for each kind of label.
 
-    A rule that was changed is left out, because labels have no version.
+    A label holds for the version of its rule for which it was made, so a changed rule has none that hold.
     """
     made = case.evidence.labels or Labels()
-    rules = {rule.name: rule for rule in case.question.rules if rule.name not in case.question.in_force}
+    others = _of_other_versions(case, made)
+    changed = {*others, *case.question.in_force}
+    rules = {rule.name: rule for rule in case.question.rules if rule.name not in changed}
     alerted: set[Meant] = set()
     right: Counter[str] = Counter()
     wrong: Counter[str] = Counter()
@@ -33,7 +48,7 @@ def labels(case: Case) -> Found:
             right[alert["rule"]] += 1
         elif not places & made.ambiguous and is_within(made.spans_ms, alert["at_ms"]):
             wrong[alert["rule"]] += 1
-    figures: dict[str, Figure] = {}
+    figures: dict[str, Figure] = dict.fromkeys(others, "unknown, made for another version")
     for rule in rules:
         kinds = Counter(kind for (name, _), kind in made.meant.items() if name == rule)
         met = Counter(kind for meant, kind in made.meant.items() if meant[0] == rule and meant in alerted)
@@ -47,7 +62,25 @@ def labels(case: Case) -> Found:
         for (rule, (key, fact)), kind in made.meant.items()
         if rule in rules and (rule, (key, fact)) not in alerted
     ]
+    if not offenders and (why := _unused(case, bool(rules) or not case.question.rules)):
+        return Undecided(why, figures)
     return Found(figures, offenders)
+
+
+def _unused(case: Case, holds_any: bool) -> str:
+    """Why some traffic could not be held against its labels; empty if all was."""
+    if case.evidence.unlabelled:
+        return "; ".join(case.evidence.unlabelled)
+    if case.evidence.labels is None:
+        return "the labels of the generated traffic were not read"
+    return "" if holds_any else "every rule was changed since its labels were made"
+
+
+def _of_other_versions(case: Case, made: Labels) -> list[str]:
+    """The rules whose labels were made for another version, or whose version changed meanwhile."""
+    changed = {*case.question.in_force, *made.of_other_versions}
+    labelled = {name for name, _ in (*made.meant, *made.ambiguous)} | {*made.of_other_versions}
+    return [rule.name for rule in case.question.rules if rule.name in changed & labelled]
 
 
 def _distinct(case: Case) -> Iterator[Event]:

@@ -21,7 +21,7 @@ def lateness(case: Case) -> Found:
     ahead = sorted((arrived_ms[origin], min(event[time], arrived_ms[origin])) for origin, event in accepted.items())
     newest_ms, position = 0, 0
     for origin in sorted(late & accepted.keys(), key=lambda origin: arrived_ms[origin]):
-        while position < len(ahead) and ahead[position][0] <= arrived_ms[origin] + bounds.skew_ms:
+        while position < len(ahead) and ahead[position][0] <= arrived_ms[origin] + bounds.ahead_ms:
             newest_ms = max(newest_ms, ahead[position][1])
             position += 1
         behind_ms = newest_ms - accepted[origin][time]

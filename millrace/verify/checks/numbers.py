@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from millrace.oracle import summary_rows
+from millrace.oracle import starts, summary_rows
 from millrace.rules import DEAD_LETTERS, WindowSummary
 from millrace.rules.outputs import WINDOWS_TOPIC
 from millrace.verify.case import Case
-from millrace.verify.checking import Checker, Found
+from millrace.verify.checking import Checker, Found, Undecided
 from millrace.verify.evidence import Event, is_same
 from millrace.verify.expected import time_passed_ms
 
@@ -25,18 +25,26 @@ def checker(summary: WindowSummary) -> Checker:
     )
 
 
-def numbers(summary: WindowSummary, case: Case) -> Found:
+def numbers(summary: WindowSummary, case: Case) -> Found | Undecided:
     """The rows of windows that are over and began under the summary's present version.
 
     What came late for the windows of rules may still be counted in a chart, whose window may be open for longer.
     """
     accepted, since_ms = case.expected.accepted, case.versions(summary.name).since_ms
     in_time = {origin: event for origin, event in accepted.items() if origin not in case.late}
-    passed_ms = time_passed_ms(summary.on.time or "", in_time, case.settled_after_ms)
+    passed_ms = time_passed_ms(summary.on.time or "", in_time, case.settled_after_ms, case.question.bounds.idle_ms)
     got: dict[tuple[Any, ...], Event] = {}
-    for _, row in sorted(case.windows, key=lambda each: (each[0].ingest_ms, each[0].partition, each[0].offset)):
+    began_ms = _began_ms(summary, accepted.values())
+    implausible = []
+    for record, row in sorted(case.windows, key=lambda each: (each[0].ingest_ms, each[0].partition, each[0].offset)):
         if row["summary"] == summary.name:
-            got[row["window_start_ms"], *(row.get(key) for key in summary.keys)] = row
+            key = row["window_start_ms"], *(row.get(name) for name in summary.keys)
+            got[key] = row
+            if key in began_ms and key[0] >= since_ms:
+                end_ms = summary.window.end_ms(key[0], key[0])
+                wrong = [] if row.get("window_end_ms") == end_ms else [f"it ends at {row.get('window_end_ms')}"]
+                wrong += case.implausible(record, row, began_ms[key])
+                implausible += [f"wrong: {key}: {each}" for each in wrong]
     wanted = summary_rows(summary, in_time.values())
     with_late = summary_rows(summary, accepted.values())
     over = {key: values for key, values in wanted.items() if summary.window.end_ms(key[0], key[0]) < passed_ms}
@@ -48,8 +56,23 @@ def numbers(summary: WindowSummary, case: Case) -> Found:
         for key, values in due.items()
         if key in got and not is_between(got[key], values, with_late[key])
     ]
+    offenders += implausible
     rows = sum(1 for _, row in case.windows if row["summary"] == summary.name)
-    return Found({"due": len(due), "found": len(got), "rows": rows}, offenders)
+    figures = {"due": len(due), "found": len(got), "rows": rows}
+    still_open = (summary.window.end_ms(key[0], key[0]) for key in wanted if key not in over)
+    if not offenders and (why := case.overdue(still_open)):
+        return Undecided(why, figures)
+    return Found(figures, offenders)
+
+
+def _began_ms(summary: WindowSummary, events: Iterable[Event]) -> dict[tuple[Any, ...], int]:
+    """When the first event of each row arrived."""
+    began_ms: dict[tuple[Any, ...], int] = {}
+    for event in events:
+        for start_ms in starts(summary.window, event[summary.on.time or ""]):
+            key = start_ms, *(event[name] for name in summary.keys)
+            began_ms[key] = min(event["ingest_ms"], began_ms.get(key, event["ingest_ms"]))
+    return began_ms
 
 
 def is_between(row: Event, in_time: Mapping[str, Any], with_late: Mapping[str, Any]) -> bool:

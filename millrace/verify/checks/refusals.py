@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from millrace.oracle import Origin, value_base64
-from millrace.rules.outputs import DEAD_LETTERS, LATE
+from millrace.rules.outputs import DEAD_LETTERS, LATE, REPLAYED
 from millrace.verify.case import Case
 from millrace.verify.checking import Checker, Found
 from millrace.verify.evidence import place_of
@@ -45,7 +45,15 @@ def _wrong_contents(case: Case) -> Iterator[str]:
     kinds = {each.name: each for each in (*use.raw, *use.references)}
     kept = {each.name for each in use.raw}
     records = {(r.topic, r.partition, r.offset): r for kind in kinds for r in case.raw[kind]}
-    for (origin, reason), letter in case.letters.items():
+    for _, letter in case.outputs[DEAD_LETTERS.name].events:
+        origin, reason = case.evidence.origin(letter["topic"], letter["partition"], letter["offset"]), letter["reason"]
+        if reason == REPLAYED:
+            continue
+        if origin[0] not in kinds:
+            yield f"{place_of(origin)} is a dead letter of a topic without refusals"
+            continue
+        if letter.get("stage") != (stage := "windows" if reason == LATE else "events"):
+            yield f"{place_of(origin)}: the dead letter is of the stage {letter.get('stage')!r}, not {stage!r}"
         record = records.get(origin)
         if record is None:
             if origin[0] in kept:

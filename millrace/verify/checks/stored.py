@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from millrace.oracle import Origin
-from millrace.rules.outputs import FLAGS
+from millrace.rules.outputs import FLAGS, SOURCE
 from millrace.verify.case import Case
 from millrace.verify.evidence import Event, is_same
 
-NOT_COMPARED = ("source_topic", FLAGS.name)
-"""The topic's name has the pattern's prefix; flags have an order of their own, and are compared on the topic."""
+TOPIC = SOURCE[0].name
 
 
 def least_wrong(case: Case, origin: Origin, differing: Callable[[Event], list[str]]) -> list[str]:
@@ -20,30 +20,42 @@ def least_wrong(case: Case, origin: Origin, differing: Callable[[Event], list[st
     return [] if wrong and not all(map(differing, case.copies.get(origin, ()))) else wrong
 
 
-def differing(row: Event, event: Event) -> list[str]:
+def differing(case: Case, row: Event, event: Event) -> list[str]:
     """The fields of an event that a stored row has otherwise."""
     return [
         f"{name} is {row.get(name)!r}, not {value!r}"
         for name, value in event.items()
-        if name not in NOT_COMPARED and not is_same(value, row.get(name))
+        if not _is_stored(case, name, value, row.get(name))
     ]
 
 
-def differing_cells(cells: Mapping[str, bytes], columns: Sequence[str], event: Event) -> list[str]:
-    """The same of a row with these columns, whose cells are text."""
-    return [
+def differing_cells(case: Case, cells: Mapping[str, bytes], columns: Sequence[str], event: Event) -> list[str]:
+    """The same of a row with these columns, whose cells are text; no other cell is in it."""
+    wrong = [
         f"{name} is {cells.get(name)!r}, not {value!r}"
         for name, value in event.items()
-        if name in columns and name not in NOT_COMPARED and not _is_cell_of(cells.get(name), value)
+        if name in columns and not _is_cell_of(case, name, value, cells.get(name))
     ]
+    return wrong + [f"{name} is no column of the table" for name in cells if name not in columns]
 
 
-def _is_cell_of(cell: bytes | None, value: Any) -> bool:
+def _is_stored(case: Case, name: str, value: Any, stored: Any) -> bool:
+    if name == TOPIC:
+        # The oracle knows the kind of event, a store the name of the topic.
+        return bool(_kind(case, value) == _kind(case, stored))
+    if name == FLAGS.name and isinstance(stored, list):
+        return sorted(value or (), key=str) == sorted(stored, key=str)
+    return is_same(value, stored)
+
+
+def _kind(case: Case, topic: Any) -> Any:
+    return case.evidence.kinds.get(topic, topic) if isinstance(topic, str) else topic
+
+
+def _is_cell_of(case: Case, name: str, value: Any, cell: bytes | None) -> bool:
     if value is None or cell is None:
         return cell is None and value is None
-    if isinstance(value, str):
-        return cell.decode() == value
     try:
-        return is_same(float(value), float(cell)) if isinstance(value, float) else int(cell) == value
-    except ValueError:
+        return _is_stored(case, name, value, cell.decode() if isinstance(value, str) else json.loads(cell))
+    except (ValueError, RecursionError):
         return False

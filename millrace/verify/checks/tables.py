@@ -27,7 +27,7 @@ from millrace.verify.checks.stored import differing_cells, least_wrong
 from millrace.verify.evidence import FORGOTTEN, is_same, table_key
 
 Rows = Mapping[bytes, Mapping[bytes, bytes]]
-Columns = defaultdict[bytes, set[bytes]]
+Listed = defaultdict[bytes, dict[bytes, bytes]]
 EARLIER = "from before the table's present version, not judged"
 AGAIN = "forgotten, but written again; run `millrace forget` again"
 
@@ -36,9 +36,11 @@ def checker(table: Table) -> Checker:
     """The check of one table."""
     name = table_key(table.name)
     if table.columns:
-        return Checker(name, "Does HBase hold every accepted event?", partial(events, table), needs=(name,))
+        return Checker(name, "Does HBase hold every accepted event?", partial(events, table), (name,), (FORGOTTEN,))
     needs = (name, ALERTS.name) if table.alerts else (name,)
-    return Checker(name, f"Does HBase hold each {table.first}'s current state?", partial(keys, table), needs=needs)
+    return Checker(
+        name, f"Does HBase hold each {table.first}'s current state?", partial(keys, table), needs, (FORGOTTEN,)
+    )
 
 
 def events(table: Table, case: Case) -> Found:
@@ -57,12 +59,12 @@ def events(table: Table, case: Case) -> Found:
             unjudged.add(key)
         else:
             wanted[key] = origin
-    offenders = [f"missing: {key.decode()}" for key in wanted if key not in rows]
+    offenders = [f"missing: {_text(key)}" for key in wanted if key not in rows]
     offenders += [_unwanted(key, gone) for key in rows if not {key} & (wanted.keys() | expired | unjudged)]
     for key, origin in wanted.items():
         cells = {_field(column): cell for column, cell in rows.get(key, {}).items()}
-        if key in rows and (wrong := least_wrong(case, origin, partial(differing_cells, cells, columns))):
-            offenders.append(f"wrong: {key.decode()}: {', '.join(wrong)}")
+        if key in rows and (wrong := least_wrong(case, origin, partial(differing_cells, case, cells, columns))):
+            offenders.append(f"wrong: {_text(key)}: {', '.join(wrong)}")
     figures = {"accepted": len(wanted), "rows": len(rows)}
     return Found(
         figures | _counted({"forgotten": len(gone), "expired": len(expired), EARLIER: len(unjudged)}), offenders
@@ -89,22 +91,36 @@ def keys(table: Table, case: Case) -> Found:
     offenders = [_unwanted(row, gone) for row in rows if not {row} & (wanted | may_be_there.keys() | unjudged)]
     for row in sorted(wanted):
         if row not in rows:
-            offenders.append(f"missing: {row.decode()}")
+            offenders.append(f"missing: {_text(row)}")
             continue
         for name, expected in states.items():
             possible, cell = expected(own.get(row, [])), rows[row].get(state_column(name))
             if not any(_is_cell_of(cell, value) for value in possible):
-                offenders.append(f"wrong: {row.decode()}: {name} is {cell!r}, not {possible[0]}")
-        listed = {column for column in rows[row] if column.startswith(f"{ALERT}:".encode())}
-        missing = alerted[row] - listed
-        if missing or listed - alerted[row] - may_be_there[row]:
-            offenders.append(f"wrong: {row.decode()}: {len(listed)} alerts, not {len(alerted[row])}")
+                offenders.append(f"wrong: {_text(row)}: {name} is {cell!r}, not {possible[0]}")
+        listed = {column: cell for column, cell in rows[row].items() if column.startswith(f"{ALERT}:".encode())}
+        known = {**may_be_there[row], **alerted[row]}
+        if alerted[row].keys() - listed.keys() or listed.keys() - known.keys():
+            offenders.append(f"wrong: {_text(row)}: {len(listed)} alerts, not {len(alerted[row])}")
+        offenders += [
+            f"wrong: {_text(row)}: {_text(column)} is {cell!r}, not {known[column]!r}"
+            for column, cell in listed.items()
+            if column in known and cell != known[column]
+        ]
+        offenders += [
+            f"wrong: {_text(row)}: {_text(column)} is no column of the table"
+            for column in rows[row]
+            if column not in listed and column not in map(state_column, states)
+        ]
     figures = {table.name: len(wanted), "rows": len(rows)}
     return Found(figures | _counted({"forgotten": len(gone - wanted), EARLIER: len(unjudged)}), offenders)
 
 
 def _field(column: bytes) -> str:
-    return column.decode(errors="replace").removeprefix(f"{EVENT}:")
+    return _text(column).removeprefix(f"{EVENT}:")
+
+
+def _text(name: bytes) -> str:
+    return name.decode(errors="replace")
 
 
 def _expected(table: Table, name: str, case: Case) -> Callable[[list[Origin]], list[Any]]:
@@ -127,15 +143,16 @@ def _expected(table: Table, name: str, case: Case) -> Callable[[list[Origin]], l
     return last if isinstance(measure, Last) else extreme
 
 
-def _alerted(table: Table, case: Case, forgotten: Forgotten) -> tuple[Columns, Columns]:
-    """The columns of the alerts that each row lists, and of those that may have expired."""
-    listed: Columns = defaultdict(set)
-    expired: Columns = defaultdict(set)
+def _alerted(table: Table, case: Case, forgotten: Forgotten) -> tuple[Listed, Listed]:
+    """The cells of the alerts that each row lists, and of those that may have expired."""
+    listed: Listed = defaultdict(dict)
+    expired: Listed = defaultdict(dict)
     for record, alert in case.alerts if table.alerts else ():
         key = alert_key(table, case.question.use, alert)
         if key is not None and not forgotten.has_alert(table, key, alert):
             found = expired if _is_expired(table, record.ingest_ms, case) else listed
-            found[row_key(table, {table.first: key})].add(alert_column(alert["rule"], alert["alert_id"]))
+            column = alert_column(alert["rule"], alert["alert_id"])
+            found[row_key(table, {table.first: key})][column] = b"%d" % alert["at_ms"]
     return listed, expired
 
 
@@ -149,7 +166,7 @@ def _is_cell_of(cell: bytes | None, value: Any) -> bool:
         return cell is None and value is None
     try:
         shown = json.loads(cell)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     if not isinstance(value, Mapping):
         return is_same(value, shown)
@@ -168,7 +185,7 @@ def _is_expired(table: Table, written_ms: int, case: Case) -> bool:
 
 
 def _unwanted(row: bytes, gone: set[bytes]) -> str:
-    name = row.decode(errors="replace")
+    name = _text(row)
     return f"{name}: {AGAIN}" if row in gone else f"extra: {name}"
 
 

@@ -1,0 +1,100 @@
+"""millrace verify: whether the verdict itself can be trusted."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from millrace.cli.changes import complete_runs, known_run
+from millrace.cli.printing import Json, print_json, print_rows, progress_console, result_console, settings
+from millrace.errors import UsageError
+
+if TYPE_CHECKING:
+    from millrace.verify.spoiling import Outcome, SelfTest
+
+
+def known_run_if_any(name: str | None) -> str | None:
+    """The name, if one is given, or a usage error if there is no such run."""
+    return known_run(name) if name else None
+
+
+def verify(
+    pattern: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="PATTERN",
+            help="Name of a pattern or of a backfill. Default: each that has been deployed.",
+            autocompletion=complete_runs,
+            callback=known_run_if_any,
+        ),
+    ] = None,
+    self_test: Annotated[
+        bool, typer.Option("--self-test", help="Spoil what was read of the run, and expect each check to notice.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Show that the verdict on a run would notice what can go wrong.
+
+    The run is read as `validate` reads it, and must be ok. Then a copy of it is spoilt in some hundred ways, one at a
+    time: messages and rows lost, repeated, swapped and altered in each column, clocks that are wrong, foreign messages,
+    absent topics and stores. Nothing that is stored changes. The check that is there for it must notice each.
+
+    A judgement takes as long as the run is large: send a minute of traffic, not an hour. Exit code 1 if a spoiling was
+    not noticed, or by other checks only.
+
+    Examples:
+    millrace verify --self-test flink-spark
+    millrace verify --self-test my-use --json
+    """
+    if not self_test:
+        raise UsageError("verify has one way: --self-test; `millrace validate` gives the verdict")
+    from millrace.target import Target
+    from millrace.verbs import self_test as testing
+
+    console, target = progress_console(), Target.read(settings())
+    found = [
+        testing.self_test(target, name, report=lambda line: console.print(line, markup=False))
+        for name in ([pattern] if pattern else testing.runs(target))
+    ]
+    if json:
+        print_json("verify", runs=[as_data(each) for each in found])
+    else:
+        for each in found:
+            print_outcomes(each)
+    if any(each.missed for each in found):
+        raise typer.Exit(1)
+
+
+def as_data(found: "SelfTest") -> dict[str, object]:
+    """The outcomes as JSON."""
+    outcomes = [
+        {"spoiling": each.name, "checks": each.checks, "noticed": each.noticed, "is_noticed": each.is_noticed}
+        for each in found.outcomes
+    ]
+    return {"pattern": found.pattern, "spoilings": outcomes, "missed": len(found.missed)}
+
+
+def print_outcomes(found: "SelfTest") -> None:
+    """Print a line for each spoiling, and how many were missed."""
+    console = result_console()
+    if not console.is_terminal:
+        print_rows([("spoiling", "must notice", "noticed", ""), *rows(found.outcomes)])
+        return
+    from rich.table import Table
+
+    table = Table("spoiling", "must notice", "noticed", "", box=None, header_style="bold", pad_edge=False)
+    for row, each in zip(rows(found.outcomes), found.outcomes, strict=True):
+        table.add_row(*row, style=None if each.is_noticed else "red")
+    console.print(table)
+    console.print(f"\n{found.pattern}: {len(found.outcomes)} spoilings, {len(found.missed)} not noticed")
+
+
+def rows(outcomes: Iterable["Outcome"]) -> Iterable[tuple[str, ...]]:
+    """A row for each spoiling: what it is, the checks that must notice it, and those that did."""
+    for each in outcomes:
+        yield each.name, _listed(each.checks), _listed(each.noticed), "noticed" if each.is_noticed else "MISSED"
+
+
+def _listed(checks: tuple[str, ...]) -> str:
+    """The names of a few checks, or how many there are."""
+    return ", ".join(checks) if len(checks) <= 3 else f"{', '.join(checks[:2])} and {len(checks) - 2} more"

@@ -1,0 +1,26 @@
+"""Acknowledged: the raw topics hold every message that Kafka acknowledged to the senders of the recorded runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from millrace.verify.case import Case
+from millrace.verify.checking import Checker, Found
+
+
+def acknowledged(case: Case) -> Found:
+    """The raw topics with fewer messages than were acknowledged; others may have sent more."""
+    sent: Counter[str] = Counter()
+    for run in case.question.runs:
+        sent.update({kind: count for kind, count in run.by_topic.items() if kind in case.raw})
+    offenders = [
+        f"{kind}: {count} messages were acknowledged, the topic holds {len(case.raw[kind])}"
+        for kind, count in sent.items()
+        if len(case.raw[kind]) < count
+    ]
+    return Found({"runs": len(case.question.runs), **sent}, offenders)
+
+
+CHECKER = Checker(
+    "acknowledged", "Do the raw topics hold every message that was acknowledged?", acknowledged, is_final=True
+)

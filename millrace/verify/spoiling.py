@@ -1,0 +1,621 @@
+"""The self-test of a verdict: a good run is spoilt in every way that its declaration gives, and a check must notice.
+
+The spoilings follow from the declaration: each column of each contract, each column, state and alert of each table.
+A check that stops noticing, or a new column that nobody compares, shows up here by name.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from millrace.oracle import Record
+from millrace.rules import ALERTS, DEAD_LETTERS, Rule, Table, WindowRule, WindowSummary
+from millrace.rules.layout import ALERT, EVENT, alert_column, state_column
+from millrace.rules.outputs import LATE, REPLAYED, SOURCE, WINDOWS_TOPIC, names
+from millrace.traffic.labels import Labels
+from millrace.verify import timing
+from millrace.verify.case import Case, Question
+from millrace.verify.checking import Checker
+from millrace.verify.checks import checkers
+from millrace.verify.checks.numbers import numbers
+from millrace.verify.evidence import ENRICHED, FILES, Event, Evidence, kinds_of, table_key
+from millrace.verify.judging import promises_of
+from millrace.verify.verdict import Check
+
+DAY_MS = 86_400_000
+PROMISE = "promise: "
+FOREIGN = "foreign"
+Spoilt = tuple[Question, Evidence]
+
+
+@dataclass(frozen=True)
+class Spoiling:
+    """One way to spoil a run, and the checks that must notice it."""
+
+    name: str
+    checks: tuple[str, ...]
+    spoilt: Callable[[], Spoilt]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The checks that noticed a spoiling, beside those that must."""
+
+    name: str
+    checks: tuple[str, ...]
+    noticed: tuple[str, ...]
+
+    @property
+    def is_noticed(self) -> bool:
+        """Whether each check that must notice it did."""
+        return set(self.checks) <= set(self.noticed)
+
+
+@dataclass(frozen=True)
+class SelfTest:
+    """The outcome of all spoilings of one run, or why it could not be spoilt."""
+
+    pattern: str
+    outcomes: tuple[Outcome, ...] = ()
+    why: str = ""
+
+    @property
+    def missed(self) -> list[Outcome]:
+        return [each for each in self.outcomes if not each.is_noticed]
+
+
+def self_test(question: Question, evidence: Evidence, report: Callable[[str], None] = lambda line: None) -> SelfTest:
+    """Spoil a run that is ok in every way; each must be noticed by the check that is there for it."""
+    good = _Judged.of(Case(question, evidence))
+    if not_ok := [f"{each.name} is {each.status}" for each in good.checks.values() if each.status != "ok"]:
+        return SelfTest(question.pattern, why=f"only a run whose verdict is ok can be spoilt: {', '.join(not_ok)}")
+    outcomes = []
+    ways = list(spoilings(good.case))
+    for number, each in enumerate(ways, 1):
+        outcomes.append(Outcome(each.name, each.checks, good.noticed(*each.spoilt())))
+        report(f"{number} of {len(ways)} spoilings: {each.name}")
+    return SelfTest(question.pattern, tuple(outcomes))
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """A case with the results of its checks and promises."""
+
+    case: Case
+    checks: Mapping[str, Check]
+    promises: Mapping[str, str]
+
+    @classmethod
+    def of(cls, case: Case) -> _Judged:
+        return cls(case, {each.name: each.check(case) for each in checkers(case)}, _promises(case))
+
+    def noticed(self, question: Question, evidence: Evidence) -> tuple[str, ...]:
+        """The checks that are not ok, and the promises that are no longer kept, after a spoiling."""
+        case = Case(question, evidence, like=self.case)
+        there = {each.name: each for each in checkers(case)}
+        found = [name for name, each in there.items() if not self._is_as_before(each, case) and not _is_ok(each, case)]
+        if not self._has_same("alerts", case):
+            found += [name for name, status in _promises(case).items() if status != self.promises[name]]
+        return tuple(found)
+
+    def _is_as_before(self, checker: Checker, case: Case) -> bool:
+        """Whether nothing was spoilt that the check reads."""
+        is_same = case.has_same_events(self.case) and case.unread == self.case.unread
+        is_same &= case.evidence.labels is self.case.evidence.labels
+        is_same &= case.evidence.unlabelled == self.case.evidence.unlabelled
+        return is_same and bool(checker.needs) and all(self._has_same(part, case) for part in checker.needs)
+
+    def _has_same(self, part: str, case: Case) -> bool:
+        return case.evidence.part(part) is self.case.evidence.part(part)
+
+
+def _is_ok(checker: Checker, case: Case) -> bool:
+    return checker.check(case).status == "ok"
+
+
+def _promises(case: Case) -> dict[str, str]:
+    latencies = tuple(timing.latencies(case))
+    return {PROMISE + each.name: each.status for each in promises_of(case.question, latencies)}
+
+
+def spoilings(case: Case) -> Iterator[Spoiling]:
+    """Every way to spoil this run; a way that needs a message or row that the run lacks is left out."""
+    yield from _of_inputs(case)
+    yield from _of_enriched(case)
+    for rule in case.question.rules:
+        yield from _of_alerts(case, rule)
+    yield from _of_all_alerts(case)
+    yield from _of_letters(case)
+    for summary in case.question.summaries:
+        yield from _of_summary(case, summary)
+    for kind in (ENRICHED, ALERTS.name, DEAD_LETTERS.name, WINDOWS_TOPIC):
+        yield from _of_topic(case, kind)
+    if FILES in case.evidence.stores:
+        yield from _of_files(case)
+    for table in case.question.use.tables:
+        if table_key(table.name) in case.evidence.stores:
+            yield from _of_table(case, table)
+    yield from _of_labels(case)
+    yield from _of_absence(case)
+
+
+def _of_inputs(case: Case) -> Iterator[Spoiling]:
+    """The raw topics: lost, reordered, delayed and foreign messages."""
+    use, evidence = case.question.use, case.evidence
+    kind = use.judged.name
+
+    def with_raw(kind: str, records: Sequence[Record]) -> Spoilt:
+        return case.question, replace(evidence, raw={**evidence.raw, kind: records})
+
+    records = list(case.judged)
+    accepted = [n for n, record in enumerate(records) if record.origin in case.expected.accepted]
+    if len(accepted) > 1:
+        at, other = _two(accepted, lambda n: records[n].value)
+        swapped = _swapped(records, at, other, "value")
+        yield Spoiling(f"{kind}: one is lost", ("conservation",), partial(with_raw, kind, _without(records, {at})))
+        yield Spoiling(f"{kind}: two change places", ("enrichment",), partial(with_raw, kind, swapped))
+        tail = {n for n in accepted if records[n].partition == records[at].partition}
+        tail = set(sorted(tail)[-max(1, len(tail) // 5) :])
+        yield Spoiling(
+            f"{kind}: a partition's tail is cut", ("conservation",), partial(with_raw, kind, _without(records, tail))
+        )
+        late = [replace(each, ingest_ms=each.ingest_ms + DAY_MS // 144) for each in records]
+        yield Spoiling(f"{kind}: a clock is ten minutes ahead", ("enrichment",), partial(with_raw, kind, late))
+        last = max((each for each in records if each.partition == records[at].partition), key=lambda r: r.offset)
+        garbage = replace(last, offset=last.offset + 1, value=b"{")
+        yield Spoiling(f"{kind}: a foreign message", ("conservation",), partial(with_raw, kind, [*records, garbage]))
+    for each in use.others:
+        if any(_reads(case, each.name)):
+            late = [replace(record, ingest_ms=record.ingest_ms + DAY_MS) for record in case.raw[each.name]]
+            yield Spoiling(f"{each.name}: read a day late", ("enrichment",), partial(with_raw, each.name, late))
+    for lookup in use.enrichment.lookups:
+        reference = lookup.reference.name
+        used = {event[lookup.by] for event in case.expected.accepted.values()}
+        key = next((each.key for each in case.raw[reference] if _key(each) in used), None)
+        if key is None:
+            continue
+        left = [record for record in case.raw[reference] if record.key != key]
+        yield Spoiling(f"{reference}: one that is used is lost", ("refusals",), partial(with_raw, reference, left))
+    for run in case.question.runs[:1]:
+        for kind in run.by_topic.keys() & case.raw.keys():
+            more = replace(run, by_topic={**run.by_topic, kind: run.by_topic[kind] + len(case.raw[kind]) + 1})
+            yield Spoiling(
+                f"{kind}: acknowledged and not there",
+                ("acknowledged",),
+                partial(_asked, replace(case.question, runs=(more, *case.question.runs[1:])), evidence),
+            )
+
+
+def _key(record: Record) -> str:
+    return (record.key or b"").decode(errors="replace")
+
+
+def _reads(case: Case, stream: str) -> Iterator[bool]:
+    """Whether what was enriched shows events of the other stream."""
+    for name, measure in case.question.use.enrichment.remembers.items():
+        if getattr(measure, "stream", None) is not None and measure.stream.name == stream:  # type: ignore[union-attr]
+            columns = [f"{name}_{field}" for field in measure.fields]  # type: ignore[union-attr]
+            yield any(event.get(column) is not None for event in case.expected.accepted.values() for column in columns)
+
+
+def _of_enriched(case: Case) -> Iterator[Spoiling]:
+    """The intermediate topic: each column altered, and events lost, swapped and repeated otherwise."""
+    use, own = case.question.use, case.enriched
+    if len(own) < 2:
+        return
+    changed = partial(_changed, case, ENRICHED)
+    # Where there are copies, one of them may pass for the other.
+    once = [n for n, (_, event) in enumerate(own) if len(case.copies[case.source(event)]) == 1] or range(len(own))
+    kinds = kinds_of(use.enriched.fields)
+    for name in use.enriched.names:
+        at = next((n for n in _from_the_middle(once) if own[n][1].get(name) is not None), once[0])
+        check = "conservation" if name in names(SOURCE) else "enrichment"
+        yield Spoiling(
+            f"{ENRICHED}: {name} is altered", (check,), partial(changed, at, partial(_alter, name, kinds[name]))
+        )
+    at, other = _two(range(len(own)), lambda n: own[n][1][use.enriched.key])
+    records = [record for record, _ in own]
+    same = {n for n, (_, event) in enumerate(own) if case.source(event) == case.source(own[at][1])}
+    yield Spoiling(
+        f"{ENRICHED}: one is lost", ("conservation",), partial(_with_output, case, ENRICHED, _without(records, same))
+    )
+    half = {n for n, (_, event) in enumerate(own) if case.source(event)[1] == case.source(own[at][1])[1]}
+    half = set(sorted(half)[len(half) // 2 :])
+    yield Spoiling(
+        f"{ENRICHED}: a partition falls silent",
+        ("conservation",),
+        partial(_with_output, case, ENRICHED, _without(records, half)),
+    )
+    for name, columns in (("keys", [use.enriched.key]), ("origins", list(names(SOURCE)))):
+        if all(own[at][1][each] == own[other][1][each] for each in columns):
+            continue
+        yield Spoiling(
+            f"{ENRICHED}: two swap their {name}",
+            ("enrichment",),
+            partial(_exchanged, case, ENRICHED, at, other, columns),
+        )
+    number = next((f.name for f in use.judged.readable if f.kind != "text" and own[at][1][f.name] is not None), None)
+    if number:
+        again = json.dumps({**own[at][1], number: _other(own[at][1][number], "whole")}).encode()
+        yield Spoiling(
+            f"{ENRICHED}: a copy differs",
+            ("enrichment",),
+            partial(_with_output, case, ENRICHED, _and(records, again)),
+        )
+
+
+def _of_alerts(case: Case, rule: Rule) -> Iterator[Spoiling]:
+    """One rule's alerts: each column and operand altered, and alerts lost and repeated under another id."""
+    check, at = f"alerts: {rule.name}", _due(case, rule)
+    if at is None:
+        return
+    changed, (_, alert) = partial(_changed, case, ALERTS.name, at), case.alerts[at]
+    kinds = kinds_of(ALERTS.fields)
+    identity = {"alert_id", "rule", "rule_version", "key", "window_start_ms"}
+    for name in ALERTS.names:
+        if name not in ("emit_ms", "operands"):
+            noticed_by = "alert ids" if name in identity else check
+            yield Spoiling(
+                f"{check}: {name} is altered", (noticed_by,), partial(changed, partial(_alter, name, kinds[name]))
+            )
+    early_ms, late_ms = alert["ingest_ms"] - DAY_MS, case.alerts[at][0].ingest_ms + DAY_MS
+    for emit_ms, name in ((early_ms, "a day before its cause"), (late_ms, "a day after its topic had it")):
+        yield Spoiling(f"{check}: emitted {name}", (check,), partial(changed, partial(_set, "emit_ms", emit_ms)))
+    for name in alert["operands"]:
+        yield Spoiling(f"{check}: operand {name} is altered", (check,), partial(changed, partial(_alter_in, name)))
+        yield Spoiling(f"{check}: operand {name} is missing", (check,), partial(changed, partial(_drop_in, name)))
+    yield Spoiling(f"{check}: a foreign operand", (check,), partial(changed, partial(_alter_in, FOREIGN)))
+    records = [record for record, _ in case.alerts]
+    copies = {n for n, (_, each) in enumerate(case.alerts) if each["alert_id"] == alert["alert_id"]}
+    yield Spoiling(
+        f"{check}: one is lost", (check,), partial(_with_output, case, ALERTS.name, _without(records, copies))
+    )
+    again = json.dumps({**alert, "alert_id": "0" * 32}).encode()
+    yield Spoiling(
+        f"{check}: repeated under another id",
+        ("alert ids", check),
+        partial(_with_output, case, ALERTS.name, _and(records, again)),
+    )
+
+
+def _of_all_alerts(case: Case) -> Iterator[Spoiling]:
+    records = [record for record, _ in case.alerts]
+    if not records:
+        return
+    at = len(records) // 2
+    unknown = json.dumps({**case.alerts[at][1], "rule": FOREIGN}).encode()
+    yield Spoiling(
+        "alerts: one of an unknown rule",
+        ("alert ids",),
+        partial(_with_output, case, ALERTS.name, _and(records, unknown)),
+    )
+    for promise, status in _promises(case).items():
+        if status == "kept":
+            late = [replace(record, ingest_ms=record.ingest_ms + DAY_MS) for record in records]
+            question, evidence = _with_output(case, ALERTS.name, late)
+            unheard = replace(evidence, received_ms=None)
+            yield Spoiling("alerts: a day late, and not received", (promise,), partial(_asked, question, unheard))
+    other = next((n for n in range(len(records)) if case.alerts[n][1]["key"] != case.alerts[at][1]["key"]), None)
+    if other is not None:
+        swapped = partial(_exchanged, case, ALERTS.name, at, other, ["key"])
+        yield Spoiling("alerts: two swap their keys", ("alert ids",), swapped)
+
+
+def _of_letters(case: Case) -> Iterator[Spoiling]:
+    """The dead letters: each column altered, and letters lost, foreign and invented."""
+    use, kind = case.question.use, DEAD_LETTERS.name
+    own = case.outputs[kind].events
+    records = [record for record, _ in own]
+    raw = {each.name for each in use.raw}
+    chosen = [
+        n
+        for n, (_, letter) in enumerate(own)
+        if letter["reason"] not in (LATE, REPLAYED) and case.evidence.kinds.get(letter["topic"], letter["topic"]) in raw
+    ]
+    kinds = kinds_of(DEAD_LETTERS.fields)
+    copies = Counter(_place(letter) for _, letter in own)
+    chosen = [n for n in chosen if copies[_place(own[n][1])] == 1] or chosen
+    if chosen:
+        for name in DEAD_LETTERS.names:
+            at = next((n for n in chosen if own[n][1].get(name)), chosen[0])
+            altered = partial(_changed, case, kind, at, partial(_alter, name, kinds[name]))
+            yield Spoiling(f"{kind}: {name} is altered", ("refusals",), altered)
+        (_, letter), at = own[chosen[0]], chosen[0]
+        same = {n for n, (_, each) in enumerate(own) if _place(each) == _place(letter)}
+        yield Spoiling(
+            f"{kind}: one is lost", ("refusals",), partial(_with_output, case, kind, _without(records, same))
+        )
+        foreign = json.dumps({**letter, "topic": FOREIGN}).encode()
+        yield Spoiling(
+            f"{kind}: one of a foreign topic", ("refusals",), partial(_with_output, case, kind, _and(records, foreign))
+        )
+    newest = max(case.expected.accepted.values(), key=lambda event: event["ingest_ms"], default=None)
+    if newest is None:
+        return
+    place = {
+        "topic": newest["source_topic"],
+        "partition": newest["source_partition"],
+        "offset": newest["source_offset"],
+    }
+    letter = {"ingest_ms": newest["ingest_ms"], "value_base64": None, **place}
+    for name, reason, stage, check in (
+        ("refused", "json", "events", "refusals"),
+        ("late", LATE, "windows", "lateness"),
+    ):
+        invented = json.dumps({**letter, "reason": reason, "stage": stage}).encode()
+        yield Spoiling(
+            f"{kind}: a good event is called {name}",
+            (check,),
+            partial(_with_output, case, kind, _and(records, invented)),
+        )
+
+
+def _of_summary(case: Case, summary: WindowSummary) -> Iterator[Spoiling]:
+    """The rows of one summary: each column altered, and rows lost and foreign."""
+    check, kind = f"numbers: {summary.name}", WINDOWS_TOPIC
+    own = [(n, row) for n, (_, row) in enumerate(case.windows) if row["summary"] == summary.name]
+    if not own or not numbers(summary, case).figures["due"]:
+        return
+    identity = ("window_start_ms", *summary.keys)
+    _, first = min(own, key=lambda each: each[1]["window_start_ms"])
+    same = [n for n, row in own if all(row.get(name) == first.get(name) for name in identity)]
+    # The last row of a window counts.
+    at = max(
+        same, key=lambda n: (case.windows[n][0].ingest_ms, case.windows[n][0].partition, case.windows[n][0].offset)
+    )
+    for name in summary.columns:
+        late_ms = case.windows[at][0].ingest_ms + DAY_MS
+        altered = partial(_set, name, late_ms) if name == "emit_ms" else partial(_alter, name, summary.columns[name])
+        noticed_by = "readable" if name == "summary" else check
+        yield Spoiling(f"{check}: {name} is altered", (noticed_by,), partial(_changed, case, kind, at, altered))
+    records = [record for record, _ in case.windows]
+    lost = _without(records, set(same) if len(same) < len(records) else {at})
+    yield Spoiling(f"{check}: one is lost", (check,), partial(_with_output, case, kind, lost))
+    early = partial(_changed, case, kind, at, partial(_set, "emit_ms", first["window_start_ms"] - DAY_MS))
+    yield Spoiling(f"{check}: emitted before its cause", (check,), early)
+
+
+def _of_topic(case: Case, kind: str) -> Iterator[Spoiling]:
+    """Any output topic: messages that are foreign, or cut."""
+    records = [record for record, _ in case.outputs[kind].events]
+    if not records:
+        return
+    at = len(records) // 2
+    for name, value in (("foreign", b'{"hello": "world"}'), ("no object", b"[1]"), ("empty", b"")):
+        yield Spoiling(
+            f"{kind}: a message is {name}", ("readable",), partial(_with_output, case, kind, _and(records, value))
+        )
+    cut = [*records]
+    cut[at] = replace(cut[at], value=(cut[at].value or b"")[:-2])
+    yield Spoiling(f"{kind}: a message is cut", ("readable",), partial(_with_output, case, kind, cut))
+
+
+def _of_files(case: Case) -> Iterator[Spoiling]:
+    """The files: each column altered, and rows lost, repeated, swapped and foreign."""
+    rows, key = list(case.evidence.stores[FILES]), case.question.use.enriched.key
+    if len(rows) < 2:
+        return
+
+    def stored(rows: Sequence[Event]) -> Spoilt:
+        return _with_store(case, FILES, rows)
+
+    kinds = kinds_of(case.question.use.enriched.fields)
+    for name in case.question.use.enriched.names:
+        at = next((n for n, row in enumerate(rows) if row.get(name) is not None), 0)
+        altered = {**rows[at], name: _other(rows[at].get(name), kinds[name])}
+        yield Spoiling(f"{FILES}: {name} is altered", (FILES,), partial(stored, [*_without(rows, {at}), altered]))
+        if rows[at].get(name) is not None:
+            lacking = {each: value for each, value in rows[at].items() if each != name}
+            yield Spoiling(f"{FILES}: {name} is missing", (FILES,), partial(stored, [*_without(rows, {at}), lacking]))
+    at, other = _two(range(len(rows)), lambda n: rows[n][key])
+    left = _without(rows, {at, other})
+    swapped = [{**rows[at], key: rows[other][key]}, {**rows[other], key: rows[at][key]}]
+    yield Spoiling(f"{FILES}: two rows swap their keys", (FILES,), partial(stored, [*left, *swapped]))
+    yield Spoiling(f"{FILES}: a row is lost", (FILES,), partial(stored, _without(rows, {at})))
+    yield Spoiling(f"{FILES}: a row is there twice", (FILES,), partial(stored, [*rows, rows[at]]))
+    yield Spoiling(f"{FILES}: a foreign row", (FILES,), partial(stored, [*rows, {"hello": "world"}]))
+    yield Spoiling(f"{FILES}: half of it", (FILES,), partial(stored, rows[: len(rows) // 2]))
+
+
+def _of_table(case: Case, table: Table) -> Iterator[Spoiling]:
+    """One table: each of its cells altered and missing, and rows lost, swapped and foreign."""
+    key = table_key(table.name)
+    rows: Mapping[bytes, Mapping[bytes, bytes]] = case.evidence.stores[key]
+    if len(rows) < 2:
+        return
+
+    def stored(changes: Mapping[bytes, Mapping[bytes, bytes] | None]) -> Spoilt:
+        left = {row: cells for row, cells in {**rows, **changes}.items() if cells is not None}
+        return _with_store(case, key, left)
+
+    columns = [f"{EVENT}:{name}".encode() for name in table.columns_of(case.question.use.enriched)]
+    columns = columns if table.columns else [state_column(name) for name in table.state]
+    columns += list(_alerts_in(rows, case, table))[:1]
+    for column in columns:
+        row = next((row for row, cells in rows.items() if column in cells), None)
+        if row is None:
+            continue
+        name = column.decode()
+        altered = {**rows[row], column: _other(rows[row][column].decode(), "text").encode()}
+        lacking = {each: cell for each, cell in rows[row].items() if each != column}
+        yield Spoiling(f"{key}: {name} is altered", (key,), partial(stored, {row: altered}))
+        if lacking:
+            yield Spoiling(f"{key}: {name} is missing", (key,), partial(stored, {row: lacking}))
+    row, other = _two(list(rows), lambda row: rows[row])
+    yield Spoiling(f"{key}: two rows are swapped", (key,), partial(stored, {row: rows[other], other: rows[row]}))
+    yield Spoiling(f"{key}: a row is lost", (key,), partial(stored, {row: None}))
+    yield Spoiling(f"{key}: a foreign row", (key,), partial(stored, {b"\xff": rows[row]}))
+    yield Spoiling(f"{key}: a foreign cell", (key,), partial(stored, {row: {**rows[row], b"s:foreign": b"1"}}))
+    if table.alerts:
+        foreign = alert_column(case.question.rules[0].name, "0" * 32)
+        yield Spoiling(f"{key}: a foreign alert", (key,), partial(stored, {row: {**rows[row], foreign: b"1"}}))
+    half = dict.fromkeys(list(rows)[len(rows) // 2 :])
+    yield Spoiling(f"{key}: half of it", (key,), partial(stored, half))
+
+
+def _alerts_in(rows: Mapping[bytes, Mapping[bytes, bytes]], case: Case, table: Table) -> Iterator[bytes]:
+    for cells in rows.values() if table.alerts else ():
+        yield from (column for column in cells if column.startswith(f"{ALERT}:".encode()))
+
+
+def _of_labels(case: Case) -> Iterator[Spoiling]:
+    made = case.evidence.labels
+    if made is None:
+        return
+    changed = case.question.in_force.keys() | made.of_other_versions
+    rule = next((name for name, _ in made.meant if name not in changed), None)
+    if rule:
+        more = Labels({**made.meant, (rule, (FOREIGN, "1")): FOREIGN}, made.ambiguous, made.spans_ms)
+        yield Spoiling(
+            "labels: one without its alert", ("labels",), partial(_asked, case.question, _labelled(case, more))
+        )
+    why = replace(case.evidence, unlabelled=["a run's labels are unused"])
+    yield Spoiling("labels: those of a run are unused", ("labels",), partial(_asked, case.question, why))
+    if any("plan" in run.about for run in case.question.runs):
+        yield Spoiling("labels: absent", ("labels",), partial(_asked, case.question, _labelled(case, None)))
+
+
+def _of_absence(case: Case) -> Iterator[Spoiling]:
+    """Each input, output and store absent: every check that reads it is unknown."""
+    evidence, all_of_them = case.evidence, list(checkers(case))
+    for kind in case.raw:
+        affected = tuple(each.name for each in all_of_them if each.needs_inputs)
+        absent = replace(evidence, raw={**evidence.raw, kind: None})
+        yield Spoiling(f"{kind}: absent", affected, partial(_asked, case.question, absent))
+        gone = replace(evidence, deleted=[kind])
+        yield Spoiling(f"{kind}: its beginning is deleted", affected, partial(_asked, case.question, gone))
+    for part in dict.fromkeys(part for each in all_of_them for part in each.needs):
+        affected = tuple(each.name for each in all_of_them if part in each.needs)
+        is_output = part in evidence.outputs
+        parts = evidence.outputs if is_output else evidence.stores
+        left = {**parts, part: None}
+        absent = replace(evidence, outputs=left) if is_output else replace(evidence, stores=left)
+        yield Spoiling(f"{part}: absent", affected, partial(_asked, case.question, absent))
+
+
+def _due(case: Case, rule: Rule) -> int | None:
+    """Where the first alert of the rule's present version is that must be there."""
+    must = case.windows_of(rule)[0] if isinstance(rule, WindowRule) else case.expected.findings
+    for n, (_, alert) in enumerate(case.alerts):
+        if alert["rule"] == rule.name and alert["alert_id"] in must:
+            return n
+    return None
+
+
+def _asked(question: Question, evidence: Evidence) -> Spoilt:
+    return question, evidence
+
+
+def _labelled(case: Case, labels: Labels | None) -> Evidence:
+    return replace(case.evidence, labels=labels)
+
+
+def _with_output(case: Case, kind: str, records: Sequence[Record]) -> Spoilt:
+    return case.question, replace(case.evidence, outputs={**case.evidence.outputs, kind: records})
+
+
+def _with_store(case: Case, name: str, content: Any) -> Spoilt:
+    return case.question, replace(case.evidence, stores={**case.evidence.stores, name: content})
+
+
+def _changed(case: Case, kind: str, at: int, change: Callable[[dict[str, Any]], None]) -> Spoilt:
+    """The run with one message of an output changed."""
+    records = [record for record, _ in case.outputs[kind].events]
+    event = json.loads(records[at].value or b"")
+    change(event)
+    records[at] = replace(records[at], value=json.dumps(event).encode())
+    return _with_output(case, kind, records)
+
+
+def _exchanged(case: Case, kind: str, at: int, other: int, columns: Iterable[str]) -> Spoilt:
+    """The run with these columns of two messages exchanged."""
+    events = {n: json.loads(case.outputs[kind].events[n][0].value or b"") for n in (at, other)}
+    for name in columns:
+        events[at][name], events[other][name] = events[other][name], events[at][name]
+    records = [record for record, _ in case.outputs[kind].events]
+    for n, event in events.items():
+        records[n] = replace(records[n], value=json.dumps(event).encode())
+    return _with_output(case, kind, records)
+
+
+def _swapped(records: Sequence[Record], at: int, other: int, name: str) -> list[Record]:
+    found = [*records]
+    found[at] = replace(records[at], **{name: getattr(records[other], name)})
+    found[other] = replace(records[other], **{name: getattr(records[at], name)})
+    return found
+
+
+def _and(records: Sequence[Record], value: bytes) -> list[Record]:
+    """The records and one more, behind the last."""
+    last = max(records, key=lambda record: record.offset)
+    return [*records, replace(last, offset=last.offset + 1, value=value)]
+
+
+def _without(among: Sequence[Any], places: set[int]) -> list[Any]:
+    return [each for n, each in enumerate(among) if n not in places]
+
+
+def _two(among: Sequence[Any], of: Callable[[Any], Any]) -> tuple[Any, Any]:
+    """One of them near the middle, and another that differs from it."""
+    middle = among[len(among) // 2]
+    return middle, next((each for each in among if of(each) != of(middle)), among[0])
+
+
+def _from_the_middle(among: Sequence[int]) -> list[int]:
+    """All of them, those near the ends last: what is near an end may still be open."""
+    middle = len(among) // 2
+    return [*among[middle:], *among[:middle]]
+
+
+def _place(letter: Event) -> tuple[Any, ...]:
+    return letter["topic"], letter["partition"], letter["offset"]
+
+
+def _alter(name: str, kind: str, event: dict[str, Any]) -> None:
+    event[name] = _other(event.get(name), kind)
+
+
+def _set(name: str, value: Any, event: dict[str, Any]) -> None:
+    event[name] = value
+
+
+def _alter_in(name: str, alert: dict[str, Any]) -> None:
+    alert["operands"][name] = _other(alert["operands"].get(name), "text")
+
+
+def _drop_in(name: str, alert: dict[str, Any]) -> None:
+    del alert["operands"][name]
+
+
+NOT_NULL: Mapping[str, Any] = {"text": "1", "whole": 1, "real": 1.5, "flag": True, "words": ["1"], "text map": {}}
+"""A value of each kind of field."""
+
+
+def _other(value: Any, kind: str) -> Any:
+    """Another value of the same kind."""
+    match value:
+        case None:
+            return NOT_NULL[kind]
+        case bool():
+            return not value
+        case int() | float():
+            return value + 1
+        case str():
+            return _other_number(value) or f"{value}1"
+        case list():
+            return [*value, "x"]
+    return {**value, "x": "1"}
+
+
+def _other_number(text: str) -> str | None:
+    """Another number, if the text is one: one more digit at its end could be too little to matter."""
+    try:
+        return json.dumps(_other(json.loads(text), "whole")) if re.fullmatch(r"-?[0-9.eE+-]+", text) else None
+    except ValueError:
+        return None

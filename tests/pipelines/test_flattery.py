@@ -1,0 +1,248 @@
+"""A verdict is not ok where something is missing, late, unread, raced or unlabelled, however quietly."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from millrace.oracle import Record
+from millrace.patterns import load
+from millrace.traffic import plan_for
+from millrace.traffic.runs import Run
+from millrace.verbs.validation import bounds_of
+from millrace.verify import Bounds, Evidence, Question, judge
+from pipelines.fraud.traffic import TRAFFIC
+from tests.pipelines.pretend import QUESTION, START_MS, messages, ran, topics
+from tests.pipelines.test_verdict import changed, output, position, red, spoilt
+
+PLAN = plan_for(TRAFFIC, 800, 20, seed=3, name="p", customers=100, frauds=0.1, edges=0.1, races=0.02)
+SILENT_MS = START_MS + 25_000
+
+
+@pytest.fixture(scope="module")
+def raw() -> dict[str, list[Record]]:
+    return topics(messages(PLAN))
+
+
+@pytest.fixture(scope="module")
+def good(raw: dict[str, list[Record]]) -> Evidence:
+    return ran(PLAN, raw)
+
+
+def content(record: Record) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(record.value or b"")
+    return found
+
+
+@pytest.fixture(scope="module")
+def silent(raw: Mapping[str, Sequence[Record]]) -> Evidence:
+    """A run in which one partition of the purchases falls silent."""
+    purchases = [each for each in raw["transactions"] if each.partition == 0 or each.ingest_ms < SILENT_MS]
+    return replace(ran(PLAN, {**raw, "transactions": purchases}), labels=None)
+
+
+class TestSilentPartition:
+    """A partition without traffic holds back no window of the others."""
+
+    def test_its_silence_is_no_fault(self, silent: Evidence) -> None:
+        assert judge(QUESTION, silent).status == "ok"
+
+    def test_windows_of_the_other_partition_are_due(self, silent: Evidence) -> None:
+        def is_after(record: Record) -> bool:
+            alert = content(record)
+            return bool(alert["rule"] == "burst" and alert["at_ms"] > SILENT_MS)
+
+        alerts = output(silent, "alerts")
+        kept = [each for each in alerts if not is_after(each)]
+        assert len(kept) < len(alerts)
+        assert "alerts: burst" in red(judge(QUESTION, spoilt(silent, alerts=kept)))
+        assert red(judge(QUESTION, spoilt(silent, windows=[]))) == {"numbers: spend-per-minute"}
+
+    def test_a_window_that_should_long_have_closed_is_unknown(self, silent: Evidence) -> None:
+        """Where nobody can say that the partition is idle, its windows may be open, but not for ever."""
+        bounds = Bounds(idle_ms=3_600_000, overdue_ms=20_000)
+        verdict = judge(replace(QUESTION, bounds=bounds), silent)
+        assert verdict.check("alerts: burst").status == "unknown"
+        assert "may still be open though the oldest ended" in verdict.check("alerts: burst").why
+        assert verdict.status == "unknown"
+
+
+class TestUnheardAlert:
+    """The listener may miss alerts; those then count with the time at which they were appended."""
+
+    def promised(self, evidence: Evidence, question: Question = QUESTION) -> tuple[float | None, str]:
+        (promise,) = judge(question, evidence).promises
+        return promise.measured, promise.status
+
+    def test_late_alerts_that_the_listener_missed_break_the_promise(self, good: Evidence) -> None:
+        alerts = list(output(good, "alerts"))
+        at = [n for n, each in enumerate(alerts) if content(each)["rule"] != "burst"]
+        late = at[:: len(at) // 4][:4]
+        received = {content(each)["alert_id"]: each.ingest_ms + 1.0 for each in alerts}
+        for n in late:
+            alerts[n] = replace(alerts[n], ingest_ms=alerts[n].ingest_ms + 300_000)
+            del received[content(alerts[n])["alert_id"]]
+        assert len(late) / len(at) < 0.1
+        assert self.promised(replace(good, received_ms=received))[1] == "kept"
+        measured, status = self.promised(replace(spoilt(good, alerts=alerts), received_ms=received))
+        assert (status, measured is not None and measured > 300_000) == ("broken", True)
+
+
+class TestRaces:
+    """Two topics have no common order, but an engine that reads one of them late has no excuse for all events."""
+
+    def reading_phones(self, raw: Mapping[str, Sequence[Record]], good: Evidence, late_ms: int) -> Evidence:
+        """The run of an engine that reads every phone so late."""
+        phones = [replace(each, ingest_ms=each.ingest_ms + late_ms) for each in raw["device-locations"]]
+        found = ran(PLAN, {**raw, "device-locations": phones})
+
+        def refused_phones(evidence: Evidence) -> list[Record]:
+            return [each for each in output(evidence, "dead-letters") if "device" in content(each)["topic"]]
+
+        others = [each for each in output(found, "dead-letters") if each not in refused_phones(found)]
+        return spoilt(found, raw=raw, dead_letters=[*refused_phones(good), *others])
+
+    def test_an_engine_that_reads_a_topic_late_is_red(self, raw: dict[str, list[Record]], good: Evidence) -> None:
+        verdict = judge(QUESTION, self.reading_phones(raw, good, 1_990))
+        figures = verdict.check("enrichment").figures
+        assert int(str(figures["races"])) > 0.02 * len(output(good, "enriched"))
+        assert "enrichment" in red(verdict)
+        assert verdict.check("enrichment").offenders[-1].endswith("chance explains 0.5%")
+
+    def test_a_source_that_keeps_the_order_of_arrival_has_less_tolerance(self) -> None:
+        skews_ms = {name: bounds_of(load(name)).skew_ms for name in ("flink", "flink-spark", "spark")}
+        assert skews_ms == {"flink": 200, "flink-spark": 200, "spark": 2_000}
+
+    def test_what_is_out_of_order_by_more_than_the_tolerance_is_red(
+        self, raw: dict[str, list[Record]], good: Evidence
+    ) -> None:
+        tolerant = replace(QUESTION, bounds=Bounds(races_share=1))
+        late = self.reading_phones(raw, good, 300)
+        assert judge(tolerant, late).status == "ok"
+        strict = replace(tolerant, bounds=replace(tolerant.bounds, skew_ms=200))
+        assert "enrichment" in red(judge(strict, late))
+
+
+DAY_MS = 86_400_000
+
+
+class TestColumns:
+    """Every column of every output and store is compared."""
+
+    def of_rule(self, good: Evidence, rule: str) -> int:
+        return position(output(good, "alerts"), lambda alert: alert["rule"] == rule)
+
+    @pytest.mark.parametrize("rule", ["spree", "burst"])
+    @pytest.mark.parametrize(
+        "change",
+        [
+            lambda alert: alert.update(sent_ms=alert["sent_ms"] - 1),
+            lambda alert: alert.update(ingest_ms=alert["ingest_ms"] + 1),
+            lambda alert: alert.update(emit_ms=alert["emit_ms"] - DAY_MS),
+            lambda alert: alert.update(emit_ms=alert["emit_ms"] + DAY_MS),
+            lambda alert: alert["operands"].update(n2="1"),
+        ],
+    )
+    def test_of_alerts(self, good: Evidence, rule: str, change: Callable[[dict[str, Any]], object]) -> None:
+        alerts = changed(output(good, "alerts"), change, self.of_rule(good, rule))
+        assert red(judge(QUESTION, spoilt(good, alerts=alerts))) == {f"alerts: {rule}"}
+
+    def test_of_dead_letters(self, good: Evidence) -> None:
+        letters = changed(output(good, "dead-letters"), lambda letter: letter.update(stage="windows"))
+        assert red(judge(QUESTION, spoilt(good, dead_letters=letters))) == {"refusals"}
+        foreign = changed(output(good, "dead-letters")[:1], lambda letter: letter.update(topic="another.requests"))
+        letters = [*output(good, "dead-letters"), *foreign]
+        assert red(judge(QUESTION, spoilt(good, dead_letters=letters))) == {"refusals"}
+
+    @pytest.mark.parametrize("wrong", [{"window_end_ms": 1}, {"emit_ms": 1}, {"emit_ms": START_MS + DAY_MS}])
+    def test_of_window_results(self, good: Evidence, wrong: dict[str, int]) -> None:
+        rows = changed(output(good, "windows"), lambda row: row.update(wrong))
+        assert red(judge(QUESTION, spoilt(good, windows=rows))) == {"numbers: spend-per-minute"}
+
+    def test_flags_on_the_topic_in_files_and_in_tables(self, good: Evidence) -> None:
+        twice = changed(output(good, "enriched"), lambda event: event.update(flags=["burst", "burst"]))
+        assert red(judge(QUESTION, spoilt(good, enriched=twice))) == {"enrichment"}
+        first, *others = good.stores["files"]
+        assert red(judge(QUESTION, spoilt(good, files=[{**first, "flags": ["burst"]}, *others]))) == {"files"}
+        table = good.stores["table of transactions"]
+        row = next(iter(table))
+        for cells in ({b"t:flags": b'["burst"]'}, {b"t:source_topic": b"elsewhere"}, {b"t:foreign": b"1"}):
+            spoilt_table = {**table, row: {**table[row], **cells}}
+            assert red(judge(QUESTION, spoilt(good, table_of_transactions=spoilt_table))) == {"table of transactions"}
+
+    def test_cells_of_alerts(self, good: Evidence) -> None:
+        table = good.stores["table of customers"]
+        row, column = next((row, column) for row, cells in table.items() for column in cells if column[:2] == b"a:")
+        for cells in ({column: b"1"}, {b"s:foreign": b"1"}):
+            spoilt_table = {**table, row: {**table[row], **cells}}
+            assert red(judge(QUESTION, spoilt(good, table_of_customers=spoilt_table))) == {"table of customers"}
+
+
+def run_of(raw: Mapping[str, Sequence[Record]], **about: Any) -> Run:
+    """The recorded run of the traffic in these topics."""
+    by_topic = {kind: len(records) for kind, records in raw.items()}
+    return Run({"plan": {"name": "p"}, **about}, START_MS, 800, by_topic, 40.0, 20.0, {}, is_complete=True)
+
+
+class TestAbsence:
+    """A check whose input is absent stays in the list, as unknown; loss before Kafka is red."""
+
+    def test_a_run_with_its_messages_and_labels_is_ok(self, raw: dict[str, list[Record]], good: Evidence) -> None:
+        question = replace(QUESTION, runs=[run_of(raw)])
+        verdict = judge(question, good)
+        assert verdict.status == "ok"
+        assert verdict.check("acknowledged").figures["transactions"] == len(raw["transactions"])
+
+    def test_generated_traffic_without_labels_is_unknown(self, raw: dict[str, list[Record]], good: Evidence) -> None:
+        question = replace(QUESTION, runs=[run_of(raw)])
+        verdict = judge(question, replace(good, labels=None))
+        assert (verdict.check("labels").status, verdict.status) == ("unknown", "unknown")
+        why = "the labels of the run 'p' are unused: it was interrupted"
+        for labels in (None, good.labels):
+            check = judge(QUESTION, replace(good, labels=labels, unlabelled=[why])).check("labels")
+            assert (check.status, check.why) == ("unknown", why)
+        missing = replace(spoilt(good, alerts=[]), unlabelled=[why])
+        assert "labels" in red(judge(QUESTION, missing)), "what one run lacks excuses no other"
+
+    def test_a_recorded_file_has_no_labels(self, good: Evidence) -> None:
+        verdict = judge(replace(QUESTION, runs=[Run({"file": "a.csv"}, 0, 0, {}, 1, 1, {}, True)]), good)
+        assert verdict.status == "ok"
+        assert [each.name for each in judge(QUESTION, replace(good, labels=None)).checks if each.name == "labels"] == []
+
+    @pytest.mark.parametrize("kind", ["transactions", "device-locations"])
+    def test_a_message_that_was_acknowledged_and_is_not_there_is_red(
+        self, raw: dict[str, list[Record]], kind: str
+    ) -> None:
+        """The engine has judged all that there is: only the sender's own count shows the loss."""
+        fewer = {**raw, kind: raw[kind][:-1]}
+        verdict = judge(replace(QUESTION, runs=[run_of(raw)]), replace(ran(PLAN, fewer), labels=None))
+        assert red(verdict) == {"acknowledged"}
+        (offender,) = verdict.check("acknowledged").offenders
+        assert offender.startswith(f"{kind}: {len(raw[kind])} messages were acknowledged")
+        assert verdict.is_final
+
+
+class TestLabelsOfOtherVersions:
+    """Labels hold for the version of the rule for which they were made."""
+
+    def test_they_are_reported_and_never_red(self, good: Evidence) -> None:
+        assert good.labels is not None
+        without_spree = [each for each in output(good, "alerts") if content(each)["rule"] != "spree"]
+        assert "labels" in red(judge(QUESTION, spoilt(good, alerts=without_spree)))
+        of_others = replace(good, labels=good.labels.without({"spree"}))
+        verdict = judge(QUESTION, spoilt(of_others, alerts=without_spree))
+        assert "labels" not in red(verdict)
+        assert verdict.check("labels").figures["spree"] == "unknown, made for another version"
+        assert [note for note in verdict.notes if "'spree'" in note]
+        assert judge(QUESTION, of_others).status == "ok", "the oracle judges the rule all the same"
+
+    def test_where_no_label_holds_the_check_is_unknown(self, good: Evidence) -> None:
+        assert good.labels is not None
+        none = replace(good, labels=good.labels.without({rule.name for rule in QUESTION.rules}))
+        check = judge(QUESTION, none).check("labels")
+        assert (check.status, check.why) == ("unknown", "every rule was changed since its labels were made")
+        assert judge(replace(QUESTION, rules=[]), none).check("labels").status == "ok", "without rules none is missing"

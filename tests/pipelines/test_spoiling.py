@@ -1,0 +1,79 @@
+"""Every way to spoil a run is noticed by the check that is there for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from millrace.cli.verify import as_data, rows
+from millrace.oracle import Record
+from millrace.traffic import plan_for
+from millrace.traffic.runs import Run
+from millrace.verify import Evidence, Question, checks
+from millrace.verify.checking import Found
+from millrace.verify.spoiling import Outcome, SelfTest, self_test
+from pipelines.fraud.traffic import TRAFFIC
+from tests.pipelines.pretend import QUESTION, START_MS, messages, ran, topics
+
+SPOILINGS_LEAST = 60
+PLAN = plan_for(TRAFFIC, 800, 20, seed=3, name="p", customers=100, frauds=0.1, edges=0.1, races=0.02)
+
+
+@pytest.fixture(scope="module")
+def fraud() -> tuple[Question, Evidence]:
+    raw = topics(messages(PLAN))
+    by_topic = {kind: len(records) for kind, records in raw.items()}
+    run = Run({"plan": {"name": "p"}}, START_MS, 800, by_topic, 40.0, 20.0, {}, is_complete=True)
+    return replace(QUESTION, runs=[run]), restarted(ran(PLAN, raw))
+
+
+def restarted(evidence: Evidence) -> Evidence:
+    """The same run by an engine that was restarted: a part of every output is there twice."""
+
+    def with_copies(records: Sequence[Record]) -> list[Record]:
+        own = len(records)
+        again = records[own // 3 : own * 2 // 3]
+        return [
+            *records,
+            *(replace(each, offset=each.offset + own, ingest_ms=each.ingest_ms + 5_000) for each in again),
+        ]
+
+    return replace(evidence, outputs={kind: with_copies(own or ()) for kind, own in evidence.outputs.items()})
+
+
+def test_each_spoiling_of_a_fraud_run_is_noticed_by_its_check(fraud: tuple[Question, Evidence]) -> None:
+    found = self_test(*fraud)
+    assert found.why == ""
+    assert found.missed == []
+    assert len(found.outcomes) >= SPOILINGS_LEAST
+    spoilt = {check for outcome in found.outcomes for check in outcome.checks}
+    assert spoilt >= {each.name for each in checks.checkers(checks.Case(*fraud))}, "each check notices something"
+
+
+@pytest.fixture(scope="module")
+def short() -> Evidence:
+    plan = replace(PLAN, events=200)
+    return ran(plan, topics(messages(plan)))
+
+
+def test_a_check_that_no_longer_notices_is_named(short: Evidence, monkeypatch: pytest.MonkeyPatch) -> None:
+    blind = replace(checks.enrichment.CHECKER, find=lambda case: Found({}))
+    monkeypatch.setattr(checks.enrichment, "CHECKER", blind)
+    missed = {each.name: each for each in self_test(QUESTION, short).missed}
+    assert missed["enriched: flags is altered"].checks == ("enrichment",)
+    assert "enriched: merchant_place is altered" in missed
+
+
+def test_only_a_run_that_is_ok_can_be_spoilt(short: Evidence) -> None:
+    found = self_test(QUESTION, replace(short, stores={**short.stores, "files": []}))
+    assert found.outcomes == ()
+    assert found.why == "only a run whose verdict is ok can be spoilt: files is failed"
+
+
+def test_the_outcomes_are_lines_and_json() -> None:
+    found = SelfTest("p", (Outcome("a", ("x",), ("x", "y")), Outcome("b", ("x",), ("y",))))
+    assert [each.name for each in found.missed] == ["b"], "another check is not enough"
+    assert as_data(found)["missed"] == 1
+    assert [row[-1] for row in rows(found.outcomes)] == ["noticed", "MISSED"]
