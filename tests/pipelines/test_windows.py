@@ -139,6 +139,14 @@ def test_a_key_remembers_how_many_events_came_lately(times: list[int], wanted: l
     assert found == wanted
 
 
+def test_null_is_no_other_value_and_its_event_moves_time() -> None:
+    memory, found = Memory({"others": DistinctOthers("note", 100)}, visits), []
+    for event in (visit(0), visit(10, note="a"), visit(20, note="b"), visit(115), visit(111, note="b")):
+        found.append(memory.before(event)["others"])
+        memory.learn("visits", event)
+    assert found == [0, 0, 1, 1, 0]
+
+
 def test_a_running_sum_stays_at_the_limit_and_leaves_it_again() -> None:
     memory = Memory({"sum": Sum("big")}, visits)
     for big in (MOST, 5, None, -7):
