@@ -150,6 +150,12 @@ class EventType:
         for name in (self.key, self.id, self.time):
             if name is not None and name not in names:
                 raise RuleError(f"event type '{self.name}' has no field '{name}'; its fields: {', '.join(names)}")
+        if self.time is not None and not any(
+            isinstance(f, Whole) and f.required for f in self.fields if f.name == self.time
+        ):
+            raise RuleError(
+                f"event type '{self.name}': its time is '{self.time}'; declare it as a Whole that is required"
+            )
         for forbidden in self.forbidden:
             if forbidden != plain_name(forbidden) or forbidden in map(plain_name, names):
                 raise RuleError(

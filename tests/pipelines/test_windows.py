@@ -154,8 +154,8 @@ def test_a_running_sum_stays_at_the_limit_and_leaves_it_again() -> None:
     assert memory.before(visit(2)) == {"sum": MOST - 7}
 
 
-def window_rule(measures: Mapping[str, Measure]) -> WindowRule:
-    return WindowRule("r", "", visits, "who", Tumbling(10), {"n": Count(), **measures}, lambda w: w.n > 1)
+def window_rule(measures: Mapping[str, Measure], key: str = "who") -> WindowRule:
+    return WindowRule("r", "", visits, key, Tumbling(10), {"n": Count(), **measures}, lambda w: w.n > 1)
 
 
 def event_rule(measures: Mapping[str, Measure]) -> EventRule:
@@ -180,6 +180,15 @@ def event_rule(measures: Mapping[str, Measure]) -> EventRule:
         (lambda: event_rule({"m": Count(within_ms=0)}), "needs within_ms as a whole number of milliseconds from 1"),
         (lambda: event_rule({"m": CountDistinct("note")}), "DistinctOthers counts the values"),
         (lambda: event_rule({"m": Last("note")}), "name the stream too: Last(visits, ...)"),
+        (
+            lambda: window_rule({}, key="code"),
+            "rule 'r': its key is 'code'; alerts need one that is a Text and required",
+        ),
+        (lambda: window_rule({}, key="note"), "its key is 'note'; alerts need one that is a Text and required"),
+        (
+            lambda: EventType("e", "", visits.fields, "who", time="big"),
+            "its time is 'big'; declare it as a Whole that is",
+        ),
     ],
 )
 def test_what_has_no_meaning_is_refused_with_the_remedy(declare: Any, why: str) -> None:
