@@ -307,6 +307,15 @@ NUMBERS: dict[str, tuple[st.SearchStrategy[Any], st.SearchStrategy[Any]]] = {
 TEXT = st.sampled_from(["a", "b", "", "ü", "😀", "\uff5e", "it's"])
 
 
+# What no field allows, or only some do.
+ODD = st.tuples(
+    st.sampled_from(["id", "whole", "may_whole", "latitude", "longitude", "may_text"]),
+    st.sampled_from(
+        [None, True, "5", 5, 5.0, -0.0, [1], {}, "", "4111111111111111", 4111111111111111, 2**64, "x" * 65]
+    ),
+)
+
+
 def weighted(choices: Mapping[st.SearchStrategy[Any], int]) -> st.SearchStrategy[Any]:
     """One of some strategies, each as often as its weight; `one_of` drops repetitions."""
     return st.sampled_from([each for each, weight in choices.items() for _ in range(weight)]).flatmap(lambda own: own)
@@ -336,6 +345,7 @@ def contents(limits: str) -> st.SearchStrategy[tuple[tuple[str, Any], ...]]:
         optional("may_whole", whole),
         optional("longitude", real),
         optional("may_text", TEXT),
+        weighted({st.just(()): 19, st.tuples(ODD): 1}),
     )
 
 

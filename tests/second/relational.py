@@ -1,17 +1,19 @@
 """The second oracle: the meaning of the same declarations as SQL over a whole tape at once.
 
-It shares the declarations with the first one, `millrace.oracle`, and the reader of single messages, which the tests of
-the kernel compare with another one. All else is written differently: duplicates, reference data, memory, conditions
-and windows are relations over all messages, not steps from one message to the next. It is for tests only, so that no
-installation needs DuckDB.
+It shares the declarations with the first one, `millrace.oracle`, and what that one says of bytes that are no JSON
+object or carry a forbidden name; the tests of the kernel compare this with another reader. All else is written
+differently: the limits of fields, duplicates, reference data, memory, conditions and windows are relations over all
+messages, not steps from one message to the next. It is for tests only, so that no installation needs DuckDB.
 
 A column is called `now.FIELD`, `before.NAME` or `w.NAME`, as conditions name the values; `n` is the place in the tape.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import duckdb
@@ -27,14 +29,19 @@ from millrace.rules import (
     Last,
     Max,
     Min,
+    Real,
     Rule,
     Session,
     Sum,
+    Text,
     Tumbling,
     UseCase,
+    Whole,
     WindowRule,
     WindowSummary,
 )
+from millrace.rules.card_numbers import are_in
+from millrace.rules.events import EventField
 from millrace.rules.expressions import EARTH_RADIUS_KM, Binary, Call, Expression, Field, Kind, Literal, Not
 from millrace.rules.measures import Measure
 from millrace.rules.outputs import DUPLICATE, FLAGS, operand_name
@@ -43,7 +50,8 @@ from millrace.rules.windows import Window
 Row = dict[str, Any]
 Statement = str
 
-ARROW = {"text": pa.string(), "whole": pa.int64(), "real": pa.float64()}
+OF_BYTES = ("empty", "oversized", "encoding", "json", "shape", "forbidden")
+"""Reasons that SQL does not find."""
 SQL = {"text": "VARCHAR", "whole": "BIGINT", "real": "DOUBLE"}
 OPERATORS = {"==": "=", "!=": "<>", "&": "AND", "|": "OR"}
 EARLIER = "PARTITION BY key ORDER BY n ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
@@ -79,18 +87,28 @@ class Outcome:
     summaries: Mapping[str, Mapping[tuple[Any, ...], Mapping[str, Any]]]
 
 
+@dataclass(frozen=True)
+class Number:
+    """A number as it is written."""
+
+    kind: str
+    written: str
+
+
 def outcome(use: UseCase, rules: Sequence[Rule], tape: Sequence[Record]) -> Outcome:
     """What becomes of a tape of raw and reference messages, in the order of their arrival."""
     with duckdb.connect(config={"threads": 1}) as database:
         for macro in MACROS:
             database.execute(f"CREATE MACRO {macro}")
         refused: dict[Origin, str] = {}
-        for event_type in (*use.raw, *use.references):
-            database.register(f"read {event_type.name}", _read(event_type, tape, refused))
-        for statement in (known(use), judged(use), enriched(use)):
+        event_types = (*use.raw, *use.references)
+        for event_type in event_types:
+            database.register(f"written {event_type.name}", _written(event_type, tape, refused))
+        for statement in (*map(read, event_types), known(use), judged(use), enriched(use)):
             database.execute(statement)
-        for row in rows(database, refusals(use)):
-            refused[row["topic"], row["partition"], row["n_offset"]] = row["reason"]
+        for query in (*map(unreadable, event_types), refusals(use)):
+            for row in rows(database, query):
+                refused[row["topic"], row["partition"], row["n_offset"]] = row["reason"]
         alerts: dict[str, Row] = {}
         flags: dict[Origin, list[str]] = {}
         for rule in rules:
@@ -130,8 +148,8 @@ def rows(database: duckdb.DuckDBPyConnection, query: str) -> list[Row]:
     return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
 
 
-def _read(event_type: EventType, tape: Sequence[Record], refused: dict[Origin, str]) -> pa.Table:
-    """The accepted messages of one type, and the deletions of reference data."""
+def _written(event_type: EventType, tape: Sequence[Record], refused: dict[Origin, str]) -> pa.Table:
+    """The messages of one type that are JSON objects, each field as it is written, and deletions of reference data."""
     found: list[Row] = []
     for n, record in enumerate(tape):
         if record.topic != event_type.name:
@@ -139,25 +157,98 @@ def _read(event_type: EventType, tape: Sequence[Record], refused: dict[Origin, s
         place = {"n": n, "topic": record.topic, "partition": record.partition, "n_offset": record.offset}
         place |= {"ingest_ms": record.ingest_ms}
         if event_type.compacted and record.value is None:
-            found.append({**place, "key": (record.key or b"").decode(errors="replace"), "is_deleted": True})
+            found.append({**place, "deleted": (record.key or b"").decode(errors="replace")})
             continue
-        event = accept(event_type, record.value, record.ingest_ms)
-        if isinstance(event, Refusal):
-            refused[record.origin] = event.reason
+        read = accept(event_type, record.value, record.ingest_ms)
+        if isinstance(read, Refusal) and read.reason.partition(":")[0] in OF_BYTES:
+            refused[record.origin] = read.reason
             continue
-        fields = {f"now.{name}": value for name, value in event.items()}
-        found.append({**place, "key": event[event_type.key], "is_deleted": False, **fields})
-    schema = [
-        ("n", pa.int64()),
-        ("topic", pa.string()),
-        ("partition", pa.int64()),
-        ("n_offset", pa.int64()),
-        ("ingest_ms", pa.int64()),
-        ("key", ARROW[event_type.kind(event_type.key)]),
-        ("is_deleted", pa.bool_()),
-        *((f"now.{each.name}", ARROW[each.kind]) for each in event_type.readable),
-    ]
+        whole, real = partial(Number, "whole"), partial(Number, "real")
+        event = json.loads(record.value or b"", parse_int=whole, parse_float=real)
+        for each in event_type.readable:
+            kind, written = _as_written(event, each.name)
+            own = {"kind": kind, "text": written, "card": are_in(written or "")}
+            place |= {f"{owner}.{each.name}": value for owner, value in own.items()}
+        found.append(place)
+    schema = [(name, pa.int64()) for name in ("n", "partition", "n_offset", "ingest_ms")]
+    schema += [("topic", pa.string()), ("deleted", pa.string())]
+    for each in event_type.readable:
+        schema += [(f"kind.{each.name}", pa.string()), (f"text.{each.name}", pa.string())]
+        schema += [(f"card.{each.name}", pa.bool_())]
     return pa.Table.from_pylist(found, pa.schema(schema))
+
+
+def _as_written(event: Row, name: str) -> tuple[str, str | None]:
+    """The kind of JSON value that a field has, and its text."""
+    if name not in event:
+        return "missing", None
+    match event[name]:
+        case None:
+            return "null", None
+        case str(written):
+            return "text", written.encode(errors="replace").decode()  # half of a surrogate pair is no text of SQL
+        case Number(kind=kind, written=written):
+            return kind, written
+    return "other", None
+
+
+def read(event_type: EventType) -> Statement:
+    """The events of a type with the reason why they are refused, and the deletions of reference data."""
+    typed = [f"{_typed(each)} AS {column('now', each.name)}" for each in event_type.readable]
+    problems = [f"({_problem(each)})" for each in event_type.readable]
+    if event_type.time is not None:
+        time = column("now", event_type.time)
+        problems.append(
+            f"CASE WHEN {time} < ingest_ms - {event_type.past_ms} THEN 'past:{event_type.time}' "
+            f"WHEN {time} > ingest_ms + {event_type.future_ms} THEN 'future:{event_type.time}' END"
+        )
+    key = column("now", event_type.key)
+    return f"""
+        CREATE TABLE "all {event_type.name}" AS
+        SELECT *, coalesce(deleted, {key}) AS key,
+            CASE WHEN NOT is_deleted THEN coalesce({", ".join(problems)}) END AS reason
+        FROM (SELECT *, deleted IS NOT NULL AS is_deleted, {", ".join(typed)} FROM "written {event_type.name}");
+        CREATE VIEW "read {event_type.name}" AS
+        SELECT * EXCLUDE (reason) FROM "all {event_type.name}" WHERE reason IS NULL"""
+
+
+def unreadable(event_type: EventType) -> str:
+    """The messages of a type that are refused for one of their fields."""
+    return f'SELECT topic, partition, n_offset, reason FROM "all {event_type.name}" WHERE reason IS NOT NULL'
+
+
+def _typed(declared: EventField) -> str:
+    written, kind = column("text", declared.name), column("kind", declared.name)
+    if isinstance(declared, Text):
+        return f"CASE WHEN {kind} = 'text' THEN {written} END"
+    if isinstance(declared, Whole):
+        return f"CASE WHEN {kind} = 'whole' THEN TRY_CAST({written} AS BIGINT) END"
+    return f"CASE WHEN {kind} IN ('whole', 'real') THEN TRY_CAST({written} AS DOUBLE) + 0.0 END"
+
+
+def _problem(declared: EventField) -> str:
+    """Why a field is refused, or null."""
+    name, kind = declared.name, column("kind", declared.name)
+    value, written = column("now", name), column("text", name)
+    kinds = {"text": "('text')", "whole": "('whole')", "real": "('whole', 'real')"}[declared.kind]
+    if isinstance(declared, Text):
+        beyond = (
+            f"CASE WHEN length({written}) > {declared.max_length} THEN 'length:{name}' "
+            f"WHEN NOT regexp_full_match({written}, {text(declared.pattern)}) THEN 'pattern:{name}' END"
+        )
+    else:
+        limits = f"{literal(declared.least, declared.kind)} AND {literal(declared.most, declared.kind)}"
+        beyond = f"CASE WHEN {value} BETWEEN {limits} IS NOT TRUE THEN 'range:{name}' END"
+    if isinstance(declared, Real):
+        masked = beyond
+    else:
+        card = f"{column('card', name)} AND ({beyond} IS NOT NULL OR {not declared.may_pass_luhn})"
+        masked = f"CASE WHEN {card} THEN 'card-number:{name}' ELSE {beyond} END"
+    absent = [
+        f"WHEN {kind} = '{each}' THEN {text(f'{each}:{name}') if declared.required else 'NULL'}"
+        for each in ("missing", "null")
+    ]
+    return f"CASE {' '.join(absent)} WHEN {kind} NOT IN {kinds} THEN 'type:{name}' ELSE {masked} END"
 
 
 def known(use: UseCase) -> Statement:
@@ -319,7 +410,7 @@ def compiled(expression: Expression) -> str:
         case Literal(kind="flag", value=value):
             return "TRUE" if value else "FALSE"
         case Literal(value=value, kind=kind):
-            return f"CAST({text(str(value))} AS {SQL[kind]})"
+            return literal(value, kind)
         case Not(inner=inner):
             return f"(NOT {compiled(inner)})"
         case Binary(op=op, left=left, right=right, kind="whole"):
@@ -333,6 +424,11 @@ def compiled(expression: Expression) -> str:
         case Call(function="km", arguments=arguments):
             return f"finite(km({', '.join(number(each, 'DOUBLE') for each in arguments)}))"
     raise TypeError(f"{expression} has no meaning in SQL")
+
+
+def literal(value: object, kind: Kind) -> str:
+    """A constant."""
+    return f"CAST({text(str(value))} AS {SQL[kind]})"
 
 
 def number(expression: Expression, kind: str) -> str:

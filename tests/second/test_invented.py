@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from tests.second.both import differences
 from tests.second.invented import CASES, Invented, Sent, tape_of
 
-some = settings(max_examples=settings.default.max_examples // 4)
+some = settings(max_examples=settings.default.max_examples // 5)
 
 
 def seen(**fields: Any) -> Sent:
