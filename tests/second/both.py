@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from millrace import oracle
-from millrace.oracle import Event, Finding, Origin, Record
+from millrace.oracle import Event, Finding, Judged, Origin, Record
 from millrace.rules import Rule, UseCase, WindowRule
 from tests.second import relational
 from tests.second.relational import Outcome, Row
@@ -18,8 +18,7 @@ def first(use: UseCase, rules: Sequence[Rule], tape: Sequence[Record]) -> Outcom
     refused: dict[Origin, str] = {}
     enriched: dict[Origin, Row] = {}
     findings: list[Finding] = []
-    references: dict[str, dict[str, Event]] = {each.name: {} for each in use.references}
-    for each in oracle.judge(use, rules, _raw(use, tape, references, refused), references):
+    for each in judged(use, rules, tape, refused):
         if each.reason is not None:
             refused[each.record.origin] = each.reason
         elif each.record.topic == use.judged.name and each.event is not None:
@@ -31,6 +30,14 @@ def first(use: UseCase, rules: Sequence[Rule], tape: Sequence[Record]) -> Outcom
             findings += oracle.window_findings(rule, accepted)
     alerts = {finding.alert_id: _alert(finding) for finding in findings}
     return Outcome(refused, enriched, alerts, {s.name: oracle.summary_rows(s, accepted) for s in use.summaries})
+
+
+def judged(
+    use: UseCase, rules: Sequence[Rule], tape: Sequence[Record], refused: dict[Origin, str] | None = None
+) -> Iterator[Judged]:
+    """What `millrace.oracle` makes of each message of a raw topic; refused reference data is put into `refused`."""
+    references: dict[str, dict[str, Event]] = {each.name: {} for each in use.references}
+    return oracle.judge(use, rules, _raw(use, tape, references, {} if refused is None else refused), references)
 
 
 def differences(use: UseCase, rules: Sequence[Rule], tape: Sequence[Record]) -> list[str]:
