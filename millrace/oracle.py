@@ -534,7 +534,8 @@ def _others(on: EventType, field_name: str, within_ms: int) -> _Fold:
 
     def values(name: str, now: Event) -> dict[str, Value]:
         since = max([now[time], *latest.values()]) - within_ms
-        return {name: sum(1 for value, at_ms in latest.items() if value != now[field_name] and at_ms >= since)}
+        others = [at_ms for value, at_ms in latest.items() if value not in (None, now[field_name])]
+        return {name: sum(1 for at_ms in others if at_ms >= since)}
 
     return _Fold(take, values)
 

@@ -231,6 +231,8 @@ def _complaints(event_type: EventType) -> Iterator[str]:
             yield f" has no field '{name}'; its fields: {', '.join(names)}"
         elif role == "time" and not isinstance(declared[name], Whole):
             yield f": its time '{name}' is no whole number; declare Whole('{name}'), in milliseconds since 1970"
+        elif role == "time" and not declared[name].required:
+            yield f": its time '{name}' is optional; an event without a time is in no window"
     for span in ("past_ms", "future_ms"):
         if getattr(event_type, span) < 0:
             yield f": {span} must be at least 0, not {getattr(event_type, span)}"

@@ -1,7 +1,8 @@
 """A condition as a small tree: built once from Python's operators, then compiled by each engine to its own expressions.
 
 Null means "cannot judge": comparisons and arithmetic with null give null, `&` and `|` follow SQL's three-valued logic,
-and only a condition that is true raises an alert.
+and only a condition that is true raises an alert. A computed number that leaves its kind, the 64 bits or the finite
+doubles, is null too. A whole number beside a real one counts as the double nearest to it, in comparisons as well.
 """
 
 from __future__ import annotations
@@ -203,7 +204,10 @@ def value_of(expression: Expression, values: Mapping[tuple[str, str], Value]) ->
             truths = (value_of(left, values), value_of(right, values))
             return True if True in truths else None if None in truths else False
         case Binary(op=op, left=left, right=right):
-            return _computed(_OPERATIONS[op], value_of(left, values), value_of(right, values))
+            operands = [value_of(left, values), value_of(right, values)]
+            if {left.kind, right.kind} == {"whole", "real"}:
+                operands = [None if operand is None else float(operand) for operand in operands]
+            return _computed(_OPERATIONS[op], *operands)
         case Call(function="km", arguments=arguments):
             return _computed(haversine_km, *(value_of(argument, values) for argument in arguments))
     raise RuleError(f"{expression} has no meaning in the oracle")
@@ -246,7 +250,17 @@ _OPERATIONS: dict[str, Callable[..., Value]] = {
 
 
 def _computed(operation: Callable[..., Value], *operands: Value) -> Value:
-    return None if None in operands else operation(*operands)
+    if None in operands:
+        return None
+    found = operation(*operands)
+    if isinstance(found, float):
+        return found + 0.0 if math.isfinite(found) else None  # -0.0 + 0.0 is 0.0
+    return None if type(found) is int and not _fits(found) else found
+
+
+def _fits(value: int) -> bool:
+    """Whether a whole number is one of the 64 bits that engines compute with."""
+    return -(2**63) <= value < 2**63
 
 
 def _binary(op: str, left: Expression, right: object) -> Binary:
@@ -275,13 +289,15 @@ def _operand(value: object) -> Expression:
             return value
         case bool():
             return Literal(value, "flag")
-        case int():
+        case int() if _fits(value):
             return Literal(value, "whole")
         case float() if math.isfinite(value):
             return Literal(value, "real")
         case str():
             return Literal(value, "text")
-    raise RuleError(f"a rule compares fields with numbers and texts, not with {value!r}")
+    raise RuleError(
+        f"a rule compares fields with texts, finite numbers and whole numbers of 64 bits, not with {value!r}"
+    )
 
 
 def _nested(expression: Expression) -> str:

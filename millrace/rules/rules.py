@@ -62,6 +62,7 @@ class EventRule:
     condition: Expression = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
+        _require_key(self.key, self.on, f"rule '{self.name}'")
         before = _before(self.remembers, self.on, f"rule '{self.name}'")
         with _naming(self.name, self.alert_when):
             built = self.alert_when(event_names(self.on, f"rule '{self.name}'"), before)
@@ -126,10 +127,8 @@ class WindowRule:
     condition: Expression = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        self.on.kind(self.key)
         of = f"rule '{self.name}'"
-        if not next(each for each in self.on.readable if each.name == self.key).required:
-            raise RuleError(f"{of}: its key '{self.key}' is optional, and an alert needs a key; choose another field")
+        _require_key(self.key, self.on, of)
         require_windowed(self.measures, self.on, of)
         with _naming(self.name, self.alert_when):
             object.__setattr__(self, "where", conditions_of(self.measures, self.on, of))
@@ -434,6 +433,13 @@ def _before(remembers: Mapping[str, Measure], on: EventType, of: str) -> Names:
         else:
             kinds |= outputs(name, measure, on)
     return Names("before", kinds, of, groups)
+
+
+def _require_key(key: str, on: EventType, of: str) -> None:
+    """Refuse a key that an alert cannot carry."""
+    on.kind(key)
+    if not any(isinstance(field, Text) and field.required for field in on.fields if field.name == key):
+        raise RuleError(f"{of}: its key is '{key}'; alerts need one that is a Text and required")
 
 
 def _renamed(lookup: Lookup, new: str, old: str) -> Text | Whole | Real:

@@ -54,7 +54,7 @@ public class Partner {
         Map<String, Object> event = Json.object(question.get("event"));
         Object[] values = measures.inputs(stream).stream().map(event::get).toArray();
         measures.restore(bytes(question.get("state")));
-        Object[] before = "transactions".equals(stream) ? measures.before(values) : new Object[0];
+        Object[] before = (Boolean) question.get("is_judged") ? measures.before(values) : new Object[0];
         measures.learn(stream, values);
         String state = Base64.getEncoder().encodeToString(measures.save());
         return json(new Object[] {json(measures.outputs().toArray()), json(before), state});

@@ -37,10 +37,11 @@ class Partner:
         return bool(self._ask({"text": text})[0])
 
     def fold(
-        self, measures: list[dict[str, Any]], state: str | None, stream: str, event: dict[str, Any]
+        self, measures: list[dict[str, Any]], state: str | None, stream: str, event: dict[str, Any], is_judged: bool
     ) -> tuple[dict[str, Any], str]:
-        """What was remembered before an event, by column, and the state behind it."""
+        """What was remembered before a judged event, by column, and the state behind the event."""
         asked = {"measures": json.dumps(measures), "state": state, "stream": stream, "event": event}
+        asked["is_judged"] = is_judged
         names, before, state_after = self._ask(asked)
         return dict(zip(json.loads(names), json.loads(before), strict=False)), state_after
 

@@ -29,13 +29,15 @@ EVERY: dict[str, Measure] = {
     "lately": Count(within_ms=100),
     "last_sent": Max("sent_ms"),
     "sent_in_all": Sum("sent_ms"),
+    "sent_otherwise": DistinctOthers("sent_ms", within_ms=100),
+    "last_name": Max("merchant"),
 }
 Step = tuple[str, Mapping[str, Any]]
 
 purchases = st.fixed_dictionaries(
     {
         "amount_cents": st.integers(1, 5) | st.sampled_from([2**62, -(2**62)]),
-        "merchant": st.sampled_from(["M1", "M2", "M3", "Ünal 😀"]),
+        "merchant": st.sampled_from(["M1", "M2", "😀", "\uff5e"]),
         "latitude": st.sampled_from([-0.5, 0.0, 89.9]),
         "at_ms": st.builds(lambda n, aside: 50 * n + aside, st.integers(0, 8), st.sampled_from([0, 0, 0, 1, -1])),
         "sent_ms": st.none() | st.integers(0, 9),
@@ -58,8 +60,9 @@ def remembered(
     """What the kernel remembered before each purchase of a tape."""
     found = []
     for stream, event in tape:
-        before, state = partner.fold(data(remembers), state, stream, dict(event))
-        if stream == transactions.name:
+        is_judged = stream == transactions.name
+        before, state = partner.fold(data(remembers), state, stream, dict(event), is_judged)
+        if is_judged:
             found.append(before)
     return found, state
 
@@ -109,6 +112,8 @@ def test_memory_is_kept_under_the_names_of_every_build_before() -> None:
         "lately": ("recent(transactions,100)", []),
         "last_sent": ("max(transactions.sent_ms)", ["whole"]),
         "sent_in_all": ("sum(transactions.sent_ms)", ["whole"]),
+        "sent_otherwise": ("others(transactions.sent_ms,100)", ["whole"]),
+        "last_name": ("max(transactions.merchant)", ["text"]),
     }
 
 
@@ -116,6 +121,19 @@ def test_a_measure_under_another_name_keeps_its_memory(partner: Partner) -> None
     _, state = remembered(partner, {"highest": Max("amount_cents")}, [(transactions.name, {"amount_cents": 7})])
     found, _ = remembered(partner, {"top": Max("amount_cents")}, [(transactions.name, {"amount_cents": 1})], state)
     assert found == [{"top": 7}]
+
+
+def test_texts_are_in_the_order_of_their_code_points(partner: Partner) -> None:
+    tape = [(transactions.name, {"merchant": name}) for name in ("\uff5e", "😀", "")]
+    found, _ = remembered(partner, {"last": Max("merchant")}, tape)
+    assert found == [{"last": None}, {"last": "\uff5e"}, {"last": "😀"}]
+
+
+def test_null_is_no_other_value_and_its_event_moves_time(partner: Partner) -> None:
+    sent = [(0, None), (10, 1), (20, 2), (115, None), (111, 2)]
+    tape = [(transactions.name, {"sent_ms": sent_ms, "at_ms": at_ms}) for at_ms, sent_ms in sent]
+    found, _ = remembered(partner, {"others": DistinctOthers("sent_ms", within_ms=100)}, tape)
+    assert [each["others"] for each in found] == [0, 0, 1, 1, 0]
 
 
 def test_values_too_old_to_count_again_are_forgotten(partner: Partner) -> None:

@@ -84,7 +84,10 @@ def test_a_field_of_reference_data_keeps_its_limits_under_its_new_name():
         ({"rules": (replace(crowd, on=scans, key="parcel"),)}, "rule 'crowd' is on 'scans'; rules on windows read"),
         ({"summaries": (replace(per_zone, on=scans, keys=("parcel",)),)}, "summaries read 'enriched'"),
         ({"others": (), "rules": (remembering(doors),)}, "rule 'late' remembers the last of 'doors'; add this event"),
-        ({"others": (replace(doors, key="at_ms", fields=(Whole("at_ms", required=False),)),)}, "'doors' needs 'at_ms'"),
+        (
+            {"others": (replace(doors, key="at_ms", time=None, fields=(Whole("at_ms", required=False),)),)},
+            "'doors' needs 'at_ms'",
+        ),
     ],
 )
 def test_the_parts_of_a_use_that_do_not_fit_are_named(changes, complaint):
@@ -122,7 +125,10 @@ def test_an_event_type_that_no_event_fits_is_refused(changes, complaint):
             lambda: Enrichment(scans, adds={"one": lambda now, before: 1}),
             "'one' must be a number made of fields, not 1",
         ),
-        (lambda: replace(crowd, key="note"), "rule 'crowd': its key 'note' is optional"),
+        (
+            lambda: replace(crowd, key="note"),
+            "rule 'crowd': its key is 'note'; alerts need one that is a Text and required",
+        ),
         (lambda: replace(per_zone, window=Session(9)), "its window is Session; choose Tumbling or Sliding"),
         (lambda: replace(per_zone, measures={"zone": Sum("grams")}), "'zone' is a column already"),
     ],

@@ -1,9 +1,10 @@
 import re
+from types import SimpleNamespace
 
 import pytest
 
 from millrace.rules import EventRule, Max, RuleError
-from millrace.rules.expressions import value_of
+from millrace.rules.expressions import Field, value_of
 from millrace.rules.memory import StageMemory
 from pipelines.fraud import FRAUD
 from pipelines.fraud.events import transactions
@@ -28,6 +29,7 @@ def rule(alert_when, **remembers):
         (lambda now, before: now.amount_cents + 1, "must give a comparison"),
         (lambda now, before: True, "must give a comparison"),
         (lambda now, before: now.amount_cents > float("nan"), "compares fields with"),
+        (lambda now, before: now.amount_cents > 2**63, "whole numbers of 64 bits, not with 9223372036854775808"),
         (lambda now, before: now.amount_cents / 0 > 1, r"rule 'r' \(test_rules.py, line \d+\): unsupported operand"),
         (lambda now, before: now.merchant.startswith("x"), r"rule 'r' \(test_rules.py, line \d+\): .*startswith"),
     ],
@@ -52,12 +54,32 @@ def test_a_measure_over_a_field_that_does_not_exist_is_refused_at_definition():
     ],
 )
 def test_null_follows_the_three_valued_logic_of_sql(left, right, both, either):
-    from millrace.rules.expressions import Field
-
     a, b = Field("now", "a", "flag"), Field("now", "b", "flag")
     values = {("now", "a"): left, ("now", "b"): right}
     assert (value_of(a & b, values), value_of(a | b, values)) == (both, either)
     assert (value_of(b & a, values), value_of(b | a, values)) == (both, either)
+
+
+@pytest.mark.parametrize(
+    ("compute", "wanted"),
+    [
+        (lambda now: now.whole * 1, 2**63 - 1),
+        (lambda now: now.whole + 1, None),
+        (lambda now: -2 - now.whole, None),
+        (lambda now: now.whole * now.whole, None),
+        (lambda now: now.whole * now.whole > 0, None),
+        (lambda now: now.real * 10.0, None),
+        (lambda now: now.real * 10.0 - now.real * 10.0 == 0.0, None),
+        (lambda now: now.real * 0.0 * -1, 0.0),
+        # The whole number is the double 2^63 here, and it is not less than that one.
+        (lambda now: now.whole < 2.0**63, False),
+        (lambda now: now.whole - 2.0**63, 0.0),
+    ],
+)
+def test_a_number_that_leaves_its_kind_is_null_and_beside_a_real_one_it_is_a_double(compute, wanted):
+    names = SimpleNamespace(whole=Field("now", "whole", "whole"), real=Field("now", "real", "real"))
+    found = value_of(compute(names), {("now", "whole"): 2**63 - 1, ("now", "real"): 1e308})
+    assert repr(found) == repr(wanted)
 
 
 def test_a_rule_prints_itself_as_an_expression_and_as_a_sentence():

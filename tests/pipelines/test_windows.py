@@ -139,6 +139,14 @@ def test_a_key_remembers_how_many_events_came_lately(times: list[int], wanted: l
     assert found == wanted
 
 
+def test_null_is_no_other_value_and_its_event_moves_time() -> None:
+    memory, found = Memory({"others": DistinctOthers("note", 100)}, visits), []
+    for event in (visit(0), visit(10, note="a"), visit(20, note="b"), visit(115), visit(111, note="b")):
+        found.append(memory.before(event)["others"])
+        memory.learn("visits", event)
+    assert found == [0, 0, 1, 1, 0]
+
+
 def test_a_running_sum_stays_at_the_limit_and_leaves_it_again() -> None:
     memory = Memory({"sum": Sum("big")}, visits)
     for big in (MOST, 5, None, -7):
@@ -146,8 +154,8 @@ def test_a_running_sum_stays_at_the_limit_and_leaves_it_again() -> None:
     assert memory.before(visit(2)) == {"sum": MOST - 7}
 
 
-def window_rule(measures: Mapping[str, Measure]) -> WindowRule:
-    return WindowRule("r", "", visits, "who", Tumbling(10), {"n": Count(), **measures}, lambda w: w.n > 1)
+def window_rule(measures: Mapping[str, Measure], key: str = "who") -> WindowRule:
+    return WindowRule("r", "", visits, key, Tumbling(10), {"n": Count(), **measures}, lambda w: w.n > 1)
 
 
 def event_rule(measures: Mapping[str, Measure]) -> EventRule:
@@ -172,6 +180,12 @@ def event_rule(measures: Mapping[str, Measure]) -> EventRule:
         (lambda: event_rule({"m": Count(within_ms=0)}), "needs within_ms as a whole number of milliseconds from 1"),
         (lambda: event_rule({"m": CountDistinct("note")}), "DistinctOthers counts the values"),
         (lambda: event_rule({"m": Last("note")}), "name the stream too: Last(visits, ...)"),
+        (
+            lambda: window_rule({}, key="code"),
+            "rule 'r': its key is 'code'; alerts need one that is a Text and required",
+        ),
+        (lambda: window_rule({}, key="note"), "its key is 'note'; alerts need one that is a Text and required"),
+        (lambda: EventType("e", "", visits.fields, "who", time="big"), "its time 'big' is optional"),
     ],
 )
 def test_what_has_no_meaning_is_refused_with_the_remedy(declare: Any, why: str) -> None:

@@ -177,8 +177,13 @@ public final class Measures {
         return new Object[] {held == null ? 1L : (Long) held[0] + 1};
     }
 
+    /** Texts in the order of their code points: compareTo would put an emoji before some letters of Asian scripts. */
     @SuppressWarnings("unchecked")
     private static int compare(Object a, Object b) {
+        if (a instanceof String text) {
+            return Arrays.compareUnsigned(text.getBytes(StandardCharsets.UTF_8),
+                    ((String) b).getBytes(StandardCharsets.UTF_8));
+        }
         return ((Comparable<Object>) a).compareTo(b);
     }
 
@@ -318,7 +323,10 @@ public final class Measures {
         }
     }
 
-    /** How many values other than the event's own were seen lately; a value too old to count again is forgotten. */
+    /**
+     * How many values other than the event's own were seen lately; a value too old to count again is forgotten. Null is
+     * no value: its row only keeps the newest time.
+     */
     private static final class Others extends Measure {
         private final int field;
         private final int time;
@@ -336,7 +344,7 @@ public final class Measures {
             long since = newest((Long) now[time]) - withinMs;
             long others = 0;
             for (Object[] seen : rows) {
-                if ((Long) seen[1] >= since && !Objects.equals(seen[0], now[field])) {
+                if ((Long) seen[1] >= since && seen[0] != null && !seen[0].equals(now[field])) {
                     others++;
                 }
             }
