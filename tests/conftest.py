@@ -15,11 +15,13 @@ import hypothesis
 import pytest
 
 from millrace import stack as stacks
+from millrace.machine.processes import wait_until
 from millrace.settings import PROJECT, Settings
 
 pytest_plugins = ["tests.measuring"]
 
 PORT_BASE, PORTS_PER_WORKER, WORKERS_MOST = 27000, 1000, 2
+WORKERS_END_WITHIN_S = 20
 BUSY, NEXT_AMONG = 0.7, 5
 # Servers and drivers live for minutes here: optimising their code takes a third of their processor time and never pays.
 SHORT_LIVED_JVM = "-XX:TieredStopAtLevel=1"
@@ -65,8 +67,23 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     least = int(os.environ.get("MILLRACE_TEST_PORT_BASE", PORT_BASE))
     for folder in _folder_of_stacks().glob("*"):
         name, _, port_base = folder.name.rpartition(" ")
-        if least <= int(port_base) < least + WORKERS_MOST * PORTS_PER_WORKER:
+        is_ours = port_base.isdigit() and least <= int(port_base) < least + WORKERS_MOST * PORTS_PER_WORKER
+        if is_ours and not wait_until(lambda folder=folder: _is_free(folder), WORKERS_END_WITHIN_S):
+            print(f"{folder} belongs to another session, or its worker still runs; it is left as it is")
+        elif is_ours:
             stacks.down(settings_for_tests(name, int(port_base)), report=print)
+
+
+def _is_free(folder: Path) -> bool:
+    """Whether no session holds the stack in this folder; only the default stack has such a lock."""
+    if not (lock := folder / "session").exists():
+        return True
+    with lock.open("r+") as session:
+        try:
+            fcntl.flock(session, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
 
 
 def measured(folder: Path) -> None:

@@ -40,7 +40,7 @@ pytestmark = [pytest.mark.stack, pytest.mark.timeout(1200)]
 EVENTS, RATE_PER_S = 6_000, 300
 SEEDS = {"fraud": 20, "flood": 21}
 SHARES = {"fraud": {"poison": 0.02}, "flood": {"poison": 0.02, "attacks": 0.2}}
-"""More than usual: the traffic is short. With these seeds it has every kind that a test here asks for."""
+"""More than usual: the traffic is short. With these seeds it has every kind that the tests here need."""
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ def replay(
     """List the alerts that would appear and disappear by the rules as declared now.
 
     The oracle judges all stored events and compares with the alerts in the topic, which the rules wrote as they were
-    then. No job runs, nothing changes. The first line says which span was judged: older events are deleted.
+    then. No job runs, nothing changes. The first line names the span that was judged: older events are deleted.
 
     Examples:
     millrace replay flink-spark

@@ -1,4 +1,4 @@
-"""What a use declares of its traffic: the mixture that can be asked for, and the messages."""
+"""What a use declares of its traffic: the mixture that its options set, and the messages."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Traffic(Protocol):
         """The plan's messages in the order of their sending; `start_ms` is the time at which the first is due."""
 
     def closing_key(self, plan: TrafficPlan, number: int) -> str:
-        """A key for the closing; as many are asked for as it takes to have one in each partition."""
+        """A key for the closing; the sender takes numbers from 0 until each partition has a key."""
 
     def closing(
         self, plan: TrafficPlan, secrets: Secrets, start_ms: int, keys: Sequence[str], for_ms: int

@@ -47,14 +47,14 @@ def _run(target: Target, name: str, tape: str) -> Run:
 
 
 def _require_the_same(runs: Mapping[str, Run]) -> None:
-    (left, first), (right, second) = ((name, _asked(name, run)) for name, run in runs.items())
-    for asked in first | second:
-        one, other = first.get(asked), second.get(asked)
+    (left, first), (right, second) = ((name, _settings(name, run)) for name, run in runs.items())
+    for setting in first | second:
+        one, other = first.get(setting), second.get(setting)
         if one != other:
-            raise InfraError(f"not the same tape: {asked} was {one} for {left} and {other} for {right}")
+            raise InfraError(f"not the same tape: {setting} was {one} for {left} and {other} for {right}")
 
 
-def _asked(name: str, run: Run) -> dict[str, Any]:
+def _settings(name: str, run: Run) -> dict[str, Any]:
     if (plan := traffic.plan_of(run)) is None:
         raise InfraError(
             f"{name} was sent the tape '{run.name}' by another version of millrace; send it again under a new name"

@@ -1,4 +1,4 @@
-"""Made-up traffic that knows what it is: everyday purchases, frauds, edge cases, accidents.
+"""Made-up traffic, each message with its label: everyday purchases, frauds, edge cases, accidents.
 
 Card numbers leave this package only as tokens.
 """
