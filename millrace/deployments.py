@@ -30,7 +30,12 @@ def job_name(plan: EnginePlan) -> str:
 def plans(target: Target, variant: Variant, generation: int = 1) -> list[EnginePlan]:
     """The plan that each engine of the pattern should run."""
     made = engine_plans(variant, generation, target.bootstrap, target.checkpoints, target.stores(variant))
-    return [replace(plan, accepted=accepted(target, variant.name, plan.engine)) for plan in made]
+    last = deployed(target, variant.name)
+    since = {engine: plan.since for engine, plan in last.items()}
+    return [
+        replace(plan, accepted=accepted(target, variant.name, plan.engine), since=since.get(plan.engine, 1))
+        for plan in made
+    ]
 
 
 def deployed(target: Target, name: str) -> dict[str, EnginePlan]:

@@ -70,6 +70,8 @@ class EnginePlan:
     tables: Mapping[str, str] = field(default_factory=dict)
     """The version of each HBase table that it writes."""
     options: Mapping[str, str] = field(default_factory=dict)
+    since: int = field(default=1, compare=False)
+    """The generation that began without state: what earlier ones left is given up."""
     finite: bool = False
     """Whether the topics hold all that they ever will: once that is judged, all windows close and the job ends."""
     accepted: tuple[Loss, ...] = field(default=(), compare=False)
@@ -125,8 +127,8 @@ class EnginePlan:
 
     def to_json(self) -> str:
         content = asdict(self)
-        for name in ("accepted", "tables", "finite"):
-            if not content[name]:
+        for name, unless in (("accepted", ()), ("tables", {}), ("finite", False), ("since", 1)):
+            if content[name] == unless:
                 del content[name]
         return json.dumps(content, sort_keys=True)
 

@@ -76,7 +76,7 @@ def deploy(
                 _accept(target, failed, target.engine(failed.engine).job(failed).lost, report)
         wanted_plans = list(last.values()) if only_missing else deployments.plans(target, variant)
         wanted_plans = [each for each in wanted_plans if engines is None or each.engine in engines]
-        steps = [_step(target, wanted, last.get(wanted.engine), only_missing) for wanted in wanted_plans]
+        steps = [_step(target, wanted, last.get(wanted.engine), only_missing, fresh) for wanted in wanted_plans]
         if fresh:
             _refuse_running(steps)
         refuse_moved([step.replaces for step in steps if step.replaces], [step.plan for step in steps])
@@ -149,7 +149,9 @@ def _start(target: Target, plan: EnginePlan, state_from: str | None, report: Rep
             return target.engine(plan.engine).start(plan, state_from)
         except UsedUpError:
             # A while after a job has ended an engine may report it as absent, and still refuse its id: Flink does.
+            has_state = plan.since < plan.generation
             plan = replace(plan, generation=plan.generation + 1)
+            plan = plan if has_state else replace(plan, since=plan.generation)
             report(f"{job_name(plan)}: an earlier job has used the id of the previous generation")
 
 
@@ -161,7 +163,7 @@ def _refuse_running(steps: Iterable[Step]) -> None:
             raise EngineError(f"{name}: {job_name(step.replaces or step.plan)} runs; `millrace teardown {name}` first")
 
 
-def _step(target: Target, wanted: EnginePlan, last: EnginePlan | None, only_missing: bool) -> Step:
+def _step(target: Target, wanted: EnginePlan, last: EnginePlan | None, only_missing: bool, fresh: bool) -> Step:
     engine = target.engine(wanted.engine)
     current = replace(wanted, generation=last.generation if last else 1)
     # A pattern that was removed with its data has used up its ids, too.
@@ -177,8 +179,9 @@ def _step(target: Target, wanted: EnginePlan, last: EnginePlan | None, only_miss
         detail = f"stop generation {current.generation} with its state, continue as {following.generation}"
         return Step(Change("job", job_name(following), "change", detail), following, replaces=last)
     # The id of an ended job is used up; an id that the engine never saw, or lost in a crash, is not.
-    fresh_id = current if job.state == "absent" else following
-    return Step(Change("job", job_name(fresh_id), "start", job.problem or "not running"), fresh_id)
+    begins = current if job.state == "absent" and not (fresh and last) else following
+    begins = replace(begins, since=begins.generation) if fresh else begins
+    return Step(Change("job", job_name(begins), "start", job.problem or "not running"), begins)
 
 
 def _await_healthy(target: Target, plans: Iterable[EnginePlan], report: Report) -> None:

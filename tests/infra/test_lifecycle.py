@@ -28,12 +28,15 @@ class Engine:
     """An engine without a server."""
 
     jobs: dict[str, Job] = field(default_factory=dict)
+    states: list[str | None] = field(default_factory=list)
+    """What the jobs continued from."""
 
     def job(self, plan: EnginePlan) -> Job:
         return self.jobs.get(plan.job_id, Job("absent"))
 
     def start(self, plan: EnginePlan, state_from: str | None) -> None:
         self.jobs[plan.job_id] = Job("running", checkpoints=1)
+        self.states.append(state_from)
 
     def request_checkpoint(self, plan: EnginePlan) -> bool:
         return True
@@ -41,8 +44,9 @@ class Engine:
     def stop(self, plan: EnginePlan) -> None:
         self.jobs[plan.job_id] = Job("stopped")
 
-    def latest_state(self, plan: EnginePlan) -> None:
-        return None
+    def latest_state(self, plan: EnginePlan) -> str | None:
+        """Each generation of the plan's line has left state, unless its own is the first."""
+        return f"of {plan.generation - 1}" if plan.generation > plan.since else None
 
     def owned(self, plan: EnginePlan) -> list[str]:
         return [f"{plan.pattern}-store-changelog"]
@@ -95,6 +99,23 @@ def test_a_job_that_is_restarted_still_belongs_to_its_run(target: Target, engine
     assert engine.is_up
     teardown(target, PATTERN, for_run=RUN)
     assert not engine.is_up
+
+
+def test_state_that_was_given_up_does_not_come_back_after_a_crash(target: Target, engine: Engine) -> None:
+    deploy(target, PATTERN)
+    teardown(target, PATTERN)
+    deploy(target, PATTERN)
+    teardown(target, PATTERN)
+    deploy(target, PATTERN, fresh=True)
+    began = deployments.deployed(target, PATTERN)["spark"]
+    engine.jobs.clear()  # before its first checkpoint
+    deploy(target, PATTERN)
+    deploy(target, PATTERN, only_missing=True)
+    assert engine.states == [None, "of 1", None, None]
+    assert (began.generation, began.since) == (3, 3)
+    teardown(target, PATTERN)
+    deploy(target, PATTERN)
+    assert engine.states[-1] == "of 3"
 
 
 def test_a_teardown_for_nobody_stops_whatever_runs(target: Target, engine: Engine) -> None:

@@ -7,7 +7,7 @@ import re
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -50,6 +50,10 @@ STALLED_AFTER_INTERVALS = 6
 SUBMIT_WITHIN_S = 180
 STOP_WITHIN_S = 120
 REHEARSE_WITHIN_S = 120
+SAVEPOINT, SAVEPOINT_DIGITS = (
+    "savepoint-",
+    6,
+)  # a savepoint's folder has that prefix, and so many digits of its job's id
 
 
 class _SavepointError(EngineError):
@@ -221,11 +225,24 @@ class Flink:
         return self._request("POST", f"/jobs/{plan.job_id}/checkpoints", json=options).ok
 
     def latest_state(self, plan: EnginePlan) -> str | None:
-        """The newest completed savepoint or retained checkpoint of any generation of the pattern."""
+        """The last completed savepoint or retained checkpoint of the last generation that has one."""
+        generations = {replace(plan, generation=n).job_id: n for n in range(1, plan.generation + 1)}
+        short = {job_id[:SAVEPOINT_DIGITS]: n for job_id, n in generations.items()}
+
+        def generation(path: str) -> int:
+            """Of the job that wrote it; one that is not on record is later than all that are."""
+            *_, folder, name, _ = path.split("/")
+            later = plan.generation + 1
+            if name.startswith(SAVEPOINT):
+                return short.get(name.removeprefix(SAVEPOINT)[:SAVEPOINT_DIGITS], later)
+            return generations.get(folder, later)
+
         complete = [file for file in self.files.files(_path(plan.checkpoints)) if file.path.endswith("/_metadata")]
-        if not complete:
+        kept = [(generation(file.path), file.modified_ms, file) for file in complete]
+        kept = [each for each in kept if each[0] >= plan.since]
+        if not kept:
             return None
-        newest = max(complete, key=lambda file: file.modified_ms)
+        *_, newest = max(kept, key=lambda each: each[:2])
         store = plan.checkpoints.removesuffix(_path(plan.checkpoints))
         return f"{store}{newest.path.removesuffix('/_metadata')}"
 
