@@ -148,10 +148,14 @@ def test_a_session_that_is_open_when_the_job_stops_is_completed_by_the_next_one(
     player.play([pays("b1", "berta", 5, now_ms), pays("b2", "berta", 5, now_ms + 10_000)], early_ms)
     more = replace(plan, generation=2, events=(*plan.events, "spree"))
     flink.start(more, flink.stop(plan))
-    player.play([pays("b3", "berta", 5, now_ms + 20_000), pays("b4", "berta", 5, now_ms + 30_001)], early_ms)
+    # The first event that the next one reads is behind the windows, before any watermark shows it.
+    behind = pays("b0", "berta", 5, now_ms - 60_000)
+    on_time = [pays("b3", "berta", 5, now_ms + 20_000), pays("b4", "berta", 5, now_ms + 30_001)]
+    player.play([behind, *on_time], early_ms)
     player.close(now_ms + HOUR_MS)
     found = player.outcome()
     assert [(alert["rule"], alert["event_ids"]) for alert in found.alerts] == [("burst", ["b1", "b2", "b3"])]
+    assert [letter["reason"] for letter in found.dead_letters] == ["late"]
     assert [(row["purchases"], row["total_cents"]) for row in found.windows if row["purchases"]] == minutes(now_ms)
 
 

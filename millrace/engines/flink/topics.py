@@ -14,9 +14,10 @@ ARRIVALS, REFERENCES = "arrivals", "references"
 TYPES = {"text": "STRING", "whole": "BIGINT", "real": "DOUBLE", "flag": "BOOLEAN"}
 
 # What the source adds to an event's own fields; no field of an event may begin with an underscore.
-STREAM, BACKLOG, REFUSED, VALUE, TOPIC, PARTITION, OFFSET, INGEST_MS, AT_MS, AT = (
+STREAM, BACKLOG, BEHIND, REFUSED, VALUE, TOPIC, PARTITION, OFFSET, INGEST_MS, AT_MS, AT = (
     "_stream",
     "_backlog",
+    "_behind",
     "_refused",
     "_value",
     "_topic",
@@ -26,7 +27,7 @@ STREAM, BACKLOG, REFUSED, VALUE, TOPIC, PARTITION, OFFSET, INGEST_MS, AT_MS, AT 
     "_at_ms",
     "_at",
 )
-ADDED = (BACKLOG, VALUE, TOPIC, PARTITION, OFFSET, INGEST_MS)
+ADDED = (BACKLOG, BEHIND, VALUE, TOPIC, PARTITION, OFFSET, INGEST_MS)
 """Those of them that an event keeps through the whole job."""
 
 
@@ -70,6 +71,7 @@ def _arrivals(name: str, plan: EnginePlan, streams: Sequence[EventType], time: S
         *(f"{quoted(column)} {sql_type}" for column, sql_type in fields.items()),
         f"{STREAM} STRING",
         f"{BACKLOG} BOOLEAN",
+        f"{BEHIND} BOOLEAN",
         f"{TOPIC} STRING",
         f"{PARTITION} INT",
         f"{OFFSET} BIGINT",
@@ -98,6 +100,7 @@ def _arrivals(name: str, plan: EnginePlan, streams: Sequence[EventType], time: S
         "streams": json.dumps(declared),
         "leads": use.judged.name,
         "live-ms": str(use.disorder_ms // 2),
+        "disorder-ms": str(use.disorder_ms),
     }
     if plan.accepted:
         options["accepted"] = json.dumps([each.plain() for each in plan.accepted])

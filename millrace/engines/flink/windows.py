@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from millrace.engines.flink.alerts import NOW_MS, alert_columns, operands
 from millrace.engines.flink.events import JUDGED
 from millrace.engines.flink.expressions import compiled, interval, quoted, text
-from millrace.engines.flink.topics import INGEST_MS, OFFSET, PARTITION, TYPES
+from millrace.engines.flink.topics import BEHIND, INGEST_MS, OFFSET, PARTITION, TYPES
 from millrace.engines.flink.tuning import LATE_MARGIN_MS
 from millrace.patterns import EnginePlan
 from millrace.rules import Count, Last, Session, Sliding, Window, WindowRule, WindowSummary
@@ -28,7 +28,7 @@ def views(plan: EnginePlan) -> Iterator[tuple[str, str]]:
     """Judged events with whether they are late, and those that are not."""
     if has_windows(plan):
         is_late = f"rowtime <= CURRENT_WATERMARK(rowtime) + {interval(LATE_MARGIN_MS)}"
-        yield TIMED, f"SELECT *, COALESCE({is_late}, FALSE) AS {LATE} FROM {JUDGED}"
+        yield TIMED, f"SELECT *, {BEHIND} OR COALESCE({is_late}, FALSE) AS {LATE} FROM {JUDGED}"
         yield TIMELY, f"SELECT * FROM {TIMED} WHERE NOT {LATE}"
 
 

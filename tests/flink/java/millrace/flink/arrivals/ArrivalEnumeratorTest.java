@@ -32,11 +32,14 @@ final class ArrivalEnumeratorTest {
     @Test
     void itsStateIsReadAsEachVersionWroteItAndWrittenInTheseBytes() throws IOException {
         ArrivalEnumerator.State.Serializer serializer = new ArrivalEnumerator.State.Serializer();
-        String newest = KNOWN_0_AND_3_WAITING_1 + ArrivalSplitTest.VERSION_2;
-        assertEquals(newest.replace(" ", ""), hex(serializer, 2, newest));
-        assertEquals((KNOWN_0_AND_3_WAITING_1 + ArrivalSplitTest.VERSION_1 + "00000000").replace(" ", ""),
+        String newest = KNOWN_0_AND_3_WAITING_1 + ArrivalSplitTest.VERSION_3;
+        String noMoment = "0000000000000000";
+        assertEquals(newest.replace(" ", ""), hex(serializer, 3, newest));
+        assertEquals((KNOWN_0_AND_3_WAITING_1 + ArrivalSplitTest.VERSION_2 + noMoment).replace(" ", ""),
+                hex(serializer, 2, KNOWN_0_AND_3_WAITING_1 + ArrivalSplitTest.VERSION_2));
+        assertEquals((KNOWN_0_AND_3_WAITING_1 + ArrivalSplitTest.VERSION_1 + "00000000" + noMoment).replace(" ", ""),
                 hex(serializer, 1, KNOWN_0_AND_3_WAITING_1 + ArrivalSplitTest.VERSION_1));
-        assertEquals(2, serializer.getVersion());
+        assertEquals(3, serializer.getVersion());
     }
 
     @Test

@@ -16,7 +16,7 @@ import org.junit.jupiter.api.Test;
 final class LeadingTest {
     private final Reading reading = new Reading(100);
     private final WatermarkStrategy<RowData> strategy =
-            new Leading(WatermarkStrategy.forGenerator(context -> new IdleAtOnce()), 0, "pays", reading);
+            new Leading(WatermarkStrategy.forGenerator(context -> new IdleAtOnce()), 0, 1, "pays", reading);
     private final WatermarkGenerator<RowData> one = strategy.createWatermarkGenerator(null);
     private final WatermarkGenerator<RowData> other = strategy.createWatermarkGenerator(null);
     private final Output outputOfOne = new Output();
@@ -52,13 +52,23 @@ final class LeadingTest {
         assertEquals(List.of("0", "idle", "1"), outputOfOther.found);
     }
 
+    @Test
+    void aRefusedMessageNeitherMovesTimeNorEndsIdleness() {
+        reading.released(0, true);
+        StringData pays = StringData.fromString("pays");
+        one.onEvent(GenericRowData.of(pays, StringData.fromString("json")), 0, outputOfOne);
+        emit();
+        assertEquals(List.of("0", "idle"), outputOfOne.found);
+        assertEquals(0, reading.leading());
+    }
+
     private void emit() {
         one.onPeriodicEmit(outputOfOne);
         other.onPeriodicEmit(outputOfOther);
     }
 
     private static RowData event(String stream) {
-        return GenericRowData.of(StringData.fromString(stream));
+        return GenericRowData.of(StringData.fromString(stream), null);
     }
 
     /** Emits the number of its events, and is idle whenever it has none since. */

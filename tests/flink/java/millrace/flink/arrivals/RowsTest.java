@@ -16,7 +16,7 @@ import org.junit.jupiter.api.Test;
 
 final class RowsTest {
     private static final List<String> COLUMNS = List.of("who", "phones.at_ms", "at_ms", "_stream", "_topic",
-            "_partition", "_offset", "_ingest_ms", "_at_ms", "_refused", "_value", "_backlog");
+            "_partition", "_offset", "_ingest_ms", "_at_ms", "_refused", "_value", "_backlog", "_behind");
     private static final String EVENT = """
             {\\"max_bytes\\": 100, \\"max_depth\\": 8, \\"past_ms\\": 10000, \\"future_ms\\": 100, \\"time\\": \\"at_ms\\",
              \\"forbidden\\": [], \\"fields\\": [
@@ -80,11 +80,22 @@ final class RowsTest {
         assertEquals(0, reader.momentMs(row("p.phones", "{\"who\":\"anna\",\"at_ms\":5000}")));
     }
 
+    @Test
+    void anAcceptedEventBeforeTheMomentThatWindowsHavePassedIsBehind() {
+        assertEquals(List.of(false, true), List.of(
+                row("p.pays", "{\"who\":\"anna\",\"at_ms\":5000}", 5_000).getBoolean(12),
+                row("p.pays", "{\"who\":\"anna\",\"at_ms\":4999}", 5_000).getBoolean(12)));
+    }
+
     private static RowData row(String topic, String value) {
+        return row(topic, value, 0);
+    }
+
+    private static RowData row(String topic, String value, long passedMs) {
         byte[] bytes = value == null ? null : value.getBytes(StandardCharsets.UTF_8);
         int size = bytes == null ? -1 : bytes.length;
         return ROWS.reader().read(new ConsumerRecord<>(topic, 3, 41, 6_000, TimestampType.LOG_APPEND_TIME, 0, size,
-                new byte[0], bytes, new RecordHeaders(), Optional.empty()), true);
+                new byte[0], bytes, new RecordHeaders(), Optional.empty()), true, passedMs);
     }
 
     private static String stream(String name, String atMs, boolean keeps, boolean deletes) {

@@ -33,13 +33,15 @@ final class ArrivalSource implements Source<RowData, ArrivalSplit, ArrivalEnumer
     private final Properties kafka;
     private final Rows rows;
     private final Reading reading;
+    private final long disorderMs;
     private final String accepted;
 
-    /** With the accepted losses, as JSON. */
-    ArrivalSource(Properties kafka, Rows rows, Reading reading, String accepted) {
+    /** An event that is so far behind the newest is late for windows; with the accepted losses, as JSON. */
+    ArrivalSource(Properties kafka, Rows rows, Reading reading, long disorderMs, String accepted) {
         this.kafka = kafka;
         this.rows = rows;
         this.reading = reading;
+        this.disorderMs = disorderMs;
         this.accepted = accepted;
     }
 
@@ -76,12 +78,14 @@ final class ArrivalSource implements Source<RowData, ArrivalSplit, ArrivalEnumer
         Backlog backlog = new Backlog(reading, context::sendSourceEventToCoordinator);
         AtomicReference<Collection<Checkpointed>> checkpointed = new AtomicReference<>(List.of());
         Map<TopicPartition, Reached> reached = new ConcurrentHashMap<>();
+        Resumed resumed = new Resumed(disorderMs);
         return new Reader(
                 new Resumption(
                         () -> Topics.of(kafka, rows.topics()),
                         kafka.getProperty("group.id"),
                         rows.topics(),
                         Loss.parse(accepted)),
+                resumed,
                 backlog,
                 checkpointed,
                 reached,
@@ -90,7 +94,7 @@ final class ArrivalSource implements Source<RowData, ArrivalSplit, ArrivalEnumer
                         context.metricGroup()),
                 (message, output, progress) -> {
                     boolean isBacklog = backlog.holds(message.timestamp(), System.currentTimeMillis());
-                    RowData row = reader.read(message, isBacklog);
+                    RowData row = reader.read(message, isBacklog, resumed.passedMs());
                     progress.handedOn(message.topic(), message.offset(), reader.momentMs(row));
                     output.collect(row, message.timestamp());
                 },
@@ -100,6 +104,7 @@ final class ArrivalSource implements Source<RowData, ArrivalSplit, ArrivalEnumer
     private static final class Reader extends SingleThreadMultiplexSourceReaderBase<
             ConsumerRecord<byte[], byte[]>, RowData, ArrivalSplit, ArrivalSplit.Progress> {
         private final Resumption resumption;
+        private final Resumed resumed;
         private final Backlog backlog;
         private final AtomicReference<Collection<Checkpointed>> checkpointed;
         private final Map<TopicPartition, Reached> reached;
@@ -107,6 +112,7 @@ final class ArrivalSource implements Source<RowData, ArrivalSplit, ArrivalEnumer
 
         Reader(
                 Resumption resumption,
+                Resumed resumed,
                 Backlog backlog,
                 AtomicReference<Collection<Checkpointed>> checkpointed,
                 Map<TopicPartition, Reached> reached,
@@ -115,6 +121,7 @@ final class ArrivalSource implements Source<RowData, ArrivalSplit, ArrivalEnumer
                 SourceReaderContext context) {
             super(splitReaders, emitter, context.getConfiguration(), context);
             this.resumption = resumption;
+            this.resumed = resumed;
             this.backlog = backlog;
             this.checkpointed = checkpointed;
             this.reached = reached;
@@ -122,6 +129,7 @@ final class ArrivalSource implements Source<RowData, ArrivalSplit, ArrivalEnumer
 
         @Override
         public void addSplits(List<ArrivalSplit> splits) {
+            splits.forEach(resumed::add);
             super.addSplits(resumption.of(splits));
         }
 

@@ -29,7 +29,8 @@ final class ArrivalSplit implements SourceSplit {
         this(partition, next, ids, 0);
     }
 
-    private ArrivalSplit(int partition, Map<String, Long> next, Map<String, String> ids, long newestMs) {
+    /** With the newest moment to which its events have moved time, or 0. */
+    ArrivalSplit(int partition, Map<String, Long> next, Map<String, String> ids, long newestMs) {
         this.partition = partition;
         this.next = Map.copyOf(next);
         this.ids = Map.copyOf(ids);
@@ -48,7 +49,7 @@ final class ArrivalSplit implements SourceSplit {
         return ids;
     }
 
-    /** The newest moment to which its events have moved time since its task started, or 0; not part of the state. */
+    /** The newest moment to which its events have moved time, or 0. */
     long newestMs() {
         return newestMs;
     }
@@ -74,6 +75,7 @@ final class ArrivalSplit implements SourceSplit {
             partition = split.partition;
             next = new HashMap<>(split.next);
             ids = split.ids;
+            newestMs = split.newestMs;
         }
 
         /** Notes a message, and the moment to which it moves time, or 0. */
@@ -92,9 +94,9 @@ final class ArrivalSplit implements SourceSplit {
         }
     }
 
-    /** Version 1 had no ids of topics. */
+    /** Version 1 had no ids of topics, and version 2 no newest moment. */
     static final class Serializer implements SimpleVersionedSerializer<ArrivalSplit> {
-        static final int VERSION = 2;
+        static final int VERSION = 3;
 
         @Override
         public int getVersion() {
@@ -125,6 +127,7 @@ final class ArrivalSplit implements SourceSplit {
                 out.writeUTF(each.getKey());
                 out.writeUTF(each.getValue());
             }
+            out.writeLong(split.newestMs);
         }
 
         static ArrivalSplit read(int version, DataInputStream in) throws IOException {
@@ -137,7 +140,7 @@ final class ArrivalSplit implements SourceSplit {
             for (int left = version == 1 ? 0 : in.readInt(); left > 0; left--) {
                 ids.put(in.readUTF(), in.readUTF());
             }
-            return new ArrivalSplit(partition, next, ids);
+            return new ArrivalSplit(partition, next, ids, version < 3 ? 0 : in.readLong());
         }
     }
 }

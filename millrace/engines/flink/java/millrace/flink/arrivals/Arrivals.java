@@ -36,6 +36,7 @@ public final class Arrivals implements DynamicTableSourceFactory {
     private static final ConfigOption<String> ACCEPTED = ConfigOptions.key("accepted").stringType().defaultValue("[]");
     private static final ConfigOption<String> LEADS = ConfigOptions.key("leads").stringType().noDefaultValue();
     private static final ConfigOption<Long> LIVE_MS = ConfigOptions.key("live-ms").longType().noDefaultValue();
+    private static final ConfigOption<Long> DISORDER_MS = ConfigOptions.key("disorder-ms").longType().noDefaultValue();
 
     @Override
     public String factoryIdentifier() {
@@ -44,7 +45,7 @@ public final class Arrivals implements DynamicTableSourceFactory {
 
     @Override
     public Set<ConfigOption<?>> requiredOptions() {
-        return Set.of(BOOTSTRAP, GROUP, STREAMS, LEADS, LIVE_MS);
+        return Set.of(BOOTSTRAP, GROUP, STREAMS, LEADS, LIVE_MS, DISORDER_MS);
     }
 
     @Override
@@ -79,8 +80,9 @@ public final class Arrivals implements DynamicTableSourceFactory {
 
         @Override
         public void applyWatermark(WatermarkStrategy<RowData> declared) {
-            int stream = DataType.getFieldNames(columns).indexOf(Rows.STREAM);
-            watermarks = new Leading(declared, stream, options.get(LEADS), reading);
+            List<String> names = DataType.getFieldNames(columns);
+            watermarks = new Leading(
+                    declared, names.indexOf(Rows.STREAM), names.indexOf(Rows.REFUSED), options.get(LEADS), reading);
         }
 
         @Override
@@ -95,7 +97,8 @@ public final class Arrivals implements DynamicTableSourceFactory {
             kafka.put("group.id", options.get(GROUP));
             List<String> names = ((RowType) columns.getLogicalType()).getFieldNames();
             Rows rows = new Rows(options.get(STREAMS), options.get(LEADS), names);
-            ArrivalSource source = new ArrivalSource(kafka, rows, reading, options.get(ACCEPTED));
+            ArrivalSource source =
+                    new ArrivalSource(kafka, rows, reading, options.get(DISORDER_MS), options.get(ACCEPTED));
             return new DataStreamScanProvider() {
                 @Override
                 public DataStream<RowData> produceDataStream(

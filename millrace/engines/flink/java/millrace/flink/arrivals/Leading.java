@@ -11,23 +11,27 @@ import org.apache.flink.table.data.RowData;
 import org.apache.flink.table.data.StringData;
 
 /**
- * The declared watermark, as only the events of one stream move it.
+ * The declared watermark, as only the accepted events of one stream move it.
  *
- * <p>A side stream that moved event time would close windows whenever the main stream pauses; and while only side events come,
- * a partition counts as idle, or it would hold back the windows of all others. The last active partition of a task counts
- * as idle only if the task keeps up: events that still lie in Kafka would be late for the other tasks.
+ * <p>A side stream that moved event time would close windows whenever the main stream pauses; and while only side events
+ * or messages that are refused come, a partition counts as idle, or it would hold back the windows of all others. The last
+ * active partition of a task counts as idle only if the task keeps up: events that still lie in Kafka would be late for
+ * the other tasks.
  */
 final class Leading implements WatermarkStrategy<RowData> {
     private static final long serialVersionUID = 1L;
 
     private final WatermarkStrategy<RowData> declared;
     private final int streamColumn;
+    private final int refusedColumn;
     private final String leads;
     private final Reading reading;
 
-    Leading(WatermarkStrategy<RowData> declared, int streamColumn, String leads, Reading reading) {
+    Leading(
+            WatermarkStrategy<RowData> declared, int streamColumn, int refusedColumn, String leads, Reading reading) {
         this.declared = declared;
         this.streamColumn = streamColumn;
+        this.refusedColumn = refusedColumn;
         this.leads = leads;
         this.reading = reading;
     }
@@ -46,7 +50,7 @@ final class Leading implements WatermarkStrategy<RowData> {
 
             @Override
             public void onEvent(RowData event, long timestamp, WatermarkOutput output) {
-                if (leader.equals(event.getString(streamColumn))) {
+                if (event.isNullAt(refusedColumn) && leader.equals(event.getString(streamColumn))) {
                     reading.lead();
                     idleness.end(reading.leading());
                     generator.onEvent(event, timestamp, output);

@@ -62,7 +62,7 @@ final class Resumption {
                 next.put(topic, isThere ? wanted : first);
                 ids.put(topic, id);
             }
-            resumed.add(new ArrivalSplit(split.partition(), next, ids));
+            resumed.add(new ArrivalSplit(split.partition(), next, ids, split.newestMs()));
         }
         if (!lost.isEmpty()) {
             throw new LostMessagesException(pattern, lost);

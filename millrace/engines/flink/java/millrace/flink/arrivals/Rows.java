@@ -24,6 +24,8 @@ import org.apache.flink.table.data.StringData;
 final class Rows implements Serializable {
     static final String STREAM = "_stream";
     static final String BACKLOG = "_backlog";
+    static final String BEHIND = "_behind";
+    static final String REFUSED = "_refused";
     private static final long serialVersionUID = 1L;
 
     private final String declaration;
@@ -67,11 +69,12 @@ final class Rows implements Serializable {
             inStream = columns.indexOf(STREAM);
             inIngestMs = columns.indexOf("_ingest_ms");
             inAtMs = columns.indexOf("_at_ms");
-            inRefused = columns.indexOf("_refused");
+            inRefused = columns.indexOf(REFUSED);
         }
 
-        RowData read(ConsumerRecord<byte[], byte[]> message, boolean isBacklog) {
-            return streams.get(message.topic()).row(message, isBacklog);
+        /** The row of a message; an event before a given moment is behind the windows. */
+        RowData read(ConsumerRecord<byte[], byte[]> message, boolean isBacklog, long passedMs) {
+            return streams.get(message.topic()).row(message, isBacklog, passedMs);
         }
 
         /** The moment to which a row moves time: that of its event, but not beyond its arrival; 0 for none. */
@@ -92,6 +95,7 @@ final class Rows implements Serializable {
         private final int[] fields;
         private final int inStream;
         private final int inBacklog;
+        private final int inBehind;
         private final int inTopic;
         private final int inPartition;
         private final int inOffset;
@@ -113,28 +117,31 @@ final class Rows implements Serializable {
             fields = names.stream().mapToInt(field -> columns.indexOf(columnOf.get(field))).toArray();
             inStream = columns.indexOf(STREAM);
             inBacklog = columns.indexOf(BACKLOG);
+            inBehind = columns.indexOf(BEHIND);
             inTopic = columns.indexOf("_topic");
             inPartition = columns.indexOf("_partition");
             inOffset = columns.indexOf("_offset");
             inIngestMs = columns.indexOf("_ingest_ms");
             inAtMs = columns.indexOf("_at_ms");
-            inRefused = columns.indexOf("_refused");
+            inRefused = columns.indexOf(REFUSED);
             inValue = columns.indexOf("_value");
         }
 
-        RowData row(ConsumerRecord<byte[], byte[]> message, boolean isBacklog) {
+        RowData row(ConsumerRecord<byte[], byte[]> message, boolean isBacklog, long passedMs) {
             Object[] event = reader.read(message.value(), message.timestamp());
             Object refused = isDeletedByNull && message.value() == null ? null : event[0];
             boolean isAccepted = refused == null;
             byte[] kept = isAccepted ? keepsBytes ? message.value() : null : reader.kept(message.value(), (String) refused);
+            long atMs = isAccepted && time > 0 && event[time] != null ? (Long) event[time] : 0;
             GenericRowData row = new GenericRowData(width);
             row.setField(inStream, name);
             row.setField(inBacklog, isBacklog);
+            row.setField(inBehind, atMs < passedMs);
             row.setField(inTopic, topic);
             row.setField(inPartition, message.partition());
             row.setField(inOffset, message.offset());
             row.setField(inIngestMs, message.timestamp());
-            row.setField(inAtMs, isAccepted && time > 0 ? event[time] : (Object) 0L);
+            row.setField(inAtMs, atMs);
             row.setField(inRefused, isAccepted ? null : StringData.fromString((String) refused));
             row.setField(inValue, kept);
             for (int i = 0; i < fields.length; i++) {
