@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -165,8 +166,7 @@ class Memory:
 def refer(reference: EventType, known: dict[str, Event], record: Record) -> str | None:
     """Take in a message of reference data, or return why it is refused. A key's last event counts; no value deletes it.
 
-    Engines look reference data up when they judge, which may be later than the arrival: send it before the events that
-    need it, and keep it until these have been judged.
+    An event is judged by what was there when it arrived, however late it is judged.
     """
     if record.value is None:
         known.pop((record.key or b"").decode(errors="replace"), None)
@@ -179,14 +179,22 @@ def refer(reference: EventType, known: dict[str, Event], record: Record) -> str 
 
 
 def judge(
-    use: UseCase, rules: Sequence[Rule], tape: Iterable[Record], references: Mapping[str, Mapping[str, Event]]
+    use: UseCase,
+    rules: Sequence[Rule],
+    tape: Iterable[Record],
+    references: Mapping[str, Mapping[str, Event]],
+    is_still_known: Callable[[Origin], bool] = lambda origin: False,
 ) -> Iterator[Judged]:
-    """Judge a tape of raw records in the order of their arrival; references hold their events by type and key."""
+    """Judge a tape of raw records in the order of their arrival; references hold their events by type and key.
+
+    An id is remembered for `remembered_ms` after its event arrived. An engine may remember it longer: then what comes
+    later with the same id is a duplicate if it `is_still_known`.
+    """
     kinds = {event_type.name: event_type for event_type in use.raw}
     event_rules = [rule for rule in rules if isinstance(rule, EventRule)]
     fold_rules = [rule for rule in rules if isinstance(rule, FoldRule)]
     memories: dict[str, dict[str, Memory]] = {}
-    seen: set[tuple[str, str]] = set()
+    seen_ms: dict[tuple[str, str], int] = {}
     states: dict[tuple[str, str], Any] = {}
     for record in tape:
         event_type = kinds[record.topic]
@@ -210,10 +218,12 @@ def judge(
             yield Judged(record, f"unknown:{unknown}")
             continue
         identity = identity_of(use.judged, event, record)
-        if use.judged.id and (key, identity) in seen:
-            yield Judged(record, DUPLICATE)
-            continue
-        seen.add((key, identity))
+        if use.judged.id:
+            since_ms = record.ingest_ms - seen_ms.get((key, identity), -math.inf)
+            if since_ms <= use.judged.remembered_ms or (since_ms < math.inf and is_still_known(record.origin)):
+                yield Judged(record, DUPLICATE)
+                continue
+            seen_ms[key, identity] = record.ingest_ms
         own = _memories(memories, key, event_rules, use)
         before = {name: memory.before(event) for name, memory in own.items()}
         findings = [

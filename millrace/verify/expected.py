@@ -77,7 +77,8 @@ def expect(
     references: dict[str, dict[str, Event]] = {reference.name: {} for reference in use.references}
     views = Views(use, [rule for rule in rules if isinstance(rule, EventRule)], bounds)
     expected = Expected(views)
-    for each in judge(use, rules, _tape(use, raw, references, expected.refused, kept_since_ms), references):
+    tape = _tape(use, raw, references, expected.refused, kept_since_ms)
+    for each in judge(use, rules, tape, references, lambda origin: origin not in enriched):
         record = each.record
         if each.reason is not None:
             expected.refused[record.topic, record.partition, record.offset] = each.reason

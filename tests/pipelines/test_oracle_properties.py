@@ -131,6 +131,20 @@ def test_how_customers_interleave_changes_nothing(steps: list[Step], order: list
     assert findings(judged([queues[name].pop(0) for name in turns])) == findings(judged(tape))
 
 
+def test_an_id_is_remembered_as_long_as_its_event_would_be_accepted() -> None:
+    (first,) = tape_of([Buys("a", "a", "m", 100, 0, 0.0)])
+    kept_ms, event = FRAUD.judged.remembered_ms, json.loads(first.value or b"")
+
+    def again(offset: int, after_ms: int) -> Record:
+        value = json.dumps(event | {"at_ms": first.ingest_ms + after_ms}).encode()
+        return replace(first, offset=offset, ingest_ms=first.ingest_ms + after_ms, value=value)
+
+    tape = [first, again(1, kept_ms), again(2, kept_ms + 1), again(3, 2 * kept_ms), again(4, 2 * kept_ms + 2)]
+    assert [each.reason for each in judged(tape)] == [None, "duplicate", None, "duplicate", None]
+    longer = oracle.judge(FRAUD, FRAUD.rules, tape, REFERENCES, lambda origin: origin[2] == 2)
+    assert [each.reason for each in longer] == [None, "duplicate", "duplicate", None, "duplicate"]
+
+
 @given(STEPS, st.lists(st.tuples(st.integers(0, 39), st.integers(0, 40)), max_size=8))
 def test_copies_of_purchases_change_nothing_and_are_called_duplicates(
     steps: list[Step], again: list[tuple[int, int]]

@@ -266,10 +266,16 @@ def known(use: UseCase) -> Statement:
 
 
 def judged(use: UseCase) -> Statement:
-    """Of known events with the same key and id the first."""
+    """Of known events with the same key and id the first, and each that comes when the last one is forgotten."""
     own = f"CAST({column('now', use.judged.id)} AS VARCHAR)" if use.judged.id else "concat(partition, '-', n_offset)"
-    once = "QUALIFY row_number() OVER (PARTITION BY key, identity ORDER BY n) = 1" if use.judged.id else ""
-    return f"CREATE TABLE judged AS SELECT *, {own} AS identity FROM known WHERE reason IS NULL {once}"
+    there = f"SELECT *, {own} AS identity FROM known WHERE reason IS NULL"
+    if not use.judged.id:
+        return f"CREATE TABLE judged AS {there}"
+    is_forgotten = f"b[1][2] - a[-1][2] > {use.judged.remembered_ms}"
+    chosen = f"LAMBDA a, b: CASE WHEN {is_forgotten} THEN list_concat(a, b) ELSE a END"
+    arrivals = "list([[n, ingest_ms]] ORDER BY n)"
+    once = f"SELECT unnest(list_reduce({arrivals}, {chosen}))[1] AS n FROM there GROUP BY key, identity"
+    return f"CREATE TABLE judged AS WITH there AS ({there}) SELECT * FROM there SEMI JOIN ({once}) USING (n)"
 
 
 def refusals(use: UseCase) -> str:

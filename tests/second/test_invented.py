@@ -61,12 +61,20 @@ MIXED = (
     seen(-100, at_ms=200, may_whole=-5, longitude=1e300, may_text="b"),
     seen(at_ms=150, may_whole=7, longitude=1.0, may_text="c"),
 )
+AN_ID_IS_FORGOTTEN = (
+    seen(id="i0", at_ms=1_000),
+    seen(2_000, id="i0", at_ms=2_000),
+    seen(1, id="i0", at_ms=2_000),
+    seen(100, id="i0", at_ms=2_000),
+    seen(1_901, id="i0", at_ms=4_000),
+)
 EDGES_OF_TIME = (seen(at_ms=1_000), seen(at_ms=1_001), seen(1_000), seen(1))
 
 
 @some
 @given(CASES)
 @example((Invented(has_ids=False), EDGES_OF_TIME))
+@example((Invented(has_ids=True), AN_ID_IS_FORGOTTEN))
 @example((EVERY, MIXED))
 # A number that leaves its kind.
 @example((Invented("wide", False, alert_when=("((now.at_ms * now.whole) > 0)",)), (seen(whole=2**62),)))
