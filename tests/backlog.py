@@ -86,17 +86,19 @@ class Backlog:
 
     def send(self, events: int, span_ms: int, seed: int = SEED) -> None:
         """Write all of it, with the times of its arrival, before any job runs."""
-        raw = {self.plan.topics[each.name] for each in self.variant.use.raw}
+        use = self.variant.use
+        sent = {self.plan.topics[each.name] for each in (*use.raw, *use.references)}
         prefix = self.variant.name
         wanted = [replace(t, name=self.plan.pattern + t.name.removeprefix(prefix)) for t in wanted_topics(self.variant)]
         # So that a test can choose when a message arrived.
         forged = {"message.timestamp.type": "CreateTime"}
-        topics.ensure(self.plan.bootstrap, [replace(t, configs=forged) if t.name in raw else t for t in wanted])
+        topics.ensure(self.plan.bootstrap, [replace(t, configs=forged) if t.name in sent else t for t in wanted])
         producer = Producer({**topics.PRODUCER, "bootstrap.servers": self.plan.bootstrap})
-        for kind, key, reference in self.make.references:
-            producer.produce(self.plan.topics[kind], json.dumps(reference).encode(), key.encode())
-        judged = self.plan.topics[self.variant.use.judged.name]
         start_ms = int(time.time() * 1000) - AFTER_MS - span_ms
+        for kind, key, reference in self.make.references:
+            value = json.dumps(reference).encode()
+            producer.produce(self.plan.topics[kind], value, key.encode(), timestamp=start_ms)
+        judged = self.plan.topics[use.judged.name]
         for arrived_ms, key, value in chain(self.messages(events, start_ms, span_ms, seed), self.closing()):
             producer.produce(judged, value, key.encode(), timestamp=arrived_ms)
             self.sent += 1

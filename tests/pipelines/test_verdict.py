@@ -297,6 +297,30 @@ def test_a_clock_that_is_ahead_excuses_nobody_from_being_punctual(good: Evidence
     assert "lateness" in red(judge(QUESTION, called_late(evidence, later)))
 
 
+@pytest.mark.parametrize(
+    ("change", "is_red"),
+    [({"merchant": "of-no-reference"}, False), ({"amount_cents": "no number"}, True)],
+    ids=["unknown", "unreadable"],
+)
+def test_events_that_can_be_read_move_time_even_if_a_later_stage_refuses_them(
+    good: Evidence, raw: dict[str, list[Record]], change: dict[str, Any], is_red: bool
+) -> None:
+    at, purchases = accepted_at(good, raw), raw["transactions"]
+    late = at[len(at) // 2]
+    arrived_ms = purchases[late].ingest_ms
+    near = [n for n, each in enumerate(purchases) if n != late and abs(each.ingest_ms - arrived_ms) <= 10_000]
+    readable = [n for n in near if n in set(at)]
+    changed = retold(raw, {late: {"at_ms": arrived_ms - 6_000}} | dict.fromkeys(readable, change))
+    evidence = replace(ran(PLAN, changed), labels=None)
+    position_of = position(
+        output(evidence, "enriched"),
+        lambda event: (
+            event["source_offset"] == purchases[late].offset and event["source_partition"] == purchases[late].partition
+        ),
+    )
+    assert ("lateness" in red(judge(QUESTION, called_late(evidence, position_of)))) == is_red
+
+
 def test_a_clock_that_is_ahead_makes_no_window_due() -> None:
     accepted = {("transactions", 0, 0): {"at_ms": START_MS + 240_000, "ingest_ms": START_MS}}
     assert time_passed_ms("at_ms", accepted, 7_000, 25_000) == START_MS - 7_000

@@ -59,13 +59,13 @@ def views(plan: EnginePlan) -> Iterator[tuple[str, str]]:
 
 
 def looked_up(use: UseCase, reference: Callable[[Lookup], str]) -> str:
-    """Readable arrivals with their reference data, and the first reference that lacks a judged event's key.
+    """Readable arrivals with the reference data of then, and the first reference that lacked a judged event's key.
 
     Only judged events are refused for a missing key; side streams pass.
     """
     joins, taken, unknown = [], [], []
     for i, lookup in enumerate(use.enrichment.lookups):
-        call = f"look_up({text(reference(lookup))}, e.{quoted(lookup.by)})"
+        call = f"look_up({text(reference(lookup))}, e.{quoted(lookup.by)}, e.{INGEST_MS})"
         names = ", ".join(quoted(name) for name in lookup.take)
         joins.append(f", LATERAL TABLE({call}) AS l{i}(known, {names})")
         taken += [f"l{i}.{quoted(name)}" for name in lookup.take]

@@ -66,11 +66,12 @@ def accepted(spark: SparkSession, plan: EnginePlan, raw: DataFrame) -> DataFrame
 
 
 def known(spark: SparkSession, plan: EnginePlan, events: DataFrame) -> DataFrame:
-    """Judged events with their reference data; one whose key a reference lacks is refused."""
+    """Judged events with their reference data as it was when they arrived; one whose key it lacked is refused."""
     judged = plan.use.judged
     for i, lookup in enumerate(plan.use.enrichment.lookups):
         is_judged = (F.col("stream") == judged.name) & F.col("reason").isNull()
-        found = topics.looked_up(spark, plan, lookup, F.when(is_judged, _field(judged.name, lookup.by)))
+        key = F.when(is_judged, _field(judged.name, lookup.by))
+        found = topics.looked_up(spark, plan, lookup, key, F.col("ingest_ms"))
         events = events.withColumn(f"known_{i}", found)
         is_unknown = F.when(is_judged & F.col(f"known_{i}").isNull(), F.lit(f"unknown:{lookup.reference.name}"))
         taken = {name: _field(f"known_{i}", name) for name in lookup.take}
@@ -85,6 +86,7 @@ def remembered(spark: SparkSession, plan: EnginePlan, events: DataFrame) -> Data
         return events.filter((F.col("stream") == judged.name) | F.col("reason").isNotNull())
     declaration = {
         "stream": judged.name,
+        "streams": [each.name for each in (*plan.use.others, judged)],
         "id": judged.id,
         "remembered_ms": judged.remembered_ms,
         "measures": stage.measures,

@@ -59,12 +59,12 @@ def read(spark: SparkSession, event_type: EventType, value: Column, ingest_ms: C
     return Column(jvm.ReadEvent.of(json.dumps(event_type.reader()), java_type, value._jc, ingest_ms._jc))
 
 
-def looked_up(spark: SparkSession, plan: EnginePlan, lookup: Lookup, key: Column) -> Column:
-    """A struct of the fields that a lookup takes from the reference event with that key; null if there is none."""
+def looked_up(spark: SparkSession, plan: EnginePlan, lookup: Lookup, key: Column, at_ms: Column) -> Column:
+    """A struct of the fields that a lookup takes from what the key had at that moment; null if it had nothing."""
     kinds = {each.name: TYPES[each.kind] for each in lookup.reference.readable}
     taken = T.StructType([T.StructField(name, kinds[field]) for name, field in lookup.take.items()])
     java_type = spark._jsparkSession.parseDataType(taken.json())
-    return Column(spark._jvm.millrace.spark.LookUp.of(plan.reference(lookup), java_type, key._jc))
+    return Column(spark._jvm.millrace.spark.LookUp.of(plan.reference(lookup), java_type, key._jc, at_ms._jc))
 
 
 def kept(spark: SparkSession, event_type: EventType, value: Column, reason: Column) -> Column:

@@ -49,7 +49,7 @@ public final class LookUp extends TableFunction<RowData> implements SpecializedF
     public TypeInference getTypeInference(DataTypeFactory types) {
         DataType text = DataTypes.STRING().bridgedTo(StringData.class);
         return TypeInference.newBuilder()
-                .inputTypeStrategy(InputTypeStrategies.explicitSequence(text, text))
+                .inputTypeStrategy(InputTypeStrategies.explicitSequence(text, text, DataTypes.BIGINT()))
                 .outputTypeStrategy(call -> Optional.of(outputType(Calls.literal(call, 0))))
                 .build();
     }
@@ -70,8 +70,8 @@ public final class LookUp extends TableFunction<RowData> implements SpecializedF
         }
     }
 
-    public void eval(StringData declaration, StringData key) {
-        Object[] event = key == null ? null : reference.get(key.toString());
+    public void eval(StringData declaration, StringData key, Long atMs) {
+        Object[] event = key == null ? null : reference.get(key.toString(), atMs);
         GenericRowData row = new GenericRowData(columns.length + 1);
         row.setField(0, event != null);
         for (int i = 0; event != null && i < columns.length; i++) {

@@ -61,9 +61,9 @@ final class Reference {
         }
     }
 
-    /** The event with that key, as {@link EventReader#read} gives it, or null. */
-    Object[] get(String key) {
-        return table.get(key);
+    /** The event that the key had at that moment, as {@link EventReader#read} gives it, or null. */
+    Object[] get(String key, long atMs) {
+        return table.get(key, atMs);
     }
 
     int[] columns(Iterable<?> fields) {
@@ -93,6 +93,7 @@ final class Reference {
         while (ends.entrySet().stream().anyMatch(end -> consumer.position(end.getKey()) < end.getValue())) {
             take(consumer.poll(POLL));
         }
+        table.complete();
         LOG.info("{}: {} keys of reference data read", source.topic, table.size());
     }
 
@@ -123,7 +124,8 @@ final class Reference {
 
     private void take(ConsumerRecords<byte[], byte[]> records) {
         for (ConsumerRecord<byte[], byte[]> message : records) {
-            String reason = table.take(message.key(), message.value(), message.timestamp());
+            String reason = table.take(
+                    message.partition(), message.offset(), message.key(), message.value(), message.timestamp());
             if (reason != null) {
                 LOG.warn("{}-{} offset {} is no reference data: {}",
                         message.topic(), message.partition(), message.offset(), reason);

@@ -5,17 +5,17 @@ import millrace.kernel.Json;
 import org.apache.spark.sql.Column;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.RowFactory;
-import org.apache.spark.sql.api.java.UDF1;
+import org.apache.spark.sql.api.java.UDF2;
 import org.apache.spark.sql.functions;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * The reference data of a key, as a column: a struct of the fields to take, or null.
+ * The reference data that a key had at a moment, as a column: a struct of the fields to take, or null.
  *
  * <p>The declaration is {"bootstrap", "topic", "key", "event", "take": {new name: field}}. A task finds all that
  * was in the topic when it began.
  */
-public final class LookUp implements UDF1<String, Row> {
+public final class LookUp implements UDF2<String, Long, Row> {
     private static final long serialVersionUID = 1L;
 
     private final String declaration;
@@ -27,20 +27,20 @@ public final class LookUp implements UDF1<String, Row> {
         this.declaration = declaration;
     }
 
-    public static Column of(String declaration, StructType type, Column key) {
+    public static Column of(String declaration, StructType type, Column key, Column atMs) {
         // Non-deterministic, or the optimizer would look up again for each field that is used.
-        return functions.udf(new LookUp(declaration), type).asNondeterministic().apply(key);
+        return functions.udf(new LookUp(declaration), type).asNondeterministic().apply(key, atMs);
     }
 
     @Override
-    public Row call(String key) {
+    public Row call(String key, Long atMs) {
         if (key == null) {
             return null;
         }
         if (reference == null) {
             begin();
         }
-        Object[] event = reference.get(key);
+        Object[] event = reference.get(key, atMs);
         if (event == null) {
             return null;
         }

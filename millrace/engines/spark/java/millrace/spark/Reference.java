@@ -55,8 +55,9 @@ final class Reference {
         }
     }
 
-    Object[] get(String key) {
-        return table.get(key);
+    /** The event that the key had at that moment, or null. */
+    Object[] get(String key, long atMs) {
+        return table.get(key, atMs);
     }
 
     int[] columns(Iterable<?> fields) {
@@ -74,8 +75,9 @@ final class Reference {
         Map<TopicPartition, Long> ends = consumer.endOffsets(partitions);
         while (ends.entrySet().stream().anyMatch(end -> consumer.position(end.getKey()) < end.getValue())) {
             for (ConsumerRecord<byte[], byte[]> message : consumer.poll(POLL)) {
-                table.take(message.key(), message.value(), message.timestamp());
+                table.take(message.partition(), message.offset(), message.key(), message.value(), message.timestamp());
             }
         }
+        table.complete();
     }
 }

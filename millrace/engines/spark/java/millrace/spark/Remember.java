@@ -5,8 +5,12 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Comparator;
 import java.util.HashMap;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.function.ToIntFunction;
+import java.util.function.ToLongFunction;
+import millrace.kernel.ArrivalMerge;
 import millrace.kernel.Json;
 import millrace.kernel.Measures;
 import org.apache.spark.sql.Dataset;
@@ -28,10 +32,10 @@ import scala.jdk.javaapi.CollectionConverters;
 /**
  * Gives each judged event what its key's earlier events left behind, and takes it in.
  *
- * <p>Rows carry {@code stream}, the order of arrival ({@code ingest_ms}, {@code topic}, {@code offset}), {@code reason}
- * if they are refused, and the event as a struct in the column named after its stream. Out come the judged events and
- * all that is refused, where {@code reason} is now {@code duplicate} for an id that came again. A batch holds
- * the rows of a key in no order, so they are put in that of their arrival first.
+ * <p>Rows carry {@code stream}, when and where they arrived ({@code ingest_ms}, {@code topic}, {@code partition},
+ * {@code offset}), {@code reason} if they are refused, and the event as a struct in the column named after its stream. Out
+ * come the judged events and all that is refused, where {@code reason} is now {@code duplicate} for an id that came again.
+ * A batch holds the rows of a key in no order, so they are put in that of their arrival first: see {@link ArrivalMerge}.
  */
 public final class Remember extends StatefulProcessor<String, Row, Row> {
     private static final long serialVersionUID = 1L;
@@ -45,7 +49,11 @@ public final class Remember extends StatefulProcessor<String, Row, Row> {
 
     private transient Measures measures;
     private transient Map<String, Input> inputs;
-    private transient Comparator<Row> arrival;
+    private transient ToLongFunction<Row> arrivedMs;
+    private transient ToIntFunction<Place> rank;
+    private transient int topic;
+    private transient int partition;
+    private transient int offset;
     private transient int stream;
     private transient int reason;
     private transient int idInEvent;
@@ -61,7 +69,10 @@ public final class Remember extends StatefulProcessor<String, Row, Row> {
         this.rememberedMs = ((Number) declared.get("remembered_ms")).longValue();
     }
 
-    /** The rows with a column for each remembered value; the declaration is JSON: stream, id, remembered_ms, measures. */
+    /**
+     * The rows with a column for each remembered value. The declaration is JSON: the judged stream and all streams in the
+     * order in which messages of the same millisecond are taken, id, remembered_ms, measures.
+     */
     public static Dataset<Row> over(Dataset<Row> rows, String key, String declaration) {
         Remember remember = new Remember(rows.schema(), declaration);
         StructType output = rows.schema();
@@ -82,22 +93,20 @@ public final class Remember extends StatefulProcessor<String, Row, Row> {
         stream = schema.fieldIndex("stream");
         reason = schema.fieldIndex("reason");
         idInEvent = id == null ? -1 : event(judged).fieldIndex(id);
+        topic = schema.fieldIndex("topic");
+        partition = schema.fieldIndex("partition");
+        offset = schema.fieldIndex("offset");
         int ingestMs = schema.fieldIndex("ingest_ms");
-        int topic = schema.fieldIndex("topic");
-        int offset = schema.fieldIndex("offset");
-        arrival = Comparator.<Row>comparingLong(row -> row.getLong(ingestMs))
-                .thenComparing(row -> row.getString(topic))
-                .thenComparingLong(row -> row.getLong(offset));
+        arrivedMs = row -> row.getLong(ingestMs);
+        List<Object> streams = Json.list(Json.object(Json.parse(declaration)).get("streams"));
+        rank = place -> streams.indexOf(place.stream);
     }
 
     @Override
     public Iterator<Row> handleInputRows(String key, Iterator<Row> rows, TimerValues times) {
-        List<Row> arrived = new ArrayList<>();
-        rows.foreach(arrived::add);
-        arrived.sort(arrival);
         List<Row> results = new ArrayList<>();
         boolean isRestored = false;
-        for (Row row : arrived) {
+        for (Row row : inOrder(rows)) {
             if (!row.isNullAt(reason)) {
                 results.add(refused(row));
                 continue;
@@ -126,6 +135,24 @@ public final class Remember extends StatefulProcessor<String, Row, Row> {
             memory.update(measures.save());
         }
         return CollectionConverters.asScala(results.iterator());
+    }
+
+    private List<Row> inOrder(Iterator<Row> rows) {
+        Map<Place, List<Row>> byPlace = new LinkedHashMap<>();
+        rows.foreach(row -> byPlace.computeIfAbsent(place(row), each -> new ArrayList<>()).add(row));
+        ArrivalMerge<Place, Row> merge = new ArrivalMerge<>(arrivedMs, rank, place -> false);
+        byPlace.forEach((place, own) -> {
+            own.sort(Comparator.comparingLong(row -> row.getLong(offset)));
+            merge.open(place);
+            merge.add(place, own);
+        });
+        List<Row> ordered = new ArrayList<>();
+        merge.release((place, row) -> ordered.add(row));
+        return ordered;
+    }
+
+    private Place place(Row row) {
+        return new Place(row.getString(stream), row.getString(topic), row.getInt(partition));
     }
 
     private Measures declared() {
@@ -164,6 +191,8 @@ public final class Remember extends StatefulProcessor<String, Row, Row> {
                 return DataTypes.StringType;
         }
     }
+
+    private record Place(String stream, String topic, int partition) {}
 
     /** Where a stream's event is in a row, and which of its fields the measures want. */
     private static final class Input {
