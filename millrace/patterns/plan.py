@@ -16,12 +16,14 @@ from millrace.rules import (
     ALERTS,
     DEAD_LETTERS,
     ENRICHMENT,
+    LIMITS,
     EventRule,
     FoldRule,
     Lookup,
     UseCase,
     WindowRule,
     WindowSummary,
+    limits_version,
 )
 from millrace.rules.layout import families, version
 from millrace.rules.outputs import WINDOWS_TOPIC
@@ -66,7 +68,7 @@ class EnginePlan:
     """Of the topics that it reads. A job lists partitions when it starts, so more of them make another plan."""
     parallelism: int = 1
     versions: Mapping[str, str] = field(default_factory=dict)
-    """The version of each rule and summary: a plan with other versions is another plan."""
+    """The version of each rule and summary, and of the events' limits: a plan with other versions is another plan."""
     tables: Mapping[str, str] = field(default_factory=dict)
     """The version of each HBase table that it writes."""
     options: Mapping[str, str] = field(default_factory=dict)
@@ -218,7 +220,7 @@ def _table_versions(variant: Variant, engine: str) -> dict[str, str]:
 
 def _versions(variant: Variant, engine: str) -> dict[str, str]:
     stages, use = variant.pattern.stages, variant.use
-    versions: dict[str, str] = {}
+    versions = {LIMITS: limits_version(use)}
     if stages.events.engine == engine:
         versions |= {name: use.rule(name).version for name in stages.events.rules}
         versions[ENRICHMENT] = use.enrichment.version

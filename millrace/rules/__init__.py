@@ -6,6 +6,7 @@ from millrace.rules.measures import Count, CountDistinct, DistinctOthers, Last, 
 from millrace.rules.outputs import ALERTS, DEAD_LETTERS, REPLAYED, alert_id
 from millrace.rules.rules import (
     ENRICHMENT,
+    LIMITS,
     Enrichment,
     EventRule,
     FoldRule,
@@ -14,6 +15,7 @@ from millrace.rules.rules import (
     UseCase,
     WindowRule,
     WindowSummary,
+    limits_version,
 )
 from millrace.rules.tables import Table, newest_first
 from millrace.rules.windows import Session, Sliding, Tumbling, Window
@@ -22,6 +24,7 @@ __all__ = [
     "ALERTS",
     "DEAD_LETTERS",
     "ENRICHMENT",
+    "LIMITS",
     "REPLAYED",
     "TOKEN_LENGTH",
     "TOKEN_PATTERN",
@@ -55,5 +58,6 @@ __all__ = [
     "Words",
     "alert_id",
     "km",
+    "limits_version",
     "newest_first",
 ]

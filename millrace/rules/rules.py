@@ -104,6 +104,8 @@ class EventRule:
 
 ENRICHMENT = "enrichment"
 """The name of a use's enrichment among the names of rules and summaries."""
+LIMITS = "limits"
+"""The name of the limits of its events among them: which messages are accepted, and which are late."""
 
 
 IDS_MOST = 100
@@ -345,8 +347,9 @@ def _misfits(use: UseCase) -> Iterator[str]:
     if use.enrichment.on != use.judged:
         yield f"the enrichment is of '{use.enrichment.on.name}'; only '{use.judged.name}' is enriched"
     rules = [each.name for each in (*use.rules, *use.summaries)]
-    if ENRICHMENT in rules:
-        yield f"no rule or summary can be called '{ENRICHMENT}', the enrichment is"
+    for taken in (ENRICHMENT, LIMITS):
+        if taken in rules:
+            yield f"no rule or summary can be called '{taken}'; give it another name"
     streams = [each.name for each in (*use.raw, *use.references, use.enriched)]
     for kind, names in (("rules and summaries", rules), ("event types", streams)):
         for name in names:
@@ -404,6 +407,16 @@ def fingerprint(declared: EventRule | WindowRule | WindowSummary | Enrichment) -
             content += [declared.ids_most] if declared.ids_most != IDS_MOST else []
         case WindowSummary(name=name, on=on):
             content = [name, on.name, declared.keys, repr(declared.window), _counted(declared)]
+    return _digest(content)
+
+
+def limits_version(use: UseCase) -> str:
+    """The version of all that decides which messages are accepted, which are repetitions, and which are late."""
+    readers = [each.reader() for each in (*use.raw, *use.references)]
+    return _digest([readers, use.judged.id, use.judged.remembered_ms, use.disorder_ms])
+
+
+def _digest(content: Any) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:8]
 
 

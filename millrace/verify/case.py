@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import cached_property, partial
 
 from millrace.oracle import Finding, Origin, Record
 from millrace.patterns.loss import Loss
-from millrace.rules import ENRICHMENT, Rule, UseCase, WindowRule, WindowSummary
+from millrace.rules import ENRICHMENT, LIMITS, Rule, UseCase, WindowRule, WindowSummary
 from millrace.rules.events import WHOLE_MOST
 from millrace.rules.outputs import ALERT_FACTS, ALERTS, DEAD_LETTERS, LATE, LETTER_IDENTITY, REPLAYED, SOURCE, names
 from millrace.rules.outputs import WINDOWS_TOPIC as WINDOWS
@@ -73,6 +74,8 @@ class Case:
         self.unread += [f"the first {kind}, older than what the pattern retains" for kind in evidence.deleted]
         if question.lost:
             self.unread.append("messages that were deleted before they were read (see the check 'loss')")
+        if since := self._other_limits():
+            self.unread.append(f"messages from before {since}, which the pattern judged by other limits")
         self.outputs: dict[str, Read] = {
             kind: like.outputs[kind]
             if like and evidence.outputs.get(kind) is like.evidence.outputs.get(kind)
@@ -202,6 +205,14 @@ class Case:
     def versions(self, name: str) -> Versions:
         """The versions of a rule or summary: since when the present one, and the earlier ones."""
         return self.question.in_force.get(name, Versions())
+
+    def _other_limits(self) -> str:
+        """When the present limits of the events came into force, if messages are older; or nothing."""
+        limits = self.versions(LIMITS)
+        first_ms = min((record.ingest_ms for record in self.judged), default=limits.since_ms)
+        if not limits.earlier or first_ms >= limits.since_ms:
+            return ""
+        return datetime.fromtimestamp(limits.since_ms / 1000, UTC).isoformat(" ", "seconds")
 
     def _not_yet_in_force(self) -> dict[Origin, set[str]]:
         """For each event the flags and fields whose present version came after the event."""

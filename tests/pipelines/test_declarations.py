@@ -70,6 +70,7 @@ def test_a_field_of_reference_data_keeps_its_limits_under_its_new_name():
         ({"disorder_ms": -1}, "disorder_ms must be at least 0, not -1"),
         ({"judged": doors}, "the enrichment is of 'scans'; only 'doors' is enriched"),
         ({"references": ()}, "the enrichment looks up 'depots'; add it to the references"),
+        ({"rules": (replace(heavy, name="limits"),)}, "no rule or summary can be called 'limits'"),
         ({"others": (doors, doors)}, "2 event types are called 'doors'; rename one of them"),
         ({"others": (replace(doors, name="my doors"),)}, "'my doors' cannot be in names of topics and in alerts"),
         ({"rules": (replace(heavy, name=""),)}, "'' cannot be in names of topics"),

@@ -1,5 +1,7 @@
 import re
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -8,7 +10,7 @@ from millrace.patterns import EnginePlan, PatternError, Stores, engine_plans, lo
 from millrace.patterns.contracts import breaking_changes, contracts_of
 from millrace.patterns.generated import generated
 from millrace.patterns.model import files
-from millrace.rules import Enrichment, EventType, Text, UseCase, Whole
+from millrace.rules import LIMITS, Enrichment, EventType, Text, UseCase, Whole, limits_version
 from pipelines.fraud import FRAUD
 
 STORES = Stores("hdfs://store/p", "localhost", 1, "p")
@@ -91,6 +93,26 @@ def test_a_plan_survives_its_way_through_json():
 def test_the_same_pattern_and_generation_give_the_same_job_and_another_generation_another():
     first, again, next_one = (engine_plans(load("flink"), n, "b", "c", STORES)[0].job_id for n in (1, 1, 2))
     assert first == again != next_one
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"disorder_ms": FRAUD.disorder_ms + 1},
+        {"references": [replace(FRAUD.references[0], max_bytes=100), *FRAUD.references[1:]]},
+        {"raw": [replace(each, past_ms=1) for each in FRAUD.raw]},
+    ],
+    ids=["disorder", "reference data", "time"],
+)
+def test_other_limits_make_another_plan_though_no_rule_has_changed(changed):
+    parts = {name: getattr(FRAUD, name) for name in ("raw", "references", "judged", "disorder_ms")}
+    assert limits_version(SimpleNamespace(**parts)) == limits_version(FRAUD)
+    version = limits_version(SimpleNamespace(**{**parts, **changed}))
+    assert version != limits_version(FRAUD)
+    plan, *_ = engine_plans(load("flink"), 1, "b", "c", STORES)
+    other = {**plan.versions, LIMITS: version}
+    assert plan.versions[LIMITS] == limits_version(FRAUD)
+    assert not plan.is_same_as(replace(plan, generation=2, versions=other))
 
 
 REFRESH = "stale: run python -m millrace.patterns"

@@ -260,6 +260,14 @@ def test_what_was_accepted_as_lost_is_named_and_no_verdict_is_ok(good: Evidence)
     assert "deleted before they were read" in verdict.check("conservation").why
 
 
+def test_what_was_judged_by_other_limits_is_not_judged_by_these(good: Evidence) -> None:
+    first_ms = good.raw["transactions"][0].ingest_ms  # type: ignore[index]
+    for since_ms, status in ((first_ms, "ok"), (first_ms + 1, "unknown")):
+        question = replace(QUESTION, in_force={"limits": Versions(since_ms, frozenset({"old"}))})
+        assert judge(question, good).status == status
+    assert judge(replace(QUESTION, in_force={"limits": Versions(first_ms + 1)}), good).status == "ok", "none before"
+
+
 def retold(raw: Mapping[str, Sequence[Record]], changes: Mapping[int, dict[str, Any]]) -> dict[str, list[Record]]:
     """The raw topics with some purchases changed."""
     purchases = list(raw["transactions"])
