@@ -12,6 +12,7 @@ from millrace.stores import topics
 from millrace.stores.changes import Change
 from millrace.target import ROOT, Target
 from millrace.verbs import traffic
+from millrace.verbs.rehearsal import discard_left
 
 
 def teardown(target: Target, name: str, *, data: bool = False, plan: bool = False, for_run: str = "") -> list[Change]:
@@ -27,6 +28,7 @@ def teardown(target: Target, name: str, *, data: bool = False, plan: bool = Fals
         changes = []
         if not plan:
             deployments.unwant(target, name)  # first: the watcher restarts none of the jobs from here on
+            discard_left(target, name)
         for deployed_plan in reversed(list(deployed(target, name).values())):
             engine = target.engine(deployed_plan.engine)
             is_up = engine.job(deployed_plan).is_up

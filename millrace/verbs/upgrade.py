@@ -16,11 +16,11 @@ from millrace.errors import InfraError
 from millrace.job import EngineError
 from millrace.patterns import EnginePlan, Variant
 from millrace.patterns import topics as topics_of
-from millrace.stores import topics
 from millrace.stores.changes import Change
-from millrace.stores.topics import Tail, Topic
-from millrace.target import ROOT, Target
+from millrace.stores.topics import Tail
+from millrace.target import Target
 from millrace.verbs.deploy import await_healthy, refuse_moved
+from millrace.verbs.rehearsal import discard_left, rehearse
 
 Report = Callable[[str], None]
 
@@ -59,6 +59,7 @@ def upgrade(target: Target, variant: Variant, upgrade_id: str, *, report: Report
     name = variant.name
     wanted: dict[str, EnginePlan] = {plan.engine: plan for plan in plans(target, variant)}
     with alone(target, name):
+        discard_left(target, name)
         before = _read(target, name)
         if before is None or before.upgrade != upgrade_id:
             last: dict[str, EnginePlan] = {
@@ -68,7 +69,7 @@ def upgrade(target: Target, variant: Variant, upgrade_id: str, *, report: Report
             refuse_moved(last.values(), list(wanted.values()))
             for engine, running in last.items():
                 report(f"{job_name(running)}: trial: the next generation restores a copy of its state")
-                _rehearse(target, running, wanted[engine])
+                rehearse(target, running, wanted[engine])
             before = Before(upgrade_id, int(time.time() * 1000), last, {})
             _write(target, name, before)
         changes = [_next(target, before, running, wanted[engine], report) for engine, running in before.plans.items()]
@@ -139,34 +140,6 @@ def _next(target: Target, before: Before, old: EnginePlan, wanted: EnginePlan, r
 def _has_come_to(current: EnginePlan, generations: Mapping[str, int]) -> bool:
     """Whether the deployed generation is at least the one noted for its engine."""
     return current.engine in generations and current.generation >= generations[current.engine]
-
-
-def _rehearse(target: Target, running: EnginePlan, wanted: EnginePlan) -> None:
-    """Let the next generation restore a copy of the running job's state; its outputs go to a scratch topic."""
-    written = {kind: f"{running.pattern}.rehearsal" for kind in running.topics if kind not in _read_kinds(running)}
-    rehearsal = replace(
-        wanted,
-        # Under its own name, too: its offsets must not count as the pattern's.
-        pattern=f"{running.pattern}-rehearsal",
-        generation=int(time.time()),  # an engine accepts each job id only once
-        topics={**wanted.topics, **written},
-        # Apart from the real ones: a checkpoint of a killed rehearsal must never count as the newest state.
-        checkpoints=f"{target.hdfs_uri}{ROOT}/rehearsals/{running.pattern}/{running.engine}",
-    )
-    scratch = Topic(f"{running.pattern}.rehearsal", 1, {"retention.ms": "60000"})
-    topics.ensure(target.bootstrap, [scratch])
-    try:
-        target.engine(running.engine).rehearse(running, rehearsal)
-    except EngineError as error:
-        raise EngineError(f"{running.pattern}: upgrade refused, {job_name(running)} keeps running: {error}") from None
-    finally:
-        topics.remove(target.bootstrap, [scratch.name])
-
-
-def _read_kinds(plan: EnginePlan) -> set[str]:
-    use = plan.use
-    events = {each.name for each in (*use.raw, *use.references)} if plan.judges_events else set()
-    return events | (set() if plan.judges_events else {use.enriched.name})
 
 
 def _require_running(target: Target, name: str, last: Mapping[str, EnginePlan]) -> None:

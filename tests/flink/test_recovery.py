@@ -14,6 +14,7 @@ import pytest
 
 from millrace import oracle
 from millrace import stack as stacks
+from millrace.job import EngineError
 from millrace.patterns import EnginePlan, load
 from millrace.settings import Settings
 from millrace.target import Target
@@ -157,6 +158,22 @@ def test_a_session_that_is_open_when_the_job_stops_is_completed_by_the_next_one(
     assert [(alert["rule"], alert["event_ids"]) for alert in found.alerts] == [("burst", ["b1", "b2", "b3"])]
     assert [letter["reason"] for letter in found.dead_letters] == ["late"]
     assert [(row["purchases"], row["total_cents"]) for row in found.windows if row["purchases"]] == minutes(now_ms)
+
+
+def test_a_trial_that_would_drop_the_state_of_a_rule_is_refused(target: Target, plan: EnginePlan) -> None:
+    """By its versions it has all rules and summaries, and its job lacks one: as if an operator's id had changed."""
+    flink = target.engine("flink")
+    flink.start(plan, None)
+    trial = replace(
+        plan,
+        pattern=f"{plan.pattern}-rehearsal",
+        checkpoints=plan.checkpoints.replace(plan.pattern, f"{plan.pattern}-rehearsal"),
+        summaries=(),
+    )
+    with pytest.raises(EngineError, match="its state cannot be restored"):
+        flink.rehearse(plan, trial)
+    flink.rehearse(plan, replace(trial, generation=2, versions={}))
+    assert flink.job(plan).is_up
 
 
 def minutes(now_ms: int) -> list[tuple[int, int]]:

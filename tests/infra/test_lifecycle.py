@@ -16,6 +16,7 @@ from millrace.settings import Settings
 from millrace.stores.changes import Change
 from millrace.target import Target
 from millrace.verbs import deploy as deploying
+from millrace.verbs import rehearsal as rehearsing
 from millrace.verbs.deploy import LostError, await_healthy, deploy
 from millrace.verbs.teardown import teardown
 
@@ -47,6 +48,13 @@ class Engine:
     def latest_state(self, plan: EnginePlan) -> str | None:
         """Each generation of the plan's line has left state, unless its own is the first."""
         return f"of {plan.generation - 1}" if plan.generation > plan.since else None
+
+    def rehearse(self, running: EnginePlan, rehearsal: EnginePlan) -> None:
+        self.start(rehearsal, None)
+        raise KeyboardInterrupt  # a process that is killed runs no handler, either: its record is written before
+
+    def discard(self, plan: EnginePlan) -> None:
+        del self.jobs[plan.job_id]
 
     def owned(self, plan: EnginePlan) -> list[str]:
         return [f"{plan.pattern}-store-changelog"]
@@ -136,6 +144,28 @@ def test_the_topics_in_which_an_engine_keeps_state_are_removed_with_the_data(
     teardown(target, PATTERN, data=True, plan=True)
     assert "spark.alerts" in removed
     assert removed.count("spark-store-changelog") == 1
+
+
+def test_the_trial_of_a_killed_upgrade_is_ended_by_the_next_verb(
+    target: Target, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    removed: list[str] = []
+    monkeypatch.setattr("millrace.stores.topics.ensure", lambda _, wanted: [])
+    monkeypatch.setattr("millrace.stores.topics.remove", lambda _, names: removed.extend(names) or [])
+    monkeypatch.setattr(Target, "hdfs", SimpleNamespace(remove=removed.append))
+    (running,) = deployments.plans(target, load(PATTERN))
+    with monkeypatch.context() as killed:
+        killed.setattr(Path, "unlink", lambda *_, **__: None)
+        with pytest.raises(KeyboardInterrupt):
+            rehearsing.rehearse(target, running, running)
+    (trial,) = engine.jobs
+    assert trial != running.job_id
+    removed.clear()
+    teardown(target, PATTERN)
+    assert engine.jobs == {}
+    assert removed == ["/millrace/rehearsals/spark", "spark.rehearsal"]
+    teardown(target, PATTERN)
+    assert len(removed) == 2, "nothing is left to end"
 
 
 def test_two_jobs_share_the_time_that_a_deployment_has(

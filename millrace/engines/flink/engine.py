@@ -17,11 +17,12 @@ import requests
 
 from millrace import kernel
 from millrace.engines.flink import ENGINE
-from millrace.engines.flink.tuning import CHECKPOINT_INTERVAL_MS
+from millrace.engines.flink.tuning import CHECKPOINT_INTERVAL_MS, IGNORE_UNCLAIMED
 from millrace.job import EngineError, Job, Running, State, UsedUpError, is_crash_loop
 from millrace.machine import environments, processes
 from millrace.patterns import EnginePlan
 from millrace.patterns.loss import Loss, problem_of
+from millrace.rules import LIMITS
 from millrace.settings import Settings
 from millrace.stores import topics
 from millrace.stores.files import Hdfs
@@ -252,6 +253,9 @@ class Flink:
 
     def rehearse(self, running: EnginePlan, rehearsal: EnginePlan) -> None:
         """Give a copy of the running job's state to another job, and let that complete a checkpoint with it."""
+        kept = {name: version for name, version in running.versions.items() if name != LIMITS}
+        if kept.items() <= rehearsal.versions.items():  # no rule was removed or changed, so no state may be dropped
+            rehearsal = replace(rehearsal, options={**rehearsal.options, IGNORE_UNCLAIMED: "false"})
         try:
             self.start(rehearsal, self._savepoint(running, "savepoints", f"{rehearsal.checkpoints}/savepoints"))
             last, is_asked_for = Job("absent"), False

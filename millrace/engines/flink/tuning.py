@@ -13,6 +13,7 @@ CHECKPOINT_INTERVAL_MS = 10_000
 DISORDER_MARGIN_MS = 2
 LATE_MARGIN_MS = 1
 
+IGNORE_UNCLAIMED = "execution.state-recovery.ignore-unclaimed-state"
 JOB_SETTINGS = {
     "execution.buffer-timeout": f"{BUFFER_TIMEOUT_MS} ms",
     "execution.checkpointing.interval": f"{CHECKPOINT_INTERVAL_MS} ms",
@@ -21,7 +22,7 @@ JOB_SETTINGS = {
     # Alerts do not wait for an unreachable store: the job runs, shown as stalled until a checkpoint completes.
     "execution.checkpointing.tolerable-failed-checkpoints": "2147483647",
     "execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION",
-    "execution.state-recovery.ignore-unclaimed-state": "true",  # the state of a removed rule is dropped on purpose
+    IGNORE_UNCLAIMED: "true",  # the state of a removed rule is dropped on purpose
     "pipeline.object-reuse": "true",  # 15 to 20 % more events for the same CPU; no operator here keeps its input
     "pipeline.auto-watermark-interval": "50 ms",  # session alerts wait for the watermark; the default is 200 ms
     "table.exec.source.idle-timeout": f"{IDLE_SOURCE_MS} ms",
