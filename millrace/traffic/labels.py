@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from millrace.rules import Rule, Tumbling, UseCase, WindowRule
@@ -27,8 +27,8 @@ class Labels:
     """With the kind of each label."""
     ambiguous: Set[Meant] = frozenset()
     """Where a rule may alert or not, as chance decides."""
-    spans_ms: Collection[Span] = ()
-    """When the runs took place: an alert on an event of that time is theirs."""
+    spans_ms: Mapping[str, Collection[Span]] = field(default_factory=dict)
+    """By rule, when the runs took place whose labels of it hold: an alert on an event of that time is theirs."""
     of_other_versions: Set[str] = frozenset()
     """Rules of which some labels were left out, because they were made for another version of the rule."""
 
@@ -36,7 +36,8 @@ class Labels:
         """The labels of all other rules."""
         meant = {each: kind for each, kind in self.meant.items() if each[0] not in rules}
         ambiguous = frozenset(each for each in self.ambiguous if each[0] not in rules)
-        return replace(self, meant=meant, ambiguous=ambiguous, of_other_versions=self.of_other_versions | rules)
+        spans_ms = {rule: spans for rule, spans in self.spans_ms.items() if rule not in rules}
+        return Labels(meant, ambiguous, spans_ms, self.of_other_versions | rules)
 
 
 def labels_of(use: UseCase, messages: Iterable[Message], span_ms: Span) -> Labels:
@@ -58,7 +59,7 @@ def labels_of(use: UseCase, messages: Iterable[Message], span_ms: Span) -> Label
                 ambiguous.add((name, place))
             else:
                 meant[name, place] = label.kind
-    return Labels(meant, frozenset(ambiguous), (span_ms,))
+    return Labels(meant, frozenset(ambiguous), dict.fromkeys(rules, (span_ms,)))
 
 
 def together(found: Iterable[Labels]) -> Labels:
@@ -67,7 +68,10 @@ def together(found: Iterable[Labels]) -> Labels:
     return Labels(
         {each: kind for labels in runs for each, kind in labels.meant.items()},
         frozenset(each for labels in runs for each in labels.ambiguous),
-        tuple(span for labels in runs for span in labels.spans_ms),
+        {
+            rule: tuple(span for labels in runs for span in labels.spans_ms.get(rule, ()))
+            for rule in sorted({rule for labels in runs for rule in labels.spans_ms})
+        },
         frozenset(rule for labels in runs for rule in labels.of_other_versions),
     )
 

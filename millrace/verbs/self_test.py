@@ -25,12 +25,12 @@ def self_test(target: Target, name: str, *, report: Callable[[str], None] = lamb
     """Read a run as `validate` does, and spoil what was read; nothing that is stored changes."""
     report(f"reading the run of {name}")
     variant = load(name)
-    tapes = traffic.runs(target.settings, name)
+    tapes, in_force = traffic.runs(target.settings, name), deployments.in_force(target, name)
     question, evidence = validation.finished(
         target,
         variant,
-        in_force=deployments.in_force(target, name),
-        counted=traffic.counted(variant.use, tapes),
+        in_force=in_force,
+        counted=traffic.counted(variant.use, tapes, in_force),
         tapes=tapes,
         report=report,
     )

@@ -22,7 +22,7 @@ from millrace.traffic.tokens import ensure_secrets, secrets_under
 from millrace.verbs import cost
 from millrace.verbs.listening import listening
 from millrace.verbs.sending import Load, TrafficError, send
-from millrace.verify import Bounds
+from millrace.verify import Bounds, Versions
 
 RULES = "rules"
 """What a run records of the rules: the version of each, for which alone its labels hold."""
@@ -161,8 +161,12 @@ def plan_of(run: Run) -> TrafficPlan | None:
     return TrafficPlan(**plan) if "shares" in plan else None
 
 
-def counted(use: UseCase, tapes: Sequence[Run]) -> Counted:
-    """The labels of all runs whose labels hold, and what does not count."""
+def counted(use: UseCase, tapes: Sequence[Run], in_force: Mapping[str, Versions] | None = None) -> Counted:
+    """The labels of all runs whose labels hold, and what does not count.
+
+    `in_force` has since when the jobs run the present version of a rule: of a run that began before, its labels do not
+    hold, though traffic was made for them.
+    """
     found, late, unlabelled = [], [], []
     for run in tapes:
         if run.lateness:
@@ -170,7 +174,8 @@ def counted(use: UseCase, tapes: Sequence[Run]) -> Counted:
         if "plan" in run.about:
             labelled = labels(use, run)
             if isinstance(labelled, Labels):
-                found.append(labelled)
+                later = {rule for rule, versions in (in_force or {}).items() if run.start_ms < versions.since_ms}
+                found.append(labelled.without(later & labelled.spans_ms.keys()))
             else:
                 unlabelled.append(f"the labels of the run '{run.name}' are unused: {labelled}")
     late_ms = tuple(run.span_ms for run in tapes if run.lateness)

@@ -35,15 +35,15 @@ def validate(
 ) -> Validation:
     """Judge the pattern once its outputs have settled."""
     variant = load(name)
-    tapes = traffic.runs(target.settings, name)
+    tapes, in_force = traffic.runs(target.settings, name), deployments.in_force(target, name)
     found = validation.verdict(
         target,
         variant,
         within_s=within_s,
         settled_after_s=settled_after_s,
-        in_force=deployments.in_force(target, name),
+        in_force=in_force,
         lost=[loss for each in deployments.losses(target, name).values() for loss in each],
-        counted=traffic.counted(variant.use, tapes),
+        counted=traffic.counted(variant.use, tapes, in_force),
         tapes=tapes,
         report=report,
     )

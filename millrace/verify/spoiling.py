@@ -468,8 +468,7 @@ def _of_labels(case: Case) -> Iterator[Spoiling]:
     made = case.evidence.labels
     if made is None:
         return
-    changed = case.question.in_force.keys() | made.of_other_versions
-    rule = next((name for name, _ in made.meant if name not in changed), None)
+    rule = next((name for name, _ in made.meant), None)
     if rule:
         more = Labels({**made.meant, (rule, (FOREIGN, "1")): FOREIGN}, made.ambiguous, made.spans_ms)
         yield Spoiling(

@@ -236,13 +236,23 @@ class TestLabelsOfOtherVersions:
         of_others = replace(good, labels=good.labels.without({"spree"}))
         verdict = judge(QUESTION, spoilt(of_others, alerts=without_spree))
         assert "labels" not in red(verdict)
-        assert verdict.check("labels").figures["spree"] == "unknown, made for another version"
+        assert verdict.check("labels").figures["spree: runs"] == "labelled for another version"
+        assert "spree: recall, spree" not in verdict.check("labels").figures
         assert [note for note in verdict.notes if "'spree'" in note]
         assert judge(QUESTION, of_others).status == "ok", "the oracle judges the rule all the same"
 
-    def test_where_no_label_holds_the_check_is_unknown(self, good: Evidence) -> None:
+    def test_where_no_label_holds_each_rule_is_named(self, good: Evidence) -> None:
+        """A pattern of one rule can be upgraded to another version of it: the oracle judges that."""
         assert good.labels is not None
-        none = replace(good, labels=good.labels.without({rule.name for rule in QUESTION.rules}))
-        check = judge(QUESTION, none).check("labels")
-        assert (check.status, check.why) == ("unknown", "every rule was changed since its labels were made")
-        assert judge(replace(QUESTION, rules=[]), none).check("labels").status == "ok", "without rules none is missing"
+        rules = {rule.name for rule in QUESTION.rules}
+        verdict = judge(QUESTION, replace(good, labels=good.labels.without(rules)))
+        assert verdict.status == "ok"
+        named = {f"{name}: runs": "labelled for another version" for name in rules}
+        assert verdict.check("labels").figures == {**named, "offenders": 0}
+        assert len([note for note in verdict.notes if "send traffic again" in note]) == len(rules)
+
+    def test_alerts_of_an_earlier_version_answer_no_label_of_this_one(self, good: Evidence) -> None:
+        alerts = output(good, "alerts")
+        at = position(alerts, lambda alert: alert["rule"] == "spree")
+        earlier = changed(alerts, lambda alert: alert.update(rule_version="earlier"), at)
+        assert "labels" in red(judge(QUESTION, spoilt(good, alerts=earlier)))

@@ -98,9 +98,10 @@ def test_an_alert_without_a_label_lowers_precision_unless_chance_decides_or_it_i
 
 def test_labels_of_several_runs_stand_together() -> None:
     one, other = made(visit("a", START_MS, 0, CROWD)), made(visit("b", START_MS, 0, CROWD))
-    both = together([one, replace(other, spans_ms=((1, 2),))])
+    both = together([one, replace(other, spans_ms={crowd.name: ((1, 2),)})])
     assert both.meant == {**one.meant, **other.meant}
-    assert both.spans_ms == (SPAN_MS, (1, 2))
+    assert both.spans_ms[crowd.name] == (SPAN_MS, (1, 2))
+    assert both.without({crowd.name}).spans_ms.keys() == one.spans_ms.keys() - {crowd.name}
 
 
 def test_a_window_over_events_of_several_keys_answers_the_label_of_each() -> None:

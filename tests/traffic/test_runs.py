@@ -13,7 +13,7 @@ from millrace.traffic.runs import Run
 from millrace.traffic.tape import Digest
 from millrace.verbs import traffic
 from millrace.verbs.sending import Behind, TrafficError, closing_keys, partition_of
-from millrace.verify import judge
+from millrace.verify import Versions, judge
 from pipelines.fraud import FRAUD
 from tests.pipelines.pretend import QUESTION, messages, ran, topics
 from tests.pipelines.pretend import START_MS as PRETENDED_MS
@@ -88,6 +88,10 @@ def test_labels_of_a_rule_that_was_changed_since_are_left_out_by_name() -> None:
     both = traffic.counted(VISITS, [old, run()]).labels
     assert both is not None
     assert both.of_other_versions == {"crowd"}
+    for since_ms, changed in ((run().start_ms, set()), (run().start_ms + 1, {"crowd"})):
+        deployed = traffic.counted(VISITS, [run()], {"crowd": Versions(since_ms)}).labels
+        assert deployed is not None
+        assert deployed.of_other_versions == changed, "an earlier version may have judged it"
     unpinned = {name: value for name, value in about.items() if name != "rules"}
     (why,) = traffic.counted(VISITS, [run(about=unpinned)]).unlabelled
     assert why.endswith("it was recorded by another version of millrace; send it again")

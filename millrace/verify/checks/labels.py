@@ -24,31 +24,31 @@ def notes(case: Case) -> Iterator[str]:
     """A line for each rule whose labels were made for another version of it."""
     if case.evidence.labels is not None:
         for name in _of_other_versions(case, case.evidence.labels):
-            yield f"the labels of '{name}' are unknown: the rule was changed since they were made; send traffic again"
+            yield f"labels of '{name}' are not used: the rule was changed since they were made; send traffic again"
 
 
 def labels(case: Case) -> Found | Undecided:
     """The labels without their alerts, and each rule's precision, and its recall for each kind of label.
 
-    A label holds for the version of its rule for which it was made, so a changed rule has none that hold.
+    A label holds for the version of its rule for which it was made: those for other versions are not used, and named.
     """
     made = case.evidence.labels or Labels()
-    others = _of_other_versions(case, made)
-    changed = {*others, *case.question.in_force}
-    rules = {rule.name: rule for rule in case.question.rules if rule.name not in changed}
+    rules = {rule.name: rule for rule in case.question.rules if rule.name in made.spans_ms}
     alerted: set[Meant] = set()
     right: Counter[str] = Counter()
     wrong: Counter[str] = Counter()
     for alert in _distinct(case):
-        if alert["rule"] not in rules:
+        if alert["rule"] not in rules or alert["rule_version"] != rules[alert["rule"]].version:
             continue
         places = {(alert["rule"], each) for each in alert_places(case.question.use, rules[alert["rule"]], alert)}
         alerted |= places
         if places & made.meant.keys():
             right[alert["rule"]] += 1
-        elif not places & made.ambiguous and is_within(made.spans_ms, alert["at_ms"]):
+        elif not places & made.ambiguous and is_within(made.spans_ms[alert["rule"]], alert["at_ms"]):
             wrong[alert["rule"]] += 1
-    figures: dict[str, Figure] = dict.fromkeys(others, "unknown, made for another version")
+    figures: dict[str, Figure] = {
+        f"{rule}: runs": "labelled for another version" for rule in _of_other_versions(case, made)
+    }
     for rule in rules:
         kinds = Counter(kind for (name, _), kind in made.meant.items() if name == rule)
         met = Counter(kind for meant, kind in made.meant.items() if meant[0] == rule and meant in alerted)
@@ -62,25 +62,21 @@ def labels(case: Case) -> Found | Undecided:
         for (rule, (key, fact)), kind in made.meant.items()
         if rule in rules and (rule, (key, fact)) not in alerted
     ]
-    if not offenders and (why := _unused(case, bool(rules) or not case.question.rules)):
+    if not offenders and (why := _unused(case)):
         return Undecided(why, figures)
     return Found(figures, offenders)
 
 
-def _unused(case: Case, holds_any: bool) -> str:
+def _unused(case: Case) -> str:
     """Why some traffic could not be held against its labels; empty if all was."""
     if case.evidence.unlabelled:
         return "; ".join(case.evidence.unlabelled)
-    if case.evidence.labels is None:
-        return "the labels of the generated traffic were not read"
-    return "" if holds_any else "every rule was changed since its labels were made"
+    return "the labels of the generated traffic were not read" if case.evidence.labels is None else ""
 
 
 def _of_other_versions(case: Case, made: Labels) -> list[str]:
-    """The rules whose labels were made for another version, or whose version changed meanwhile."""
-    changed = {*case.question.in_force, *made.of_other_versions}
-    labelled = {name for name, _ in (*made.meant, *made.ambiguous)} | {*made.of_other_versions}
-    return [rule.name for rule in case.question.rules if rule.name in changed & labelled]
+    """The rules with labels that were made for another version."""
+    return [rule.name for rule in case.question.rules if rule.name in made.of_other_versions]
 
 
 def _distinct(case: Case) -> Iterator[Event]:
