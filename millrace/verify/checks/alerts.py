@@ -74,7 +74,8 @@ def alerts(rule: Rule, case: Case) -> Found | Undecided:
     if isinstance(rule, WindowRule) and not offenders and found.may:
         if not found.must:
             return Undecided("all windows may still be open: let later events, or the traffic's closing, come first")
-        if why := case.overdue(rule.window.end_ms(f.window_start_ms or 0, f.at_ms) for f in found.may.values()):
+        awaited = (finding for alert_id, finding in found.may.items() if alert_id not in copies)
+        if why := case.overdue(rule.window.end_ms(f.window_start_ms or 0, f.at_ms) for f in awaited):
             return Undecided(why, figures)
     return Found(figures, offenders)
 

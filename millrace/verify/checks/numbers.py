@@ -59,8 +59,12 @@ def numbers(summary: WindowSummary, case: Case) -> Found | Undecided:
     offenders += implausible
     rows = sum(1 for _, row in case.windows if row["summary"] == summary.name)
     figures = {"due": len(due), "found": len(got), "rows": rows}
-    still_open = (summary.window.end_ms(key[0], key[0]) for key in wanted if key not in over)
-    if not offenders and (why := case.overdue(still_open)):
+    awaited = (
+        summary.window.end_ms(key[0], key[0])
+        for key, values in wanted.items()
+        if key not in over and not (key in got and is_between(got[key], values, with_late[key]))
+    )
+    if not offenders and (why := case.overdue(awaited)):
         return Undecided(why, figures)
     return Found(figures, offenders)
 
