@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from millrace.rules.events import EventType, Real, Text, Whole
 from millrace.rules.expressions import Expression, Field, Kind, RuleError, condition, fields_of
@@ -28,10 +28,8 @@ from millrace.rules.nearest import nearest
 from millrace.rules.outputs import ALERTS, DEAD_LETTERS, FLAGS, PROVENANCE, WINDOW_SPAN, WINDOWS_TOPIC, window_result
 from millrace.rules.sentences import measure_phrase, phrased, values_shown, window_phrase, words
 from millrace.rules.tables import Table, require_tables
+from millrace.rules.traffic import Traffic
 from millrace.rules.windows import Sliding, Tumbling, Window
-
-if TYPE_CHECKING:
-    from millrace.traffic.declared import Traffic
 
 
 @contextmanager

@@ -6,8 +6,7 @@ import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
 
-from millrace.traffic import Columns, Label, Message, Share, Size, TrafficPlan
-from millrace.traffic.plan import CLOSING
+from millrace.traffic import CLOSING, Columns, Label, Message, Share, Size, TrafficPlan
 from pipelines.flood import edgar
 from pipelines.flood.events import MINUTE_MS, SECOND_MS, requests
 from pipelines.flood.groups import GROUPS, GROUPS_MOST

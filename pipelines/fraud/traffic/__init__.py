@@ -9,8 +9,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count, islice
 
-from millrace.traffic import Columns, Label, Message, Secrets, Share, Size, TrafficPlan, message
-from millrace.traffic.plan import CLOSING
+from millrace.traffic import CLOSING, Columns, Label, Message, Secrets, Share, Size, TrafficPlan, message
 from pipelines.fraud.canaries import canary
 from pipelines.fraud.events import customers, merchants, transactions
 from pipelines.fraud.traffic.people import SEGMENTS, SHOPS, coordinates, everybody, first_card, shop
