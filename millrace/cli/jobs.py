@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.table import Table
 
 from millrace.cli.changes import RunName
-from millrace.cli.printing import Json, print_json, print_rows, result_console, settings
+from millrace.cli.printing import Json, plain_table, print_json, print_rows, result_console, settings
 
 if TYPE_CHECKING:
     from millrace.job import Job
@@ -53,7 +52,7 @@ def _print_table(pattern: str, found: "Mapping[str, tuple[EnginePlan, Job]]") ->
     if not rows:
         console.print(f"{pattern} was never deployed; run `millrace deploy {pattern}`", style="dim")
         return
-    table = Table(*COLUMNS, box=None, header_style="bold", pad_edge=False)
+    table = plain_table(*COLUMNS)
     for row, (_, job) in zip(rows, found.values(), strict=True):
         table.add_row(*row, style="red" if job.is_sick else "" if job.state == "running" else "yellow")
     console.print(table)

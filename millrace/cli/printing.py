@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.table import Table
 
 from millrace.settings import JSON_VERSION, Settings
 from millrace.stack import profiles_of
@@ -66,9 +67,22 @@ class _Progress(Console):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
-def report(subject: str, what: str) -> None:
+def progress(line: str) -> None:
     """Print one line of progress."""
-    progress_console().print(f"{subject:<22} {what}", markup=False)
+    progress_console().print(line, markup=False)
+
+
+def report(subject: str, what: str) -> None:
+    """Print one line of progress about a server."""
+    progress(f"{subject:<22} {what}")
+
+
+def plain_table(*columns: str) -> Table:
+    """A table without lines, for a terminal; a word too long for its column is folded, never cut."""
+    table = Table(box=None, show_header=bool(columns), header_style="bold", pad_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
 
 
 def print_json(verb: str, **answer: Any) -> None:

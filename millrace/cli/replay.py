@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from millrace.cli.changes import RunName
-from millrace.cli.printing import Json, fields, print_json, print_rows, progress_console, result_console, settings
+from millrace.cli.printing import Json, fields, print_json, print_rows, progress, result_console, settings
 
 if TYPE_CHECKING:
     from millrace.verbs.replay import Replayed
@@ -42,13 +42,12 @@ def replay(
     from millrace.target import Target
     from millrace.verbs import replay as replaying
 
-    progress = progress_console()
     found = replaying.replay(
         Target.read(settings()),
         pattern,
         rule=rule,
         source=source,
-        report=lambda line: progress.print(line, markup=False),
+        report=progress,
     )
     if json:
         print_json("replay", **fields(found))

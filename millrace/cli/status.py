@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from millrace import stack
-from millrace.cli.printing import Json, duration, print_json, print_rows, result_console, settings
+from millrace.cli.printing import Json, duration, plain_table, print_json, print_rows, result_console, settings
 from millrace.errors import InfraError
 from millrace.settings import Settings
 from millrace.stack import ServerStatus, WatchStatus
@@ -83,9 +82,7 @@ def print_table(statuses: Sequence[ServerStatus]) -> None:
     if not console.is_terminal:
         print_rows([COLUMNS, *map(row, statuses)])
         return
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for column in COLUMNS:
-        table.add_column(column, overflow="fold")  # a cut address is useless
+    table = plain_table(*COLUMNS)
     for one in statuses:
         name, state, *rest = row(one)
         table.add_row(name, f"[{COLOURS[one.state]}]{state}[/]", *rest)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from millrace.cli.changes import complete_runs, known_run
-from millrace.cli.printing import Json, print_json, print_rows, progress_console, result_console, settings
+from millrace.cli.printing import Json, plain_table, print_json, print_rows, progress, result_console, settings
 from millrace.errors import UsageError
 
 if TYPE_CHECKING:
@@ -51,10 +51,9 @@ def verify(
     from millrace.target import Target
     from millrace.verbs import self_test as testing
 
-    console, target = progress_console(), Target.read(settings())
+    target = Target.read(settings())
     found = [
-        testing.self_test(target, name, report=lambda line: console.print(line, markup=False))
-        for name in ([pattern] if pattern else testing.runs(target))
+        testing.self_test(target, name, report=progress) for name in ([pattern] if pattern else testing.runs(target))
     ]
     if json:
         print_json("verify", runs=[as_data(each) for each in found])
@@ -80,9 +79,7 @@ def print_outcomes(found: "SelfTest") -> None:
     if not console.is_terminal:
         print_rows([("spoiling", "must notice", "noticed", ""), *rows(found.outcomes)])
         return
-    from rich.table import Table
-
-    table = Table("spoiling", "must notice", "noticed", "", box=None, header_style="bold", pad_edge=False)
+    table = plain_table("spoiling", "must notice", "noticed", "")
     for row, each in zip(rows(found.outcomes), found.outcomes, strict=True):
         table.add_row(*row, style=None if each.is_noticed else "red")
     console.print(table)
