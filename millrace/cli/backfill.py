@@ -39,7 +39,7 @@ def backfill(
 
     Examples:
     millrace backfill flink-spark --from recorded.jsonl --into june
-    millrace backfill my-use --from hdfs://localhost:20010/millrace/data/my-use --into june
+    millrace backfill my-use --from ./stored-events --into june
     """
     from millrace.patterns import load
     from millrace.target import Target

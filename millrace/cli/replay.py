@@ -32,8 +32,8 @@ def replay(
 ) -> None:
     """List the alerts that would appear and disappear by the rules as declared now.
 
-    The oracle judges all stored events and compares with the alerts in the topic, which the rules wrote as they were
-    then. No job runs, nothing changes. The first line names the span that was judged: older events are deleted.
+    The oracle judges all stored events by the rules as declared now, and compares its alerts with those in the topic.
+    No job runs, and nothing changes. The first line names the time span of the events: older ones are deleted.
 
     Examples:
     millrace replay flink-spark

@@ -29,18 +29,20 @@ def verify(
         ),
     ] = None,
     self_test: Annotated[
-        bool, typer.Option("--self-test", help="Spoil what was read of the run, and expect each check to notice.")
+        bool,
+        typer.Option("--self-test", help="Spoil the copy in each way; required."),
     ] = False,
     json: Json = False,
 ) -> None:
-    """Show that the verdict on a run would notice what can go wrong.
+    """Test the verdict itself: spoil a copy of a run, and expect its checks to notice.
 
-    The run is read as `validate` reads it, and must be ok. Then a copy of it is spoilt in some hundred ways, one at a
-    time: messages and rows lost, repeated, swapped and altered in each column, clocks that are wrong, foreign messages,
-    absent topics and stores. Nothing that is stored changes. The check that is there for it must notice each.
+    The run is read as `validate` reads it, and its verdict must be ok. Then a copy of it is spoilt in some hundred
+    ways, one at a time: messages and rows lost, repeated, swapped and altered in each column, clocks that are wrong,
+    foreign messages, absent topics and stores. Nothing that is stored changes. Each time the check that is responsible
+    must fail.
 
-    A judgement takes as long as the run is large: send a minute of traffic, not an hour. Exit code 1 if a spoiling was
-    not noticed, or by other checks only.
+    The time grows with the run: send a minute of traffic, not an hour. Exit code 1 if no check noticed a spoiling, or
+    only other checks did.
 
     Examples:
     millrace verify --self-test flink-spark
