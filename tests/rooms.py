@@ -78,15 +78,10 @@ def part(path: Path, folder: Path) -> Path:
 
 
 def count(root: Path) -> str:
-    """The size of a house: a room is a folder of modules, or a module that lies loose beside such folders."""
-    houses = {path.relative_to(root).parts[0] for path in modules(root) if len(path.relative_to(root).parts) > 2}
-
-    def room(path: Path) -> Path:
-        return path if len(path.parts) == 2 and path.parts[0] in houses else path.parent
-
-    between = {(room(one), room(other)) for one, other in arrows(root) if room(one) != room(other)}
-    rooms = {room(path.relative_to(root)) for path in modules(root)}
-    return f"{len(list(modules(root)))} modules, {len(rooms)} rooms, {len(between)} arrows"
+    """The size of a house: a room is a folder in one of the top folders, or a module that lies loose there."""
+    rooms = {Path(*path.relative_to(root).parts[:2]) for path in modules(root)}
+    pairs = {(Path(*one.parts[:2]), Path(*other.parts[:2])) for one, other in arrows(root)}
+    return f"{len(list(modules(root)))} modules, {len(rooms)} rooms, {sum(one != other for one, other in pairs)} arrows"
 
 
 if __name__ == "__main__":
