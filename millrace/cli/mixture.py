@@ -77,7 +77,7 @@ def options(found: Mapping[str, Mapping[str, Share | Size]]) -> list[Any]:
             max=max(each.most for each in given),
             help=" ".join(f"{use} [{each.default:g}]: {each.help}" for use, each in by_use.items()),
             show_default=False,
-            rich_help_panel="Options of each use [default]",
+            rich_help_panel="Options of each use, its default in brackets",
         )
         parameters.append(
             inspect.Parameter(
