@@ -25,10 +25,10 @@ MUTANTS = {
     # The rule's declaration stays: the oracle reads it, too.
     "flink-forgets-the-edge-of-a-rule": Mutant(
         test="tests/flink/test_scenarios.py::test_flink_satisfies",
-        red="assert (found, reasons) == expected(scenario)",
-        file="millrace/kernel/java/millrace/kernel/Measures.java",
-        old="if ((Long) seen[1] >= since &&",
-        new="if ((Long) seen[1] > since &&",
+        red="assert (found, reasons) == scenario.expected",
+        file="millrace/kernel/java/millrace/kernel/Others.java",
+        old="if ((Long) row[SEEN] >= since &&",
+        new="if ((Long) row[SEEN] > since &&",
     ),
     "flink-skips-what-was-deleted-unread": Mutant(
         test="tests/flink/test_losses.py::"

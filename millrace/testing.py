@@ -14,7 +14,14 @@
 Lines are in order of arrival: SECONDS LINE STREAM FIELD=VALUE..., where STREAM is an event type of the use, reference
 data included. SECONDS is the event's time; second 0 is midnight UTC, so windows aligned to 1970 start there. The
 event's id is LINE, unless a value is given. A value is text for a text field and JSON for others; a field that is not
-given is absent.
+given is absent. `token:NAME` is the token of a name. A `#` after a space begins a comment.
+
+    given readings  sensor=hall
+         0.000  r1  31 times  readings  celsius=80.0
+
+`given STREAM FIELD=VALUE...` sets the fields that later lines leave out. `N times` makes the events LINE.1 to LINE.N;
+in the outcome, LINE stands for all of them. Lines above the first title belong to every scenario of the file. A line
+that ends in `spoilt by NAME` is damaged by a function of the test: `scenarios(use, spoiling={NAME: function})`.
 
 The outcome is complete: `=> RULE LINE... [OPERAND=VALUE...]` is an alert on these lines, of a window on all its lines,
 and no other alert or refusal occurs. `=> nothing` expects neither. An operand is a field that the rule compares, as in
@@ -23,12 +30,14 @@ and no other alert or refusal occurs. `=> nothing` expects neither. An operand i
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +48,11 @@ from millrace.rules.nearest import nearest
 
 MIDNIGHT_MS = 20_718 * 86_400_000
 
-_LINE = re.compile(r"(-?\d+(?:\.\d{1,3})?)\s+(\S+)\s+(\S+)\s*(.*)")
+Spoiling = Callable[[Mapping[str, Any]], bytes | None]
+"""Turns an event into an invalid message."""
+
+_LINE = re.compile(r"(-?\d+(?:\.\d{1,3})?)\s+(\S+)\s+(?:(\d+)\s+times\s+)?(\S+)\s*(.*)")
+_SPOILT = re.compile(r"(|.*\s)spoilt by\s+(.+)")
 
 
 class ScenarioError(RuleError):
@@ -53,8 +66,19 @@ class Arrival:
     line: str
     stream: EventType
     at_ms: int
-    key: bytes
-    value: bytes
+    content: Mapping[str, Any] | str
+    """The event, or the text of a message that is none."""
+    spoil: Spoiling | None = None
+
+    @property
+    def key(self) -> bytes:
+        return b"" if isinstance(self.content, str) else str(self.content.get(self.stream.key)).encode()
+
+    @property
+    def value(self) -> bytes | None:
+        if isinstance(self.content, str):
+            return self.content.encode()
+        return self.spoil(self.content) if self.spoil else json.dumps(self.content).encode()
 
 
 @dataclass(frozen=True)
@@ -85,22 +109,27 @@ class Scenario:
         return sorted(_text(each.subject, each.words, each.operands) for each in self.outcome)
 
 
-def scenarios(use: str) -> list[Scenario]:
+def scenarios(use: str, spoiling: Mapping[str, Spoiling] | None = None) -> list[Scenario]:
     """The scenarios in scenarios/*.scenario of a use's folder, for `pytest.mark.parametrize`."""
     if project.FOLDER not in sys.modules:
         project.make_importable()
     if use not in project.uses():
         raise ScenarioError(f"{project.root()} has no use '{use}'; {nearest(use, project.uses())}")
     folder = project.use_folder(use) / "scenarios"
-    found = [each for path in sorted(folder.glob("*.scenario")) for each in read(project.uses()[use], path)]
+    found = [each for path in sorted(folder.glob("*.scenario")) for each in read(project.uses()[use], path, spoiling)]
     if not found:
         raise ScenarioError(f"{folder} has no scenario; write one, as `millrace.testing` describes")
     return found
 
 
-def read(use: UseCase, path: Path) -> list[Scenario]:
+def read(use: UseCase, path: Path, spoiling: Mapping[str, Spoiling] | None = None) -> list[Scenario]:
     """The scenarios of one file."""
-    return list(_Reader(use, path.name).scenarios(path.read_text(encoding="utf-8").splitlines()))
+    return list(_Reader(use, path.name, spoiling or {}).scenarios(path.read_text(encoding="utf-8").splitlines()))
+
+
+def token(name: str) -> str:
+    """The token that `token:NAME` stands for."""
+    return f"5cea1a10.{hashlib.sha256(name.encode()).hexdigest()[:32]}"
 
 
 def played(scenario: Scenario) -> list[str]:
@@ -114,8 +143,10 @@ def played(scenario: Scenario) -> list[str]:
         found.append(_text("refused", (line, reason), {}))
 
     def tape() -> Iterator[Record]:
-        for offset, each in enumerate(scenario.arrivals):
-            record = _record(scenario, offset)
+        # A message arrives when it happens, but never before the line above it.
+        arrives_ms = accumulate((each.at_ms for each in scenario.arrivals), max)
+        for offset, (each, now_ms) in enumerate(zip(scenario.arrivals, arrives_ms, strict=True)):
+            record = Record(each.stream.name, 0, offset, now_ms, each.key, each.value)
             if each.stream not in use.references:
                 yield record
             elif reason := oracle.refer(each.stream, references[each.stream.name], record):
@@ -133,13 +164,6 @@ def played(scenario: Scenario) -> list[str]:
             for finding in oracle.window_findings(rule, accepted.values()):
                 found.append(_alert(scenario, finding, _lines_of(rule, finding, accepted)))
     return sorted(found)
-
-
-def _record(scenario: Scenario, offset: int) -> Record:
-    each = scenario.arrivals[offset]
-    # A message arrives when it happens, but never before the line above it.
-    arrives_ms = max(arrival.at_ms for arrival in scenario.arrivals[: offset + 1])
-    return Record(each.stream.name, 0, offset, arrives_ms, each.key, each.value)
 
 
 def _lines_of(rule: WindowRule, finding: Finding, accepted: Mapping[str, Event]) -> tuple[str, ...]:
@@ -171,30 +195,49 @@ def _text(subject: str, words: Sequence[str], operands: Mapping[str, str]) -> st
     return " ".join((subject, *ordered, *shown))
 
 
+def _copies(name: str, lines: Iterable[str]) -> list[str]:
+    """The lines that a line with `times` has made."""
+    return [line for line in lines if re.fullmatch(rf"{re.escape(name)}\.\d+", line)]
+
+
 class _Reader:
     """Reads a file line by line."""
 
-    def __init__(self, use: UseCase, file: str) -> None:
-        self.use, self.file, self.number, self.text = use, file, 0, ""
+    def __init__(self, use: UseCase, file: str, spoiling: Mapping[str, Spoiling]) -> None:
+        self.use, self.file, self.spoiling, self.number, self.text = use, file, spoiling, 0, ""
         self.streams = {each.name: each for each in (*use.raw, *use.references)}
+        self.given: dict[str, dict[str, Any]] = {}
 
     def scenarios(self, lines: Sequence[str]) -> Iterator[Scenario]:
         title = ""
-        arrivals: list[Arrival] = []
+        shared: list[Arrival] = []
+        arrivals: list[Arrival] = shared
         outcome: list[Expected] = []
         for self.number, line in enumerate(lines, start=1):
-            self.text = line.strip()
+            self.text = re.sub(r"(^|\s)#.*", "", line).strip()
             if self.text.startswith("=="):
                 if title:
                     yield self.scenario(title, arrivals, outcome)
-                title, arrivals, outcome = self.text.removeprefix("==").strip(), [], []
+                else:
+                    given = self.given
+                self.given = {stream: dict(fields) for stream, fields in given.items()}
+                title, arrivals, outcome = self.text.removeprefix("==").strip(), [*shared], []
             elif self.text.startswith("=>"):
                 outcome.append(self.expected(arrivals))
-            elif self.text and not self.text.startswith("#"):
-                arrivals.append(self.arrival(arrivals))
+            elif self.text.split()[:1] == ["given"]:
+                self.give(self.words(self.text)[1:])
+            elif self.text:
+                arrivals.extend(self.arrivals(arrivals))
         if not title:
             raise self.error("there is no scenario; begin one with == and its title")
         yield self.scenario(title, arrivals, outcome)
+
+    def give(self, words: Sequence[str]) -> None:
+        """Set fields that later lines leave out."""
+        if not words:
+            raise self.error("this line gives nothing; write given STREAM FIELD=VALUE...")
+        event_type = self.stream(words[0])
+        self.given.setdefault(event_type.name, {}).update(self.value(event_type, word) for word in words[1:])
 
     def scenario(self, title: str, arrivals: Sequence[Arrival], outcome: Sequence[Expected]) -> Scenario:
         if not arrivals or not outcome:
@@ -203,47 +246,61 @@ class _Reader:
 
     def expected(self, arrivals: Sequence[Arrival]) -> Expected:
         subject, *words = self.words(self.text.removeprefix("=>")) or [""]
-        known, rules = {each.line for each in arrivals}, [rule.name for rule in self.use.rules]
-        lines = tuple(word for word in words if "=" not in word)
+        known, rules = [each.line for each in arrivals], [rule.name for rule in self.use.rules]
+        named = [word for word in words if "=" not in word]
+        lines = tuple(line for word in named for line in _copies(word, known) or (word,))
         operands = dict(word.split("=", 1) for word in words if "=" in word)
         match subject:
             case "nothing" if not words:
                 return Expected(subject, (), {})
             case "refused" if len(words) == 2 and words[0] in known:
                 return Expected(subject, tuple(words), {})
-            case _ if subject in rules and lines and known.issuperset(lines):
+            case _ if subject in rules and lines and set(known).issuperset(lines):
                 return Expected(subject, lines, operands)
         raise self.error(
             f"'{self.text}' is not an outcome; write => RULE LINE..., => refused LINE REASON or => nothing; "
             f"rules: {', '.join(rules)}; lines: {', '.join(sorted(known))}"
         )
 
-    def arrival(self, before: Sequence[Arrival]) -> Arrival:
+    def arrivals(self, before: Sequence[Arrival]) -> Iterator[Arrival]:
+        """One event, or its copies."""
         match = _LINE.fullmatch(self.text)
         if match is None:
             raise self.error(f"'{self.text}' is not an event; write SECONDS LINE STREAM FIELD=VALUE...")
-        line, stream, rest = match[2], match[3], match[4]
-        if line in {each.line for each in before}:
-            raise self.error(f"there is a line '{line}' above; give this one another name")
-        at_ms = MIDNIGHT_MS + round(float(match[1]) * 1000)
-        if stream == "again":
-            first = next((each for each in before if each.line == rest), None)
-            if first is None:
-                raise self.error(f"there is no line '{rest}' above; `again` repeats an earlier one")
-            return replace(first, line=line, at_ms=at_ms)
-        if stream not in self.streams:
-            raise self.error(f"use '{self.use.name}' has no stream '{stream}'; {nearest(stream, self.streams)}")
-        event_type = self.streams[stream]
-        words = self.words(rest)
-        if len(words) == 2 and words[0] == "is":
-            return Arrival(line, event_type, at_ms, b"", words[1].encode())
-        event = self.event(event_type, line, at_ms, words)
-        return Arrival(line, event_type, at_ms, str(event.get(event_type.key)).encode(), json.dumps(event).encode())
+        seconds, line, times, stream, rest = match.groups()
+        known = {each.line: each for each in before}
+        at_ms = MIDNIGHT_MS + round(float(seconds) * 1000)
+        rest, spoil = self.spoilt(rest)
+        for name in [f"{line}.{number}" for number in range(1, int(times) + 1)] if times else [line]:
+            if name in known:
+                raise self.error(f"there is a line '{name}' above; give this one another name")
+            if stream == "again":
+                if rest not in known:
+                    raise self.error(f"there is no line '{rest}' above; `again` repeats an earlier one")
+                yield replace(known[rest], line=name, at_ms=at_ms, spoil=spoil)
+            else:
+                event_type = self.stream(stream)
+                yield Arrival(name, event_type, at_ms, self.content(event_type, name, at_ms, self.words(rest)), spoil)
 
-    def event(self, event_type: EventType, line: str, at_ms: int, words: Sequence[str]) -> dict[str, Any]:
-        given = dict(self.value(event_type, word) for word in words)
+    def stream(self, name: str) -> EventType:
+        if name not in self.streams:
+            raise self.error(f"use '{self.use.name}' has no stream '{name}'; {nearest(name, self.streams)}")
+        return self.streams[name]
+
+    def spoilt(self, text: str) -> tuple[str, Spoiling | None]:
+        """The rest of a line, and what damages its event."""
+        match = _SPOILT.fullmatch(text)
+        if match is None:
+            return text, None
+        if match[2] not in self.spoiling:
+            raise self.error(f"the test names no way to spoil '{match[2]}'; {nearest(match[2], self.spoiling)}")
+        return match[1].strip(), self.spoiling[match[2]]
+
+    def content(self, event_type: EventType, line: str, at_ms: int, words: Sequence[str]) -> dict[str, Any] | str:
+        if len(words) == 2 and words[0] == "is":
+            return words[1]
         own = {name: value for name, value in ((event_type.id, line), (event_type.time, at_ms)) if name is not None}
-        return {**own, **given}
+        return {**own, **self.given.get(event_type.name, {}), **dict(self.value(event_type, word) for word in words)}
 
     def value(self, event_type: EventType, word: str) -> tuple[str, Any]:
         name, equals, text = word.partition("=")
@@ -254,7 +311,7 @@ class _Reader:
         except RuleError as error:
             raise self.error(str(error)) from None
         if kind == "text" and text != "null":
-            return name, text
+            return name, token(text.removeprefix("token:")) if text.startswith("token:") else text
         try:
             return name, json.loads(text)
         except ValueError:

@@ -21,9 +21,9 @@ from millrace.rules.outputs import LATE, WINDOWS_TOPIC
 from millrace.stores import topics
 from millrace.stores.topics import Tail
 from millrace.target import Target
+from millrace.testing import token
 from millrace.verbs.provision import wanted_topics
 from millrace.verbs.sending import partition_of
-from tests.scenarios import card_token
 
 PARTITIONS, PARALLELISM = 8, 4
 WEIGHTS = (4, *[1] * (PARTITIONS - 1))
@@ -54,7 +54,7 @@ class Messages:
             event |= {"accession": "0000000001-01-000001", "extention": ".txt", "code": 401 if is_closing else 200}
             event |= dict.fromkeys(("size", "idx", "norefer", "noagent", "find", "crawler"), 0)
         else:
-            event = {"transaction_id": f"t{number}", "customer": key, "card": card_token(key), "merchant": "shop"}
+            event = {"transaction_id": f"t{number}", "customer": key, "card": token(key), "merchant": "shop"}
             event |= {"amount_cents": 100, "latitude": 48.0, "longitude": 10.0}
         return json.dumps(event | {"at_ms": at_ms}).encode()
 

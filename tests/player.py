@@ -17,9 +17,9 @@ from millrace.rules import ALERTS, DEAD_LETTERS
 from millrace.stores import topics
 from millrace.stores.topics import Tail
 from millrace.target import Target
+from millrace.testing import token
 from millrace.verbs.provision import wanted_topics
 from pipelines.fraud import FRAUD
-from tests.scenarios import card_token
 
 PROBE, CLOSER, SHOP, PROBES = "probe", "closer", "probe-shop", "probes"
 LEARNT_WITHIN_S, CLOSED_WITHIN_S = 180, 180
@@ -193,7 +193,7 @@ class Player:
         event = {
             "transaction_id": name,
             "customer": who,
-            "card": card_token(who),
+            "card": token(who),
             "merchant": SHOP,
             "amount_cents": 1,
             "latitude": 0.0,

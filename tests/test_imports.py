@@ -1,12 +1,12 @@
 """Who may import whom: rules <- patterns, verify, fraud <- adapters <- millrace <- airflow | cli <- dags | lab."""
 
-import ast
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from millrace import registry
+from tests.rooms import arrows, circles, dotted, imports, longest, modules
 
 PROJECT = Path(__file__).resolve().parent.parent
 ROOTS = ("pipelines", "millrace", "lab", "dags")
@@ -44,8 +44,7 @@ FOLDERS = {engine.package: engine for engine in registry.manifests()}
 USES = [f"pipelines.{path.parent.name}" for path in PROJECT.glob("pipelines/*/__init__.py")]
 
 MAY_IMPORT = {
-    # For types alone: a use names its traffic.
-    "millrace.rules": Allowed((*RULES, "millrace.traffic.declared")),
+    "millrace.rules": Allowed(RULES),
     "millrace.traffic": Allowed(MEANING),
     "millrace.oracle": Allowed(MEANING),
     "millrace.project": Allowed(("millrace.errors", *RULES)),
@@ -106,6 +105,25 @@ def test_a_breach_is_found_with_its_place(tmp_path: Path) -> None:
     ]
 
 
+def test_no_import_is_part_of_a_circle() -> None:
+    assert list(circles(arrows(PROJECT))) == []
+
+
+def test_a_circle_is_found_also_where_a_function_or_a_type_alone_imports(tmp_path: Path) -> None:
+    write(tmp_path, "millrace/__init__.py", "")
+    write(tmp_path, "millrace/stores/__init__.py", "")
+    write(tmp_path, "millrace/stores/topics.py", "from millrace.stores import files\n")
+    write(tmp_path, "millrace/stores/files.py", "if TYPE_CHECKING:\n    from millrace.stores.topics import Tail\n")
+    write(tmp_path, "millrace/stores/tables.py", "from millrace.stack import marks\n")
+    write(tmp_path, "millrace/stack/__init__.py", "")
+    write(tmp_path, "millrace/stack/marks.py", "import millrace.rules\n")
+    write(tmp_path, "millrace/stack/ports.py", "def free():\n    from .. import stores\n")
+    assert list(circles(arrows(tmp_path))) == [
+        "millrace/stack imports millrace/stores imports millrace/stack",
+        "millrace/stores/files.py imports millrace/stores/topics.py imports millrace/stores/files.py",
+    ]
+
+
 def write(root: Path, path: str, text: str) -> None:
     (root / path).parent.mkdir(parents=True, exist_ok=True)
     (root / path).write_text(text)
@@ -114,8 +132,8 @@ def write(root: Path, path: str, text: str) -> None:
 def breaches(root: Path) -> Iterator[str]:
     for path in modules(root):
         place = path.relative_to(root)
-        package = ".".join(place.with_suffix("").parts).removesuffix(".__init__")
-        layer = layer_of(package, MAY_IMPORT)
+        package = dotted(path, root)
+        layer = longest(package, MAY_IMPORT)
         if layer is None and package not in ROOTS:
             yield f"{place}:1 belongs to no layer"
         for line, name in imports(path, package):
@@ -123,35 +141,12 @@ def breaches(root: Path) -> Iterator[str]:
                 yield f"{place}:{line} imports {name}"
 
 
-def modules(root: Path) -> Iterator[Path]:
-    for folder in ROOTS:
-        yield from sorted((root / folder).rglob("*.py"))
-
-
-def imports(path: Path, package: str) -> Iterator[tuple[int, str]]:
-    """Every imported name in full, wherever in the module: `from millrace import cli` is millrace.cli."""
-    here = package if path.name == "__init__.py" else package.rpartition(".")[0]
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            up = here.split(".")[: len(here.split(".")) - node.level + 1] if node.level else []
-            start = ".".join([*up, *filter(None, [node.module])])
-            yield from ((node.lineno, f"{start}.{alias.name}") for alias in node.names)
-
-
 def may_import(allowed: Allowed, layer: str, name: str) -> bool:
     top = name.partition(".")[0]
     if top in ROOTS:
-        above = layer_of(name, ABOVE)
-        reach = layer_of(name, allowed.ours)
+        above = longest(name, ABOVE)
+        reach = longest(name, allowed.ours)
         return reach is not None and (above is None or above in (layer, reach))
     if top in sys.stdlib_module_names:
         return True
     return top not in ENGINE_LIBRARIES if allowed.others is ANY else top in allowed.others
-
-
-def layer_of(name: str, layers: Iterable[str]) -> str | None:
-    """The longest of the layers that a dotted name is in."""
-    found = [layer for layer in layers if name == layer or name.startswith(f"{layer}.")]
-    return max(found, key=len, default=None)

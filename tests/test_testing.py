@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from millrace.rules import (
+    TOKEN_LENGTH,
+    TOKEN_PATTERN,
     Count,
     Enrichment,
     EventRule,
@@ -18,7 +20,7 @@ from millrace.rules import (
     Whole,
     WindowRule,
 )
-from millrace.testing import ScenarioError, played, read, scenarios
+from millrace.testing import ScenarioError, played, read, scenarios, token
 
 HOUR_MS = 3_600_000
 readings = EventType(
@@ -143,6 +145,67 @@ def test_an_expected_value_with_spaces_is_in_quotes(tmp_path: Path) -> None:
     assert played(scenario) == scenario.expected == ["noted r1 note=look out"]
 
 
+def test_lines_above_the_titles_belong_to_every_scenario(tmp_path: Path) -> None:
+    text = """
+given readings  sensor=s1 celsius=20
+     0.000  h1  halls     sensor=s1 hall=north
+
+== What a line gives is stronger
+given readings  celsius=30
+     1.000  r1  readings
+     2.000  r2  readings  celsius=31  # above 30
+  => hotter r2  before_most=30
+
+== What one scenario gives is not given in the next
+     1.000  r1  readings
+     2.000  r2  readings  celsius=30
+  => hotter r2  before_most=20
+"""
+    for scenario in read(USE, written(tmp_path, text)):
+        assert played(scenario) == scenario.expected
+
+
+def test_copies_have_ids_of_their_own_and_one_name_in_the_outcome(tmp_path: Path) -> None:
+    text = """
+== Three at once
+     0.000  h1  halls     sensor=s1 hall=north
+     0.000  r1  3 times  readings  sensor=s1 celsius=20
+  => crowd r1  n=3
+"""
+    (scenario,) = read(USE, written(tmp_path, text))
+    assert played(scenario) == scenario.expected == ["crowd r1.1 r1.2 r1.3 n=3"]
+
+
+def test_a_scenario_damages_events_by_functions_of_the_test(tmp_path: Path) -> None:
+    text = """
+== Half an event
+     0.000  r1  readings  sensor=s1 celsius=20  spoilt by half of it
+     1.000  r2  readings  spoilt by nothing
+  => refused r1 json
+  => refused r2 empty
+"""
+    spoiling = {"half of it": lambda event: str(event).encode()[:9], "nothing": lambda event: None}
+    (scenario,) = read(USE, written(tmp_path, text), spoiling)
+    assert played(scenario) == scenario.expected
+    assert [each.key for each in scenario.arrivals] == [b"s1", b"None"]
+
+
+def test_a_token_has_a_name(tmp_path: Path) -> None:
+    text = "== A title\n0.000 r1 cards card=token:blue\n=> nothing\n"
+    cards = EventType(
+        "cards",
+        "A card.",
+        (Text("card", TOKEN_PATTERN, TOKEN_LENGTH), Whole("at_ms", 0)),
+        key="card",
+        time="at_ms",
+        past_ms=HOUR_MS,
+    )
+    use = UseCase("cards", cards, Enrichment(cards), Enrichment(cards).enriched("kept", "A card."))
+    (scenario,) = read(use, written(tmp_path, text))
+    assert scenario.arrivals[0].key == token("blue").encode()
+    assert played(scenario) == scenario.expected == []
+
+
 def written(tmp_path: Path, text: str) -> Path:
     path = tmp_path / "odd.scenario"
     path.write_text(text)
@@ -187,6 +250,9 @@ def test_an_outcome_that_a_scenario_does_not_expect_is_shown(tmp_path: Path, old
         ("1.0 r2 reading sensor=s1", "did you mean 'readings'?"),
         ("1.0 r1 readings sensor=s1", "there is a line 'r1' above"),
         ("1.0 r2 again r9", "there is no line 'r9' above"),
+        ("1.0 r2 readings spoilt by gremlins", "the test names no way to spoil 'gremlins'"),
+        ("given reading sensor=s1", "did you mean 'readings'?"),
+        ("given", "write given STREAM FIELD=VALUE"),
         ("r2 readings sensor=s1", "is not an event; write SECONDS LINE STREAM"),
         ("1.0 r2 readings sensor='s1", "cannot be split into words"),
         ("=> hotter r1 unit='c", "cannot be split into words"),

@@ -2,7 +2,7 @@
 
 from millrace.cli.changes import PatternName
 from millrace.cli.jobs import described
-from millrace.cli.printing import Json, print_json, progress_console, settings
+from millrace.cli.printing import Json, print_json, progress, settings
 
 
 def await_(pattern: PatternName, json: Json = False) -> None:
@@ -17,7 +17,7 @@ def await_(pattern: PatternName, json: Json = False) -> None:
     from millrace.target import Target
     from millrace.verbs import deploy as deploying
 
-    console, target = progress_console(), Target.read(settings())
-    deploying.await_healthy(target, pattern, report=lambda line: console.print(line, markup=False))
+    target = Target.read(settings())
+    deploying.await_healthy(target, pattern, report=progress)
     if json:
         print_json("await", pattern=pattern, jobs=described(deployments.jobs(target, pattern)))

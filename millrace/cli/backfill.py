@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from millrace.cli.changes import PatternName
-from millrace.cli.printing import Json, duration, print_json, progress_console, result_console, settings
+from millrace.cli.printing import Json, duration, print_json, progress, result_console, settings
 from millrace.cli.validate import as_data, print_verdict
 from millrace.errors import InfraError
 
@@ -39,23 +39,21 @@ def backfill(
 
     Examples:
     millrace backfill flink-spark --from recorded.jsonl --into june
-    millrace backfill my-use --from hdfs://localhost:20010/millrace/data/my-use --into june
+    millrace backfill my-use --from ./stored-events --into june
     """
     from millrace.patterns import load
     from millrace.target import Target
     from millrace.verbs import backfill as backfilling
     from millrace.verbs import traffic
 
-    target, use, progress = Target.read(settings()), load(pattern).use, progress_console()
+    target, use = Target.read(settings()), load(pattern).use
     backfilling.require_free(name)
-    progress.print(f"{source}: being read", markup=False)
+    progress(f"{source}: being read")
     try:
         recorded = backfilling.read(target, use, source, traffic.columns_of(use, context.obj))
     except ValueError as error:  # of the file
         raise InfraError(str(error)) from None
-    found = backfilling.backfill(
-        target, pattern, recorded, name, report=lambda line: progress.print(line, markup=False)
-    )
+    found = backfilling.backfill(target, pattern, recorded, name, report=progress)
     if json:
         counts = {"of": found.of, "from": found.source, "messages": found.counts, "seconds": found.seconds}
         print_json("backfill", **counts, **as_data(found.validation))

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
-from millrace.cli.printing import print_json, print_rows, result_console
+from millrace.cli.printing import plain_table, print_json, print_rows, result_console
 from millrace.errors import UsageError
 from millrace.stores.changes import Change, pending
 
@@ -96,7 +95,7 @@ def print_changes(verb: str, pattern: str, changes: Sequence[Change], *, plan: b
     if not console.is_terminal:
         print_rows((change.action, change.kind, change.name, change.detail) for change in changes)
         return
-    table = Table(box=None, show_header=False, pad_edge=False)
+    table = plain_table()
     for change in changes:
         style = COLOURS[change.action]
         table.add_row(SIGNS[change.action], change.kind, change.name, change.detail, style=style)

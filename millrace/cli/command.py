@@ -7,28 +7,34 @@ from itertools import pairwise
 from typing import Any
 
 from typer import BadParameter
-from typer.core import TyperCommand, TyperGroup, TyperOption
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 
-class Flags:
-    """Help shows no type for a flag: `--json` takes no value."""
+class Plain:
+    """Help without noise: no type of a flag, which takes no value, or of an argument; no braces around arguments."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         params: list[Any] = super().get_params(ctx)  # type: ignore[misc]  # of the class beside this one
         for each in params:
             if isinstance(each, TyperOption) and each.is_flag:
                 each.metavar = ""
+            elif isinstance(each, TyperArgument):
+                each.display_type_rich = lambda ctx: None  # type: ignore[method-assign]  # there is no option for it
         return params
 
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        pieces: list[str] = super().collect_usage_pieces(ctx)  # type: ignore[misc]  # as above
+        return [piece.replace("{", "").replace("}", "") for piece in pieces]
 
-class Group(Flags, TyperGroup):
+
+class Group(Plain, TyperGroup):
     """Verbs under one name."""
 
     def __init__(self, *args: Any, help: str | None = None, **more: Any) -> None:
         super().__init__(*args, help=unwrapped(help or ""), **more)
 
 
-class Command(Flags, TyperCommand):
+class Command(Plain, TyperCommand):
     """A verb that never takes an option for the value of another: `--reason --json` lacks a reason."""
 
     def __init__(self, *args: Any, help: str | None = None, **more: Any) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from millrace.cli.changes import PatternName
-from millrace.cli.printing import Json, fields, print_json, print_rows, result_console, settings
+from millrace.cli.printing import Json, fields, plain_table, print_json, print_rows, result_console, settings
 
 if TYPE_CHECKING:
     from millrace.verbs.comparison import Comparison
@@ -40,9 +40,7 @@ def compare(
     if not console.is_terminal:
         print_rows(rows)
         return
-    from rich.table import Table
-
-    table = Table(*rows[0], box=None, header_style="bold", pad_edge=False)
+    table = plain_table(*rows[0])
     for row in rows[1:]:
         table.add_row(*row)
     console.print(table)

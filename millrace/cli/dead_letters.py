@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
 from millrace.cli.changes import PatternName, RunName
 from millrace.cli.command import Command, Group
-from millrace.cli.printing import Json, print_json, print_rows, result_console, settings
+from millrace.cli.printing import Json, plain_table, print_json, print_rows, result_console, settings
 
 if TYPE_CHECKING:
     from millrace.verbs.letters import Letter
@@ -57,11 +56,11 @@ def list_letters(
     if not console.is_terminal:
         print_rows(row(letter) for letter in found)
         return
-    counts = Table("reason", "count", box=None, header_style="bold")
+    counts = plain_table("reason", "count")
     for name, count in Counter(letter.reason for letter in found).most_common():
         counts.add_row(name, str(count))
     console.print(counts)
-    table = Table("came", "reason", "topic", "partition", "offset", "message", box=None, header_style="bold")
+    table = plain_table("came", "reason", "topic", "partition", "offset", "message")
     for letter in found[-last:]:
         table.add_row(*row(letter), style="" if letter.reason not in ("duplicate", "late") else "dim")
     console.print(table)

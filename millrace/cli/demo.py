@@ -13,7 +13,7 @@ from rich.console import Console
 from millrace import stack
 from millrace.cli.alerts import alerts_shown
 from millrace.cli.changes import PatternName
-from millrace.cli.printing import progress_console, report, result_console, settings
+from millrace.cli.printing import progress, progress_console, report, result_console, settings
 from millrace.cli.validate import print_checks, print_latencies
 from millrace.settings import Settings
 
@@ -62,19 +62,19 @@ def demo(
         _title(console, 2, f"{variant.name}: {variant.pattern.title}")
         for change in provisioning.provision(target, pattern):
             report(change.action, f"{change.kind} {change.name}")
-        deploying.deploy(target, pattern, report=lambda line: console.print(line, markup=False))
+        deploying.deploy(target, pattern, report=progress)
         _title(console, 3, f"{seconds} s of labelled traffic at {rate} events/s; alerts as they arrive")
         with alerts_shown(target, variant, console):
             run = sending.traffic(
                 target,
                 pattern,
                 sending.generated(variant.use, plan, sending.secrets_of(chosen, variant.use)),
-                report=lambda line: console.print(line, markup=False),
+                report=progress,
             )
         if not run.is_complete:
             raise KeyboardInterrupt
         _title(console, 4, "The verdict")
-        found = validating.validate(target, pattern, report=lambda line: console.print(line, markup=False))
+        found = validating.validate(target, pattern, report=progress)
         print_checks(result_console(), found.verdict)
         print_latencies(result_console(), found.verdict)
         colour = "green" if found.verdict.status == "ok" else "red"

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from millrace.cli.changes import ForRun, PatternName, PlanOnly, end_plan, print_changes
-from millrace.cli.printing import Json, progress_console, settings
+from millrace.cli.printing import Json, progress, settings
 
 
 def deploy(
@@ -49,7 +49,6 @@ def deploy(
     from millrace.target import Target
     from millrace.verbs import deploy as deploying
 
-    console = progress_console()
     changes = deploying.deploy(
         Target.read(settings()),
         pattern,
@@ -58,7 +57,7 @@ def deploy(
         wait=not no_wait,
         accept_loss=accept_loss,
         for_run=for_run,
-        report=lambda line: console.print(line, markup=False),
+        report=progress,
     )
     print_changes("deploy", pattern, changes, plan=plan, json=json)
     end_plan(changes, plan=plan)

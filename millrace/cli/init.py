@@ -10,7 +10,7 @@ from millrace.cli.printing import Json, print_json, print_rows, report
 
 
 def init(
-    name: Annotated[str, typer.Argument(metavar="USE", help="Its name, and that of its first pattern, as in my-use.")],
+    name: Annotated[str, typer.Argument(metavar="USE", help="Name of the use and of its first pattern: my-use.")],
     json: Json = False,
 ) -> None:
     """Write a small use that runs: one event, one rule, a pattern, traffic, a scenario and a test.

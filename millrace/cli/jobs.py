@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.table import Table
 
 from millrace.cli.changes import RunName
-from millrace.cli.printing import Json, print_json, print_rows, result_console, settings
+from millrace.cli.printing import Json, plain_table, print_json, print_pages, print_rows, result_console, settings
 
 if TYPE_CHECKING:
     from millrace.job import Job
@@ -53,10 +52,11 @@ def _print_table(pattern: str, found: "Mapping[str, tuple[EnginePlan, Job]]") ->
     if not rows:
         console.print(f"{pattern} was never deployed; run `millrace deploy {pattern}`", style="dim")
         return
-    table = Table(*COLUMNS, box=None, header_style="bold", pad_edge=False)
-    for row, (_, job) in zip(rows, found.values(), strict=True):
-        table.add_row(*row, style="red" if job.is_sick else "" if job.state == "running" else "yellow")
+    table = plain_table("job", "state", "checkpoints", "restarts", "problem")
+    for (name, *row, _, problem), (_, job) in zip(rows, found.values(), strict=True):
+        table.add_row(name, *row, problem, style="red" if job.is_sick else "" if job.state == "running" else "yellow")
     console.print(table)
+    print_pages({name: web for name, *_, web, _ in rows})
 
 
 def described(found: "Mapping[str, tuple[EnginePlan, Job]]") -> dict[str, Any]:

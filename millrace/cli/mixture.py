@@ -70,8 +70,15 @@ def options(found: Mapping[str, Mapping[str, Share | Size]]) -> list[Any]:
     for name, by_use in found.items():
         given = by_use.values()
         kind = int if all(isinstance(each.default, int) for each in given) else float
-        about = " ".join(f"{use}: {each.help} [{each.default:g}]" for use, each in by_use.items())
-        option = typer.Option(f"--{name}", min=0, max=max(each.most for each in given), help=about, show_default=False)
+        option = typer.Option(
+            f"--{name}",
+            metavar="COUNT" if kind is int else "SHARE",
+            min=0,
+            max=max(each.most for each in given),
+            help=" ".join(f"{use} [{each.default:g}]: {each.help}" for use, each in by_use.items()),
+            show_default=False,
+            rich_help_panel="Options of each use, its default in brackets",
+        )
         parameters.append(
             inspect.Parameter(
                 name.replace("-", "_"),

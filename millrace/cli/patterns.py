@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
-from millrace.cli.printing import Json, print_json, print_rows, result_console
+from millrace.cli.printing import Json, plain_table, print_json, print_rows, result_console
 
 if TYPE_CHECKING:
     from millrace.patterns import Variant
@@ -61,7 +60,7 @@ def table(rows: Sequence[Sequence[str]]) -> None:
     if not console.is_terminal:
         print_rows(rows)
         return
-    drawn = Table("pattern", "events", "windows", "what it is", box=None, header_style="bold", pad_edge=False)
+    drawn = plain_table("pattern", "events", "windows", "what it is")
     for row in rows:
         drawn.add_row(*row)
     console.print(drawn)

@@ -4,12 +4,14 @@ import dataclasses
 import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, is_dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from millrace.settings import JSON_VERSION, Settings
 from millrace.stack import profiles_of
@@ -66,9 +68,22 @@ class _Progress(Console):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
-def report(subject: str, what: str) -> None:
+def progress(line: str) -> None:
     """Print one line of progress."""
-    progress_console().print(f"{subject:<22} {what}", markup=False)
+    progress_console().print(line, markup=False)
+
+
+def report(subject: str, what: str) -> None:
+    """Print one line of progress about a server."""
+    progress(f"{subject:<22} {what}")
+
+
+def plain_table(*columns: str) -> Table:
+    """A table without lines, for a terminal; a word too long for its column is folded, never cut."""
+    table = Table(box=None, show_header=bool(columns), header_style="bold", pad_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
 
 
 def print_json(verb: str, **answer: Any) -> None:
@@ -87,9 +102,27 @@ def fields(answer: "DataclassInstance") -> dict[str, Any]:
 
 
 def print_rows(rows: Iterable[Iterable[str]]) -> None:
-    """Print rows for a pipe: values separated by tabs, not truncated."""
+    """Print rows in columns on a terminal, and for a pipe separated by tabs; no value is cut."""
+    console = result_console()
+    if not console.is_terminal:
+        for row in rows:
+            print("\t".join(row))
+        return
+    table = plain_table()
     for row in rows:
-        print("\t".join(row))
+        table.add_row(*map(Text, row))
+    for column in table.columns:
+        column.overflow = "fold"
+    console.print(table)
+
+
+def print_pages(pages: Mapping[str, str]) -> None:
+    """Print web pages on lines of their own: folded in a column, an address is no link any more."""
+    console, shown = result_console(), {name: page for name, page in pages.items() if page}
+    if shown:
+        console.print("\nweb pages", style="bold")
+    for name, page in shown.items():
+        console.print(f"{name:<{max(map(len, shown))}}  {page}", markup=False)
 
 
 def _plain(value: Any) -> Any:

@@ -3,7 +3,7 @@
 import typer
 
 from millrace.cli.changes import PlanOnly, end_plan, print_changes
-from millrace.cli.printing import Json, print_json, progress_console, settings
+from millrace.cli.printing import Json, print_json, progress, progress_console, settings
 
 
 def reconcile(plan: PlanOnly = False, json: Json = False) -> None:
@@ -20,13 +20,14 @@ def reconcile(plan: PlanOnly = False, json: Json = False) -> None:
     from millrace.target import Target
     from millrace.verbs import reconcile as reconciling
 
-    console, target = progress_console(), Target.read(settings())
-    changes, extra = reconciling.reconcile(target, plan=plan, report=lambda line: console.print(line, markup=False))
+    target = Target.read(settings())
+    changes, extra = reconciling.reconcile(target, plan=plan, report=progress)
     sick = deployments.sick(target)
     if json:
         print_json("reconcile", plan=plan, changes=changes, extra=extra, sick=sick)
     else:
         print_changes("reconcile", "all that was deployed", changes, plan=plan, json=False)
+        console = progress_console()
         for running in extra:
             console.print(f"extra: {running.name}, id {running.job_id}, {running.where}", style="red", markup=False)
         for name, job in sick.items():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from millrace.cli.changes import RunName
-from millrace.cli.printing import Json, fields, print_json, print_rows, progress_console, result_console, settings
+from millrace.cli.printing import Json, fields, print_json, print_rows, progress, result_console, settings
 
 if TYPE_CHECKING:
     from millrace.verbs.replay import Replayed
@@ -32,8 +32,8 @@ def replay(
 ) -> None:
     """List the alerts that would appear and disappear by the rules as declared now.
 
-    The oracle judges all stored events and compares with the alerts in the topic, which the rules wrote as they were
-    then. No job runs, nothing changes. The first line names the span that was judged: older events are deleted.
+    The oracle judges all stored events by the rules as declared now, and compares its alerts with those in the topic.
+    No job runs, and nothing changes. The first line names the time span of the events: older ones are deleted.
 
     Examples:
     millrace replay flink-spark
@@ -42,13 +42,12 @@ def replay(
     from millrace.target import Target
     from millrace.verbs import replay as replaying
 
-    progress = progress_console()
     found = replaying.replay(
         Target.read(settings()),
         pattern,
         rule=rule,
         source=source,
-        report=lambda line: progress.print(line, markup=False),
+        report=progress,
     )
     if json:
         print_json("replay", **fields(found))

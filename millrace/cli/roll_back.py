@@ -1,7 +1,7 @@
 """millrace roll-back: undo the last upgrade."""
 
 from millrace.cli.changes import PatternName, print_changes
-from millrace.cli.printing import Json, progress_console, settings
+from millrace.cli.printing import Json, progress, settings
 
 
 def roll_back(pattern: PatternName, json: Json = False) -> None:
@@ -16,8 +16,5 @@ def roll_back(pattern: PatternName, json: Json = False) -> None:
     from millrace.target import Target
     from millrace.verbs import upgrade as upgrading
 
-    console = progress_console()
-    changes = upgrading.roll_back(
-        Target.read(settings()), pattern, report=lambda line: console.print(line, markup=False)
-    )
+    changes = upgrading.roll_back(Target.read(settings()), pattern, report=progress)
     print_changes("roll-back", pattern, changes, plan=False, json=json)

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table as Columns
 
 from millrace.cli.changes import RunName
-from millrace.cli.printing import Json, print_json, print_rows, result_console, settings
+from millrace.cli.printing import Json, plain_table, print_json, print_rows, result_console, settings
 from millrace.errors import UsageError
 
 if TYPE_CHECKING:
@@ -87,7 +86,7 @@ def print_events(console: Console, table: "Table", rows: Sequence[Row]) -> None:
     if not console.is_terminal:
         print_rows([_shown(name, row[name]) for name in columns] for row in rows)
         return
-    printed = Columns(*map(label, columns), box=None, header_style="bold")
+    printed = plain_table(*map(label, columns))
     for row in rows:
         printed.add_row(*(_shown(name, row[name]) for name in columns))
     console.print(printed)

@@ -5,10 +5,18 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from millrace import stack
-from millrace.cli.printing import Json, duration, print_json, print_rows, result_console, settings
+from millrace.cli.printing import (
+    Json,
+    duration,
+    plain_table,
+    print_json,
+    print_pages,
+    print_rows,
+    result_console,
+    settings,
+)
 from millrace.errors import InfraError
 from millrace.settings import Settings
 from millrace.stack import ServerStatus, WatchStatus
@@ -83,13 +91,18 @@ def print_table(statuses: Sequence[ServerStatus]) -> None:
     if not console.is_terminal:
         print_rows([COLUMNS, *map(row, statuses)])
         return
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for column in COLUMNS:
-        table.add_column(column, overflow="fold")  # a cut address is useless
+    table = plain_table("server", "state", "address", "pid", "memory", "uptime")
+    for column in table.columns:
+        column.no_wrap = column.header != "address"  # one of them is the path of a socket
     for one in statuses:
-        name, state, *rest = row(one)
-        table.add_row(name, f"[{COLOURS[one.state]}]{state}[/]", *rest)
+        name, state, address, _, pid, memory, since, _ = row(one)
+        table.add_row(name, f"[{COLOURS[one.state]}]{state}[/]", address, pid, memory, since)
     console.print(table)
+    print_pages({one.name: one.web for one in statuses})
+    for one in statuses:
+        if one.error:
+            console.print(f"{one.name}: {one.error}", style="red", markup=False)
+    console.print()
     total = sum(one.memory_bytes or 0 for one in statuses)
     console.print(f"{sum(one.state == 'running' for one in statuses)} running, {total / 2**20:.0f} MiB", style="dim")
 

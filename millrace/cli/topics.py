@@ -51,9 +51,7 @@ def tail_topic(
         str,
         typer.Option("--rule", metavar="RULE", help="Only alerts of this rule, or enriched events that it flagged."),
     ] = "",
-    key: Annotated[
-        str, typer.Option("--key", metavar="KEY", help="Only messages with this key, such as a device.")
-    ] = "",
+    key: Annotated[str, typer.Option("--key", metavar="KEY", help="Only messages with this key.")] = "",
     json: Annotated[bool, typer.Option("--json", help="Print JSON lines on a terminal, too.")] = False,
 ) -> None:
     """Print new messages of a topic, one per line, until Ctrl-C.

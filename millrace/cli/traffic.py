@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
 from millrace.cli.changes import WOULD_CHANGE, PatternName
-from millrace.cli.printing import Json, fields, print_json, progress_console, result_console, settings
+from millrace.cli.printing import Json, fields, plain_table, print_json, progress, result_console, settings
 from millrace.errors import InfraError
 
 if TYPE_CHECKING:
@@ -88,8 +87,7 @@ def traffic(
     if plan_only:
         print_plan(pattern, target.bootstrap, wanted, json=json)
         raise typer.Exit(WOULD_CHANGE)
-    progress = progress_console()
-    run = sending.traffic(target, pattern, wanted, report=lambda line: progress.print(line, markup=False))
+    run = sending.traffic(target, pattern, wanted, report=progress)
     if json:
         print_json("traffic", pattern=pattern, **fields(run), counts_for_nothing=run.lateness)
     else:
@@ -111,7 +109,7 @@ def print_plan(pattern: str, bootstrap: str, wanted: "Load", *, json: bool) -> N
 
 def print_run(run: "Run") -> None:
     """Print what was sent, and how punctually."""
-    table = Table(box=None, show_header=False, pad_edge=False)
+    table = plain_table()
     for topic, count in sorted(run.by_topic.items()):
         table.add_row(topic, f"{count:,}")
     table.add_row("rate", f"{run.rate_per_s:,.0f}/s over {run.seconds:.1f} s")

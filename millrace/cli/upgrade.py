@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from millrace.cli.changes import PatternName, print_changes
-from millrace.cli.printing import Json, print_json, progress_console, settings
+from millrace.cli.printing import Json, print_json, progress, settings
 
 
 def upgrade(
@@ -35,15 +35,14 @@ def upgrade(
     from millrace.target import Target
     from millrace.verbs import upgrade as upgrading
 
-    console = progress_console()
     done = upgrading.upgrade(
         Target.read(settings()),
         load(pattern),
         upgrade_id or uuid.uuid4().hex,
-        report=lambda line: console.print(line, markup=False),
+        report=progress,
     )
     if json:
         print_json("upgrade", pattern=pattern, changes=done.changes, gap_ms=done.gap_ms)
         return
     print_changes("upgrade", pattern, done.changes, plan=False, json=False)
-    console.print(f"longest time without output while messages came in: {done.gap_ms} ms")
+    progress(f"longest time without output while messages came in: {done.gap_ms} ms")

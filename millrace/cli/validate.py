@@ -4,10 +4,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from millrace.cli.changes import RunName
-from millrace.cli.printing import Json, print_json, print_rows, progress_console, result_console, settings
+from millrace.cli.printing import Json, plain_table, print_json, print_rows, progress, result_console, settings
 from millrace.settings import SETTLED_AFTER_S, VALIDATE_WITHIN_S
 
 if TYPE_CHECKING:
@@ -47,13 +46,12 @@ def validate(
     from millrace.target import Target
     from millrace.verbs import validate as validating
 
-    console = progress_console()
     found = validating.validate(
         Target.read(settings()),
         pattern,
         within_s=within_s,
         settled_after_s=settled_after_s,
-        report=lambda line: console.print(line, markup=False),
+        report=progress,
     )
     if json:
         print_json("validate", **as_data(found))
@@ -88,7 +86,7 @@ def print_verdict(found: "Validation") -> None:
 
 
 def print_checks(console: Console, verdict: "Verdict") -> None:
-    table = Table("check", "", "figures", box=None, header_style="bold", pad_edge=False)
+    table = plain_table("check", "", "figures")
     for check in verdict.checks:
         figures = ", ".join(f"{name} {value}" for name, value in check.figures.items() if name != "offenders")
         table.add_row(check.name, f"[{COLOURS[check.status]}]{check.status}[/]", check.why or figures)
@@ -100,7 +98,7 @@ def print_checks(console: Console, verdict: "Verdict") -> None:
 
 
 def print_latencies(console: Console, verdict: "Verdict") -> None:
-    table = Table("latency in ms", "count", "p50", "p95", "p99", "p99.9", box=None, header_style="bold", pad_edge=False)
+    table = plain_table("latency in ms", "count", "p50", "p95", "p99", "p99.9")
     for each in verdict.latencies:
         quantiles = (each.quantile(q) for q in (0.5, 0.95, 0.99, 0.999))
         table.add_row(each.name, str(each.count), *("" if q is None else f"{q:.0f}" for q in quantiles))

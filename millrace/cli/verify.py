@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from millrace.cli.changes import complete_runs, known_run
-from millrace.cli.printing import Json, print_json, print_rows, progress_console, result_console, settings
+from millrace.cli.printing import Json, plain_table, print_json, print_rows, progress, result_console, settings
 from millrace.errors import UsageError
 
 if TYPE_CHECKING:
@@ -29,18 +29,20 @@ def verify(
         ),
     ] = None,
     self_test: Annotated[
-        bool, typer.Option("--self-test", help="Spoil what was read of the run, and expect each check to notice.")
+        bool,
+        typer.Option("--self-test", help="Spoil the copy in each way; required."),
     ] = False,
     json: Json = False,
 ) -> None:
-    """Show that the verdict on a run would notice what can go wrong.
+    """Test the verdict itself: spoil a copy of a run, and expect its checks to notice.
 
-    The run is read as `validate` reads it, and must be ok. Then a copy of it is spoilt in some hundred ways, one at a
-    time: messages and rows lost, repeated, swapped and altered in each column, clocks that are wrong, foreign messages,
-    absent topics and stores. Nothing that is stored changes. The check that is there for it must notice each.
+    The run is read as `validate` reads it, and its verdict must be ok. Then a copy of it is spoilt in some hundred
+    ways, one at a time: messages and rows lost, repeated, swapped and altered in each column, clocks that are wrong,
+    foreign messages, absent topics and stores. Nothing that is stored changes. Each time the check that is responsible
+    must fail.
 
-    A judgement takes as long as the run is large: send a minute of traffic, not an hour. Exit code 1 if a spoiling was
-    not noticed, or by other checks only.
+    The time grows with the run: send a minute of traffic, not an hour. Exit code 1 if no check noticed a spoiling, or
+    only other checks did.
 
     Examples:
     millrace verify --self-test flink-spark
@@ -51,10 +53,9 @@ def verify(
     from millrace.target import Target
     from millrace.verbs import self_test as testing
 
-    console, target = progress_console(), Target.read(settings())
+    target = Target.read(settings())
     found = [
-        testing.self_test(target, name, report=lambda line: console.print(line, markup=False))
-        for name in ([pattern] if pattern else testing.runs(target))
+        testing.self_test(target, name, report=progress) for name in ([pattern] if pattern else testing.runs(target))
     ]
     if json:
         print_json("verify", runs=[as_data(each) for each in found])
@@ -80,9 +81,7 @@ def print_outcomes(found: "SelfTest") -> None:
     if not console.is_terminal:
         print_rows([("spoiling", "must notice", "noticed", ""), *rows(found.outcomes)])
         return
-    from rich.table import Table
-
-    table = Table("spoiling", "must notice", "noticed", "", box=None, header_style="bold", pad_edge=False)
+    table = plain_table("spoiling", "must notice", "noticed", "")
     for row, each in zip(rows(found.outcomes), found.outcomes, strict=True):
         table.add_row(*row, style=None if each.is_noticed else "red")
     console.print(table)

@@ -19,7 +19,7 @@ def watch(
 
     `millrace up` starts it in the background, `millrace down` stops it. After five restarts within ten minutes the
     state of a server or job is given-up, until the next `up` or `deploy`. A job that crash-loops is restarted by its
-    engine, without limit: the journal has the begin and the end, and `millrace jobs` shows the error.
+    engine, without limit: the journal records when the loop begins and ends, and `millrace jobs` shows the error.
 
     Examples:
     millrace watch --journal

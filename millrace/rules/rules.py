@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from millrace.rules.events import EventType, Real, Text, Whole
 from millrace.rules.expressions import Expression, Field, Kind, RuleError, condition, fields_of
@@ -28,10 +28,8 @@ from millrace.rules.nearest import nearest
 from millrace.rules.outputs import ALERTS, DEAD_LETTERS, FLAGS, PROVENANCE, WINDOW_SPAN, WINDOWS_TOPIC, window_result
 from millrace.rules.sentences import measure_phrase, phrased, values_shown, window_phrase, words
 from millrace.rules.tables import Table, require_tables
+from millrace.rules.traffic import Traffic
 from millrace.rules.windows import Sliding, Tumbling, Window
-
-if TYPE_CHECKING:
-    from millrace.traffic.declared import Traffic
 
 
 @contextmanager
@@ -50,8 +48,26 @@ EventCondition = Callable[[Any, Any], Any]
 WindowCondition = Callable[[Any], Any]
 
 
+class _Conditioned:
+    """A rule with a condition, in words."""
+
+    condition: Expression
+
+    def expression(self) -> str:
+        """The rule as one expression."""
+        return str(self.condition)
+
+    def explained(self, operands: Mapping[str, str | None]) -> str:
+        """Why an alert with these operands was raised."""
+        return phrased(self.condition, self._phrases(), values_shown(operands))
+
+    def _phrases(self) -> dict[tuple[str, str], str]:
+        """How each operand is called, by the name that the condition has for it."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True)
-class EventRule:
+class EventRule(_Conditioned):
     """Judges each event by its own fields and by measures over its key's earlier events."""
 
     name: str
@@ -82,17 +98,9 @@ class EventRule:
     def version(self) -> str:
         return fingerprint(self)
 
-    def expression(self) -> str:
-        """The rule as one expression."""
-        return str(self.condition)
-
     def sentence(self) -> str:
         """The rule as one sentence."""
         return f"Alert when {phrased(self.condition, self._phrases())}."
-
-    def explained(self, operands: Mapping[str, str | None]) -> str:
-        """Why an alert with these operands was raised."""
-        return phrased(self.condition, self._phrases(), values_shown(operands))
 
     def _phrases(self) -> dict[tuple[str, str], str]:
         return {
@@ -112,7 +120,7 @@ IDS_MOST = 100
 
 
 @dataclass(frozen=True)
-class WindowRule:
+class WindowRule(_Conditioned):
     """Judges a completed window of a key's events; one alert for each window."""
 
     name: str
@@ -146,15 +154,8 @@ class WindowRule:
     def version(self) -> str:
         return fingerprint(self)
 
-    def expression(self) -> str:
-        return str(self.condition)
-
     def sentence(self) -> str:
         return f"Alert when in {self.window.phrase()} of one {self.key}, {phrased(self.condition, self._phrases())}."
-
-    def explained(self, operands: Mapping[str, str | None]) -> str:
-        """Why an alert with these operands was raised."""
-        return phrased(self.condition, self._phrases(), values_shown(operands))
 
     def _phrases(self) -> dict[tuple[str, str], str]:
         return {

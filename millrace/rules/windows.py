@@ -31,13 +31,10 @@ class Session:
 
 
 @dataclass(frozen=True)
-class Tumbling:
-    """Spans of `size_ms`, one after the other; an event at a border is in the later one."""
+class _Sized:
+    """A window that ends a fixed time after its start."""
 
     size_ms: int
-
-    def __post_init__(self) -> None:
-        _require_positive("Tumbling", size_ms=self.size_ms)
 
     @property
     def closes_after_ms(self) -> int:
@@ -46,15 +43,22 @@ class Tumbling:
     def end_ms(self, start_ms: int, last_ms: int) -> int:
         return start_ms + self.size_ms
 
+
+@dataclass(frozen=True)
+class Tumbling(_Sized):
+    """Spans of `size_ms`, one after the other; an event at a border is in the later one."""
+
+    def __post_init__(self) -> None:
+        _require_positive("Tumbling", size_ms=self.size_ms)
+
     def phrase(self) -> str:
         return f"a window of {span(self.size_ms)}"
 
 
 @dataclass(frozen=True)
-class Sliding:
+class Sliding(_Sized):
     """Spans of `size_ms`, a new one every `step_ms`; an event is in each span that covers it."""
 
-    size_ms: int
     step_ms: int
 
     def __post_init__(self) -> None:
@@ -64,13 +68,6 @@ class Sliding:
                 f"Sliding: size_ms={self.size_ms} is not a multiple of step_ms={self.step_ms}; choose a step that "
                 "divides the size"
             )
-
-    @property
-    def closes_after_ms(self) -> int:
-        return self.size_ms
-
-    def end_ms(self, start_ms: int, last_ms: int) -> int:
-        return start_ms + self.size_ms
 
     def phrase(self) -> str:
         return f"a window of {span(self.size_ms)}, a new one every {span(self.step_ms)},"

@@ -1,14 +1,26 @@
 """Traffic: a use declares what is sent and what it must set off; pace, tokens, tapes and replays are the library's."""
 
-from millrace.traffic.columns import Columns
-from millrace.traffic.declared import Share, Size, Traffic, plan_for
-from millrace.traffic.plan import Label, Message, TrafficPlan, message
-from millrace.traffic.tokens import Secrets, Tokens
+from millrace.rules.tokens import Secrets, Tokens
+from millrace.rules.traffic import (
+    CLOSING,
+    Columns,
+    Label,
+    Message,
+    Row,
+    Share,
+    Size,
+    Traffic,
+    TrafficPlan,
+    message,
+    plan_for,
+)
 
 __all__ = [
+    "CLOSING",
     "Columns",
     "Label",
     "Message",
+    "Row",
     "Secrets",
     "Share",
     "Size",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from millrace.rules import Rule, Tumbling, UseCase, WindowRule
-from millrace.traffic.plan import Message
+from millrace.rules.traffic import Message
 from millrace.traffic.runs import Span
 
 Place = tuple[str, str]

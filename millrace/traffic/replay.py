@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from millrace.rules import TOKEN_PATTERN, EventType, UseCase
-from millrace.traffic.columns import Columns
-from millrace.traffic.plan import Label, Message, message
-from millrace.traffic.tokens import Secrets, TokenError
+from millrace.rules.tokens import Secrets, TokenError
+from millrace.rules.traffic import Columns, Label, Message, message
 
 LINE_BYTES_MOST = 65_536
 """A longer line comes in pieces, so that a file without line ends needs no more memory than any other."""

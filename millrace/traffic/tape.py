@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import SpooledTemporaryFile
 from types import TracebackType
 
-from millrace.traffic.plan import Message
+from millrace.rules.traffic import Message
 
 IN_MEMORY_BYTES = 32 * 1024 * 1024
 BATCH_MOST, CHUNK_MESSAGES = 1_000, 2_000

@@ -23,8 +23,7 @@ from millrace.rules import ALERTS, DEAD_LETTERS, UseCase
 from millrace.stores import topics
 from millrace.stores.topics import TimedMessage
 from millrace.target import Target
-from millrace.traffic import Columns, Message
-from millrace.traffic.plan import Label
+from millrace.traffic import Columns, Label, Message
 from millrace.traffic.replay import read_replay
 from millrace.verbs import traffic
 from millrace.verbs.deploy import deploy

@@ -23,7 +23,7 @@ from kafka.partitioner.default import murmur2
 from millrace.errors import InfraError
 from millrace.patterns.plan import HOP
 from millrace.stores.topics import PRODUCER, listed
-from millrace.traffic.plan import CLOSING, Label, Message
+from millrace.traffic import CLOSING, Label, Message
 from millrace.traffic.runs import Run
 from millrace.traffic.tape import Batch, Produced, Tape
 from millrace.verify.latency import QUANTILES

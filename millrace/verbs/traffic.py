@@ -10,11 +10,11 @@ from pathlib import Path
 from millrace.patterns import load
 from millrace.patterns import topics as topics_of
 from millrace.rules import UseCase, WindowRule
+from millrace.rules.traffic import RATE_PER_S_LEAST
 from millrace.settings import Settings
 from millrace.target import Target
 from millrace.traffic import Columns, Message, Secrets, Traffic, TrafficPlan, plan_for
 from millrace.traffic.labels import Labels, labels_of, together
-from millrace.traffic.plan import RATE_PER_S_LEAST
 from millrace.traffic.replay import read_replay
 from millrace.traffic.runs import Run, Span
 from millrace.traffic.tape import Digest

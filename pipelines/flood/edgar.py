@@ -6,8 +6,7 @@ import re
 from datetime import datetime
 from functools import lru_cache, partial
 
-from millrace.traffic import Columns
-from millrace.traffic.columns import Row
+from millrace.traffic import Columns, Row
 from pipelines.flood.events import MINUTE_MS, SECOND_MS, requests
 from pipelines.flood.groups import GROUPS, group_of
 

@@ -18,9 +18,9 @@ from millrace.job import EngineError
 from millrace.patterns import EnginePlan, load
 from millrace.settings import Settings
 from millrace.target import Target
+from millrace.testing import token
 from pipelines.fraud import FRAUD
 from tests.player import Player, Sent, own_plan, own_topics
-from tests.scenarios import card_token
 
 VARIANT = load("flink")
 HOUR_MS = 3_600_000
@@ -59,7 +59,7 @@ def pays(identity: str, customer: str, cents: int, at_ms: int, shop: int = 0, la
     event: dict[str, Any] = {
         "transaction_id": identity,
         "customer": customer,
-        "card": card_token(customer),
+        "card": token(customer),
         "merchant": SHOPS[shop],
         "amount_cents": cents,
         "latitude": latitude,

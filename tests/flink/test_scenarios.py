@@ -20,13 +20,12 @@ from millrace.patterns import EnginePlan, load
 from millrace.rules import WindowRule
 from millrace.settings import Settings
 from millrace.target import Target
+from millrace.testing import token
 from pipelines.fraud import FRAUD
 from pipelines.fraud.traffic.poison import REFERENCE_POISON
 from tests.player import Outcome, Player, Sent, ensure_topics, own_plan
-from tests.scenarios import Scenario, card_token, load_all, placed, span_ms
-from tests.test_scenarios_oracle import check_operands, expected
+from tests.together import SCENARIOS, Own, placed, span_ms
 
-SCENARIOS = load_all()
 VARIANT = load("flink")  # the one in which Flink does everything
 BACKENDS = {"hashmap": 1, "rocksdb": 2}
 """State backend -> parallel instances: with two, half of them have no partition to read, and must hold nobody back."""
@@ -121,7 +120,7 @@ def never_said() -> Iterator[Sent]:
     purchase = {
         "transaction_id": NEVER_SAID,
         "customer": customer,
-        "card": card_token(customer),
+        "card": token(customer),
         "merchant": CLOSED_SHOP,
     }
     where = {"amount_cents": 1, "latitude": 0.0, "longitude": 0.0, "at_ms": at_ms}
@@ -151,7 +150,7 @@ def tape(start_ms: int) -> Iterator[list[Sent]]:
             event = {
                 "transaction_id": f"tape-{phase}-{number}",
                 "customer": customer,
-                "card": card_token(f"{customer}-{random_.choice('ab')}"),
+                "card": token(f"{customer}-{random_.choice('ab')}"),
                 "merchant": random_.choice([*TAPE_MERCHANTS, CLOSED_SHOP]),
                 "amount_cents": random_.choice([1, 500, random_.randrange(1, 5_000), 100_000_000]),
                 **place,
@@ -174,12 +173,12 @@ def lates(played: Outcome) -> set[int]:
     return {letter["offset"] for letter in played.dead_letters if letter["reason"] == "late"}
 
 
-def belongs(scenario: Scenario, event: Mapping[str, Any]) -> bool:
+def belongs(scenario: Own, event: Mapping[str, Any]) -> bool:
     return str(event["subject"]).startswith(scenario.prefix)
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: f"{s.file}: {s.title}")
-def test_flink_satisfies(scenario: Scenario, played: Outcome) -> None:
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
+def test_flink_satisfies(scenario: Own, played: Outcome) -> None:
     refused = {(d["topic"].partition(".")[2], d["offset"]): d["reason"] for d in played.dead_letters}
     own = [record for record in played.raw if (record.key or b"").decode().startswith(scenario.prefix)]
     sent = {
@@ -194,9 +193,9 @@ def test_flink_satisfies(scenario: Scenario, played: Outcome) -> None:
     }
     alerts = [alert for alert in played.alerts if belongs(scenario, alert)]
     found = Counter((alert["rule"], frozenset(alert["event_ids"])) for alert in alerts)
-    assert (found, reasons) == expected(scenario)
+    assert (found, reasons) == scenario.expected
     for alert in alerts:
-        check_operands(scenario, as_finding(alert))
+        scenario.check_operands(as_finding(alert))
 
 
 def as_finding(alert: Mapping[str, Any]) -> oracle.Finding:

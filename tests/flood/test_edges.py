@@ -1,67 +1,50 @@
-"""The edges of the flood rules, as text: what must come of a few requests, to the millisecond."""
+"""The edges of the flood rules, to the millisecond: by the oracle, and by a few lines of plain Python."""
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.flood.by_hand import Alert, Found, alerts, declared_alerts
+from millrace.testing import Scenario, played, scenarios
+from tests.flood.by_hand import KEYS, SIZE_MS, Alert, Found, alerts
 
-START_MS = 1_790_000_001_000
-IPS = {"ann": "107.23.85.jfd", "bob": "61.135.190.abc"}
-REST = {
-    **dict.fromkeys(("zone", "cik", "size", "idx", "norefer", "noagent", "find", "crawler"), 0),
-    **{"accession": "0001193125-16-635197", "extention": ".txt"},
-}
-_REQUEST = re.compile(r"\s*(\d+)\.(\d{3})  (ann|bob) of (\d) gets (\d{3})(?: (\d+) times)?")
-_ALERT = re.compile(r" => (flood-\w+) (\w+) (\d+)\.(\d{3})  n=(\d+) refused=(\d+)(?: ip=(\w+))?")
+SCENARIOS = scenarios("flood")
 
 
-@dataclass(frozen=True)
-class Scenario:
-    title: str
-    requests: list[dict[str, object]]
-    alerts: dict[Alert, Found]
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
+def test_scenario(scenario: Scenario) -> None:
+    assert played(scenario) == scenario.expected
 
 
-def load(path: Path) -> list[Scenario]:
-    """Every scenario of a file; a line that is neither request nor outcome fails."""
-    scenarios: list[Scenario] = []
-    for line in filter(None, path.read_text().splitlines()):
-        if line.startswith("== "):
-            scenarios.append(Scenario(line[3:], [], {}))
-        elif request := _REQUEST.fullmatch(line):
-            s, ms, who, group, code, times = request.groups()
-            event = {"ip": IPS[who], "group_id": group, "at_ms": START_MS + int(s + ms), "code": int(code)}
-            scenarios[-1].requests.extend([event] * int(times or 1))
-        elif alert := _ALERT.fullmatch(line):
-            rule, key, s, ms, n, refused, ip = alert.groups()
-            found = Found(int(n), int(refused), IPS[ip or key])
-            scenarios[-1].alerts[Alert(rule, IPS.get(key, key), START_MS + int(s + ms))] = found
-        else:
-            assert line.startswith("#") or line == " => nothing", line
-    return scenarios
-
-
-def message(request: Mapping[str, object]) -> bytes:
-    """A whole request with these fields."""
-    return json.dumps({**REST, **request}).encode()
-
-
-SCENARIOS = load(Path(__file__).parent / "edges.scenario")
-
-
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.title)
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
 def test_the_rules_by_hand_satisfy(scenario: Scenario) -> None:
-    assert START_MS % 3_000 == 0
-    assert alerts(scenario.requests) == scenario.alerts
+    assert alerts(requests(scenario)) == expected(scenario)
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.title)
-def test_the_rules_as_they_are_declared_satisfy(scenario: Scenario) -> None:
-    assert declared_alerts(map(message, scenario.requests), START_MS + 60_000) == scenario.alerts
+def test_long_after_its_window_a_request_is_late_and_counts_nowhere() -> None:
+    thirty = [each for each in SCENARIOS if each.title == "30 are too few"]
+    (refused, *_) = sent = requests(*thirty)
+    start_ms = refused["at_ms"]
+    other, last = {**refused, "group_id": "8", "at_ms": start_ms + 14_000}, {**refused, "at_ms": start_ms + 2_999}
+    assert alerts([*sent, last]).keys() == {Alert(r, refused[key], start_ms) for r, key in KEYS.items()}
+    assert alerts([*sent, other, last]) == {}
+
+
+def requests(scenario: Scenario) -> list[dict[str, Any]]:
+    """The requests of a scenario, in the order of their arrival."""
+    return [json.loads(each.value or b"") for each in scenario.arrivals]
+
+
+def expected(scenario: Scenario) -> dict[Alert, Found]:
+    """The outcome of a scenario, by the key and the window of the first line of each alert."""
+    lines = dict(zip((each.line for each in scenario.arrivals), requests(scenario), strict=True))
+    found = {}
+    for each in scenario.outcome:
+        first = lines[each.words[0]]
+        alert = Alert(each.subject, first[KEYS[each.subject]], first["at_ms"] // SIZE_MS * SIZE_MS)
+        found[alert] = Found(
+            int(each.operands["n"]), int(each.operands["refused"]), each.operands.get("ip", first["ip"])
+        )
+    return found

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from millrace.rules import TOKEN_LENGTH, TOKEN_PATTERN
-from millrace.traffic.tokens import TokenError, Tokens, ensure_key, read_key
+from millrace.rules.tokens import TokenError, Tokens
+from millrace.traffic.tokens import ensure_key, read_key
 from pipelines.fraud.canaries import canaries_in, canary, luhn_digit
 from pipelines.fraud.events import CARD_NUMBER
 

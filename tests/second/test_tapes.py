@@ -12,15 +12,15 @@ import pytest
 from millrace.oracle import Record
 from millrace.rules import UseCase
 from millrace.settings import PROJECT
+from millrace.testing import Scenario, scenarios
 from millrace.traffic import plan_for
 from pipelines.flood import FLOOD
 from pipelines.flood.traffic import TRAFFIC as FLOODS
 from pipelines.fraud import FRAUD
 from pipelines.fraud.traffic import TRAFFIC as FRAUDS
-from tests.flood import test_edges as edges
 from tests.pipelines import pretend
-from tests.scenarios import load_all, placed
 from tests.second.both import differences, first
+from tests.together import SCENARIOS, placed
 from tests.uses import tape as probe
 
 START_MS = 1_790_000_000_123
@@ -55,7 +55,7 @@ def test_they_agree_on_every_window_and_measure() -> None:
 
 def test_they_agree_on_the_scenarios_of_fraud() -> None:
     tape: list[Record] = []
-    for scenario, start_ms in placed(load_all(), START_MS):
+    for scenario, start_ms in placed(SCENARIOS, START_MS):
         for topic, event in scenario.references():
             key = event[topic.removesuffix("s")].encode()
             tape.append(Record(topic, 0, len(tape), start_ms, key, json.dumps(event).encode()))
@@ -64,8 +64,8 @@ def test_they_agree_on_the_scenarios_of_fraud() -> None:
     agree(FRAUD, tape)
 
 
-@pytest.mark.parametrize("scenario", edges.SCENARIOS, ids=lambda scenario: scenario.title)
-def test_they_agree_on_the_edges_of_flood(scenario: edges.Scenario) -> None:
-    sent = enumerate(map(edges.message, scenario.requests))
-    tape = [Record("requests", 0, n, edges.START_MS + 60_000, b"", value) for n, value in sent]
+@pytest.mark.parametrize("scenario", scenarios("flood"), ids=str)
+def test_they_agree_on_the_edges_of_flood(scenario: Scenario) -> None:
+    ingest_ms = max(each.at_ms for each in scenario.arrivals)
+    tape = [Record("requests", 0, n, ingest_ms, b"", each.value) for n, each in enumerate(scenario.arrivals)]
     assert differences(FLOOD, FLOOD.rules, tape) == []

@@ -20,9 +20,9 @@ from millrace.settings import Settings
 from millrace.stores import topics
 from millrace.stores.topics import Tail
 from millrace.target import Target
+from millrace.testing import token
 from pipelines.fraud import FRAUD
 from tests.player import CLOSER, Player, ensure_topics, own_plan
-from tests.scenarios import card_token
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(1200)]
 
@@ -150,7 +150,7 @@ def _has(records: list[Record], ids: list[str]) -> bool:
 def _hour(plan: EnginePlan, customer: str, began_ms: int) -> Iterator[tuple[str, bytes, bytes]]:
     """Enriched events of one customer, as the per-event stage would write them."""
     for number, at_ms in enumerate((began_ms, began_ms + 1_000, began_ms + HOUR_MS)):
-        event = {"transaction_id": f"{customer}-{number}", "customer": customer, "card": card_token(customer)}
+        event = {"transaction_id": f"{customer}-{number}", "customer": customer, "card": token(customer)}
         event |= {"merchant_category": "food", "merchant_place": "Ulm"}
         event |= {"amount_cents": 1, "at_ms": at_ms, "ingest_ms": at_ms, "sent_ms": at_ms}
         event |= {"source_topic": FRAUD.judged.name, "source_partition": 0, "source_offset": -1}

@@ -28,10 +28,10 @@ from millrace.settings import Settings
 from millrace.stores import topics
 from millrace.stores.topics import Tail
 from millrace.target import Target
+from millrace.testing import token
 from millrace.verbs.provision import wanted_topics
 from millrace.verify.checks.numbers import is_between
 from pipelines.fraud import FRAUD
-from tests.scenarios import card_token
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(1800)]
 
@@ -106,7 +106,7 @@ def tell(story: Story, spark: Spark, stack: Settings, kills: int) -> None:
     again: list[tuple[float, bytes, bytes]] = []
     twins = [an_event(random_, number, may_be_late=False) for number in (1, 2)]
     for event in twins:
-        event |= {"customer": "twins", "card": card_token("twins"), "ingest_ms": twins[0]["ingest_ms"]}
+        event |= {"customer": "twins", "card": token("twins"), "ingest_ms": twins[0]["ingest_ms"]}
         story.sent[event["transaction_id"]] = event
     first, second = ((b"twins", json.dumps(event).encode()) for event in twins)
     topics.publish(story.plan.bootstrap, [(enriched, *first), (enriched, *second)])
@@ -166,7 +166,7 @@ def an_event(random_: random.Random, number: int, *, may_be_late: bool) -> Event
     return {
         "transaction_id": f"x{number}",
         "customer": customer,
-        "card": card_token(customer),
+        "card": token(customer),
         "merchant": "shop",
         "amount_cents": random_.randrange(1, 100_000),
         "latitude": 1.0,

@@ -14,7 +14,6 @@ from millrace.target import Target
 from pipelines.fraud import FRAUD
 from tests.flink.test_scenarios import (  # noqa: F401  # the same checks for every engine, collected here for Spark
     DAY_MS,
-    SCENARIOS,
     SEED,
     judged,
     lates,
@@ -31,7 +30,7 @@ from tests.flink.test_scenarios import (  # noqa: F401  # the same checks for ev
     test_what_a_transaction_took_back_is_in_no_output,
 )
 from tests.player import Outcome, Player, ensure_topics, own_plan
-from tests.scenarios import placed, span_ms
+from tests.together import SCENARIOS, placed, span_ms
 
 VARIANT = load("spark")  # the one in which Spark does everything
 STARTED_WITHIN_S = 300

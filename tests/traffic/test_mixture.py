@@ -56,7 +56,7 @@ def test_uses_with_an_option_in_common_share_it() -> None:
         "many": {"b": Size(3, "M.")},
     }
     some, many = mixture.options(both)
-    assert (some.name, some.max, some.help) == ("some", 0.4, "a: Of a. [0.1] b: Of b. [0.3]")
+    assert (some.name, some.max, some.help) == ("some", 0.4, "a [0.1]: Of a. b [0.3]: Of b.")
     assert (many.name, many.max) == ("many", 1_000_000)
 
 

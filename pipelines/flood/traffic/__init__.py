@@ -6,8 +6,7 @@ import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
 
-from millrace.traffic import Columns, Label, Message, Share, Size, TrafficPlan
-from millrace.traffic.plan import CLOSING
+from millrace.traffic import CLOSING, Columns, Label, Message, Share, Size, TrafficPlan
 from pipelines.flood import edgar
 from pipelines.flood.events import MINUTE_MS, SECOND_MS, requests
 from pipelines.flood.groups import GROUPS, GROUPS_MOST
@@ -27,8 +26,8 @@ class FloodTraffic:
     shares: Mapping[str, Share] = {
         "attacks": Share(
             0.02,
-            "Share of requests that are of attacks, of every kind in turn; floods of 31 need 43 requests a second, "
-            "those of 300 need 402.",
+            "Share of requests that belong to attacks. A flood of 31 requests needs a rate of 43 a second, one of 300 "
+            "a rate of 402.",
             0.2,
         ),
         "poison": Share(0.005, "Share of messages that are malformed or invalid; each must become a dead letter."),
@@ -36,7 +35,7 @@ class FloodTraffic:
         "refused": Share(0.003, "Share of everyday requests that are refused log-ins, at most 30 in a window.", 0.05),
         "again": Share(0.01, "Share of everyday requests that are sent twice: both count."),
     }
-    sizes: Mapping[str, Size] = {"groups": Size(GROUPS, "How many groups the ips are in.", GROUPS_MOST)}
+    sizes: Mapping[str, Size] = {"groups": Size(GROUPS, "How many groups of ips there are.", GROUPS_MOST)}
     ambiguous: frozenset[str] = frozenset()
     slack_ms = MINUTE_MS  # windows go by the requests' own times, so a sender that is behind changes no label
 

@@ -9,8 +9,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count, islice
 
-from millrace.traffic import Columns, Label, Message, Secrets, Share, Size, TrafficPlan, message
-from millrace.traffic.plan import CLOSING
+from millrace.traffic import CLOSING, Columns, Label, Message, Secrets, Share, Size, TrafficPlan, message
 from pipelines.fraud.canaries import canary
 from pipelines.fraud.events import customers, merchants, transactions
 from pipelines.fraud.traffic.people import SEGMENTS, SHOPS, coordinates, everybody, first_card, shop
@@ -32,11 +31,11 @@ class FraudTraffic:
         "duplicates": Share(0.01, "Share of purchases that are sent twice."),
         "frauds": Share(0.02, "Share of episodes that are frauds."),
         "edges": Share(0.01, "Share of episodes at the limit of a rule."),
-        "races": Share(0.001, "Share of episodes in which a purchase overtakes its phone, or does not."),
+        "races": Share(0.001, "Share of episodes in which a purchase and the phone's report arrive in either order."),
         "late": Share(0.0005, "Share of purchases that are too late for any window."),
     }
     sizes: Mapping[str, Size] = {
-        "customers": Size(0, "How many people; 0: enough for the rate, so that nobody hurries between purchases.")
+        "customers": Size(0, "How many customers; 0: as many as the rate needs, so that none buys too often.")
     }
     ambiguous = frozenset({RACE})
     slack_ms = PHONE_LEAD_MS // 2

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from random import Random
 
-from millrace.traffic import Columns, Label, Message, Secrets, Share, Size, TrafficPlan, message
-from millrace.traffic.plan import CLOSING
+from millrace.traffic import CLOSING, Columns, Label, Message, Secrets, Share, Size, TrafficPlan, message
 
 from .events import readings
 

@@ -9,13 +9,10 @@ import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Objects;
-import java.util.function.BinaryOperator;
 
 /**
  * What a key's earlier events left behind, as millrace/rules/measures.py declares and millrace/oracle.py defines it.
@@ -130,16 +127,15 @@ public final class Measures {
         });
         switch (op) {
             case "max":
-                return new One(signature, stream, folded(columns[0], (a, b) -> compare(a, b) < 0 ? b : a));
+                return OneRow.max(signature, stream, columns[0]);
             case "min":
-                return new One(signature, stream, folded(columns[0], (a, b) -> compare(a, b) > 0 ? b : a));
+                return OneRow.min(signature, stream, columns[0]);
             case "sum":
-                return new One(signature, stream, folded(columns[0], Measures::sum));
+                return OneRow.sum(signature, stream, columns[0]);
             case "count":
-                return new One(signature, stream, 0, new Object[] {0L}, Measures::counted);
+                return OneRow.count(signature, stream);
             case "last":
-                return new One(signature, stream, columns.length, new Object[columns.length],
-                        (held, event) -> Arrays.stream(columns).mapToObj(column -> event[column]).toArray());
+                return OneRow.last(signature, stream, columns);
             case "recent":
                 return new Recent(signature, stream, column(wanted, (String) declared.get("time")),
                         ((Number) declared.get("within_ms")).longValue());
@@ -164,217 +160,6 @@ public final class Measures {
             return ByteBuffer.wrap(digest).getLong();
         } catch (NoSuchAlgorithmException error) {
             throw new IllegalStateException(error);
-        }
-    }
-
-    /** A value that takes in one event's field after another; an event without it changes nothing. */
-    private static BinaryOperator<Object[]> folded(int field, BinaryOperator<Object> fold) {
-        return (held, event) -> event[field] == null ? held
-                : new Object[] {held == null ? event[field] : fold.apply(held[0], event[field])};
-    }
-
-    private static Object[] counted(Object[] held, Object[] event) {
-        return new Object[] {held == null ? 1L : (Long) held[0] + 1};
-    }
-
-    /** Texts in the order of their code points: compareTo would put an emoji before some letters of Asian scripts. */
-    @SuppressWarnings("unchecked")
-    private static int compare(Object a, Object b) {
-        if (a instanceof String text) {
-            return Arrays.compareUnsigned(text.getBytes(StandardCharsets.UTF_8),
-                    ((String) b).getBytes(StandardCharsets.UTF_8));
-        }
-        return ((Comparable<Object>) a).compareTo(b);
-    }
-
-    /** A sum that would not fit stays at the limit: wrapping around would lie, and failing would stop the job. */
-    private static Object sum(Object a, Object b) {
-        if (a instanceof Double) {
-            return (Double) a + (Double) b;
-        }
-        long left = (Long) a;
-        long right = (Long) b;
-        long sum = left + right;
-        boolean isOverflow = ((left ^ sum) & (right ^ sum)) < 0;
-        return !isOverflow ? sum : left < 0 ? Long.MIN_VALUE : Long.MAX_VALUE;
-    }
-
-    /** Remembers rows of one width: first values, each behind a byte for its kind, then whole numbers without one. */
-    private abstract static class Measure {
-        final long signature;
-        final String stream;
-        final List<Object[]> rows = new ArrayList<>();
-        private final int values;
-        private final int width;
-
-        Measure(long signature, String stream, int values, int width) {
-            this.signature = signature;
-            this.stream = stream;
-            this.values = values;
-            this.width = width;
-        }
-
-        /** Puts the measure's outputs at {@code at}; gives the place behind them. */
-        abstract int before(Object[] now, Object[] outputs, int at);
-
-        abstract void learn(Object[] event);
-
-        final void read(ByteBuffer from, int end) {
-            while (from.position() < end) {
-                Object[] row = new Object[width];
-                for (int i = 0; i < width; i++) {
-                    row[i] = i < values ? Values.read(from) : (Object) from.getLong();
-                }
-                rows.add(row);
-            }
-        }
-
-        final void write(DataOutputStream to) throws IOException {
-            for (Object[] row : rows) {
-                for (int i = 0; i < width; i++) {
-                    if (i < values) {
-                        Values.write(row[i], to);
-                    } else {
-                        to.writeLong((Long) row[i]);
-                    }
-                }
-            }
-        }
-    }
-
-    /** One row, made of the row before, which may be absent, and an event; its columns are the outputs. */
-    private static final class One extends Measure {
-        private final Object[] none;
-        private final BinaryOperator<Object[]> next;
-
-        One(long signature, String stream, BinaryOperator<Object[]> next) {
-            this(signature, stream, 1, new Object[1], next);
-        }
-
-        One(long signature, String stream, int values, Object[] none, BinaryOperator<Object[]> next) {
-            super(signature, stream, values, none.length);
-            this.none = none;
-            this.next = next;
-        }
-
-        @Override
-        int before(Object[] now, Object[] outputs, int at) {
-            System.arraycopy(rows.isEmpty() ? none : rows.get(0), 0, outputs, at, none.length);
-            return at + none.length;
-        }
-
-        @Override
-        void learn(Object[] event) {
-            Object[] row = next.apply(rows.isEmpty() ? null : rows.get(0), event);
-            rows.clear();
-            if (row != null) {
-                rows.add(row);
-            }
-        }
-    }
-
-    /** How many events there were lately; a row for each moment, with the number of its events. */
-    private static final class Recent extends Measure {
-        private final int time;
-        private final long withinMs;
-
-        Recent(long signature, String stream, int time, long withinMs) {
-            super(signature, stream, 0, 2);
-            this.time = time;
-            this.withinMs = withinMs;
-        }
-
-        @Override
-        int before(Object[] now, Object[] outputs, int at) {
-            long since = newest((Long) now[time]) - withinMs;
-            long recent = 0;
-            for (Object[] moment : rows) {
-                if ((Long) moment[0] >= since) {
-                    recent += (Long) moment[1];
-                }
-            }
-            outputs[at] = recent;
-            return at + 1;
-        }
-
-        @Override
-        void learn(Object[] event) {
-            long atMs = (Long) event[time];
-            long since = newest(atMs) - withinMs;
-            boolean isNew = true;
-            for (Object[] moment : rows) {
-                if ((Long) moment[0] == atMs) {
-                    moment[1] = (Long) moment[1] + 1;
-                    isNew = false;
-                }
-            }
-            if (isNew) {
-                rows.add(new Object[] {atMs, 1L});
-            }
-            rows.removeIf(moment -> (Long) moment[0] < since);
-        }
-
-        private long newest(long atMs) {
-            long newest = atMs;
-            for (Object[] moment : rows) {
-                newest = Math.max(newest, (Long) moment[0]);
-            }
-            return newest;
-        }
-    }
-
-    /**
-     * How many values other than the event's own were seen lately; a value too old to count again is forgotten. Null is
-     * no value: its row only keeps the newest time.
-     */
-    private static final class Others extends Measure {
-        private final int field;
-        private final int time;
-        private final long withinMs;
-
-        Others(long signature, String stream, int field, int time, long withinMs) {
-            super(signature, stream, 1, 2);
-            this.field = field;
-            this.time = time;
-            this.withinMs = withinMs;
-        }
-
-        @Override
-        int before(Object[] now, Object[] outputs, int at) {
-            long since = newest((Long) now[time]) - withinMs;
-            long others = 0;
-            for (Object[] seen : rows) {
-                if ((Long) seen[1] >= since && seen[0] != null && !seen[0].equals(now[field])) {
-                    others++;
-                }
-            }
-            outputs[at] = others;
-            return at + 1;
-        }
-
-        @Override
-        void learn(Object[] event) {
-            long atMs = (Long) event[time];
-            long since = newest(atMs) - withinMs;
-            boolean isNew = true;
-            for (Object[] seen : rows) {
-                if (Objects.equals(seen[0], event[field])) {
-                    seen[1] = Math.max((Long) seen[1], atMs);
-                    isNew = false;
-                }
-            }
-            if (isNew) {
-                rows.add(new Object[] {event[field], atMs});
-            }
-            rows.removeIf(seen -> (Long) seen[1] < since);
-        }
-
-        private long newest(long atMs) {
-            long newest = atMs;
-            for (Object[] seen : rows) {
-                newest = Math.max(newest, (Long) seen[1]);
-            }
-            return newest;
         }
     }
 }

@@ -2,8 +2,11 @@ package millrace.flink;
 
 import java.util.ArrayList;
 import java.util.EnumSet;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
+import java.util.function.Function;
 import millrace.kernel.Json;
 import org.apache.flink.table.api.DataTypes;
 import org.apache.flink.table.data.RowData;
@@ -11,8 +14,10 @@ import org.apache.flink.table.data.StringData;
 import org.apache.flink.table.functions.TableSemantics;
 import org.apache.flink.table.types.DataType;
 import org.apache.flink.table.types.inference.CallContext;
+import org.apache.flink.table.types.inference.StateTypeStrategy;
 import org.apache.flink.table.types.inference.StaticArgument;
 import org.apache.flink.table.types.inference.StaticArgumentTrait;
+import org.apache.flink.table.types.inference.TypeInference;
 import org.apache.flink.types.Row;
 
 /**
@@ -28,11 +33,18 @@ final class Calls {
 
     private Calls() {}
 
-    /** Their arguments; the type of the table is fixed by a call. */
-    static List<StaticArgument> arguments(DataType eventsType) {
-        return List.of(
-                table("events", eventsType),
-                StaticArgument.scalar("declaration", DataTypes.STRING().bridgedTo(StringData.class), false));
+    /** Their arguments, state and result; the type of the table is fixed by a call. */
+    static TypeInference inference(
+            DataType eventsType,
+            LinkedHashMap<String, StateTypeStrategy> state,
+            Function<CallContext, DataType> outputType) {
+        StaticArgument declaration =
+                StaticArgument.scalar("declaration", DataTypes.STRING().bridgedTo(StringData.class), false);
+        return TypeInference.newBuilder()
+                .staticArguments(List.of(table("events", eventsType), declaration))
+                .stateTypeStrategies(state)
+                .outputTypeStrategy(call -> Optional.of(outputType.apply(call)))
+                .build();
     }
 
     static Map<String, Object> declaration(CallContext call) {

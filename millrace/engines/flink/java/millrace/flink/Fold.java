@@ -69,11 +69,7 @@ public final class Fold extends ProcessTableFunction<RowData> implements Special
         LinkedHashMap<String, StateTypeStrategy> state = new LinkedHashMap<>();
         DataType memory = DataTypes.ROW(DataTypes.FIELD("json", DataTypes.STRING())).bridgedTo(Row.class);
         state.put("memory", StateTypeStrategy.of(call -> Optional.of(memory)));
-        return TypeInference.newBuilder()
-                .staticArguments(Calls.arguments(eventsType))
-                .stateTypeStrategies(state)
-                .outputTypeStrategy(call -> Optional.of(outputType(call)))
-                .build();
+        return Calls.inference(eventsType, state, Fold::outputType);
     }
 
     @Override

@@ -73,11 +73,7 @@ public final class Remember extends ProcessTableFunction<RowData> implements Spe
         DataType seen = MapView.newMapViewDataType(DataTypes.STRING(), DataTypes.BOOLEAN());
         state.put("memory", StateTypeStrategy.of(call -> Optional.of(memory)));
         state.put("seen", new Expiring(seen));
-        return TypeInference.newBuilder()
-                .staticArguments(Calls.arguments(eventsType))
-                .stateTypeStrategies(state)
-                .outputTypeStrategy(call -> Optional.of(outputType(call)))
-                .build();
+        return Calls.inference(eventsType, state, Remember::outputType);
     }
 
     @Override
