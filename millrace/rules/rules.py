@@ -23,7 +23,16 @@ from millrace.rules.measures import (
 )
 from millrace.rules.names import Names, event_names
 from millrace.rules.nearest import nearest
-from millrace.rules.outputs import ALERTS, DEAD_LETTERS, FLAGS, PROVENANCE, WINDOW_SPAN, WINDOWS_TOPIC, window_result
+from millrace.rules.outputs import (
+    ALERTS,
+    DEAD_LETTERS,
+    FLAGS,
+    PROVENANCE,
+    SEPARATOR,
+    WINDOW_SPAN,
+    WINDOWS_TOPIC,
+    window_result,
+)
 from millrace.rules.places import placed
 from millrace.rules.sentences import measure_phrase, phrased, values_shown, window_phrase, words
 from millrace.rules.tables import Table, require_tables
@@ -202,6 +211,14 @@ class FoldRule:
     step: Callable[[Any, Mapping[str, Any], str], tuple[Any, Mapping[str, Any] | None]] = field(repr=False)
     version: str
     also: tuple[EventType, ...] = ()
+
+    def __post_init__(self) -> None:
+        with placed(f"rule '{self.name}'"):
+            if SEPARATOR in self.version:
+                raise RuleError(
+                    f"its version '{self.version}' holds '{SEPARATOR}', which separates the parts of an "
+                    "alert's id; take it out"
+                )
 
     @property
     def key(self) -> str:

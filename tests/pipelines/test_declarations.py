@@ -9,6 +9,7 @@ from millrace.rules import (
     Enrichment,
     EventRule,
     EventType,
+    FoldRule,
     Last,
     Lookup,
     RuleError,
@@ -136,6 +137,11 @@ def test_an_event_type_that_no_event_fits_is_refused(changes, complaint):
 def test_a_declaration_that_would_lose_a_column_or_a_key_is_refused(make, complaint):
     with pytest.raises(RuleError, match=complaint):
         make()
+
+
+def test_a_version_that_would_make_alert_ids_ambiguous_is_refused():
+    with pytest.raises(RuleError, match=r"its version '1\|2' holds '\|'.*; take it out"):
+        FoldRule("fold", "Any.", scans, lambda state, event, stream: (state, None), version="1|2")
 
 
 HERE = r"\(test_declarations\.py, line \d+\): "

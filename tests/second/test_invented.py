@@ -61,6 +61,10 @@ MIXED = (
     seen(-100, at_ms=200, may_whole=-5, longitude=1e300, may_text="b"),
     seen(at_ms=150, may_whole=7, longitude=1.0, may_text="c"),
 )
+PIPES = tuple(
+    Sent("events", key, content=(("id", id_), ("at_ms", 0), ("whole", 0), ("latitude", 0.0)))
+    for key, id_ in (("a", "i1|i2"), ("a|i1", "i2"), ("a|i1", "|"), ("a%7Ci1", "i2"))
+)
 EDGES_OF_TIME = (seen(at_ms=1_000), seen(at_ms=1_001), seen(1_000), seen(1))
 
 
@@ -68,6 +72,8 @@ EDGES_OF_TIME = (seen(at_ms=1_000), seen(at_ms=1_001), seen(1_000), seen(1))
 @given(CASES)
 @example((Invented(has_ids=False), EDGES_OF_TIME))
 @example((EVERY, MIXED))
+# Together, key and id of the first are those of the second.
+@example((Invented(alert_when=("(now.whole == 0)",)), PIPES))
 # A number that leaves its kind.
 @example((Invented("wide", False, alert_when=("((now.at_ms * now.whole) > 0)",)), (seen(whole=2**62),)))
 @example((Invented("wide", False, alert_when=("((now.latitude * 1e300) > 0)",)), (seen(latitude=1e300),)))
