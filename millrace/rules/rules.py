@@ -168,6 +168,7 @@ class WindowSummary:
     doc: str
     on: EventType
     keys: tuple[str, ...]
+    """Fields of which each combination of values has its own numbers, null among them; without any, all events do."""
     window: Tumbling | Sliding
     measures: Mapping[str, Measure]
     where: Mapping[str, Expression] = field(init=False, compare=False)
@@ -178,6 +179,8 @@ class WindowSummary:
         with placed(of):
             for key in self.keys:
                 self.on.kind(key)
+                if self.keys.count(key) > 1 or key in window_result({}):
+                    raise RuleError(f"'{key}' is a column already; take this key out, or rename the field")
             require_windowed(self.measures, self.on, of)
             object.__setattr__(self, "where", conditions_of(self.measures, self.on, of))
             if not isinstance(self.window, Tumbling | Sliding):

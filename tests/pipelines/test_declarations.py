@@ -132,6 +132,7 @@ def test_an_event_type_that_no_event_fits_is_refused(changes, complaint):
         ),
         (lambda: replace(per_zone, window=Session(9)), "its window is Session; choose Tumbling or Sliding"),
         (lambda: replace(per_zone, measures={"zone": Sum("grams")}), "'zone' is a column already"),
+        (lambda: replace(per_zone, keys=("zone", "zone")), "'zone' is a column already; take this key out"),
     ],
 )
 def test_a_declaration_that_would_lose_a_column_or_a_key_is_refused(make, complaint):
