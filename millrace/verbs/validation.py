@@ -130,7 +130,7 @@ def question_about(variant: Variant, bounds: Bounds, in_force: Mapping[str, Vers
         use=variant.use,
         rules=(*variant.event_rules, *variant.window_rules),
         summaries=tuple(variant.use.summary(name) for name in pattern.stages.windowing.summaries),
-        stores=pattern.stages.persist.to if pattern.stages.persist else (),
+        stores=variant.stores,
         promises={} if variant.is_finite else promises,
         warm_after_ms=pattern.promises.warm_after_s * 1000,
         kept_since_ms=0 if variant.is_finite else kept_since_ms,
@@ -156,8 +156,7 @@ class _Reading:
         self.refused: set[Place] = set()
         self.unread: dict[str, str] = {}
         self.tail = Tail(self.target.bootstrap, self.topics)
-        persist = self.variant.pattern.stages.persist
-        self.stores = persist.to if persist else ()
+        self.stores = self.variant.stores
 
     def close(self) -> None:
         self.tail.close()
