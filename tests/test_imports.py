@@ -1,6 +1,7 @@
 """Who may import whom: rules <- patterns, verify, fraud <- adapters <- millrace <- airflow | cli <- dags | lab."""
 
 import ast
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -104,6 +105,20 @@ def test_a_breach_is_found_with_its_place(tmp_path: Path) -> None:
         "pipelines/fraud/__init__.py:1 imports millrace.engines.flink.sink.write",
         "pipelines/stray.py:1 belongs to no layer",
     ]
+
+
+USE_FOLDERS = [
+    *(path.parent for path in PROJECT.glob("pipelines/*/__init__.py")),
+    PROJECT / "millrace/starter/pipelines/my_use",
+    PROJECT / "tests/uses/probe",
+]
+
+
+def test_a_use_imports_its_own_modules_relatively() -> None:
+    """A use may be copied, renamed, or shipped in a package."""
+    found = [path for folder in USE_FOLDERS for path in folder.rglob("*.py")]
+    assert [path for path in found if re.search(r"^\s*(from|import) pipelines\b", path.read_text(), re.MULTILINE)] == []
+    assert len(found) > 20, "the test looked in the wrong place"
 
 
 def write(root: Path, path: str, text: str) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from millrace.settings import PROJECT
 from tests.flood.by_hand import Alert, Found, alerts, declared_alerts
 
 START_MS = 1_790_000_001_000
@@ -53,7 +54,7 @@ def message(request: Mapping[str, object]) -> bytes:
     return json.dumps({**REST, **request}).encode()
 
 
-SCENARIOS = load(Path(__file__).parent / "edges.scenario")
+SCENARIOS = load(PROJECT / "pipelines/flood/scenarios/edges.scenario")
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.title)

@@ -1,4 +1,6 @@
-"""Scenarios: small stories as text, with what must come of them, that every engine has to satisfy.
+"""Scenarios of fraud: small stories as text, with what must come of them, that every engine has to satisfy.
+
+They have a language of their own, shorter than that of `millrace.testing`, which is for any use.
 
     == Ten seconds to the millisecond are still a burst
        0.000  t1  anna pays 20.00 at bakery
@@ -34,10 +36,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from millrace.settings import PROJECT
 from pipelines.fraud import FRAUD
 from pipelines.fraud.traffic.poison import POISON, Poison
 
-FOLDER = Path(__file__).parent
+FOLDER = PROJECT / "pipelines/fraud/scenarios"
 PLACES = {"home": (52.52, 13.405), "work": (52.4, 13.1), "abroad": (-18.1248, 178.4501), "pole": (89.9999, 12.0)}
 BREAK_MS = 60_000
 """Event time between two scenarios that are played one after the other; more than any window or disorder."""
