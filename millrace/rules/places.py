@@ -38,4 +38,5 @@ def _declared_at() -> str:
 
 
 def _line(file: str, number: int) -> str:
-    return f"{PurePath(file).name}, line {number}"
+    """The line, and the file in its folder: each use has a rules.py."""
+    return f"{PurePath(*PurePath(file).parts[-2:])}, line {number}"

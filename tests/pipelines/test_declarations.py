@@ -128,7 +128,7 @@ def test_an_event_type_that_no_event_fits_is_refused(changes, complaint):
         ),
         (
             lambda: replace(crowd, key="note"),
-            r"rule 'crowd' \(test_declarations.py, line \d+\): its key is 'note'; alerts need one that is a Text",
+            r"rule 'crowd' \(pipelines/test_declarations.py, line \d+\): its key is 'note'; alerts need one that",
         ),
         (lambda: replace(per_zone, window=Session(9)), "its window is Session; choose Tumbling or Sliding"),
         (lambda: replace(per_zone, measures={"zone": Sum("grams")}), "'zone' is a column already"),
@@ -145,7 +145,7 @@ def test_a_version_that_would_make_alert_ids_ambiguous_is_refused():
         FoldRule("fold", "Any.", scans, lambda state, event, stream: (state, None), version="1|2")
 
 
-HERE = r"\(test_declarations\.py, line \d+\): "
+HERE = r"\(pipelines/test_declarations\.py, line \d+\): "
 MISSPELT = HERE + "event type 'enriched' has no field 'gram'; did you mean 'grams'"
 
 
