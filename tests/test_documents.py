@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from millrace.patterns.model import Pattern
 from millrace.rules import UseCase
 from millrace.settings import PROJECT
 from millrace.testing import Scenario, played, read
@@ -48,6 +50,14 @@ def test_the_scenarios_of_the_page_lead_to_what_it_shows(scenarios: list[Scenari
     assert len(scenarios) > 1
     for scenario in scenarios:
         assert played(scenario) == scenario.expected
+
+
+def test_the_pattern_of_the_page_runs_all_of_its_use(use: UseCase) -> None:
+    pattern = Pattern.model_validate(yaml.safe_load(examples("yaml")))
+    stages = pattern.stages
+    assert pattern.use == use.name
+    assert {*stages.events.rules, *stages.windowing.rules} == {rule.name for rule in use.rules}
+    assert set(stages.windowing.summaries) == {summary.name for summary in use.summaries}
 
 
 def test_each_rule_of_the_page_alerts_in_a_scenario(use: UseCase, scenarios: list[Scenario]) -> None:
