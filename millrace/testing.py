@@ -26,6 +26,9 @@ that ends in `spoilt by NAME` is damaged by a function of the test: `scenarios(u
 The outcome is complete: `=> RULE LINE... [OPERAND=VALUE...]` is an alert on these lines, of a window on all its lines,
 and no other alert or refusal occurs. `=> nothing` expects neither. An operand is a field that the rule compares, as in
 `celsius=80.1`; a remembered value has `before_` in front, as in `before_most=20`; of a window it is a measure.
+
+A rule on sliding windows alerts once for each window that fulfils it, so a line of the outcome may be repeated. No
+event of a scenario is too late for its window: the disorder that a use allows is not played.
 """
 
 from __future__ import annotations

@@ -105,9 +105,14 @@ class Player:
 
     def references(self, events: Iterable[tuple[str, Event]]) -> None:
         """Publish reference data, before the job starts or while it runs."""
+        self.send(self.referring(events))
+
+    @staticmethod
+    def referring(events: Iterable[tuple[str, Event]]) -> Iterator[Sent]:
+        """The messages of reference data, with that of the player's own customers."""
         own = [("customers", {"customer": who, "segment": "none"}) for who in (PROBE, CLOSER)]
         own += [("merchants", {"merchant": SHOP, "category": PROBES, "place": "nowhere"})]
-        self.send((kind, event[kind.removesuffix("s")].encode(), _json(event)) for kind, event in [*events, *own])
+        return ((kind, event[kind.removesuffix("s")].encode(), _json(event)) for kind, event in [*events, *own])
 
     def play(self, sent: Sequence[Sent], early_ms: int) -> None:
         """Publish messages and wait until all are taken in; `early_ms` is before all of them."""

@@ -13,7 +13,6 @@ PATTERN = "the default is a pattern of this repository, which has the names of e
 READ = "a sentence that a person reads"
 EXCEPTIONS = {
     ("millrace/cli/demo.py", "flink-spark"): PATTERN,
-    ("millrace/cli/demo.py", "Real servers: Kafka, HDFS, HBase, Flink"): READ,
 }
 """Module and text -> why it may name an engine. Docstrings and comments are for people, too, and may."""
 

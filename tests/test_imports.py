@@ -1,5 +1,6 @@
 """Who may import whom: rules <- patterns, verify, fraud <- adapters <- millrace <- airflow | cli <- dags | lab."""
 
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -122,6 +123,20 @@ def test_a_circle_is_found_also_where_a_function_or_a_type_alone_imports(tmp_pat
         "millrace/stack imports millrace/stores imports millrace/stack",
         "millrace/stores/files.py imports millrace/stores/topics.py imports millrace/stores/files.py",
     ]
+
+
+USE_FOLDERS = [
+    *(path.parent for path in PROJECT.glob("pipelines/*/__init__.py")),
+    PROJECT / "millrace/starter/pipelines/my_use",
+    PROJECT / "tests/uses/probe",
+]
+
+
+def test_a_use_imports_its_own_modules_relatively() -> None:
+    """A use may be copied, renamed, or shipped in a package."""
+    found = [path for folder in USE_FOLDERS for path in folder.rglob("*.py")]
+    assert [path for path in found if re.search(r"^\s*(from|import) pipelines\b", path.read_text(), re.MULTILINE)] == []
+    assert len(found) > 20, "the test looked in the wrong place"
 
 
 def write(root: Path, path: str, text: str) -> None:

@@ -16,6 +16,7 @@ from millrace.cli.changes import PatternName
 from millrace.cli.printing import progress, progress_console, report, result_console, settings
 from millrace.cli.validate import print_checks, print_latencies
 from millrace.settings import Settings
+from millrace.stack.services import needed
 
 if TYPE_CHECKING:
     from millrace.patterns import Variant
@@ -32,7 +33,7 @@ def demo(
     ] = 300,
     keep: Annotated[bool, typer.Option("--keep", envvar="KEEP", help="Leave servers and jobs running.")] = False,
 ) -> None:
-    """Start the servers, deploy a pattern, send traffic for a minute, and print alerts and the verdict.
+    """Start the servers that a pattern needs, deploy it, send traffic for a minute, and print alerts and the verdict.
 
     At the end the jobs and servers are stopped, and the data stays.
 
@@ -54,8 +55,9 @@ def demo(
     plan = plan_for(sending.declared(variant.use), seconds * rate, rate, name=f"r{int(time.time()):x}")
     began = time.monotonic()
     with _stopped_at_the_end(chosen, keep=keep):
-        _title(console, 1, "Real servers: Kafka, HDFS, HBase, Flink")
-        stack.up(chosen, report=report)
+        services = needed(variant.engines, variant.stores)
+        _title(console, 1, f"Real servers: {', '.join(services)}")
+        stack.up(chosen, services, report=report)
         if keep:  # as after `millrace up`
             watch.ensure(chosen)
         target = Target.read(chosen)

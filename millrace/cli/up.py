@@ -7,12 +7,13 @@ from typing import Annotated
 import typer
 
 from millrace import stack
+from millrace.cli.changes import complete_patterns
 from millrace.cli.printing import Json, complete_services, print_json, progress_console, report, settings
 from millrace.cli.status import print_table, print_watch
 from millrace.machine.jars.bars import bars
 from millrace.settings import PORT_BASE_DEFAULT, PORTS_PER_STACK
 from millrace.settings import port_base as checked
-from millrace.stack.services import DEFAULT, PROFILES
+from millrace.stack.services import DEFAULT, PROFILES, needed
 
 
 def up(
@@ -24,6 +25,12 @@ def up(
             help=f"A service to start, with the services that it needs; airflow is one. Default: {' '.join(DEFAULT)}.",
         ),
     ] = None,
+    pattern: Annotated[
+        str,
+        typer.Option(
+            "--for", metavar="PATTERN", autocompletion=complete_patterns, help="Start what this pattern needs."
+        ),
+    ] = "",
     profile: Annotated[
         list[str] | None,
         typer.Option(
@@ -59,17 +66,22 @@ def up(
     Examples:
     millrace up
     millrace up kafka hbase
+    millrace up --for spark
     millrace up --profile durable --port-base 21000
     MILLRACE_TARGET=durable millrace up
     """
     from millrace.target import Given
 
-    chosen = settings()
+    chosen, wanted = settings(), names or []
+    if pattern:
+        from millrace.patterns import load
+
+        wanted += needed((variant := load(pattern)).engines, variant.stores)
     if port_base:
         chosen = replace(chosen, port_base=checked(port_base))
     profiles = Given.read(os.environ).profiles if profile is None else [name for name in profile if name != "none"]
     with bars(progress_console()) as progress:
-        stack.up(chosen, names or [], profiles, report, progress)
+        stack.up(chosen, wanted, profiles, report, progress)
     if watch:
         from millrace.verbs import watch as watching
 

@@ -142,6 +142,19 @@ class Variant:
         return project.uses()[self.pattern.use]
 
     @property
+    def engines(self) -> tuple[str, ...]:
+        """The engines of its jobs, the per-event stage's first."""
+        stages = self.pattern.stages
+        persisting = (stages.persist.engine,) if stages.persist else ()
+        return tuple(dict.fromkeys((stages.events.engine, stages.windowing.engine, *persisting)))
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """The stores that it persists to."""
+        persist = self.pattern.stages.persist
+        return persist.to if persist else ()
+
+    @property
     def event_rules(self) -> tuple[EventRule | FoldRule, ...]:
         """The rules of the per-event stage."""
         rules = (self.use.rule(name) for name in self.pattern.stages.events.rules)

@@ -161,9 +161,6 @@ def engine_plans(
 ) -> list[EnginePlan]:
     """One plan for each engine that the variant uses, the per-event engine first."""
     stages = variant.pattern.stages
-    engines = list(dict.fromkeys((stages.events.engine, stages.windowing.engine)))
-    if stages.persist and stages.persist.engine not in engines:
-        engines.append(stages.persist.engine)
     return [
         EnginePlan(
             pattern=variant.name,
@@ -186,7 +183,7 @@ def engine_plans(
             options=options or {},
             finite=variant.is_finite,
         )
-        for engine in engines
+        for engine in variant.engines
     ]
 
 

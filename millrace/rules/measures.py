@@ -14,6 +14,7 @@ from typing import Any
 from millrace.rules.events import WHOLE_MOST, EventType, Real, Text
 from millrace.rules.expressions import Expression, Kind, RuleError, condition
 from millrace.rules.names import event_names
+from millrace.rules.places import placed
 
 EVENTS_MOST = 2**30
 """More events than any window has."""
@@ -146,11 +147,12 @@ def require_windowed(measures: Mapping[str, Measure], on: EventType, of: str) ->
 
 def conditions_of(measures: Mapping[str, Measure], on: EventType, of: str) -> dict[str, Expression]:
     """The conditions of the events that counts take, by the names of these counts; one without takes all events."""
-    return {
-        name: condition(measure.where(event_names(on, of)), f"{of}, '{name}'", "where")
-        for name, measure in measures.items()
-        if isinstance(measure, Count) and measure.where is not None
-    }
+    found = {}
+    for name, measure in measures.items():
+        if isinstance(measure, Count) and measure.where is not None:
+            with placed(of, measure.where):
+                found[name] = condition(measure.where(event_names(on, of)), f"'{name}'", "where")
+    return found
 
 
 def text_of(measure: Measure, where: Expression | None) -> str:

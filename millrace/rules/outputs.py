@@ -77,6 +77,9 @@ WINDOWS_TOPIC = "windows"
 WINDOW_SPAN = ("first_ms", "last_ms")
 """The operands that an alert on a window has besides the rule's measures: the times of its first and last event."""
 
+SEPARATOR = "|"
+"""Between the parts of what an alert's id is made from; rules and their versions have none."""
+
 
 def names(columns: Iterable[Text | Whole | Words | TextMap]) -> tuple[str, ...]:
     """The names of columns, in their order."""
@@ -111,6 +114,9 @@ def operand_name(field: Field) -> str:
 def alert_id(rule: str, version: str, key: str, fact: str) -> str:
     """The identity of an alert: the same fact under the same rule gives the same one on every engine.
 
-    The fact is the id of the event, or the start of the window in milliseconds.
+    The fact is the id of the event, or the start of the window in milliseconds. A key that holds the separator is
+    percent-encoded, and a separator comes first: no other identity begins with one.
     """
-    return hashlib.sha256("|".join((rule, version, key, fact)).encode()).hexdigest()[:32]
+    if SEPARATOR in key:
+        rule, key = f"{SEPARATOR}{rule}", key.replace("%", "%25").replace(SEPARATOR, "%7C")
+    return hashlib.sha256(SEPARATOR.join((rule, version, key, fact)).encode()).hexdigest()[:32]

@@ -6,9 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import PurePath
 from typing import Any
 
 from millrace.rules.events import EventType, Real, Text, Whole
@@ -25,24 +23,21 @@ from millrace.rules.measures import (
 )
 from millrace.rules.names import Names, event_names
 from millrace.rules.nearest import nearest
-from millrace.rules.outputs import ALERTS, DEAD_LETTERS, FLAGS, PROVENANCE, WINDOW_SPAN, WINDOWS_TOPIC, window_result
+from millrace.rules.outputs import (
+    ALERTS,
+    DEAD_LETTERS,
+    FLAGS,
+    PROVENANCE,
+    SEPARATOR,
+    WINDOW_SPAN,
+    WINDOWS_TOPIC,
+    window_result,
+)
+from millrace.rules.places import placed
 from millrace.rules.sentences import measure_phrase, phrased, values_shown, window_phrase, words
 from millrace.rules.tables import Table, require_tables
 from millrace.rules.traffic import Traffic
 from millrace.rules.windows import Sliding, Tumbling, Window
-
-
-@contextmanager
-def _naming(rule: str, condition: Callable[..., Any]) -> Iterator[None]:
-    """Add rule name and line to errors raised while building a condition."""
-    try:
-        yield
-    except (ValueError, TypeError, AttributeError) as error:
-        code = condition.__code__
-        place = f"{PurePath(code.co_filename).name}, line {code.co_firstlineno}"
-        why = str(error).removeprefix(f"rule '{rule}': ")
-        raise RuleError(f"rule '{rule}' ({place}): {why}") from None
-
 
 EventCondition = Callable[[Any, Any], Any]
 WindowCondition = Callable[[Any], Any]
@@ -78,11 +73,13 @@ class EventRule(_Conditioned):
     condition: Expression = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        _require_key(self.key, self.on, f"rule '{self.name}'")
-        before = _before(self.remembers, self.on, f"rule '{self.name}'")
-        with _naming(self.name, self.alert_when):
-            built = self.alert_when(event_names(self.on, f"rule '{self.name}'"), before)
-        object.__setattr__(self, "condition", condition(built, f"rule '{self.name}'"))
+        of = f"rule '{self.name}'"
+        with placed(of):
+            _require_key(self.key, self.on, of)
+            before = _before(self.remembers, self.on, of)
+        with placed(of, self.alert_when):
+            built = condition(self.alert_when(event_names(self.on, of), before), of)
+        object.__setattr__(self, "condition", built)
 
     @property
     def key(self) -> str:
@@ -138,12 +135,14 @@ class WindowRule(_Conditioned):
 
     def __post_init__(self) -> None:
         of = f"rule '{self.name}'"
-        _require_key(self.key, self.on, of)
-        require_windowed(self.measures, self.on, of)
-        with _naming(self.name, self.alert_when):
+        with placed(of):
+            _require_key(self.key, self.on, of)
+            require_windowed(self.measures, self.on, of)
+            measured = Names("w", window_kinds(self.measures, self.on), of, {})
             object.__setattr__(self, "where", conditions_of(self.measures, self.on, of))
-            built = self.alert_when(Names("w", window_kinds(self.measures, self.on), f"rule '{self.name}'", {}))
-        object.__setattr__(self, "condition", condition(built, f"rule '{self.name}'"))
+        with placed(of, self.alert_when):
+            built = condition(self.alert_when(measured), of)
+        object.__setattr__(self, "condition", built)
 
     @property
     def operands(self) -> tuple[str, ...]:
@@ -171,23 +170,27 @@ class WindowSummary:
     doc: str
     on: EventType
     keys: tuple[str, ...]
+    """Fields of which each combination of values has its own numbers, null among them; without any, all events do."""
     window: Tumbling | Sliding
     measures: Mapping[str, Measure]
     where: Mapping[str, Expression] = field(init=False, compare=False)
     """The conditions of its counts, by their names."""
 
     def __post_init__(self) -> None:
-        for key in self.keys:
-            self.on.kind(key)
         of = f"summary '{self.name}'"
-        require_windowed(self.measures, self.on, of)
-        object.__setattr__(self, "where", conditions_of(self.measures, self.on, of))
-        if not isinstance(self.window, Tumbling | Sliding):
-            raise RuleError(f"{of}: its window is {type(self.window).__name__}; choose Tumbling or Sliding")
-        taken = [*self.keys, *window_result({})]
-        for name in window_kinds(self.measures, self.on):
-            if name in taken:
-                raise RuleError(f"{of}: '{name}' is a column already; give the measure another name")
+        with placed(of):
+            for key in self.keys:
+                self.on.kind(key)
+                if self.keys.count(key) > 1 or key in window_result({}):
+                    raise RuleError(f"'{key}' is a column already; take this key out, or rename the field")
+            require_windowed(self.measures, self.on, of)
+            object.__setattr__(self, "where", conditions_of(self.measures, self.on, of))
+            if not isinstance(self.window, Tumbling | Sliding):
+                raise RuleError(f"its window is {type(self.window).__name__}; choose Tumbling or Sliding")
+            taken = [*self.keys, *window_result({})]
+            for name in window_kinds(self.measures, self.on):
+                if name in taken:
+                    raise RuleError(f"'{name}' is a column already; give the measure another name")
 
     @property
     def columns(self) -> dict[str, Kind]:
@@ -213,6 +216,14 @@ class FoldRule:
     step: Callable[[Any, Mapping[str, Any], str], tuple[Any, Mapping[str, Any] | None]] = field(repr=False)
     version: str
     also: tuple[EventType, ...] = ()
+
+    def __post_init__(self) -> None:
+        with placed(f"rule '{self.name}'"):
+            if SEPARATOR in self.version:
+                raise RuleError(
+                    f"its version '{self.version}' holds '{SEPARATOR}', which separates the parts of an "
+                    "alert's id; take it out"
+                )
 
     @property
     def key(self) -> str:
@@ -254,19 +265,24 @@ class Enrichment:
 
     def __post_init__(self) -> None:
         of = f"enrichment of '{self.on.name}'"
-        now, before = event_names(self.on, of), _before(self.remembers, self.on, of)
-        object.__setattr__(self, "built", {name: make(now, before) for name, make in self.adds.items()})
-        for name, made in self.built.items():
-            if not isinstance(made, Expression) or made.kind not in ("whole", "real"):
-                raise RuleError(f"{of}: '{name}' must be a number made of fields, not {made}")
-        names = [*self.on.names, *self.built, *(new for lookup in self.lookups for new in lookup.take)]
-        for name in names:
-            if names.count(name) > 1:
-                raise RuleError(f"{of}: '{name}' is there already; give what the enrichment adds another name")
-        for lookup in self.lookups:
-            self.on.kind(lookup.by)
-            for source in lookup.take.values():
-                lookup.reference.kind(source)
+        with placed(of):
+            before = _before(self.remembers, self.on, of)
+            for lookup in self.lookups:
+                self.on.kind(lookup.by)
+                for source in lookup.take.values():
+                    lookup.reference.kind(source)
+        built = {}
+        for name, make in self.adds.items():
+            with placed(of, make):
+                built[name] = made = make(event_names(self.on, of), before)
+                if not isinstance(made, Expression) or made.kind not in ("whole", "real"):
+                    raise RuleError(f"'{name}' must be a number made of fields, not {made}")
+        object.__setattr__(self, "built", built)
+        names = [*self.on.names, *built, *(new for lookup in self.lookups for new in lookup.take)]
+        with placed(of):
+            for name in names:
+                if names.count(name) > 1:
+                    raise RuleError(f"'{name}' is there already; give what the enrichment adds another name")
 
     @property
     def version(self) -> str:

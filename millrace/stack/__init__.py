@@ -6,7 +6,7 @@ from millrace import registry
 from millrace.servers import airflow, hdfs
 from millrace.servers.server import LOOPBACK
 from millrace.settings import Settings
-from millrace.stack.form import default_servers, profiles_of, remember, servers
+from millrace.stack.form import profiles_of, remember, servers, servers_of
 from millrace.stack.life import down, kill, purged, restart, restart_dead, up
 from millrace.stack.lock import only_one
 from millrace.stack.marks import given_up_file, left_dead_file
@@ -18,7 +18,6 @@ __all__ = [
     "ServerStatus",
     "WatchStatus",
     "addresses",
-    "default_servers",
     "down",
     "given_up_file",
     "kill",
@@ -31,6 +30,7 @@ __all__ = [
     "restart",
     "restart_dead",
     "servers",
+    "servers_of",
     "status",
     "up",
     "watch_status",

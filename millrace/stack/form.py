@@ -1,7 +1,7 @@
 """The form of a stack: its profiles and port base, kept from one command to the next."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from millrace.errors import InfraError
 from millrace.machine import processes
@@ -30,10 +30,10 @@ def servers(settings: Settings) -> dict[str, Server]:
     return {server.name: server for service in known.values() for server in service.servers}
 
 
-def default_servers(settings: Settings) -> set[str]:
-    """The names of the servers that every pattern may need, in the stack's form."""
+def servers_of(settings: Settings, names: Iterable[str] = DEFAULT) -> frozenset[str]:
+    """The names of the servers of these services, in the stack's form."""
     known = services(settings, profiles_of(settings))
-    return {server.name for name in DEFAULT for server in known[name].servers}
+    return frozenset(server.name for name in names for server in known[name].servers)
 
 
 def every_server(settings: Settings) -> set[str]:

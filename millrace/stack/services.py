@@ -93,6 +93,11 @@ def with_needs(known: Mapping[str, Service], names: Iterable[str]) -> list[Servi
     return list(found.values())
 
 
+def needed(engines: Iterable[str], stores: Iterable[str]) -> list[str]:
+    """The services of jobs on these engines that persist to these stores; all jobs keep their checkpoints on HDFS."""
+    return list(dict.fromkeys(("kafka", "hdfs", *stores, *engines)))
+
+
 def servers_named(known: Mapping[str, Service], names: Iterable[str]) -> list[Server]:
     """The servers with these names, or of the services with these names."""
     by_name = {server.name: [server] for service in known.values() for server in service.servers}

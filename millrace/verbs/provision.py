@@ -86,12 +86,11 @@ def _finite_topics(variant: Variant) -> list[topics.Topic]:
 
 def wanted_tables(variant: Variant) -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
     """The HBase tables of a pattern: those of its use, if it persists to HBase."""
-    persist = variant.pattern.stages.persist
-    return tables(variant) if persist and "hbase" in persist.to else {}
+    return tables(variant) if "hbase" in variant.stores else {}
 
 
 def _ensure_stores(target: Target, variant: Variant, *, plan: bool) -> list[Change]:
-    changes = [target.hdfs.ensure_folder(target.folder(variant), plan=plan)]
+    changes = [target.hdfs.ensure_folder(target.folder(variant), plan=plan)] if "hdfs" in variant.stores else []
     if wanted := wanted_tables(variant):
         changes += target.hbase.ensure(wanted, plan=plan)
     return changes

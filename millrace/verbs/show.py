@@ -58,5 +58,4 @@ def deployed_last(target: Target, use: UseCase) -> str:
 
 def writes_tables(variant: Variant) -> bool:
     """Whether the pattern persists to HBase."""
-    persist = variant.pattern.stages.persist
-    return persist is not None and "hbase" in persist.to
+    return "hbase" in variant.stores

@@ -57,7 +57,8 @@ def verdict(
 ) -> Verdict:
     """Judge the pattern as soon as all inputs have come out, or at the deadline.
 
-    A verdict that is not ok is returned when nothing has arrived for `settled_after_s`, or at once if it is final.
+    A verdict that is not ok is returned when nothing has arrived for `settled_after_s`, or at once if no output that
+    may still come changes it.
     """
     deadline = time.monotonic() + within_s
     runs = counted or Counted()
@@ -83,8 +84,9 @@ def verdict(
                     break
                 time.sleep(0.5)
             found = judge(question, reading.evidence(runs))
-            is_settled = time.monotonic() > changed_at + settled_after_s
-            if found.status == "ok" or is_over or is_settled or (found.is_final and reading.is_whole()):
+            is_quiet = time.monotonic() > changed_at + settled_after_s
+            is_fixed = (found.is_final or found.is_settled) and reading.is_whole()
+            if found.status == "ok" or is_over or is_quiet or is_fixed:
                 return found
             report(f"not yet ok: {', '.join(check.name for check in found.checks if check.status != 'ok')}")
             if not reading.wait_for_more(min(settled_after_s, max(0.0, deadline - time.monotonic()))):
@@ -130,7 +132,7 @@ def question_about(variant: Variant, bounds: Bounds, in_force: Mapping[str, Vers
         use=variant.use,
         rules=(*variant.event_rules, *variant.window_rules),
         summaries=tuple(variant.use.summary(name) for name in pattern.stages.windowing.summaries),
-        stores=pattern.stages.persist.to if pattern.stages.persist else (),
+        stores=variant.stores,
         promises={} if variant.is_finite else promises,
         warm_after_ms=pattern.promises.warm_after_s * 1000,
         kept_since_ms=0 if variant.is_finite else kept_since_ms,
@@ -156,8 +158,7 @@ class _Reading:
         self.refused: set[Place] = set()
         self.unread: dict[str, str] = {}
         self.tail = Tail(self.target.bootstrap, self.topics)
-        persist = self.variant.pattern.stages.persist
-        self.stores = persist.to if persist else ()
+        self.stores = self.variant.stores
 
     def close(self) -> None:
         self.tail.close()

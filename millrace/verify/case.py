@@ -92,6 +92,11 @@ class Case:
         return is_same and self.question is other.question
 
     @property
+    def has_lost_input(self) -> bool:
+        """Whether raw messages are gone for good, so that no check that needs them is ever ok."""
+        return bool(self.evidence.deleted or self.question.lost)
+
+    @property
     def judged(self) -> Sequence[Record]:
         """The raw messages that the rules judge."""
         return self.raw[self.question.use.judged.name]

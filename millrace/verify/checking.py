@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from millrace.verify.case import Case
 from millrace.verify.verdict import Check, Figure, checked, unchecked
@@ -15,6 +15,8 @@ class Found:
 
     figures: Mapping[str, Figure]
     offenders: Iterable[str] = ()
+    is_settled: bool = False
+    """Whether offenders remain whatever is still written about the same input."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,8 @@ class Undecided:
     why: str
     figures: Mapping[str, Figure] = field(default_factory=dict)
     offenders: tuple[str, ...] = ()
+    is_settled: bool = False
+    """Whether nothing that is still written about the same input decides it."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +56,14 @@ class Checker:
         ]
         if self.needs_inputs:
             absent += case.unread
-        found = Undecided(f"could not be read: {', '.join(absent)}") if absent else self.find(case)
+        found = self._unread(case, absent) if absent else self.find(case)
         if isinstance(found, Undecided):
-            return unchecked(self.name, self.asks, found.why, found.figures, found.offenders)
-        return checked(self.name, self.asks, found.figures, found.offenders, is_final=self.is_final)
+            check = unchecked(self.name, self.asks, found.why, found.figures, found.offenders)
+        else:
+            check = checked(self.name, self.asks, found.figures, found.offenders)
+        is_settled = check.status != "ok" and (self.is_final or found.is_settled)
+        return replace(check, is_final=self.is_final, is_settled=is_settled)
+
+    def _unread(self, case: Case, absent: Iterable[str]) -> Undecided:
+        is_settled = self.needs_inputs and case.has_lost_input
+        return Undecided(f"could not be read: {', '.join(absent)}", is_settled=is_settled)

@@ -28,6 +28,8 @@ class Check:
     """For an unknown: what was missing."""
     is_final: bool = False
     """Whether its offenders remain offenders after any later output."""
+    is_settled: bool = False
+    """Whether no later output about the same input changes its status."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,11 @@ class Verdict:
         return any(check.status == "failed" and check.is_final for check in self.checks)
 
     @property
+    def is_settled(self) -> bool:
+        """Whether no later output about the same input changes the status of any check that is not ok."""
+        return all(check.status == "ok" or check.is_settled for check in self.checks)
+
+    @property
     def promises_status(self) -> Kept:
         """Whether this run was as fast as the pattern promises."""
         statuses = {promise.status for promise in self.promises}
@@ -96,14 +103,12 @@ def together(statuses: Iterable[Status]) -> Status:
     return "failed" if "failed" in found else "ok" if found == {"ok"} else "unknown"
 
 
-def checked(
-    name: str, asks: str, figures: Mapping[str, Figure], offenders: Iterable[str], *, is_final: bool = False
-) -> Check:
+def checked(name: str, asks: str, figures: Mapping[str, Figure], offenders: Iterable[str]) -> Check:
     """A check that ran: failed if it has offenders, of which the first are named."""
     found = list(offenders)
     status: Status = "failed" if found else "ok"
     shown = tuple(found[:OFFENDERS_MOST])
-    return Check(name, asks, status, {**figures, "offenders": len(found)}, shown, is_final=is_final)
+    return Check(name, asks, status, {**figures, "offenders": len(found)}, shown)
 
 
 def unchecked(

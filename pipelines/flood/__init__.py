@@ -1,9 +1,10 @@
 """Denial of service: floods of refused log-ins, found in the logs of a web server."""
 
 from millrace.rules import UseCase
-from pipelines.flood.events import DISORDER_MS, requests
-from pipelines.flood.rules import enriched, enrichment, flood_group, flood_ip, requests_3s
-from pipelines.flood.traffic import TRAFFIC
+
+from .events import DISORDER_MS, requests
+from .rules import enriched, enrichment, flood_group, flood_ip, requests_3s
+from .traffic import TRAFFIC
 
 __all__ = ["FLOOD"]
 

@@ -7,8 +7,9 @@ from datetime import datetime
 from functools import lru_cache, partial
 
 from millrace.traffic import Columns, Row
-from pipelines.flood.events import MINUTE_MS, SECOND_MS, requests
-from pipelines.flood.groups import GROUPS, group_of
+
+from .events import MINUTE_MS, SECOND_MS, requests
+from .groups import GROUPS, group_of
 
 HEADER = "ip,date,time,zone,cik,accession,extention,code,size,idx,norefer,noagent,find,crawler,browser"
 NUMBERS = ("zone", "cik", "code", "size", "idx", "norefer", "noagent", "find", "crawler")

@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
 
-from pipelines.flood.edgar import HEADER
-from pipelines.flood.events import SECOND_MS
-from pipelines.flood.groups import GROUPS
-from pipelines.flood.traffic import stage
-from pipelines.flood.traffic.attacks import Siege
-from pipelines.flood.traffic.pace import by_the_curve
-from pipelines.flood.traffic.poison import LINES
-from pipelines.flood.traffic.visitors import Document, Visitor, public
+from .edgar import HEADER
+from .events import SECOND_MS
+from .groups import GROUPS
+from .traffic import stage
+from .traffic.attacks import Siege
+from .traffic.pace import by_the_curve
+from .traffic.poison import LINES
+from .traffic.visitors import Document, Visitor, public
 
 BUFFER_BYTES = 1 << 20
 # A log has its lines in order; what is no line at all is as rare as a full disk.

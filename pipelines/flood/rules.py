@@ -1,7 +1,8 @@
 """The flood rules: each is one declaration, and this is the only place that holds their numbers."""
 
 from millrace.rules import Count, Enrichment, Last, Sum, Tumbling, WindowRule, WindowSummary
-from pipelines.flood.events import REFUSED, SECOND_MS, requests
+
+from .events import REFUSED, SECOND_MS, requests
 
 WINDOW_MS = 3 * SECOND_MS
 HARMLESS = 30

@@ -1,8 +1,9 @@
 """Credit-card fraud: the flagship use."""
 
 from millrace.rules import UseCase
-from pipelines.fraud.events import customers, device_locations, merchants, transactions
-from pipelines.fraud.rules import (
+
+from .events import customers, device_locations, merchants, transactions
+from .rules import (
     above_previous_max,
     away_from_phone,
     burst,
@@ -12,8 +13,8 @@ from pipelines.fraud.rules import (
     spend_per_minute,
     spree,
 )
-from pipelines.fraud.tables import TABLES
-from pipelines.fraud.traffic import TRAFFIC
+from .tables import TABLES
+from .traffic import TRAFFIC
 
 __all__ = ["FRAUD"]
 

@@ -14,7 +14,8 @@ from millrace.rules import (
     WindowSummary,
     km,
 )
-from pipelines.fraud.events import MINUTE_MS, PHONE, customers, merchants, transactions
+
+from .events import MINUTE_MS, PHONE, customers, merchants, transactions
 
 BURST_GAP_MS = 10_000
 

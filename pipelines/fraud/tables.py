@@ -1,7 +1,8 @@
 """The HBase tables of the fraud use."""
 
 from millrace.rules import Max, Table, newest_first
-from pipelines.fraud.events import PHONE
+
+from .events import PHONE
 
 TABLES = (
     Table(

@@ -37,6 +37,7 @@ CUSTOMERS = [f"customer-{n}" for n in range(24)]
 ENRICHED_WITHIN_S = 300
 MINUTE_MS = 60_000
 FROM_THE_BEGINNING = {"auto.offset.reset": "earliest", "enable.auto.commit": False}
+KNOWN_SINCE_MS = 1
 PADDING = "x" * 8_000  # so that a partition holds more than a reader keeps of it in memory
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
@@ -54,12 +55,12 @@ def plan(target: Target) -> Iterator[EnginePlan]:
 
 def ensure_topics_that_believe_the_sender(plan: EnginePlan) -> None:
     """Topics with several partitions, in which a test sets when a message arrived."""
-    raw = {plan.topics[kind.name] for kind in FRAUD.raw}
+    sent = {plan.topics[kind.name] for kind in (*FRAUD.raw, *FRAUD.references)}
     wanted = [replace(t, name=plan.pattern + t.name.removeprefix(VARIANT.name)) for t in wanted_topics(VARIANT)]
     believing = {"message.timestamp.type": "CreateTime"}
     topics.ensure(
         plan.bootstrap,
-        [replace(t, partitions=PARTITIONS, configs=believing) if t.name in raw else t for t in wanted],
+        [replace(t, partitions=PARTITIONS, configs=believing) if t.name in sent else t for t in wanted],
     )
 
 
@@ -92,10 +93,10 @@ def forge(plan: EnginePlan, messages: Iterator[tuple[int, str, bytes | None, byt
 
 def everybody_is_known(plan: EnginePlan) -> Player:
     """Whoever plays for the plan, with merchants and customers sent."""
-    player = Player(plan)
-    player.references([("merchants", {"merchant": name, "category": "food", "place": "Ulm"}) for name in SHOPS])
-    player.references([("customers", {"customer": name, "segment": "private"}) for name in CUSTOMERS])
-    return player
+    known = [("merchants", {"merchant": name, "category": "food", "place": "Ulm"}) for name in SHOPS]
+    known += [("customers", {"customer": name, "segment": "private"}) for name in CUSTOMERS]
+    forge(plan, ((KNOWN_SINCE_MS, *message) for message in Player.referring(known)))
+    return Player(plan)
 
 
 def enriched_events(plan: EnginePlan, count: int) -> dict[tuple[int, int], dict[str, Any]]:

@@ -7,7 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
@@ -142,6 +142,18 @@ def test_a_target_that_allows_no_traffic_gets_none_and_nothing_starts(
     assert 'add "allow_traffic": true' in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("words", [["demo", "spark"], ["up", "--for", "spark"]], ids=" ".join)
+def test_only_the_servers_of_a_patterns_plan_are_started(
+    millrace: Millrace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    def refuse(settings: Settings, names: Sequence[str] = (), *_: object, **__: object) -> None:
+        raise InfraError(f"asked for {' '.join(names)}")
+
+    monkeypatch.setattr(stack, "up", refuse)
+    done = millrace(tmp_path, *words)
+    assert "millrace: asked for kafka hdfs hbase spark\n" in done.stderr
 
 
 def test_traffic_that_is_allowed_is_planned_without_a_server(

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from millrace import deployments
+from millrace.errors import InfraError
 from millrace.job import EngineError, Job
-from millrace.patterns import EnginePlan, load
+from millrace.patterns import EnginePlan, Variant, load
 from millrace.patterns.loss import Loss
 from millrace.settings import Settings
 from millrace.stores.changes import Change
@@ -18,7 +20,8 @@ from millrace.target import Target
 from millrace.verbs import deploy as deploying
 from millrace.verbs import rehearsal as rehearsing
 from millrace.verbs.deploy import LostError, await_healthy, deploy
-from millrace.verbs.teardown import teardown
+from millrace.verbs.provision import _ensure_stores
+from millrace.verbs.teardown import _remove_tables, teardown
 
 GAP = Loss("spark.transactions", 0, 2, 5, 10, "id", "id", "events")
 PATTERN, RUN = "spark", "manual__2026-01-01T00:00:00+00:00"
@@ -166,6 +169,41 @@ def test_the_trial_of_a_killed_upgrade_is_ended_by_the_next_verb(
     assert removed == ["/millrace/rehearsals/spark", "spark.rehearsal"]
     teardown(target, PATTERN)
     assert len(removed) == 2, "nothing is left to end"
+
+
+class Away:
+    """A store whose servers do not run."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise InfraError("it does not answer")
+
+
+def test_a_pattern_that_persists_nothing_needs_no_store(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Target, "hdfs", Away())
+    monkeypatch.setattr(Target, "hbase", Away())
+    assert _ensure_stores(target, without_stores("flink"), plan=False) == []
+    with pytest.raises(InfraError):
+        _ensure_stores(target, load("flink"), plan=False)
+
+
+def test_tables_of_an_earlier_pattern_are_looked_for_only_where_hbase_runs(
+    target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    removed = SimpleNamespace(remove=lambda names, *, plan: [Change("table", name, "remove") for name in names])
+    monkeypatch.setattr(Target, "hbase", removed)
+    changes = _remove_tables(target, without_stores("flink"), (), plan=False)
+    assert {each.name for each in changes} == {"flink.transactions", "flink.customers", "flink.forgotten"}
+    monkeypatch.setattr(Target, "hbase", Away())
+    changes = _remove_tables(target, without_stores("flink"), (), plan=False)
+    assert {(each.action, each.detail) for each in changes} == {("keep", "not looked for: it does not answer")}
+    with pytest.raises(InfraError):
+        _remove_tables(target, load("flink"), (), plan=False)
+
+
+def without_stores(name: str) -> Variant:
+    variant = load(name)
+    stages = variant.pattern.stages.model_copy(update={"persist": None})
+    return replace(variant, pattern=variant.pattern.model_copy(update={"stages": stages}))
 
 
 def test_two_jobs_share_the_time_that_a_deployment_has(

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from millrace.errors import InfraError
+from millrace.patterns import load
 from millrace.settings import Settings
-from millrace.stack.services import PROFILES, servers_named, services, with_needs
+from millrace.stack.services import DEFAULT, PROFILES, needed, servers_named, services, with_needs
 
 HERE = Settings(Path("/project"), Path("/home/one"), Path("/state"), 21000)
 
@@ -38,6 +39,12 @@ def test_durable_means_three_brokers_and_an_hbase_in_parts_on_hdfs() -> None:
 
 def test_a_service_asked_for_twice_is_there_once() -> None:
     assert names([], "hdfs", "flink", "hdfs").count("namenode") == 1
+
+
+def test_a_pattern_starts_the_servers_of_its_plan() -> None:
+    assert names([], *needed(("spark",), ())) == ["kafka-1", "namenode", "datanode-1", "datanode-2"]
+    assert set(names([], *needed(load("flink").engines, load("flink").stores))) == set(names([], *DEFAULT))
+    assert "flink-jobmanager" not in names([], *needed(load("spark").engines, load("spark").stores))
 
 
 @pytest.mark.parametrize("profile", [None, *PROFILES])

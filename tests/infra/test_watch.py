@@ -91,6 +91,20 @@ def test_a_job_that_cannot_start_while_a_server_is_dead_is_not_given_up(tmp_path
     assert [each["event"] for each in watching.journal.read()] == ["gone", "unknown", "failed"]
 
 
+def test_a_job_that_needs_no_absent_server_is_given_up(tmp_path: Path) -> None:
+    """A stack may run without the servers of another engine."""
+    settings = Settings.read({"MILLRACE_STATE": str(tmp_path)})
+    settings.run.mkdir(parents=True)
+
+    def refuse() -> None:
+        raise InfraError("it does not start")
+
+    watching = Watch(settings, lambda: {PATTERN: Fault("gone", repair=refuse, needs=frozenset({"kafka-1"}))})
+    watching._away = {"flink-jobmanager"}
+    watching._look("jobs", watching._repair_jobs)
+    assert [each["event"] for each in watching.journal.read()] == ["gone", "failed"]
+
+
 def test_a_stalled_job_is_ended_before_it_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings, done = Settings.read({"MILLRACE_STATE": str(tmp_path)}), list[str]()
     plan = EnginePlan(PATTERN, 1, "spark", "fraud", "127.0.0.1:1", {}, "file:///nowhere")

@@ -9,6 +9,7 @@ from millrace.rules import (
     Enrichment,
     EventRule,
     EventType,
+    FoldRule,
     Last,
     Lookup,
     RuleError,
@@ -128,12 +129,66 @@ def test_an_event_type_that_no_event_fits_is_refused(changes, complaint):
         ),
         (
             lambda: replace(crowd, key="note"),
-            "rule 'crowd': its key is 'note'; alerts need one that is a Text and required",
+            r"rule 'crowd' \(pipelines/test_declarations.py, line \d+\): its key is 'note'; alerts need one that",
         ),
         (lambda: replace(per_zone, window=Session(9)), "its window is Session; choose Tumbling or Sliding"),
         (lambda: replace(per_zone, measures={"zone": Sum("grams")}), "'zone' is a column already"),
+        (lambda: replace(per_zone, keys=("zone", "zone")), "'zone' is a column already; take this key out"),
     ],
 )
 def test_a_declaration_that_would_lose_a_column_or_a_key_is_refused(make, complaint):
     with pytest.raises(RuleError, match=complaint):
         make()
+
+
+def test_a_version_that_would_make_alert_ids_ambiguous_is_refused():
+    with pytest.raises(RuleError, match=r"its version '1\|2' holds '\|'.*; take it out"):
+        FoldRule("fold", "Any.", scans, lambda state, event, stream: (state, None), version="1|2")
+
+
+HERE = r"\(pipelines/test_declarations\.py, line \d+\): "
+MISSPELT = HERE + "event type 'enriched' has no field 'gram'; did you mean 'grams'"
+
+
+def counted(where, of=per_zone):
+    return replace(of, measures={"n": Count(where=where)})
+
+
+@pytest.mark.parametrize(
+    ("make", "complaint"),
+    [
+        (
+            lambda: counted(lambda now: now.gram > 1),
+            f"^summary 'per-zone' {HERE}'now' has no 'gram'; did you mean 'grams'",
+        ),
+        (lambda: counted(lambda now: now.gram > 1, crowd), f"^rule 'crowd' {HERE}'now' has no 'gram'"),
+        (lambda: counted(lambda now: now.grams), f"^summary 'per-zone' {HERE}'n': where must give a comparison"),
+        (lambda: replace(per_zone, measures={"most": Sum("gram")}), f"^summary 'per-zone' {MISSPELT}"),
+        (lambda: replace(per_zone, keys=("gram",)), f"^summary 'per-zone' {MISSPELT}"),
+        (lambda: replace(crowd, measures={"most": Last("gram")}), f"^rule 'crowd' {MISSPELT}"),
+        (lambda: replace(crowd, key="gram"), f"^rule 'crowd' {MISSPELT}"),
+        (
+            lambda: replace(heavy, remembers={"most": Sum("gram")}),
+            f"^rule 'heavy' {HERE}event type 'scans' has no field 'gram'",
+        ),
+        (
+            lambda: Enrichment(scans, adds={"more": lambda now, before: now.gram + 1}),
+            f"^enrichment of 'scans' {HERE}'now' has no 'gram'",
+        ),
+        (
+            lambda: Enrichment(scans, (Lookup(depots, "parcel", {"area": "zon"}),)),
+            f"^enrichment of 'scans' {HERE}event type 'depots' has no field 'zon'; did you mean 'zone'",
+        ),
+    ],
+)
+def test_a_misspelt_field_is_named_with_its_place_and_a_remedy(make, complaint):
+    with pytest.raises(RuleError, match=complaint) as error:
+        make()
+    assert str(error.value).count("line ") == 1
+
+
+def test_the_place_of_a_misspelt_field_is_the_line_of_its_declaration():
+    with pytest.raises(RuleError) as error:
+        WindowSummary("per-zone", "Scans.", enriched, ("zone",), Tumbling(9), {"n": Count(), "most": Sum("gram")})
+    line = error.traceback[0].lineno + 1
+    assert f"line {line})" in str(error.value)

@@ -30,8 +30,14 @@ def rule(alert_when, **remembers):
         (lambda now, before: True, "must give a comparison"),
         (lambda now, before: now.amount_cents > float("nan"), "compares fields with"),
         (lambda now, before: now.amount_cents > 2**63, "whole numbers of 64 bits, not with 9223372036854775808"),
-        (lambda now, before: now.amount_cents / 0 > 1, r"rule 'r' \(test_rules.py, line \d+\): unsupported operand"),
-        (lambda now, before: now.merchant.startswith("x"), r"rule 'r' \(test_rules.py, line \d+\): .*startswith"),
+        (
+            lambda now, before: now.amount_cents / 0 > 1,
+            r"rule 'r' \(pipelines/test_rules.py, line \d+\): unsupported operand",
+        ),
+        (
+            lambda now, before: now.merchant.startswith("x"),
+            r"rule 'r' \(pipelines/test_rules.py, line \d+\): .*startswith",
+        ),
     ],
 )
 def test_a_condition_that_would_not_mean_what_it_says_is_refused_at_definition(alert_when, complaint):

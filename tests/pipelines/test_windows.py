@@ -168,7 +168,7 @@ def event_rule(measures: Mapping[str, Measure]) -> EventRule:
         (lambda: Tumbling(0), "Tumbling: size_ms must be a whole number of milliseconds from 1, not 0"),
         (lambda: Session(True), "gap_ms must be a whole number"),
         (lambda: Sliding(10, 3), "size_ms=10 is not a multiple of step_ms=3; choose a step that divides the size"),
-        (lambda: window_rule({"m": Count(within_ms=5)}), "rule 'r': 'm': Count takes no within_ms in a window"),
+        (lambda: window_rule({"m": Count(within_ms=5)}), "): 'm': Count takes no within_ms in a window"),
         (lambda: window_rule({"m": Last("note", "code")}), 'takes one field in a window: Last("field")'),
         (lambda: window_rule({"m": Last(visits, "note")}), 'takes one field in a window: Last("field")'),
         (lambda: window_rule({"m": Last("nothing")}), "no field 'nothing'"),
@@ -182,7 +182,7 @@ def event_rule(measures: Mapping[str, Measure]) -> EventRule:
         (lambda: event_rule({"m": Last("note")}), "name the stream too: Last(visits, ...)"),
         (
             lambda: window_rule({}, key="code"),
-            "rule 'r': its key is 'code'; alerts need one that is a Text and required",
+            "): its key is 'code'; alerts need one that is a Text and required",
         ),
         (lambda: window_rule({}, key="note"), "its key is 'note'; alerts need one that is a Text and required"),
         (lambda: EventType("e", "", visits.fields, "who", time="big"), "its time 'big' is optional"),

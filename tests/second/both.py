@@ -29,6 +29,7 @@ def first(use: UseCase, rules: Sequence[Rule], tape: Sequence[Record]) -> Outcom
         if isinstance(rule, WindowRule):
             findings += oracle.window_findings(rule, accepted)
     alerts = {finding.alert_id: _alert(finding) for finding in findings}
+    assert len(alerts) == len(findings), "two findings have one alert id"
     return Outcome(refused, enriched, alerts, {s.name: oracle.summary_rows(s, accepted) for s in use.summaries})
 
 

@@ -33,7 +33,9 @@ from millrace.rules.measures import Measure
 
 START_MS = 1_790_000_000_000
 LIMITS = {"narrow": (-9, 9), "wide": (-(2**63), 2**63 - 1)}
-PARTITIONS = {"a": 0, "b": 1, "c": 1}
+PARTITIONS = {"a": 0, "b": 1, "c": 1, "a|i1": 0, "a%7Ci1": 0}
+ANY = r"(?s:.*)"
+"""The pattern of a text that may hold the separator of alert ids, among all else."""
 
 Named = tuple[tuple[str, str], ...]
 """Names and the texts of what they stand for."""
@@ -102,14 +104,14 @@ def _use(invented: Invented) -> UseCase:
         Whole("may_whole", least, most, required=False),
         Real("latitude", -farthest, farthest),
         Real("longitude", -farthest, farthest, required=False),
-        Text("may_text", r"(?s:.*)", required=False),
+        Text("may_text", ANY, required=False),
     )
     span: dict[str, Any] = {"key": "key", "time": "at_ms", "past_ms": 1_000, "future_ms": 1_000}
-    ids = (Text("id", may_pass_luhn=True),) if invented.has_ids else ()
-    own = (Text("key"), *ids, Whole("at_ms", least=0))
+    ids = (Text("id", ANY, may_pass_luhn=True),) if invented.has_ids else ()
+    own = (Text("key", ANY), *ids, Whole("at_ms", least=0))
     events = EventType("events", "", (*own, *numbers), id="id" if ids else None, **span)
-    others = EventType("others", "", (Text("key"), Whole("at_ms", least=0), *numbers), **span)
-    labels = EventType("labels", "", (Text("name"), Text("label"), Whole("weight")), key="name", compacted=True)
+    others = EventType("others", "", (Text("key", ANY), Whole("at_ms", least=0), *numbers), **span)
+    labels = EventType("labels", "", (Text("name", ANY), Text("label"), Whole("weight")), key="name", compacted=True)
     names = {**vars(vocabulary), "events": events, "others": others}
     measures = _measures(invented.remembers, names)
     lookups = (Lookup(labels, "key", {"label": "label", "weight": "weight"}),) if invented.looks_up else ()
@@ -293,7 +295,7 @@ def _named(draw: st.DrawFn, enriched: Sequence[Column]) -> tuple[Named, list[Col
     return tuple(named), values
 
 
-KEYS = st.sampled_from("aaaabc")
+KEYS = st.sampled_from(["a", "a", "a", "b", "c", "a|i1"])
 AFTER_MS = st.sampled_from([0, 0, 0, 10, 50, 200, -100])
 AT_MS = st.builds(lambda n, aside: 50 * n + aside, st.integers(0, 8), st.sampled_from([0, 0, 0, 1, -1, 0, 0, 0, 5_000]))
 SMALL = st.integers(-2, 2)
@@ -332,13 +334,13 @@ def contents(limits: str) -> st.SearchStrategy[tuple[tuple[str, Any], ...]]:
     whole, real = NUMBERS[limits]
     return st.builds(
         lambda id_, at_ms, whole, latitude, *others: (
-            ("id", f"i{id_}"),
+            ("id", id_),
             ("at_ms", at_ms),
             ("whole", whole),
             ("latitude", latitude),
             *(each for field in others for each in field),
         ),
-        st.integers(0, 19),
+        st.integers(0, 19).map("i{}".format) | st.just("i1|i2"),
         AT_MS,
         weighted({whole: 19, st.just(2**63): 1}),
         real,
@@ -350,7 +352,7 @@ def contents(limits: str) -> st.SearchStrategy[tuple[tuple[str, Any], ...]]:
 
 
 LABEL = st.builds(lambda label, weight: (("label", label), ("weight", weight)), st.sampled_from(["x", "y"]), SMALL)
-LABELLED = tuple(Sent("labels", key, 0, (("label", "x"), ("weight", 1))) for key in "abc")
+LABELLED = tuple(Sent("labels", key, 0, (("label", "x"), ("weight", 1))) for key in PARTITIONS)
 
 
 def tapes(limits: str) -> st.SearchStrategy[tuple[Sent, ...]]:

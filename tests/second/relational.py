@@ -444,7 +444,11 @@ def number(expression: Expression, kind: str) -> str:
 
 def alert_id(rule: Rule, key: str, fact: str) -> str:
     """The identity of an alert."""
-    return f"left(sha256(concat_ws('|', {text(rule.name)}, {text(rule.version)}, {key}, {fact})), 32)"
+    parts = f"{text(rule.name)}, {text(rule.version)}"
+    plain = f"concat_ws('|', {parts}, {key}, {fact})"
+    encoded = f"replace(replace({key}, '%', '%25'), '|', '%7C')"
+    odd = f"concat_ws('|', '', {parts}, {encoded}, {fact})"
+    return f"left(sha256(if(contains({key}, '|'), {odd}, {plain})), 32)"
 
 
 def operands(shown: Mapping[str, str]) -> str:

@@ -39,11 +39,11 @@ def send(bootstrap: str, pattern: str, random_: random.Random, seconds: float) -
 
 def messages(random_: random.Random, seconds: float) -> Iterator[tuple[bytes, Callable[[int], bytes]]]:
     """Keys, and what makes each message of the moment at which it is sent."""
-    failing = "s0"
+    failing, sensors = "s|0", [f"s{number}" for number in range(SENSORS)] + ["s|0", "s%7C0", "s|0|"]
     for number in range(int(seconds * PER_S)):
-        if number % (6 * PER_S) == 0:
-            failing = f"s{random_.randrange(SENSORS)}"
-        sensor = failing if random_.random() < 0.3 else f"s{random_.randrange(SENSORS)}"
+        if number and number % (6 * PER_S) == 0:
+            failing = random_.choice(sensors)
+        sensor = failing if random_.random() < 0.3 else random_.choice(sensors)
         if random_.random() < 0.02:
             poison = random_.choice(POISON)
             yield sensor.encode(), lambda now_ms, poison=poison: poison

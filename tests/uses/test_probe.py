@@ -70,7 +70,7 @@ def test_every_window_and_measure_is_the_oracles(verdicts: Mapping[str, dict[str
     figures = {check["name"]: check["figures"] for check in verdict["checks"]}
     for rule in ("higher", "hurried", "full", "tumbling", "sliding", "session"):
         assert figures[f"alerts: {rule}"]["expected"] > 0, f"the tape sets {rule} off"
-    for summary in ("per-site", "moving"):
+    for summary in ("per-site", "moving", "by-value", "altogether"):
         assert figures[f"numbers: {summary}"]["due"] > 0
     if pattern == "probe-flink":  # Spark sees no event late that comes in one batch with those before it
         assert figures["lateness"]["late"] > 0

@@ -88,7 +88,8 @@ def _tables(plan: EnginePlan) -> Iterator[str]:
     for written in (ALERTS, DEAD_LETTERS):
         yield topics.sink(written.name, written, plan.topics[written.name], plan.bootstrap)
     for summary in plan.window_summaries:
-        table, columns, key = windows.table_of(summary), windows.columns_of(summary), summary.keys[0]
+        table, columns = windows.table_of(summary), windows.columns_of(summary)
+        key = (*summary.keys, windows.SUMMARY)[0]
         yield topics.sink_of(table, columns, key, plan.topics[WINDOWS_TOPIC], plan.bootstrap)
 
 

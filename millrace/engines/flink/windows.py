@@ -17,6 +17,8 @@ from millrace.rules.outputs import WINDOWS_TOPIC, row
 
 TIMED, TIMELY = "timed", "timely"
 LATE = "_late"
+SUMMARY = "summary"
+"""The column that names the summary of a row: also the key of its message, where the summary has no keys."""
 
 
 def has_windows(plan: EnginePlan) -> bool:
@@ -67,9 +69,9 @@ def alerts(rule: WindowRule) -> str:
 
 def numbers(summary: WindowSummary) -> str:
     """The rows of a window summary: one for each window and key, when the window is complete."""
-    keys = ", ".join(quoted(key) for key in summary.keys)
+    grouped = [*map(quoted, summary.keys), "window_start", "window_end"]
     values = {
-        "summary": text(summary.name),
+        SUMMARY: text(summary.name),
         "window_start_ms": "millis(window_start)",
         "window_end_ms": "millis(window_end)",
         **{key: quoted(key) for key in summary.keys},
@@ -78,8 +80,8 @@ def numbers(summary: WindowSummary) -> str:
     }
     return (
         f"SELECT {', '.join(row(summary.columns, values).values())} "
-        f"FROM TABLE({_windowed(summary.window, keys)}) "
-        f"GROUP BY {keys}, window_start, window_end"
+        f"FROM TABLE({_windowed(summary.window)}) "
+        f"GROUP BY {', '.join(grouped)}"
     )
 
 
@@ -94,7 +96,7 @@ def columns_of(summary: WindowSummary) -> list[str]:
     return [f"{quoted(name) if name in own else name} {TYPES[kind]}" for name, kind in summary.columns.items()]
 
 
-def _windowed(window: Window, key: str) -> str:
+def _windowed(window: Window, key: str = "") -> str:
     match window:
         case Session(gap_ms=gap_ms):
             return f"SESSION(TABLE {TIMELY} PARTITION BY {key}, DESCRIPTOR(rowtime), {interval(gap_ms)})"

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from millrace.engines.spark import topics
 from millrace.patterns import EnginePlan
 from millrace.rules import ALERTS, EventRule, WindowRule
-from millrace.rules.outputs import row
+from millrace.rules.outputs import SEPARATOR, row
 
 
 def alert(
@@ -20,9 +20,8 @@ def alert(
 
     `fact` is the alert's identity among those of one rule and key: the event's id, or the start of the window.
     """
-    identity = F.concat_ws("|", F.lit(rule.name), F.lit(rule.version), key, fact)
     columns = {
-        "alert_id": F.substring(F.sha2(identity, 256), 1, 32),
+        "alert_id": F.substring(F.sha2(_identity(rule, key, fact), 256), 1, 32),
         "rule": F.lit(rule.name),
         "rule_version": F.lit(rule.version),
         "key": key,
@@ -30,6 +29,17 @@ def alert(
         **values,
     }
     return topics.message(plan.topics[ALERTS.name], columns[ALERTS.key], row(ALERTS.names, columns))
+
+
+def _identity(rule: EventRule | WindowRule, key: Column, fact: Column) -> Column:
+    """What an alert's id is made from, as `millrace.rules.alert_id` describes."""
+
+    def joined(name: str, key: Column) -> Column:
+        return F.concat_ws(SEPARATOR, F.lit(name), F.lit(rule.version), key, fact)
+
+    encoded = F.replace(F.replace(key, F.lit("%"), F.lit("%25")), F.lit(SEPARATOR), F.lit("%7C"))
+    is_odd = F.contains(key, F.lit(SEPARATOR))
+    return F.when(is_odd, joined(SEPARATOR + rule.name, encoded)).otherwise(joined(rule.name, key))
 
 
 def operands(values: Mapping[str, Column]) -> Column:

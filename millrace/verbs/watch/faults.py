@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from millrace import deployments
-from millrace.patterns import names
+from millrace import deployments, stack
+from millrace.patterns import EnginePlan, names
+from millrace.stack.services import needed
 from millrace.target import Target
 from millrace.verbs.deploy import deploy
 from millrace.verbs.reconcile import end_stalled, stalled
@@ -22,6 +23,8 @@ class Fault:
     detail: str = ""
     repair: Callable[[], None] | None = None
     """None where the engine itself restarts the job: the watcher only reports it."""
+    needs: frozenset[str] | None = None
+    """The servers without which no restart succeeds; None: any."""
 
 
 def faults_of(target: Target) -> dict[str, Fault]:
@@ -31,14 +34,21 @@ def faults_of(target: Target) -> dict[str, Fault]:
         if not deployments.is_wanted(target, name):
             continue
         jobs = deployments.jobs(target, name).values()
+        needs = _needs(target, [plan for plan, _ in jobs])
         looping = [job for _, job in jobs if job.state == "crash-looping"]
         if stalled(target, jobs):
-            found[name] = Fault("stalled", repair=partial(_restart_stalled, target, name))
+            found[name] = Fault("stalled", repair=partial(_restart_stalled, target, name), needs=needs)
         elif not all(job.is_up for _, job in jobs) and _is_missing(target, name):
-            found[name] = Fault("gone", repair=partial(_start_missing, target, name))
+            found[name] = Fault("gone", repair=partial(_start_missing, target, name), needs=needs)
         elif looping:
             found[name] = Fault("crash-looping", looping[0].problem)
     return found
+
+
+def _needs(target: Target, plans: Sequence[EnginePlan]) -> frozenset[str]:
+    """The servers that these jobs need, in the stack's form."""
+    services = needed((plan.engine for plan in plans), (store for plan in plans for store in plan.persist))
+    return stack.servers_of(target.settings, services)
 
 
 def _is_missing(target: Target, name: str) -> bool:

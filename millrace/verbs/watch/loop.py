@@ -65,7 +65,7 @@ class Watch:
         recorded = processes.records(self.settings.run)
         servers = {name: server for name, server in stack.servers(self.settings).items() if name in recorded}
         dead = {name for name in servers if not processes.alive(recorded[name])}
-        self._away = dead | (stack.default_servers(self.settings) - recorded.keys())
+        self._away = dead | (stack.servers_of(self.settings) - recorded.keys())
         now = time.monotonic()
         if now >= self._probed_at + PROBE_EVERY_S:
             self._probed_at = now
@@ -103,7 +103,7 @@ class Watch:
         found = self._faults()
         for name, fault in found.items():
             if fault.repair:
-                self._once_due(name, partial(self._repair, name, fault, fault.repair))
+                self._once_due(name, partial(self._repair, name, fault, fault.repair), fault.needs)
         self._report_loops({name: fault for name, fault in found.items() if not fault.repair})
 
     def _report_loops(self, looping: Mapping[str, Fault]) -> None:
@@ -135,8 +135,11 @@ class Watch:
             self.journal.write(at, "unknown", problem)
         self._problems[at] = problem
 
-    def _once_due(self, subject: str, act: Callable[[], bool]) -> None:
-        """Restart a subject unless it is given up or not due yet; one that another command prevents does not count."""
+    def _once_due(self, subject: str, act: Callable[[], bool], needs: frozenset[str] | None = None) -> None:
+        """Restart a subject unless it is given up or not due yet; one that another command prevents does not count.
+
+        Nor does one that fails while a server is away that the subject needs, or, without `needs`, any server.
+        """
         now = time.monotonic()
         given_up = stack.given_up_file(self.settings, subject)
         if given_up.exists():
@@ -157,8 +160,9 @@ class Watch:
             if act():
                 attempts.count(now)
         except InfraError as error:
-            if self._away - {subject}:
-                raise  # it may need one of them: does not count
+            away = self._away if needs is None else self._away & needs
+            if away - {subject}:
+                raise
             attempts.count(now)
             self.journal.write(subject, "failed", str(error))
 

@@ -77,7 +77,9 @@ def alerts(rule: Rule, case: Case) -> Found | Undecided:
         awaited = (finding for alert_id, finding in found.may.items() if alert_id not in copies)
         if why := case.overdue(rule.window.end_ms(f.window_start_ms or 0, f.at_ms) for f in awaited):
             return Undecided(why, figures)
-    return Found(figures, offenders)
+    # A missing alert may come; one on a window may be right once the window is closed.
+    is_settled = not isinstance(rule, WindowRule) and copies.keys() >= found.must.keys()
+    return Found(figures, offenders, is_settled)
 
 
 def alternatives(rule: Rule, case: Case) -> Alternatives:

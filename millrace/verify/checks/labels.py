@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from millrace.rules import ALERTS
+from millrace.rules import ALERTS, Rule
 from millrace.traffic.labels import Labels, Meant, alert_places
 from millrace.traffic.runs import is_within
 from millrace.verify.case import Case
 from millrace.verify.checking import Checker, Found, Undecided
+from millrace.verify.checks.alerts import alternatives
 from millrace.verify.evidence import Event
 from millrace.verify.verdict import Figure
 
@@ -57,14 +58,20 @@ def labels(case: Case) -> Found | Undecided:
         if right[rule] + wrong[rule]:
             figures[f"{rule}: precision"] = round(right[rule] / (right[rule] + wrong[rule]), 4)
         figures |= {f"{rule}: recall, {kind}": round(met[kind] / count, 4) for kind, count in sorted(kinds.items())}
-    offenders = [
-        f"{key} {fact} ({kind}) was made to set off {rule}"
-        for (rule, (key, fact)), kind in made.meant.items()
-        if rule in rules and (rule, (key, fact)) not in alerted
-    ]
-    if not offenders and (why := _unused(case)):
-        return Undecided(why, figures)
-    return Found(figures, offenders)
+    missing = {meant: kind for meant, kind in made.meant.items() if meant[0] in rules and meant not in alerted}
+    if not missing and (why := _unused(case)):
+        return Undecided(why, figures, is_settled=True)
+    offenders = [f"{key} {fact} ({kind}) was made to set off {rule}" for (rule, (key, fact)), kind in missing.items()]
+    due = set(_due(case, [rules[name] for name in dict.fromkeys(rule for rule, _ in missing)]))
+    return Found(figures, offenders, is_settled=due.isdisjoint(missing))
+
+
+def _due(case: Case, rules: Iterable[Rule]) -> Iterator[Meant]:
+    """Where the oracle expects alerts, in windows that may still be open too: only such a label comes true."""
+    for rule in rules:
+        found = alternatives(rule, case)
+        for finding in (*found.must.values(), *found.may.values()):
+            yield from ((rule.name, place) for place in alert_places(case.question.use, rule, vars(finding)))
 
 
 def _unused(case: Case) -> str:

@@ -18,6 +18,7 @@ def loss(case: Case) -> Undecided:
         "accepted with `millrace deploy --accept-loss`; what the jobs remember may lack these messages",
         {"gaps": len(lost), "messages at least": sum(gone.values()), "offenders": len(lost)},
         lost,
+        is_settled=True,
     )
 
 

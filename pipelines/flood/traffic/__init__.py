@@ -7,15 +7,16 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 
 from millrace.traffic import CLOSING, Columns, Label, Message, Share, Size, TrafficPlan
-from pipelines.flood import edgar
-from pipelines.flood.events import MINUTE_MS, SECOND_MS, requests
-from pipelines.flood.groups import GROUPS, GROUPS_MOST
-from pipelines.flood.traffic import stage
-from pipelines.flood.traffic.attacks import Siege
-from pipelines.flood.traffic.pace import steady
-from pipelines.flood.traffic.poison import POISON
-from pipelines.flood.traffic.stage import Request
-from pipelines.flood.traffic.visitors import Public, Visitor, closers, documents, public
+
+from .. import edgar
+from ..events import MINUTE_MS, SECOND_MS, requests
+from ..groups import GROUPS, GROUPS_MOST
+from . import stage
+from .attacks import Siege
+from .pace import steady
+from .poison import POISON
+from .stage import Request
+from .visitors import Public, Visitor, closers, documents, public
 
 __all__ = ["TRAFFIC", "FloodTraffic"]
 

@@ -14,11 +14,12 @@ from functools import cached_property
 from itertools import islice
 
 from millrace.traffic import Label
-from pipelines.flood.events import REFUSED
-from pipelines.flood.groups import group_of
-from pipelines.flood.rules import WINDOW_MS, flood_group, flood_ip
-from pipelines.flood.traffic.pace import Window
-from pipelines.flood.traffic.visitors import Visitor, attackers, is_quiet
+
+from ..events import REFUSED
+from ..groups import group_of
+from ..rules import WINDOW_MS, flood_group, flood_ip
+from .pace import Window
+from .visitors import Visitor, attackers, is_quiet
 
 ROOM = 0.25
 """Attacks take at most this part of a window's requests: then none is sent more than 750 ms after its time."""

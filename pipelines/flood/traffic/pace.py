@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from itertools import accumulate, groupby
 
 from millrace.traffic import TrafficPlan
-from pipelines.flood.events import DAY_MS, HOUR_MS, SECOND_MS
-from pipelines.flood.rules import WINDOW_MS
+
+from ..events import DAY_MS, HOUR_MS, SECOND_MS
+from ..rules import WINDOW_MS
 
 PEOPLE_BY_HOUR = (
     *(0.30, 0.24, 0.20, 0.20, 0.24, 0.34, 0.55, 0.85, 1.25, 1.55, 1.70, 1.75),

@@ -10,8 +10,9 @@ from typing import Any
 from millrace.rules import Text
 from millrace.rules.events import DEPTH_MOST
 from millrace.traffic import Label
-from pipelines.flood.edgar import HEADER
-from pipelines.flood.events import DAY_MS, requests
+
+from ..edgar import HEADER
+from ..events import DAY_MS, requests
 
 Spoil = Callable[[bytes], bytes | None]
 

@@ -12,12 +12,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from millrace.traffic import Label
-from pipelines.flood.events import HOUR_MS, REFUSED
-from pipelines.flood.rules import HARMLESS, WINDOW_MS
-from pipelines.flood.traffic.attacks import Siege, Step
-from pipelines.flood.traffic.pace import Window
-from pipelines.flood.traffic.poison import Poison
-from pipelines.flood.traffic.visitors import STATUSES, Document, Public, Visitor, documents
+
+from ..events import HOUR_MS, REFUSED
+from ..rules import HARMLESS, WINDOW_MS
+from .attacks import Siege, Step
+from .pace import Window
+from .poison import Poison
+from .visitors import STATUSES, Document, Public, Visitor, documents
 
 LATE_MS = HOUR_MS
 DELAY_MS_MOST = 800

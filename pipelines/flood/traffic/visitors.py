@@ -9,9 +9,9 @@ from functools import lru_cache
 from itertools import accumulate, count
 from string import ascii_lowercase
 
-from pipelines.flood.events import DAY_MS, HOUR_MS
-from pipelines.flood.groups import group_of
-from pipelines.flood.traffic.pace import PEOPLE_SHARE, people_at
+from ..events import DAY_MS, HOUR_MS
+from ..groups import group_of
+from .pace import PEOPLE_SHARE, people_at
 
 CRAWLERS, PEOPLE, DOCUMENTS = 40, 4_000, 4_000
 ZIPF = 1.1

@@ -10,11 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import count, islice
 
 from millrace.traffic import CLOSING, Columns, Label, Message, Secrets, Share, Size, TrafficPlan, message
-from pipelines.fraud.canaries import canary
-from pipelines.fraud.events import customers, merchants, transactions
-from pipelines.fraud.traffic.people import SEGMENTS, SHOPS, coordinates, everybody, first_card, shop
-from pipelines.fraud.traffic.poison import REFERENCE_POISON
-from pipelines.fraud.traffic.stage import DISORDER_MS, GAP_MS, PHONE_LEAD_MS, RACE, Stage
+
+from ..canaries import canary
+from ..events import customers, merchants, transactions
+from .people import SEGMENTS, SHOPS, coordinates, everybody, first_card, shop
+from .poison import REFERENCE_POISON
+from .stage import DISORDER_MS, GAP_MS, PHONE_LEAD_MS, RACE, Stage
 
 __all__ = ["DISORDER_MS", "TRAFFIC", "FraudTraffic"]
 

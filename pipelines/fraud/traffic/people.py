@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from millrace.traffic import TrafficPlan
-from pipelines.fraud.canaries import canary
+
+from ..canaries import canary
 
 Place = tuple[float, float]
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from millrace.rules.events import DEPTH_MOST
-from pipelines.fraud.canaries import canary
-from pipelines.fraud.events import DAY_MS, customers, device_locations, merchants, transactions
+
+from ..canaries import canary
+from ..events import DAY_MS, customers, device_locations, merchants, transactions
 
 Event = Mapping[str, Any]
 

@@ -17,10 +17,11 @@ from itertools import count
 from typing import Any
 
 from millrace.traffic import Label, Message, Tokens, TrafficPlan, message
-from pipelines.fraud.events import MINUTE_MS, device_locations, transactions
-from pipelines.fraud.rules import above_previous_max, away_from_phone, burst, burst_at_once, spree
-from pipelines.fraud.traffic.people import CITIES, SHOPS, Person, Place, coordinates, everybody, moved
-from pipelines.fraud.traffic.poison import POISON, Poison
+
+from ..events import MINUTE_MS, device_locations, transactions
+from ..rules import above_previous_max, away_from_phone, burst, burst_at_once, spree
+from .people import CITIES, SHOPS, Person, Place, coordinates, everybody, moved
+from .poison import POISON, Poison
 
 DISORDER_MS = 2_000
 """No purchase arrives more than this after one that happened later, but for those labelled `late`."""

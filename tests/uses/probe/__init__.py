@@ -1,5 +1,5 @@
 """A use that has every window and every measure, of events without an id."""
 
-from pipelines.probe.rules import PROBE
+from .rules import PROBE
 
 __all__ = ["PROBE"]

@@ -28,7 +28,7 @@ readings = EventType(
     "readings",
     "What a sensor has read.",
     (
-        Text("sensor"),
+        Text("sensor", r"[a-z0-9|%-]+"),
         Text("site"),
         Whole("code", least=0, most=999),
         Whole("units", required=False),
@@ -122,6 +122,17 @@ moving = WindowSummary(
     Sliding(3_000, 1_000),
     {"lowest": Min("level"), "highest": Max("level"), "last": Last("code")},
 )
+by_value = WindowSummary(
+    "by-value",
+    "Readings of each number of units and each level, the absent ones together.",
+    enriched,
+    ("units", "level"),
+    Tumbling(2_000),
+    {"readings": Count(), "sensors": CountDistinct("sensor")},
+)
+altogether = WindowSummary(
+    "altogether", "All readings.", enriched, (), Sliding(2_000, 1_000), {"readings": Count(), "failed": FAILED}
+)
 
 PROBE = UseCase(
     "probe",
@@ -129,6 +140,6 @@ PROBE = UseCase(
     enrichment=enrichment,
     enriched=enriched,
     rules=(higher, hurried, full, tumbling, sliding, session),
-    summaries=(per_site, moving),
+    summaries=(per_site, moving, by_value, altogether),
     disorder_ms=1_000,
 )

@@ -1,0 +1,64 @@
+"""The examples of the documents are true: declarations are declared, and scenarios played to the oracle."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from millrace.patterns.model import Pattern
+from millrace.rules import UseCase
+from millrace.settings import PROJECT
+from millrace.testing import Scenario, played, read
+
+PAGE = PROJECT / "docs/declarations.md"
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def examples(language: str) -> str:
+    """The examples in one language, each at its line of the page."""
+    text = PAGE.read_text()
+    found = [each for each in BLOCK.finditer(text) if each[1] == language]
+    assert found, f"{PAGE.name} has no example in {language or 'plain text'}"
+    lines = [""] * (text.count("\n") + 1)
+    for each in found:
+        first = text.count("\n", 0, each.start(2))
+        lines[first : first + each[2].count("\n")] = each[2].splitlines()
+    return "\n".join(lines)
+
+
+@pytest.fixture(scope="module")
+def use() -> UseCase:
+    """The use of the page."""
+    names: dict[str, Any] = {}
+    exec(compile(examples("python"), PAGE, "exec"), names)
+    (found,) = (each for each in names.values() if isinstance(each, UseCase))
+    return found
+
+
+@pytest.fixture(scope="module")
+def scenarios(use: UseCase, tmp_path_factory: pytest.TempPathFactory) -> list[Scenario]:
+    path: Path = tmp_path_factory.mktemp("page") / PAGE.name
+    path.write_text(examples(""))
+    return read(use, path)
+
+
+def test_the_scenarios_of_the_page_lead_to_what_it_shows(scenarios: list[Scenario]) -> None:
+    assert len(scenarios) > 1
+    for scenario in scenarios:
+        assert played(scenario) == scenario.expected
+
+
+def test_the_pattern_of_the_page_runs_all_of_its_use(use: UseCase) -> None:
+    pattern = Pattern.model_validate(yaml.safe_load(examples("yaml")))
+    stages = pattern.stages
+    assert pattern.use == use.name
+    assert {*stages.events.rules, *stages.windowing.rules} == {rule.name for rule in use.rules}
+    assert set(stages.windowing.summaries) == {summary.name for summary in use.summaries}
+
+
+def test_each_rule_of_the_page_alerts_in_a_scenario(use: UseCase, scenarios: list[Scenario]) -> None:
+    assert {each.subject for scenario in scenarios for each in scenario.outcome} >= {rule.name for rule in use.rules}
