@@ -1,4 +1,6 @@
-"""Scenarios: events and the expected outcome as text, played to the oracle; for the tests of a use.
+"""For the tests of a use: scenarios, and the labels of its traffic, both without servers.
+
+A scenario is events and the expected outcome as text, played to the oracle.
 
     == A tenth of a degree above the limit
          0.000  r1  readings  sensor=hall celsius=80.0
@@ -48,6 +50,9 @@ from millrace import oracle, project
 from millrace.oracle import Event, Finding, Record
 from millrace.rules import EventType, RuleError, UseCase, WindowRule
 from millrace.rules.nearest import nearest
+from millrace.traffic import plan_for
+from millrace.traffic.labels import alert_places, labels_of
+from millrace.traffic.tokens import secrets_under
 
 MIDNIGHT_MS = 20_718 * 86_400_000
 
@@ -114,12 +119,8 @@ class Scenario:
 
 def scenarios(use: str, spoiling: Mapping[str, Spoiling] | None = None) -> list[Scenario]:
     """The scenarios in scenarios/*.scenario of a use's folder, for `pytest.mark.parametrize`."""
-    if project.FOLDER not in sys.modules:
-        project.make_importable()
-    if use not in project.uses():
-        raise ScenarioError(f"{project.root()} has no use '{use}'; {nearest(use, project.uses())}")
-    folder = project.use_folder(use) / "scenarios"
-    found = [each for path in sorted(folder.glob("*.scenario")) for each in read(project.uses()[use], path, spoiling)]
+    declared, folder = _declared(use), project.use_folder(use) / "scenarios"
+    found = [each for path in sorted(folder.glob("*.scenario")) for each in read(declared, path, spoiling)]
     if not found:
         raise ScenarioError(f"{folder} has no scenario; write one, as `millrace.testing` describes")
     return found
@@ -137,45 +138,86 @@ def token(name: str) -> str:
 
 def played(scenario: Scenario) -> list[str]:
     """What the oracle makes of a scenario, with the operands that the scenario names."""
-    use = scenario.use
-    references: dict[str, dict[str, Event]] = {each.name: {} for each in use.references}
-    found: list[str] = []
-    accepted: dict[str, Event] = {}
-
-    def refused(line: str, reason: str) -> None:
-        found.append(_text("refused", (line, reason), {}))
-
-    def tape() -> Iterator[Record]:
-        # A message arrives when it happens, but never before the line above it.
-        arrives_ms = accumulate((each.at_ms for each in scenario.arrivals), max)
-        for offset, (each, now_ms) in enumerate(zip(scenario.arrivals, arrives_ms, strict=True)):
-            record = Record(each.stream.name, 0, offset, now_ms, each.key, each.value)
-            if each.stream not in use.references:
-                yield record
-            elif reason := oracle.refer(each.stream, references[each.stream.name], record):
-                refused(each.line, reason)
-
-    for judged in oracle.judge(use, use.rules, tape(), references):
-        line = scenario.arrivals[judged.record.offset].line
-        if judged.reason is not None:
-            refused(line, judged.reason)
-        elif judged.record.topic == use.judged.name and judged.event is not None:
-            accepted[line] = judged.event
-            found += [_alert(scenario, finding, (line,)) for finding in judged.findings]
-    for rule in use.rules:
-        if isinstance(rule, WindowRule):
-            for finding in oracle.window_findings(rule, accepted.values()):
-                found.append(_alert(scenario, finding, _lines_of(rule, finding, accepted)))
+    reasons, findings = _judged(scenario.use, _records(scenario))
+    lines = [each.line for each in scenario.arrivals]
+    found = [_text("refused", (lines[offset], reason), {}) for offset, reason in reasons.items() if reason is not None]
+    found += [_alert(scenario, each, tuple(lines[offset] for _, _, offset in each.origins)) for each in findings]
     return sorted(found)
 
 
-def _lines_of(rule: WindowRule, finding: Finding, accepted: Mapping[str, Event]) -> tuple[str, ...]:
-    time, start_ms = rule.on.time or "", finding.window_start_ms or 0
-    return tuple(
-        line
-        for line, event in accepted.items()
-        if event[rule.key] == finding.key and start_ms <= event[time] <= finding.at_ms
+def untrue_labels(use: str, events: int = 2_000, rate_per_s: float = 100) -> list[str]:
+    """The labels of a use's generated traffic that the oracle does not share: with one, no verdict is ok."""
+    declared = _declared(use)
+    if declared.traffic is None:
+        raise ScenarioError(f"use '{use}' has no traffic to be labelled; declare `traffic`")
+    plan, secrets = plan_for(declared.traffic, events, rate_per_s), secrets_under(declared, b"labels")
+    references = declared.traffic.references(plan, ())
+    sent = [*references, *declared.traffic.messages(plan, secrets, MIDNIGHT_MS)]
+    reasons, findings = _judged(
+        declared, [Record(m.topic, 0, n, MIDNIGHT_MS + m.due_ms, m.key, m.value) for n, m in enumerate(sent)]
     )
+    alerted = {
+        (each.rule, place)
+        for each in findings
+        for place in alert_places(declared, declared.rule(each.rule), vars(each))
+    }
+    untrue = [
+        f"{key} {fact} ({kind}) does not set off {rule}"
+        for (rule, (key, fact)), kind in labels_of(declared, sent, (0, 0)).meant.items()
+        if (rule, (key, fact)) not in alerted
+    ]
+    return untrue + [
+        f"a message to {each.topic} ({each.label.kind}) is {_fate(reasons[n])}, not {_fate(each.label.refusal)}"
+        for n, each in enumerate(sent)
+        if reasons[n] != each.label.refusal
+    ]
+
+
+def _fate(reason: str | None) -> str:
+    return f"refused as {reason}" if reason else "accepted"
+
+
+def _declared(use: str) -> UseCase:
+    if project.FOLDER not in sys.modules:
+        project.make_importable()
+    if use not in project.uses():
+        raise ScenarioError(f"{project.root()} has no use '{use}'; {nearest(use, project.uses())}")
+    return project.uses()[use]
+
+
+def _judged(use: UseCase, records: Sequence[Record]) -> tuple[dict[int, str | None], list[Finding]]:
+    """The reason of each refusal by offset, None for what is accepted; and what all rules find."""
+    references: dict[str, dict[str, Event]] = {each.name: {} for each in use.references}
+    types = {each.name: each for each in use.references}
+    reasons: dict[int, str | None] = {}
+    findings: list[Finding] = []
+    accepted: list[Event] = []
+
+    def tape() -> Iterator[Record]:
+        for record in records:
+            if record.topic not in types:
+                yield record
+            else:
+                reasons[record.offset] = oracle.refer(types[record.topic], references[record.topic], record)
+
+    for judged in oracle.judge(use, use.rules, tape(), references):
+        reasons[judged.record.offset] = judged.reason
+        findings += judged.findings
+        if judged.event is not None and judged.record.topic == use.judged.name:
+            accepted.append(judged.event)
+    for rule in use.rules:
+        if isinstance(rule, WindowRule):
+            findings += oracle.window_findings(rule, accepted)
+    return reasons, findings
+
+
+def _records(scenario: Scenario) -> list[Record]:
+    # A message arrives when it happens, but never before the line above it.
+    arrives_ms = accumulate((each.at_ms for each in scenario.arrivals), max)
+    return [
+        Record(each.stream.name, 0, offset, now_ms, each.key, each.value)
+        for offset, (each, now_ms) in enumerate(zip(scenario.arrivals, arrives_ms, strict=True))
+    ]
 
 
 def _alert(scenario: Scenario, finding: Finding, lines: tuple[str, ...]) -> str:

@@ -1,6 +1,9 @@
 """Scenarios for the tests of any use: what they play, and the refusal of what cannot be read."""
 
+import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +16,7 @@ from millrace.rules import (
     EventType,
     Lookup,
     Max,
+    RuleError,
     Session,
     Text,
     Tumbling,
@@ -20,7 +24,9 @@ from millrace.rules import (
     Whole,
     WindowRule,
 )
-from millrace.testing import ScenarioError, played, read, scenarios, token
+from millrace.testing import ScenarioError, played, read, scenarios, token, untrue_labels
+from millrace.traffic import Label, Message
+from pipelines.fraud.traffic import FraudTraffic
 
 HOUR_MS = 3_600_000
 readings = EventType(
@@ -274,6 +280,38 @@ def test_a_scenario_without_an_outcome_is_refused(tmp_path: Path) -> None:
         read(USE, written(tmp_path, "== A title\n0.0 r1 readings sensor=s1 celsius=1\n"))
     with pytest.raises(ScenarioError, match="there is no scenario; begin one with =="):
         read(USE, written(tmp_path, ""))
+
+
+@pytest.mark.parametrize("use", ["fraud", "flood"])
+def test_the_labels_of_all_traffic_are_true(use: str) -> None:
+    assert untrue_labels(use) == []
+
+
+def relabelled(monkeypatch: pytest.MonkeyPatch, **labels: Any) -> None:
+    """The first everyday purchase has this label."""
+    made = FraudTraffic.messages
+
+    def messages(*given: Any) -> Iterator[Message]:
+        is_first = True
+        for each in made(*given):
+            is_it = is_first and each.label.kind == "everyday"
+            yield each._replace(label=Label("everyday", **labels)) if is_it else each
+            is_first = is_first and not is_it
+
+    monkeypatch.setattr(FraudTraffic, "messages", messages)
+
+
+def test_a_label_that_is_untrue_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    relabelled(monkeypatch, alerts=("spree",), refusal="json")
+    alert, refusal = untrue_labels("fraud")
+    assert re.fullmatch(r"run-\S+ run-\S+ \(everyday\) does not set off spree", alert)
+    assert refusal == "a message to transactions (everyday) is accepted, not refused as json"
+
+
+def test_a_label_with_a_misspelt_rule_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    relabelled(monkeypatch, alerts=("spre",))
+    with pytest.raises(RuleError, match="a label 'everyday' names the rule 'spre'; did you mean 'spree'"):
+        untrue_labels("fraud")
 
 
 def test_a_use_without_scenarios_is_named() -> None:

@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any
 
-from millrace.rules import Rule, Tumbling, UseCase, WindowRule
+from millrace.rules import Rule, RuleError, Tumbling, UseCase, WindowRule
+from millrace.rules.nearest import nearest
 from millrace.rules.traffic import Message
 from millrace.traffic.runs import Span
 
@@ -53,6 +54,8 @@ def labels_of(use: UseCase, messages: Iterable[Message], span_ms: Span) -> Label
             continue
         event = json.loads(message.value or b"")
         for name in rules if is_chancy else label.alerts:
+            if name not in rules:
+                raise RuleError(f"a label '{label.kind}' names the rule '{name}'; {nearest(name, rules)}")
             if (place := event_place(use, rules[name], event)) is None:
                 continue
             if is_chancy:

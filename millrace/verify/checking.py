@@ -59,9 +59,9 @@ class Checker:
         found = self._unread(case, absent) if absent else self.find(case)
         if isinstance(found, Undecided):
             check = unchecked(self.name, self.asks, found.why, found.figures, found.offenders)
-        else:
-            check = checked(self.name, self.asks, found.figures, found.offenders)
-        is_settled = check.status != "ok" and (self.is_final or found.is_settled)
+            return replace(check, is_settled=found.is_settled)
+        check = checked(self.name, self.asks, found.figures, found.offenders)
+        is_settled = check.status == "failed" and (self.is_final or found.is_settled)
         return replace(check, is_final=self.is_final, is_settled=is_settled)
 
     def _unread(self, case: Case, absent: Iterable[str]) -> Undecided:

@@ -1,10 +1,14 @@
-"""The scenarios of my-use, played to the oracle."""
+"""The scenarios of my-use, played to the oracle, and the labels of its traffic."""
 
 import pytest
 
-from millrace.testing import Scenario, played, scenarios
+from millrace.testing import Scenario, played, scenarios, untrue_labels
 
 
 @pytest.mark.parametrize("scenario", scenarios("my-use"), ids=str)
 def test_scenario(scenario: Scenario) -> None:
     assert played(scenario) == scenario.expected
+
+
+def test_the_labels_of_its_traffic_are_true() -> None:
+    assert untrue_labels("my-use") == []
