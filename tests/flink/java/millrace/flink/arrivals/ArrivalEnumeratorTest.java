@@ -122,6 +122,23 @@ final class ArrivalEnumeratorTest {
                 context.announced, "a task that starts anew may find a backlog");
     }
 
+    @Test
+    void aTaskForWhichThereIsNoPartitionIsNotWaitedFor() {
+        topics.with("t", "id-t", 1).with("u", "id-u", 1);
+        ArrivalEnumerator enumerator = new ArrivalEnumerator(topics, context, new ArrivalEnumerator.State());
+        enumerator.start();
+        for (int task = 0; task < 2; task++) {
+            context.register(task);
+            enumerator.addReader(task);
+        }
+        assertEquals(List.of(), context.announced, "how many partitions there are is not known");
+        context.look();
+        assertEquals(Map.of(0, List.of(0)), context.assigned);
+        assertEquals(List.of("1 NothingToRead[]"), context.announced);
+        enumerator.addReader(1);
+        assertEquals(List.of("1 NothingToRead[]", "1 NothingToRead[]"), context.announced, "it has started anew");
+    }
+
     private ArrivalEnumerator started(ArrivalEnumerator.State state) {
         ArrivalEnumerator enumerator = new ArrivalEnumerator(topics, context, state);
         enumerator.start();
@@ -191,7 +208,7 @@ final class ArrivalEnumeratorTest {
 
         @Override
         public void sendEventToSourceReader(int subtask, SourceEvent event) {
-            announced.add(subtask + " " + ((Backlog.Announced) event).isLive());
+            announced.add(subtask + " " + (event instanceof Backlog.Announced it ? it.isLive() : event));
         }
 
         @Override

@@ -28,6 +28,14 @@ final class BacklogTest {
     }
 
     @Test
+    void aTaskWithNothingToReadIsLiveAtOnce() {
+        backlog.nothingToRead();
+        backlog.nothingToRead();
+        assertTrue(reading.isLive(), "or its watermark would never be idle");
+        assertEquals(List.of(new Backlog.CaughtUp(Backlog.CaughtUp.AT_START)), reported);
+    }
+
+    @Test
     void aTaskThatFoundABacklogIsLiveAtACheckpoint() {
         reading.released(2, true);
         assertTrue(backlog.holds(OLD_MS, NOW_MS));

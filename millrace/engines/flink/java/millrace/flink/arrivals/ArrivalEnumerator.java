@@ -157,6 +157,10 @@ final class ArrivalEnumerator implements SplitEnumerator<ArrivalSplit, ArrivalEn
         if (!assigned.isEmpty()) {
             context.assignSplits(new SplitsAssignment<>(assigned));
         }
+        if (ids != null) {
+            context.registeredReaders().keySet().stream().filter(subtask -> subtask >= state.known.size()).forEach(
+                    subtask -> context.sendEventToSourceReader(subtask, new Backlog.NothingToRead()));
+        }
     }
 
     /** Which partitions were ever handed out, and which wait for their task. */

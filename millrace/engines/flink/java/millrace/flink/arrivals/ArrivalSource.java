@@ -142,7 +142,11 @@ final class ArrivalSource implements Source<RowData, ArrivalSplit, ArrivalEnumer
 
         @Override
         public void handleSourceEvents(SourceEvent event) {
-            backlog.announced((Backlog.Announced) event);
+            if (event instanceof Backlog.NothingToRead) {
+                backlog.nothingToRead();
+            } else {
+                backlog.announced((Backlog.Announced) event);
+            }
         }
 
         @Override

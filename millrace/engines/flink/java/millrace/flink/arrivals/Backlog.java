@@ -20,6 +20,9 @@ final class Backlog {
     /** A task that had caught up no longer keeps up. */
     record FellBehind() implements SourceEvent {}
 
+    /** No partition is this task's: there are more tasks than partitions. */
+    record NothingToRead() implements SourceEvent {}
+
     /** All tasks of the job have caught up, or one of them has not. */
     record Announced(boolean isLive) implements SourceEvent {}
 
@@ -61,6 +64,12 @@ final class Backlog {
             coordinator.accept(new CaughtUp(checkpoint));
         }
         return isLive;
+    }
+
+    /** A task without a partition never fetches, and would hold back the time of all others. */
+    void nothingToRead() {
+        reading.released(0, true);
+        look();
     }
 
     void announced(Announced announced) {
