@@ -287,14 +287,14 @@ def test_the_labels_of_all_traffic_are_true(use: str) -> None:
     assert untrue_labels(use) == []
 
 
-def relabelled(monkeypatch: pytest.MonkeyPatch, **labels: Any) -> None:
-    """The first everyday purchase has this label."""
+def relabelled(monkeypatch: pytest.MonkeyPatch, topic: str = "transactions", **labels: Any) -> None:
+    """The first everyday message to a topic has this label."""
     made = FraudTraffic.messages
 
     def messages(*given: Any) -> Iterator[Message]:
         is_first = True
         for each in made(*given):
-            is_it = is_first and each.label.kind == "everyday"
+            is_it = is_first and (each.topic, each.label.kind) == (topic, "everyday")
             yield each._replace(label=Label("everyday", **labels)) if is_it else each
             is_first = is_first and not is_it
 
@@ -306,6 +306,13 @@ def test_a_label_that_is_untrue_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
     alert, refusal = untrue_labels("fraud")
     assert re.fullmatch(r"run-\S+ run-\S+ \(everyday\) does not set off spree", alert)
     assert refusal == "a message to transactions (everyday) is accepted, not refused as json"
+
+
+def test_a_label_on_an_event_that_no_rule_judges_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    relabelled(monkeypatch, "device-locations", alerts=("spree",))
+    why = "a label 'everyday' on a message to 'device-locations' names rules; label the event of 'transactions' that"
+    with pytest.raises(RuleError, match=why):
+        untrue_labels("fraud")
 
 
 def test_a_label_with_a_misspelt_rule_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,6 +52,11 @@ def labels_of(use: UseCase, messages: Iterable[Message], span_ms: Span) -> Label
         is_chancy = label.kind in chancy and message.topic == use.judged.name
         if not label.alerts and not is_chancy:
             continue
+        if message.topic != use.judged.name:
+            raise RuleError(
+                f"a label '{label.kind}' on a message to '{message.topic}' names rules; label the event of "
+                f"'{use.judged.name}' that sets them off"
+            )
         event = json.loads(message.value or b"")
         for name in rules if is_chancy else label.alerts:
             if name not in rules:
