@@ -164,6 +164,7 @@ def test_a_trial_that_would_drop_the_state_of_a_rule_is_refused(target: Target, 
     """By its versions it has all rules and summaries, and its job lacks one: as if an operator's id had changed."""
     flink = target.engine("flink")
     flink.start(plan, None)
+    wait_for_checkpoints(target, plan, 1)
     trial = replace(
         plan,
         pattern=f"{plan.pattern}-rehearsal",
