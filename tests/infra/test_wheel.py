@@ -188,7 +188,7 @@ def test_in_an_empty_folder_init_makes_a_use_whose_test_passes(installed: Instal
         text=True,
     )
     assert tested.returncode == 0, tested.stdout
-    assert "1 passed" in tested.stdout
+    assert "2 passed" in tested.stdout
     assert team.changed() == []
 
 
