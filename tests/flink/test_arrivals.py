@@ -34,10 +34,13 @@ VARIANT = load("flink")
 SEED = 7
 PARTITIONS = 3
 CUSTOMERS = [f"customer-{n}" for n in range(24)]
+KNOWN = {
+    "customers": {name: {"customer": name, "segment": "private"} for name in CUSTOMERS},
+    "merchants": {name: {"merchant": name, "category": "food", "place": "Ulm"} for name in SHOPS},
+}
 ENRICHED_WITHIN_S = 300
 MINUTE_MS = 60_000
 FROM_THE_BEGINNING = {"auto.offset.reset": "earliest", "enable.auto.commit": False}
-KNOWN_SINCE_MS = 1
 PADDING = "x" * 8_000  # so that a partition holds more than a reader keeps of it in memory
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
@@ -92,10 +95,10 @@ def forge(plan: EnginePlan, messages: Iterator[tuple[int, str, bytes | None, byt
 
 
 def everybody_is_known(plan: EnginePlan) -> Player:
-    """Whoever plays for the plan, with merchants and customers sent."""
-    known = [("merchants", {"merchant": name, "category": "food", "place": "Ulm"}) for name in SHOPS]
-    known += [("customers", {"customer": name, "segment": "private"}) for name in CUSTOMERS]
-    forge(plan, ((KNOWN_SINCE_MS, *message) for message in Player.referring(known)))
+    """Whoever plays for the plan, with merchants and customers known before the backlogs of these tests."""
+    known = [(kind, event) for kind, events in KNOWN.items() for event in events.values()]
+    since_ms = int(time.time() * 1000) - 120 * MINUTE_MS
+    forge(plan, ((since_ms, *message) for message in Player.referring(known)))
     return Player(plan)
 
 
@@ -147,10 +150,7 @@ def test_a_backlog_is_judged_in_the_order_of_arrival_before_and_after_a_change_o
 ) -> None:
     flink, start_ms = target.engine("flink"), int(time.time() * 1000) - 60 * MINUTE_MS
     ensure_topics_that_believe_the_sender(plan)
-    player = Player(plan)
-    customers = [("customers", {"customer": name, "segment": "private"}) for name in CUSTOMERS]
-    shops = [("merchants", {"merchant": name, "category": "food", "place": "Ulm"}) for name in SHOPS]
-    player.references([*customers, *shops])
+    everybody_is_known(plan)
     forge(plan, backlog(start_ms, "first"))
     flink.start(plan, None)
     arrived = raw(plan)
@@ -171,11 +171,7 @@ def test_a_backlog_is_judged_in_the_order_of_arrival_before_and_after_a_change_o
     assert arrived[-1].ingest_ms - arrived[0].ingest_ms > 20 * MINUTE_MS
     assert len({record.partition for record in arrived}) == PARTITIONS
     assert any(a.ingest_ms == b.ingest_ms and a.topic != b.topic and a.key == b.key for a, b in pairwise(arrived))
-    references = {
-        "customers": {name: event for _, event in customers for name in [event["customer"]]},
-        "merchants": {name: event for _, event in shops for name in [event["merchant"]]},
-    }
-    judged = oracle.judge(FRAUD, [FRAUD.rule("away-from-phone")], arrived, references)
+    judged = oracle.judge(FRAUD, [FRAUD.rule("away-from-phone")], arrived, KNOWN)
     meant = {
         (each.record.partition, each.record.offset): each.event
         for each in judged
