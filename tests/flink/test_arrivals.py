@@ -95,7 +95,7 @@ def forge(plan: EnginePlan, messages: Iterator[tuple[int, str, bytes | None, byt
 
 
 def everybody_is_known(plan: EnginePlan) -> Player:
-    """Whoever plays for the plan, with merchants and customers known before the backlogs of these tests."""
+    """A player for the plan; its merchants and customers are older than the backlogs of these tests."""
     known = [(kind, event) for kind, events in KNOWN.items() for event in events.values()]
     since_ms = int(time.time() * 1000) - 120 * MINUTE_MS
     forge(plan, ((since_ms, *message) for message in Player.referring(known)))

@@ -1,7 +1,7 @@
 """The second oracle: the meaning of the same declarations as SQL over a whole tape at once.
 
-It shares the declarations with the first one, `millrace.oracle`, and what that one says of bytes that are no JSON
-object or carry a forbidden name; the tests of the kernel compare this with another reader. All else is written
+It shares the declarations with the first one, `millrace.oracle`, and that one's refusals of bytes that are no JSON
+object or carry a forbidden name; the tests of the kernel compare these with another reader. All else is written
 differently: the limits of fields, duplicates, reference data, memory, conditions and windows are relations over all
 messages, not steps from one message to the next. It is for tests only, so that no installation needs DuckDB.
 

@@ -51,10 +51,8 @@ STALLED_AFTER_INTERVALS = 6
 SUBMIT_WITHIN_S = 180
 STOP_WITHIN_S = 120
 REHEARSE_WITHIN_S = 120
-SAVEPOINT, SAVEPOINT_DIGITS = (
-    "savepoint-",
-    6,
-)  # a savepoint's folder has that prefix, and so many digits of its job's id
+# A savepoint's folder has this prefix, and then so many digits of its job's id.
+SAVEPOINT, SAVEPOINT_DIGITS = "savepoint-", 6
 
 
 class _SavepointError(EngineError):
