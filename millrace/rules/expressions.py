@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any, NoReturn, Protocol
 from typing import Literal as OneOf
-from typing import NoReturn, Protocol
 
 Kind = OneOf["whole", "real", "text", "flag"]
 Value = int | float | str | bool | None
@@ -100,6 +100,10 @@ class Expression:
     def __hash__(self) -> int:
         return hash(str(self))
 
+    def as_data(self) -> dict[str, Any]:
+        """The tree as plain data, for an engine that reads it as JSON; `from_data` is the inverse."""
+        raise RuleError(f"a node of the kind {type(self).__name__} has no form as data")
+
 
 @dataclass(frozen=True, eq=False)
 class Field(Expression):
@@ -112,6 +116,9 @@ class Field(Expression):
     def __str__(self) -> str:
         return f"{self.owner}.{self.name}"
 
+    def as_data(self) -> dict[str, Any]:
+        return {"node": "field", "owner": self.owner, "name": self.name, "kind": self.kind}
+
 
 @dataclass(frozen=True, eq=False)
 class Literal(Expression):
@@ -122,6 +129,9 @@ class Literal(Expression):
 
     def __str__(self) -> str:
         return repr(self.value)
+
+    def as_data(self) -> dict[str, Any]:
+        return {"node": "literal", "value": self.value, "kind": self.kind}
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,6 +146,10 @@ class Binary(Expression):
     def __str__(self) -> str:
         return f"{_nested(self.left)} {self.op} {_nested(self.right)}"
 
+    def as_data(self) -> dict[str, Any]:
+        operands = {"left": self.left.as_data(), "right": self.right.as_data()}
+        return {"node": "binary", "op": self.op, **operands, "kind": self.kind}
+
 
 @dataclass(frozen=True, eq=False)
 class Not(Expression):
@@ -146,6 +160,9 @@ class Not(Expression):
 
     def __str__(self) -> str:
         return f"~{_nested(self.inner)}"
+
+    def as_data(self) -> dict[str, Any]:
+        return {"node": "not", "inner": self.inner.as_data(), "kind": self.kind}
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,6 +175,10 @@ class Call(Expression):
 
     def __str__(self) -> str:
         return f"{self.function}({', '.join(map(str, self.arguments))})"
+
+    def as_data(self) -> dict[str, Any]:
+        arguments = [argument.as_data() for argument in self.arguments]
+        return {"node": "call", "function": self.function, "arguments": arguments, "kind": self.kind}
 
 
 Operand = Expression | int | float | str | bool
@@ -211,6 +232,25 @@ def value_of(expression: Expression, values: Mapping[tuple[str, str], Value]) ->
         case Call(function="km", arguments=arguments):
             return _computed(haversine_km, *(value_of(argument, values) for argument in arguments))
     raise RuleError(f"{expression} has no meaning in the oracle")
+
+
+def from_data(data: Mapping[str, Any]) -> Expression:
+    """The expression that `as_data` gave."""
+    match data:
+        case {"node": "field", "owner": owner, "name": name, "kind": kind}:
+            return Field(owner, name, kind)
+        case {"node": "literal", "value": value, "kind": kind}:
+            return Literal(value, kind)
+        case {"node": "not", "inner": inner}:
+            return Not(from_data(inner))
+        case {"node": "binary", "op": op, "left": left, "right": right, "kind": kind}:
+            return Binary(op, from_data(left), from_data(right), kind)
+        case {"node": "call", "function": function, "arguments": arguments, "kind": kind}:
+            return Call(function, tuple(from_data(each) for each in arguments), kind)
+    raise RuleError(
+        f"no expression has a node '{data.get('node')}' of {', '.join(key for key in data if key != 'node')}; "
+        "there are field, literal, not, binary and call"
+    )
 
 
 def fields_of(expression: Expression) -> tuple[Field, ...]:

@@ -2,15 +2,24 @@ import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Base64;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.TreeMap;
+import java.util.function.BiPredicate;
 import millrace.kernel.CardNumbers;
 import millrace.kernel.Distance;
 import millrace.kernel.EventReader;
 import millrace.kernel.Json;
 import millrace.kernel.Measures;
+import millrace.kernel.Outputs;
+import millrace.kernel.ReferenceTable;
+import millrace.kernel.Stage;
+import millrace.kernel.State;
+import millrace.kernel.Windows;
 
 /** Answers the tests' questions to the kernel, one line of JSON for another; run from its source. */
 public class Partner {
@@ -25,6 +34,7 @@ public class Partner {
             answers.println(question.containsKey("reason") ? kept(question)
                     : question.containsKey("text") ? json(new Object[] {CardNumbers.areIn((String) question.get("text"))})
                     : question.containsKey("event_type") ? read(question)
+                    : question.containsKey("stage") ? stage(question)
                     : question.containsKey("places") ? km(question) : fold(question));
         }
     }
@@ -58,6 +68,113 @@ public class Partner {
         measures.learn(stream, values);
         String state = Base64.getEncoder().encodeToString(measures.save());
         return json(new Object[] {json(measures.outputs().toArray()), json(before), state});
+    }
+
+    /** A tape, judged by a stage that is started anew wherever the question has a crash: how many messages come again. */
+    private static String stage(Map<String, Object> question) {
+        Map<String, String> topics = new HashMap<>();
+        Json.object(question.get("topics")).forEach((kind, topic) -> topics.put(kind, (String) topic));
+        Map<String, ReferenceTable> references = new HashMap<>();
+        Json.object(question.get("references")).forEach((kind, declared) -> references.put(kind, new ReferenceTable(
+                (String) Json.object(declared).get("event"), (String) Json.object(declared).get("key"))));
+        Heap state = new Heap();
+        List<Object> sent = new ArrayList<>();
+        List<Object[]> events = new ArrayList<>();
+        Outputs outputs = new Outputs() {
+            @Override
+            public void send(String kind, String key, byte[] value) {
+                sent.addAll(List.of(kind, key, new String(value, StandardCharsets.UTF_8)));
+            }
+
+            @Override
+            public void accept(Object[] event) {
+                events.add(event);
+            }
+        };
+        String declaration = (String) question.get("stage");
+        Stage stage = new Stage(declaration, topics, references);
+        List<Object> tape = Json.list(question.get("tape"));
+        List<Object> crashes = Json.list(question.get("crashes"));
+        for (int i = 0; i < tape.size(); i++) {
+            take(Json.object(tape.get(i)), stage, references, state, outputs);
+            int again = ((Long) crashes.get(i)).intValue();
+            if (again > 0) {
+                stage = new Stage(declaration, topics, references);
+                for (int j = Math.max(0, i + 1 - again); j <= i; j++) {
+                    if (!references.containsKey((String) Json.object(tape.get(j)).get("stream"))) {
+                        take(Json.object(tape.get(j)), stage, references, state, outputs);
+                    }
+                }
+            }
+        }
+        if (question.get("windows") != null) {
+            sent.clear();
+            windows((String) question.get("windows"), events, !crashes.isEmpty() && (Long) crashes.get(0) > 0, outputs);
+        }
+        return json(sent.toArray());
+    }
+
+    /** The windows over these events, each closed as soon as no later event can be in it. */
+    private static void windows(String declaration, List<Object[]> events, boolean isCrashing, Outputs outputs) {
+        Windows windows = new Windows(declaration);
+        Heap state = new Heap();
+        for (int i = 0; i < events.size(); i++) {
+            Windows now = windows;
+            now.deal(events.get(i), (key, value) -> now.add(key, value, state));
+            long nextMs = events.subList(i + 1, events.size()).stream().mapToLong(now::atMs).min().orElse(Long.MAX_VALUE);
+            now.advance(nextMs, state, outputs);
+            if (isCrashing) {
+                Windows again = new Windows(declaration);
+                for (Object[] event : events.subList(Math.max(0, i - 2), i + 1)) {
+                    again.deal(event, (key, value) -> again.add(key, value, state));
+                }
+                again.advance(nextMs, state, outputs);
+                windows = again;
+            }
+        }
+    }
+
+    private static void take(Map<String, Object> message, Stage stage, Map<String, ReferenceTable> references,
+            State state, Outputs outputs) {
+        String stream = (String) message.get("stream");
+        byte[] value = bytes(message.get("value"));
+        long ingestMs = (Long) message.get("ingest_ms");
+        int partition = ((Long) message.get("partition")).intValue();
+        long offset = (Long) message.get("offset");
+        if (references.containsKey(stream)) {
+            references.get(stream).take(partition, offset, bytes(message.get("key")), value, ingestMs);
+        } else {
+            stage.take(stream, partition, offset, ingestMs, value, state, outputs);
+        }
+    }
+
+    /** A state in memory. */
+    private static final class Heap implements State {
+        private final TreeMap<byte[], byte[]> entries = new TreeMap<>(Arrays::compareUnsigned);
+
+        @Override
+        public byte[] get(byte[] key) {
+            return entries.get(key);
+        }
+
+        @Override
+        public void put(byte[] key, byte[] value) {
+            entries.put(key, value);
+        }
+
+        @Override
+        public void remove(byte[] key) {
+            entries.remove(key);
+        }
+
+        @Override
+        public void visit(byte[] from, byte[] to, BiPredicate<byte[], byte[]> visitor) {
+            for (Map.Entry<byte[], byte[]> each : List.copyOf(entries.subMap(from, to).entrySet())) {
+                if (!visitor.test(each.getKey(), each.getValue())) {
+                    return;
+                }
+            }
+        }
     }
 
     private static byte[] bytes(Object base64) {

@@ -4,7 +4,7 @@ import base64
 import json
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,9 @@ import pytest
 
 from millrace import kernel
 from millrace.machine import jars
-from millrace.rules import EventType
+from millrace.oracle import Record
+from millrace.rules import EventRule, EventType, UseCase, WindowRule
+from millrace.rules.stage import stage_data, windows_data
 from millrace.settings import Settings
 
 
@@ -44,6 +46,38 @@ class Partner:
         asked["is_judged"] = is_judged
         names, before, state_after = self._ask(asked)
         return dict(zip(json.loads(names), json.loads(before), strict=False)), state_after
+
+    def judge(
+        self, use: UseCase, tape: Sequence[Record], crashes: Sequence[int] = (), *, windows: bool = False
+    ) -> list[tuple[str, str, dict[str, Any]]]:
+        """What the per-event stage writes, or the windows behind it: kind, key and content of each message.
+
+        `crashes` has for each message of the tape how many come again after it.
+        """
+        on_windows = [rule for rule in use.rules if isinstance(rule, WindowRule)]
+        rules = tuple(rule for rule in use.rules if isinstance(rule, EventRule))
+        references = {each.name: {"event": json.dumps(each.reader()), "key": each.key} for each in use.references}
+        messages = [
+            {
+                "stream": each.topic,
+                "partition": each.partition,
+                "offset": each.offset,
+                "ingest_ms": each.ingest_ms,
+                "key": _base64(each.key),
+                "value": _base64(each.value),
+            }
+            for each in tape
+        ]
+        asked = {
+            "stage": json.dumps(stage_data(use, rules)),
+            "topics": {each.name: each.name for each in (*use.raw, *use.references)},
+            "references": references,
+            "tape": messages,
+            "windows": json.dumps(windows_data(use, on_windows, use.summaries)) if windows else None,
+            "crashes": [*crashes, *(0 for _ in messages)],
+        }
+        written = iter(self._ask(asked))
+        return [(kind, key, json.loads(content)) for kind, key, content in zip(written, written, written, strict=True)]
 
     def km(self, *places: float) -> float:
         return float(self._ask({"places": [float(place) for place in places]})[0])

@@ -1,4 +1,4 @@
-"""The tests in Java, of all folders `tests/*/java`: compiled and run in one JVM, without a server."""
+"""The tests in Java, of all folders `tests/*/java`: compiled and run in a JVM for each engine, without a server."""
 
 import os
 import re
@@ -9,19 +9,23 @@ from xml.etree import ElementTree
 
 import pytest
 
-from millrace import kernel
-from millrace.engines.flink.libraries import compiled_against
+from millrace import kernel, registry
 from millrace.machine import jars
 from millrace.settings import PROJECT, Settings
 
 pytestmark = pytest.mark.builds
 
 QUICK = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-FOLDERS = sorted((PROJECT / "tests").glob("*/java"))
-SOURCES = [path for folder in FOLDERS for path in sorted(folder.rglob("*.java"))]
+SHARED = "flink"
+"""The engine whose jars the tests of the shared part run with."""
+FOLDERS: dict[str, list[Path]] = {}
+"""By engine."""
+for path in sorted((PROJECT / "tests").glob("*/java")):
+    FOLDERS.setdefault(path.parent.name if path.parent.name in registry.names() else SHARED, []).append(path)
 CLASSES = {
-    ".".join(path.relative_to(folder).with_suffix("").parts)
-    for folder in FOLDERS
+    ".".join(path.relative_to(folder).with_suffix("").parts): engine
+    for engine, folders in FOLDERS.items()
+    for folder in folders
     for path in folder.rglob("*Test.java")
 }
 OTHERS_FRAME = re.compile(r"\s+at (?!millrace)")
@@ -31,13 +35,22 @@ Outcomes = dict[str, dict[str, str]]
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
-    settings, folder = Settings.read(os.environ), tmp_path_factory.mktemp("junit")
+    found: Outcomes = {}
+    for engine in FOLDERS:
+        found |= outcomes_of(engine, tmp_path_factory.mktemp(engine))
+    return found
+
+
+def outcomes_of(engine: str, folder: Path) -> Outcomes:
+    settings = Settings.read(os.environ)
     (junit,) = jars.folder(settings, "junit").glob("*.jar")
-    class_path = os.pathsep.join(map(str, [kernel.ensure(settings, "flink"), *compiled_against(settings)]))
+    libraries = registry.manifest(engine).module("libraries").compiled_against(settings)
+    class_path = os.pathsep.join(map(str, [kernel.ensure(settings, engine), *libraries]))
+    sources = [path for each in FOLDERS[engine] for path in sorted(each.rglob("*.java"))]
     compiler = ["javac", *(f"-J{each}" for each in QUICK), *kernel.OPTIONS, "-d", folder]
-    compiled = run([*compiler, "-cp", f"{class_path}{os.pathsep}{junit}", *SOURCES])
+    compiled = run([*compiler, "-cp", f"{class_path}{os.pathsep}{junit}", *sources])
     assert compiled.returncode == 0, compiled.stderr
-    chosen = [f"--select-class={name}" for name in sorted(CLASSES)]
+    chosen = [f"--select-class={name}" for name, of in sorted(CLASSES.items()) if of == engine]
     words = ["execute", "-cp", f"{folder}{os.pathsep}{class_path}", *chosen, "--include-engine=junit-jupiter"]
     done = run(["java", *QUICK, "-Xmx256m", "-jar", junit, *words, f"--reports-dir={folder}", "--disable-banner"])
     return reported(folder / "TEST-junit-jupiter.xml", done.stdout + done.stderr)

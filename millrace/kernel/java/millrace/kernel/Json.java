@@ -26,29 +26,42 @@ public final class Json {
         }
     }
 
-    /** An object as text; its values are texts, numbers, booleans and nulls. */
+    /** An object as text; its values are texts, numbers, booleans, nulls, and lists and objects of these. */
     public static String text(Map<String, Object> object) {
         StringWriter text = new StringWriter();
         try (JsonGenerator to = FACTORY.createGenerator(text)) {
-            to.writeStartObject();
-            for (Map.Entry<String, Object> field : object.entrySet()) {
-                Object value = field.getValue();
-                to.writeFieldName(field.getKey());
-                if (value instanceof Long) {
-                    to.writeNumber((Long) value);
-                } else if (value instanceof Double) {
-                    to.writeNumber((Double) value);
-                } else if (value instanceof Boolean) {
-                    to.writeBoolean((Boolean) value);
-                } else {
-                    to.writeString((String) value);
-                }
-            }
-            to.writeEndObject();
+            write(object, to);
         } catch (IOException error) {
             throw new IllegalStateException(error);
         }
         return text.toString();
+    }
+
+    static void write(Object value, JsonGenerator to) throws IOException {
+        if (value == null) {
+            to.writeNull();
+        } else if (value instanceof String text) {
+            to.writeString(text);
+        } else if (value instanceof Long whole) {
+            to.writeNumber(whole);
+        } else if (value instanceof Double real) {
+            to.writeNumber(real);
+        } else if (value instanceof Boolean flag) {
+            to.writeBoolean(flag);
+        } else if (value instanceof List<?> list) {
+            to.writeStartArray();
+            for (Object each : list) {
+                write(each, to);
+            }
+            to.writeEndArray();
+        } else {
+            to.writeStartObject();
+            for (Map.Entry<?, ?> each : ((Map<?, ?>) value).entrySet()) {
+                to.writeFieldName((String) each.getKey());
+                write(each.getValue(), to);
+            }
+            to.writeEndObject();
+        }
     }
 
     @SuppressWarnings("unchecked")

@@ -60,7 +60,7 @@ final class OneRow extends Measure {
 
     /** Texts in the order of their code points: compareTo would put an emoji before some letters of Asian scripts. */
     @SuppressWarnings("unchecked")
-    private static int compare(Object a, Object b) {
+    static int compare(Object a, Object b) {
         if (a instanceof String text) {
             return Arrays.compareUnsigned(text.getBytes(StandardCharsets.UTF_8),
                     ((String) b).getBytes(StandardCharsets.UTF_8));

@@ -1,0 +1,157 @@
+package millrace.streams;
+
+import java.time.Duration;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.Future;
+import java.util.function.Predicate;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.consumer.Consumer;
+import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.ConsumerRecords;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.clients.producer.Callback;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.Producer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.clients.producer.RecordMetadata;
+import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.serialization.ByteArrayDeserializer;
+import org.apache.kafka.common.serialization.ByteArraySerializer;
+import org.apache.kafka.streams.KafkaClientSupplier;
+
+/** The clients of a job: they report to its {@link Pace} how far it has come, and commit its notes. */
+final class Clients implements KafkaClientSupplier {
+    private final Pace pace;
+    private final Set<String> raw;
+    private final Predicate<ProducerRecord<byte[], byte[]>> waits;
+
+    /** {@code waits} gives whether a message must not be written before all messages that were sent earlier. */
+    Clients(Pace pace, List<String> raw, Predicate<ProducerRecord<byte[], byte[]>> waits) {
+        this.pace = pace;
+        this.raw = Set.copyOf(raw);
+        this.waits = waits;
+    }
+
+    @Override
+    public Admin getAdmin(Map<String, Object> config) {
+        return Admin.create(config);
+    }
+
+    @Override
+    public Consumer<byte[], byte[]> getConsumer(Map<String, Object> config) {
+        return new Reader(config);
+    }
+
+    @Override
+    public Consumer<byte[], byte[]> getRestoreConsumer(Map<String, Object> config) {
+        return new KafkaConsumer<>(config, new ByteArrayDeserializer(), new ByteArrayDeserializer());
+    }
+
+    @Override
+    public Consumer<byte[], byte[]> getGlobalConsumer(Map<String, Object> config) {
+        return getRestoreConsumer(config);
+    }
+
+    @Override
+    public Producer<byte[], byte[]> getProducer(Map<String, Object> config) {
+        return new Writer(config);
+    }
+
+    private static String thread(Map<String, Object> config) {
+        return String.valueOf(config.get("client.id")).replaceFirst("-(consumer|producer)$", "");
+    }
+
+    private final class Reader extends KafkaConsumer<byte[], byte[]> {
+        private final String thread;
+
+        Reader(Map<String, Object> config) {
+            super(config, new ByteArrayDeserializer(), new ByteArrayDeserializer());
+            thread = thread(config);
+        }
+
+        @Override
+        public ConsumerRecords<byte[], byte[]> poll(Duration timeout) {
+            ConsumerRecords<byte[], byte[]> polled = super.poll(timeout);
+            pace.retain(thread, assignment());
+            for (TopicPartition place : assignment()) {
+                List<ConsumerRecord<byte[], byte[]>> own = polled.records(place);
+                long newest = own.isEmpty() ? -1 : own.get(own.size() - 1).offset();
+                pace.poll(place, newest, currentLag(place).orElse(-1));
+            }
+            return polled;
+        }
+
+        /** Where the job continues. Its notes are none of Kafka Streams' own. */
+        @Override
+        public Map<TopicPartition, OffsetAndMetadata> committed(Set<TopicPartition> places) {
+            Map<TopicPartition, OffsetAndMetadata> found = new HashMap<>();
+            Map<TopicPartition, Long> next = new HashMap<>();
+            super.committed(places).forEach((place, each) -> {
+                found.put(place, each == null ? null : new OffsetAndMetadata(each.offset()));
+                if (raw.contains(place.topic())) {
+                    next.put(place, each == null ? 0 : each.offset());
+                }
+            });
+            if (!next.isEmpty()) {
+                pace.assign(thread, next);
+            }
+            return found;
+        }
+
+        @Override
+        public void commitSync(Map<TopicPartition, OffsetAndMetadata> offsets) {
+            Map<TopicPartition, OffsetAndMetadata> noted = pace.noted(thread, offsets);
+            super.commitSync(noted);
+            pace.commit(thread, noted);
+        }
+    }
+
+    private final class Writer extends KafkaProducer<byte[], byte[]> {
+        private final String thread;
+        private Map<TopicPartition, OffsetAndMetadata> inTransaction = Map.of();
+        private volatile Exception failed;
+        private boolean isPending;
+
+        Writer(Map<String, Object> config) {
+            super(config, new ByteArraySerializer(), new ByteArraySerializer());
+            thread = thread(config);
+        }
+
+        @Override
+        public Future<RecordMetadata> send(ProducerRecord<byte[], byte[]> message, Callback callback) {
+            if (!waits.test(message)) {
+                isPending = true;
+            } else if (isPending) {
+                isPending = false;
+                flush();
+                if (failed != null) {
+                    throw new KafkaException("an output was not acknowledged, so the state behind it is not kept", failed);
+                }
+            }
+            return super.send(message, (written, error) -> {
+                failed = error == null ? failed : error;
+                callback.onCompletion(written, error);
+            });
+        }
+
+        @Override
+        public void sendOffsetsToTransaction(
+                Map<TopicPartition, OffsetAndMetadata> offsets, ConsumerGroupMetadata group) {
+            inTransaction = pace.noted(thread, offsets);
+            super.sendOffsetsToTransaction(inTransaction, group);
+        }
+
+        @Override
+        public void commitTransaction() {
+            super.commitTransaction();
+            pace.commit(thread, inTransaction);
+            inTransaction = Map.of();
+        }
+    }
+}

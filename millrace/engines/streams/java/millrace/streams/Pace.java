@@ -1,0 +1,188 @@
+package millrace.streams;
+
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.Set;
+import java.util.function.LongSupplier;
+import millrace.kernel.Json;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.common.TopicPartition;
+
+/**
+ * How far a job has come with what lies in Kafka: which messages belong to a backlog, and the notes beside its committed
+ * offsets (millrace/job.py).
+ *
+ * <p>The job is live once each partition has caught up, and all that it handed on of a backlog is committed, and so
+ * acknowledged. A message that is handed on late ends that at once.
+ */
+final class Pace {
+    private final String judged;
+    private final long liveMs;
+    private final LongSupplier nowMs;
+    private final Map<TopicPartition, Partition> partitions = new HashMap<>();
+    private Map<String, String> topicIds = Map.of();
+    private boolean isLive;
+    private long commits;
+    private final Map<String, Long> commitsOf = new HashMap<>();
+
+    /** How far one partition has come; offsets are -1 where there is none. */
+    private static final class Partition {
+        final String reader;
+        long polled = -1; // the newest message
+        long handedOn = -1;
+        long old = -1; // the newest message that was handed on late
+        long committed = -1; // to be read next
+        long lag = -1; // what is known to lie behind what was polled
+        boolean isNewestLive;
+        long newestMs;
+
+        Partition(String reader) {
+            this.reader = reader;
+        }
+
+        boolean isAtEnd() {
+            return lag == 0 && handedOn >= polled;
+        }
+
+        boolean keepsUp() {
+            return isAtEnd() || isNewestLive;
+        }
+    }
+
+    /** A message is live that is handed on so soon after its arrival. */
+    Pace(String judged, long liveMs, LongSupplier nowMs) {
+        this.judged = judged;
+        this.liveMs = liveMs;
+        this.nowMs = nowMs;
+    }
+
+    synchronized void identify(Map<String, String> ids) {
+        topicIds = Map.copyOf(ids);
+    }
+
+    synchronized String idOf(String topic) {
+        return topicIds.getOrDefault(topic, "");
+    }
+
+    /** Notes that a reader continues with these offsets. */
+    synchronized void assign(String reader, Map<TopicPartition, Long> next) {
+        next.forEach((place, offset) -> {
+            Partition partition = new Partition(reader);
+            partition.committed = offset;
+            partitions.put(place, partition);
+        });
+        isLive = false;
+    }
+
+    /** Forgets what a reader no longer reads. */
+    synchronized void retain(String reader, Set<TopicPartition> places) {
+        partitions.entrySet().removeIf(
+                each -> each.getValue().reader.equals(reader) && !places.contains(each.getKey()));
+    }
+
+    /** Notes the newest message that was polled of a partition, or -1, and what is known to lie behind it, or -1. */
+    synchronized void poll(TopicPartition place, long newest, long lag) {
+        Partition partition = partitions.get(place);
+        if (partition == null) {
+            return; // of reference data
+        }
+        partition.polled = Math.max(partition.polled, newest);
+        partition.lag = lag;
+        look();
+    }
+
+    /** Notes that a message is handed on; gives whether it belongs to a backlog. */
+    synchronized boolean handOn(String topic, int number, long offset, long arrivedMs) {
+        Partition partition = partitions.computeIfAbsent(
+                new TopicPartition(topic, number), each -> new Partition(Thread.currentThread().getName()));
+        partition.handedOn = offset;
+        partition.isNewestLive = nowMs.getAsLong() - arrivedMs <= liveMs;
+        if (!partition.isNewestLive) {
+            partition.old = offset;
+            isLive = false;
+        }
+        return !isLive;
+    }
+
+    /** Notes the moment to which an event of the judged topic moves time. */
+    synchronized void move(int number, long momentMs) {
+        Partition partition = partitions.get(new TopicPartition(judged, number));
+        partition.newestMs = Math.max(partition.newestMs, momentMs);
+    }
+
+    /** What a reader commits in place of these offsets: all of its partitions, each with its note. */
+    synchronized Map<TopicPartition, OffsetAndMetadata> noted(
+            String reader, Map<TopicPartition, OffsetAndMetadata> offsets) {
+        Map<TopicPartition, OffsetAndMetadata> noted = new HashMap<>(offsets);
+        commits++;
+        Map<TopicPartition, Partition> own = new HashMap<>(partitions);
+        own.values().removeIf(each -> !each.reader.equals(reader));
+        boolean keepsUp = own.values().stream().allMatch(Partition::keepsUp);
+        own.forEach((place, partition) -> {
+            OffsetAndMetadata given = offsets.get(place);
+            long next = given == null ? partition.committed : given.offset();
+            if (next >= 0) {
+                noted.put(place, new OffsetAndMetadata(next, note(place, partition, keepsUp)));
+            }
+        });
+        return noted;
+    }
+
+    /** Notes that a reader has committed these offsets. */
+    synchronized void commit(String reader, Map<TopicPartition, OffsetAndMetadata> offsets) {
+        commitsOf.merge(reader, 1L, Long::sum);
+        offsets.forEach((place, each) -> {
+            if (partitions.containsKey(place)) {
+                partitions.get(place).committed = each.offset();
+            }
+        });
+        look();
+    }
+
+    synchronized boolean isLive() {
+        return isLive;
+    }
+
+    /** How often a reader has committed. */
+    synchronized long commitsOf(String reader) {
+        return commitsOf.getOrDefault(reader, 0L);
+    }
+
+    /** Whether all that is known to lie in the judged topic's partition of this number is handed on. */
+    synchronized boolean isAtEnd(int number) {
+        Partition partition = partitions.get(new TopicPartition(judged, number));
+        return partition != null && partition.isAtEnd();
+    }
+
+    synchronized long commits() {
+        return commits;
+    }
+
+    /** Whether all that is known to lie in Kafka is judged and committed. */
+    synchronized boolean isDone() {
+        return !partitions.isEmpty() && partitions.values().stream()
+                .allMatch(each -> each.isAtEnd() && each.committed > each.handedOn);
+    }
+
+    synchronized long lag() {
+        return partitions.values().stream()
+                .mapToLong(each -> Math.max(0, each.lag) + Math.max(0, each.polled - each.handedOn)).sum();
+    }
+
+    private void look() {
+        isLive = isLive || !partitions.isEmpty() && partitions.values().stream()
+                .allMatch(each -> each.keepsUp() && each.committed > each.old);
+    }
+
+    private String note(TopicPartition place, Partition partition, boolean keepsUp) {
+        Map<String, Object> note = new LinkedHashMap<>();
+        note.put("topic_id", topicIds.get(place.topic()));
+        if (place.topic().equals(judged)) {
+            note.put("checkpoint", commits);
+            note.put("newest_ms", partition.newestMs);
+            note.put("through_ms", keepsUp ? nowMs.getAsLong() : partition.newestMs);
+        }
+        return Json.text(note);
+    }
+}

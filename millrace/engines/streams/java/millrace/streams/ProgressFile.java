@@ -1,0 +1,32 @@
+package millrace.streams;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import millrace.kernel.Json;
+
+/** The file that millrace/engines/streams/engine.py reads: the progress of a job, replaced as a whole. */
+final class ProgressFile {
+    private final Path path;
+
+    ProgressFile(Path path) {
+        this.path = path;
+    }
+
+    void write(String state, String problem, List<Loss> lost, long commits, long lag) throws IOException {
+        Map<String, Object> progress = new LinkedHashMap<>();
+        progress.put("state", state);
+        progress.put("written_ms", System.currentTimeMillis());
+        progress.put("problem", problem);
+        progress.put("commits", commits);
+        progress.put("lag", lag);
+        progress.put("lost", lost.stream().map(Loss::fields).toList());
+        Path arriving = path.resolveSibling(path.getFileName() + ".arriving");
+        Files.writeString(arriving, Json.text(progress));
+        Files.move(arriving, path, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
+    }
+}

@@ -1,0 +1,33 @@
+"""The settings on which latency, delivery and recovery rest, each with its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+IDLE_MS = 5_000  # a partition without traffic holds back no window for longer than this
+COMMIT_EVERY_MS = {
+    # What a restart repeats at most. No alert of single events waits for it; windows close by what is committed.
+    "at-least-once-with-ids": 250,
+    "exactly-once": 100,  # no reader gets an output before its commit
+}
+HEAP_MB = 512
+
+SETTINGS: Mapping[str, str] = {
+    # A task waits for what is known to lie in Kafka, and for nothing else: the order of arrival (decision 0005).
+    "max.task.idle.ms": "0",
+    "group.protocol": "classic",
+    "statestore.cache.max.bytes": str(64 << 20),  # what changes between two commits fits into it
+    "main.consumer.isolation.level": "read_committed",  # an aborted transaction has no messages
+    "main.consumer.auto.offset.reset": "none",  # a person accepts the loss of unread messages
+    "main.consumer.max.poll.records": "2000",
+    "main.consumer.session.timeout.ms": "6000",  # the shortest that brokers allow
+    "main.consumer.heartbeat.interval.ms": "2000",
+    "producer.linger.ms": "0",  # outputs leave at once; many at once still travel in batches
+    "producer.acks": "all",
+    "producer.enable.idempotence": "true",
+}
+
+
+def settings_of(delivery: str) -> dict[str, str]:
+    """The settings of a job with a delivery guarantee."""
+    return {**SETTINGS, "commit.interval.ms": str(COMMIT_EVERY_MS[delivery])}

@@ -1,0 +1,462 @@
+package millrace.kernel;
+
+import java.io.ByteArrayOutputStream;
+import java.io.DataOutputStream;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.math.BigInteger;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Comparator;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.function.BiConsumer;
+
+/**
+ * The windows stage: keeps the events of each window until time has passed it, then measures and judges it, as
+ * {@code window_findings} and {@code summary_rows} of millrace/oracle.py define it. For one thread.
+ *
+ * <p>Events are dealt out by the keys of rules and summaries, each of which may be on another task, and come back to
+ * {@link #add}. What comes again after a crash changes nothing: an event is kept under its place, time is put before a
+ * window is closed, and what a window was made of is removed only behind its outputs. This rests on a state that keeps
+ * puts in their order.
+ */
+public final class Windows {
+    private static final String NAME = "windows";
+    private static final char TIME = 'w';
+    private static final char TIMER = 't';
+    private static final char EVENT = 'e';
+    private static final Comparator<String> CODE_POINTS = (a, b) -> Arrays.compareUnsigned(
+            a.getBytes(StandardCharsets.UTF_8), b.getBytes(StandardCharsets.UTF_8));
+
+    private final Map<String, Windowed> windowed = new LinkedHashMap<>();
+    private final Map<String, Integer> columns = new HashMap<>();
+    private final int time;
+    private final DeadLetters deadLetters;
+
+    /** From the JSON text of {@code windows_data()}. */
+    public Windows(String declaration) {
+        Map<String, Object> declared = Json.object(Json.parse(declaration));
+        List<String> names = Json.list(declared.get("columns"));
+        names.forEach(name -> columns.put(name, columns.size()));
+        time = columns.get((String) declared.get("time"));
+        deadLetters = new DeadLetters(NAME, Json.list(declared.get("dead_letters")));
+        Json.list(declared.get("rules")).forEach(each -> {
+            Rule rule = new Rule(Json.object(each), declared);
+            windowed.put(rule.name, rule);
+        });
+        Json.list(declared.get("summaries")).forEach(each -> {
+            Summary summary = new Summary(Json.object(each), declared);
+            windowed.put(summary.name, summary);
+        });
+    }
+
+    /** The time of an event, of the columns of the intermediate topic. */
+    public long atMs(Object[] event) {
+        return (Long) event[time];
+    }
+
+    /** Sends the dead letter of an event that comes too late for its windows. */
+    public void refuse(Object[] event, Outputs outputs) {
+        deadLetters.send("late", (String) event[columns.get("source_topic")], (Long) event[columns.get("source_partition")],
+                (Long) event[columns.get("source_offset")], (Long) event[columns.get("ingest_ms")], null, outputs);
+    }
+
+    /** Deals an event out: a key and a value for each rule and summary. */
+    public void deal(Object[] event, BiConsumer<byte[], byte[]> to) {
+        for (Windowed each : windowed.values()) {
+            Key key = new Key(EVENT).text(each.name).text(each.key(event));
+            to.accept(key.bytes(), each.values(event));
+        }
+    }
+
+    /** Keeps an event that was dealt out, unless its windows are closed. */
+    public void add(byte[] key, byte[] value, State state) {
+        ByteBuffer from = ByteBuffer.wrap(key).position(1);
+        Windowed own = windowed.get(Key.text(from));
+        if (own != null) { // of an earlier version
+            own.add(Key.text(from), value, timeMs(state), state);
+        }
+    }
+
+    /** The time up to which windows are closed. */
+    public long timeMs(State state) {
+        byte[] kept = state.get(new Key(TIME).bytes());
+        return kept == null ? Long.MIN_VALUE : Key.whole(ByteBuffer.wrap(kept));
+    }
+
+    /** Closes all windows that no event from this moment on belongs to. */
+    public void advance(long toMs, State state, Outputs outputs) {
+        if (toMs > timeMs(state)) {
+            state.put(new Key(TIME).bytes(), Arrays.copyOfRange(new Key(TIME).whole(toMs).bytes(), 1, 1 + Long.BYTES));
+        }
+        List<byte[]> due = new ArrayList<>();
+        byte[] end = toMs == Long.MAX_VALUE ? new Key(TIMER).end() : new Key(TIMER).whole(toMs + 1).bytes();
+        state.visit(new Key(TIMER).bytes(), end, (timer, none) -> due.add(timer));
+        for (byte[] timer : due) {
+            ByteBuffer from = ByteBuffer.wrap(timer).position(1 + Long.BYTES);
+            String name = Key.text(from);
+            Windowed own = windowed.get(name);
+            String key = Key.text(from);
+            if (own == null) { // of an earlier version
+                Key events = new Key(EVENT).text(name).text(key);
+                List<byte[]> gone = new ArrayList<>(List.of(timer));
+                state.visit(events.bytes(), events.end(), (event, value) -> gone.add(event));
+                gone.forEach(state::remove);
+            } else {
+                own.close(key, Key.whole(from), toMs, () -> state.remove(timer), state, outputs);
+            }
+        }
+    }
+
+    /** When the last open window closes, or null if none is open. */
+    public Long lastEndMs(State state) {
+        Long[] last = new Long[1];
+        state.visit(new Key(TIMER).bytes(), new Key(TIMER).end(), (timer, none) -> {
+            last[0] = Key.whole(ByteBuffer.wrap(timer).position(1));
+            return true;
+        });
+        return last[0];
+    }
+
+    /** An event of a window, with the columns that the window needs. */
+    private record Event(byte[] key, long atMs, Object[] values) {}
+
+    private record Measure(String op, int field, Expression where) {}
+
+    /** A rule or a summary: which windows it has, and what it makes of a complete one. */
+    private abstract class Windowed {
+        final String name;
+        final List<String> fields = new ArrayList<>();
+        private final int[] from;
+        private final Map<String, Integer> outputs = new LinkedHashMap<>();
+        private final List<Measure> declared = new ArrayList<>();
+        private final boolean isSession;
+        private final long gapMs;
+        private final long sizeMs;
+        private final long stepMs;
+
+        Windowed(Map<String, Object> declaration, List<String> needed) {
+            // Another version has other windows: it begins anew.
+            name = declaration.get("name") + "." + declaration.get("version");
+            needed.forEach(this::field);
+            List<String> arrival = List.of("ingest_ms", "source_partition", "source_offset");
+            arrival.forEach(this::field);
+            Map<String, Object> window = Json.object(declaration.get("window"));
+            isSession = window.containsKey("gap_ms");
+            gapMs = isSession ? (Long) window.get("gap_ms") : 0;
+            sizeMs = isSession ? 0 : (Long) window.get("size_ms");
+            stepMs = isSession ? 0 : (Long) window.get("step_ms");
+            Json.list(declaration.get("measures")).forEach(each -> {
+                Map<String, Object> measure = Json.object(each);
+                String of = (String) measure.get("field");
+                Object where = measure.get("where");
+                Expression condition = where == null ? null : Expression.of(Json.object(where), (owner, n) -> field(n));
+                outputs.put((String) measure.get("name"), declared.size());
+                declared.add(new Measure((String) measure.get("op"), of == null ? -1 : field(of), condition));
+            });
+            from = fields.stream().mapToInt(columns::get).toArray();
+        }
+
+        /** Where an event of a window has a field. */
+        final int field(String field) {
+            if (!fields.contains(field)) {
+                fields.add(field);
+            }
+            return fields.indexOf(field);
+        }
+
+        final int measure(String measure) {
+            return outputs.get(measure);
+        }
+
+        final int measures() {
+            return outputs.size();
+        }
+
+        abstract String key(Object[] event);
+
+        /** Writes what follows from a complete window: its key, its events in the order of their time, its measures. */
+        abstract void write(String key, long startMs, List<Event> events, Object[] measured, Outputs outputs);
+
+        byte[] values(Object[] event) {
+            ByteArrayOutputStream bytes = new ByteArrayOutputStream(128);
+            try (DataOutputStream out = new DataOutputStream(bytes)) {
+                out.writeLong((Long) event[time]);
+                for (int column : from) {
+                    Values.write(event[column], out);
+                }
+            } catch (IOException error) {
+                throw new UncheckedIOException(error);
+            }
+            return bytes.toByteArray();
+        }
+
+        void add(String key, byte[] value, long nowMs, State state) {
+            Object[] values = read(value);
+            long atMs = ByteBuffer.wrap(value).getLong();
+            boolean isOpen = false;
+            if (isSession) {
+                isOpen = atMs + gapMs >= nowMs;
+                put(isOpen, atMs + gapMs + 1, key, atMs, state);
+            } else {
+                long last = atMs - Math.floorMod(atMs, stepMs);
+                for (long start = last - sizeMs + stepMs; start <= last; start += stepMs) {
+                    boolean isThisOpen = start + sizeMs > nowMs;
+                    put(isThisOpen, start + sizeMs, key, start, state);
+                    isOpen |= isThisOpen;
+                }
+            }
+            if (isOpen) {
+                long partition = (Long) values[field("source_partition")];
+                long offset = (Long) values[field("source_offset")];
+                state.put(events(key).whole(atMs).whole(partition).whole(offset).bytes(), value);
+            }
+        }
+
+        private void put(boolean isOpen, long dueMs, String key, long startMs, State state) {
+            if (isOpen) {
+                state.put(new Key(TIMER).whole(dueMs).text(name).text(key).whole(startMs).bytes(), new byte[0]);
+            }
+        }
+
+        private Key events(String key) {
+            return new Key(EVENT).text(name).text(key);
+        }
+
+        void close(String key, long startMs, long nowMs, Runnable remove, State state, Outputs outputs) {
+            List<Event> events = isSession ? chain(key, startMs, state)
+                    : among(events(key).whole(startMs).bytes(), events(key).whole(startMs + sizeMs).bytes(), state);
+            boolean isOver = !isSession || events.isEmpty() || events.get(events.size() - 1).atMs + gapMs < nowMs;
+            if (isOver && !events.isEmpty()) {
+                write(key, isSession ? events.get(0).atMs : startMs, events, measured(events), outputs);
+            }
+            remove.run();
+            for (Event each : isOver ? events : List.<Event>of()) {
+                if (isSession || each.atMs < startMs + stepMs) { // the others are in the next window, too
+                    state.remove(each.key);
+                }
+            }
+        }
+
+        private List<Event> among(byte[] from, byte[] to, State state) {
+            List<Event> events = new ArrayList<>();
+            state.visit(from, to, (key, value) -> events.add(new Event(key, ByteBuffer.wrap(value).getLong(), read(value))));
+            return events;
+        }
+
+        /** The chain of a key's events that has one at this moment; empty if that was closed. */
+        private List<Event> chain(String key, long atMs, State state) {
+            List<Event> chain = new ArrayList<>();
+            for (Event each : among(events(key).bytes(), events(key).end(), state)) {
+                boolean isNext = chain.isEmpty() || each.atMs - chain.get(chain.size() - 1).atMs <= gapMs;
+                if (!isNext && chain.get(chain.size() - 1).atMs >= atMs) {
+                    break;
+                }
+                if (!isNext) {
+                    chain.clear();
+                }
+                chain.add(each);
+            }
+            boolean isThere = chain.stream().anyMatch(each -> each.atMs == atMs);
+            return isThere ? chain : List.of();
+        }
+
+        private Object[] read(byte[] value) {
+            ByteBuffer from = ByteBuffer.wrap(value).position(Long.BYTES);
+            Object[] values = new Object[fields.size()];
+            for (int i = 0; i < values.length; i++) {
+                values[i] = Values.read(from);
+            }
+            return values;
+        }
+
+        private Object[] measured(List<Event> events) {
+            return declared.stream().map(each -> measured(each, events)).toArray();
+        }
+
+        private Object measured(Measure measure, List<Event> events) {
+            if (measure.op.equals("count")) {
+                return events.stream().filter(each -> measure.where == null || measure.where.holds(each.values)).count();
+            }
+            List<Event> present = events.stream().filter(each -> each.values[measure.field] != null).toList();
+            List<Object> values = present.stream().map(each -> each.values[measure.field]).toList();
+            switch (measure.op) {
+                case "distinct":
+                    return values.stream().distinct().count();
+                case "sum":
+                    return total(values);
+                case "max":
+                    return values.stream().max(OneRow::compare).orElse(null);
+                case "min":
+                    return values.stream().min(OneRow::compare).orElse(null);
+                case "last":
+                    return present.stream().max(this::byArrival).map(each -> each.values[measure.field]).orElse(null);
+                default:
+                    throw new IllegalArgumentException("no measure of a window is called '" + measure.op + "'");
+            }
+        }
+
+        /** The sum of a window's values: a whole number is exact, and at its end within the 64 bits. */
+        private static Object total(List<Object> values) {
+            if (values.isEmpty()) {
+                return null;
+            }
+            if (values.get(0) instanceof Double) {
+                return values.stream().reduce(0.0, (sum, each) -> (Double) sum + (Double) each);
+            }
+            BigInteger sum = values.stream()
+                    .map(each -> BigInteger.valueOf((Long) each))
+                    .reduce(BigInteger.ZERO, BigInteger::add);
+            return sum.max(BigInteger.valueOf(Long.MIN_VALUE)).min(BigInteger.valueOf(Long.MAX_VALUE)).longValue();
+        }
+
+        private int byArrival(Event a, Event b) {
+            for (String each : List.of("ingest_ms", "source_partition", "source_offset")) {
+                int order = Long.compare((Long) a.values[field(each)], (Long) b.values[field(each)]);
+                if (order != 0) {
+                    return order;
+                }
+            }
+            return 0;
+        }
+    }
+
+    /** A rule; the row of its condition has the measures, then what an alert has besides. */
+    private final class Rule extends Windowed {
+        private final int key;
+        private final int subject;
+        private final int sent;
+        private final int ingest;
+        private final int id;
+        private final long idsMost;
+        private final Expression condition;
+        private final Alerts alerts;
+
+        Rule(Map<String, Object> rule, Map<String, Object> declared) {
+            super(rule, needed(rule, declared));
+            key = columns.get((String) rule.get("key"));
+            subject = field((String) declared.get("key"));
+            sent = field("sent_ms");
+            ingest = field("ingest_ms");
+            id = declared.get("id") == null ? -1 : field((String) declared.get("id"));
+            idsMost = (Long) rule.get("ids_most");
+            condition = Expression.of(Json.object(rule.get("condition")), (owner, name) -> measure(name));
+            int own = measures();
+            List<String> added = List.of("key", "subject", "window_start_ms", "event_ids", "first_ms", "last_ms", "sent_ms",
+                    "ingest_ms");
+            Map<String, Expression> values = new HashMap<>();
+            for (String name : List.of("key", "subject", "window_start_ms", "event_ids", "sent_ms", "ingest_ms")) {
+                values.put(name, row -> row[own + added.indexOf(name)]);
+            }
+            values.put("at_ms", row -> row[own + added.indexOf("last_ms")]);
+            Map<String, Expression> operands = new LinkedHashMap<>();
+            Json.<String>list(rule.get("operands")).forEach(name -> {
+                int at = added.contains(name) ? own + added.indexOf(name) : measure(name);
+                operands.put(name, row -> row[at]);
+            });
+            values.put("operands", Alerts.operands(operands));
+            alerts = new Alerts(rule, Json.list(declared.get("alerts")), values.get("window_start_ms"), values);
+        }
+
+        private static List<String> needed(Map<String, Object> rule, Map<String, Object> declared) {
+            List<String> needed = new ArrayList<>(List.of((String) declared.get("key"), "sent_ms"));
+            if (declared.get("id") != null) {
+                needed.add((String) declared.get("id"));
+            }
+            return needed;
+        }
+
+        @Override
+        String key(Object[] event) {
+            return (String) event[key];
+        }
+
+        @Override
+        void write(String key, long startMs, List<Event> events, Object[] measured, Outputs outputs) {
+            Object[] row = Arrays.copyOf(measured, measured.length + 8);
+            if (!condition.holds(row)) {
+                return;
+            }
+            int at = measured.length;
+            row[at++] = key;
+            row[at++] = events.stream().map(each -> (String) each.values()[subject]).max(CODE_POINTS).orElseThrow();
+            row[at++] = startMs;
+            row[at++] = id < 0 ? List.of() : events.stream().map(each -> String.valueOf(each.values()[id]))
+                    .sorted(CODE_POINTS).limit(idsMost).toList();
+            row[at++] = events.get(0).atMs();
+            row[at++] = events.get(events.size() - 1).atMs();
+            row[at++] = newest(events, sent);
+            row[at] = newest(events, ingest);
+            alerts.send(row, outputs);
+        }
+
+        private static Object newest(List<Event> events, int field) {
+            return events.stream().map(each -> (Long) each.values()[field]).filter(each -> each != null)
+                    .max(Long::compare).orElse(null);
+        }
+    }
+
+    /** A summary; a row of it has the start, the end, the keys and the measures. */
+    private final class Summary extends Windowed {
+        private final int[] keys;
+        private final int[] keyFields;
+        private final long sizeMs;
+        private final Message message;
+
+        Summary(Map<String, Object> summary, Map<String, Object> declared) {
+            super(summary, Json.list(summary.get("keys")));
+            List<String> names = Json.list(summary.get("keys"));
+            keys = names.stream().mapToInt(columns::get).toArray();
+            keyFields = names.stream().mapToInt(this::field).toArray();
+            sizeMs = (Long) Json.object(summary.get("window")).get("size_ms");
+            Map<String, Expression> values = new HashMap<>();
+            Object title = summary.get("name");
+            values.put("summary", row -> title);
+            values.put("window_start_ms", row -> row[0]);
+            values.put("window_end_ms", row -> row[1]);
+            values.put("emit_ms", row -> System.currentTimeMillis());
+            for (int i = 0; i < keys.length; i++) {
+                int at = 2 + i;
+                values.put(names.get(i), row -> row[at]);
+            }
+            Json.list(summary.get("measures")).forEach(each -> {
+                String name = (String) Json.object(each).get("name");
+                int at = 2 + keys.length + measure(name);
+                values.put(name, row -> row[at]);
+            });
+            message = new Message(Json.list(summary.get("columns")), values);
+        }
+
+        @Override
+        String key(Object[] event) {
+            ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+            try (DataOutputStream out = new DataOutputStream(bytes)) {
+                for (int each : keys) {
+                    Values.write(event[each], out);
+                }
+            } catch (IOException error) {
+                throw new UncheckedIOException(error);
+            }
+            return bytes.toString(StandardCharsets.ISO_8859_1);
+        }
+
+        @Override
+        void write(String key, long startMs, List<Event> events, Object[] measured, Outputs outputs) {
+            Object[] row = new Object[2 + keys.length + measured.length];
+            row[0] = startMs;
+            row[1] = startMs + sizeMs;
+            StringBuilder named = new StringBuilder(String.valueOf(startMs));
+            for (int i = 0; i < keys.length; i++) {
+                row[2 + i] = events.get(0).values()[keyFields[i]];
+                named.append('|').append(row[2 + i]);
+            }
+            System.arraycopy(measured, 0, row, 2 + keys.length, measured.length);
+            outputs.send(NAME, named.toString(), message.of(row));
+        }
+    }
+}

@@ -1,0 +1,34 @@
+"""Repetitions: a pattern that promises exactly-once writes nothing twice."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from millrace.rules import ALERTS, DEAD_LETTERS
+from millrace.rules.outputs import LETTER_IDENTITY, REPLAYED, names
+from millrace.verify.case import Case
+from millrace.verify.checking import Checker, Found
+from millrace.verify.evidence import ENRICHED, place_of
+
+
+def repetitions(case: Case) -> Found:
+    """Enriched events, alerts and dead letters that are there more than once."""
+    events = {f"the event of {place_of(origin)}": len(copies) for origin, copies in case.copies.items()}
+    alerts = Counter(f"the alert {alert['alert_id']}" for _, alert in case.alerts)
+    letters = Counter(
+        "the dead letter of " + " ".join(str(letter[name]) for name in names(LETTER_IDENTITY))
+        for _, letter in case.outputs[DEAD_LETTERS.name].events
+        if letter["reason"] != REPLAYED
+    )
+    found = {**events, **alerts, **letters}
+    offenders = [f"{what} is there {times} times" for what, times in found.items() if times > 1]
+    return Found({"outputs": len(found)}, offenders)
+
+
+CHECKER = Checker(
+    "repetitions",
+    "Is every output there only once?",
+    repetitions,
+    needs=(ENRICHED, ALERTS.name, DEAD_LETTERS.name),
+    is_final=True,
+)

@@ -1,0 +1,108 @@
+package millrace.kernel;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.nio.charset.StandardCharsets;
+import java.util.HexFormat;
+import java.util.List;
+import java.util.Map;
+import org.junit.jupiter.api.Test;
+
+/** What a stage keeps, in which order, and for how long; tests/kernel/test_invented_rules.py compares its outputs. */
+final class StageTest {
+    private static final String WHOLE = "\"kind\": \"whole\", \"required\": true, \"may_pass_luhn\": false,"
+            + " \"least\": 0, \"most\": 9000000000000";
+    private static final String TEXT = "\"kind\": \"text\", \"required\": true, \"may_pass_luhn\": false,"
+            + " \"max_length\": 9, \"pattern\": \".*\"";
+    private static final String EVENT = """
+            {"max_bytes": 999, "max_depth": 8, "past_ms": 100, "future_ms": 100, "time": "at_ms", "forbidden": [],
+             "fields": [{"name": "who", %s}, {"name": "id", %s}, {"name": "cents", %s}, {"name": "at_ms", %s},
+             {"name": "sent_ms", "kind": "whole", "required": false, "may_pass_luhn": false, "least": 0, "most": 9}]}"""
+            .formatted(TEXT, TEXT, WHOLE, WHOLE);
+    private static final String FIELD = "{\"node\": \"field\", \"owner\": \"now\", \"name\": \"%s\", \"kind\": \"text\"}";
+    private static final String STAGE = """
+            {"judged": "pays", "id": "id", "key": "who", "time": "at_ms", "remembered_ms": 200,
+             "streams": [{"name": "pays", "key": "who", "event": %s}], "references": [], "lookups": [],
+             "measures": [{"signature": "max(pays.cents)", "op": "max", "stream": "pays", "fields": ["cents"],
+                           "kinds": ["whole"], "outputs": {"m0": "whole"}, "time": null, "within_ms": null}],
+             "rules": [], "enriched": {"name": "enriched", "columns": {"who": %s}, "remembers": {}}, "alerts": [],
+             "dead_letters": ["reason", "topic", "partition", "offset", "ingest_ms", "stage", "value_base64"]}"""
+            .formatted(quoted(EVENT), FIELD.formatted("who"));
+
+    private final HeapState state = new HeapState();
+    private final Stage stage = new Stage(STAGE, Map.of("pays", "t.pays"), Map.of());
+
+    @Test
+    void outputsAreSentBeforeTheStateThatCoversThem() {
+        take(0, "a1", 5);
+        assertEquals(List.of("send enriched", "put s", "put m"), state.log);
+    }
+
+    @Test
+    void aMessageThatTheMemoryHasIsPassedOver() {
+        take(0, "a1", 5);
+        take(1, "a2", 7);
+        state.log.clear();
+        assertEquals(1_000L, take(0, "a1", 5));
+        assertEquals(List.of(), state.log);
+        take(2, "a1", 5);
+        assertEquals(List.of("send dead-letters"), state.log);
+    }
+
+    @Test
+    void theOffsetsOfATopicThatWasCreatedAnewAreNew() {
+        take(7, "a1", 5);
+        stage.identify("pays", "another");
+        state.log.clear();
+        take(0, "a2", 6);
+        assertEquals("send enriched", state.log.get(0));
+        take(7, "a1", 5);
+        assertEquals("send dead-letters", state.log.get(state.log.size() - 1));
+    }
+
+    @Test
+    void theMessageThatAnIdWasFirstSeenInIsNoDuplicate() {
+        take(0, "a1", 5);
+        state.entries.remove(new Key('m').text("anna").bytes()); // a crash kept the id, and not the memory
+        state.log.clear();
+        take(0, "a1", 5);
+        assertEquals("send enriched", state.log.get(0));
+    }
+
+    @Test
+    void idsAreForgottenAfterTheirTimeAFewAtOnce() {
+        for (int n = 0; n < 5; n++) {
+            take(n, "a" + n, 5);
+        }
+        byte[] next = stage.forget(null, 2, 1_201, state);
+        assertEquals(3, state.of('s').size());
+        assertNull(stage.forget(next, 9, 1_201, state));
+        assertEquals(0, state.of('s').size());
+        take(9, "b1", 5);
+        assertNull(stage.forget(null, 9, 1_200, state));
+        assertEquals(1, state.of('s').size());
+    }
+
+    /** Running jobs restore what an earlier build kept: no byte here may ever change. */
+    @Test
+    void theBytesOfAMemoryStay() {
+        take(258, "a1", 5);
+        String memory = HexFormat.of().formatHex(state.get(new Key('m').text("anna").bytes()));
+        assertTrue(memory.startsWith("01" + "000470617973" + "00000000" + "00000000" + "0000000000000102"), memory);
+        assertTrue(memory.endsWith("00000009" + "01" + "0000000000000005"), memory);
+        String seen = HexFormat.of().formatHex(state.get(new Key('s').text("anna").text("a1").bytes()));
+        assertEquals("00000000000004b0" + "00000000" + "00000000" + "0000000000000102", seen);
+    }
+
+    private Long take(long offset, String id, long cents) {
+        String event = "{\"who\": \"anna\", \"id\": \"" + id + "\", \"cents\": " + cents + ", \"at_ms\": 1000}";
+        return stage.take("pays", 0, offset, 1_000, event.getBytes(StandardCharsets.UTF_8), state,
+                (kind, key, value) -> state.log.add("send " + kind));
+    }
+
+    private static String quoted(String text) {
+        return "\"" + text.replace("\"", "\\\"").replace("\n", " ") + "\"";
+    }
+}

@@ -1,0 +1,117 @@
+package millrace.kernel;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
+
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import org.junit.jupiter.api.Test;
+
+/** When windows close, and in which order; tests/kernel/test_invented_rules.py compares what they write. */
+final class WindowsTest {
+    private static final String RULE = """
+            {"name": "%s", "version": "1", "key": "card", "window": %s, "ids_most": 9, "operands": ["n"],
+             "measures": [{"name": "n", "op": "count", "field": null, "where": null}],
+             "condition": {"node": "binary", "op": ">=", "kind": "flag",
+               "left": {"node": "field", "owner": "w", "name": "n", "kind": "whole"},
+               "right": {"node": "literal", "value": 2, "kind": "whole"}}}""";
+    private static final String WINDOWS = """
+            {"id": "id", "key": "who", "time": "at_ms", "disorder_ms": 5, "summaries": [], "rules": [%s],
+             "columns": ["who", "card", "id", "at_ms", "sent_ms", "source_topic", "source_partition", "source_offset",
+                         "ingest_ms"],
+             "alerts": ["alert_id", "rule", "rule_version", "key", "subject", "window_start_ms", "event_ids",
+                        "operands", "at_ms", "sent_ms", "ingest_ms", "emit_ms"],
+             "dead_letters": ["reason", "topic", "partition", "offset", "ingest_ms", "stage", "value_base64"]}""";
+
+    private final HeapState state = new HeapState();
+    private final List<String> found = new ArrayList<>();
+    private final Outputs outputs = (kind, key, value) -> {
+        Map<String, Object> message = Json.object(Json.parse(new String(value, StandardCharsets.UTF_8)));
+        found.add(message.get("window_start_ms") + " " + message.get("event_ids"));
+        state.log.add("send " + kind);
+    };
+    private long offset;
+
+    //   0         10        20
+    //   a         b                 a gap of 10 ms: one chain, complete when time is behind 20
+    @Test
+    void aSessionClosesWhenNoEventCanJoinItAnyMore() {
+        Windows session = new Windows(WINDOWS.formatted(RULE.formatted("r", "{\"gap_ms\": 10}")));
+        add(session, "a", 0);
+        add(session, "b", 10);
+        session.advance(20, state, outputs);
+        assertEquals(List.of(), found);
+        assertEquals(21, session.lastEndMs(state));
+        session.advance(21, state, outputs);
+        assertEquals(List.of("0 [a, b]"), found);
+        assertNull(session.lastEndMs(state));
+    }
+
+    @Test
+    void aWindowClosesInTheOrderThatACrashMayCut() {
+        Windows tumbling = new Windows(WINDOWS.formatted(RULE.formatted("r", "{\"size_ms\": 10, \"step_ms\": 10}")));
+        add(tumbling, "a", 0);
+        add(tumbling, "b", 9);
+        state.log.clear();
+        tumbling.advance(10, state, outputs);
+        assertEquals(List.of("put w", "send alerts", "remove t", "remove e", "remove e"), state.log);
+    }
+
+    //   0    5    10   15
+    //   [---------)               an event is removed with the last window that it is in
+    //        [---------)
+    @Test
+    void anEventIsInEverySlidingWindowOfItsTime() {
+        Windows sliding = new Windows(WINDOWS.formatted(RULE.formatted("r", "{\"size_ms\": 10, \"step_ms\": 5}")));
+        add(sliding, "a", 5);
+        add(sliding, "b", 9);
+        sliding.advance(10, state, outputs);
+        assertEquals(List.of("0 [a, b]"), found);
+        assertEquals(2, state.of('e').size());
+        sliding.advance(15, state, outputs);
+        assertEquals(List.of("0 [a, b]", "5 [a, b]"), found);
+        assertEquals(List.of(), state.of('e'));
+    }
+
+    @Test
+    void whatComesAgainBehindItsWindowIsNoNewOne() {
+        Windows session = new Windows(WINDOWS.formatted(RULE.formatted("r", "{\"gap_ms\": 10}")));
+        add(session, "a", 0);
+        session.advance(50, state, outputs);
+        add(session, "a", 0);
+        add(session, "b", 5);
+        assertEquals(List.of(), state.of('e'));
+        assertEquals(List.of(), state.of('t'));
+    }
+
+    @Test
+    void aWindowThatACrashLeftHalfClosedIsClosedAgain() {
+        Windows tumbling = new Windows(WINDOWS.formatted(RULE.formatted("r", "{\"size_ms\": 10, \"step_ms\": 10}")));
+        add(tumbling, "a", 0);
+        add(tumbling, "b", 9);
+        HeapState before = new HeapState();
+        before.entries.putAll(state.entries);
+        tumbling.advance(10, state, outputs);
+        before.entries.put(new Key('w').bytes(), state.get(new Key('w').bytes())); // only the time was kept
+        tumbling.advance(tumbling.timeMs(before), before, outputs);
+        assertEquals(List.of("0 [a, b]", "0 [a, b]"), found);
+    }
+
+    @Test
+    void anotherVersionOfARuleBeginsAnew() {
+        Windows before = new Windows(WINDOWS.formatted(RULE.formatted("r", "{\"gap_ms\": 10}")));
+        add(before, "a", 0);
+        Windows now = new Windows(WINDOWS.formatted(RULE.formatted("other", "{\"gap_ms\": 10}")));
+        now.advance(100, state, outputs);
+        assertEquals(List.of(), found);
+        assertEquals(List.of(), state.of('t'));
+        assertEquals(List.of(), state.of('e'));
+    }
+
+    private void add(Windows windows, String id, long atMs) {
+        Object[] event = {"anna", "card-1", id, atMs, null, "t.pays", 0L, offset++, atMs};
+        windows.deal(event, (key, value) -> windows.add(key, value, state));
+    }
+}

@@ -1,0 +1,90 @@
+package millrace.streams;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.Map;
+import org.apache.kafka.common.TopicPartition;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+
+/** The time of a job with two partitions, a disorder of 5 s, and 5 s until a partition counts as idle. */
+final class ClockTest {
+    private static final long UNKNOWN = Long.MIN_VALUE;
+    private static final TopicPartition FIRST = new TopicPartition("t.purchases", 0);
+    private static final TopicPartition SECOND = new TopicPartition("t.purchases", 1);
+
+    private long nowMs = 1_000_000;
+    private final Pace pace = new Pace("t.purchases", 2_500, () -> nowMs);
+    private final Clock clock = new Clock(2, 5_000, 5_000, pace, () -> nowMs);
+
+    @BeforeEach
+    void isAssigned() {
+        pace.assign("thread-1", Map.of(FIRST, 0L, SECOND, 0L));
+        clock.join(0, UNKNOWN, UNKNOWN);
+        clock.join(1, UNKNOWN, UNKNOWN);
+    }
+
+    @Test
+    void theSlowestPartitionCounts() {
+        clock.move(0, 900_000);
+        assertEquals(UNKNOWN, clock.timeMs());
+        clock.move(1, 890_000);
+        assertEquals(885_000, clock.timeMs());
+        assertEquals(900_000, clock.move(0, 800_000));
+        assertEquals(885_000, clock.timeMs());
+    }
+
+    @Test
+    void aPartitionThatIsIdleHoldsBackNone() {
+        clock.move(0, 900_000);
+        pace.poll(SECOND, -1, 0);
+        nowMs += 5_001;
+        clock.move(0, 905_000);
+        assertEquals(900_000, clock.timeMs());
+    }
+
+    @Test
+    void aPartitionWithMoreToReadIsNeverIdle() {
+        clock.move(0, 900_000);
+        pace.poll(SECOND, -1, 7);
+        nowMs += 60_000;
+        clock.move(0, 950_000);
+        assertEquals(UNKNOWN, clock.timeMs());
+    }
+
+    @Test
+    void inSilenceTimeMovesWithTheWallClockUntilNoWindowIsOpen() {
+        pace.poll(FIRST, -1, 0);
+        pace.poll(SECOND, -1, 0);
+        clock.move(0, 900_000);
+        clock.move(1, 900_000);
+        assertFalse(clock.isSilent());
+        nowMs += 6_000;
+        assertTrue(clock.isSilent());
+        assertEquals(895_000, clock.timeMs());
+        clock.close(0, 895_000, 910_000L);
+        assertEquals(901_000, clock.timeMs());
+        nowMs += 60_000;
+        assertEquals(910_000, clock.timeMs());
+    }
+
+    @Test
+    void timeContinuesFromWhereATaskWas() {
+        clock.join(0, 900_000, 895_000);
+        assertEquals(895_000, clock.timeMs());
+        clock.move(1, 880_000);
+        assertEquals(895_000, clock.timeMs());
+    }
+
+    @Test
+    void atTheEndOfAFiniteStreamAllWindowsClose() {
+        clock.end();
+        assertEquals(Clock.END, clock.timeMs());
+        clock.close(0, Clock.END, null);
+        assertFalse(clock.isOver());
+        clock.close(1, Clock.END, null);
+        assertTrue(clock.isOver());
+    }
+}

@@ -1,0 +1,117 @@
+package millrace.streams;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.HashMap;
+import java.util.Map;
+import millrace.kernel.Json;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.common.TopicPartition;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+
+/** What belongs to a backlog, and what stands beside the committed offsets. */
+final class PaceTest {
+    private static final TopicPartition FIRST = new TopicPartition("t.purchases", 0);
+    private static final TopicPartition SECOND = new TopicPartition("t.purchases", 1);
+    private static final String THREAD = "thread-1";
+    private static final long LIVE_MS = 2_500;
+
+    private long nowMs = 1_000_000;
+    private final Pace pace = new Pace("t.purchases", LIVE_MS, () -> nowMs);
+
+    @BeforeEach
+    void isAssigned() {
+        pace.identify(Map.of("t.purchases", "id-1"));
+        pace.assign(THREAD, Map.of(FIRST, 10L, SECOND, 20L));
+    }
+
+    @Test
+    void aJobThatFindsNothingIsLive() {
+        pace.poll(FIRST, -1, 0);
+        assertFalse(pace.isLive());
+        pace.poll(SECOND, -1, 0);
+        assertTrue(pace.isLive());
+        assertFalse(pace.handOn("t.purchases", 0, 10, nowMs));
+    }
+
+    @Test
+    void anOldMessageBelongsToABacklogUntilItIsCommittedAndAllPartitionsHaveCaughtUp() {
+        pace.poll(FIRST, 11, 0);
+        pace.poll(SECOND, -1, 0);
+        assertTrue(pace.handOn("t.purchases", 0, 10, nowMs - LIVE_MS - 1));
+        assertTrue(pace.handOn("t.purchases", 0, 11, nowMs));
+        pace.poll(FIRST, -1, 0);
+        assertFalse(pace.isLive());
+        commit(Map.of(FIRST, 11L)); // behind the old one
+        assertTrue(pace.isLive());
+        assertFalse(pace.handOn("t.purchases", 0, 12, nowMs));
+    }
+
+    @Test
+    void aPartitionWithMoreToReadKeepsTheOthersFromBeingLive() {
+        pace.poll(FIRST, -1, 0);
+        pace.poll(SECOND, 25, 100);
+        assertTrue(pace.handOn("t.purchases", 1, 20, nowMs - 60_000));
+        commit(Map.of(SECOND, 21L));
+        assertFalse(pace.isLive());
+        assertTrue(pace.handOn("t.purchases", 0, 10, nowMs));
+    }
+
+    @Test
+    void theNoteHasHowFarAPartitionHasComeAndTheIdOfItsTopic() {
+        pace.poll(FIRST, 10, 5);
+        pace.handOn("t.purchases", 0, 10, nowMs - 60_000);
+        pace.move(0, 900_000);
+        Map<TopicPartition, OffsetAndMetadata> noted = commit(Map.of(FIRST, 11L));
+        assertEquals(11, noted.get(FIRST).offset());
+        assertEquals(Map.of("topic_id", "id-1", "checkpoint", 1L, "newest_ms", 900_000L, "through_ms", 900_000L),
+                note(noted.get(FIRST)));
+    }
+
+    @Test
+    void aCommitNotesAllPartitionsOfTheReader() {
+        pace.poll(FIRST, -1, 0);
+        pace.poll(SECOND, 20, 0);
+        pace.handOn("t.purchases", 1, 20, nowMs);
+        pace.move(1, 990_000);
+        Map<TopicPartition, OffsetAndMetadata> noted = commit(Map.of(SECOND, 21L));
+        assertEquals(10, noted.get(FIRST).offset());
+        assertEquals(nowMs, note(noted.get(FIRST)).get("through_ms"));
+        assertEquals(note(noted.get(FIRST)).get("checkpoint"), note(noted.get(SECOND)).get("checkpoint"));
+        assertEquals(Map.of(), pace.noted("thread-2", Map.of()));
+    }
+
+    @Test
+    void aJobIsDoneWhenAllIsHandedOnAndCommitted() {
+        pace.poll(FIRST, 10, 0);
+        pace.poll(SECOND, -1, 0);
+        assertFalse(pace.isDone());
+        pace.handOn("t.purchases", 0, 10, nowMs);
+        assertFalse(pace.isDone());
+        commit(Map.of(FIRST, 11L));
+        assertTrue(pace.isDone());
+        assertEquals(0, pace.lag());
+    }
+
+    @Test
+    void whatAReaderNoLongerReadsIsForgotten() {
+        pace.retain(THREAD, java.util.Set.of(FIRST));
+        assertNull(commit(Map.of(FIRST, 10L)).get(SECOND));
+    }
+
+    private Map<TopicPartition, OffsetAndMetadata> commit(Map<TopicPartition, Long> next) {
+        Map<TopicPartition, OffsetAndMetadata> offsets = new HashMap<>();
+        next.forEach((place, offset) -> offsets.put(place, new OffsetAndMetadata(offset)));
+        Map<TopicPartition, OffsetAndMetadata> noted = pace.noted(THREAD, offsets);
+        pace.commit(THREAD, noted);
+        return noted;
+    }
+
+    private static Map<String, Object> note(OffsetAndMetadata committed) {
+        return Json.object(Json.parse(committed.metadata()));
+    }
+}
