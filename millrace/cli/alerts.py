@@ -1,4 +1,4 @@
-"""Alerts on the terminal: each as the sentence of its rule, with the values in it."""
+"""millrace alerts, and alerts on the terminal elsewhere: each as the sentence of its rule, with the values in it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
 from rich.console import Console
 
+from millrace.alerts import rules_of, why
+from millrace.cli.changes import RunName
+from millrace.cli.printing import Json, fields, print_json, result_console, settings
 from millrace.rules import ALERTS
 
 if TYPE_CHECKING:
@@ -24,9 +28,39 @@ if TYPE_CHECKING:
 SHOWN_EVERY_S = 0.3  # alerts arrive faster than a person reads
 
 
-def rules_of(variant: Variant) -> dict[str, Rule]:
-    """The rules of a pattern by name."""
-    return {rule.name: rule for rule in (*variant.event_rules, *variant.window_rules)}
+def alerts(
+    pattern: RunName,
+    rule: Annotated[str, typer.Option("--rule", metavar="RULE", help="Only alerts of this rule.")] = "",
+    key: Annotated[str, typer.Option("--key", metavar="KEY", help="Only alerts of this key.")] = "",
+    since: Annotated[
+        str, typer.Option("--since", metavar="TIME", help="Only alerts since then: 15m, 2h, 1d, or 2026-11-21T09:14.")
+    ] = "",
+    last: Annotated[int, typer.Option("--last", metavar="COUNT", min=1, help="How many of the latest to print.")] = 50,
+    json: Json = False,
+) -> None:
+    """Print the latest alerts of a pattern, oldest first, each with the beginning of its id and its rule's sentence.
+
+    With --json it prints all alerts, with their values and their places in Kafka. `explain` shows one of them.
+
+    Examples:
+    millrace alerts flink-spark --since 15m
+    millrace alerts flink --key ID --json
+    """
+    from millrace.patterns import load
+    from millrace.target import Target
+    from millrace.verbs import alerts as finding
+
+    variant = load(pattern)
+    found = finding.alerts(Target.read(settings()), variant, rule=rule, key=key, since_ms=finding.since(since))
+    if json:
+        print_json("alerts", pattern=pattern, alerts=[fields(each) for each in found])
+        return
+    rules, console = rules_of(variant), result_console()
+    for each in found[-last:]:
+        console.print(f"{each.alert['alert_id'][:10]}  {_sentence(each.alert, rules)}", markup=False)
+    if console.is_terminal:
+        shown = min(last, len(found))
+        console.print(f"{shown} of {len(found)} alerts; `millrace explain ID` shows one of them", style="dim")
 
 
 def alert_line(value: bytes, rules: Mapping[str, Rule]) -> str:
@@ -38,13 +72,8 @@ def alert_line(value: bytes, rules: Mapping[str, Rule]) -> str:
 
 
 def _sentence(alert: Mapping[str, Any], rules: Mapping[str, Rule]) -> str:
-    rule, operands = rules.get(alert["rule"]), alert["operands"] or {}
-    if rule is None or rule.version != alert["rule_version"]:
-        why = ", ".join(f"{name} {each}" for name, each in operands.items())  # another generation's sentence
-    else:
-        why = rule.explained(operands)
     at = datetime.fromtimestamp(alert["at_ms"] / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
-    return f"{alert['rule']:<20} {alert['key']}  {at}: {why}"
+    return f"{alert['rule']:<20} {alert['key']}  {at}: {why(alert, rules)}"
 
 
 @contextmanager

@@ -1,0 +1,145 @@
+"""The web server of the live page: the page, its stream of events, one alert, the reports, and `/metrics`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from sse_starlette import EventSourceResponse, ServerSentEvent
+from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from millrace.dashboard import figures
+from millrace.dashboard.history import History
+from millrace.dashboard.hub import Hub
+from millrace.dashboard.reader import Reader
+from millrace.dashboard.surroundings import Surroundings
+
+PAGE = Path(__file__).resolve().parent / "page"
+ANSWERS_WITHIN_S = 10
+SEND_WITHIN_S = 10
+PING_EVERY_S = 5
+
+# The page builds all it shows as text nodes: with trusted types a browser refuses every text as HTML, ours included.
+PAGE_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'"
+)
+REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'; sandbox"
+HEADERS = {
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+T = TypeVar("T")
+
+
+class Guarded:
+    """Adds the headers that keep a page to itself."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in {"Content-Security-Policy": PAGE_POLICY, **HEADERS}.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        await self.app(scope, receive, guarded if scope["type"] == "http" else send)
+
+
+def application(
+    hub: Hub, reader: Reader, surroundings: Surroundings, history: History, assets: Path, records: Path
+) -> Starlette:
+    """The server; reader and surroundings run while it does."""
+
+    async def page(request: Request) -> Response:
+        return FileResponse(PAGE / "index.html")
+
+    async def live(request: Request) -> Response:
+        browser = hub.join()
+        if browser is None:
+            return PlainTextResponse("too many pages are open", status_code=503)
+        try:
+            full = await _answer(reader, reader.full)
+        except BaseException:
+            hub.leave(browser)
+            raise
+        first = [
+            ServerSentEvent(data=surroundings.facts, event="patterns"),
+            ServerSentEvent(data=json.dumps(full, separators=(",", ":")), event="full"),
+        ]
+        return EventSourceResponse(hub.events(browser, first), ping=PING_EVERY_S, send_timeout=SEND_WITHIN_S)
+
+    async def alert(request: Request) -> Response:
+        name, alert_id = request.path_params["pattern"], request.path_params["alert_id"]
+        board = reader.boards.get(name)
+        found = await _answer(reader, lambda: board.alert(alert_id)) if board else None
+        if board is None or found is None:
+            return JSONResponse({"problem": "this alert is older than those that the page keeps"}, status_code=404)
+        subject = found.pop("full_subject")
+        rows, problem = await asyncio.to_thread(history.of, board.variant, str(subject))
+        return JSONResponse({**found, "history": rows, "history_problem": problem})
+
+    async def report(request: Request) -> Response:
+        path = records / Path(request.path_params["name"]).name
+        if path.suffix != ".html" or not path.exists():
+            return PlainTextResponse("there is no such report", status_code=404)
+        return FileResponse(path, headers={"Content-Security-Policy": REPORT_POLICY})
+
+    async def metrics(request: Request) -> Response:
+        found = await _answer(reader, lambda: figures.text(reader.boards, reader.around))
+        return Response(found, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    async def is_up(request: Request) -> Response:
+        return PlainTextResponse("up")
+
+    @asynccontextmanager
+    async def running(app: Starlette) -> AsyncIterator[None]:
+        hub.open()
+        reader.start()
+        surroundings.start()
+        yield
+        await asyncio.to_thread(surroundings.end)
+        await asyncio.to_thread(reader.end)
+
+    return Starlette(
+        routes=[
+            Route("/", page),
+            Route("/up", is_up),
+            Route("/live", live),
+            Route("/metrics", metrics),
+            Route("/alerts/{pattern}/{alert_id}", alert),
+            Route("/reports/{name}", report),
+            Mount("/page", StaticFiles(directory=PAGE)),
+            Mount("/assets", StaticFiles(directory=assets)),
+        ],
+        # No host but this machine's: a web page whose name leads here reads nothing.
+        middleware=[
+            Middleware(TrustedHostMiddleware, allowed_hosts=["127.0.0.1", "localhost"]),
+            Middleware(Guarded),
+        ],
+        lifespan=running,
+    )
+
+
+async def _answer(reader: Reader, question: Callable[[], T]) -> T:
+    return await asyncio.wait_for(asyncio.wrap_future(reader.ask(question)), ANSWERS_WITHIN_S)

@@ -1,0 +1,324 @@
+"""The figures of one pattern, made of the messages of its topics. Its size is bounded, however much arrives.
+
+A board belongs to one thread. `full` is what a browser that connects gets, `tick` what has changed since the last tick.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections import Counter, OrderedDict, deque
+from collections.abc import Mapping
+from typing import Any
+
+from millrace.alerts import rules_of, why
+from millrace.dashboard import view as views
+from millrace.dashboard.latencies import Latencies
+from millrace.dashboard.windows import Windows
+from millrace.oracle import Record
+from millrace.patterns import Variant
+from millrace.patterns.plan import HOP
+from millrace.rules import ALERTS, DEAD_LETTERS, TOKEN_PATTERN, WindowRule
+from millrace.rules.outputs import LATE, REPLAYED, WINDOWS_TOPIC
+
+SERIES = ("in", "accepted", "refused", "alerts")
+SERIES_S = 300
+RATE_OVER_S = 5
+RECENT_S = 4
+"""Each tick repeats so many seconds of the series: a message may be read some time after its append."""
+ALERTS_KEPT, ALERTS_PER_TICK, ALERTS_AT_FIRST = 1_000, 60, 300
+IDS_KEPT = 50_000
+EVENTS_KEPT, EVENT_BYTES_KEPT = 20_000, 16_000_000
+REASONS_KEPT, SAMPLE_KEPT, EXCERPT_MOST = 40, 30, 400
+POINTS_KEPT, POINTS_PER_TICK = 600, 40
+KEYS_EVENTS_MOST = 20
+NOT_REFUSED = (LATE, REPLAYED)
+"""Reasons of dead letters whose event is accepted, or was counted before."""
+OTHER_REASONS = "other reasons"
+
+_TOKEN = re.compile(TOKEN_PATTERN)
+
+
+class Board:
+    """What the page shows of a pattern, message by message."""
+
+    def __init__(self, variant: Variant, view: views.View) -> None:
+        self.variant, self.view = variant, view
+        use = variant.use
+        self._raw = {each.name for each in use.raw}
+        self._references = {each.name for each in use.references}
+        self._enriched = use.enriched.name
+        self._rules = rules_of(variant)
+        self._window_rules = {name for name, rule in self._rules.items() if isinstance(rule, WindowRule)}
+        self._seconds: dict[str, Counter[int]] = {}
+        self.totals: Counter[str] = Counter()
+        self.by_rule: Counter[str] = Counter()
+        self.reasons: Counter[str] = Counter()
+        self.last_ms = 0
+        """When the last message of a raw topic, or the last outcome, reached Kafka."""
+        self.last_in_ms = 0
+        self.last_out_ms = 0
+        self.unreadable = 0
+        self.latencies = Latencies(self._rules)
+        self.windows = Windows(views.charts_of(view, use, variant.pattern.stages.windowing.summaries), view.figures)
+        self._ids: OrderedDict[str, None] = OrderedDict()
+        self._events: OrderedDict[str, bytes] = OrderedDict()
+        self._event_bytes = 0
+        self._alerts: deque[dict[str, Any]] = deque(maxlen=ALERTS_KEPT)
+        self._new_alerts: deque[dict[str, Any]] = deque(maxlen=ALERTS_PER_TICK)
+        self._letters: deque[dict[str, Any]] = deque(maxlen=SAMPLE_KEPT)
+        self._has_new_letters = False
+        self._points: deque[dict[str, Any]] = deque(maxlen=POINTS_KEPT)
+        self._new_points: deque[dict[str, Any]] = deque(maxlen=POINTS_PER_TICK)
+        self._alerts_at: dict[str, dict[str, Any]] = {}
+
+    def skip(self, kind: str, messages: int) -> None:
+        """Count messages of a topic that are too old to be read."""
+        self.totals[self._counted_as(kind)] += messages
+
+    def take(self, record: Record) -> None:
+        """Count one message, and keep what the page shows of it."""
+        kind = record.topic
+        self._count(self._counted_as(kind), record.ingest_ms)
+        if kind in self._raw:
+            self.last_in_ms = max(self.last_in_ms, record.ingest_ms)
+            return
+        if kind in self._references or not record.value:
+            return
+        try:
+            content = json.loads(record.value)
+            self._take_content(kind, record, content)
+        except (ValueError, TypeError, LookupError, AttributeError, OverflowError):
+            self.unreadable += 1
+
+    def full(self, now_ms: int) -> dict[str, Any]:
+        """All that a browser needs to begin."""
+        return {
+            "series": self._series(now_ms, SERIES_S),
+            "alerts": [self._with_event(each) for each in list(self._alerts)[-ALERTS_AT_FIRST:]],
+            "points": list(self._points),
+            "charts": self.windows.charts(),
+            "figures": self.windows.figures(),
+            "letters": self._letters_shown(),
+            **self._numbers(now_ms),
+        }
+
+    def tick(self, now_ms: int) -> dict[str, Any]:
+        """What has changed since the last tick; lists that did not change are left out."""
+        found: dict[str, Any] = {"series": self._series(now_ms, RECENT_S), **self._numbers(now_ms)}
+        if self._new_alerts:
+            found["alerts"] = [self._with_event(each) for each in self._new_alerts]
+            self._new_alerts.clear()
+        if self._new_points:
+            found["points"] = list(self._new_points)
+            self._new_points.clear()
+        if self._has_new_letters:
+            found["letters"] = self._letters_shown()
+            self._has_new_letters = False
+        if self.windows.has_changed(now_ms):
+            found["charts"], found["figures"] = self.windows.charts(), self.windows.figures()
+        return found
+
+    def rate(self, name: str, now_ms: int) -> float:
+        """Messages a second, over the last complete seconds."""
+        last = now_ms // 1000
+        seconds = self._seconds.get(name, Counter())
+        return sum(seconds.get(second, 0) for second in range(last - RATE_OVER_S, last)) / RATE_OVER_S
+
+    def alert(self, alert_id: str) -> dict[str, Any] | None:
+        """One of the latest alerts with its operands, the events that it rests on, and other events of its key."""
+        alert = self._alerts_at.get(alert_id)
+        if alert is None:
+            return None
+        ids = [str(each) for each in alert["event_ids"]]
+        events = {each: json.loads(self._events[each]) for each in ids if each in self._events}
+        return {
+            **alert,
+            "events": [self._event_shown(event) for event in events.values()],
+            "missing": len(ids) - len(events),
+            "others": [self._event_shown(event) for event in self._events_of(alert["full_subject"], set(ids))],
+        }
+
+    def _counted_as(self, kind: str) -> str:
+        return "accepted" if kind == self._enriched else kind
+
+    def _count(self, name: str, at_ms: int) -> None:
+        self.totals[name] += 1
+        seconds = self._seconds.setdefault(name, Counter())
+        seconds[at_ms // 1000] += 1
+        if len(seconds) > 2 * SERIES_S:
+            for second in sorted(seconds)[:-SERIES_S]:
+                del seconds[second]
+
+    def _take_content(self, kind: str, record: Record, content: dict[str, Any]) -> None:
+        if kind == HOP:
+            self.latencies.hop(record.ingest_ms, content["sent_ms"])
+            return
+        self.last_out_ms = max(self.last_out_ms, record.ingest_ms)
+        if kind == self._enriched:
+            self._take_accepted(record, content)
+        elif kind == ALERTS.name:
+            self._take_alert(record, content)
+        elif kind == DEAD_LETTERS.name:
+            self._take_letter(record, content)
+        elif kind == WINDOWS_TOPIC:
+            self.windows.take(content)
+
+    def _take_accepted(self, record: Record, event: dict[str, Any]) -> None:
+        self.latencies.accepted(record.ingest_ms, event)
+        judged = self.variant.use.judged
+        identity = str(event[judged.id]) if judged.id else f"{event['source_partition']}-{event['source_offset']}"
+        value = record.value or b""
+        is_new = identity not in self._events
+        self._event_bytes += len(value) - len(self._events.pop(identity, b""))
+        self._events[identity] = value
+        while len(self._events) > EVENTS_KEPT or self._event_bytes > EVENT_BYTES_KEPT:
+            self._event_bytes -= len(self._events.popitem(last=False)[1])
+        if self.view.map:
+            self._take_point(record, event, self.view.map)
+        if is_new:
+            self.windows.grow(event)
+
+    def _take_point(self, record: Record, event: dict[str, Any], shown: views.Map) -> None:
+        point = {
+            "at_ms": record.ingest_ms,
+            "place": [round(float(event[shown.longitude]), 3), round(float(event[shown.latitude]), 3)],
+            "label": text(event.get(shown.label, "")),
+            "flags": event.get("flags") or [],
+        }
+        longitude, latitude = event.get(shown.other_longitude), event.get(shown.other_latitude)
+        if longitude is not None and latitude is not None:
+            point["other"] = [round(float(longitude), 3), round(float(latitude), 3)]
+        # Under load the flagged ones are shown rather than the others.
+        if not point["flags"] and len(self._new_points) >= POINTS_PER_TICK // 2:
+            return
+        self._points.append(point)
+        self._new_points.append(point)
+
+    def _take_alert(self, record: Record, alert: dict[str, Any]) -> None:
+        identity, rule = str(alert["alert_id"]), str(alert["rule"])
+        if identity in self._ids:
+            self.totals["repeated alerts"] += 1
+            return
+        sentence = why(alert, self._rules)
+        self._ids[identity] = None
+        if len(self._ids) > IDS_KEPT:
+            self._ids.popitem(last=False)
+        self.by_rule[rule] += 1
+        self._count("alerts-of-windows" if rule in self._window_rules else "alerts-of-events", record.ingest_ms)
+        shown = {
+            "id": identity,
+            "rule": rule,
+            "key": text(alert["key"]),
+            "subject": text(alert["subject"]),
+            "sentence": text(sentence),
+            "at_ms": alert["at_ms"],
+            "arrived_ms": record.ingest_ms,
+            "latency_ms": self.latencies.alert(record.ingest_ms, alert),
+        }
+        if len(self._alerts) == ALERTS_KEPT:
+            self._alerts_at.pop(self._alerts[0]["id"], None)
+        self._alerts.append(shown)
+        self._new_alerts.append(shown)
+        self._alerts_at[identity] = {
+            **shown,
+            "rule_version": alert["rule_version"],
+            "operands": {name: text(value) for name, value in (alert["operands"] or {}).items()},
+            "event_ids": alert["event_ids"],
+            "full_subject": alert["subject"],
+            "place": {"topic": self.variant.topic(ALERTS), "partition": record.partition, "offset": record.offset},
+        }
+
+    def _with_event(self, shown: dict[str, Any]) -> dict[str, Any]:
+        """The alert with the chosen fields of its last event, which often comes a little after it."""
+        if self.view.alert and "about" not in shown:
+            ids = self._alerts_at[shown["id"]]["event_ids"]
+            value = self._events.get(str(ids[-1])) if ids else None
+            if value is not None:
+                event = json.loads(value)
+                shown["about"] = [text(event.get(name)) for name in self.view.alert]
+        return shown
+
+    def _take_letter(self, record: Record, letter: dict[str, Any]) -> None:
+        reason = str(letter["reason"])
+        if not reason.startswith(NOT_REFUSED):
+            self._count("refused", record.ingest_ms)
+        is_known = reason in self.reasons or len(self.reasons) < REASONS_KEPT
+        self.reasons[reason if is_known else OTHER_REASONS] += 1
+        self._has_new_letters = True
+        value = letter.get("value_base64")
+        excerpt = text(base64.b64decode(value).decode("utf-8", errors="replace"))[:EXCERPT_MOST] if value else ""
+        self._letters.append(
+            {
+                "reason": reason,
+                "at_ms": record.ingest_ms,
+                "topic": str(letter["topic"]),
+                "partition": letter["partition"],
+                "offset": letter["offset"],
+                "excerpt": excerpt,
+            }
+        )
+
+    def _letters_shown(self) -> dict[str, Any]:
+        return {"reasons": dict(self.reasons.most_common()), "sample": list(self._letters)}
+
+    def _numbers(self, now_ms: int) -> dict[str, Any]:
+        names = [*self._raw, "accepted", "refused", "alerts-of-events", "alerts-of-windows", WINDOWS_TOPIC]
+        rates = {name: round(self.rate(name, now_ms), 1) for name in names}
+        rates["in"] = round(sum(rates[name] for name in self._raw), 1)
+        rates["alerts"] = round(rates["alerts-of-events"] + rates["alerts-of-windows"], 1)
+        totals = dict(self.totals)
+        totals["in"] = sum(self.totals[name] for name in self._raw)
+        totals["alerts"] = self.totals["alerts-of-events"] + self.totals["alerts-of-windows"]
+        return {
+            "rates": rates,
+            "totals": totals,
+            "by_rule": dict(self.by_rule),
+            "latencies": self.latencies.shown(now_ms),
+            "last_in_ms": self.last_in_ms,
+            "last_out_ms": self.last_out_ms,
+            "unreadable": self.unreadable,
+        }
+
+    def _series(self, now_ms: int, seconds: int) -> dict[str, Any]:
+        now_s = now_ms // 1000  # this second is not complete yet
+        spans = range(now_s - seconds, now_s)
+        of = {
+            "in": [*self._raw],
+            "accepted": ["accepted"],
+            "refused": ["refused"],
+            "alerts": ["alerts-of-events", "alerts-of-windows"],
+        }
+        counted: Mapping[str, Counter[int]] = self._seconds
+        empty: Counter[int] = Counter()
+        return {
+            "from_s": spans.start,
+            **{
+                name: [sum(counted.get(each, empty)[second] for each in kinds) for second in spans]
+                for name, kinds in of.items()
+            },
+        }
+
+    def _events_of(self, subject: str, but: set[str]) -> list[dict[str, Any]]:
+        """The latest events of a key that are kept, newest first; found by text, since few are ever asked for."""
+        key, named, found = self.variant.use.judged.key, str(subject).encode(), []
+        for identity, value in reversed(self._events.items()):
+            if identity not in but and named in value:
+                event = json.loads(value)
+                if str(event.get(key)) == str(subject):
+                    found.append(event)
+                    if len(found) == KEYS_EVENTS_MOST:
+                        break
+        return found
+
+    def _event_shown(self, event: Mapping[str, Any]) -> dict[str, Any]:
+        fields = {name: text(event.get(name)) for name in self.view.event}
+        return fields | {"flags": event.get("flags") or []}
+
+
+def text(value: Any) -> Any:
+    """A value as the page may show it: a token is shortened."""
+    if isinstance(value, str):
+        return _TOKEN.sub(lambda found: f"{found[0][:13]}…", value)
+    return value

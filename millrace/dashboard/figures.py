@@ -1,0 +1,117 @@
+"""`/metrics`: the figures of the boards for Prometheus, under conventional names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.exposition import generate_latest
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from millrace.dashboard.board import Board
+from millrace.dashboard.latencies import ALERTS, BUCKETS_MS, HOP, WINDOWS, Histogram
+
+VERDICTS = ("ok", "failed", "unknown")
+LATENCIES = {ALERTS: "event", WINDOWS: "window", HOP: "hop"}
+
+
+def text(boards: Mapping[str, Board], around: Mapping[str, Any]) -> bytes:
+    """All figures in the text format."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Figures(boards, around))
+    return generate_latest(registry)
+
+
+class _Figures(Collector):
+    def __init__(self, boards: Mapping[str, Board], around: Mapping[str, Any]) -> None:
+        self._boards, self._around = boards, around
+
+    def collect(self) -> Iterator[Metric]:
+        is_up = self._around.get("kafka", {}).get("state") == "up"
+        yield GaugeMetricFamily("millrace_kafka_up", "Whether Kafka answers.", value=float(is_up))
+        yield from self._of_boards()
+        yield from self._of_surroundings()
+
+    def _of_boards(self) -> Iterator[Metric]:
+        messages = CounterMetricFamily(
+            "millrace_messages",
+            "Messages in the topics of a pattern, by stream: raw streams, accepted, refused and windows.",
+            labels=["pattern", "stream"],
+        )
+        events = CounterMetricFamily(
+            "millrace_events", "Raw events that are accepted or refused, each one of both.", labels=["pattern"]
+        )
+        alerts = CounterMetricFamily("millrace_alerts", "Alerts, each id once.", labels=["pattern", "rule"])
+        letters = CounterMetricFamily(
+            "millrace_dead_letters", "Dead letters, duplicates and late events included.", labels=["pattern", "reason"]
+        )
+        repeated = CounterMetricFamily(
+            "millrace_repeated_alerts", "Alerts with an id that was read before.", labels=["pattern"]
+        )
+        last_in = GaugeMetricFamily(
+            "millrace_last_event_timestamp_seconds", "When the last raw event reached Kafka.", labels=["pattern"]
+        )
+        latencies = HistogramMetricFamily(
+            "millrace_alert_latency_seconds",
+            "Until an alert is in Kafka: from the intended send of its event (event), or from the end of its window "
+            "(window); and the same of a plain message (hop).",
+            labels=["pattern", "of"],
+        )
+        promised = GaugeMetricFamily(
+            "millrace_promised_latency_seconds", "The p99 that the pattern promises its readers.", labels=["pattern"]
+        )
+        for name, board in self._boards.items():
+            promised.add_metric([name], board.variant.pattern.promises.alert_latency_ms_p99 / 1000)
+            for stream in (*(each.name for each in board.variant.use.raw), "accepted", "refused", "windows"):
+                messages.add_metric([name, stream], board.totals[stream])
+            events.add_metric([name], board.totals[board.variant.use.judged.name])
+            for rule, count in sorted(board.by_rule.items()):
+                alerts.add_metric([name, rule], count)
+            for reason, count in sorted(board.reasons.items()):
+                letters.add_metric([name, reason], count)
+            repeated.add_metric([name], board.totals["repeated alerts"])
+            if board.last_in_ms:
+                last_in.add_metric([name], board.last_in_ms / 1000)
+            for latency, of in LATENCIES.items():
+                histogram = board.latencies.histograms[latency]
+                latencies.add_metric([name, of], _buckets(histogram), histogram.sum_ms / 1000)
+        yield from (messages, events, alerts, letters, repeated, last_in, latencies, promised)
+
+    def _of_surroundings(self) -> Iterator[Metric]:
+        lag = GaugeMetricFamily("millrace_lag_messages", "Messages not judged yet.", labels=["pattern"])
+        deployed = GaugeMetricFamily(
+            "millrace_pattern_deployed", "Whether the pattern is deployed.", labels=["pattern"]
+        )
+        jobs = GaugeMetricFamily(
+            "millrace_job_state", "1 for the state that the job has.", labels=["pattern", "engine", "state"]
+        )
+        restarts = GaugeMetricFamily("millrace_job_restarts", "Restarts of the job.", labels=["pattern", "engine"])
+        checkpoints = CounterMetricFamily(
+            "millrace_job_checkpoints", "Checkpoints of the job since its start.", labels=["pattern", "engine"]
+        )
+        verdicts = GaugeMetricFamily(
+            "millrace_verdict", "1 for the status of the latest verdict.", labels=["pattern", "status"]
+        )
+        for name, found in self._around.get("patterns", {}).items():
+            deployed.add_metric([name], float(found["is_deployed"]))
+            if found["lag"] is not None:
+                lag.add_metric([name], found["lag"])
+            for job in found["jobs"]:
+                jobs.add_metric([name, job["engine"], job["state"]], 1)
+                restarts.add_metric([name, job["engine"]], job.get("restarts", 0))
+                checkpoints.add_metric([name, job["engine"]], job["checkpoints"])
+            if found["verdict"]:
+                for status in VERDICTS:
+                    verdicts.add_metric([name, status], float(found["verdict"]["status"] == status))
+        yield from (deployed, lag, jobs, restarts, checkpoints, verdicts)
+
+
+def _buckets(histogram: Histogram) -> list[tuple[str, float]]:
+    total, found = 0, []
+    for most_ms, count in zip((*BUCKETS_MS, None), histogram.counts, strict=True):
+        total += count
+        found.append(("+Inf" if most_ms is None else str(most_ms / 1000), float(total)))
+    return found

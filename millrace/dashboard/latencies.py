@@ -1,0 +1,112 @@
+"""How long the latest events and alerts took, by stage."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+from millrace.rules import WindowRule
+from millrace.rules.rules import Rule
+from millrace.verify.latency import latency
+
+KEPT = 2_000
+RECENT_MS = 60_000
+SHOWN_EVERY_MS = 2_000
+
+HOP, ACCEPTED, ALERTS, IN, JUDGED, OUT, WINDOWS = (
+    "bare hop",
+    "accepted events",
+    "alerts",
+    "until Kafka has the event",
+    "until it is judged",
+    "until Kafka has the alert",
+    "window alerts",
+)
+FROM = {
+    HOP: "a plain message, from its intended send",
+    ACCEPTED: "from the intended send of the event",
+    ALERTS: "from the intended send of the event",
+    IN: "of an alert's event, from its intended send",
+    JUDGED: "of an alert's event, in the engine",
+    OUT: "from the engine",
+    WINDOWS: "after the end of their window",
+}
+PARTS = (IN, JUDGED, OUT)
+"""The stages that add up to ALERTS."""
+BUCKETS_MS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000)
+
+
+class Histogram:
+    """Counts of times by bucket, since the start."""
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(BUCKETS_MS) + 1)
+        self.sum_ms = 0.0
+
+    def take(self, ms: float) -> None:
+        self.counts[bisect_left(BUCKETS_MS, ms)] += 1
+        self.sum_ms += ms
+
+
+class Latencies:
+    """The latest times of each stage; exact quantiles of those that the last minute brought."""
+
+    def __init__(self, rules: Mapping[str, Rule]) -> None:
+        self._windows = {name: rule.window for name, rule in rules.items() if isinstance(rule, WindowRule)}
+        self._times: dict[str, deque[tuple[int, float]]] = {name: deque(maxlen=KEPT) for name in FROM}
+        self.histograms = {name: Histogram() for name in (HOP, ACCEPTED, ALERTS, WINDOWS)}
+        self._shown: list[dict[str, Any]] = []
+        self._shown_ms = 0
+
+    def hop(self, at_ms: int, sent_ms: int) -> None:
+        """Take the time of a plain message."""
+        self._take(HOP, at_ms, at_ms - sent_ms)
+
+    def accepted(self, at_ms: int, event: Mapping[str, Any]) -> None:
+        """Take the time of an accepted event."""
+        if event.get("sent_ms") is not None:
+            self._take(ACCEPTED, at_ms, at_ms - event["sent_ms"])
+
+    def alert(self, at_ms: int, alert: Mapping[str, Any]) -> int:
+        """Take the times of an alert; return the one to show beside it."""
+        if window := self._windows.get(alert["rule"]):
+            late_ms: int = at_ms - window.end_ms(alert["window_start_ms"], alert["at_ms"])
+            self._take(WINDOWS, at_ms, late_ms)
+            return late_ms
+        sent_ms, ingest_ms, emit_ms = alert.get("sent_ms"), alert["ingest_ms"], alert["emit_ms"]
+        self._take(JUDGED, at_ms, emit_ms - ingest_ms)
+        self._take(OUT, at_ms, at_ms - emit_ms)
+        if sent_ms is None:
+            return int(at_ms - ingest_ms)
+        self._take(IN, at_ms, ingest_ms - sent_ms)
+        self._take(ALERTS, at_ms, at_ms - sent_ms)
+        return int(at_ms - sent_ms)
+
+    def shown(self, now_ms: int) -> list[dict[str, Any]]:
+        """The quantiles of each stage over the last minute; of what is kept, where the last minute brought nothing."""
+        if now_ms - self._shown_ms >= SHOWN_EVERY_MS:
+            self._shown_ms = now_ms
+            self._shown = [self._row(name, now_ms) for name in FROM if self._times[name]]
+        return self._shown
+
+    def _row(self, name: str, now_ms: int) -> dict[str, Any]:
+        kept = self._times[name]
+        recent = [ms for at_ms, ms in kept if at_ms >= now_ms - RECENT_MS]
+        found = latency(name, recent or (ms for _, ms in kept))
+        return {
+            "name": name,
+            "from": FROM[name],
+            "is_part": name in PARTS,
+            "is_recent": bool(recent),
+            "count": found.count,
+            "p50_ms": found.quantile(0.5),
+            "p99_ms": found.quantile(0.99),
+            "max_ms": found.worst,
+        }
+
+    def _take(self, name: str, at_ms: int, ms: float) -> None:
+        self._times[name].append((at_ms, ms))
+        if name in self.histograms:
+            self.histograms[name].take(max(ms, 0))

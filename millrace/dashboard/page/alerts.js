@@ -1,0 +1,159 @@
+// The alerts as they come, newest first. While a person reads them, new ones wait behind a button.
+
+import { h, setText } from "./dom.js";
+import { clock, count, span, withUnit } from "./format.js";
+
+const ROWS_MOST = 300;
+
+/** @param {(id: string) => void} open shows one alert */
+export function alerts(place, facts, open) {
+  const order = facts.rules.map((rule) => rule.name);
+  const hues = (rule) => Math.max(0, order.indexOf(rule)) % 8;
+  let chosen = "";
+  let wanted = "";
+  let board = null;
+  let newest = null;
+  let isHeld = false;
+
+  const chips = h("div.chips", { role: "group", "aria-label": "Show the alerts of a rule" });
+  const search = h("input", {
+    type: "search",
+    placeholder: `${facts.key} or text`,
+    "aria-label": `Only alerts with this ${facts.key} or text`,
+    oninput: () => {
+      wanted = search.value.trim().toLowerCase();
+      rebuild();
+    },
+  });
+  const more = h("button.more", {
+    type: "button",
+    hidden: true,
+    onclick: () => {
+      list.scrollTop = 0;
+      isHeld = false;
+      rebuild();
+    },
+  });
+  const list = h("ol.alert-list", { "aria-label": "Alerts, newest first" });
+  const empty = h("p.empty");
+  place.append(h("div.bar", {}, chips, search), more, list, empty);
+  const buttons = new Map();
+  for (const name of ["", ...order]) {
+    const figure = h("b");
+    const button = h(
+      "button.chip",
+      {
+        type: "button",
+        "aria-pressed": name === "",
+        onclick: () => choose(name),
+        title: facts.rules.find((rule) => rule.name === name)?.doc ?? null,
+      },
+      name ? h(`i.group-${hues(name)}`) : null,
+      name || "all",
+      " ",
+      figure,
+    );
+    buttons.set(name, { button, figure });
+    chips.append(button);
+  }
+
+  function choose(name) {
+    chosen = name;
+    for (const [each, { button }] of buttons) button.setAttribute("aria-pressed", String(each === name));
+    rebuild();
+  }
+
+  const fits = (alert) =>
+    (!chosen || alert.rule === chosen) &&
+    (!wanted || `${alert.subject} ${alert.key} ${alert.rule} ${alert.sentence}`.toLowerCase().includes(wanted));
+
+  function row(alert) {
+    const button = h(
+      "button.alert",
+      { type: "button", tabindex: -1, "data-id": alert.id, onclick: () => open(alert.id) },
+      h(`i.group-${hues(alert.rule)}`),
+      h("span.when", {}, clock(alert.arrived_ms)),
+      h("span.rule", {}, alert.rule),
+      h("span.who", {}, alert.key === alert.subject ? alert.subject : `${alert.subject} · ${alert.key}`),
+      h(
+        "span.why",
+        {},
+        alert.about ? h("b", {}, alert.about.map((value, n) => withUnit(value, facts.alert[n])).join(" · ")) : null,
+        alert.sentence,
+      ),
+      h("span.took", { title: "latency" }, span(alert.latency_ms)),
+    );
+    return h("li", {}, button);
+  }
+
+  function rebuild() {
+    if (!board) return;
+    const shown = board.alerts.filter(fits).slice(-ROWS_MOST).reverse();
+    list.replaceChildren(...shown.map(row));
+    newest = board.alerts[board.alerts.length - 1]?.id ?? null;
+    more.hidden = true;
+    finish(shown.length);
+  }
+
+  function finish(length) {
+    const first = list.querySelector("button");
+    if (first && !list.querySelector('button[tabindex="0"]')) first.tabIndex = 0;
+    empty.hidden = length > 0;
+    list.hidden = length === 0;
+    if (length === 0)
+      setText(
+        empty,
+        board.alerts.length
+          ? "None of the latest alerts fits."
+          : "No alert yet. An alert appears here as soon as it is in its topic.",
+      );
+  }
+
+  function unseen() {
+    const at = board.alerts.findLastIndex((each) => each.id === newest);
+    return board.alerts.slice(at + 1).filter(fits);
+  }
+
+  list.addEventListener("scroll", () => {
+    isHeld = list.scrollTop > 8;
+    if (!isHeld && board) update();
+  });
+  list.addEventListener("keydown", (event) => {
+    const steps = { ArrowDown: 1, ArrowUp: -1, Home: -Infinity, End: Infinity };
+    const step = steps[event.key];
+    if (step === undefined) return;
+    event.preventDefault();
+    const all = [...list.querySelectorAll("button")];
+    const now = all.indexOf(document.activeElement);
+    const next = all[Math.min(all.length - 1, Math.max(0, now + step))];
+    for (const each of all) each.tabIndex = -1;
+    next.tabIndex = 0;
+    next.focus();
+  });
+
+  function update() {
+    const fresh = unseen();
+    if (isHeld || list.contains(document.activeElement)) {
+      more.hidden = fresh.length === 0;
+      setText(more, `${count(fresh.length)} new ${fresh.length === 1 ? "alert" : "alerts"}`);
+      return;
+    }
+    more.hidden = true;
+    newest = board.alerts[board.alerts.length - 1]?.id ?? null;
+    const rows = fresh.slice(-ROWS_MOST).map(row);
+    list.prepend(...rows.reverse());
+    while (list.childElementCount > ROWS_MOST) list.lastElementChild.remove();
+    finish(list.childElementCount);
+  }
+
+  return {
+    show(next) {
+      const isAnother = board !== next;
+      board = next;
+      for (const [name, { figure }] of buttons)
+        setText(figure, count(name ? (board.by_rule[name] ?? 0) : board.totals.alerts));
+      if (isAnother) rebuild();
+      else update();
+    },
+  };
+}

@@ -1,0 +1,120 @@
+// One alert in a drawer: why it came, the events it rests on, and what is kept about its key.
+
+import { h } from "./dom.js";
+import { moment, span, withUnit } from "./format.js";
+import { store } from "./store.js";
+
+const drawer = /** @type {HTMLDialogElement} */ (document.getElementById("detail"));
+drawer.addEventListener("click", (event) => {
+  if (event.target === drawer) drawer.close();
+});
+
+/** Fetches an alert and shows it. */
+export async function openAlert(facts, id) {
+  fill(h("p.empty", {}, "Loading …"));
+  drawer.showModal();
+  try {
+    const answer = await fetch(`/alerts/${encodeURIComponent(facts.name)}/${encodeURIComponent(id)}`);
+    const alert = await answer.json();
+    if (!answer.ok) fill(h("p.empty", {}, alert.problem ?? "The server refused the request."));
+    else fill(...parts(facts, alert));
+  } catch {
+    fill(h("p.empty", {}, "The server of this page does not answer."));
+  }
+}
+
+function fill(...children) {
+  const close = h("button.close", { type: "button", "aria-label": "Close", onclick: () => drawer.close() }, "✕");
+  drawer.replaceChildren(h("div.drawer", {}, close, ...children));
+}
+
+function parts(facts, alert) {
+  const rule = facts.rules.find((each) => each.name === alert.rule);
+  const isWindow = rule?.stage === "windows";
+  return [
+    h("h2", {}, alert.rule),
+    h("p.sentence", {}, `${alert.sentence.charAt(0).toUpperCase()}${alert.sentence.slice(1)}.`),
+    h("p.doc", {}, rule?.doc ?? ""),
+    pairs([
+      [facts.key, alert.subject],
+      ...(alert.key === alert.subject ? [] : [["key", alert.key]]),
+      ["time of the event", moment(alert.at_ms, store.nowMs)],
+      [isWindow ? "after its window's end" : "latency", span(alert.latency_ms)],
+      ["judged by", `${alert.rule} ${alert.rule_version}`],
+      ["found in", `${alert.place.topic}, partition ${alert.place.partition}, offset ${alert.place.offset}`],
+      ["alert id", alert.id],
+    ]),
+    h("h3", {}, "Its values"),
+    pairs(
+      Object.entries(alert.operands).map(([name, value]) => [
+        name.replaceAll("_", " "),
+        withUnit(asNumber(value), unitOf(name)),
+      ]),
+    ),
+    h("h3", {}, alert.events.length === 1 ? "The event it rests on" : "The events it rests on"),
+    alert.events.length
+      ? table(facts.event, alert.events)
+      : h("p.empty", {}, "They are older than what this page keeps."),
+    alert.missing && alert.events.length
+      ? h("p.note", {}, `${alert.missing} more are older than what this page keeps.`)
+      : null,
+    ...(alert.others.length
+      ? [h("h3", {}, `Other events of this ${facts.key}`), table(facts.event, alert.others)]
+      : []),
+    ...history(facts, alert),
+  ];
+}
+
+function history(facts, alert) {
+  if (alert.history_problem) return [h("h3", {}, "In HBase"), h("p.empty", {}, alert.history_problem)];
+  if (!alert.history) return [];
+  const simple = Object.entries(alert.history).filter(([, value]) => value === null || typeof value !== "object");
+  const counted = Object.entries(alert.history.alerts ?? {});
+  const lists = Object.entries(alert.history).filter(([, value]) => Array.isArray(value) && value.length);
+  return [
+    h("h3", {}, `The ${facts.key} in HBase`),
+    pairs([
+      ...simple.map(([name, value]) => [name.replaceAll("_", " "), withUnit(value, unitOf(name))]),
+      ...counted.map(([name, value]) => [`alerts of ${name}`, value]),
+    ]),
+    ...lists.map(([, rows]) =>
+      table(
+        Object.keys(rows[0])
+          .slice(0, 8)
+          .map((name) => ({ name, title: name.replaceAll("_", " "), unit: unitOf(name) })),
+        rows,
+      ),
+    ),
+  ];
+}
+
+const asNumber = (text) => (text !== null && text !== "" && Number.isFinite(Number(text)) ? Number(text) : text);
+const unitOf = (name) => ({ cents: "cents", ms: "ms" })[name.split("_").pop()] ?? "";
+
+function pairs(rows) {
+  return h("dl.pairs", {}, ...rows.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, String(value))]));
+}
+
+function table(columns, rows) {
+  const cell = (row, { name, unit }) => (Array.isArray(row[name]) ? row[name].join(", ") : withUnit(row[name], unit));
+  return h(
+    "div.scroll",
+    { tabindex: 0 },
+    h(
+      "table",
+      {},
+      h("thead", {}, h("tr", {}, ...columns.map((column) => h("th", { scope: "col" }, column.title)))),
+      h(
+        "tbody",
+        {},
+        ...rows.map((row) =>
+          h(
+            "tr",
+            { class: row.flags?.length ? "flagged" : null },
+            ...columns.map((column) => h("td", {}, cell(row, column))),
+          ),
+        ),
+      ),
+    ),
+  );
+}

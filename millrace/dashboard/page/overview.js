@@ -1,0 +1,71 @@
+// All patterns side by side.
+
+import { sparkline } from "./charts.js";
+import { h, setText } from "./dom.js";
+import { count, rate, span } from "./format.js";
+import { stateOf } from "./state.js";
+import { SERIES } from "./store.js";
+
+/** @returns {{element: HTMLElement, show: (store: any) => void}} */
+export function overview(patterns) {
+  const grid = h("div.row.patterns");
+  const panels = patterns.map((facts) => {
+    const word = h("span.word");
+    const text = h("span");
+    const state = h("p.state", {}, word, text);
+    const body = h("div.brief");
+    const rows = SERIES.map((name) => {
+      const now = h("strong");
+      const total = h("span");
+      const plot = h("div.spark", { "aria-hidden": "true" });
+      body.append(h(`div.${name}`, {}, h("h3", {}, name), h("p", {}, now, h("small", {}, "/s"), total), plot));
+      return { name, now, total, chart: sparkline(plot, name) };
+    });
+    const latency = h("p.note");
+    grid.append(
+      h(
+        "section.panel",
+        { "aria-label": facts.name },
+        h("h2", {}, h("a", { href: `#/${facts.name}` }, facts.name), h("small", {}, facts.title)),
+        state,
+        body,
+        latency,
+      ),
+    );
+    return { facts, word, text, state, body, rows, latency };
+  });
+  return {
+    element: h(
+      "article",
+      {},
+      h("header.title", {}, h("h1", {}, "Patterns"), h("p", {}, "What runs now, side by side.")),
+      grid,
+    ),
+    show(store) {
+      for (const { facts, word, text, state, body, rows, latency } of panels) {
+        const found = stateOf(facts.name, store);
+        const board = store.boards[facts.name];
+        state.className = `state ${found.level}`;
+        setText(word, found.word);
+        setText(text, `${found.text}${found.remedy ? ` ${found.remedy}` : ""}`);
+        body.hidden = !board;
+        latency.hidden = !board;
+        if (!board) continue;
+        for (const { name, now, total, chart } of rows) {
+          setText(now, rate(board.rates[name]));
+          setText(total, count(board.totals[name] ?? 0));
+          chart.show([board.series[name].map((_, n) => board.series.from_s + n), board.series[name]]);
+        }
+        const alerts =
+          board.latencies.find((each) => each.name === "alerts") ??
+          board.latencies.find((each) => each.name === "window alerts");
+        setText(
+          latency,
+          alerts
+            ? `alerts ${alerts.from}: p50 ${span(alerts.p50_ms)}, p99 ${span(alerts.p99_ms)}; promised p99 ${span(facts.promised_ms)}`
+            : "",
+        );
+      }
+    },
+  };
+}

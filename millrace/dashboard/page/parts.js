@@ -1,0 +1,212 @@
+// The smaller parts of a pattern's page: figures, latencies, dead letters, jobs and the verdict.
+
+import { sparkline } from "./charts.js";
+import { h, setText } from "./dom.js";
+import { ago, clock, count, rate, span, withUnit } from "./format.js";
+import { SERIES } from "./store.js";
+
+const TITLES = { in: "events in", accepted: "accepted", refused: "refused", alerts: "alerts" };
+
+/** Four rates with their totals and their last minutes. */
+export function figures(place) {
+  const panels = SERIES.map((name) => {
+    const now = h("strong");
+    const total = h("span");
+    const plot = h("div.spark", { "aria-hidden": "true" });
+    place.append(
+      h(
+        `section.panel.figure.${name}`,
+        { "aria-label": TITLES[name] },
+        h("h2", {}, TITLES[name]),
+        h("p", {}, now, h("small", {}, "/s"), total),
+        plot,
+      ),
+    );
+    return { name, now, total, chart: sparkline(plot, name) };
+  });
+  return {
+    show(board) {
+      for (const { name, now, total, chart } of panels) {
+        setText(now, rate(board.rates[name]));
+        setText(total, `${count(board.totals[name] ?? 0)} in all`);
+        chart.show([board.series[name].map((_, n) => board.series.from_s + n), board.series[name]]);
+      }
+    },
+  };
+}
+
+/** The numbers that a use chose. */
+export function numbers(place, facts) {
+  const values = facts.figures.map((each) => {
+    const value = h("strong");
+    place.append(h("section.panel.number", { "aria-label": each.title }, h("h2", {}, each.title), h("p", {}, value)));
+    return value;
+  });
+  return {
+    show(board) {
+      values.forEach((value, n) => setText(value, withUnit(board.figures[n] ?? null, facts.figures[n].unit)));
+    },
+  };
+}
+
+/** Percentiles by stage, and the promise. */
+export function latencies(place, facts) {
+  const body = h("tbody");
+  const promise = h("p.promise");
+  const head = ["stage", "p50", "p99", "worst"].map((title) => h("th", { scope: "col" }, title));
+  const empty = h("p.empty", {}, "Nothing measured yet.");
+  place.append(h("table.latencies", {}, h("thead", {}, h("tr", {}, ...head)), body), promise, empty);
+  return {
+    show(board) {
+      const shown = board.latencies;
+      empty.hidden = shown.length > 0;
+      const most = Math.max(1, ...shown.map((each) => each.p99_ms));
+      body.replaceChildren(
+        ...shown.map((each) =>
+          h(
+            "tr",
+            { class: [each.is_part ? "part" : "", each.is_recent ? "" : "old"].join(" ").trim() || null },
+            h("th", { scope: "row", title: each.from }, each.name, h("small", {}, each.from)),
+            h("td", {}, span(each.p50_ms)),
+            h(
+              "td",
+              {},
+              span(each.p99_ms),
+              h("meter", { min: 0, max: most, value: each.p99_ms, "aria-hidden": "true" }),
+            ),
+            h("td", {}, span(each.max_ms)),
+          ),
+        ),
+      );
+      const alerts =
+        shown.find((each) => each.name === "alerts") ?? shown.find((each) => each.name === "window alerts");
+      const isKept = alerts && alerts.p99_ms <= facts.promised_ms;
+      promise.hidden = !alerts;
+      promise.className = `promise ${isKept ? "good" : "bad"}`;
+      if (alerts)
+        setText(
+          promise,
+          `${isKept ? "✓" : "✗"} promised: p99 of at most ${span(facts.promised_ms)}, once warm; ${alerts.is_recent ? "the last minute" : "the latest"}: ${span(alerts.p99_ms)}`,
+        );
+    },
+  };
+}
+
+/** Dead letters by reason; the sample of the chosen one. */
+export function letters(place) {
+  const list = h("ul.reasons");
+  const sample = h("ol.sample", { "aria-label": "The latest messages" });
+  const empty = h("p.empty", {}, "No message was refused.");
+  place.append(list, sample, empty);
+  let chosen = "";
+  let last = null;
+  function draw() {
+    const rows = Object.entries(last.reasons);
+    empty.hidden = rows.length > 0;
+    const most = Math.max(1, ...rows.map(([, number]) => number));
+    list.replaceChildren(
+      ...rows.map(([reason, number]) =>
+        h(
+          "li",
+          {},
+          h(
+            "button",
+            {
+              type: "button",
+              "aria-pressed": reason === chosen,
+              onclick: () => {
+                chosen = chosen === reason ? "" : reason;
+                draw();
+              },
+            },
+            h("span.reason", {}, reason),
+            h("meter", { min: 0, max: most, value: number, "aria-hidden": "true" }),
+            h("b", {}, count(number)),
+          ),
+        ),
+      ),
+    );
+    const shown = last.sample
+      .filter((each) => !chosen || each.reason === chosen)
+      .slice(-3)
+      .reverse();
+    sample.replaceChildren(
+      ...shown.map((each) =>
+        h(
+          "li",
+          {},
+          h(
+            "p",
+            {},
+            h("b", {}, each.reason),
+            ` ${clock(each.at_ms)} · ${each.topic} · partition ${each.partition}, offset ${each.offset}`,
+          ),
+          h("code", {}, each.excerpt || "(empty)"),
+        ),
+      ),
+    );
+  }
+  return {
+    show(board) {
+      if (last === board.letters) return;
+      last = board.letters;
+      draw();
+    },
+  };
+}
+
+/** Jobs, lag and the latest verdict. */
+export function health(place) {
+  const jobs = h("ul.jobs");
+  const lag = h("p");
+  const verdict = h("p.verdict");
+  place.append(jobs, lag, verdict);
+  return {
+    show(around, nowMs) {
+      jobs.replaceChildren(
+        ...around.jobs.map((job) => {
+          const isWeb = job.web.startsWith("http://") || job.web.startsWith("https://");
+          const name = isWeb
+            ? h("a", { href: job.web, target: "_blank", rel: "noreferrer" }, job.engine)
+            : h("b", {}, job.engine);
+          return h(
+            "li",
+            {},
+            h(`i.dot.${job.state === "running" ? "good" : job.state === "starting" ? "quiet" : "bad"}`),
+            name,
+            ` ${job.state}`,
+            h("small", {}, `${count(job.checkpoints)} checkpoints, ${count(job.restarts ?? 0)} restarts`),
+            job.problem ? h("p.problem", {}, job.problem) : null,
+          );
+        }),
+      );
+      setText(
+        lag,
+        around.lag === null || around.lag === undefined
+          ? ""
+          : `Behind the last checkpoint: ${count(around.lag)} events`,
+      );
+      const found = around.verdict;
+      if (!found) {
+        verdict.className = "verdict none";
+        verdict.replaceChildren("No verdict yet: millrace validate judges every alert.");
+        return;
+      }
+      const failed = Object.entries(found.checks)
+        .filter(([, status]) => status !== "ok")
+        .map(([name, status]) => `${name}: ${status}`);
+      verdict.className = `verdict ${found.status}`;
+      verdict.replaceChildren(
+        h(
+          "strong",
+          {},
+          { ok: "✓ verdict ok", failed: "✗ verdict failed", unknown: "? verdict unknown" }[found.status] ??
+            found.status,
+        ),
+        ` ${ago(Date.parse(found.at), nowMs)}, ${Object.keys(found.checks).length} checks `,
+        found.page ? h("a", { href: `/reports/${encodeURIComponent(found.page)}`, target: "_blank" }, "report") : "",
+        failed.length ? h("small", {}, failed.join(", ")) : "",
+      );
+    },
+  };
+}

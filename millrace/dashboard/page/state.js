@@ -1,0 +1,62 @@
+// How a pattern is, in a word and a sentence, from what the server has sent.
+
+import { ago, clock } from "./format.js";
+
+const QUIET_AFTER_MS = 10_000;
+const STUCK_AFTER_MS = 30_000;
+
+/** @returns {{level: "good"|"quiet"|"bad"|"off", word: string, text: string, remedy?: string}} */
+export function stateOf(name, store) {
+  const found = store.around.patterns?.[name];
+  const board = store.boards[name];
+  if (!found) return { level: "off", word: "waiting", text: "The first look at this pattern is under way." };
+  if (store.around.kafka.state === "down") {
+    const text = board
+      ? `Its figures are as of ${clock(store.around.kafka.since_ms)}.`
+      : "Without Kafka nothing is known of it.";
+    return { level: "bad", word: "no Kafka", text };
+  }
+  if (!found.is_provisioned) {
+    return {
+      level: "off",
+      word: "not deployed",
+      text: "This pattern has no topics yet.",
+      remedy: `millrace provision ${name}`,
+    };
+  }
+  if (!found.is_deployed) {
+    return {
+      level: "off",
+      word: "not deployed",
+      text: "Its topics exist, and no job reads them.",
+      remedy: `millrace deploy ${name}`,
+    };
+  }
+  const sick = found.jobs.find((job) =>
+    ["degraded", "crash-looping", "stalled", "failed", "given-up", "unknown"].includes(job.state),
+  );
+  if (sick) {
+    const text = `The job of ${sick.engine || "an engine"} is ${sick.state}${sick.problem ? `: ${sick.problem}` : "."}`;
+    return { level: "bad", word: sick.state, text, remedy: `millrace jobs ${name}` };
+  }
+  if (!board || !board.totals.in) {
+    return {
+      level: "quiet",
+      word: "empty",
+      text: "It runs, and no event has arrived yet.",
+      remedy: `millrace traffic ${name} --rate 100`,
+    };
+  }
+  if (board.waitingMs && store.nowMs - board.waitingMs > STUCK_AFTER_MS) {
+    const text = `${found.lag} events wait, and nothing was judged since ${clock(board.waitingMs)}.`;
+    return { level: "bad", word: "stuck", text, remedy: `millrace jobs ${name}` };
+  }
+  if (store.nowMs - board.last_in_ms > QUIET_AFTER_MS) {
+    return {
+      level: "quiet",
+      word: "quiet",
+      text: `The last event came ${ago(board.last_in_ms, store.nowMs)}, at ${clock(board.last_in_ms)}.`,
+    };
+  }
+  return { level: "good", word: "live", text: "Events flow." };
+}

@@ -1,0 +1,244 @@
+"""What the page shows that no topic holds: whether Kafka answers, which patterns run, lag, jobs and verdicts."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition, admin
+
+from millrace import deployments, project
+from millrace.dashboard import facts, view
+from millrace.dashboard.board import Board
+from millrace.dashboard.reader import Place, Reader, Span
+from millrace.errors import InfraError
+from millrace.patterns import Variant, model, readable
+from millrace.patterns import topics as topics_of
+from millrace.rules.expressions import DeclarationError
+from millrace.target import Target
+
+Files = Mapping[Path, int]
+OFFSETS: Any = admin.OffsetSpec  # type: ignore[attr-defined]  # it has no types
+LOOK_EVERY_S = 2.0
+JOBS_EVERY_S = 8.0
+ANSWERS_WITHIN_S = 3.0
+IMPORTS_WITHIN_S = 30
+READER_ANSWERS_WITHIN_S = 30
+
+
+class Surroundings(threading.Thread):
+    """Looks every two seconds, and hands what it finds to the reader."""
+
+    def __init__(
+        self, target: Target, reader: Reader, publish: Callable[[str, str], None], renew: Callable[[], None]
+    ) -> None:
+        """`renew` starts the process again: what it has imported of a use stays as it was."""
+        super().__init__(name="surroundings", daemon=True)
+        self._renew, self._code = renew, _code()
+        self._tried: Files = self._code
+        self._code_problem = ""
+        self._target, self._reader, self._publish = target, reader, publish
+        self._ended = threading.Event()
+        self._client = admin.AdminClient({"bootstrap.servers": target.bootstrap, "log_level": 0})
+        self._provisioned: dict[str, Variant] = {}
+        self._lags: dict[str, int | None] = {}
+        self._kafka: dict[str, Any] = {"state": "starting", "since_ms": _now_ms(), "problem": ""}
+        self._jobs: dict[str, list[dict[str, Any]]] = {}
+        self._jobs_at = -JOBS_EVERY_S
+        self._verdicts: dict[str, tuple[Path, dict[str, Any]]] = {}
+        self._facts = "[]"
+        self._files: Files = {}
+        self._variants: list[Variant] = []
+        self._views: dict[str, tuple[view.View, str]] = {}
+
+    @property
+    def facts(self) -> str:
+        """Every pattern, as JSON for the page."""
+        return self._facts
+
+    def run(self) -> None:
+        while not self._ended.is_set():
+            try:
+                self.look()
+                self._report_problem(self._code_problem)
+            except (InfraError, DeclarationError, OSError) as error:
+                self._report_problem(str(error))
+            self._ended.wait(LOOK_EVERY_S)
+
+    def end(self) -> None:
+        """Stop looking."""
+        self._ended.set()
+        self.join(15)
+
+    def look(self) -> None:
+        """Look once."""
+        if (code := _code()) != self._code:
+            if code != self._tried:
+                self._tried = code
+                self._code_problem = _import_problem()
+            if not self._code_problem:
+                self._renew()
+        if (files := _files()) != self._files:
+            self._files, self._variants = files, readable()
+            self._views = {each.name: _view_of(each) for each in self._variants}
+            self._publish_facts(self._variants, self._views)
+        variants, views = self._variants, self._views
+        self._look_at_kafka(variants, views)
+        if self._kafka["state"] == "up" and time.monotonic() > self._jobs_at + JOBS_EVERY_S:
+            self._jobs = {name: self._jobs_of(name) for name in self._provisioned}
+            self._jobs_at = time.monotonic()
+        found = {
+            "kafka": self._kafka,
+            "patterns": {
+                each.name: {
+                    "is_provisioned": each.name in self._provisioned,
+                    "is_deployed": deployments.is_wanted(self._target, each.name),
+                    "jobs": self._jobs.get(each.name, []),
+                    "lag": self._lags.get(each.name),
+                    "verdict": self._verdict_of(each.name),
+                    "view_problem": views[each.name][1],
+                }
+                for each in variants
+            },
+        }
+        self._reader.ask(lambda: self._reader.around.update(found))
+
+    def _report_problem(self, problem: str) -> None:
+        self._reader.ask(lambda: self._reader.around.update(problem=problem))
+
+    def _publish_facts(self, variants: list[Variant], views: Mapping[str, tuple[view.View, str]]) -> None:
+        found = json.dumps([facts.facts(each, views[each.name][0]) for each in variants], separators=(",", ":"))
+        self._facts = found
+        self._publish("patterns", found)
+
+    def _look_at_kafka(self, variants: list[Variant], views: Mapping[str, tuple[view.View, str]]) -> None:
+        """Let the reader follow the patterns that have all their topics; what was found stays while Kafka is away."""
+        try:
+            listed = self._client.list_topics(timeout=ANSWERS_WITHIN_S).topics
+            provisioned = {each.name: each for each in variants if set(topics_of(each).values()) <= set(listed)}
+            kinds = {
+                topic: (each.name, kind) for each in provisioned.values() for kind, topic in topics_of(each).items()
+            }
+            spans = self._spans([(topic, number) for topic in kinds for number in listed[topic].partitions])
+            self._lags = {name: self._lag_of(variant, spans) for name, variant in provisioned.items()}
+        except KafkaException as error:
+            self._now("down", error.args[0].str())
+            return
+        self._now("up", "")
+        self._provisioned = provisioned
+        boards = {name: Board(variant, views[name][0]) for name, variant in provisioned.items()}
+        self._reader.ask(lambda: self._reader.follow(boards, kinds, spans)).result(READER_ANSWERS_WITHIN_S)
+
+    def _spans(self, places: list[Place]) -> dict[Place, Span]:
+        """The first and the next offset of each partition, by one request of each kind."""
+        if not places:
+            return {}
+        first, end = (
+            {
+                (place.topic, place.partition): answer.result().offset
+                for place, answer in self._client.list_offsets(
+                    {TopicPartition(*each): spec for each in places}, request_timeout=ANSWERS_WITHIN_S
+                ).items()
+            }
+            for spec in (OFFSETS.earliest(), OFFSETS.latest())
+        )
+        return {place: Span(first[place], end[place]) for place in places}
+
+    def _lag_of(self, variant: Variant, spans: Mapping[Place, Span]) -> int | None:
+        """How many messages the per-event stage has not judged; None where it has committed nothing yet."""
+        topic = variant.topic(variant.use.judged)
+        ends = {number: span.end for (name, number), span in spans.items() if name == topic}
+        asked = ConsumerGroupTopicPartitions(variant.name, [TopicPartition(topic, number) for number in ends])
+        answer = self._client.list_consumer_group_offsets([asked], request_timeout=ANSWERS_WITHIN_S)[variant.name]
+        reached: dict[int, int] = {each.partition: each.offset for each in answer.result().topic_partitions}
+        if all(offset < 0 for offset in reached.values()):
+            return None
+        return sum(max(0, end - max(reached.get(number, 0), 0)) for number, end in ends.items())
+
+    def _now(self, state: str, problem: str) -> None:
+        if state != self._kafka["state"]:
+            self._kafka = {"state": state, "since_ms": _now_ms(), "problem": problem}
+
+    def _jobs_of(self, name: str) -> list[dict[str, Any]]:
+        try:
+            jobs = deployments.jobs(self._target, name)
+        except InfraError as error:
+            return [{"engine": "", "state": "unknown", "problem": str(error), "web": "", "checkpoints": 0}]
+        return [
+            {
+                "engine": engine,
+                "state": job.state,
+                "problem": job.problem,
+                "web": job.web,
+                "restarts": job.restarts,
+                "checkpoints": job.checkpoints,
+            }
+            for engine, (_, job) in jobs.items()
+        ]
+
+    def _verdict_of(self, name: str) -> dict[str, Any] | None:
+        """The latest verdict on a pattern; a record is read once."""
+        folder = self._target.settings.state / "records"
+        latest = max(folder.glob(f"*-verdict-{name}.json"), default=None)
+        if latest is None:
+            return None
+        if self._verdicts.get(name, (None,))[0] != latest:
+            with suppress(OSError, ValueError, LookupError):
+                record = json.loads(latest.read_text(encoding="utf-8"))
+                page = latest.with_suffix(".html")
+                self._verdicts[name] = (
+                    latest,
+                    {
+                        "status": record["figures"]["status"],
+                        "at": record["at"],
+                        "page": page.name if page.exists() else "",
+                        "checks": {
+                            check["name"]: check["status"]
+                            for check in record["figures"].get("checks", ())
+                            if "name" in check
+                        },
+                    },
+                )
+        return self._verdicts.get(name, (None, None))[1]
+
+
+def _import_problem() -> str:
+    """Why another process cannot import the uses; empty if it can."""
+    words = "from millrace import project; project.make_importable(); project.uses()"
+    done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, timeout=IMPORTS_WITHIN_S)
+    if not done.returncode:
+        return ""
+    lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+    return f"The page shows the rules as they were: {lines[-1]}"
+
+
+def _code() -> Files:
+    """The modules of the uses, with the times of their last changes."""
+    folders = {project.use_folder(name) for name in project.uses()}
+    return {path: path.stat().st_mtime_ns for folder in folders for path in folder.rglob("*.py")}
+
+
+def _files() -> Files:
+    """The files of patterns and views, with the times of their last changes."""
+    views = [project.use_folder(name) / view.FILE for name in project.uses()]
+    paths = [*model.files().values(), *(path for path in views if path.exists())]
+    return {path: path.stat().st_mtime_ns for path in paths}
+
+
+def _view_of(variant: Variant) -> tuple[view.View, str]:
+    """The view of a pattern's use, and what is wrong with its file."""
+    try:
+        return view.of(variant.use), ""
+    except view.ViewError as error:
+        return view.completed(view.View(), variant.use), str(error)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,243 @@
+"""The figures of one pattern: each message counts once, and what is kept is bounded."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from millrace.dashboard import board as boards
+from millrace.dashboard import latencies, view, windows
+from millrace.dashboard.board import Board
+from millrace.oracle import Record
+from millrace.patterns import Variant, load
+from millrace.rules.outputs import LATE, REPLAYED
+from millrace.testing import token
+from tests.dashboard.playback import records
+
+START_MS = 1_790_000_000_000
+NOW_MS = START_MS + 60_000
+HOSTILE = "<script>alert(1)</script>"
+
+
+@pytest.fixture(scope="module")
+def flink() -> Variant:
+    return load("flink")
+
+
+@pytest.fixture
+def board(flink: Variant) -> Board:
+    return Board(flink, view.of(flink.use))
+
+
+def sent(kind: str, content: Any, at_ms: int = NOW_MS, offset: int = 0) -> Record:
+    return Record(kind, 0, offset, at_ms, None, json.dumps(content).encode())
+
+
+def alert(number: int, **changes: Any) -> dict[str, Any]:
+    found = {
+        **{"alert_id": f"{number:032x}", "rule": "above-previous-max", "rule_version": "other", "key": "anna"},
+        **{
+            "subject": "anna",
+            "window_start_ms": None,
+            "event_ids": [f"t{number}"],
+            "operands": {"amount_cents": "900"},
+        },
+        **{"at_ms": NOW_MS - 50, "sent_ms": NOW_MS - 40, "ingest_ms": NOW_MS - 30, "emit_ms": NOW_MS - 10},
+    }
+    return found | changes
+
+
+def letter(reason: str, value: str = "") -> dict[str, Any]:
+    import base64
+
+    return {
+        "reason": reason,
+        "topic": "flink.transactions",
+        "partition": 0,
+        "offset": 7,
+        "value_base64": base64.b64encode(value.encode()).decode(),
+    }
+
+
+def test_every_message_of_a_run_is_counted_once(flink: Variant, board: Board) -> None:
+    tape = records(flink, START_MS, seconds=30, rate_per_s=50)
+    for _, record in tape:
+        board.take(record)
+    totals, kinds = board.full(NOW_MS)["totals"], Counter(record.topic for _, record in tape)
+    refused = [
+        record
+        for _, record in tape
+        if record.topic == "dead-letters" and not json.loads(record.value or b"")["reason"].startswith((LATE, REPLAYED))
+    ]
+    assert totals["in"] == kinds["transactions"] + kinds["device-locations"] == 1_500
+    assert totals["accepted"] == kinds["enriched"] > 0
+    assert totals["refused"] == len(refused) > 0
+    assert totals["alerts"] == kinds["alerts"] == sum(board.by_rule.values()) > 0
+    assert sum(board.reasons.values()) == kinds["dead-letters"]
+    assert board.unreadable == 0
+
+
+def test_an_alert_that_comes_twice_is_one_alert(board: Board) -> None:
+    board.take(sent("alerts", alert(1)))
+    board.take(sent("alerts", alert(1), offset=1))
+    assert (board.full(NOW_MS)["totals"]["alerts"], board.totals["repeated alerts"]) == (1, 1)
+
+
+def test_a_tick_has_what_came_since_the_last_one(board: Board) -> None:
+    board.take(sent("alerts", alert(1)))
+    assert [each["id"] for each in board.tick(NOW_MS)["alerts"]] == [alert(1)["alert_id"]]
+    assert "alerts" not in board.tick(NOW_MS)
+    assert [each["id"] for each in board.full(NOW_MS)["alerts"]] == [alert(1)["alert_id"]]
+
+
+def test_rates_are_those_of_the_last_complete_seconds(board: Board) -> None:
+    for offset in range(50):
+        board.take(sent("transactions", {}, NOW_MS - 1 - offset * 100, offset))
+    assert board.full(NOW_MS)["rates"]["in"] == 10
+    series = board.full(NOW_MS)["series"]
+    assert series["from_s"] + len(series["in"]) == NOW_MS // 1000
+    assert series["in"][-5:] == [10] * 5
+
+
+def test_duplicates_are_refused_and_late_events_are_not(board: Board) -> None:
+    for reason in ("duplicate", LATE, REPLAYED, "json"):
+        board.take(sent("dead-letters", letter(reason)))
+    assert board.full(NOW_MS)["totals"]["refused"] == 2
+    assert board.full(NOW_MS)["letters"]["reasons"] == {"duplicate": 1, LATE: 1, REPLAYED: 1, "json": 1}
+
+
+def test_messages_that_nothing_can_read_are_counted_and_harm_nothing(board: Board) -> None:
+    for value in (b"{", b"[]", b"null", b'{"alert_id": 1}', b"\xff"):
+        board.take(Record("alerts", 0, 0, NOW_MS, None, value))
+    board.take(sent("enriched", {"transaction_id": {}}))
+    assert board.unreadable == 6
+    assert board.full(NOW_MS)["totals"]["alerts"] == 0
+
+
+def test_the_latency_of_an_alert_is_split_into_stages(board: Board) -> None:
+    board.take(sent("alerts", alert(1)))
+    shown = {each["name"]: each["p50_ms"] for each in board.full(NOW_MS)["latencies"]}
+    assert shown == {latencies.ALERTS: 40, latencies.IN: 10, latencies.JUDGED: 20, latencies.OUT: 10}
+    assert board.full(NOW_MS)["alerts"][0]["latency_ms"] == 40
+
+
+def test_a_window_alert_is_as_late_as_it_comes_after_its_window(board: Board) -> None:
+    board.take(sent("alerts", alert(1, rule="burst", window_start_ms=NOW_MS - 30_000, at_ms=NOW_MS - 12_000)))
+    assert board.full(NOW_MS)["alerts"][0]["latency_ms"] == 2_000
+
+
+def test_the_events_of_an_alert_and_the_others_of_its_key_are_found(flink: Variant, board: Board) -> None:
+    tape = records(flink, START_MS, seconds=30, rate_per_s=50)
+    for _, record in tape:
+        board.take(record)
+    newest = board.full(NOW_MS)["alerts"][-1]
+    found = board.alert(newest["id"])
+    assert found is not None
+    assert (len(found["events"]), found["missing"]) == (len(found["event_ids"]), 0)
+    assert found["place"]["topic"] == "flink.alerts"
+    assert board.alert("unknown") is None
+    first = board.full(NOW_MS)["alerts"][-1]["about"]
+    assert [type(value) for value in first] == [int, str, str]
+
+
+def test_a_card_is_shortened_everywhere(board: Board) -> None:
+    card = token("anna")
+    board.take(sent("alerts", alert(1, key=card, operands={"card": card})))
+    board.take(sent("dead-letters", letter("json", f'{{"card": "{card}"')))
+    event = {"transaction_id": "t1", "customer": "anna", "card": card, "latitude": 1.0, "longitude": 2.0}
+    board.take(sent("enriched", event))
+    shown = json.dumps([board.full(NOW_MS), board.alert(alert(1)["alert_id"])])
+    assert card[:13] in shown
+    assert card not in shown
+
+
+def test_what_is_kept_is_bounded(board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(boards, "EVENTS_KEPT", 100)
+    monkeypatch.setattr(boards, "IDS_KEPT", 100)
+    for number in range(3_000):
+        board.take(sent("alerts", alert(number), offset=number))
+        board.take(sent("dead-letters", letter(f"reason-{number}"), NOW_MS + number * 1_000))
+        event = {
+            "transaction_id": f"t{number}",
+            "customer": "anna",
+            "latitude": 1.0,
+            "longitude": 2.0,
+            "flags": ["spree"],
+        }
+        board.take(sent("enriched", event, NOW_MS + number * 1_000))
+        row = {"summary": "spend-per-minute", "merchant_category": str(number), "merchant_place": "x"}
+        board.take(
+            sent(
+                "windows",
+                row | {"window_start_ms": number * 60_000, "purchases": 1, "total_cents": 1, "largest_cents": 1},
+            )
+        )
+    full = board.full(NOW_MS)
+    assert full["totals"]["alerts"] == 3_000
+    assert len(full["alerts"]) == boards.ALERTS_AT_FIRST
+    assert len(full["points"]) == boards.POINTS_KEPT
+    assert len(full["letters"]["reasons"]) == boards.REASONS_KEPT + 1
+    assert len(full["letters"]["sample"]) == boards.SAMPLE_KEPT
+    assert all(len(chart["starts"]) <= windows.WINDOWS_SHOWN for chart in full["charts"])
+    assert len(board._ids) == len(board._events) == 100
+    assert len(board._alerts_at) == boards.ALERTS_KEPT
+    assert max(map(len, board._seconds.values())) <= 2 * boards.SERIES_S
+    assert len(json.dumps(full)) < 1_000_000
+    assert len(json.dumps(board.tick(NOW_MS))) < 100_000
+
+
+def test_a_repeated_window_counts_once_and_gaps_are_drawn(board: Board) -> None:
+    def row(minute: int, category: str, purchases: int) -> dict[str, Any]:
+        found = {"summary": "spend-per-minute", "window_start_ms": minute * 60_000, "merchant_place": "Oslo"}
+        return found | {"merchant_category": category, "purchases": purchases, "total_cents": 100, "largest_cents": 70}
+
+    for minute, category, purchases in ((1, "fuel", 1), (1, "fuel", 2), (3, "fuel", 5), (3, "books", 9)):
+        board.take(sent("windows", row(minute, category, purchases)))
+    spent, places = board.full(NOW_MS)["charts"]
+    assert spent["starts"] == [60_000, 120_000, 180_000]
+    assert dict(zip(spent["groups"], spent["values"], strict=True)) == {
+        "fuel": [100, None, 100],
+        "books": [None, None, 100],
+    }
+    assert (places["groups"], places["values"]) == (["Oslo"], [[2, None, 14]])
+    assert board.full(NOW_MS)["figures"] == [200, 70]
+
+
+def test_a_window_grows_with_its_events_until_its_result_replaces_them(board: Board) -> None:
+    def purchase(number: int, cents: int) -> Record:
+        event = {"transaction_id": f"t{number}", "customer": "anna", "latitude": 1.0, "longitude": 1.0}
+        more = {"merchant_category": "fuel", "merchant_place": "Oslo", "amount_cents": cents, "at_ms": 60_000 + number}
+        return sent("enriched", event | more)
+
+    for number, cents in ((1, 300), (2, 500), (2, 500)):
+        board.take(purchase(number, cents))
+    spent = board.full(NOW_MS)["charts"][0]
+    assert (spent["starts"], spent["values"], spent["open_ms"]) == ([60_000], [[800]], 60_000)
+    assert board.full(NOW_MS)["figures"] == [None, None]
+    result = {"summary": "spend-per-minute", "window_start_ms": 60_000, "merchant_place": "Oslo"}
+    board.take(
+        sent(
+            "windows", result | {"merchant_category": "fuel", "purchases": 2, "total_cents": 801, "largest_cents": 500}
+        )
+    )
+    board.take(purchase(3, 100))
+    spent = board.full(NOW_MS)["charts"][0]
+    assert (spent["values"], spent["open_ms"]) == ([[801]], None)
+    assert board.full(NOW_MS)["figures"] == [801, 500]
+
+
+def test_what_only_grows_is_drawn_less_often(board: Board) -> None:
+    row = {"merchant_category": "fuel", "merchant_place": "Oslo", "amount_cents": 1, "at_ms": 60_000}
+    board.windows.grow(row)
+    assert board.windows.has_changed(NOW_MS)
+    board.windows.grow(row)
+    assert not board.windows.has_changed(NOW_MS + 500)
+    assert board.windows.has_changed(NOW_MS + windows.GROWS_EVERY_MS)
+
+
+def test_hostile_text_stays_text(board: Board) -> None:
+    board.take(sent("alerts", alert(1, key=HOSTILE, subject=HOSTILE)))
+    assert board.full(NOW_MS)["alerts"][0]["subject"] == HOSTILE

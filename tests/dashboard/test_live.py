@@ -1,0 +1,158 @@
+"""The live page in a real browser, against patterns that run on real servers."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from millrace import stack as stacks
+from millrace.machine import processes
+from millrace.machine.processes import wait_until
+from millrace.patterns import Variant, load, topics
+from millrace.rules import ALERTS, DEAD_LETTERS
+from millrace.rules.outputs import LATE, REPLAYED
+from millrace.servers.dashboard import url
+from millrace.settings import Settings
+from millrace.stores.topics import Tail, publish
+from millrace.target import Target
+from millrace.traffic import plan_for
+from millrace.verbs import deploy, provision, sending, teardown, traffic
+from tests.browser import browser
+from tests.patterns import own_patterns
+
+pytestmark = pytest.mark.stack
+
+PATTERNS = {
+    "live-fraud": {"of": "flink", "stages": {"persist": None}, "partitions": 1},
+    "live-flood": {"of": "flood-flink", "partitions": 1},
+}
+SECONDS, RATE_PER_S = 12, 100
+SHOWN_WITHIN_MS = 90_000
+SEEN_WITHIN_S = 1
+HOSTILE = "<script>document.title='broken'</script>"
+
+
+@pytest.fixture(scope="module")
+def target(stack: Settings) -> Target:
+    return Target.read(stack)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def patterns(target: Target, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Both deployed, each with some traffic behind it, and shown by the page."""
+    folder = tmp_path_factory.mktemp("patterns")
+    with own_patterns(folder, PATTERNS):
+        stacks.restart(replace(target.settings, patterns=folder), ["dashboard"])
+        for name in PATTERNS:
+            provision.provision(target, name)
+            deploy.deploy(target, name)
+            send(target, load(name))
+        yield
+        for name in PATTERNS:
+            teardown.teardown(target, name, data=True)
+        page = processes.records(target.settings.run)["dashboard"]
+        processes.stop(page, within_s=5)
+        processes.forget(page, target.settings.run)
+
+
+def send(target: Target, variant: Variant) -> None:
+    use = variant.use
+    plan = plan_for(traffic.declared(use), SECONDS * RATE_PER_S, RATE_PER_S, name="live")
+    load_ = traffic.generated(use, plan, traffic.secrets_of(target.settings, use))
+    assert sending.send(target.bootstrap, topics(variant), load_, hop_per_s=10).is_complete
+
+
+@pytest.fixture(scope="module")
+def window() -> Iterator[Page]:
+    with browser(1500, 1000) as page:
+        yield page
+
+
+def opened(window: Page, target: Target, name: str) -> Page:
+    window.goto(f"{url(target.settings)}#/{name}")
+    window.reload()
+    expect(window.locator("#connection")).to_have_text("live", timeout=SHOWN_WITHIN_MS)
+    return window
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_its_totals_are_those_counted_from_kafka(window: Page, target: Target, name: str, tmp_path: Path) -> None:
+    page = opened(window, target, name)
+
+    def shown() -> dict[str, str]:
+        return {
+            each: page.locator(f".figure.{each} p span").inner_text()
+            for each in ("in", "accepted", "refused", "alerts")
+        }
+
+    def counted() -> dict[str, str]:
+        return {each: f"{total:,} in all" for each, total in totals(target, load(name)).items()}
+
+    assert wait_until(lambda: shown() == counted(), within_s=90, every_s=2), (shown(), counted())
+    assert totals(target, load(name))["accepted"] > 0
+    for part in ("Health", "Latency"):
+        assert "Nothing measured" not in page.get_by_role("region", name=part).inner_text()
+    expect(page.get_by_role("region", name="Health")).to_contain_text("flink running", timeout=SHOWN_WITHIN_MS)
+    page.screenshot(path=tmp_path / f"{name}.png", full_page=True)
+
+
+def test_an_alert_is_shown_a_second_after_it_is_in_its_topic(window: Page, target: Target) -> None:
+    page, now_ms = opened(window, target, "live-fraud"), time.time_ns() // 1_000_000
+    content = {
+        **{
+            "alert_id": f"{now_ms:032x}",
+            "rule": "spree",
+            "rule_version": "v",
+            "key": "anna-now",
+            "subject": "anna-now",
+        },
+        **{"window_start_ms": None, "event_ids": [], "operands": {}, "at_ms": now_ms, "sent_ms": now_ms},
+        **{"ingest_ms": now_ms, "emit_ms": now_ms},
+    }
+    publish(target.bootstrap, [(f"live-fraud.{ALERTS.name}", b"anna-now", json.dumps(content).encode())])
+    began = time.monotonic()
+    expect(page.locator("button.alert").first).to_contain_text("anna-now", timeout=SHOWN_WITHIN_MS)
+    assert time.monotonic() - began < SEEN_WITHIN_S
+
+
+def test_a_refused_message_that_looks_like_html_is_text(window: Page, target: Target) -> None:
+    page = opened(window, target, "live-fraud")
+    event = {"transaction_id": "h1", "customer": "anna", "merchant": HOSTILE}
+    publish(target.bootstrap, [("live-fraud.transactions", b"anna", json.dumps(event).encode())])
+    letters = page.get_by_role("region", name="Dead letters")
+    expect(letters).to_contain_text(HOSTILE, timeout=SHOWN_WITHIN_MS)
+    assert page.title() == "live-fraud · millrace"
+
+
+def test_it_recovers_when_its_server_and_when_kafka_were_killed(window: Page, target: Target) -> None:
+    page = opened(window, target, "live-fraud")
+    stacks.kill(target.settings, ["dashboard"])
+    expect(page.locator("#connection")).to_have_text("server away; reconnecting …", timeout=SHOWN_WITHIN_MS)
+    stacks.up(target.settings, ["dashboard"])
+    expect(page.locator("#connection")).to_have_text("live", timeout=SHOWN_WITHIN_MS)
+    stacks.kill(target.settings, ["kafka-1"])
+    expect(page.locator("#notices")).to_contain_text("Kafka does not answer since", timeout=SHOWN_WITHIN_MS)
+    stacks.up(target.settings, ["kafka"])
+    expect(page.locator("#notices")).to_be_empty(timeout=SHOWN_WITHIN_MS)
+
+
+def totals(target: Target, variant: Variant) -> dict[str, int]:
+    """The totals of a pattern, counted message by message."""
+    use = variant.use
+    raw = {each.name for each in use.raw}
+    with closing(Tail(target.bootstrap, topics(variant))) as tail:
+        records = list(tail.new())
+    letters = [json.loads(each.value or b"") for each in records if each.topic == DEAD_LETTERS.name]
+    return {
+        "in": sum(each.topic in raw for each in records),
+        "accepted": sum(each.topic == use.enriched.name for each in records),
+        "refused": sum(not each["reason"].startswith((LATE, REPLAYED)) for each in letters),
+        "alerts": len({json.loads(each.value or b"")["alert_id"] for each in records if each.topic == ALERTS.name}),
+    }

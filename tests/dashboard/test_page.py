@@ -1,0 +1,308 @@
+"""The live page in a real browser, fed from memory: what it shows, and what nothing can make it do."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+from prometheus_client.parser import text_string_to_metric_families
+
+from millrace.machine.processes import wait_until
+from millrace.oracle import Record
+from millrace.patterns import Variant, load
+from millrace.settings import Settings
+from tests.browser import browser
+from tests.dashboard.playback import UP, PlaybackReader, pattern_around, records, served, without_tables
+
+pytestmark = pytest.mark.builds
+
+NAMES = ("flink", "flood-flink", "spark", "flink-spark")
+SHOWN_WITHIN_MS = 20_000
+SEEN_WITHIN_MS = 1_000
+MEASURED_S = 8
+EXPECTED = ("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "TrustedHTML")
+"""What the browser logs where a test takes the server away, or tries to write HTML."""
+HOSTILE = "<script>document.title='broken'</script><img src=x onerror=\"document.title='broken'\">"
+
+
+def variants() -> list[Variant]:
+    return [without_tables(load(name)) for name in NAMES]
+
+
+def around(**changes: Any) -> dict[str, Any]:
+    """`flink` and `flood-flink` run, `spark` is empty, and `flink-spark` is not provisioned."""
+    found = {
+        "flink": pattern_around("flink"),
+        "flood-flink": pattern_around("flink"),
+        "spark": pattern_around("spark"),
+        "flink-spark": pattern_around(is_provisioned=False, is_deployed=False),
+    }
+    return {"kafka": UP, "patterns": found | changes}
+
+
+@pytest.fixture(scope="module")
+def tapes() -> dict[str, list[tuple[int, Record]]]:
+    """Runs that have just ended."""
+    start_ms = time.time_ns() // 1_000_000 - 90_000
+    return {
+        "flink": records(load("flink"), start_ms, seconds=60, rate_per_s=40),
+        "flood-flink": records(load("flood-flink"), start_ms, seconds=60, rate_per_s=40),
+        "spark": [],
+    }
+
+
+@pytest.fixture
+def port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    read = Settings.read(os.environ)
+    return Settings(read.project, read.home, tmp_path, read.port_base)
+
+
+@pytest.fixture
+def reader(settings: Settings, tapes: dict[str, Any], port: int) -> Iterator[PlaybackReader]:
+    with served(settings, variants(), tapes, around(), port) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def window() -> Iterator[Page]:
+    """One browser for all tests; whatever it logs as an error fails the test."""
+    with browser(1500, 1000) as page:
+        yield page
+
+
+@pytest.fixture
+def page(window: Page, reader: PlaybackReader, port: int) -> Iterator[Page]:
+    complaints: list[str] = []
+    window.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    window.on("pageerror", lambda error: complaints.append(str(error)))
+    opened(window, port, "flink")
+    try:
+        yield window
+    finally:
+        window.set_viewport_size({"width": 1500, "height": 1000})
+        window.goto("about:blank")
+    assert [each for each in complaints if not any(words in each for words in EXPECTED)] == []
+
+
+def opened(page: Page, port: int, name: str) -> None:
+    page.goto(f"http://127.0.0.1:{port}/#/{name}")
+    page.reload()
+    expect(page.locator("#connection")).to_have_text("live", timeout=SHOWN_WITHIN_MS)
+    expect(page.locator("article h1")).to_be_visible()
+
+
+def alert(key: str = "anna", **changes: Any) -> Record:
+    now_ms = time.time_ns() // 1_000_000
+    content = {
+        **{"alert_id": f"{time.time_ns():032x}", "rule": "spree", "rule_version": "other", "key": key, "subject": key},
+        **{"window_start_ms": None, "event_ids": ["t1"], "operands": {"other_merchants": "4"}, "at_ms": now_ms},
+        **{"sent_ms": now_ms, "ingest_ms": now_ms, "emit_ms": now_ms},
+    }
+    return Record("alerts", 0, time.time_ns(), now_ms, None, json.dumps(content | changes).encode())
+
+
+def test_its_totals_are_those_of_the_messages(page: Page, reader: PlaybackReader) -> None:
+    taken = reader.taken["flink"]
+    total = taken["transactions"] + taken["device-locations"]
+    expect(page.locator(".figure.in span")).to_have_text(f"{total:,} in all", timeout=SHOWN_WITHIN_MS)
+    expect(page.locator(".figure.accepted span")).to_have_text(f"{taken['enriched']:,} in all")
+    expect(page.locator(".figure.alerts span")).to_have_text(f"{taken['alerts']:,} in all")
+    assert taken["alerts"] > 20
+
+
+def test_an_alert_appears_within_a_second_and_is_explained_on_click(page: Page, reader: PlaybackReader) -> None:
+    reader.put("flink", alert("anna-now"))
+    began = time.monotonic()
+    expect(page.locator("button.alert").first).to_contain_text("anna-now", timeout=SHOWN_WITHIN_MS)
+    assert (time.monotonic() - began) * 1000 < SEEN_WITHIN_MS
+    page.get_by_role("searchbox").fill("spree")
+    page.locator("button.alert", has_text="is at least 4").first.click()
+    drawer = page.locator("#detail")
+    for words in ("The customer buys at a fifth different merchant", "The event", "flink.alerts, partition 0"):
+        expect(drawer).to_contain_text(words)
+    assert drawer.locator("tbody tr").count() > 0
+    page.keyboard.press("Escape")
+    expect(drawer).to_be_hidden()
+
+
+def test_the_list_is_filtered_by_rule_and_read_by_keyboard(page: Page) -> None:
+    page.get_by_role("button", name="above-previous-max").first.click()
+    rows = page.locator("button.alert")
+    assert set(rows.locator(".rule").all_inner_texts()) == {"above-previous-max"}
+    rows.first.focus()
+    page.keyboard.press("ArrowDown")
+    assert page.evaluate("document.activeElement.dataset.id") == rows.nth(1).get_attribute("data-id")
+    page.keyboard.press("Enter")
+    expect(page.locator("#detail h2")).to_have_text("above-previous-max")
+    page.keyboard.press("Escape")
+
+
+def test_new_alerts_wait_while_a_person_reads_the_list(page: Page, reader: PlaybackReader) -> None:
+    first = page.locator("button.alert").first
+    first.focus()
+    before = first.get_attribute("data-id")
+    reader.put("flink", alert("anna-later"))
+    expect(page.locator("button.more")).to_have_text("1 new alert", timeout=SHOWN_WITHIN_MS)
+    assert first.get_attribute("data-id") == before
+    page.locator("button.more").click()
+    expect(first).to_contain_text("anna-later")
+
+
+def test_what_looks_like_html_is_text(page: Page, reader: PlaybackReader) -> None:
+    scripts = page.locator("script").count()
+    reader.put("flink", alert(HOSTILE, operands={HOSTILE: HOSTILE}))
+    expect(page.locator("button.alert").first).to_contain_text(HOSTILE, timeout=SHOWN_WITHIN_MS)
+    page.locator("button.alert").first.click()
+    expect(page.locator("#detail")).to_contain_text(HOSTILE)
+    page.keyboard.press("Escape")
+    assert (page.locator("script").count(), page.locator("img[src='x']").count()) == (scripts, 0)
+    assert page.title() == "flink · millrace"
+    refused = page.evaluate("try { document.body.innerHTML = '<b>'; 'taken' } catch (error) { error.name }")
+    assert refused == "TypeError"
+
+
+def test_it_recovers_when_its_server_was_away(
+    window: Page, settings: Settings, tapes: dict[str, Any], port: int
+) -> None:
+    with served(settings, variants(), tapes, around(), port):
+        opened(window, port, "flink")
+    expect(window.locator("#connection")).to_have_text("server away; reconnecting …", timeout=SHOWN_WITHIN_MS)
+    expect(window.locator("#notices")).to_contain_text("The server of this page does not answer since")
+    expect(window.locator("article h1")).to_have_text("flink")
+    with served(settings, variants(), tapes, around(), port) as back:
+        expect(window.locator("#connection")).to_have_text("live", timeout=SHOWN_WITHIN_MS)
+        back.put("flink", alert("anna-again"))
+        expect(window.locator("button.alert").first).to_contain_text("anna-again", timeout=SHOWN_WITHIN_MS)
+        window.goto("about:blank")
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "words"),
+    [
+        ("flink-spark", {}, "This pattern has no topics yet. millrace provision flink-spark"),
+        ("spark", {}, "It runs, and no event has arrived yet. millrace traffic spark"),
+        ("flink", {"is_deployed": False}, "Its topics exist, and no job reads them. millrace deploy flink"),
+        ("flink", {}, "The last event came"),
+        ("flink", {"jobs": [{"engine": "flink", "state": "failed", "problem": "no slot", "web": ""}]}, "no slot"),
+        ("flink", {"view_problem": "view.yaml: 'x' is no field"}, "view.yaml: 'x' is no field"),
+    ],
+)
+def test_each_state_is_named(
+    page: Page, reader: PlaybackReader, port: int, name: str, changes: dict[str, Any], words: str
+) -> None:
+    for job in changes.get("jobs", ()):
+        job |= {"restarts": 3, "checkpoints": 0}
+    reader.ask(lambda: reader.around["patterns"][name].update(changes)).result(5)
+    page.goto(f"http://127.0.0.1:{port}/#/{name}")
+    expect(page.locator("body")).to_contain_text(words, use_inner_text=True, timeout=SHOWN_WITHIN_MS)
+
+
+def test_a_kafka_that_is_down_is_named_and_its_figures_stay(page: Page, reader: PlaybackReader) -> None:
+    down = {"state": "down", "since_ms": time.time_ns() // 1_000_000, "problem": "refused"}
+    reader.ask(lambda: reader.around.update(kafka=down)).result(5)
+    expect(page.locator("#notices")).to_contain_text("Kafka does not answer since", timeout=SHOWN_WITHIN_MS)
+    assert page.locator(".figure.in span").inner_text() != "0 in all"
+    reader.ask(lambda: reader.around.update(kafka=UP)).result(5)
+    expect(page.locator("#notices")).to_be_empty(timeout=SHOWN_WITHIN_MS)
+
+
+def test_it_fits_a_phone_and_shows_every_pattern(page: Page, port: int) -> None:
+    page.set_viewport_size({"width": 380, "height": 800})
+    for name in ("", "flink", "flood-flink"):
+        opened(page, port, name)
+        width = page.evaluate("document.documentElement.scrollWidth")
+        assert width <= 380, f"{name} is {width} pixels wide"
+    opened(page, port, "")
+    assert sorted(page.locator("article section h2 a").all_inner_texts()) == sorted(NAMES)
+
+
+def test_a_thousand_alerts_keep_it_quick(page: Page, reader: PlaybackReader) -> None:
+    devtools = page.context.new_cdp_session(page)
+    # Its own processor time: on a busy machine the clock measures the others.
+    devtools.send("Performance.setTimeDomain", {"timeDomain": "threadTicks"})
+    devtools.send("Performance.enable")
+
+    def busy_s() -> float:
+        metrics = devtools.send("Performance.getMetrics")["metrics"]
+        return next(float(each["value"]) for each in metrics if each["name"] == "TaskDuration")
+
+    before_s, began = busy_s(), time.monotonic()
+    reader.put("flink", *(alert(f"many-{number}") for number in range(1_000)))
+    expect(page.locator("button.alert").first).to_contain_text("many-999", timeout=SHOWN_WITHIN_MS)
+    assert wait_until(lambda: time.monotonic() - began > MEASURED_S, within_s=2 * MEASURED_S)
+    assert page.locator("button.alert").count() <= 300
+    assert busy_s() - before_s < 0.25 * (time.monotonic() - began)
+
+
+def test_a_browser_that_does_not_read_is_dropped(page: Page, reader: PlaybackReader, port: int) -> None:
+    def is_dropped() -> bool:
+        reader.hub.publish("noise", "x" * 500_000)  # it fills the buffers of the connection
+        return reader.hub.dropped == 1
+
+    with socket.create_connection(("127.0.0.1", port)) as silent:
+        silent.sendall(b"GET /live HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        assert wait_until(is_dropped, within_s=60, every_s=0.2)
+    reader.put("flink", alert("anna-meanwhile"))
+    expect(page.locator("button.alert").first).to_contain_text("anna-meanwhile", timeout=SHOWN_WITHIN_MS)
+
+
+def test_metrics_are_the_same_figures(reader: PlaybackReader, port: int) -> None:
+    taken = reader.taken["flink"]
+    assert wait_until(lambda: taken["enriched"] > 0, within_s=10)
+    text = fetched(port, "/metrics").read().decode()
+    samples = {
+        (sample.name, *sorted(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+    assert samples["millrace_kafka_up",] == 1
+    assert samples["millrace_messages_total", ("pattern", "flink"), ("stream", "accepted")] == taken["enriched"]
+    by_rule = [
+        value
+        for (name, *labels), value in samples.items()
+        if name == "millrace_alerts_total" and ("pattern", "flink") in labels
+    ]
+    assert sum(by_rule) == taken["alerts"]
+    assert samples["millrace_job_state", ("engine", "flink"), ("pattern", "flink"), ("state", "running")] == 1
+
+
+def test_a_page_of_another_host_and_another_file_get_nothing(
+    reader: PlaybackReader, settings: Settings, port: int
+) -> None:
+    (settings.state / "records").mkdir()
+    (settings.state / "secret.html").write_text("secret")
+    for path, host, status in (
+        ("/", "evil.example", 400),
+        ("/live", "evil.example", 400),
+        ("/reports/..%2fsecret.html", "127.0.0.1", 404),
+        ("/page/../app.py", "127.0.0.1", 404),
+        ("/alerts/flink/none", "127.0.0.1", 404),
+    ):
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            fetched(port, path, host)
+        assert refused.value.code == status, path
+    headers = fetched(port, "/").headers
+    assert "default-src 'none'" in headers["Content-Security-Policy"]
+    assert headers["X-Content-Type-Options"] == "nosniff"
+
+
+def fetched(port: int, path: str, host: str = "127.0.0.1") -> Any:
+    return urllib.request.urlopen(
+        urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers={"Host": host}), timeout=10
+    )

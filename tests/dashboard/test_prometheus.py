@@ -1,0 +1,60 @@
+"""The rules for Prometheus: their metrics exist, they fire, and each leads to a page that says what to do."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import time
+from typing import Any
+
+import pytest
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from millrace.dashboard import figures, view
+from millrace.dashboard.board import Board
+from millrace.patterns import load
+from millrace.settings import PROJECT
+from tests.dashboard.playback import UP, pattern_around, records
+
+FOLDER = PROJECT / "infra" / "prometheus"
+RULES = [rule for group in yaml.safe_load((FOLDER / "rules.yml").read_text())["groups"] for rule in group["rules"]]
+ALERTS = {rule["alert"]: rule for rule in RULES if "alert" in rule}
+
+
+def exposed() -> set[str]:
+    """The names of all samples of a pattern that has run."""
+    variant = load("flink")
+    board = Board(variant, view.of(variant.use))
+    for _, record in records(variant, time.time_ns() // 1_000_000, seconds=20, rate_per_s=40):
+        board.take(record)
+    verdict = {"status": "ok", "at": "2026-11-21T00:00:00+00:00", "page": "", "checks": {}}
+    around = {"kafka": UP, "patterns": {"flink": pattern_around("flink", verdict=verdict)}}
+    families = text_string_to_metric_families(figures.text({"flink": board}, around).decode())
+    return {sample.name for family in families for sample in family.samples}
+
+
+def test_every_metric_of_the_rules_is_exposed() -> None:
+    recorded = {rule["record"] for rule in RULES if "record" in rule}
+    used = {name for rule in RULES for name in re.findall(r"\bmillrace[\w:]+", rule["expr"])}
+    assert used <= exposed() | recorded
+    assert recorded <= used
+
+
+@pytest.mark.parametrize("alert", ALERTS.values(), ids=list(ALERTS))
+def test_each_alert_leads_to_a_page_with_how_to_look_and_what_to_do(alert: dict[str, Any]) -> None:
+    text = (PROJECT / alert["annotations"]["runbook"]).read_text(encoding="utf-8")
+    assert text.startswith(f"# {alert['alert']}: ")
+    assert text.index("## How to look") < text.index("## What to do")
+
+
+def test_no_page_is_without_an_alert() -> None:
+    pages = {f"docs/runbook/{path.name}" for path in (PROJECT / "docs" / "runbook").glob("*.md")}
+    assert pages == {alert["annotations"]["runbook"] for alert in ALERTS.values()}
+
+
+@pytest.mark.builds
+def test_the_rules_fire_when_they_should_and_only_then() -> None:
+    for words in (("check", "config", "prometheus.yml"), ("test", "rules", "rules.test.yml")):
+        done = subprocess.run(["promtool", *words], cwd=FOLDER, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,72 @@
+"""What a use shows: its view file, checked against its declarations, or a view made of them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from millrace import project
+from millrace.dashboard import facts, view
+from millrace.patterns import load_all
+from pipelines.fraud import FRAUD
+
+PAGE = Path(view.__file__).parent
+
+
+@pytest.mark.parametrize("use", project.uses().values(), ids=lambda use: use.name)
+def test_each_use_has_a_view_that_fits_it(use: view.UseCase) -> None:
+    found = view.of(use)
+    assert found.key
+    assert found.event
+    assert found.charts
+
+
+def test_a_use_without_a_file_gets_charts_of_its_summaries_and_its_fields() -> None:
+    found = view.completed(view.View(), FRAUD)
+    assert [(each.summary, each.by) for each in found.charts] == [("spend-per-minute", "merchant_category")] * 2
+    assert (found.key, found.event[0], found.map) == ("customer", "transaction_id", None)
+
+
+SPENT = "summary: spend-per-minute"
+WRONG = {
+    "charts: [{summary: spend-per-minut, measure: purchases, by: merchant_place}]": (
+        "charts.0.summary: no summary 'spend-per-minut' in this use; did you mean 'spend-per-minute'?"
+    ),
+    f"charts: [{{{SPENT}, measure: purchase, by: merchant_place}}]": (
+        "charts.0.measure: 'purchase' is no measure of spend-per-minute; did you mean 'purchases'?"
+    ),
+    f"charts: [{{{SPENT}, measure: purchases, by: place}}]": "charts.0.by: 'place' is no key of spend-per-minute",
+    f"figures: [{{title: x, {SPENT}, measure: n}}]": "figures.0.measure: 'n' is no measure",
+    "map: {latitude: latitude, longitude: longitud}": (
+        "map: 'longitud' is no field of enriched; did you mean 'longitude'?"
+    ),
+    "event: [amount]": "event: 'amount' is no field of enriched",
+    "keys: x": "keys: Extra inputs are not permitted; the keys are key, event, alert, figures, charts, map",
+    "[1]": "the file: ",
+    "{": "cannot be read",
+}
+
+
+@pytest.mark.parametrize(("text", "complaint"), WRONG.items())
+def test_a_wrong_view_is_refused_with_place_and_remedy(text: str, complaint: str, tmp_path: Path) -> None:
+    path = tmp_path / "view.yaml"
+    path.write_text(text)
+    with pytest.raises(view.ViewError, match=re.escape(complaint)) as refused:
+        view.read(path, FRAUD)
+    assert str(path) in str(refused.value)
+
+
+def test_every_edge_of_a_pattern_connects_two_of_its_nodes() -> None:
+    for variant in load_all():
+        nodes = {each.id for each in facts.nodes(variant)}
+        ends = [end for edge in facts.edges(variant) for end in (edge.source, edge.target)]
+        assert nodes == set(ends)
+
+
+def test_the_page_builds_nothing_from_text() -> None:
+    for path in PAGE.rglob("*.js"):
+        assert not re.search(
+            r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function", path.read_text()
+        ), path
