@@ -1,0 +1,523 @@
+"""`validate --continuous` judges a pattern segment by segment, and `verdicts` reads what it found: the ledger."""
+
+from __future__ import annotations
+
+import fcntl
+import gc
+import gzip
+import math
+import os
+import sys
+import time
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path, PurePosixPath
+from typing import Any, Protocol
+
+from millrace import deployments
+from millrace.errors import InfraError, UsageError
+from millrace.machine import environments, processes
+from millrace.oracle import Record
+from millrace.patterns import Variant, load
+from millrace.patterns import topics as topics_of
+from millrace.patterns.parquet import COMPACTED, is_data_file
+from millrace.patterns.plan import HOP
+from millrace.rules import ALERTS, DEAD_LETTERS
+from millrace.rules.outputs import VERDICTS_TOPIC, WINDOWS_TOPIC
+from millrace.settings import EVERY_S, SETTLE_S
+from millrace.stores.files import Hdfs, NoFileError
+from millrace.stores.topics import Offsets, Publisher, Tail, lengths
+from millrace.target import ROOT, Target
+from millrace.verbs.validation import bounds_of, question_about, rows_of
+from millrace.verify import Question
+from millrace.verify.evidence import ENRICHED
+from millrace.verify.ledger import chain
+from millrace.verify.ledger import state as states
+from millrace.verify.ledger.chain import Chain, Entry, entry_of, unjudged
+from millrace.verify.ledger.ids import Ids, IdsError
+from millrace.verify.ledger.segments import IDS_LONGER_MS, Inputs, Limits, Segment, advance, anchored
+from millrace.verify.ledger.state import State, StateError
+
+Row = dict[str, Any]
+FILES_LATE_MS = 3_600_000
+"""A file may get its name so long after it was written: its writer was killed in between."""
+DAY_S = 86_400
+STATES_KEPT = 3
+STOPPED_WITHIN_S = 10.0
+FIRST_READ = 1_000
+"""So many messages of each raw topic show when it begins."""
+ENTRIES_READ = 100
+"""So many of the last entries are read to continue."""
+RETRIED_AFTER_S = 5.0
+
+
+class BusyError(UsageError):
+    """Another process continues the ledger."""
+
+
+class Folder(Protocol):
+    """Where the states of a ledger are."""
+
+    def read(self, name: str) -> bytes | None: ...
+    def write(self, name: str, content: bytes) -> None: ...
+    def remove(self, name: str) -> None: ...
+
+
+@dataclass(frozen=True)
+class LocalFolder:
+    """In the state folder of the stack."""
+
+    path: Path
+
+    def read(self, name: str) -> bytes | None:
+        file = self.path / name
+        return file.read_bytes() if file.exists() else None
+
+    def write(self, name: str, content: bytes) -> None:
+        self.path.mkdir(parents=True, exist_ok=True)
+        unfinished = self.path / f"{name}.unfinished"
+        unfinished.write_bytes(content)
+        unfinished.replace(self.path / name)
+
+    def remove(self, name: str) -> None:
+        (self.path / name).unlink(missing_ok=True)
+
+
+@dataclass(frozen=True)
+class HdfsFolder:
+    """On HDFS."""
+
+    hdfs: Hdfs
+    path: str
+
+    def read(self, name: str) -> bytes | None:
+        try:
+            return self.hdfs.read(f"{self.path}/{name}")
+        except NoFileError:
+            return None
+
+    def write(self, name: str, content: bytes) -> None:
+        self.hdfs.write(f"{self.path}/{name}", content)
+
+    def remove(self, name: str) -> None:
+        self.hdfs.remove(f"{self.path}/{name}")
+
+
+def folder_of(target: Target, variant: Variant) -> Folder:
+    """Where a pattern's states are: on HDFS, if the target has one."""
+    if "WEBHDFS_URL" in target.addresses:
+        return HdfsFolder(target.hdfs, f"{ROOT}/ledger/{variant.name}")
+    return LocalFolder(target.settings.state / "ledger" / variant.name)
+
+
+def follow(
+    target: Target,
+    name: str,
+    *,
+    every_s: float = EVERY_S,
+    settle_s: float = SETTLE_S,
+    limits: Limits | None = None,
+    until: Callable[[Entry], bool] = lambda entry: False,
+    within_s: float = math.inf,
+    report: Callable[[str], None] = lambda line: None,
+) -> Entry:
+    """Judge a pattern's segments as they end, until an entry satisfies `until`; a server that is away is awaited."""
+    with alone(target, name), closing(Ledger(target, load(name), every_s, settle_s, limits or Limits())) as ledger:
+        problem, deadline = "", time.monotonic() + within_s
+        while time.monotonic() < deadline:
+            try:
+                entry = ledger.judge_next()
+                problem = ""
+            except InfraError as error:
+                if str(error) != problem:
+                    report(str(error))
+                problem = str(error)
+                ledger.close()
+                time.sleep(RETRIED_AFTER_S)
+                continue
+            if entry is None:
+                time.sleep(min(1.0, every_s / 10))
+                continue
+            report(line_of(entry))
+            if until(entry):
+                return entry
+        raise InfraError(f"{name} is not judged so far after {within_s:.0f} s{': ' if problem else ''}{problem}")
+
+
+def update(target: Target, name: str, *, report: Callable[[str], None] = lambda line: None) -> tuple[Entry, ...]:
+    """Judge the segments that have ended since the last entry. None are judged while another process does it."""
+    entries: list[Entry] = []
+    try:
+        with alone(target, name), closing(Ledger(target, load(name), EVERY_S, SETTLE_S, Limits())) as ledger:
+            while (entry := ledger.judge_next()) is not None:
+                report(f"{name} {line_of(entry)}")
+                entries.append(entry)
+    except BusyError:
+        pass
+    return tuple(entries)
+
+
+def until_now(
+    target: Target, name: str, *, within_s: float, report: Callable[[str], None] = lambda line: None
+) -> tuple[Entry, ...]:
+    """The entries from the last one on, until every raw message that is there now is judged."""
+    now_ms = int(time.time() * 1000)
+    first = next((entry.number for entry in reversed(latest(target, name).entries)), 0) + 1
+    deadline = time.monotonic() + within_s
+    try:
+        follow(target, name, until=lambda entry: entry.whole_until_ms >= now_ms, within_s=within_s, report=report)
+    except BusyError:
+        while (found := latest(target, name).entries[-1:]) == () or found[0].whole_until_ms < now_ms:
+            if time.monotonic() > deadline:
+                raise InfraError(
+                    f"{name}: the validator that runs has not come so far after {within_s:.0f} s"
+                ) from None
+            time.sleep(1)
+    return tuple(entry for entry in verdicts(target, name).entries if entry.number >= first)
+
+
+def start(target: Target, name: str) -> None:
+    """Start the process that continues a pattern's ledger."""
+    settings, process = target.settings, deployments.validator(name)
+    given = {each: os.environ[each] for each in ("MILLRACE_TARGET", "MILLRACE_PATTERNS") if each in os.environ}
+    command = [sys.executable, "-m", "millrace.cli", "validate", name, "--continuous"]
+    environment = environments.variables_of_python(settings) | given
+    processes.start(process, command, environment, settings.state / "logs" / f"{process}.log", settings.run)
+
+
+def is_followed(target: Target, name: str) -> bool:
+    """Whether a process continues the pattern's ledger."""
+    record = processes.read(target.settings.run / f"{deployments.validator(name)}.json")
+    return record is not None and processes.alive(record)
+
+
+def stop(target: Target, name: str) -> None:
+    """Stop that process; what it has not written down is judged again by the next."""
+    record = processes.read(target.settings.run / f"{deployments.validator(name)}.json")
+    if record is not None:
+        processes.stop(record, within_s=STOPPED_WITHIN_S)
+        processes.forget(record, target.settings.run)
+
+
+def verdicts(target: Target, name: str, since: int = 0) -> Chain:
+    """The chain of a pattern's ledger, from an offset on."""
+    topic = {VERDICTS_TOPIC: load(name).topic(VERDICTS_TOPIC)}
+    with closing(Tail(target.bootstrap, topic, {VERDICTS_TOPIC: {0: since}})) as tail:
+        return chain.read((record.value for record in tail.new()), is_part=since > 0)
+
+
+def latest(target: Target, name: str) -> Chain:
+    """Its last entries."""
+    topic = {VERDICTS_TOPIC: load(name).topic(VERDICTS_TOPIC)}
+    return verdicts(target, name, max(0, lengths(target.bootstrap, topic)[VERDICTS_TOPIC] - ENTRIES_READ))
+
+
+def forget(target: Target, variant: Variant) -> None:
+    """Remove the states of a pattern whose data was removed."""
+    folder = folder_of(target, variant)
+    if isinstance(folder, HdfsFolder):
+        folder.hdfs.remove(folder.path)
+    elif isinstance(folder, LocalFolder):
+        for file in folder.path.glob("*"):
+            file.unlink()
+    for file in _ids_file(target, variant).parent.glob(f"{variant.name}.ids*"):
+        file.unlink()
+
+
+@contextmanager
+def alone(target: Target, name: str) -> Iterator[None]:
+    """Hold the lock of a pattern's ledger: two validators would write two chains into one topic."""
+    with deployments.deployed_file(target, name).with_suffix(".ledger").open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BusyError(
+                f"{name}: another validator is running; `millrace verdicts {name}` shows its ledger"
+            ) from None
+        yield
+
+
+def line_of(entry: Entry) -> str:
+    """An entry in a line."""
+    until = time.strftime("%H:%M:%S", time.localtime(entry.cut_ms / 1000))
+    causes = f": {entry.causes[0]}" if entry.causes else ""
+    waiting = entry.pending.get("events", 0)
+    return f"{entry.number} until {until} {entry.status}, {entry.messages} messages, {waiting} pending{causes}"
+
+
+@dataclass
+class Ledger:
+    """A pattern's ledger while it is continued."""
+
+    target: Target
+    variant: Variant
+    every_s: float
+    settle_s: float
+    limits: Limits
+    state: State | None = None
+    last: Entry | None = None
+    causes: list[str] = field(default_factory=list)
+    """Why the next segment cannot be judged, though the state is whole."""
+    lacking: list[str] = field(default_factory=list)
+    """Why the oracle has not seen all messages."""
+    tail: Tail | None = None
+
+    def __post_init__(self) -> None:
+        if self.variant.is_finite:
+            raise UsageError(f"{self.variant.name} is a backfill, which ends; `millrace validate` judges it")
+        topics = topics_of(self.variant)
+        self.topics = {kind: topic for kind, topic in topics.items() if kind != HOP}
+        self.folder = folder_of(self.target, self.variant)
+        persist = self.variant.pattern.stages.persist
+        is_stored = persist is not None and "hdfs" in persist.to and "WEBHDFS_URL" in self.target.addresses
+        self.stores = ("hdfs",) if is_stored else ()
+        # Only where ids are remembered; they are too many for memory.
+        file = _ids_file(self.target, self.variant)
+        self.ids = Ids(file) if self.variant.use.judged.id else None
+
+    def close(self) -> None:
+        """Forget what was read: the next segment begins with what is written down."""
+        if self.tail is not None:
+            self.tail.close()
+        self.tail = self.state = None
+
+    def judge_next(self) -> Entry | None:
+        """Judge the next segment, if it has ended and settled."""
+        if self.state is None and not self.resume():
+            return None
+        assert self.state is not None
+        assert self.tail is not None
+        cut_ms = self.cut_after(self.state.cut_ms)
+        if cut_ms + self.settle_s * 1000 > time.time() * 1000:
+            return None
+        state, before = self.state, self.tail.positions
+        question = self.question(cut_ms)
+        lacking, causes = self.lacking + self.gone(state), self.causes + self.lacking + self.gone(state)
+        if lacking:
+            state.assumed, state.assumed_since_ms = lacking[0], cut_ms
+        self.causes, self.lacking = [], []
+        inputs = self.inputs(cut_ms)
+        with _uncollected():
+            segment = advance(state, question, inputs, cut_ms, self.limits)
+            state.read = self.tail.positions
+            written = list(states.lines(state))
+        digest = states.digest_of(written)
+        number = 1 if self.last is None else self.last.number + 1
+        if self.ids is not None:
+            self.folder.write(_ids_name(number), _packed(self.ids.added()))
+        self.folder.write(_name(number), _packed(written))
+        entry = self.entry(segment, before, causes, digest)
+        topic, key = self.variant.topic(VERDICTS_TOPIC), self.variant.name.encode()
+        self.publisher.publish([(topic, key, entry.to_json().encode())])
+        self.last = entry
+        self.forget(number, cut_ms)
+        return entry
+
+    def forget(self, number: int, cut_ms: int) -> None:
+        """Remove what the next segments do not need; what a server that is away keeps does no harm."""
+        with suppress(InfraError):
+            self.folder.remove(_name(number - STATES_KEPT))
+        if self.ids is not None:
+            self.ids.keep(number)
+            for old in self.ids.forget(cut_ms - self.variant.use.judged.remembered_ms - IDS_LONGER_MS):
+                with suppress(InfraError):
+                    self.folder.remove(_ids_name(old))
+
+    def entry(self, segment: Segment, before: Offsets, causes: Sequence[str], digest: str) -> Entry:
+        """The entry of a segment that was judged, or that could not be judged for these causes."""
+        assert self.state is not None
+        offsets = {
+            kind: {str(number): (before.get(kind, {}).get(number, 0), to) for number, to in own.items()}
+            for kind, own in self.state.read.items()
+        }
+        if causes:
+            return unjudged(segment, offsets, causes, digest, self.last)
+        return entry_of(segment, offsets, self.versions(), digest, self.last, self.state.assumed)
+
+    def resume(self) -> bool:
+        """Continue from the last entry and its state; without one from the first message, if there is any."""
+        self.publisher = Publisher(self.target.bootstrap)
+        self.last, self.causes = self.last_entry()
+        state, self.lacking = None, []
+        if self.last is not None:
+            state, why = self.state_of(self.last)
+            self.lacking += [why] if why else []
+        if state is None:
+            state = self.anchor()
+        if state is None:
+            return False
+        self.state = state
+        self.tail = Tail(self.target.bootstrap, self.topics, state.read)
+        return True
+
+    def last_entry(self) -> tuple[Entry | None, list[str]]:
+        """The last entry of the ledger, and why it cannot be continued."""
+        topic = {VERDICTS_TOPIC: self.variant.topic(VERDICTS_TOPIC)}
+        since = max(0, lengths(self.target.bootstrap, topic)[VERDICTS_TOPIC] - ENTRIES_READ)
+        with closing(Tail(self.target.bootstrap, topic, {VERDICTS_TOPIC: {0: since}})) as tail:
+            messages = [record.value for record in tail.new()]
+        entries = chain.read(messages).entries
+        last, before = [None, None, *entries][-1], [None, None, *entries][-2]
+        # An older break is known: it made an entry unknown when it was new.
+        own = [] if last is None else list(chain.broken(last, before, is_part=since > 0))
+        if messages and (last is None or messages[-1] != last.to_json().encode()):
+            own = ["its last message is no entry"]
+        return last, [f"the chain is broken: {each}" for each in own]
+
+    def state_of(self, entry: Entry) -> tuple[State | None, str]:
+        """The state behind an entry, or why it cannot be used."""
+        name = _name(entry.number)
+        content = self.folder.read(name)
+        if content is None:
+            return None, f"the state {name} is missing"
+        try:
+            written = _unpacked(content)
+            if states.digest_of(written) != entry.state:
+                return None, f"the state {name} is not the one that entry {entry.number} was written with"
+            self.take_ids(entry.number)
+            return states.read(written, self.ids), ""
+        except (OSError, EOFError, zlib.error, StateError, IdsError) as error:
+            return None, f"the state {name} cannot be read: {error}"
+
+    def take_ids(self, number: int) -> None:
+        """Take in the ids up to a segment that the database lacks."""
+        if self.ids is None:
+            return
+        self.ids.back_to(number)
+        lacking: list[tuple[int, bytes]] = []
+        for each in range(number, self.ids.kept[0], -1):
+            piece = self.folder.read(_ids_name(each))
+            if piece is None:
+                break
+            lacking.append((each, piece))
+        for each, piece in reversed(lacking):
+            self.ids.take(each, _unpacked(piece))
+
+    def anchor(self) -> State | None:
+        """A state without memory: from the last entry's messages on, or from the first that the topics have."""
+        with closing(Tail(self.target.bootstrap, self.topics)) as tail:
+            firsts = tail.firsts()
+        question = self.question(0)
+        if self.ids is not None:
+            self.ids.clear()
+        if self.last is not None:
+            reached = {
+                kind: {int(number): to for number, (_, to) in own.items()} for kind, own in self.last.offsets.items()
+            }
+            references = {each.name: firsts[each.name] for each in self.variant.use.references}
+            return anchored(question, self.last.cut_ms, {**reached, **references}, self.ids)
+        first_ms = self.first_ms(firsts)
+        if first_ms is None:
+            return None
+        state = anchored(question, self.cut_after(first_ms) - round(self.every_s * 1000), firsts, self.ids)
+        if any(at for each in self.variant.use.raw for at in firsts[each.name].values()):
+            self.lacking.append("the first messages were deleted before the ledger began")
+        return state
+
+    def first_ms(self, firsts: Offsets) -> int | None:
+        """When the first messages arrived that the raw topics have; an older one is judged with the first segment."""
+        found = []
+        for each in self.variant.use.raw:
+            topic = {each.name: self.topics[each.name]}
+            with closing(Tail(self.target.bootstrap, topic, {each.name: firsts[each.name]})) as tail:
+                found += [record.ingest_ms for record in islice(tail.new(), FIRST_READ)]
+        return min(found, default=None)
+
+    def cut_after(self, at_ms: int) -> int:
+        """The end of the segment that begins then: whichever validator judges it, it ends there."""
+        every_ms = round(self.every_s * 1000)
+        return (at_ms // every_ms + 1) * every_ms
+
+    def gone(self, state: State) -> list[str]:
+        """What was deleted before it was read."""
+        assert self.tail is not None
+        references = {each.name for each in self.variant.use.references}
+        found = []
+        for kind, own in self.tail.firsts().items():
+            lost = sum(max(0, first - state.read.get(kind, {}).get(number, 0)) for number, first in own.items())
+            if lost and kind not in references:
+                found.append(f"{lost} messages of {self.topics[kind]} were deleted before they were judged")
+        return found
+
+    def inputs(self, cut_ms: int) -> Inputs:
+        """The messages of the next segment."""
+        assert self.tail is not None
+        use = self.variant.use
+        parts: dict[str, list[Record]] = {kind: [] for kind in self.topics}
+        for record in self.tail.new(cut_ms):
+            parts[record.topic].append(record)
+        outputs = {ENRICHED: parts[use.enriched.name]}
+        outputs |= {kind: parts[kind] for kind in (ALERTS.name, DEAD_LETTERS.name, WINDOWS_TOPIC)}
+        kinds = {topic: kind for kind, topic in self.topics.items()}
+        rows, rewritten = self.rows(cut_ms) if self.stores else ([], [])
+        raw = {each.name: parts[each.name] for each in (*use.raw, *use.references)}
+        return Inputs(raw, outputs, kinds, rows, rewritten)
+
+    def rows(self, cut_ms: int) -> tuple[list[Row], list[Row]]:
+        """The rows of the files that were written since the last cut, and the places of those that were rewritten."""
+        assert self.state is not None
+        hdfs, folder, known = self.target.hdfs, self.target.folder(self.variant), self.state.files
+        since_ms = min(self.state.cut_ms, cut_ms) - FILES_LATE_MS
+        rows: list[Row] = []
+        rewritten: list[Row] = []
+        oldest_s = (cut_ms - self.variant.use.judged.past_ms) / 1000 - DAY_S
+        from_name = f"date={time.strftime('%Y-%m-%d', time.gmtime(oldest_s))}"
+        for file in hdfs.files_since(folder, since_ms, from_name):
+            is_new = file.modified_ms <= cut_ms and file.path not in known
+            if not is_new or not is_data_file(file.path, folder):
+                continue
+            with suppress(NoFileError):  # a compaction has just replaced it
+                found = rows_of(file.path, hdfs.read(file.path))
+                is_rewritten = PurePosixPath(file.path).name.startswith(COMPACTED)
+                (rewritten if is_rewritten else rows).extend(found)
+            known[file.path] = file.modified_ms
+        for path in [path for path, modified_ms in known.items() if modified_ms < since_ms]:
+            del known[path]
+        return rows, rewritten
+
+    def question(self, cut_ms: int) -> Question:
+        """The pattern as it is deployed now; its tables and labels are judged by `validate`."""
+        in_force = deployments.in_force(self.target, self.variant.name)
+        question = question_about(self.variant, bounds_of(self.variant), in_force)
+        # By the time of the topics, so that a segment is the same whenever it is judged.
+        kept_since_ms = cut_ms - self.variant.pattern.retention_hours * 3_600_000
+        return replace(question, stores=self.stores, kept_since_ms=kept_since_ms)
+
+    def versions(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for plan in deployments.deployed(self.target, self.variant.name).values():
+            found |= plan.versions
+        return found
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Look for no cycles meanwhile: a segment makes millions of objects and none, and the search takes a third more."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def _name(number: int) -> str:
+    return f"state-{number:08d}.jsonl.gz"
+
+
+def _ids_name(number: int) -> str:
+    return f"ids-{number:08d}.jsonl.gz"
+
+
+def _ids_file(target: Target, variant: Variant) -> Path:
+    return target.settings.state / "ledger" / f"{variant.name}.ids"
+
+
+def _packed(lines: Sequence[bytes]) -> bytes:
+    return gzip.compress(b"\n".join(lines), compresslevel=1, mtime=0)
+
+
+def _unpacked(content: bytes) -> list[bytes]:
+    return gzip.decompress(content).split(b"\n")

@@ -1,0 +1,222 @@
+"""The ledger: an entry for each segment, with the digest of the one before, so that none can be altered unnoticed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from itertools import groupby
+from typing import Any, Literal
+
+from millrace.verify.ledger.segments import Segment
+from millrace.verify.verdict import OFFENDERS_MOST, Check, Status, Verdict, checked, unchecked
+
+EntryStatus = Literal["ok", "assumed", "failed", "unknown"]
+"""`assumed`: all checks are ok, but what the oracle remembers may lack messages."""
+CAUSES_MOST = 10
+Offsets = Mapping[str, Mapping[str, tuple[int, int]]]
+"""Kind -> partition -> the offsets from and to, without the last."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """The verdict on one segment."""
+
+    number: int
+    since_ms: int
+    cut_ms: int
+    status: EntryStatus
+    offsets: Offsets
+    messages: int
+    """The raw messages that arrived."""
+    whole_until_ms: int
+    """Every raw message that arrived before is judged."""
+    figures: Mapping[str, Mapping[str, Any]]
+    """What each check counted."""
+    causes: tuple[str, ...]
+    """Why the status is not ok: the first offenders, and what was missing."""
+    pending: Mapping[str, int]
+    versions: Mapping[str, str]
+    """Of the rules and summaries that were in force."""
+    state: str
+    """The digest of the state from which the next segment is judged."""
+    before: str = ""
+    """The digest of the entry before; empty for the first."""
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(self.to_json().encode()).hexdigest()
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+
+    @staticmethod
+    def from_json(text: bytes | str) -> Entry:
+        """The entry in a message; raises ValueError if it is none."""
+        content = json.loads(text)
+        if not isinstance(content, dict) or content.keys() != {each.name for each in fields(Entry)}:
+            raise ValueError("no entry of a ledger")
+        return Entry(**{**content, "causes": tuple(content["causes"])})
+
+
+def entry_of(
+    segment: Segment, offsets: Offsets, versions: Mapping[str, str], state: str, before: Entry | None, assumed: str
+) -> Entry:
+    """The entry of a segment that was judged."""
+    status: EntryStatus = "assumed" if segment.status == "ok" and assumed else segment.status
+    causes = tuple(_causes(segment.checks))[:CAUSES_MOST] or ((assumed,) if assumed else ())
+    return _written(
+        Entry(
+            number=1 if before is None else before.number + 1,
+            since_ms=segment.since_ms,
+            cut_ms=segment.cut_ms,
+            status=status,
+            offsets=offsets,
+            messages=segment.messages,
+            whole_until_ms=segment.whole_until_ms,
+            figures={each.name: _figures(each) for each in segment.checks},
+            causes=causes,
+            pending={name: count for name, count in segment.pending.items() if count},
+            versions=versions,
+            state=state,
+            before="" if before is None else before.digest,
+        )
+    )
+
+
+def unjudged(segment: Segment, offsets: Offsets, causes: Sequence[str], state: str, before: Entry | None) -> Entry:
+    """The entry of a segment that could not be judged."""
+    found = entry_of(replace(segment, checks=()), offsets, {}, state, before, "")
+    return _written(replace(found, status="unknown", causes=tuple(causes)))
+
+
+def _written(entry: Entry) -> Entry:
+    """As it will be read: in JSON all keys are text."""
+    return Entry.from_json(entry.to_json())
+
+
+def _figures(check: Check) -> dict[str, Any]:
+    shown = {name: value for name, value in check.figures.items() if value not in (0, None)}
+    return shown if check.status == "ok" else {"status": check.status, **shown}
+
+
+def _causes(checks: Iterable[Check]) -> Iterator[str]:
+    for check in checks:
+        if check.status != "ok":
+            yield from (f"{check.name}: {each}" for each in ((check.why,) if check.why else ()) + check.offenders)
+
+
+@dataclass(frozen=True)
+class Span:
+    """Segments in a row with one status."""
+
+    status: EntryStatus
+    since_ms: int
+    until_ms: int
+    entries: int
+    messages: int
+    causes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Chain:
+    """The entries of a ledger, in their order, and where they do not follow from one another."""
+
+    entries: tuple[Entry, ...]
+    breaks: tuple[str, ...] = ()
+
+    @property
+    def status(self) -> EntryStatus:
+        """Of the whole chain: a break is never ok."""
+        found = {entry.status for entry in self.entries}
+        order: tuple[EntryStatus, ...] = ("failed", "unknown", "assumed")
+        for status in order:
+            if status in found or (status == "unknown" and (self.breaks or not self.entries)):
+                return status
+        return "ok"
+
+    def spans(self) -> list[Span]:
+        """The timeline: segments in a row with one status are one span."""
+        found = []
+        for status, group in groupby(self.entries, key=lambda entry: entry.status):
+            own = list(group)
+            causes = dict.fromkeys(cause for entry in own for cause in entry.causes)
+            found.append(
+                Span(
+                    status,
+                    own[0].since_ms,
+                    own[-1].cut_ms,
+                    len(own),
+                    sum(entry.messages for entry in own),
+                    tuple(causes)[:CAUSES_MOST],
+                )
+            )
+        return found
+
+
+def verdict_of(pattern: str, entries: Sequence[Entry], breaks: Sequence[str] = ()) -> Verdict:
+    """The verdict on these segments together."""
+    names = dict.fromkeys(name for entry in entries for name in entry.figures)
+    unjudged = [cause for entry in entries if not entry.figures for cause in entry.causes]
+    figures = {"segments": len(entries), "messages": sum(entry.messages for entry in entries)}
+    asks = "Was every segment judged, and does each entry follow from the one before?"
+    why = "; ".join([*breaks, *dict.fromkeys(unjudged)]) or ("" if entries else "there is no entry")
+    checks = [
+        *(_over(name, entries) for name in names),
+        unchecked("ledger", asks, why, figures) if why else checked("ledger", asks, figures, ()),
+    ]
+    assumed = dict.fromkeys(cause for entry in entries if entry.status == "assumed" for cause in entry.causes)
+    notes = tuple(f"the oracle has not seen all that the pattern remembers: {each}" for each in assumed)
+    return Verdict(pattern, tuple(checks), (), (), {}, {}, notes)
+
+
+def _over(name: str, entries: Iterable[Entry]) -> Check:
+    """A check over several segments."""
+    own = [entry.figures[name] for entry in entries if name in entry.figures]
+    statuses = {str(figures.get("status", "ok")) for figures in own}
+    status: Status = "failed" if "failed" in statuses else "unknown" if "unknown" in statuses else "ok"
+    figures: dict[str, int] = {}
+    for each in own:
+        for key, value in each.items():
+            if isinstance(value, int):
+                figures[key] = figures.get(key, 0) + value
+    begins = f"{name}: "
+    causes = [cause.removeprefix(begins) for entry in entries for cause in entry.causes if cause.startswith(begins)]
+    shown = tuple(causes[:OFFENDERS_MOST])
+    why = "; ".join(shown) if status == "unknown" else ""
+    return Check(name, "", status, figures, () if why else shown, why)
+
+
+@dataclass
+class _Following:
+    entries: list[Entry] = field(default_factory=list)
+    breaks: list[str] = field(default_factory=list)
+
+
+def read(messages: Iterable[bytes | None], *, is_part: bool = False) -> Chain:
+    """The chain in the messages of a ledger's topic; whatever does not follow from the entry before is named."""
+    found = _Following()
+    for at, message in enumerate(messages):
+        try:
+            entry = Entry.from_json(message or b"")
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            found.breaks.append(f"message {at} is no entry of a ledger: {(message or b'')[:60]!r}")
+            continue
+        before = found.entries[-1] if found.entries else None
+        found.breaks += broken(entry, before, is_part=is_part)
+        found.entries.append(entry)
+    return Chain(tuple(found.entries), tuple(found.breaks))
+
+
+def broken(entry: Entry, before: Entry | None, *, is_part: bool = False) -> Iterator[str]:
+    """Why an entry does not follow from the one before; the first of a part of a chain follows from one unread."""
+    if before is None:
+        if not is_part and (entry.before or entry.number != 1):
+            yield f"the chain begins with entry {entry.number}, not with the first"
+    elif entry.before != before.digest:
+        yield f"entry {entry.number} does not carry the digest of entry {before.number}: one of them was altered"
+    elif entry.number != before.number + 1:
+        yield f"entry {entry.number} follows entry {before.number}"
+    elif entry.since_ms != before.cut_ms:
+        yield f"entry {entry.number} begins at {entry.since_ms}, entry {before.number} ended at {before.cut_ms}"

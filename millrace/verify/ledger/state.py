@@ -1,0 +1,372 @@
+"""What a verdict in segments has to remember between two of them, as data: JSON lines with a digest."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from array import array
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from millrace import oracle
+from millrace.oracle import Finding, Judged, Origin, Record
+from millrace.verify.evidence import Event
+from millrace.verify.expected import Arrival
+from millrace.verify.ledger.ids import Ids
+
+VERSION = 1
+"""Of the lines; a state of another version is not read."""
+Output = tuple[Record, Event]
+"""A message of an output, and the object that it holds."""
+
+
+class StateError(Exception):
+    """A state that cannot be read, or is another than its digest names."""
+
+
+@dataclass
+class Unit:
+    """A raw message that is not judged yet: some of its outputs may still come."""
+
+    since_ms: int
+    """The cut of the segment in which it arrived."""
+    judged: Judged
+    copies: list[Output] = field(default_factory=list)
+    letters: list[Output] = field(default_factory=list)
+    behind_ms: int | None = None
+    """How far it is behind the newest event that may have been read before it, once that is certain."""
+
+
+@dataclass
+class Counted:
+    """An accepted event, as long as a window that counts it is not judged."""
+
+    event: Event
+    """The fields that windows read."""
+    out_ms: int = 0
+    """When its last copy reached the intermediate topic."""
+    behind_ms: int | None = None
+    is_late: bool = False
+    record: Record | None = None
+    """Kept of an event that may rightly be called late: its dead letter carries it."""
+    windows: list[str] = field(default_factory=list)
+    """The rules and summaries with a window of it that is not judged yet."""
+
+
+@dataclass
+class Done:
+    """What came out of the judged messages of one partition: a digest each, to compare later copies with."""
+
+    base: int
+    """The offset of the first."""
+    digests: array[int] = field(default_factory=lambda: array("Q"))
+    stored: bytearray = field(default_factory=bytearray)
+    """How many rows of the files each has."""
+
+    def get(self, offset: int) -> int | None:
+        """The digest of what came out of a message; None if it is older than the first, or not judged."""
+        at = offset - self.base
+        return self.digests[at] or None if 0 <= at < len(self.digests) else None
+
+    def put(self, offset: int, digest: int) -> None:
+        at = offset - self.base
+        if at >= len(self.digests):
+            more = at - len(self.digests) + 1
+            self.digests.extend([0] * more)
+            self.stored.extend(bytes(more))
+        if at >= 0:
+            self.digests[at] = digest
+
+    def store(self, offset: int) -> int:
+        """Count a row of a message; returns how many there are."""
+        at = offset - self.base
+        self.stored[at] = min(255, self.stored[at] + 1)
+        return self.stored[at]
+
+    def unstored(self, before: int) -> Iterator[tuple[int, int]]:
+        """The messages before an offset that have no row, and their digests."""
+        for at in range(min(before - self.base, len(self.digests))):
+            if not self.stored[at]:
+                yield self.base + at, self.digests[at]
+
+    def forget(self, before: int) -> None:
+        """Remove what came out of messages before an offset."""
+        gone = max(0, min(before - self.base, len(self.digests)))
+        del self.digests[:gone]
+        del self.stored[:gone]
+        self.base = max(self.base, before)
+
+
+@dataclass
+class State:
+    """All that judging the next segment needs besides its messages."""
+
+    oracle: oracle.State
+    number: int = 0
+    """Of the segments that were judged."""
+    cut_ms: int = 0
+    """Until when messages were judged, by the time at which their topics had them."""
+    read: dict[str, dict[int, int]] = field(default_factory=dict)
+    """Kind -> partition -> the next offset to read."""
+    read_to: dict[tuple[str, int], int] = field(default_factory=dict)
+    """The offset behind the last raw message by kind and partition."""
+    arrival: Arrival = field(default_factory=Arrival)
+    views: dict[tuple[str, str], list[tuple[int, Event]]] = field(default_factory=lambda: defaultdict(list))
+    """The last events of the other streams by topic and key, with their time of arrival."""
+    moments: list[tuple[int, int]] = field(default_factory=list)
+    """When events arrived, and to which moment they move time: those that no late event has been compared with."""
+    newest_ms: int = 0
+    """The newest moment of all earlier ones."""
+    newest: dict[int, int] = field(default_factory=dict)
+    """The newest moment by partition, of all that windows have counted."""
+    arrived_ms: dict[int, int] = field(default_factory=dict)
+    """The newest time of arrival by partition, of the same."""
+    passed_ms: int = 0
+    """The event time that every partition has passed: windows before it are judged."""
+    units: dict[Origin, Unit] = field(default_factory=dict)
+    counted: dict[Origin, Counted] = field(default_factory=dict)
+    behind: dict[Origin, int] = field(default_factory=dict)
+    """Events that came behind judged windows, with the cut of their arrival: each must be a late dead letter."""
+    outputs: list[tuple[str, int, Output]] = field(default_factory=list)
+    """Outputs whose raw message is not known yet: kind, the cut at which they came, the message."""
+    alerts: dict[str, list[tuple[int, Output]]] = field(default_factory=dict)
+    """Alerts by id whose event or window is not judged yet, with the cut at which they came."""
+    rows: dict[str, list[tuple[int, Output]]] = field(default_factory=dict)
+    """Rows of summaries by the JSON of their key, the same."""
+    due_since: dict[str, int] = field(default_factory=dict)
+    """Windows that are over but lack a right output, with the first cut at which they were."""
+    done: dict[tuple[str, int], Done] = field(default_factory=dict)
+    """By kind and partition."""
+    done_alerts: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Judged alerts by id: digest and cut."""
+    done_late: dict[Origin, int] = field(default_factory=dict)
+    """Judged late dead letters: their cut."""
+    varied: dict[Origin, int] = field(default_factory=dict)
+    """Events that came out in several forms, and the cut: another order of arrival across topics."""
+    done_rows: dict[str, tuple[Any, Any, int]] = field(default_factory=dict)
+    """Judged rows by the JSON of their key: the numbers of the events in time, those of all events, the cut."""
+    cuts: list[tuple[int, dict[str, dict[int, int]]]] = field(default_factory=list)
+    """The last cuts, and the next offset of each raw partition at each."""
+    races: list[dict[str, int]] = field(default_factory=list)
+    """Of the last segments: how many events were judged, and how many raced in each check."""
+    files: dict[str, int] = field(default_factory=dict)
+    """The files that were read lately, and when they were written."""
+    assumed: str = ""
+    """Why what the oracle remembers may lack messages; empty if it lacks none."""
+    assumed_since_ms: int = 0
+    """The first cut for which that holds."""
+
+
+def lines(state: State) -> Iterator[bytes]:
+    """The state as JSON lines, in an order that depends on the judged messages alone."""
+    head = {
+        "version": VERSION,
+        "number": state.number,
+        "cut_ms": state.cut_ms,
+        "read": state.read,
+        "read_to": _pairs(state.read_to),
+        "latest_ms": _pairs(state.arrival.latest_ms),
+        "following": _pairs(state.arrival.following),
+        "moments": state.moments,
+        "newest_ms": state.newest_ms,
+        "newest": _pairs(state.newest),
+        "arrived_ms": _pairs(state.arrived_ms),
+        "passed_ms": state.passed_ms,
+        "behind": _pairs(state.behind),
+        "due_since": state.due_since,
+        "cuts": state.cuts,
+        "races": state.races,
+        "files": state.files,
+        "assumed": state.assumed,
+        "assumed_since_ms": state.assumed_since_ms,
+        "references": list(state.oracle.references),
+        "ids": ids.digest if isinstance(ids := state.oracle.seen_ms, Ids) else None,
+    }
+    yield _line(head)
+    for kind, known in state.oracle.references.items():
+        yield from (_line(["reference", kind, key, event]) for key, event in known.items())
+    yield from (_line(["memory", key, held]) for key, held in state.oracle.memories.items())
+    yield from (_line(["folded", *key, held]) for key, held in state.oracle.folded.items())
+    if isinstance(ids, dict):
+        yield from (_line(["id", *key, at_ms]) for key, at_ms in ids.items())
+    yield from (_line(["view", *key, seen]) for key, seen in state.views.items())
+    yield from (_line(["unit", _unit(unit)]) for unit in state.units.values())
+    yield from (_line(["counted", origin, _counted(each)]) for origin, each in state.counted.items())
+    yield from (_line(["output", kind, cut_ms, _output(found)]) for kind, cut_ms, found in state.outputs)
+    for name, waiting in (("alert", state.alerts), ("row", state.rows)):
+        yield from (_line([name, key, [[cut, _output(o)] for cut, o in found]]) for key, found in waiting.items())
+    for (kind, partition), done in state.done.items():
+        packed = base64.b64encode(done.digests.tobytes()).decode()
+        yield _line(["done", kind, partition, done.base, packed, base64.b64encode(done.stored).decode()])
+    yield from (_line(["done alert", key, *found]) for key, found in state.done_alerts.items())
+    yield from (_line(["done late", *origin, cut_ms]) for origin, cut_ms in state.done_late.items())
+    yield from (_line(["varied", *origin, cut_ms]) for origin, cut_ms in state.varied.items())
+    yield from (_line(["done row", key, *found]) for key, found in state.done_rows.items())
+
+
+def digest_of(written: Iterable[bytes]) -> str:
+    """The identity of a state."""
+    found = hashlib.sha256()
+    for line in written:
+        found.update(line)
+        found.update(b"\n")
+    return found.hexdigest()
+
+
+def read(written: Iterable[bytes], ids: Ids | None = None) -> State:
+    """The state in JSON lines; it remembers ids in `ids`, if it was written so."""
+    try:
+        return _read(iter(written), ids)
+    except (ValueError, KeyError, TypeError, IndexError, StopIteration) as error:
+        raise StateError(f"the state is damaged: {error!r}") from None
+
+
+def _read(written: Iterator[bytes], ids: Ids | None) -> State:
+    head = json.loads(next(written))
+    if head["version"] != VERSION:
+        raise StateError(f"the state has version {head['version']}, not {VERSION}")
+    if head["ids"] is not None and (ids is None or ids.kept[1] != head["ids"]):
+        raise StateError("the ids that belong to the state are not there")
+    state = State(
+        oracle.State({kind: {} for kind in head["references"]}, seen_ms={} if head["ids"] is None else ids or {}),
+        number=head["number"],
+        cut_ms=head["cut_ms"],
+        read={kind: {int(number): at for number, at in own.items()} for kind, own in head["read"].items()},
+        read_to=dict(_keyed(head["read_to"])),
+        arrival=Arrival(dict(_keyed(head["latest_ms"])), dict(_keyed(head["following"]))),
+        moments=[(at, to) for at, to in head["moments"]],
+        newest_ms=head["newest_ms"],
+        newest=dict(_keyed(head["newest"])),
+        arrived_ms=dict(_keyed(head["arrived_ms"])),
+        passed_ms=head["passed_ms"],
+        behind=dict(_keyed(head["behind"])),
+        due_since=head["due_since"],
+        cuts=[
+            (cut, {kind: {int(number): at for number, at in own.items()} for kind, own in found.items()})
+            for cut, found in head["cuts"]
+        ],
+        races=head["races"],
+        files=head["files"],
+        assumed=head["assumed"],
+        assumed_since_ms=head["assumed_since_ms"],
+    )
+    for line in written:
+        kind, *rest = json.loads(line)
+        _take(state, kind, rest)
+    return state
+
+
+def _take(state: State, kind: str, rest: list[Any]) -> None:
+    """Take in one line."""
+    match kind, rest:
+        case "reference", [name, key, event]:
+            state.oracle.references[name][key] = event
+        case "memory", [key, held]:
+            state.oracle.memories[key] = held
+        case "folded", [rule, key, held]:
+            state.oracle.folded[rule, key] = held
+        case "id", [key, identity, at_ms]:
+            state.oracle.seen_ms[key, identity] = at_ms
+        case "view", [topic, key, seen]:
+            state.views[topic, key] = [(at_ms, event) for at_ms, event in seen]
+        case "unit", [unit]:
+            read_unit = _read_unit(unit)
+            state.units[read_unit.judged.record.origin] = read_unit
+        case "counted", [[topic, partition, offset], each]:
+            record = each.pop("record")
+            state.counted[topic, partition, offset] = Counted(**each, record=record and _read_record(record))
+        case "output", [name, cut_ms, found]:
+            state.outputs.append((name, cut_ms, _read_output(found)))
+        case "alert", [key, found]:
+            state.alerts[key] = [(cut_ms, _read_output(each)) for cut_ms, each in found]
+        case "row", [key, found]:
+            state.rows[key] = [(cut_ms, _read_output(each)) for cut_ms, each in found]
+        case "done", [name, partition, base, packed, stored]:
+            digests = array("Q")
+            digests.frombytes(base64.b64decode(packed))
+            state.done[name, partition] = Done(base, digests, bytearray(base64.b64decode(stored)))
+        case "done alert", [key, digest, cut_ms]:
+            state.done_alerts[key] = digest, cut_ms
+        case "done late", [topic, partition, offset, cut_ms]:
+            state.done_late[topic, partition, offset] = cut_ms
+        case "varied", [topic, partition, offset, cut_ms]:
+            state.varied[topic, partition, offset] = cut_ms
+        case "done row", [key, values, with_late, cut_ms]:
+            state.done_rows[key] = values, with_late, cut_ms
+        case _:
+            raise StateError(f"the state has a line of an unknown kind: {kind!r}")
+
+
+def _line(content: Any) -> bytes:
+    return json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+
+def _pairs(of: Mapping[Any, Any]) -> list[list[Any]]:
+    return [[key, value] for key, value in of.items()]
+
+
+def _keyed(pairs: Iterable[list[Any]]) -> Iterator[tuple[Any, Any]]:
+    for key, value in pairs:
+        yield tuple(key) if isinstance(key, list) else key, value
+
+
+def _text(content: bytes | None) -> str | None:
+    return None if content is None else base64.b64encode(content).decode()
+
+
+def _bytes(content: str | None) -> bytes | None:
+    return None if content is None else base64.b64decode(content)
+
+
+def _record(record: Record) -> list[Any]:
+    place = [record.topic, record.partition, record.offset, record.ingest_ms]
+    return [*place, _text(record.key), _text(record.value)]
+
+
+def _read_record(found: list[Any]) -> Record:
+    topic, partition, offset, ingest_ms, key, value = found
+    return Record(topic, partition, offset, ingest_ms, _bytes(key), _bytes(value))
+
+
+def _output(found: Output) -> list[Any]:
+    record, event = found
+    return [[record.topic, record.partition, record.offset, record.ingest_ms], event]
+
+
+def _read_output(found: list[Any]) -> Output:
+    (topic, partition, offset, ingest_ms), event = found
+    return Record(topic, partition, offset, ingest_ms, None, None), event
+
+
+def _unit(unit: Unit) -> dict[str, Any]:
+    judged = unit.judged
+    return {
+        "since_ms": unit.since_ms,
+        "behind_ms": unit.behind_ms,
+        "record": _record(judged.record),
+        "reason": judged.reason,
+        "event": judged.event,
+        "before": judged.before,
+        "findings": [asdict(finding) for finding in judged.findings],
+        "copies": list(map(_output, unit.copies)),
+        "letters": list(map(_output, unit.letters)),
+    }
+
+
+def _read_unit(found: dict[str, Any]) -> Unit:
+    findings = tuple(map(_read_finding, found["findings"]))
+    judged = Judged(_read_record(found["record"]), found["reason"], found["event"], found["before"], findings)
+    copies, letters = (list(map(_read_output, found[name])) for name in ("copies", "letters"))
+    return Unit(found["since_ms"], judged, copies, letters, found["behind_ms"])
+
+
+def _read_finding(found: dict[str, Any]) -> Finding:
+    origins = tuple((topic, partition, offset) for topic, partition, offset in found["origins"])
+    return Finding(**{**found, "event_ids": tuple(found["event_ids"]), "origins": origins})
+
+
+def _counted(each: Counted) -> dict[str, Any]:
+    return {**vars(each), "record": each.record and _record(each.record)}

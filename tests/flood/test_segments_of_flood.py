@@ -1,0 +1,77 @@
+"""The same of the second use: its windows are fixed, its events have no id, and only windows raise alerts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from millrace.oracle import Record
+from millrace.verify import Evidence, judge
+from millrace.verify.case import Case
+from millrace.verify.ledger.segments import Limits
+from millrace.verify.spoiling import PROMISE, spoilings
+from tests.flood.test_verdict import PLAN, QUESTION, START_MS, evidence_of, run_of
+from tests.pipelines.segmented import Ledger, figures, wrong
+
+LIMITS = Limits(outstanding_ms=20_000, grace_ms=4_000)
+CUTS_MS = range(START_MS, START_MS + 60_000, 3_500)
+MANY = ("tail is cut", "a clock is", "falls silent")
+
+
+def live(evidence: Evidence) -> Evidence:
+    """The run with each output in its time."""
+    times: dict[str, Callable[[Any], int]] = {
+        "enriched": lambda event: event["ingest_ms"] + 8,
+        "dead-letters": lambda letter: letter["ingest_ms"] + 9,
+        "alerts": lambda alert: alert["ingest_ms"] + 5_000,
+        "windows": lambda row: row["window_end_ms"] + 3_000,
+    }
+    outputs = {}
+    for kind, own in evidence.outputs.items():
+        found = []
+        for record in own or ():
+            event = json.loads(record.value or b"")
+            at_ms = times[kind](event)
+            if "emit_ms" in event:
+                event["emit_ms"] = at_ms
+            found.append((at_ms, json.dumps(event).encode()))
+        ordered = sorted(found)
+        outputs[kind] = [Record(kind, 0, n, at_ms, None, value) for n, (at_ms, value) in enumerate(ordered)]
+    return replace(evidence, outputs=outputs, labels=None)
+
+
+@pytest.fixture(scope="module")
+def short() -> Evidence:
+    plan = replace(PLAN, events=600, rate_per_s=100)
+    return live(evidence_of(run_of(plan), plan=plan))
+
+
+def test_a_good_run_is_ok_in_segments_and_counts_the_same(short: Evidence) -> None:
+    segments = Ledger(QUESTION, short, LIMITS).through(CUTS_MS)
+    assert wrong(segments) == {}
+    found = figures(segments)
+    for check in judge(QUESTION, short).checks:
+        if check.name != "substance":
+            expected = {name: value for name, value in check.figures.items() if name != "still open"}
+            assert {name: found[check.name].get(name, 0) for name in expected} == expected, check.name
+
+
+@pytest.mark.long
+def test_each_spoiling_is_red(short: Evidence) -> None:
+    missed = {}
+    for each in spoilings(Case(QUESTION, short)):
+        if each.name.endswith(("absent", "is deleted")) or each.name.startswith("labels"):
+            continue
+        question, evidence = each.spoilt()
+        limits = replace(LIMITS, outstanding_ms=900_000) if "a clock is" in each.name else LIMITS
+        found = Ledger(question, evidence, limits).through(CUTS_MS)
+        red = {(segment.number, check.name) for segment in found for check in segment.checks if check.status != "ok"}
+        expected = {name for name in each.checks if not name.startswith(PROMISE)}
+        is_once = len({number for number, _ in red}) <= 2 or any(many in each.name for many in MANY)
+        if not red or not is_once or expected - {name for _, name in red}:
+            missed[each.name] = sorted(red)
+    assert missed == {}

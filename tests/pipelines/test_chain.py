@@ -1,0 +1,143 @@
+"""The chain of a ledger: what it shows, and what breaks it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+
+from millrace.patterns.contracts import verdicts_schema
+from millrace.verify.ledger import chain
+from millrace.verify.ledger.chain import Entry, entry_of, unjudged, verdict_of
+from millrace.verify.ledger.segments import Segment
+from millrace.verify.verdict import checked, unchecked
+
+MINUTE_MS = 60_000
+OK = checked("conservation", "?", {"raw": 3, "copies": 0}, [])
+RED = checked("conservation", "?", {"raw": 3}, ["transactions[0]@7 is neither enriched nor a dead letter"])
+OPEN = unchecked("enrichment", "?", "could not be read")
+
+
+def segment(number: int, *checks: Any) -> Segment:
+    return Segment(number, number * MINUTE_MS, (number + 1) * MINUTE_MS, checks, 3, {"events": 0}, MINUTE_MS)
+
+
+def ledger(*checks: Any, assumed: str = "") -> list[Entry]:
+    entries: list[Entry] = []
+    for number, check in enumerate(checks):
+        before = entries[-1] if entries else None
+        entries.append(entry_of(segment(number, check), {"t": {0: (0, 3)}}, {}, f"state {number}", before, assumed))  # type: ignore[dict-item]
+    return entries
+
+
+def messages(entries: Sequence[Entry]) -> list[bytes]:
+    return [entry.to_json().encode() for entry in entries]
+
+
+def test_segments_in_a_row_with_one_verdict_are_one_span() -> None:
+    found = chain.read(messages(ledger(OK, OK, RED, OPEN, OK)))
+    assert found.breaks == ()
+    assert [(span.status, span.entries) for span in found.spans()] == [
+        ("ok", 2),
+        ("failed", 1),
+        ("unknown", 1),
+        ("ok", 1),
+    ]
+    assert found.spans()[1].causes == ("conservation: transactions[0]@7 is neither enriched nor a dead letter",)
+    assert found.spans()[2].causes == ("enrichment: could not be read",)
+    assert found.status == "failed"
+    assert chain.read(messages(ledger(OK, OK))).status == "ok"
+
+
+def test_an_empty_ledger_is_unknown() -> None:
+    assert chain.read([]).status == "unknown"
+
+
+def test_what_rests_on_a_memory_with_gaps_is_assumed_and_never_ok() -> None:
+    (entry,) = ledger(OK, assumed="7 messages were deleted")
+    assert (entry.status, entry.causes) == ("assumed", ("7 messages were deleted",))
+    assert ledger(RED, assumed="7 messages were deleted")[0].status == "failed"
+    assert chain.read(messages([entry])).status == "assumed"
+
+
+@pytest.mark.parametrize(
+    ("change", "breaks"),
+    [
+        (lambda own: own.pop(1), ["entry 3 does not carry the digest of entry 1: one of them was altered"]),
+        (lambda own: own.pop(0), ["the chain begins with entry 2, not with the first"]),
+        (lambda own: own.insert(1, b"{}"), ["message 1 is no entry of a ledger: b'{}'"]),
+        (lambda own: own.insert(3, b"\xff"), ["message 3 is no entry of a ledger: b'\\xff'"]),
+        (lambda own: own.append(own[-1]), ["entry 3 does not carry the digest of entry 3: one of them was altered"]),
+    ],
+)
+def test_an_altered_chain_is_broken_where_it_was_altered(change: Any, breaks: list[str]) -> None:
+    own = messages(ledger(OK, OK, OK))
+    change(own)
+    found = chain.read(own)
+    assert list(found.breaks) == breaks
+    assert found.status == "unknown"
+
+
+@pytest.mark.parametrize("name", [each.name for each in fields(Entry) if each.name != "before"])
+def test_each_field_of_an_entry_is_part_of_its_digest(name: str) -> None:
+    first, second, third = ledger(OK, RED, OK)
+    altered = json.loads(second.to_json())
+    value = altered[name]
+    match value:
+        case int():
+            altered[name] = value + 1
+        case str():
+            altered[name] = f"{value}x"
+        case list():
+            altered[name] = [*value, "x"]
+        case _:
+            altered[name] = {**value, "x": 1}
+    found = chain.read([*messages([first]), json.dumps(altered).encode(), *messages([third])])
+    assert found.breaks != ()
+
+
+def test_an_entry_is_the_same_when_it_is_read_back() -> None:
+    (entry,) = ledger(OK)
+    assert Entry.from_json(entry.to_json()) == entry
+    assert Entry.from_json(entry.to_json()).digest == entry.digest
+
+
+def test_a_segment_that_could_not_be_judged_is_unknown_and_names_the_cause() -> None:
+    (first,) = ledger(OK)
+    entry = unjudged(segment(1, RED), {}, ["the state is missing"], "state", first)
+    assert (entry.number, entry.status, entry.causes) == (2, "unknown", ("the state is missing",))
+    assert chain.read(messages([first, entry])).breaks == ()
+    assert chain.read(messages([first, replace(entry, status="ok"), entry])).status == "unknown"
+
+
+def test_the_contract_of_the_topic_has_the_fields_of_an_entry() -> None:
+    assert list(verdicts_schema()["properties"]) == [each.name for each in fields(Entry)]
+
+
+def test_a_verdict_over_segments_sums_their_figures_and_names_their_offenders() -> None:
+    good = verdict_of("p", ledger(OK, OK))
+    assert good.status == "ok"
+    assert good.check("conservation").figures == {"raw": 6}
+    assert good.check("ledger").figures == {"segments": 2, "messages": 6, "offenders": 0}
+    red = verdict_of("p", ledger(OK, RED, OK))
+    assert (red.status, red.check("conservation").offenders) == ("failed", RED.offenders)
+    unread = verdict_of("p", ledger(OK, OPEN))
+    assert (unread.status, unread.check("enrichment").why) == ("unknown", "could not be read")
+
+
+def test_a_verdict_over_no_segment_or_one_that_was_not_judged_or_a_broken_chain_is_unknown() -> None:
+    assert verdict_of("p", []).check("ledger").why == "there is no entry"
+    entries = ledger(OK)
+    lost = unjudged(segment(1, OK), {}, ["the state is missing"], "s", entries[-1])
+    found = verdict_of("p", [*entries, lost])
+    assert (found.status, found.check("ledger").why) == ("unknown", "the state is missing")
+    assert verdict_of("p", entries, ["entry 1 was altered"]).status == "unknown"
+
+
+def test_a_verdict_over_assumed_segments_notes_it() -> None:
+    found = verdict_of("p", ledger(OK, assumed="the first messages were deleted"))
+    assert found.status == "ok"
+    assert found.notes == ("the oracle has not seen all that the pattern remembers: the first messages were deleted",)

@@ -1,0 +1,407 @@
+"""A ledger that is continued from what it has written down, on topics in memory."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from millrace import deployments
+from millrace.errors import InfraError, UsageError
+from millrace.machine import processes
+from millrace.oracle import Record
+from millrace.patterns import load
+from millrace.patterns import topics as topics_of
+from millrace.rules.outputs import VERDICTS_TOPIC
+from millrace.settings import SETTLE_S, Settings
+from millrace.stores.files import File
+from millrace.target import Target
+from millrace.verbs import ledger
+from millrace.verbs.watch.faults import faults_of
+from millrace.verify.ledger import chain
+from millrace.verify.ledger.chain import Chain, Entry, verdict_of
+from millrace.verify.ledger.segments import Limits
+from tests.pipelines.pretend import START_MS, messages, ran, topics
+from tests.pipelines.test_segments import PLAN, live
+
+NAME = "flink"
+LIMITS = Limits(outstanding_ms=60_000, grace_ms=15_000)
+SEGMENTS = 9
+"""Of ten seconds: the traffic of twenty, its closing, and then silence."""
+
+
+class Topics:
+    """What the topics of the pattern hold."""
+
+    def __init__(self) -> None:
+        self.records: dict[str, list[Record]] = defaultdict(list)
+        self.firsts: dict[tuple[str, int], int] = {}
+
+    def tail(self, bootstrap: str, kinds: Mapping[str, str], since: Any = None) -> Tail:
+        return Tail(self, kinds, since or {})
+
+    def publish(self, sent: Iterable[tuple[str, bytes, bytes]]) -> int:
+        for topic, key, value in sent:
+            own = self.records[topic]
+            own.append(Record(VERDICTS_TOPIC, 0, len(own), START_MS, key, value))
+        return 1
+
+    def delete(self, topic: str, partition: int, before: int) -> None:
+        self.firsts[topic, partition] = before
+        self.records[topic] = [
+            each for each in self.records[topic] if each.partition != partition or each.offset >= before
+        ]
+
+
+class Tail:
+    """Reads them as the one of Kafka does."""
+
+    def __init__(self, topics: Topics, kinds: Mapping[str, str], since: Mapping[str, Mapping[int, int]]) -> None:
+        self.topics, self.kinds = topics, kinds
+        partitions = {kind: {each.partition for each in topics.records[topic]} | {0} for kind, topic in kinds.items()}
+        self.positions = {
+            kind: {number: since.get(kind, {}).get(number, 0) for number in own} for kind, own in partitions.items()
+        }
+
+    def new(self, cut_ms: float = float("inf")) -> Iterator[Record]:
+        for kind, topic in self.kinds.items():
+            ended = set()
+            for record in self.topics.records[topic]:
+                at = self.positions[kind]
+                if record.offset < at[record.partition] or record.partition in ended:
+                    continue
+                if record.ingest_ms > cut_ms:
+                    ended.add(record.partition)
+                    continue
+                at[record.partition] = record.offset + 1
+                yield replace(record, topic=kind)
+
+    def firsts(self) -> dict[str, dict[int, int]]:
+        return {
+            kind: {number: self.topics.firsts.get((self.kinds[kind], number), 0) for number in own}
+            for kind, own in self.positions.items()
+        }
+
+    def close(self) -> None: ...
+
+
+@pytest.fixture(scope="module")
+def written() -> dict[str, list[Record]]:
+    """What the pattern wrote, by topic."""
+    evidence = live(ran(PLAN, topics(messages(PLAN))))
+    names = topics_of(load(NAME))
+    found = {names[kind]: list(records or ()) for kind, records in evidence.raw.items()}
+    for kind, records in evidence.outputs.items():
+        own = (replace(each, value=(each.value or b"").replace(b"pretended.", b"flink.")) for each in records or ())
+        found[names[kind]] = list(own)
+    return found
+
+
+@pytest.fixture
+def kafka(written: dict[str, list[Record]], monkeypatch: pytest.MonkeyPatch) -> Topics:
+    kafka = Topics()
+    kafka.records.update({topic: list(records) for topic, records in written.items()})
+    monkeypatch.setattr(ledger, "Tail", kafka.tail)
+    monkeypatch.setattr(ledger, "Publisher", lambda bootstrap: kafka)
+    monkeypatch.setattr(
+        ledger, "lengths", lambda bootstrap, of: {kind: len(kafka.records[topic]) for kind, topic in of.items()}
+    )
+    return kafka
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Target:
+    return target_in(tmp_path / "one")
+
+
+def target_in(folder: Path) -> Target:
+    return Target(Settings.read({"MILLRACE_STATE": str(folder)}), {"KAFKA_BOOTSTRAP": "nowhere"})
+
+
+def opened(target: Target) -> ledger.Ledger:
+    """A validator that begins with what is written down."""
+    return ledger.Ledger(target, load(NAME), every_s=10, settle_s=0, limits=LIMITS)
+
+
+def judged(validator: ledger.Ledger, segments: int) -> list[Entry]:
+    found = [validator.judge_next() for _ in range(segments)]
+    assert None not in found
+    return [each for each in found if each is not None]
+
+
+def followed(kafka: Topics) -> Chain:
+    return chain.read(each.value for each in kafka.records[f"{NAME}.{VERDICTS_TOPIC}"])
+
+
+def test_a_run_is_an_unbroken_chain_that_is_ok(kafka: Topics, target: Target) -> None:
+    entries = judged(opened(target), SEGMENTS)
+    assert [(entry.status, entry.causes) for entry in entries] == [("ok", ())] * SEGMENTS
+    raw = [kafka.records[f"{NAME}.{each.name}"] for each in (*load(NAME).use.raw, *load(NAME).use.references)]
+    assert sum(entry.messages for entry in entries) == sum(map(len, raw))
+    found = followed(kafka)
+    assert (found.status, found.breaks, len(found.entries)) == ("ok", (), SEGMENTS)
+
+
+def test_a_validator_that_is_killed_after_each_segment_writes_the_same_chain(
+    kafka: Topics, target: Target, tmp_path: Path
+) -> None:
+    whole = [entry.digest for entry in judged(opened(target), SEGMENTS)]
+    kafka.records[f"{NAME}.{VERDICTS_TOPIC}"].clear()
+    again = target_in(tmp_path / "two")
+    assert [entry.digest for _ in range(SEGMENTS) for entry in judged(opened(again), 1)] == whole
+
+
+def test_a_validator_that_is_killed_before_it_wrote_its_entry_writes_the_same_one(
+    kafka: Topics, target: Target
+) -> None:
+    entries = judged(opened(target), SEGMENTS)
+    own = kafka.records[f"{NAME}.{VERDICTS_TOPIC}"]
+    own.pop()
+    assert judged(opened(target), 1) == entries[-1:]
+
+
+def test_another_machine_continues_with_the_same_digest(kafka: Topics, target: Target) -> None:
+    """The database of ids is on the machine; the pieces that it is made of are with the states."""
+    judged(opened(target), 3)
+    for file in (target.settings.state / "ledger").glob(f"{NAME}.ids*"):
+        file.unlink()
+    entries = judged(opened(target), SEGMENTS - 3)
+    assert {entry.status for entry in entries} == {"ok"}
+
+
+def alter(file: Path) -> None:
+    lines = gzip.decompress(file.read_bytes()).replace(b'"highest', b'"Highest').replace(b"max(", b"min(")
+    file.write_bytes(gzip.compress(lines))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "cause"),
+    [
+        (lambda folder: (folder / "state-00000003.jsonl.gz").unlink(), "the state state-00000003.jsonl.gz is missing"),
+        (lambda folder: alter(folder / "state-00000003.jsonl.gz"), "is not the one that entry 3 was written with"),
+        (lambda folder: (folder / "state-00000003.jsonl.gz").write_bytes(b"x"), "cannot be read"),
+    ],
+)
+def test_a_state_that_is_not_there_makes_one_segment_unknown_and_the_next_ones_assumed(
+    kafka: Topics, target: Target, spoil: Callable[[Path], object], cause: str
+) -> None:
+    judged(opened(target), 3)
+    spoil(target.settings.state / "ledger" / NAME)
+    entries = judged(opened(target), SEGMENTS - 3)
+    assert entries[0].status == "unknown"
+    assert cause in entries[0].causes[0]
+    assert {entry.status for entry in entries[1:]} <= {"assumed", "unknown"}
+    assert entries[-1].status == "assumed"
+    assert followed(kafka).breaks == ()
+    assert followed(kafka).status == "unknown"
+
+
+def test_messages_that_were_deleted_before_they_were_judged_make_a_segment_unknown(
+    kafka: Topics, target: Target
+) -> None:
+    validator = opened(target)
+    judged(validator, 2)
+    topic = f"{NAME}.transactions"
+    assert validator.state is not None
+    read = validator.state.read["transactions"][0]
+    kafka.delete(topic, 0, read + 7)
+    entries = judged(validator, SEGMENTS - 2)
+    assert entries[0].status == "unknown"
+    assert entries[0].causes == (f"7 messages of {topic} were deleted before they were judged",)
+    assert {entry.status for entry in entries[1:]} <= {"assumed", "unknown"}, "never ok, and no engine is to blame"
+
+
+def test_a_ledger_that_begins_behind_the_first_messages_is_assumed(kafka: Topics, target: Target) -> None:
+    kafka.delete(f"{NAME}.transactions", 0, 5)
+    entries = judged(opened(target), SEGMENTS)
+    assert entries[0].causes[0] == "the first messages were deleted before the ledger began"
+    assert "ok" not in {entry.status for entry in entries}
+    assert "failed" not in {entry.status for entry in entries}
+
+
+def test_a_foreign_last_message_is_named_once(kafka: Topics, target: Target) -> None:
+    judged(opened(target), 3)
+    kafka.publish([(f"{NAME}.{VERDICTS_TOPIC}", b"x", b"{}")])
+    first, second = judged(opened(target), 2)
+    assert first.causes == ("the chain is broken: its last message is no entry",)
+    (third,) = judged(opened(target), 1)
+    assert [first.status, second.status] == ["unknown", "ok"]
+    assert third.status == "ok"
+    assert len(followed(kafka).breaks) == 1
+
+
+def test_a_fault_is_red_in_the_ledger(kafka: Topics, target: Target) -> None:
+    own = kafka.records[f"{NAME}.alerts"]
+    del own[len(own) // 2]
+    found = judged(opened(target), SEGMENTS)
+    assert [entry.status for entry in found].count("failed") == 1
+    (red,) = (entry for entry in found if entry.status == "failed")
+    assert "missing: " in red.causes[0]
+
+
+class Clock:
+    """Time that passes only in sleep."""
+
+    strftime, localtime = staticmethod(time.strftime), staticmethod(time.localtime)
+
+    def __init__(self, now_s: float) -> None:
+        self.now_s = now_s
+
+    def time(self) -> float:
+        return self.now_s
+
+    monotonic = time
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """When the first minute has ended and settled."""
+    clock = Clock(START_MS // 60_000 * 60 + 60 + SETTLE_S)
+    monkeypatch.setattr(ledger, "time", clock)
+    return clock
+
+
+def test_an_update_judges_what_has_ended_and_nothing_twice(kafka: Topics, target: Target, clock: Clock) -> None:
+    assert [entry.status for entry in ledger.update(target, NAME)] == ["ok"]
+    assert ledger.update(target, NAME) == ()
+    clock.sleep(60)
+    assert [entry.number for entry in ledger.update(target, NAME)] == [2]
+    clock.sleep(60)
+    with ledger.alone(target, NAME):
+        assert ledger.update(target, NAME) == (), "another validator judges it"
+
+
+def test_a_verdict_by_the_ledger_waits_until_all_that_is_there_is_judged(
+    kafka: Topics, target: Target, clock: Clock
+) -> None:
+    now_ms = clock.now_s * 1000
+    entries = ledger.until_now(target, NAME, within_s=600)
+    assert [entry.number for entry in entries] == [1, 2, 3]
+    assert entries[-2].whole_until_ms < now_ms <= entries[-1].whole_until_ms
+    assert ledger.until_now(target, NAME, within_s=600)[0].number == 4
+    verdict = verdict_of(NAME, entries)
+    assert (verdict.status, verdict.check("ledger").figures["segments"]) == ("ok", 3)
+
+
+def test_a_verdict_by_the_ledger_ends_where_nothing_is_judged_in_time(
+    kafka: Topics, target: Target, clock: Clock
+) -> None:
+    with pytest.raises(InfraError, match="flink is not judged so far after 5 s"):
+        ledger.until_now(target, NAME, within_s=5)
+    with (
+        ledger.alone(target, NAME),
+        pytest.raises(InfraError, match="the validator that runs has not come so far after 5 s"),
+    ):
+        ledger.until_now(target, NAME, within_s=5)
+
+
+def test_the_watcher_finds_a_validator_that_is_gone_until_the_pattern_is_torn_down(target: Target) -> None:
+    deployments.want(target, NAME, "")
+    assert faults_of(target) == {}, "no ledger was asked for"
+    deployments.want_judged(target, NAME)
+    (fault,) = faults_of(target).values()
+    assert (fault.event, fault.repair is not None) == ("gone", True)
+    deployments.unwant(target, NAME)
+    deployments.want(target, NAME, "")
+    assert faults_of(target) == {}
+
+
+def test_a_validator_runs_until_it_is_stopped(target: Target) -> None:
+    """No Kafka answers: it waits for one."""
+    deployments.want(target, NAME, "")
+    deployments.want_judged(target, NAME)
+    ledger.start(target, NAME)
+    try:
+        log = target.settings.state / "logs" / f"{deployments.validator(NAME)}.log"
+        assert processes.wait_until(lambda: "Kafka does not answer" in log.read_text(), 60), log.read_text()
+        assert ledger.is_followed(target, NAME)
+        assert faults_of(target) == {}
+        with pytest.raises(UsageError, match="another validator is running"), ledger.alone(target, NAME):
+            pass
+    finally:
+        ledger.stop(target, NAME)
+    assert not ledger.is_followed(target, NAME)
+
+
+class Files:
+    """The folder of the pattern's Parquet, in memory: a file for each ten seconds."""
+
+    def __init__(self, rows: list[dict[str, Any]]) -> None:
+        self.found: dict[File, list[dict[str, Any]]] = {}
+        for at_ms in range(START_MS, START_MS + 90_000, 10_000):
+            own = [row for row in rows if at_ms <= row["ingest_ms"] < at_ms + 10_000]
+            if own:
+                self.put(f"part-{at_ms}.parquet", at_ms + 12_000, own)
+
+    def put(self, name: str, modified_ms: int, rows: list[dict[str, Any]]) -> None:
+        self.found[File(f"/millrace/data/{NAME}/hour=1/{name}", len(rows), modified_ms)] = rows
+
+    def files_since(self, path: str, since_ms: int, from_name: str) -> list[File]:
+        return [file for file in self.found if file.modified_ms >= since_ms and from_name < "date=2026-09-21"]
+
+    def read(self, path: str) -> bytes:
+        content = io.BytesIO()
+        rows = next(rows for file, rows in self.found.items() if file.path == path)
+        pq.write_table(pa.Table.from_pylist(rows), content)
+        return content.getvalue()
+
+
+@pytest.fixture
+def files(kafka: Topics, monkeypatch: pytest.MonkeyPatch) -> Files:
+    files = Files([json.loads(each.value or b"") for each in kafka.records[f"{NAME}.enriched"]])
+    monkeypatch.setattr(Target, "hdfs", files)
+    monkeypatch.setattr(
+        ledger, "folder_of", lambda target, variant: ledger.LocalFolder(target.settings.state / "states")
+    )
+    return files
+
+
+SOON = replace(LIMITS, copies_ms=20_000)
+
+
+def stored(target: Target) -> list[Entry]:
+    target = replace(target, addresses={**target.addresses, "WEBHDFS_URL": "nowhere"})
+    return judged(ledger.Ledger(target, load(NAME), every_s=10, settle_s=0, limits=SOON), SEGMENTS)
+
+
+def test_the_rows_of_each_new_file_are_compared(target: Target, files: Files) -> None:
+    entries = stored(target)
+    assert [(entry.status, entry.causes) for entry in entries] == [("ok", ())] * SEGMENTS
+    assert sum(entry.figures["files"].get("rows", 0) for entry in entries) == sum(map(len, files.found.values()))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "cause"),
+    [
+        (lambda rows: rows.pop(), "files: missing: "),
+        (lambda rows: rows.append(rows[0]), "files: 2 times: "),
+        (lambda rows: rows.append({**rows[0], "source_offset": 4_000}), "files: extra: "),
+        (lambda rows: rows[0].update(amount_cents=1), "files: wrong: "),
+    ],
+)
+def test_a_spoilt_file_is_red(target: Target, files: Files, spoil: Callable[[Any], object], cause: str) -> None:
+    spoil(next(iter(files.found.values())))
+    found = [entry for entry in stored(target) if entry.status != "ok"]
+    assert len(found) == 1
+    assert found[0].status == "failed"
+    assert found[0].causes[0].startswith(cause)
+
+
+def test_what_a_compaction_has_replaced_before_it_was_read_is_there(target: Target, files: Files) -> None:
+    first, second, *_ = files.found
+    rows = [*files.found.pop(first), *files.found[second]]
+    files.put("compacted-1.parquet", second.modified_ms + 1, rows)
+    assert {entry.status for entry in stored(target)} == {"ok"}

@@ -1,0 +1,181 @@
+"""A verdict in segments finds what the verdict on the whole run finds, wherever the run is cut."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from millrace import oracle
+from millrace.oracle import Record
+from millrace.rules import WindowRule
+from millrace.traffic import plan_for
+from millrace.verify import Evidence, Question, judge
+from millrace.verify.case import Case
+from millrace.verify.ledger import state as states
+from millrace.verify.ledger.segments import Limits
+from millrace.verify.spoiling import PROMISE, spoilings
+from pipelines.fraud import FRAUD
+from pipelines.fraud.traffic import TRAFFIC
+from tests.pipelines import pretend
+from tests.pipelines.pretend import QUESTION, START_MS, messages, ran, topics
+from tests.pipelines.segmented import Ledger, figures, wrong
+
+PLAN = plan_for(TRAFFIC, 800, 20, seed=3, name="p", customers=100, frauds=0.1, edges=0.1, races=0.02)
+STREAM = replace(QUESTION, stores=("hdfs",))
+UNSHRUNK = (Phase.explicit, Phase.generate)
+"""A list of cuts is read as it is, and each example takes a second."""
+LIMITS = Limits(outstanding_ms=60_000, grace_ms=15_000)
+
+
+def live(evidence: Evidence) -> Evidence:
+    """The run as a pipeline leaves it while it goes on: late events are dead letters, and rows come in their time."""
+    enriched = [json.loads(record.value or b"") for record in evidence.outputs["enriched"] or ()]
+    late, newest_ms = [], 0
+    for event in sorted(enriched, key=lambda event: event["ingest_ms"]):
+        newest_ms = max(newest_ms, min(event["at_ms"], event["ingest_ms"]))
+        if newest_ms - event["at_ms"] > FRAUD.disorder_ms:
+            late.append(event)
+    places = {(event["source_partition"], event["source_offset"]) for event in late}
+    in_time = [event for event in enriched if (event["source_partition"], event["source_offset"]) not in places]
+    raw = {(r.partition, r.offset): r for r in evidence.raw["transactions"] or ()}
+    letters = [json.loads(record.value or b"") for record in evidence.outputs["dead-letters"] or ()]
+    for partition, offset in places:
+        letters.append(pretend.letter(raw[partition, offset], "late") | {"stage": "windows"})
+    of_windows = {rule.name for rule in FRAUD.rules if isinstance(rule, WindowRule)}
+    alerts = [json.loads(record.value or b"") for record in evidence.outputs["alerts"] or ()]
+    alerts = [each for each in alerts if each["rule"] not in of_windows]
+    for rule in FRAUD.rules:
+        if isinstance(rule, WindowRule):
+            found = oracle.window_findings(rule, in_time)
+            alerts += [pretend.window_alert(each, rule, pretend.among_of(each, in_time)) for each in found]
+    rows = [row | {"emit_ms": row["window_end_ms"] + 10_000} for row in pretend.summary_rows(in_time)]
+    outputs = {
+        "alerts": in_order("alerts", alerts, "emit_ms"),
+        "dead-letters": in_order("dead-letters", letters, "ingest_ms", 8),
+        "windows": in_order("windows", rows, "emit_ms"),
+    }
+    return replace(evidence, outputs={**evidence.outputs, **outputs})
+
+
+def in_order(kind: str, events: Sequence[Mapping[str, Any]], time: str, after_ms: int = 0) -> list[Record]:
+    ordered = sorted(events, key=lambda event: (event[time], json.dumps(event)))
+    return pretend.records(kind, ordered, [event[time] + after_ms for event in ordered])
+
+
+@pytest.fixture(scope="module")
+def good() -> Evidence:
+    return live(ran(PLAN, topics(messages(PLAN))))
+
+
+def test_a_good_run_is_ok_in_segments(good: Evidence) -> None:
+    # The labels count late events in their windows, which this run leaves out.
+    assert {check.name for check in judge(STREAM, good).checks if check.status != "ok"} <= {"labels"}
+    segments = Ledger(STREAM, good, LIMITS).through(range(START_MS, START_MS + 200_000, 10_000))
+    assert wrong(segments) == {}
+
+
+def whole(question: Question, evidence: Evidence) -> dict[str, dict[str, int]]:
+    """What the verdict on the whole run counts."""
+    return {
+        check.name: {name: int(value or 0) for name, value in check.figures.items()}
+        for check in judge(question, evidence).checks
+        if check.name not in ("labels", "substance")
+    }
+
+
+LAST_MS = START_MS + 150_000
+CUTS = st.lists(st.integers(START_MS - 70_000, LAST_MS), max_size=12)
+
+
+@settings(max_examples=12, phases=UNSHRUNK)
+@given(cuts_ms=CUTS)
+def test_wherever_a_run_is_cut_the_segments_find_what_the_whole_verdict_finds(
+    good: Evidence, cuts_ms: list[int]
+) -> None:
+    segments = Ledger(STREAM, good, LIMITS).through(cuts_ms)
+    assert wrong(segments) == {}
+    found, expected = figures(segments), whole(STREAM, good)
+    for name, own in expected.items():
+        # Each row of a summary counts where its window is judged; a window that no later event closes is not due.
+        assert {key: found[name].get(key, 0) for key in own if key != "still open"} == {
+            key: value for key, value in own.items() if key != "still open"
+        }, name
+
+
+@settings(max_examples=8, phases=UNSHRUNK)
+@given(cuts_ms=CUTS.filter(bool), killed=st.data())
+def test_a_validator_that_was_killed_continues_to_the_same_digest(
+    good: Evidence, cuts_ms: list[int], killed: st.DataObject
+) -> None:
+    first = Ledger(STREAM, good, LIMITS)
+    other = first.again()
+    for cut_ms in sorted(cuts_ms):
+        first.to(cut_ms)
+        if killed.draw(st.booleans()):
+            other.again().to(cut_ms)  # was not written down
+            other = other.again()
+        other.to(cut_ms)
+        assert states.digest_of(states.lines(first.state)) == states.digest_of(states.lines(other.state))
+
+
+SOON_MS = 15_000
+MANY = (
+    "half of it",
+    "tail is cut",
+    "a clock is",
+    "read a day late",
+    "that is used is lost",
+    "falls silent",
+    "a day late, and",
+)
+"""Spoilings of more than one message."""
+
+
+@pytest.fixture(scope="module")
+def short() -> Evidence:
+    plan = replace(PLAN, events=200)
+    return live(ran(plan, topics(messages(plan))))
+
+
+@pytest.mark.long
+def test_each_spoiling_is_red_in_one_segment_or_when_its_bound_has_passed(short: Evidence) -> None:
+    """One altered message is three faults at most: what is missing, what nothing explains, and its row in a file."""
+    missed, tried = {}, 0
+    for each in spoilings(Case(STREAM, short)):
+        is_of_topics = not each.name.startswith(("table of", "labels")) and "acknowledged" not in each.checks
+        if not is_of_topics or each.name.endswith(("absent", "is deleted")):
+            continue
+        tried += 1
+        question, evidence = each.spoilt()
+        # Ten minutes are longer than the bound of these tests.
+        limits = replace(LIMITS, outstanding_ms=900_000) if "a clock is" in each.name else LIMITS
+        found = Ledger(question, evidence, limits).through(range(START_MS, START_MS + 150_000, SOON_MS))
+        red = {(segment.number, check.name) for segment in found for check in segment.checks if check.status != "ok"}
+        expected = {name for name in each.checks if not name.startswith(PROMISE)}
+        is_once = len({number for number, _ in red}) <= 3 or any(many in each.name for many in MANY)
+        if not red or not is_once or expected - {name for _, name in red}:
+            missed[each.name] = sorted(red)
+    assert missed == {}
+    assert tried > 100
+
+
+def test_the_state_does_not_grow_with_the_stream() -> None:
+    """Ids and what is remembered of a customer have their own ends: remembered_ms, and the number of customers."""
+    plan = replace(PLAN, events=2_400)  # two minutes
+    evidence = live(ran(plan, topics(messages(plan))))
+    ledger = Ledger(STREAM, evidence, Limits(outstanding_ms=15_000, grace_ms=8_000, copies_ms=15_000))
+    sizes = []
+    for cut_ms in range(START_MS, START_MS + 120_000, 5_000):
+        assert ledger.to(cut_ms).status == "ok"
+        kept = [
+            line for line in states.lines(ledger.state) if not line.startswith((b'["id"', b'["memory"', b'["view"'))
+        ]
+        sizes.append(sum(map(len, kept)))
+    early, late = sizes[len(sizes) // 3 : len(sizes) * 2 // 3], sizes[len(sizes) * 2 // 3 :]
+    assert max(late) < 1.3 * max(early)
