@@ -3,7 +3,7 @@ MAKEFLAGS += --no-print-directory
 PYTHON ?= python3.11
 MINUTES ?= 30
 RUN := .venv/bin/python -m
-TESTS := $(RUN) pytest -n 2 --dist loadfile --no-loadscope-reorder
+TESTS := $(RUN) pytest --dist loadfile --no-loadscope-reorder
 # Containers often set it; without byte code, every worker of pytest rewrites the assertions of all test files again.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -20,11 +20,11 @@ check: setup ## Format, types, and the tests that start no server and build noth
 	$(RUN) ruff check .
 	$(RUN) mypy
 	@if [ -d terraform ] && command -v terraform >/dev/null; then terraform fmt -check -recursive terraform; fi
-	$(TESTS) -q -m "not stack and not builds"
+	$(TESTS) -n 2 -q -m "not stack and not builds and not long"
 
 test: ## All tests, also those on real servers; the time of each is recorded
 	@$(PYTHON) -m millrace.machine.setup --tests
-	$(TESTS) -m "not drill" --measure
+	$(TESTS) -n 2 -m "not drill" --measure
 
 drill: ## Long tests that `make test` leaves out; NAME=... selects one
 	@$(PYTHON) -m millrace.machine.setup --tests

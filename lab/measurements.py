@@ -69,10 +69,12 @@ FLINK = (
 )
 SPARK = (
     "millrace/engines/spark/engine.py",
+    "millrace/job_processes.py",
     "millrace/engines/spark/servers.py",
     "millrace/engines/spark/java/millrace/spark",
     "millrace/engines/spark",
 )
+STREAMS = ("millrace/engines/streams", "millrace/kernel/java")
 
 FLOOD = (*(path for path in BENCH if path != "pipelines/fraud"), "pipelines/flood")
 FLOOD_COMMAND = ".venv/bin/python -m lab.bench --events 1000000 --rate 2000 --seed 1"
@@ -161,6 +163,18 @@ MEASUREMENTS = {
     ),
     "bench-flood-flink": Measurement("bench-flood-flink", (*FLOOD, *FLINK), f"{FLOOD_COMMAND} flood-flink", minutes=14),
     "bench-flood-spark": Measurement("bench-flood-spark", (*FLOOD, *SPARK), f"{FLOOD_COMMAND} flood-spark", minutes=14),
+    "bench-streams-spark": Measurement(
+        "bench-streams-spark",
+        (*BENCH, *STREAMS, *SPARK),
+        ".venv/bin/python -m lab.bench streams-spark --seed 2",
+        minutes=5,
+    ),
+    "bench-streams": Measurement(
+        "bench-streams", (*BENCH, *STREAMS, *SPARK), ".venv/bin/python -m lab.bench streams --seed 2", minutes=5
+    ),
+    "bench-flood-streams": Measurement(
+        "bench-flood-streams", (*FLOOD, *STREAMS), f"{FLOOD_COMMAND} flood-streams", minutes=14
+    ),
     "kafka-clients": Measurement(
         "kafka-clients",
         ("millrace/machine/jars/kafka", "millrace/servers/kafka.py", "lab/clients.py", "uv.lock"),

@@ -83,6 +83,23 @@ def want(target: Target, name: str, for_run: str) -> None:
 def unwant(target: Target, name: str) -> None:
     """Mark a pattern as torn down."""
     _wanted_file(target, name).unlink(missing_ok=True)
+    _judged_file(target, name).unlink(missing_ok=True)
+
+
+def want_judged(target: Target, name: str) -> None:
+    """Mark a deployed pattern as one whose ledger is continued until it is torn down."""
+    _judged_file(target, name).touch()
+    stack.given_up_file(target.settings, validator(name)).unlink(missing_ok=True)
+
+
+def is_judged(target: Target, name: str) -> bool:
+    """Whether the ledger of a pattern is continued."""
+    return is_wanted(target, name) and _judged_file(target, name).exists()
+
+
+def validator(name: str) -> str:
+    """The name of the process that continues a pattern's ledger."""
+    return f"validator-{name}"
 
 
 def record(target: Target, name: str, plan: EnginePlan) -> None:
@@ -210,6 +227,11 @@ def _past_file(target: Target, name: str) -> Path:
 def _losses_file(target: Target, name: str) -> Path:
     """The file of accepted losses."""
     return deployed_file(target, name).with_suffix(".losses")
+
+
+def _judged_file(target: Target, name: str) -> Path:
+    """Exists while the pattern is deployed and its ledger is continued."""
+    return deployed_file(target, name).with_suffix(".judged")
 
 
 def _wanted_file(target: Target, name: str) -> Path:

@@ -1,6 +1,6 @@
 """The interface of an engine for the verbs, and the states of its jobs.
 
-Besides this protocol, a job keeps five promises that its callers rest on:
+Besides this protocol, a job keeps six promises that its callers rest on:
 
 - **At least once.** An output is acknowledged by Kafka before the state that covers its input is complete. A job that
   is killed and started from its newest state writes some outputs again, under the same ids.
@@ -14,8 +14,11 @@ Besides this protocol, a job keeps five promises that its callers rest on:
   and all that they wrote before is acknowledged; windows of another engine take no time from it. Beside the committed
   offsets of the judged topic stands a note, as JSON: `checkpoint`, the same number for all partitions of one
   checkpoint; `newest_ms`, the newest moment to which an event of the partition has moved time, or 0; `through_ms`, the
-  moment before which no event of the partition is still to be written. Time follows these (decision 0042). A job
-  without header and notes writes its events in the order of their arrival.
+  moment before which no event of the partition is still to be written. It may have more, for the engine itself. Time
+  follows these (decision 0042). A job without header and notes writes its events in the order of their arrival.
+- **Exactly once.** Where the plan's `delivery` is that, and the engine declares it, a reader of committed messages gets
+  no output twice.
+- **State in topics.** State that is not below `plan.checkpoints` is in topics that the engine's manifest declares.
 - **Stable names.** State is kept by the names of rules and measures: the next generation of a job restores what the
   rules it still has remembered, and drops the rest.
 """
@@ -153,9 +156,3 @@ class Engine(Protocol):
 
     def latest_state(self, plan: EnginePlan) -> str | None:
         """The place of the newest complete state of any generation; None if there is none, or `start` finds it."""
-
-    def owned(self, plan: EnginePlan) -> list[str]:
-        """The topics in which the engine keeps state of the job: `teardown --data` removes them with its checkpoints.
-
-        Empty where all state is below `plan.checkpoints`.
-        """

@@ -9,11 +9,12 @@ import base64
 import json
 import math
 import re
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import accumulate
-from typing import Any
+from typing import Any, Protocol
 
 from millrace.rules import card_numbers
 from millrace.rules.events import (
@@ -27,7 +28,7 @@ from millrace.rules.events import (
     plain_name,
 )
 from millrace.rules.expressions import Expression, Value, value_of
-from millrace.rules.measures import Count, CountDistinct, DistinctOthers, Last, Max, Measure, Min, Sum
+from millrace.rules.measures import Count, CountDistinct, DistinctOthers, Last, Max, Measure, Min, Sum, signature
 from millrace.rules.outputs import DUPLICATE, FLAGS, INGEST_MS, WINDOW_SPAN, alert_id, operand_name, provenance, row
 from millrace.rules.rules import (
     ENRICHMENT,
@@ -119,9 +120,8 @@ def accept(event_type: EventType, value: bytes | None, ingest_ms: int) -> Event 
         text = value.decode("utf-8", errors="strict")
     except UnicodeDecodeError:
         return Refusal("encoding")
-    names: set[str] = set()
     try:
-        read = _json(names).decode(text)
+        read, names = _READER.read(text)
     except (ValueError, RecursionError):
         return Refusal("json")
     if _depth(text) > DEPTH_MOST:
@@ -147,20 +147,42 @@ def accept(event_type: EventType, value: bytes | None, ingest_ms: int) -> Event 
     return event
 
 
+class Seen(Protocol):
+    """When the event of each key and id arrived: a dictionary, or what is too large for one."""
+
+    def get(self, key: tuple[str, str], default: float, /) -> float: ...
+    def __setitem__(self, key: tuple[str, str], value: int, /) -> None: ...
+
+
+@dataclass
+class State:
+    """What judging has to remember, as data: it can be written down after any record, and judging continues from it."""
+
+    references: Mapping[str, dict[str, Event]]
+    """Reference data by event type and key."""
+    memories: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Key -> signature of a measure -> what it has folded so far."""
+    seen_ms: Seen = field(default_factory=lambda: _no_ids())
+    """Key and id of each accepted event -> when it arrived."""
+    folded: dict[tuple[str, str], Any] = field(default_factory=dict)
+    """Fold rule and key -> the state of its step."""
+
+
 class Memory:
     """What a rule remembers of one key, folded event by event."""
 
-    def __init__(self, remembers: Mapping[str, Measure], on: EventType) -> None:
-        self._folds = {name: _fold(measure, on) for name, measure in remembers.items()}
+    def __init__(self, remembers: Mapping[str, Measure], on: EventType, held: dict[str, Any] | None = None) -> None:
+        """`held` is what the measures have folded so far, by their signatures."""
+        self._folds = _folds(remembers, on)
+        self._held = {} if held is None else held
 
     def before(self, now: Event) -> dict[str, Value]:
         """The remembered values that a condition reads when `now` arrives."""
-        return {column: value for name, fold in self._folds.items() for column, value in fold.values(name, now).items()}
+        return _before(self._folds, self._held, now)
 
     def learn(self, stream: str, event: Event) -> None:
         """Take in an event that has been judged, or one of another stream."""
-        for fold in self._folds.values():
-            fold.learn(stream, event)
+        _learn(self._folds.values(), self._held, stream, event)
 
 
 def refer(reference: EventType, known: dict[str, Event], record: Record) -> str | None:
@@ -182,10 +204,21 @@ def judge(
     use: UseCase,
     rules: Sequence[Rule],
     tape: Iterable[Record],
-    references: Mapping[str, Mapping[str, Event]],
+    references: Mapping[str, dict[str, Event]],
     is_still_known: Callable[[Origin], bool] = lambda origin: False,
 ) -> Iterator[Judged]:
-    """Judge a tape of raw records in the order of their arrival; references hold their events by type and key.
+    """Judge a tape of raw records in the order of their arrival; references hold their events by type and key."""
+    return advance(use, rules, State(references), tape, is_still_known)
+
+
+def advance(
+    use: UseCase,
+    rules: Sequence[Rule],
+    state: State,
+    records: Iterable[Record],
+    is_still_known: Callable[[Origin], bool] = lambda origin: False,
+) -> Iterator[Judged]:
+    """Judge the next raw records in the order of their arrival; each one changes the state.
 
     An id is remembered for `remembered_ms` after its event arrived. An engine may remember it longer: then what comes
     later with the same id is a duplicate if it `is_still_known`.
@@ -193,10 +226,11 @@ def judge(
     kinds = {event_type.name: event_type for event_type in use.raw}
     event_rules = [rule for rule in rules if isinstance(rule, EventRule)]
     fold_rules = [rule for rule in rules if isinstance(rule, FoldRule)]
-    memories: dict[str, dict[str, Memory]] = {}
-    seen_ms: dict[tuple[str, str], int] = {}
-    states: dict[tuple[str, str], Any] = {}
-    for record in tape:
+    folds = {rule.name: _folds(rule.remembers, use.judged) for rule in event_rules}
+    folds[ENRICHMENT] = _folds(use.enrichment.remembers, use.judged)
+    by_signature = {fold.signature: fold for own in folds.values() for fold in own.values()}
+    references, seen_ms = state.references, state.seen_ms
+    for record in records:
         event_type = kinds[record.topic]
         event = accept(event_type, record.value, record.ingest_ms)
         if isinstance(event, Refusal):
@@ -204,11 +238,12 @@ def judge(
             continue
         key = event[event_type.key]
         folded = [
-            (rule, _step(rule, states, key, event, record.topic)) for rule in fold_rules if event_type in rule.also
+            (rule, _step(rule, state.folded, key, event, record.topic))
+            for rule in fold_rules
+            if event_type in rule.also
         ]
         if event_type is not use.judged:
-            for memory in _memories(memories, key, event_rules, use).values():
-                memory.learn(record.topic, event)
+            _learn(by_signature.values(), state.memories.setdefault(key, {}), record.topic, event)
             yield Judged(record, event=event)
             continue
         unknown = next(
@@ -224,17 +259,16 @@ def judge(
                 yield Judged(record, DUPLICATE)
                 continue
             seen_ms[key, identity] = record.ingest_ms
-        own = _memories(memories, key, event_rules, use)
-        before = {name: memory.before(event) for name, memory in own.items()}
+        held = state.memories.setdefault(key, {})
+        before = {name: _before(own, held, event) for name, own in folds.items()}
         findings = [
             finding
             for rule in event_rules
             if (finding := finding_of(rule, event, before[rule.name], record)) is not None
         ]
-        folded = [(rule, _step(rule, states, key, event, record.topic)) for rule in fold_rules]
+        folded = [(rule, _step(rule, state.folded, key, event, record.topic)) for rule in fold_rules]
         findings += [_found(rule, event, record, found) for rule, found in folded if found is not None]
-        for memory in own.values():
-            memory.learn(record.topic, event)
+        _learn(by_signature.values(), held, record.topic, event)
         yield Judged(
             record,
             None,
@@ -242,6 +276,11 @@ def judge(
             before,
             tuple(findings),
         )
+
+
+def _no_ids() -> Seen:
+    found: dict[tuple[str, str], float] = {}
+    return found
 
 
 def identity_of(judged: EventType, event: Event, record: Record) -> str:
@@ -285,23 +324,29 @@ def enriched_event(
 
 def window_findings(rule: WindowRule, events: Iterable[Event]) -> list[Finding]:
     """What a window rule must find in accepted, distinct events: time decides, the order of arrival does not."""
-    time, identity = rule.on.time or "", rule.on.id
     by_key: dict[str, list[Event]] = {}
     for event in events:
         by_key.setdefault(event[rule.key], []).append(event)
-    found = []
-    for key, own in by_key.items():
-        for start_ms, among in windows(rule.window, time, own):
-            values = measured(rule, among)
-            if value_of(rule.condition, {("w", name): value for name, value in values.items()}) is not True:
-                continue
-            first_ms, last_ms = among[0][time], among[-1][time]
-            operands = values | dict(zip(WINDOW_SPAN, (first_ms, last_ms), strict=True))
-            ids = tuple(sorted(event[identity] for event in among)[: rule.ids_most]) if identity else ()
-            origins = tuple(_origin(event) for event in among)
-            subject = max(event[rule.on.key] for event in among)
-            found.append(Finding(rule.name, rule.version, key, subject, ids, operands, last_ms, start_ms, origins))
-    return found
+    return [
+        finding
+        for key, own in by_key.items()
+        for start_ms, among in windows(rule.window, rule.on.time or "", own)
+        if (finding := window_finding(rule, key, start_ms, among)) is not None
+    ]
+
+
+def window_finding(rule: WindowRule, key: str, start_ms: int, among: Sequence[Event]) -> Finding | None:
+    """The alert of a rule on one window, given its events in the order of their time; None without one."""
+    values = measured(rule, among)
+    if value_of(rule.condition, {("w", name): value for name, value in values.items()}) is not True:
+        return None
+    time, identity = rule.on.time or "", rule.on.id
+    first_ms, last_ms = among[0][time], among[-1][time]
+    operands = values | dict(zip(WINDOW_SPAN, (first_ms, last_ms), strict=True))
+    ids = tuple(sorted(event[identity] for event in among)[: rule.ids_most]) if identity else ()
+    origins = tuple(_origin(event) for event in among)
+    subject = max(event[rule.on.key] for event in among)
+    return Finding(rule.name, rule.version, key, subject, ids, operands, last_ms, start_ms, origins)
 
 
 def windows(window: Window, time: str, events: Iterable[Event]) -> Iterator[tuple[int, list[Event]]]:
@@ -399,16 +444,28 @@ def _no_such_number(name: str) -> None:
     raise ValueError(f"JSON has no {name}")
 
 
-def _json(names: set[str]) -> json.JSONDecoder:
-    """A decoder that collects every name, also those that a later one replaces."""
+class _Reader(threading.local):
+    """Reads JSON and collects every name, also those that a later one replaces."""
 
-    def taken_down(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    def __init__(self) -> None:
+        # Python refuses an int of more than 4300 digits; a Decimal keeps all of them.
+        self._decoder = json.JSONDecoder(
+            parse_constant=_no_such_number, parse_int=Decimal, object_pairs_hook=self._taken_down
+        )
+        self._names: set[str] = set()
+
+    def read(self, text: str) -> tuple[Any, set[str]]:
+        """What the text holds, and its names."""
+        self._names = set()
+        return self._decoder.decode(text), self._names
+
+    def _taken_down(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         read = dict(pairs)
-        names.update(read)
+        self._names.update(read)
         return read
 
-    # Python refuses an int of more than 4300 digits; a Decimal keeps all of them.
-    return json.JSONDecoder(parse_constant=_no_such_number, parse_int=Decimal, object_pairs_hook=taken_down)
+
+_READER = _Reader()
 
 
 _UNREAD = ("encoding", "json", "shape")
@@ -455,99 +512,106 @@ def _as_declared(declared: EventField, value: Any) -> Any:
     return int(value) if declared.kind == "whole" else float(value) + 0.0  # -0.0 + 0.0 is 0.0
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Fold:
-    """One measure: how it takes in an event, and its values when one arrives."""
+    """One measure: how what it holds grows with an event of its stream, and its values when one arrives.
 
-    take: Callable[[str, Event], None]
-    values: Callable[[str, Event], dict[str, Value]]
+    It holds None before the first event, and plain JSON data after it.
+    """
 
-    def learn(self, stream: str, event: Event) -> None:
-        self.take(stream, event)
+    signature: str
+    stream: str
+    grown: Callable[[Any, Event], Any]
+    values: Callable[[Any, str, Event], dict[str, Value]]
+
+
+def _before(folds: Mapping[str, _Fold], held: Mapping[str, Any], now: Event) -> dict[str, Value]:
+    return {
+        column: value
+        for name, fold in folds.items()
+        for column, value in fold.values(held.get(fold.signature), name, now).items()
+    }
+
+
+def _learn(folds: Iterable[_Fold], held: dict[str, Any], stream: str, event: Event) -> None:
+    for fold in folds:
+        if fold.stream == stream:
+            held[fold.signature] = fold.grown(held.get(fold.signature), event)
+
+
+def _folds(remembers: Mapping[str, Measure], on: EventType) -> dict[str, _Fold]:
+    return {name: _fold(measure, on) for name, measure in remembers.items()}
 
 
 def _fold(measure: Measure, on: EventType) -> _Fold:
+    stream = (measure.stream or on) if isinstance(measure, Last) else on
+    return _Fold(signature(measure, on), stream.name, *_steps(measure, on.time or ""))
+
+
+_Steps = tuple[Callable[[Any, Event], Any], Callable[[Any, str, Event], dict[str, Value]]]
+
+
+def _steps(measure: Measure, time: str) -> _Steps:
     match measure:
         case Max(field=field_name):
-            return _running(on, field_name, max)
+            return _running(field_name, max)
         case Min(field=field_name):
-            return _running(on, field_name, min)
+            return _running(field_name, min)
         case Sum(field=field_name):
-            return _running(on, field_name, lambda held, value: _within_64_bits(held + value))
+            return _running(field_name, lambda held, value: _within_64_bits(held + value))
         case Count(within_ms=int(within_ms)):
-            return _recent(on, within_ms)
+            return _recent(time, within_ms)
         case Count():
-            return _counted(on)
-        case Last(stream=stream, fields=fields):
-            return _last(stream or on, fields)
+            return lambda held, event: (held or 0) + 1, lambda held, name, now: {name: held or 0}
+        case Last(fields=fields):
+            return _last(fields)
         case DistinctOthers(field=field_name, within_ms=within_ms):
-            return _others(on, field_name, within_ms)
+            return _others(time, field_name, within_ms)
     raise TypeError(f"{measure} cannot be remembered of a key")
 
 
-def _running(on: EventType, field_name: str, grow: Callable[[Any, Any], Value]) -> _Fold:
-    held: Value = None
+def _running(field_name: str, grow: Callable[[Any, Any], Value]) -> _Steps:
+    def grown(held: Value, event: Event) -> Value:
+        value = event[field_name]
+        return held if value is None else value if held is None else grow(held, value)
 
-    def take(stream: str, event: Event) -> None:
-        nonlocal held
-        if stream == on.name and event[field_name] is not None:
-            held = event[field_name] if held is None else grow(held, event[field_name])
-
-    return _Fold(take, lambda name, now: {name: held})
+    return grown, lambda held, name, now: {name: held}
 
 
-def _counted(on: EventType) -> _Fold:
-    events = 0
+def _recent(time: str, within_ms: int) -> _Steps:
+    def grown(held: list[int] | None, event: Event) -> list[int]:
+        times = [*(held or ()), event[time]]
+        since_ms = max(times) - within_ms
+        return [at_ms for at_ms in times if at_ms >= since_ms]
 
-    def take(stream: str, event: Event) -> None:
-        nonlocal events
-        events += stream == on.name
+    def values(held: list[int] | None, name: str, now: Event) -> dict[str, Value]:
+        since_ms = max([now[time], *(held or ())]) - within_ms
+        return {name: sum(1 for at_ms in held or () if at_ms >= since_ms)}
 
-    return _Fold(take, lambda name, now: {name: events})
-
-
-def _recent(on: EventType, within_ms: int) -> _Fold:
-    times: list[int] = []
-    time = on.time or ""
-
-    def take(stream: str, event: Event) -> None:
-        if stream == on.name:
-            times.append(event[time])
-            since = max(times) - within_ms
-            times[:] = [at_ms for at_ms in times if at_ms >= since]
-
-    def values(name: str, now: Event) -> dict[str, Value]:
-        since = max([now[time], *times]) - within_ms
-        return {name: sum(1 for at_ms in times if at_ms >= since)}
-
-    return _Fold(take, values)
+    return grown, values
 
 
-def _last(stream: EventType, fields: tuple[str, ...]) -> _Fold:
-    held: Event | None = None
+def _last(fields: tuple[str, ...]) -> _Steps:
+    def values(held: Event | None, name: str, now: Event) -> dict[str, Value]:
+        return {f"{name}_{f}": None if held is None else held[f] for f in fields}
 
-    def take(arrived: str, event: Event) -> None:
-        nonlocal held
-        if arrived == stream.name:
-            held = event
-
-    return _Fold(take, lambda name, now: {f"{name}_{f}": None if held is None else held[f] for f in fields})
+    return lambda held, event: {f: event[f] for f in fields}, values
 
 
-def _others(on: EventType, field_name: str, within_ms: int) -> _Fold:
-    latest: dict[Any, int] = {}
-    time = on.time or ""
+def _others(time: str, field_name: str, within_ms: int) -> _Steps:
+    def grown(held: list[list[Any]] | None, event: Event) -> list[list[Any]]:
+        """Each value with its newest time; one that is too old now is too old for every later event."""
+        latest: dict[Any, int] = dict(held or ())
+        latest[event[field_name]] = max(event[time], latest.get(event[field_name], event[time]))
+        since_ms = max(latest.values()) - within_ms
+        return [[value, at_ms] for value, at_ms in latest.items() if at_ms >= since_ms]
 
-    def take(stream: str, event: Event) -> None:
-        if stream == on.name:
-            latest[event[field_name]] = max(event[time], latest.get(event[field_name], event[time]))
+    def values(held: list[list[Any]] | None, name: str, now: Event) -> dict[str, Value]:
+        since_ms = max([now[time], *(at_ms for _, at_ms in held or ())]) - within_ms
+        others = (at_ms for value, at_ms in held or () if value not in (None, now[field_name]))
+        return {name: sum(1 for at_ms in others if at_ms >= since_ms)}
 
-    def values(name: str, now: Event) -> dict[str, Value]:
-        since = max([now[time], *latest.values()]) - within_ms
-        others = [at_ms for value, at_ms in latest.items() if value not in (None, now[field_name])]
-        return {name: sum(1 for at_ms in others if at_ms >= since)}
-
-    return _Fold(take, values)
+    return grown, values
 
 
 def _looked_up(use: UseCase, event: Event, references: Mapping[str, Mapping[str, Event]]) -> Event:
@@ -556,15 +620,6 @@ def _looked_up(use: UseCase, event: Event, references: Mapping[str, Mapping[str,
         for lookup in use.enrichment.lookups
         for new, old in lookup.take.items()
     }
-
-
-def _memories(
-    memories: dict[str, dict[str, Memory]], key: str, rules: Sequence[EventRule], use: UseCase
-) -> dict[str, Memory]:
-    if key not in memories:
-        own = {rule.name: Memory(rule.remembers, use.judged) for rule in rules}
-        memories[key] = {**own, ENRICHMENT: Memory(use.enrichment.remembers, use.judged)}
-    return memories[key]
 
 
 def _values(event: Event, before: Mapping[str, Value]) -> dict[tuple[str, str], Value]:

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from types import ModuleType
+from typing import Literal
 
 from millrace.errors import InfraError
 
@@ -38,9 +39,22 @@ SHAPES: Mapping[str, str] = {
     "persist:hbase": "accepted events and the state of keys as tables",
     "windows-elsewhere": "another engine's windows may follow its per-event stage",
     "events-elsewhere": "its windows may follow another engine's per-event stage",
+    "at-least-once-with-ids": "outputs may come twice, under the same ids",
+    "exactly-once": "each output comes once, to readers of committed messages",
 }
 """The features of an engine that a pattern can use."""
 PERSIST = "persist:"
+
+
+@dataclass(frozen=True)
+class StateTopic:
+    """A topic in which an engine keeps state of a pattern's job, or hands on what is its own."""
+
+    name: str
+    """With `{pattern}` in it."""
+    stage: Literal["events", "windows"]
+    """The stage that needs it."""
+    configs: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -71,6 +85,8 @@ class Manifest:
     """The ports of its servers, as offsets in a stack's hundred."""
     process: str = ""
     """The record of the process whose processor time is the cost of `{pattern}`."""
+    state_topics: tuple[StateTopic, ...] = ()
+    """Its state beside the checkpoints: provisioned with a pattern, in its ACLs, and removed with its data."""
     skew_ms: int = 2_000
     """Its per-event stage reads two topics at most so far apart."""
     survives: tuple[str, ...] = ()

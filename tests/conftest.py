@@ -17,12 +17,13 @@ import pytest
 from millrace import stack as stacks
 from millrace.machine.processes import wait_until
 from millrace.settings import PROJECT, Settings
+from millrace.stack.services import NEEDED
 
 pytest_plugins = ["tests.measuring"]
 
-PORT_BASE, PORTS_PER_WORKER, WORKERS_MOST = 27000, 1000, 2
+PORT_BASE, PORTS_PER_WORKER, WORKERS = 27000, 1000, 2
 WORKERS_END_WITHIN_S = 20
-BUSY, NEXT_AMONG = 0.7, 5
+PROCESSORS, NEXT_AMONG = 2, 6
 # Servers and drivers live for minutes here: optimising their code takes a third of their processor time and never pays.
 SHORT_LIVED_JVM = "-XX:TieredStopAtLevel=1"
 
@@ -67,7 +68,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     least = int(os.environ.get("MILLRACE_TEST_PORT_BASE", PORT_BASE))
     for folder in _folder_of_stacks().glob("*"):
         name, _, port_base = folder.name.rpartition(" ")
-        is_ours = port_base.isdigit() and least <= int(port_base) < least + WORKERS_MOST * PORTS_PER_WORKER
+        is_ours = port_base.isdigit() and least <= int(port_base) < least + WORKERS * PORTS_PER_WORKER
         if is_ours and not wait_until(lambda folder=folder: _is_free(folder), WORKERS_END_WITHIN_S):
             print(f"{folder} belongs to another session, or its worker still runs; it is left as it is")
         elif is_ours:
@@ -119,14 +120,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _in_turns(suites: dict[str, dict[str, float]]) -> Iterator[str]:
-    """The dearest first, but beside a busy one one that waits: two busy ones hold up each other's servers."""
+    """The dearest first, but one that waits where the processors are busy: busy ones hold up each other's servers."""
     left = sorted(suites, key=lambda suite: -suites[suite]["seconds"])
     busy = {suite: suites[suite]["cpu_s"] / max(suites[suite]["seconds"], 1) for suite in left}
-    ends, runs = [0.0, 0.0], ["", ""]
+    ends, runs = [0.0] * WORKERS, [""] * WORKERS
     while left:
         worker = ends.index(min(ends))
-        is_beside_busy = busy.get(runs[1 - worker], 0) > BUSY
-        runs[worker] = min(left[:NEXT_AMONG], key=busy.__getitem__) if is_beside_busy else left[0]
+        beside = sum(busy.get(suite, 0) for other, suite in enumerate(runs) if other != worker)
+        has_room = beside + busy[left[0]] <= PROCESSORS
+        runs[worker] = left[0] if has_room else min(left[:NEXT_AMONG], key=busy.__getitem__)
         ends[worker] += suites[runs[worker]]["seconds"]
         left.remove(runs[worker])
         yield runs[worker]
@@ -174,7 +176,7 @@ def test_port_base(worker_id: str) -> int:
 
 @pytest.fixture(scope="session")
 def stack(request: pytest.FixtureRequest, test_port_base: int) -> Iterator[Settings]:
-    """The default stack, running; tests leave it as they found it: running, with their own topics, files and tables."""
+    """The default stack without the page; tests leave it as they found it: running, with topics of their own."""
     settings = settings_for_tests("stack", test_port_base)
     keep = request.config.getoption("--keep-stack")
     settings.state.mkdir(parents=True, exist_ok=True)
@@ -185,7 +187,7 @@ def stack(request: pytest.FixtureRequest, test_port_base: int) -> Iterator[Setti
             pytest.fail(f"another session tests on ports from {test_port_base}; set MILLRACE_TEST_PORT_BASE to another")
         if not keep:
             stacks.down(settings, purge=True)  # what a session that was killed left
-        stacks.up(settings, report=print)
+        stacks.up(settings, NEEDED, report=print)
         yield settings
         if not keep:
             stacks.down(settings, report=print)

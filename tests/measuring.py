@@ -11,7 +11,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,10 @@ from millrace import records
 from millrace.settings import Settings
 
 SAMPLE_S = 0.5
+FRESH_S = 0.1
+"""A reading is not taken anew within so long: what thousands of short tests use is counted with the next one."""
+LOOKS_MOST = 10
+"""At a process that belongs to others."""
 DEAREST = 10
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 PROPERTY = "measured"
@@ -52,6 +56,7 @@ class Sampler:
         self._began = self._last = time.monotonic()
         self._ticks: dict[tuple[int, int], int] = {}
         self._ours: dict[tuple[int, int], bool] = {}
+        self._looks: dict[tuple[int, int], int] = defaultdict(int)
         self._java: set[tuple[int, int]] = set()
         self._total = Reading()
         self._lock = threading.Lock()
@@ -63,8 +68,10 @@ class Sampler:
 
     def read(self) -> Reading:
         with self._lock:
-            self._sample()
-            return Reading(**asdict(self._total))
+            if time.monotonic() > self._last + FRESH_S:
+                self._sample()
+            self._total.seconds = time.monotonic() - self._began
+            return replace(self._total)
 
     def _run(self) -> None:
         while not self._stopped.wait(SAMPLE_S):
@@ -81,7 +88,8 @@ class Sampler:
         for pid, (_, name, started, ticks) in found.items():
             process = pid, started
             # What became another program by exec is looked at again while it is not known as ours.
-            if not self._ours.get(process):
+            if not self._ours.get(process) and self._looks[process] < LOOKS_MOST:
+                self._looks[process] += 1
                 self._ours[process] = self._is_ours(pid, parents)
             if self._ours[process]:
                 self._ticks[process] = ticks
@@ -91,7 +99,6 @@ class Sampler:
         cpu_s = (sum(self._ticks.values()) - before) / TICKS_PER_S
         self._total.waiting_s += max(0.0, now - self._last - cpu_s)
         self._total.cpu_s += cpu_s
-        self._total.seconds = now - self._began
         self._total.jvms = len(self._java)
         self._last = now
 

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 from millrace import registry
@@ -15,6 +16,8 @@ EXCEPTIONS = {
     ("millrace/cli/demo.py", "flink-spark"): PATTERN,
 }
 """Module and text -> why it may name an engine. Docstrings and comments are for people, too, and may."""
+WORDS = ("streams",)
+"""Names of engines that are words of the trade: raw streams are in every module. No text is compared with them."""
 
 
 def test_no_module_outside_an_engines_folder_names_an_engine() -> None:
@@ -22,7 +25,7 @@ def test_no_module_outside_an_engines_folder_names_an_engine() -> None:
         (str(path.relative_to(PROJECT)), word): line
         for path in sorted((PROJECT / "millrace").rglob("*.py"))
         if not path.is_relative_to(ENGINES) or path.relative_to(ENGINES).parts[0] not in folders()
-        for line, word in named(ast.parse(path.read_text(encoding="utf-8")))
+        for line, word in chain(*(look(ast.parse(path.read_text(encoding="utf-8"))) for look in (named, compared)))
     }
     assert [f"{path}:{found[path, word]} {word}" for path, word in found.keys() - EXCEPTIONS.keys()] == []
     assert EXCEPTIONS.keys() - found.keys() == set(), "no longer there: remove the exception"
@@ -44,11 +47,17 @@ def start(engine="spark", flink=None):
 match name:
     case "spark":
         pass
+    case "streams":
+        pass
+streams = {"streams": "Kafka Streams", "module": "millrace.engines.streams.job"}
+if engine == "streams" or streams:
+    pass
 '''
     assert [word for _, word in sorted(named(ast.parse(source)))] == [
         *("millrace.engines.flink", "pyspark", "FlinkPage", "spark_home", "flink", "spark"),
-        *(" of Flink", "spark", "flink", "spark"),
+        *(" of Flink", "spark", "flink", "spark", "Kafka Streams", "millrace.engines.streams.job"),
     ]
+    assert [word for _, word in compared(ast.parse(source))] == ["streams", "streams"]
 
 
 def folders() -> set[str]:
@@ -57,12 +66,32 @@ def folders() -> set[str]:
 
 def named(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """The line and text of all that names an engine and is not only read by people."""
-    names = [name.partition("-")[0] for name in registry.names()]
+    names = [name.partition("-")[0] for name in registry.names() if name not in WORDS]
     docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
         for word in words(node) if id(node) not in docstrings else ():
-            if any(name in word.lower() for name in names):
+            if any(name in word.lower() for name in names) or is_word_for_engine(word):
                 yield getattr(node, "lineno", 0), word
+
+
+def is_word_for_engine(word: str) -> bool:
+    """Whether a text is the name, the title or the package of an engine whose name is a word of the trade, too."""
+    engines = [registry.manifest(name) for name in registry.names() if name in WORDS]
+    texts = [text for each in engines for text in (each.title.lower(), each.package)]
+    return any(text in word.lower() for text in texts)
+
+
+def compared(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """The line and text of each comparison with a name that is a word of the trade, too."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Compare(left=left, comparators=others):
+                texts = [each.value for each in (left, *others) if isinstance(each, ast.Constant)]
+            case ast.MatchValue(value=ast.Constant(value=text)):
+                texts = [text]
+            case _:
+                texts = []
+        yield from ((getattr(node, "lineno", 0), text) for text in texts if text in WORDS)
 
 
 def words(node: ast.AST) -> Iterator[str]:

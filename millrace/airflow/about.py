@@ -52,10 +52,22 @@ deployed, from its newest savepoint or checkpoint. A run is red if a job is sick
 - **await_healthy**: a restarted job did not reach its first checkpoint. Open the job's button.
 """
 
+LEDGER = """# Judge patterns as long as they run
+Every five minutes, judges what has come out of each pattern that was deployed with *Judge continuously*. A pattern is
+judged in segments of a minute, each once, so it may be older than what its topics retain. Where the watcher of a stack
+keeps a validator running, this DAG shows its newest entry. `millrace verdicts PATTERN` shows the whole ledger.
+
+### When it is red
+- **judge** names the pattern, the segment and the first offenders. A *failed* segment has lost, doubled or wrong
+  output. An *unknown* one could not be judged: its messages or the ledger's state were deleted.
+- **judge** names a ledger that is broken: an entry was altered, or a message is no entry.
+"""
+
 UPGRADE = """# Upgrade running jobs
 Restores a copy of the running job's state in a trial job, from the pattern as declared now. If the restore fails, the
 upgrade is refused, and the running job stays untouched. Otherwise the job stops with a savepoint, the next generation
-starts from it, and `validate` checks the pattern. If the verdict is not ok, the previous generation starts again from
+starts from it, and `validate` checks the pattern: a pattern with a ledger by its segments since then, any other from
+its first message. If the verdict is not ok, the previous generation starts again from
 the savepoint. The task `upgrade` returns the measured gap: how long no output came although messages arrived.
 
 ### When it is red

@@ -50,6 +50,12 @@ def deploy_form() -> dict[str, Param]:
             description="If messages were deleted before a job read them, the job skips them instead of failing. "
             "The loss is recorded, and no verdict is ok until the pattern's data is removed.",
         ),
+        "verdicts": Param(
+            False,
+            type="boolean",
+            title="Judge continuously",
+            description="The DAG `ledger` judges the pattern every five minutes, as long as it is deployed.",
+        ),
     }
 
 

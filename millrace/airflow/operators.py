@@ -239,6 +239,24 @@ class Pairs(BaseOperator):
         ]
 
 
+class Judge(Verb):
+    """Judges the segments of all ledgers that have ended; fails if one of the newest is not ok."""
+
+    def result(self, context: Context, answer: Any) -> dict[str, str]:
+        super().result(context, answer)
+        found = {name: each["newest"] for name, each in answer["patterns"].items()}
+        broken = [f"{name}: {each}" for name, chain in answer["patterns"].items() for each in chain["breaks"]]
+        red = [
+            f"{name}, segment {each['number']}, {each['status']}: {'; '.join(each['causes'])}"
+            for name, entries in found.items()
+            for each in entries
+            if each["status"] not in ("ok", "assumed")
+        ]
+        if red or broken:
+            raise AirflowFailException("; ".join(red + broken))
+        return {name: entries[-1]["status"] if entries else "empty" for name, entries in found.items()}
+
+
 class Report(BaseOperator):
     """Copies the report of the run to the folder of the report tab."""
 

@@ -64,6 +64,7 @@ def deploy_and_prove(variant: Variant) -> None:
                     "--no-wait",
                     "{{ '--fresh' if params.fresh else '' }}",
                     "{{ '--accept-loss' if params.accept_loss else '' }}",
+                    "{{ '--verdicts' if params.verdicts else '' }}",
                 ],
             ),
             AwaitVerb(task_id="await_healthy", words=["await", name]),

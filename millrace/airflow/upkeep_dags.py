@@ -17,6 +17,7 @@ from millrace.airflow.operators import (
     Approve,
     AwaitVerb,
     Changes,
+    Judge,
     NothingExtra,
     Pairs,
     Reconcile,
@@ -55,6 +56,19 @@ def upkeep(variants: Sequence[Variant]) -> None:
         )
 
     with DAG(
+        "ledger",
+        description="Judges the patterns that were deployed with continuous verdicts, segment by segment",
+        doc_md=about.LEDGER,
+        schedule=timedelta(minutes=5),
+        catchup=False,
+        max_active_runs=1,
+        default_args=RETRYABLE | {"execution_timeout": timedelta(hours=1)},
+        deadline=within(timedelta(hours=1)),
+        tags=["upkeep"],
+    ):
+        Judge(task_id="judge", words=["verdicts", "--update"])
+
+    with DAG(
         "upgrade",
         description="Replaces a pattern's jobs by their next generation, with their state; "
         "undone if the verdict is not ok",
@@ -74,7 +88,7 @@ def upkeep(variants: Sequence[Variant]) -> None:
         )
         upgrade = Verb(task_id="upgrade", words=["upgrade", PATTERN, "--id={{ run_id }}"])
         validate = Validate(
-            task_id="validate", words=["validate", PATTERN], retries=0, execution_timeout=VERDICT_WITHIN
+            task_id="validate", words=["validate", PATTERN, "--by-ledger"], retries=0, execution_timeout=VERDICT_WITHIN
         )
         report = Report(task_id="report")
         roll_back = Verb(task_id="roll_back", words=["roll-back", PATTERN], when=not_ok("validate"))

@@ -12,11 +12,13 @@ import typer
 from typer.main import get_command
 
 from millrace import registry
+from millrace.cli.alerts import alerts
 from millrace.cli.await_ import await_
 from millrace.cli.backfill import backfill
 from millrace.cli.command import Command, Group
 from millrace.cli.compact import compact
 from millrace.cli.compare import compare
+from millrace.cli.dashboard import dashboard
 from millrace.cli.dead_letters import dead_letters
 from millrace.cli.declare import declare
 from millrace.cli.demo import demo
@@ -24,6 +26,7 @@ from millrace.cli.deploy import deploy
 from millrace.cli.doctor import doctor
 from millrace.cli.down import down
 from millrace.cli.env import env
+from millrace.cli.explain import explain
 from millrace.cli.forget import forget
 from millrace.cli.init import init
 from millrace.cli.jobs import jobs
@@ -46,6 +49,7 @@ from millrace.cli.traffic import traffic
 from millrace.cli.up import up
 from millrace.cli.upgrade import upgrade
 from millrace.cli.validate import validate
+from millrace.cli.verdicts import verdicts
 from millrace.cli.verify import verify
 from millrace.cli.version import print_version
 from millrace.cli.watch import watch
@@ -53,11 +57,24 @@ from millrace.cli.watch import watch
 # A verb is a file beside this one and a name in this table, under its title in `millrace --help`.
 PANELS = {
     "Start here": (demo, init, doctor, setup),
-    "Servers of the stack": (up, down, status, watch, logs, restart, kill, env),
+    "Servers of the stack": (up, down, status, dashboard, watch, logs, restart, kill, env),
     "Patterns and their jobs": (
         *(patterns, provision, deploy, await_, jobs, upgrade, roll_back, reconcile, observe, declare, teardown),
     ),
-    "Events and results": (traffic, backfill, validate, verify, replay, compare, show, forget, compact),
+    "Events and results": (
+        traffic,
+        alerts,
+        explain,
+        backfill,
+        validate,
+        verdicts,
+        verify,
+        replay,
+        compare,
+        show,
+        forget,
+        compact,
+    ),
 }
 VERBS = tuple(chain.from_iterable(PANELS.values()))
 GROUPS = {"topics": topics, "dead-letters": dead_letters}  # in the last panel

@@ -16,7 +16,7 @@ from millrace.cli.changes import PatternName
 from millrace.cli.printing import progress, progress_console, report, result_console, settings
 from millrace.cli.validate import print_checks, print_latencies
 from millrace.settings import Settings
-from millrace.stack.services import needed
+from millrace.stack.services import PAGE, needed
 
 if TYPE_CHECKING:
     from millrace.patterns import Variant
@@ -55,7 +55,7 @@ def demo(
     plan = plan_for(sending.declared(variant.use), seconds * rate, rate, name=f"r{int(time.time()):x}")
     began = time.monotonic()
     with _stopped_at_the_end(chosen, keep=keep):
-        services = needed(variant.engines, variant.stores)
+        services = [*needed(variant.engines, variant.stores), PAGE]
         _title(console, 1, f"Real servers: {', '.join(services)}")
         stack.up(chosen, services, report=report)
         if keep:  # as after `millrace up`
@@ -66,6 +66,7 @@ def demo(
             report(change.action, f"{change.kind} {change.name}")
         deploying.deploy(target, pattern, report=progress)
         _title(console, 3, f"{seconds} s of labelled traffic at {rate} events/s; alerts as they arrive")
+        _point_to_the_page(console, chosen, pattern)
         with alerts_shown(target, variant, console):
             run = sending.traffic(
                 target,
@@ -87,6 +88,15 @@ def demo(
         _where_to_look_next(target, variant, keep=keep)
     if found.verdict.status != "ok":
         raise typer.Exit(1)
+
+
+def _point_to_the_page(console: Console, chosen: Settings, pattern: str) -> None:
+    """The address of the live page, before there is something to see on it."""
+    from millrace.servers.dashboard import url
+
+    console.print(f"[bold]Open {url(chosen)}#/{pattern} in a browser[/]", highlight=False)
+    console.print("  the rates of events, the flow from topic to topic, latencies, refused messages by reason;")
+    console.print("  each alert as it comes: choose one to see why it was raised")
 
 
 def _where_to_look_next(target: "Target", variant: "Variant", *, keep: bool) -> None:

@@ -33,6 +33,14 @@ def deploy(
             "until `teardown --data` removes the data.",
         ),
     ] = False,
+    verdicts: Annotated[
+        bool,
+        typer.Option(
+            "--verdicts",
+            help="Judge the pattern as long as it is deployed: the watcher keeps `validate --continuous` running, "
+            "`millrace verdicts` shows the ledger.",
+        ),
+    ] = False,
     for_run: ForRun = "",
     json: Json = False,
 ) -> None:
@@ -44,6 +52,7 @@ def deploy(
 
     Examples:
     millrace deploy flink-spark --plan
+    millrace deploy flink-spark --verdicts
     millrace deploy flink-spark
     """
     from millrace.target import Target
@@ -56,6 +65,7 @@ def deploy(
         fresh=fresh,
         wait=not no_wait,
         accept_loss=accept_loss,
+        judged=verdicts,
         for_run=for_run,
         report=progress,
     )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from millrace.cli.alerts import alert_line, rules_of
+from millrace.cli.alerts import alert_line
 from millrace.cli.changes import RunName
 from millrace.cli.command import Command, Group
 from millrace.cli.printing import Json, print_json, print_rows, result_console, settings
@@ -62,6 +62,7 @@ def tail_topic(
     millrace topics tail flink-spark alerts --key ID
     millrace topics tail flink dead-letters --all --json
     """
+    from millrace.alerts import rules_of
     from millrace.patterns import load
     from millrace.patterns import topics as topics_of
     from millrace.rules import ALERTS

@@ -13,7 +13,7 @@ from millrace.cli.status import print_table, print_watch
 from millrace.machine.jars.bars import bars
 from millrace.settings import PORT_BASE_DEFAULT, PORTS_PER_STACK
 from millrace.settings import port_base as checked
-from millrace.stack.services import DEFAULT, PROFILES, needed
+from millrace.stack.services import DEFAULT, PAGE, PROFILES, needed
 
 
 def up(
@@ -76,7 +76,7 @@ def up(
     if pattern:
         from millrace.patterns import load
 
-        wanted += needed((variant := load(pattern)).engines, variant.stores)
+        wanted += [*needed((variant := load(pattern)).engines, variant.stores), PAGE]
     if port_base:
         chosen = replace(chosen, port_base=checked(port_base))
     profiles = Given.read(os.environ).profiles if profile is None else [name for name in profile if name != "none"]

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from millrace.cli.changes import RunName
 from millrace.cli.printing import Json, plain_table, print_json, print_rows, progress, result_console, settings
-from millrace.settings import SETTLED_AFTER_S, VALIDATE_WITHIN_S
+from millrace.settings import EVERY_S, SETTLE_S, SETTLED_AFTER_S, VALIDATE_WITHIN_S
 
 if TYPE_CHECKING:
     from millrace.verbs.validate import Validation
@@ -31,6 +31,25 @@ def validate(
             help="If no output arrives for this long, outstanding output counts as lost.",
         ),
     ] = SETTLED_AFTER_S,
+    continuous: Annotated[
+        bool,
+        typer.Option("--continuous", help="Judge segment after segment until Ctrl-C, and write each to the ledger."),
+    ] = False,
+    by_ledger: Annotated[
+        bool,
+        typer.Option(
+            "--by-ledger",
+            help="Judge a pattern that was deployed with --verdicts by the segments since its last entry.",
+        ),
+    ] = False,
+    every_s: Annotated[
+        float,
+        typer.Option("--every", metavar="SECONDS", min=5, max=3_600, help="The length of a segment of the ledger."),
+    ] = EVERY_S,
+    settle_s: Annotated[
+        float,
+        typer.Option("--settle", metavar="SECONDS", min=0, help="How long after its end a segment is judged."),
+    ] = SETTLE_S,
     json: Json = False,
 ) -> None:
     """Compare the output of a pattern with the oracle's, and print the verdict.
@@ -39,20 +58,38 @@ def validate(
     events that are lost, duplicated, wrong or late. The verdict is ok, failed, or unknown if a check could not run.
     Exit code 0 only for ok.
 
+    With --continuous a pattern is judged that runs for longer than its topics retain: each segment once, from what the
+    segments before it left to remember. Alerts, enrichment, window results and dead letters are judged so; files and
+    tables by a verdict without it. `millrace verdicts` shows the ledger. With --by-ledger the verdict is that of the
+    segments until now, so it needs none of the messages that were deleted before.
+
     Examples:
     millrace validate flink-spark
+    millrace validate flink-spark --continuous --every 60
     millrace validate flink --within 600 --settled-after 10 --json
     """
+    from millrace import deployments
     from millrace.target import Target
     from millrace.verbs import validate as validating
 
-    found = validating.validate(
-        Target.read(settings()),
-        pattern,
-        within_s=within_s,
-        settled_after_s=settled_after_s,
-        report=progress,
-    )
+    if continuous:
+        from millrace.verbs import ledger
+
+        ledger.follow(
+            Target.read(settings()),
+            pattern,
+            every_s=every_s,
+            settle_s=settle_s,
+            report=progress,
+        )
+        return
+    target = Target.read(settings())
+    if by_ledger and deployments.is_judged(target, pattern):
+        found = validating.validate_by_ledger(target, pattern, within_s=within_s, report=progress)
+    else:
+        found = validating.validate(
+            target, pattern, within_s=within_s, settled_after_s=settled_after_s, report=progress
+        )
     if json:
         print_json("validate", **as_data(found))
     else:

@@ -62,7 +62,7 @@ def for_setup(settings: Settings, environ: Mapping[str, str], *, tests: bool) ->
 
 def for_tests(settings: Settings, environ: Mapping[str, str]) -> list[Finding]:
     """Check what tests need and a stack does not."""
-    return [git(environ), disk_for_tests(environ), postgresql(settings), browser(settings)]
+    return [git(environ), promtool(environ), disk_for_tests(environ), postgresql(settings), browser(settings)]
 
 
 def essential(settings: Settings, environ: Mapping[str, str]) -> list[Finding]:
@@ -254,6 +254,12 @@ def browser(settings: Settings) -> Finding:
     """The browser of the tests, an npm package."""
     place = npm.folder(settings, "browser")
     return Finding("browser", True, str(place) if place.exists() else "not there yet; `make test` installs it by npm")
+
+
+def promtool(environ: Mapping[str, str]) -> Finding:
+    """Prometheus's checker of alert rules."""
+    remedy = "Debian: apt install prometheus; elsewhere: promtool of Prometheus 2.42 or newer on PATH"
+    return _on_path("promtool", "promtool", remedy, "prometheus", environ)
 
 
 def _on_path(name: str, program: str, remedy: str, package: str, environ: Mapping[str, str]) -> Finding:

@@ -19,7 +19,7 @@ from millrace.machine import environments, jars, npm, prerequisites, registries
 from millrace.settings import Settings
 
 TESTS = "--tests"
-NPM_OF_TESTS = ("browser",)
+NPM, NPM_OF_TESTS = ("dashboard",), ("browser",)
 
 
 def main(argv: list[str]) -> int:
@@ -92,7 +92,9 @@ def make_the_rest(settings: Settings, begun: dict[str, Any], tests: bool) -> Non
 
     with bars(console) as progress, ThreadPoolExecutor() as workers:
         making = [workers.submit(make, name) for name in environments.absent(settings)]
-        making += [workers.submit(bring, name) for name in npm.absent(settings, NPM_OF_TESTS if tests else ())]
+        making += [
+            workers.submit(bring, name) for name in npm.absent(settings, (*NPM, *(NPM_OF_TESTS if tests else ())))
+        ]
         downloads = jars.ensure(settings, jars.components(settings), progress)
         for one in making:
             one.result()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from millrace.patterns.model import Variant
 from millrace.patterns.plan import HOP
 from millrace.rules import ALERTS, DEAD_LETTERS
-from millrace.rules.outputs import WINDOWS_TOPIC
+from millrace.rules.outputs import VERDICTS_TOPIC, WINDOWS_TOPIC
 
 
 @dataclass(frozen=True)
@@ -36,4 +36,5 @@ def access(variant: Variant) -> dict[str, Access]:
         DEAD_LETTERS.name: Access(frozenset([reader]), frozenset([events, windows, *persist])),
         WINDOWS_TOPIC: Access(frozenset([reader]), frozenset([windows])),
         HOP: Access(),
+        VERDICTS_TOPIC: Access(frozenset([reader])),
     }

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from millrace.rules import ALERTS, DEAD_LETTERS, EventType, Text, UseCase, WindowRule, WindowSummary
-from millrace.rules.outputs import WINDOWS_TOPIC
+from millrace.rules.outputs import VERDICTS_TOPIC, WINDOWS_TOPIC
 
 Schema = Mapping[str, Any]
 _TYPES = {"whole": "integer", "real": "number", "text": "string", "flag": "boolean"}
@@ -16,7 +16,10 @@ _TYPES = {"whole": "integer", "real": "number", "text": "string", "flag": "boole
 def contracts_of(use: UseCase) -> dict[str, Schema]:
     """The schemas of all topics of a use, by kind of event."""
     carried: list[EventType] = [*use.raw, *use.references, use.enriched, alerts_of(use), DEAD_LETTERS]
-    return {each.name: each.json_schema() for each in carried} | {WINDOWS_TOPIC: windows_schema(use)}
+    return {each.name: each.json_schema() for each in carried} | {
+        WINDOWS_TOPIC: windows_schema(use),
+        VERDICTS_TOPIC: verdicts_schema(),
+    }
 
 
 def alerts_of(use: UseCase) -> EventType:
@@ -39,6 +42,30 @@ def windows_schema(use: UseCase) -> Schema:
         "title": WINDOWS_TOPIC,
         "description": "Numbers over a window, for charts.",
         "oneOf": [_summary_schema(summary) for summary in use.summaries],
+    }
+
+
+def verdicts_schema() -> Schema:
+    """The schema of a ledger's entries."""
+    number, text, some = {"type": "integer"}, {"type": "string"}, {"type": "object"}
+    properties: dict[str, Any] = {
+        "number": {"type": "integer", "minimum": 1},
+        **dict.fromkeys(("since_ms", "cut_ms"), number),
+        "status": {"type": "string", "enum": ["ok", "assumed", "failed", "unknown"]},
+        "offsets": some,
+        **dict.fromkeys(("messages", "whole_until_ms"), number),
+        "figures": some,
+        "causes": {"type": "array", "items": text},
+        **dict.fromkeys(("pending", "versions"), some),
+        **dict.fromkeys(("state", "before"), text),
+    }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": VERDICTS_TOPIC,
+        "description": "The verdict on one segment of the pattern's messages; each has the digest of the one before.",
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
     }
 
 

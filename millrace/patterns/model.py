@@ -50,6 +50,9 @@ class _EngineName:
 
 
 STORES = ("hdfs", "hbase")
+AT_LEAST_ONCE = "at-least-once-with-ids"
+"""The guarantee that every engine gives."""
+EXACTLY_ONCE = "exactly-once"
 Engine = Annotated[str, _EngineName()]
 PersistingEngine = Annotated[str, _EngineName([f"{registry.PERSIST}{store}" for store in STORES])]
 
@@ -97,8 +100,9 @@ class Stages(Closed):
 class Promises(Closed):
     """What the pattern promises its readers; `validate` measures the numbers and reports them beside the promise."""
 
-    delivery: Literal["at-least-once-with-ids"] = Field(
-        description="Alerts and enriched events may arrive twice; a reader that keeps one per id has each exactly once."
+    delivery: Literal["at-least-once-with-ids", "exactly-once"] = Field(
+        description="at-least-once-with-ids: alerts and enriched events may arrive twice; a reader that keeps one per "
+        "id has each exactly once. exactly-once: none arrives twice at a reader of committed messages."
     )
     alert_latency_ms_p99: int = Field(
         gt=0, description="Per-event alerts, from the intended send time, at 1,000 events/s, once the jobs are warm."
@@ -318,10 +322,19 @@ def _complaints(variant: Variant) -> list[str]:
             f"stages.events.parallelism: {stages.events.parallelism} instances cannot share {pattern.partitions} "
             "partition(s); raise partitions or lower parallelism"
         )
+    for engine in _engines(stages):
+        if reason := _refusal(engine, pattern.promises.delivery):
+            complaints.append(f"promises.delivery: {engine} does not deliver {pattern.promises.delivery}: {reason}")
     if stages.windowing.engine != stages.events.engine:
         for reason in _apart(stages.events.engine, stages.windowing.engine):
             complaints.append(f"stages.windows.engine: {reason}; choose {stages.events.engine} here too")
     return complaints
+
+
+def _engines(stages: Stages) -> list[str]:
+    """The engines of a pattern's stages, each once."""
+    persist = [stages.persist.engine] if stages.persist else []
+    return list(dict.fromkeys([stages.events.engine, stages.windowing.engine, *persist]))
 
 
 def _apart(events: str, windows: str) -> Iterator[str]:

@@ -11,6 +11,8 @@ from pathlib import PurePosixPath
 
 REPLACED = "_replaced-"
 """The beginning of the name of such a list."""
+COMPACTED = "compacted-"
+"""The beginning of the name of a file that a compaction wrote."""
 
 
 def live(paths: Collection[str], folder: str, lines: Callable[[str], Iterable[str]]) -> list[str]:

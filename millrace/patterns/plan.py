@@ -9,9 +9,10 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from millrace import project
+from millrace import project, registry
 from millrace.patterns.loss import Loss
-from millrace.patterns.model import Variant
+from millrace.patterns.model import AT_LEAST_ONCE, Variant
+from millrace.registry import StateTopic
 from millrace.rules import (
     ALERTS,
     DEAD_LETTERS,
@@ -74,6 +75,8 @@ class EnginePlan:
     options: Mapping[str, str] = field(default_factory=dict)
     since: int = field(default=1, compare=False)
     """The generation that began without state: what earlier ones left is given up."""
+    delivery: str = AT_LEAST_ONCE
+    """The guarantee that the pattern promises for its outputs."""
     finite: bool = False
     """Whether the topics hold all that they ever will: once that is judged, all windows close and the job ends."""
     accepted: tuple[Loss, ...] = field(default=(), compare=False)
@@ -129,8 +132,9 @@ class EnginePlan:
 
     def to_json(self) -> str:
         content = asdict(self)
-        for name, unless in (("accepted", ()), ("tables", {}), ("finite", False), ("since", 1)):
-            if content[name] == unless:
+        usual = {"accepted": (), "tables": {}, "delivery": AT_LEAST_ONCE, "finite": False, "since": 1}
+        for name, value in usual.items():
+            if content[name] == value:
                 del content[name]
         return json.dumps(content, sort_keys=True)
 
@@ -181,10 +185,18 @@ def engine_plans(
             versions=_versions(variant, engine),
             tables=_table_versions(variant, engine),
             options=options or {},
+            delivery=variant.pattern.promises.delivery,
             finite=variant.is_finite,
         )
         for engine in variant.engines
     ]
+
+
+def state_topics(plan: EnginePlan) -> dict[str, StateTopic]:
+    """The topics in which the plan's engine keeps its state, by name."""
+    stages = {"events": plan.judges_events, "windows": bool(plan.windows or plan.summaries)}
+    declared = registry.manifest(plan.engine).state_topics
+    return {each.name.format(pattern=plan.pattern): each for each in declared if stages[each.stage]}
 
 
 def topic_kinds(use: UseCase) -> tuple[str, ...]:
@@ -233,6 +245,7 @@ __all__ = [
     "EnginePlan",
     "Stores",
     "engine_plans",
+    "state_topics",
     "table_of",
     "tables",
     "topic_kinds",

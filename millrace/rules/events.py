@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from millrace.rules.expressions import Kind, RuleError
@@ -252,6 +252,7 @@ def _odd_limits(declared: AnyField) -> Iterator[str]:
                 yield f": no number is from {least} to {most}; change the least or the most of '{name}'"
 
 
+@lru_cache(maxsize=4_096)
 def plain_name(name: str) -> str:
     """A name without its spelling: ASCII letters and digits in lower case."""
     return re.sub(r"[^A-Za-z0-9]", "", name).lower()

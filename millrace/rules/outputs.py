@@ -74,6 +74,8 @@ DUPLICATE, LATE, REPLAYED = "duplicate", "late", "replayed"
 
 WINDOWS_TOPIC = "windows"
 """The topic of all window results of a pattern."""
+VERDICTS_TOPIC = "verdicts"
+"""The topic of a pattern's ledger: the verdict on each segment of its messages."""
 WINDOW_SPAN = ("first_ms", "last_ms")
 """The operands that an alert on a window has besides the rule's measures: the times of its first and last event."""
 

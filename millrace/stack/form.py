@@ -8,7 +8,7 @@ from millrace.machine import processes
 from millrace.machine.processes import ProcessRecord
 from millrace.servers.server import Server
 from millrace.settings import Settings, remembered
-from millrace.stack.services import DEFAULT, PROFILES, Service, services
+from millrace.stack.services import NEEDED, PROFILES, Service, services
 from millrace.whole_files import write_whole
 
 
@@ -30,7 +30,7 @@ def servers(settings: Settings) -> dict[str, Server]:
     return {server.name: server for service in known.values() for server in service.servers}
 
 
-def servers_of(settings: Settings, names: Iterable[str] = DEFAULT) -> frozenset[str]:
+def servers_of(settings: Settings, names: Iterable[str] = NEEDED) -> frozenset[str]:
     """The names of the servers of these services, in the stack's form."""
     known = services(settings, profiles_of(settings))
     return frozenset(server.name for name in names for server in known[name].servers)

@@ -8,6 +8,7 @@ from millrace import registry
 from millrace.errors import UsageError
 from millrace.rules.nearest import nearest
 from millrace.servers.airflow import Airflow
+from millrace.servers.dashboard import Dashboard
 from millrace.servers.hbase import Master, RegionServer, Thrift, ZooKeeper
 from millrace.servers.hdfs import DataNode, NameNode
 from millrace.servers.kafka import Kafka
@@ -15,7 +16,11 @@ from millrace.servers.postgres import Postgres
 from millrace.servers.server import Server
 from millrace.settings import Settings
 
-DEFAULT = ("kafka", "hdfs", "hbase", *(engine.name for engine in registry.manifests() if engine.is_default))
+NEEDED = ("kafka", "hdfs", "hbase", *(engine.name for engine in registry.manifests() if engine.is_default))
+"""The services that a pattern may need."""
+PAGE = "dashboard"
+"""The live page; no job needs it."""
+DEFAULT = (*NEEDED, PAGE)
 
 # What each profile changes; they combine.
 PROFILES: Mapping[str, Mapping[str, Any]] = {
@@ -64,6 +69,7 @@ def services(settings: Settings, profiles: Iterable[str] = ()) -> dict[str, Serv
         Service("hbase", apart if durable else together, needs=("hdfs",) if durable else ()),
         *(_of_engine(engine, settings, profiles) for engine in registry.manifests()),
         Service("airflow", (*database, *airflow)),
+        Service(PAGE, (Dashboard(settings),)),
     )
     return {service.name: service for service in found}
 

@@ -37,13 +37,15 @@ class Startup:
     def run(self) -> None:
         """Return when all are ready; raise the error of the first that fails."""
         with ThreadPoolExecutor(max_workers=max(1, len(self.servers))) as pool:
-            started = [pool.submit(self._bring_up, server) for server in self.servers.values()]
+            started: list[Future[None]] = []
             try:
+                for server in self.servers.values():
+                    started.append(pool.submit(self._bring_up, server))
                 wait(started, return_when=FIRST_EXCEPTION)
             except KeyboardInterrupt:
                 self.report("up", "interrupted; stopping the servers that it has started")
                 self.halt.set()
-                wait(started)
+                pool.shutdown()  # also what was submitted at the moment of the interruption
                 stop_all(self.settings, self.begun, self.servers, self.report)
                 raise
             finally:

@@ -63,11 +63,32 @@ class Hdfs:
                 for name, status in found:
                     yield File(f"{folder[0]}/{name}", status["length"], status["modificationTime"])
 
+    def files_since(self, path: str, since_ms: int, from_name: str = "") -> Iterator[File]:
+        """The files two folders down that were written since; those in folders whose name sorts before are left out."""
+        with suppress(NoFileError), self._client() as client:
+            for name, _ in client.list(path, status=True):
+                if name < from_name or name.startswith("_"):
+                    continue
+                # A folder changes when a file in it does, but not when one in a folder below does.
+                for inner, status in client.list(f"{path}/{name}", status=True):
+                    if status["type"] == "DIRECTORY" and status["modificationTime"] >= since_ms:
+                        found = self.files(f"{path}/{name}/{inner}")
+                        yield from (file for file in found if file.modified_ms >= since_ms)
+
     def read(self, path: str) -> bytes:
         """The whole content of a file."""
         with self._client() as client, client.read(path) as reader:
             content: bytes = reader.read()
             return content
+
+    def write(self, path: str, content: bytes) -> None:
+        """Write a whole file: it is not there until all of it is."""
+        unfinished = f"{path}.unfinished"
+        with self._client() as client:
+            client.write(unfinished, content, overwrite=True)
+            if _is_there(client, path):
+                client.delete(path)
+            client.rename(unfinished, path)
 
     @contextmanager
     def _client(self) -> Iterator[InsecureClient]:

@@ -37,6 +37,8 @@ Message = tuple[str, bytes | None, bytes | None]
 """Topic, key and value."""
 TimedMessage = tuple[str, bytes | None, bytes | None, int]
 """The same, and the time of its arrival, for a topic with CREATE_TIME."""
+Offsets = Mapping[str, Mapping[int, int]]
+"""Kind -> partition -> offset."""
 CONTRACTS_TOPIC = "millrace.contracts"
 READ_WITHIN_S = 30
 REMOVED_WITHIN_S = 30
@@ -70,6 +72,8 @@ class Topic:
     name: str
     partitions: int
     configs: Mapping[str, str] = field(default_factory=dict)
+    is_state: bool = False
+    """Whether it holds state by key: with other partitions each key would lose its own."""
 
 
 class TopicError(InfraError):
@@ -249,8 +253,8 @@ def _ends(reader: Consumer, bootstrap: str, topics: Iterable[str]) -> dict[tuple
 class Tail:
     """Reads topics from their beginning; each call of `new` continues where the last one ended."""
 
-    def __init__(self, bootstrap: str, topics: Mapping[str, str]) -> None:
-        """`topics` maps a kind of event to its topic; records carry the kind."""
+    def __init__(self, bootstrap: str, topics: Mapping[str, str], since: Offsets | None = None) -> None:
+        """`topics` maps a kind of event to its topic; records carry the kind. Reading begins at `since`, if given."""
         self._bootstrap, self._kinds = bootstrap, {topic: kind for kind, topic in topics.items()}
         self._consumer = Consumer(
             {
@@ -271,16 +275,22 @@ class Tail:
         if missing := sorted(topic for topic in self._kinds if topic not in there):
             self.close()
             raise TopicError(f"no topic {', '.join(missing)} at {bootstrap}; provision the pattern first")
-        self._next = {(topic, number): 0 for topic in self._kinds for number in there[topic].partitions}
+        begin = {(topics[kind], number): at for kind, own in (since or {}).items() for number, at in own.items()}
+        places = [(topic, number) for topic in self._kinds for number in there[topic].partitions]
+        self._next = {place: begin.get(place, 0) for place in places}
         self._ends = dict.fromkeys(self._next, 0)
         self._firsts = dict.fromkeys(self._next, 0)
 
-    def new(self) -> Iterator[Record]:
-        """Every record written since the last call, up to the ends as they are now, in order within a partition."""
+    def new(self, cut_ms: int | None = None) -> Iterator[Record]:
+        """Every record written since the last call, up to the ends as they are now, in order within a partition.
+
+        With a cut only those before the first of each partition that its topic had later.
+        """
+        cuts = {} if cut_ms is None else self._cuts(cut_ms)
         for place in self._next:
             with named(self._bootstrap):
                 first, end = self._consumer.get_watermark_offsets(TopicPartition(*place), timeout=ANSWERS_WITHIN_S)
-            self._next[place], self._ends[place] = max(self._next[place], first), end
+            self._next[place], self._ends[place] = max(self._next[place], first), min(end, cuts.get(place, end))
             self._firsts[place] = first
         behind = {place for place in self._next if self._next[place] < self._ends[place]}
         self._consumer.assign([TopicPartition(*place, self._next[place]) for place in sorted(behind)])
@@ -298,11 +308,38 @@ class Tail:
                 elif offset < self._ends[place]:
                     self._next[place] = offset + 1
                     yield self._record(message)
+                else:
+                    # The last offsets before the cut hold no message.
+                    self._next[place] = self._ends[place]
                 if self._next[place] >= self._ends[place]:
                     behind.discard(place)
                 deadline = time.monotonic() + READ_WITHIN_S
             if time.monotonic() > deadline:
                 raise TopicError(f"no messages from {sorted(behind)} for {READ_WITHIN_S} s; see `millrace status`")
+
+    def _cuts(self, cut_ms: int) -> dict[tuple[str, int], int]:
+        """The offset of the first message after a moment, for each partition that has one."""
+        with named(self._bootstrap):
+            wanted = [TopicPartition(*place, cut_ms + 1) for place in self._next]
+            found = self._consumer.offsets_for_times(wanted, timeout=ANSWERS_WITHIN_S)
+        return {(each.topic, each.partition): each.offset for each in found if each.offset >= 0}
+
+    @property
+    def positions(self) -> dict[str, dict[int, int]]:
+        """The next offset of each partition, by kind."""
+        found: dict[str, dict[int, int]] = {}
+        for (topic, number), at in self._next.items():
+            found.setdefault(self._kinds[topic], {})[number] = at
+        return found
+
+    def firsts(self) -> dict[str, dict[int, int]]:
+        """The first offset that each partition still has, by kind."""
+        found: dict[str, dict[int, int]] = {}
+        for topic, number in self._next:
+            with named(self._bootstrap):
+                at, _ = self._consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=ANSWERS_WITHIN_S)
+            found.setdefault(self._kinds[topic], {})[number] = at
+        return found
 
     def deleted(self) -> set[str]:
         """The kinds of event whose topics no longer hold their beginning, as of the last call of `new`."""
@@ -389,6 +426,11 @@ def _change(wanted: Topic, there: _Existing | None) -> Change:
         raise TopicError(
             f"topic {wanted.name} has {there.partitions} partitions, more than the {wanted.partitions} declared: Kafka "
             "cannot remove partitions; raise the number in the pattern file, or tear the pattern down with its data"
+        )
+    if there.partitions < wanted.partitions and wanted.is_state:
+        raise TopicError(
+            f"topic {wanted.name} holds the state of {there.partitions} partition(s), which cannot be spread over "
+            f"{wanted.partitions}; keep the number in the pattern file, or tear the pattern down with its data"
         )
     differing = [
         f"{key}: {there.configs.get(key)} -> {value}"

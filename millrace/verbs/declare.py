@@ -14,9 +14,9 @@ from millrace import project, stack
 from millrace.errors import UsageError
 from millrace.patterns import Variant, engine_plans, files, load_all, require_folders
 from millrace.patterns.access import access, outsiders
-from millrace.patterns.plan import table_of
+from millrace.patterns.plan import state_topics, table_of
 from millrace.settings import PORT_BASES, Settings
-from millrace.stack.services import DEFAULT, PROFILES, services
+from millrace.stack.services import DEFAULT, NEEDED, PROFILES, services
 from millrace.stores.changes import Change
 from millrace.target import Target
 from millrace.verbs import observation_server
@@ -69,6 +69,7 @@ def _pattern(settings: Settings, variant: Variant) -> dict[str, Any]:
         dict.fromkeys(("KAFKA_BOOTSTRAP", "HDFS_URI", "WEBHDFS_URL", "HBASE_THRIFT_HOST"), "")
         | {"HBASE_THRIFT_PORT": "0"},
     )
+    plans = engine_plans(variant, 1, nowhere.bootstrap, nowhere.checkpoints, nowhere.stores(variant))
     return {
         "outsiders": outsiders(variant),
         "topics": {
@@ -80,6 +81,17 @@ def _pattern(settings: Settings, variant: Variant) -> dict[str, Any]:
                 "writers": sorted(users[kind].writers),
             }
             for kind in users
+        }
+        | {
+            name: {
+                "name": name,
+                "partitions": wanted[name].partitions,
+                "config": dict(wanted[name].configs),
+                "readers": [f"{variant.name}-{plan.engine}"],
+                "writers": [f"{variant.name}-{plan.engine}"],
+            }
+            for plan in plans
+            for name in state_topics(plan)
         },
         "tables": {
             table.name: {"name": name, "families": tables[name]}
@@ -87,10 +99,7 @@ def _pattern(settings: Settings, variant: Variant) -> dict[str, Any]:
             if (name := table_of(variant.name, table.name)) in tables
         },
         # What a rule or table means is in the code that a job runs: another one is another deployment, not declaration.
-        "jobs": {
-            plan.engine: json.loads(replace(plan, versions={}, tables={}).to_json())
-            for plan in engine_plans(variant, 1, nowhere.bootstrap, nowhere.checkpoints, nowhere.stores(variant))
-        },
+        "jobs": {plan.engine: json.loads(replace(plan, versions={}, tables={}).to_json()) for plan in plans},
     }
 
 
@@ -103,6 +112,7 @@ def _stack(settings: Settings) -> dict[str, Any]:
         "observer": settings.port(observation_server.NAME),
         "services": sorted(services(settings)),
         "default_services": sorted(DEFAULT),
+        "needed_services": sorted(NEEDED),
         "addresses": plain,
         # Profile -> the addresses that it changes.
         "profiles": {

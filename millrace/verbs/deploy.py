@@ -49,6 +49,7 @@ def deploy(
     wait: bool = True,
     only_missing: bool = False,
     accept_loss: bool = False,
+    judged: bool = False,
     for_run: str = "",
     engines: Collection[str] | None = None,
     report: Report = lambda line: None,
@@ -62,7 +63,8 @@ def deploy(
     its deployed plan, even if the pattern has changed, and nothing else is touched. With `accept_loss` a job that
     failed because messages were deleted before it read them continues behind them; the loss is recorded until the data
     is removed. A pattern deployed `for_run` belongs to that run, unless it was deployed before; a deploy without it
-    takes the pattern over. With `engines` only the jobs of these engines are touched.
+    takes the pattern over. With `engines` only the jobs of these engines are touched. A pattern
+    that is deployed `judged` has a ledger, which the watcher continues until `teardown`.
     """
     variant = load(name)
     if not plan:  # what else is missing is in the plan of `provision`
@@ -84,6 +86,8 @@ def deploy(
             return [step.change for step in steps]
         if not only_missing:
             deployments.want(target, name, for_run)
+            if judged:
+                deployments.want_judged(target, name)
         for step in steps:
             if step.change.action == "keep":
                 continue

@@ -37,7 +37,8 @@ def observe(target: Target, patterns: Iterable[str], environ: Mapping[str, str] 
     """Compare servers and plans with what is declared; what cannot be compared is a difference, too."""
     names = list(patterns)
     servers = _servers(target) if Given.read(environ).addresses is None else {}
-    if not_running := [what for wrong in servers.values() for what in wrong]:
+    needed = stack.servers_of(target.settings)
+    if not_running := [what for name, wrong in servers.items() if name in needed for what in wrong]:
         # Clients wait long for a server that does not answer.
         unknown = [f"unknown: {not_running[0]}"]
         provision, deploy = dict.fromkeys(names, unknown), dict.fromkeys(names, unknown)

@@ -8,10 +8,11 @@ from typing import Any
 
 from millrace.deployments import alone
 from millrace.errors import InfraError
-from millrace.patterns import Variant, load
+from millrace.patterns import Stores, Variant, engine_plans, load
 from millrace.patterns import topics as topics_of
 from millrace.patterns.contracts import breaking_changes, contracts_of
-from millrace.patterns.plan import HOP, tables
+from millrace.patterns.plan import HOP, state_topics, tables
+from millrace.rules.outputs import VERDICTS_TOPIC
 from millrace.stores import topics
 from millrace.stores.changes import Action, Change
 from millrace.target import Target
@@ -59,13 +60,24 @@ def wanted_topics(variant: Variant) -> list[topics.Topic]:
     keeps = {"retention.ms": retention_ms, "retention.bytes": "-1"}
     # Reference data stays as long as the messages judged by it: the verdict reads both.
     overwrites = topics.COMPACTED | {"min.compaction.lag.ms": retention_ms}
-    return [
+    carried = [
         topics.Topic(
             topic,
             1 if kind in compacted or kind == HOP else pattern.partitions,
             topics.APPEND_TIME | (overwrites if kind in compacted else keeps),
         )
         for kind, topic in topics_of(variant).items()
+    ]
+    verdicts = topics.Topic(variant.topic(VERDICTS_TOPIC), 1, topics.APPEND_TIME | topics.KEPT)
+    return [*carried, verdicts, *_state_topics(variant)]
+
+
+def _state_topics(variant: Variant) -> list[topics.Topic]:
+    """The topics in which the engines of a pattern keep their state, as many partitions as those that they read."""
+    return [
+        topics.Topic(name, variant.pattern.partitions, each.configs, is_state=True)
+        for plan in engine_plans(variant, 1, "", "", Stores("", "", 0, ""))
+        for name, each in state_topics(plan).items()
     ]
 
 
@@ -74,7 +86,7 @@ def _finite_topics(variant: Variant) -> list[topics.Topic]:
     use = variant.use
     inputs = {each.name for each in (*use.raw, *use.references)}
     single = {HOP, *(each.name for each in use.references)}
-    return [
+    carried = [
         topics.Topic(
             topic,
             1 if kind in single else variant.pattern.partitions,
@@ -82,6 +94,7 @@ def _finite_topics(variant: Variant) -> list[topics.Topic]:
         )
         for kind, topic in topics_of(variant).items()
     ]
+    return [*carried, *_state_topics(variant)]
 
 
 def wanted_tables(variant: Variant) -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
@@ -97,7 +110,10 @@ def _ensure_stores(target: Target, variant: Variant, *, plan: bool) -> list[Chan
 
 
 def _ensure_contracts(target: Target, variant: Variant, *, plan: bool) -> list[Change]:
-    wanted = {variant.topic(kind): schema for kind, schema in contracts_of(variant.use).items()}
+    schemas = contracts_of(variant.use)
+    if variant.is_finite:
+        del schemas[VERDICTS_TOPIC]
+    wanted = {variant.topic(kind): schema for kind, schema in schemas.items()}
     agreed = topics.contracts(target.bootstrap)
     changes, differing = [], {}
     for topic, schema in wanted.items():

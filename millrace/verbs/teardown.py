@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain
 
 from millrace import deployments
 from millrace.deployments import alone, deployed, job_name
 from millrace.errors import InfraError
 from millrace.patterns import EnginePlan, Variant, backfills, load
-from millrace.patterns import topics as topics_of
-from millrace.patterns.plan import table_of, tables
+from millrace.patterns.plan import state_topics, table_of, tables
 from millrace.rules.layout import FORGOTTEN
 from millrace.stores import topics
 from millrace.stores.changes import Change, pending
 from millrace.target import ROOT, Target
-from millrace.verbs import traffic
+from millrace.verbs import ledger, traffic
+from millrace.verbs.provision import wanted_topics
 from millrace.verbs.rehearsal import discard_left
 
 
@@ -31,6 +32,7 @@ def teardown(target: Target, name: str, *, data: bool = False, plan: bool = Fals
         changes = []
         if not plan:
             deployments.unwant(target, name)  # first: the watcher restarts none of the jobs from here on
+            ledger.stop(target, name)
             discard_left(target, name)
         for deployed_plan in reversed(list(deployed(target, name).values())):
             engine = target.engine(deployed_plan.engine)
@@ -39,15 +41,16 @@ def teardown(target: Target, name: str, *, data: bool = False, plan: bool = Fals
                 engine.stop(deployed_plan)
             changes.append(Change("job", job_name(deployed_plan), "stop" if is_up else "keep"))
         if data:
-            jobs = deployed(target, name)
-            owned = [topic for engine, job in jobs.items() for topic in target.engine(engine).owned(job)]
-            changes += topics.remove(target.bootstrap, [*topics_of(variant).values(), *owned], plan=plan)
-            changes += _remove_tables(target, variant, jobs.values(), plan=plan)
+            jobs = deployed(target, name).values()
+            written = [*(each.name for each in wanted_topics(variant)), *chain(*map(state_topics, jobs))]
+            changes += topics.remove(target.bootstrap, list(dict.fromkeys(written)), plan=plan)
+            changes += _remove_tables(target, variant, jobs, plan=plan)
             folder = target.hdfs.remove(target.folder(variant), plan=plan)
             changes += [folder] if "hdfs" in variant.stores else pending([folder])
             changes.append(target.hdfs.remove(f"{ROOT}/checkpoints/{name}", plan=plan))
             if not plan:
-                topics.keep_contracts(target.bootstrap, dict.fromkeys(topics_of(variant).values()))
+                topics.keep_contracts(target.bootstrap, dict.fromkeys(written))
+                ledger.forget(target, variant)
                 traffic.forget(target.settings, name)
                 deployments.forget(target, name)
                 backfills.forget(name)

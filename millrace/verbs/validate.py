@@ -11,8 +11,9 @@ from millrace import deployments, records
 from millrace.patterns import load
 from millrace.settings import SETTLED_AFTER_S, VALIDATE_WITHIN_S
 from millrace.target import Target
-from millrace.verbs import traffic, validation
+from millrace.verbs import ledger, traffic, validation
 from millrace.verify import Verdict
+from millrace.verify.ledger.chain import verdict_of
 from millrace.verify.report import html
 
 
@@ -47,6 +48,22 @@ def validate(
         tapes=tapes,
         report=report,
     )
+    return _kept(target, name, found)
+
+
+def validate_by_ledger(
+    target: Target,
+    name: str,
+    *,
+    within_s: float = VALIDATE_WITHIN_S,
+    report: Callable[[str], None] = lambda line: None,
+) -> Validation:
+    """Judge the segments of the pattern's ledger since its last entry, until all that is there now is judged."""
+    return _kept(target, name, verdict_of(name, ledger.until_now(target, name, within_s=within_s, report=report)))
+
+
+def _kept(target: Target, name: str, found: Verdict) -> Validation:
+    """The verdict as a record and a page."""
     restarts = {engine: job.restarts for engine, (_, job) in deployments.jobs(target, name).items()}
     generations = {engine: plan.generation for engine, plan in deployments.deployed(target, name).items()}
     figures = found.record() | {"restarts": restarts, "generations": generations}

@@ -20,6 +20,7 @@ from millrace.oracle import Record
 from millrace.patterns import Variant
 from millrace.patterns import topics as topics_of
 from millrace.patterns.loss import Loss
+from millrace.patterns.model import EXACTLY_ONCE
 from millrace.patterns.parquet import live
 from millrace.patterns.plan import HOP, table_of
 from millrace.rules import ALERTS, DEAD_LETTERS
@@ -39,6 +40,8 @@ Place = tuple[str | None, int | None, int | None]
 
 SENT = {"sent_ms": "whole"}
 """The field of a bare hop."""
+SCANNED_EVERY_S = 2.0
+"""How often a table that lacks rows is scanned again."""
 CLOCKS_DIFFER_MS = 60_000  # Kafka's and this machine's, at most
 
 
@@ -89,8 +92,9 @@ def verdict(
             if found.status == "ok" or is_over or is_quiet or is_fixed:
                 return found
             report(f"not yet ok: {', '.join(check.name for check in found.checks if check.status != 'ok')}")
-            if not reading.wait_for_more(min(settled_after_s, max(0.0, deadline - time.monotonic()))):
-                # HBase growth is not polled, so judge once more.
+            lags = any(check.status != "ok" and check.name in reading.tables for check in found.checks)
+            if not reading.wait_for_more(min(settled_after_s, max(0.0, deadline - time.monotonic())), in_tables=lags):
+                # Tables that were ok are not polled, so judge once more.
                 return judge(question, reading.evidence(runs))
 
 
@@ -138,6 +142,7 @@ def question_about(variant: Variant, bounds: Bounds, in_force: Mapping[str, Vers
         kept_since_ms=0 if variant.is_finite else kept_since_ms,
         bounds=bounds,
         in_force=in_force,
+        is_once=pattern.promises.delivery == EXACTLY_ONCE,
         is_finite=variant.is_finite,
     )
 
@@ -150,6 +155,7 @@ class _Reading:
     variant: Variant
     records: dict[str, list[Record]] = field(init=False)
     files: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    tables: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.topics = topics_of(self.variant)
@@ -189,13 +195,19 @@ class _Reading:
         is_out = len(self.accepted | refused) >= len(self.records[judged])
         return is_out and ("hdfs" not in self.stores or self._rows() >= len(self.accepted))
 
-    def wait_for_more(self, within_s: float) -> bool:
-        """Whether anything more arrives."""
+    def wait_for_more(self, within_s: float, *, in_tables: bool) -> bool:
+        """Whether anything more arrives: in topics and files, and in tables if they are waited for."""
         before, deadline = self.size(), time.monotonic() + within_s
+        scan_at, tables = time.monotonic() + SCANNED_EVERY_S, self.tables
         while time.monotonic() < deadline:
             self.read()
             if self.size() != before:
                 return True
+            if in_tables and (began := time.monotonic()) > scan_at:
+                if stored_tables(self.target.hbase, self.variant)[0] != tables:
+                    return True
+                # A large table is scanned less often.
+                scan_at = time.monotonic() + max(SCANNED_EVERY_S, 5 * (time.monotonic() - began))
             time.sleep(0.5)
         return False
 
@@ -233,8 +245,8 @@ class _Reading:
         if "hdfs" in self.stores:
             stored[FILES] = [row for rows in self.files.values() for row in rows]
         if "hbase" in self.stores:
-            found, lacking = stored_tables(self.target.hbase, self.variant)
-            stored, unread = stored | found, unread | lacking
+            self.tables, lacking = stored_tables(self.target.hbase, self.variant)
+            stored, unread = stored | self.tables, unread | lacking
         return stored, unread
 
     def _rows(self) -> int:

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property, partial
+from typing import Any
 
-from millrace.oracle import Finding, Origin, Record
+from millrace.oracle import Finding, Origin, Record, Refusal, accept, starts, summary_rows
 from millrace.patterns.loss import Loss
 from millrace.rules import ENRICHMENT, LIMITS, Rule, UseCase, WindowRule, WindowSummary
 from millrace.rules.events import WHOLE_MOST
-from millrace.rules.outputs import ALERT_FACTS, ALERTS, DEAD_LETTERS, LATE, LETTER_IDENTITY, REPLAYED, SOURCE, names
+from millrace.rules.outputs import (
+    ALERT_FACTS,
+    ALERTS,
+    DEAD_LETTERS,
+    DUPLICATE,
+    LATE,
+    LETTER_IDENTITY,
+    REPLAYED,
+    SOURCE,
+    names,
+)
 from millrace.rules.outputs import WINDOWS_TOPIC as WINDOWS
 from millrace.traffic.runs import Run, Span, is_within
 from millrace.verify.evidence import (
@@ -27,7 +38,12 @@ from millrace.verify.evidence import (
     misfit,
     read,
 )
-from millrace.verify.expected import Expected, expect, expected_windows
+from millrace.verify.expected import Expected, expect, expected_windows, time_passed_ms
+
+RowKey = tuple[Any, ...]
+"""Of a summary's row: the start of its window, then its keys."""
+REFUSED_LATER = (DUPLICATE, "unknown:")
+"""The reasons of refusals that need more than the message itself."""
 
 
 @dataclass(frozen=True)
@@ -57,12 +73,31 @@ class Question:
     """Messages that were deleted before an engine read them, and accepted as lost."""
     runs: Sequence[Run] = ()
     """The recorded runs of traffic."""
+    is_once: bool = False
+    """Whether no output may be there twice."""
     is_finite: bool = False
     """Whether the topics hold all that they ever will: all windows are closed, and no latency means anything."""
 
 
+@dataclass(frozen=True)
+class Rows:
+    """The rows of one summary that the oracle expects."""
+
+    over: Mapping[RowKey, Mapping[str, Any]]
+    """Of the windows that are over, with all events in time."""
+    with_late: Mapping[RowKey, Mapping[str, Any]]
+    """The same with the late events, also of windows that are not over."""
+    began_ms: Mapping[RowKey, int]
+    """When the first event of each row arrived."""
+    still_open: Mapping[RowKey, Mapping[str, Any]] = field(default_factory=dict)
+    """Of the windows that may still be open."""
+
+
 class Case:
     """The inputs of all checks of one run; each part is computed once."""
+
+    is_whole = True
+    """Whether it holds the whole run, and not one segment of it."""
 
     def __init__(self, question: Question, evidence: Evidence, like: Case | None = None) -> None:
         """`like` is a case already judged, with which this one shares most of its evidence."""
@@ -80,7 +115,7 @@ class Case:
             kind: like.outputs[kind]
             if like and evidence.outputs.get(kind) is like.evidence.outputs.get(kind)
             else read(evidence.outputs.get(kind) or (), problem)
-            for kind, problem in _problems(question).items()
+            for kind, problem in problems(question).items()
         }
         if like and self.has_same_events(like):
             self.expected = like.expected
@@ -181,6 +216,54 @@ class Case:
         idle_ms = self.question.bounds.idle_ms
         return expected_windows(rule, self.expected.accepted, self.late, self.settled_after_ms, idle_ms)
 
+    def accepted(self, origin: Origin) -> Event:
+        """The enriched event that an accepted raw message must have become."""
+        return self.expected.accepted[origin]
+
+    @cached_property
+    def records(self) -> dict[Origin, Record]:
+        """The raw messages by their place."""
+        return {record.origin: record for records in self.raw.values() for record in records}
+
+    @cached_property
+    def behind_ms(self) -> Mapping[Origin, int]:
+        """How far each late event that was accepted is behind the newest event that may have been read before it."""
+        accepted, time = self.expected.accepted, self.question.use.judged.time or ""
+        arrived_ms = {record.origin: record.ingest_ms for record in self.judged}
+        moments = sorted((record.ingest_ms, at_ms) for record in self.judged for at_ms in self._moment_ms(record))
+        found: dict[Origin, int] = {}
+        newest_ms, position = 0, 0
+        for origin in sorted(self.late & accepted.keys(), key=lambda origin: arrived_ms[origin]):
+            until_ms = arrived_ms[origin] + self.question.bounds.ahead_ms
+            while position < len(moments) and moments[position][0] <= until_ms:
+                newest_ms = max(newest_ms, moments[position][1])
+                position += 1
+            found[origin] = newest_ms - accepted[origin][time]
+        return found
+
+    def _moment_ms(self, record: Record) -> Iterator[int]:
+        """The time to which a raw message moves time, if it does: all that can be read, even if refused later."""
+        judged, origin = self.question.use.judged, record.origin
+        event: Event | Refusal | None = self.expected.accepted.get(origin)
+        if event is None and self.expected.refused.get(origin, "").startswith(REFUSED_LATER):
+            event = accept(judged, record.value, record.ingest_ms)
+        if event is not None and not isinstance(event, Refusal):
+            yield moment_ms(event[judged.time or ""], record)
+
+    def rows_of(self, summary: WindowSummary) -> Rows:
+        """The rows of a summary, of windows that are over and of those that may still be open."""
+        accepted = self.expected.accepted
+        in_time = {origin: event for origin, event in accepted.items() if origin not in self.late}
+        passed_ms = time_passed_ms(summary.on.time or "", in_time, self.settled_after_ms, self.question.bounds.idle_ms)
+        wanted = summary_rows(summary, in_time.values())
+        ends_ms = {key: summary.window.end_ms(key[0], key[0]) for key in wanted}
+        return Rows(
+            {key: values for key, values in wanted.items() if ends_ms[key] < passed_ms},
+            summary_rows(summary, accepted.values()),
+            began_ms(summary, accepted.values()),
+            {key: values for key, values in wanted.items() if ends_ms[key] >= passed_ms},
+        )
+
     def overdue(self, ends_ms: Iterable[int]) -> str:
         """Why windows with these ends cannot be judged though they should have closed; empty if none is overdue."""
         newest_ms = max((event["ingest_ms"] for event in self.expected.accepted.values()), default=0)
@@ -193,8 +276,8 @@ class Case:
             "arrival: event time stands still in a partition"
         )
 
-    def too_many_races(self, raced: int) -> list[str]:
-        """The complaint that the order of arrival across topics was missed more often than chance explains."""
+    def too_many_races(self, raced: int, of: str) -> list[str]:
+        """The complaint that a check met another order of arrival across topics more often than chance explains."""
         bounds, judged = self.question.bounds, len(self.expected.accepted)
         if raced <= max(bounds.races_most, bounds.races_share * judged):
             return []
@@ -227,11 +310,11 @@ class Case:
             first_ms[origin] = min(record.ingest_ms, first_ms.get(origin, record.ingest_ms))
         changes = sorted((versions.since_ms, name) for name, versions in self.question.in_force.items())
         return {
-            origin: {each for since_ms, name in changes if since_ms > at_ms for each in self._written_by(name)}
+            origin: {each for since_ms, name in changes if since_ms > at_ms for each in self.written_by(name)}
             for origin, at_ms in first_ms.items()
         }
 
-    def _written_by(self, name: str) -> Collection[str]:
+    def written_by(self, name: str) -> Collection[str]:
         """The flags and fields of an enriched event that a rule, or the enrichment, decides."""
         return self.question.use.enrichment.names if name == ENRICHMENT else (name,)
 
@@ -241,7 +324,22 @@ class Case:
         return self.evidence.origin(topic, partition, offset)
 
 
-def _problems(question: Question) -> dict[str, Callable[[Event], str | None]]:
+def moment_ms(at_ms: int, record: Record) -> int:
+    """The moment to which an event moves time: as in the engines, a clock that is ahead moves no other event's."""
+    return min(at_ms, record.ingest_ms)
+
+
+def began_ms(summary: WindowSummary, events: Iterable[Event]) -> dict[RowKey, int]:
+    """When the first event of each row of a summary arrived."""
+    found: dict[RowKey, int] = {}
+    for event in events:
+        for start_ms in starts(summary.window, event[summary.on.time or ""]):
+            key = start_ms, *(event[name] for name in summary.keys)
+            found[key] = min(event["ingest_ms"], found.get(key, event["ingest_ms"]))
+    return found
+
+
+def problems(question: Question) -> dict[str, Callable[[Event], str | None]]:
     """For each output the function that finds why its readers cannot use a message."""
     summaries = {each.name: each.columns for each in question.summaries}
     optional = [each.name for each in ALERT_FACTS if not each.required]

@@ -52,6 +52,14 @@ class Expected:
     wrong: list[str] = field(default_factory=list)
     """Enriched events that no possible view explains."""
 
+    def take(self, origin: Origin, each: Settled) -> None:
+        """Take in the form of an accepted event."""
+        self.wrong += each.wrong
+        self.raced += each.raced
+        self.accepted[origin] = each.event
+        for finding in each.findings:
+            self.findings[finding.alert_id] = finding
+
     def admissible(self, rule: str, key: str, identity: str) -> list[Finding]:
         """The findings of a per-event rule in an event, by all possible views of the other streams."""
         each = self.judged.get((key, identity))
@@ -77,20 +85,19 @@ def expect(
     references: dict[str, dict[str, Event]] = {reference.name: {} for reference in use.references}
     views = Views(use, [rule for rule in rules if isinstance(rule, EventRule)], bounds)
     expected = Expected(views)
-    tape = _tape(use, raw, references, expected.refused, kept_since_ms)
+    tape = tape_of(use, raw, references, expected.refused, Arrival(), kept_since_ms)
     for each in judge(use, rules, tape, references, lambda origin: origin not in enriched):
         record = each.record
         if each.reason is not None:
-            expected.refused[record.topic, record.partition, record.offset] = each.reason
+            expected.refused[record.origin] = each.reason
         elif each.event is not None and record.topic == use.judged.name:
             expected.judged[each.event[use.judged.key], identity_of(use.judged, each.event, record)] = each
         elif each.event is not None:
             views.take(each)
     # Views need all events of the other streams, so this follows the tape.
     for each in expected.judged.values():
-        record = each.record
-        origin = (record.topic, record.partition, record.offset)
-        _settle(each, enriched.get(origin, ()), (unjudged or {}).get(origin, ()), expected)
+        origin = each.record.origin
+        expected.take(origin, settled(each, enriched.get(origin, ()), (unjudged or {}).get(origin, ()), views))
     return expected
 
 
@@ -122,32 +129,42 @@ def time_passed_ms(time: str, accepted: Mapping[Origin, Event], settled_after_ms
     return min(active, default=0) - settled_after_ms
 
 
-def _tape(
+@dataclass
+class Arrival:
+    """How far the partitions of the raw topics have been read."""
+
+    latest_ms: dict[tuple[str, int], int] = field(default_factory=dict)
+    """The newest time of arrival by topic and partition."""
+    following: dict[tuple[str, int], int] = field(default_factory=dict)
+    """The next offset, as long as no message before it is missing."""
+
+
+def tape_of(
     use: UseCase,
     raw: Mapping[str, Sequence[Record]],
     references: Mapping[str, dict[str, Event]],
     refused: dict[Origin, str],
+    arrival: Arrival,
     kept_since_ms: int,
 ) -> Iterator[Record]:
-    """All raw messages in the order of their arrival; reference data takes effect as the tape passes it."""
+    """The next raw messages in the order of their arrival; reference data takes effect as the tape passes it."""
     by_name = {reference.name: reference for reference in use.references}
     names = [*by_name, *(each.name for each in use.others), use.judged.name]
     arrivals = []
     met: set[tuple[str, bytes | None]] = set()
     for rank, name in enumerate(names):
-        latest: dict[int, int] = {}
-        following: dict[int, int] = {}
         for record in raw[name]:
+            at = name, record.partition
             # A broker's clock may be set back; the order of the partition stands.
-            latest[record.partition] = max(record.ingest_ms, latest.get(record.partition, 0))
-            is_whole = record.offset == following.get(record.partition, 0)
-            following[record.partition] = record.offset + 1 if is_whole else -1
+            arrival.latest_ms[at] = max(record.ingest_ms, arrival.latest_ms.get(at, 0))
+            is_whole = record.offset == arrival.following.get(at, 0)
+            arrival.following[at] = record.offset + 1 if is_whole else -1
             # Compaction has taken messages that were here before this one. An old one's key may have been in them: the
             # first that is left of the key counts as known from the beginning.
             may_repeat = name in by_name and not is_whole and record.ingest_ms < kept_since_ms
             is_known = may_repeat and record.value is not None and (name, record.key) not in met
             met.add((name, record.key))
-            arrived_ms = 0 if is_known else latest[record.partition]
+            arrived_ms = 0 if is_known else arrival.latest_ms[at]
             arrivals.append((arrived_ms, rank, record.partition, record.offset, record))
     arrivals.sort(key=lambda arrival: arrival[:4])
     for *_, record in arrivals:
@@ -157,7 +174,7 @@ def _tape(
             continue
         reason = refer(reference, references[reference.name], record)
         if reason is not None:
-            refused[record.topic, record.partition, record.offset] = reason
+            refused[record.origin] = reason
 
 
 @dataclass
@@ -207,26 +224,36 @@ class Views:
         return [certain, *possible]
 
 
-def _settle(each: Judged, copies: Sequence[Event], unjudged: Collection[str], expected: Expected) -> None:
-    """Decide the expected form of one accepted event: the view of its last copy counts."""
+@dataclass(frozen=True)
+class Settled:
+    """The expected form of one accepted event: the view of its last copy counts."""
+
+    event: Event
+    findings: tuple[Finding, ...]
+    wrong: tuple[str, ...] = ()
+    """The copies that no possible view explains."""
+    raced: int = 0
+    """The copies that another view explains than the one by arrival times."""
+
+
+def settled(each: Judged, copies: Sequence[Event], unjudged: Collection[str], views: Views) -> Settled:
+    """Decide the expected form of one accepted event."""
     assert each.event is not None
-    record = each.record
-    origin = (record.topic, record.partition, record.offset)
     event, findings = each.event, each.findings
+    wrong: list[str] = []
+    raced = 0
     for copy in copies:
-        found = next((view for view in expected.views.of(each) if not differences(view[0], copy, unjudged)), None)
+        found = next((view for view in views.of(each) if not differences(view[0], copy, unjudged)), None)
         if found is None:
-            wrong = [
+            fields = [
                 f"{name} is {copy.get(name)!r}, not {each.event[name]!r}"
                 for name in differences(each.event, copy, unjudged)
             ]
-            expected.wrong.append(f"{place_of(origin)}: {', '.join(wrong)}")
+            wrong.append(f"{place_of(each.record.origin)}: {', '.join(fields)}")
         else:
-            expected.raced += found[0] is not each.event
+            raced += found[0] is not each.event
             event, findings = found
-    expected.accepted[origin] = event
-    for finding in findings:
-        expected.findings[finding.alert_id] = finding
+    return Settled(event, findings, tuple(wrong), raced)
 
 
 def _seeing(before: Event, remembers: Mapping[str, Measure], last: Mapping[str, Event | None]) -> dict[str, Any]:

@@ -131,6 +131,7 @@ def spoilings(case: Case) -> Iterator[Spoiling]:
     for rule in case.question.rules:
         yield from _of_alerts(case, rule)
     yield from _of_all_alerts(case)
+    yield from _of_repetitions(case)
     yield from _of_letters(case)
     for summary in case.question.summaries:
         yield from _of_summary(case, summary)
@@ -282,6 +283,14 @@ def _of_alerts(case: Case, rule: Rule) -> Iterator[Spoiling]:
         ("alert ids", check),
         partial(_with_output, case, ALERTS.name, _and(records, again)),
     )
+
+
+def _of_repetitions(case: Case) -> Iterator[Spoiling]:
+    for kind in (ENRICHED, ALERTS.name, DEAD_LETTERS.name) if case.question.is_once else ():
+        if events := case.outputs[kind].events:
+            _, event = events[len(events) // 2]
+            again = _and([each for each, _ in events], json.dumps(event).encode())
+            yield Spoiling(f"{kind}: one is there twice", ("repetitions",), partial(_with_output, case, kind, again))
 
 
 def _of_all_alerts(case: Case) -> Iterator[Spoiling]:

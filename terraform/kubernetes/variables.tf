@@ -18,9 +18,10 @@ variable "namespace" {
 variable "images" {
   description = "The images made from terraform/kubernetes/Containerfile: one for each engine and one for the command line. The images contain the rules: a changed rule needs a new tag."
   type = object({
-    flink = string
-    spark = string
-    cli   = string
+    flink   = string
+    spark   = string
+    streams = string
+    cli     = string
   })
 
   validation {

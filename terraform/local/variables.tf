@@ -11,13 +11,13 @@ variable "port_base" {
 }
 
 variable "services" {
-  description = "The services to run; null: those that patterns need."
+  description = "The services to run; null: those that patterns need, and the live page."
   type        = set(string)
   default     = null
 
   validation {
-    condition     = var.services == null ? true : length(setsubtract(module.declared.all.stack.default_services, var.services)) == 0
-    error_message = "The patterns need ${join(", ", module.declared.all.stack.default_services)}; airflow may come on top."
+    condition     = var.services == null ? true : length(setsubtract(module.declared.all.stack.needed_services, var.services)) == 0
+    error_message = "The patterns need ${join(", ", module.declared.all.stack.needed_services)}; airflow and dashboard may come on top."
   }
 }
 

@@ -27,6 +27,7 @@ from millrace.target import Target
 from millrace.verbs import reconcile as reconciling
 from millrace.verbs import traffic
 from millrace.verbs.provision import provision
+from tests.airflow.test_dags import UPKEEP
 from tests.browser import browser, shows
 from tests.patterns import own_patterns
 from tests.searching import contents
@@ -35,7 +36,6 @@ pytestmark = [pytest.mark.stack, pytest.mark.timeout(1800)]
 
 TAPE = f"tape-{time.time_ns() // 1_000_000}"
 SMALL = {"events": 1200, "rate_per_s": 200, "seed": 5, "tape": TAPE}
-UPKEEP = 6
 WHOLE, QUICK, FORGED = "flink-spark", "quick", "forged"
 """Patterns: as the project has it; without stores; and one of those that raised an alert which nothing explains."""
 DEPLOY_QUICK, DEPLOY_FORGED = "deploy-quick", "deploy-forged"
@@ -58,7 +58,7 @@ def airflow(stack: Settings, patterns: Path) -> Iterator[AirflowRest]:
     """Airflow beside the tests' stack, gone after these tests."""
     stacks.up(replace(stack, patterns=patterns), ["airflow"], ["airflow-postgres"], report=print)
     rest = AirflowRest(stack)
-    assert processes.wait_until(lambda: len(rest.api("GET", "/dags")["dags"]) == 2 * len(names()) + UPKEEP, 300)
+    assert processes.wait_until(lambda: len(rest.api("GET", "/dags")["dags"]) == 2 * len(names()) + len(UPKEEP), 300)
     yield rest
     own = {name: one for name, one in processes.records(stack.run).items() if name.startswith(("airflow-", "postgres"))}
     stop_all(stack, own, own, lambda *_: None)

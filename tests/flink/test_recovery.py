@@ -20,7 +20,7 @@ from millrace.settings import Settings
 from millrace.target import Target
 from millrace.testing import token
 from pipelines.fraud import FRAUD
-from tests.player import Player, Sent, own_plan, own_topics
+from tests.player import Outcome, Player, Sent, own_plan, own_topics
 
 VARIANT = load("flink")
 HOUR_MS = 3_600_000
@@ -191,15 +191,7 @@ def test_nothing_is_lost_or_found_otherwise_when_the_taskmanager_is_killed(
 ) -> None:
     flink, early_ms = target.engine("flink"), now_ms - HOUR_MS
     flink.start(plan, None)
-    # Each amount is larger than ever, and 20 s lie between: an alert for each but the first, and no burst. Before they
-    # pay, all phones have moved on.
-    rounds = [
-        (
-            [phone(who, now_ms + 20_000 * n, latitude=48 + n / 1000) for who in CUSTOMERS],
-            [pays(f"{who}-{n:03d}", who, 100 + n, now_ms + 20_000 * n) for who in CUSTOMERS],
-        )
-        for n in range(ROUNDS)
-    ]
+    rounds = rounds_of_purchases(now_ms)
     one_by_one(player, rounds[: ROUNDS // 2])
     player.play([], early_ms)
     wait_for_checkpoints(target, plan, flink.job(plan).checkpoints + 1)
@@ -210,8 +202,28 @@ def test_nothing_is_lost_or_found_otherwise_when_the_taskmanager_is_killed(
     player.play([], early_ms)
     player.close(now_ms + HOUR_MS)
     wait_for_restart(target, plan)
-    found = player.outcome()
+    check_nothing_is_lost(plan, player.outcome())
 
+
+Round = tuple[list[Sent], list[Sent]]
+
+
+def rounds_of_purchases(now_ms: int) -> list[Round]:
+    """Each amount is larger than ever, and 20 s lie between: an alert for each but the first, and no burst.
+
+    Before they pay, all phones have moved on.
+    """
+    return [
+        (
+            [phone(who, now_ms + 20_000 * n, latitude=48 + n / 1000) for who in CUSTOMERS],
+            [pays(f"{who}-{n:03d}", who, 100 + n, now_ms + 20_000 * n) for who in CUSTOMERS],
+        )
+        for n in range(ROUNDS)
+    ]
+
+
+def check_nothing_is_lost(plan: EnginePlan, found: Outcome) -> None:
+    """What came of the rounds is what the oracle finds; some of it twice."""
     references = {
         "customers": {who: {"segment": "private"} for who in CUSTOMERS},
         "merchants": {shop: {"category": "food", "place": "Ulm"} for shop in SHOPS},
@@ -236,7 +248,7 @@ def test_nothing_is_lost_or_found_otherwise_when_the_taskmanager_is_killed(
     assert sum(per_minute.values()) + late == len(meant)
 
 
-def one_by_one(player: Player, rounds: list[tuple[list[Sent], list[Sent]]]) -> None:
+def one_by_one(player: Player, rounds: list[Round]) -> None:
     """Each part is in Kafka well before the next one is sent: what two topics get within one fetch has no order."""
     for part in chain.from_iterable(rounds):
         player.send(part)

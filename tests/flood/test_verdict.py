@@ -180,8 +180,9 @@ def test_a_tampered_count_is_red(run: Run) -> None:
     assert red(verdict(run, change=tamper)) == {"alerts: flood-ip"}
 
 
+@pytest.mark.long
 def test_each_spoiling_of_a_flood_run_is_noticed_by_its_check() -> None:
-    plan = replace(PLAN, events=1_000)
+    plan = replace(PLAN, events=600)
     run = run_of(plan)
     by_topic = {"requests": len(run[0])}
     sent = traffic.Run({"plan": {"name": "f"}}, START_MS, len(run[0]), by_topic, 24.0, 500.0, {}, is_complete=True)

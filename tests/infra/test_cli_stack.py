@@ -153,7 +153,7 @@ def test_only_the_servers_of_a_patterns_plan_are_started(
 
     monkeypatch.setattr(stack, "up", refuse)
     done = millrace(tmp_path, *words)
-    assert "millrace: asked for kafka hdfs hbase spark\n" in done.stderr
+    assert "millrace: asked for kafka hdfs hbase spark dashboard\n" in done.stderr
 
 
 def test_traffic_that_is_allowed_is_planned_without_a_server(

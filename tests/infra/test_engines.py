@@ -17,7 +17,7 @@ from millrace.engines.spark.engine import Spark, job_of
 from millrace.machine import processes
 from millrace.machine.processes import ProcessRecord
 from millrace.patterns import EnginePlan
-from millrace.patterns.loss import Loss
+from millrace.patterns.loss import Loss, problem_of
 from millrace.settings import Settings
 from millrace.target import Target
 
@@ -143,10 +143,10 @@ def test_a_flink_job_names_what_it_lost_whatever_wraps_its_error() -> None:
 
 def test_a_driver_that_ended_names_what_it_lost(dead_driver: Spark) -> None:
     gap = Loss("p.enriched", 1, 2, 5, 10, "id", "was", "files")
-    path = dead_driver._progress_file(PLAN)
+    path = dead_driver.file(PLAN, "progress")
     path.write_text(json.dumps({"state": "failed", "problem": "gone", "lost": [gap.plain()]}), encoding="utf-8")
     job = dead_driver.job(PLAN)
-    assert (job.state, job.problem, job.lost) == ("failed", "gone", (gap,))
+    assert (job.state, job.problem, job.lost) == ("failed", problem_of("p", (gap,)), (gap,))
 
 
 def test_a_job_that_the_watcher_has_given_up_names_the_remedy(

@@ -59,9 +59,6 @@ class Engine:
     def discard(self, plan: EnginePlan) -> None:
         del self.jobs[plan.job_id]
 
-    def owned(self, plan: EnginePlan) -> list[str]:
-        return [f"{plan.pattern}-store-changelog"]
-
     @property
     def is_up(self) -> bool:
         return any(job.is_up for job in self.jobs.values())
@@ -138,15 +135,16 @@ def test_a_teardown_for_nobody_stops_whatever_runs(target: Target, engine: Engin
 def test_the_topics_in_which_an_engine_keeps_state_are_removed_with_the_data(
     target: Target, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    deploy(target, PATTERN)
+    deploy(target, "streams-spark")
     store = SimpleNamespace(remove=lambda path, *, plan: Change("folder", str(path), "remove"))
     monkeypatch.setattr(Target, "hdfs", store)
     monkeypatch.setattr(Target, "hbase", SimpleNamespace(remove=lambda names, *, plan: []))
     removed: list[str] = []
     monkeypatch.setattr("millrace.stores.topics.remove", lambda _, names, *, plan: removed.extend(names) or [])
-    teardown(target, PATTERN, data=True, plan=True)
-    assert "spark.alerts" in removed
-    assert removed.count("spark-store-changelog") == 1
+    teardown(target, "streams-spark", data=True, plan=True)
+    assert "streams-spark.alerts" in removed
+    assert removed.count("streams-spark-memory-changelog") == 1
+    assert "streams-spark-windows-changelog" not in removed
 
 
 def test_the_trial_of_a_killed_upgrade_is_ended_by_the_next_verb(

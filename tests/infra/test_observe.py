@@ -7,9 +7,11 @@ import urllib.request
 from dataclasses import replace
 from http.server import ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from millrace import stack
 from millrace.machine import processes
 from millrace.patterns import Stores, engine_plans, load
 from millrace.settings import PROJECT, Settings
@@ -29,6 +31,21 @@ def test_a_stack_that_does_not_run_is_one_difference_for_each_server_and_leaves_
     found = observe(Target.read(settings, {}), ["flink"], {})
     assert found.servers["kafka-1"] == ["kafka-1 is stopped"]
     assert found.provision == found.deploy == {"flink": ["unknown: kafka-1 is stopped"]}
+
+
+def test_a_page_that_is_away_is_a_difference_and_hides_no_other(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def status(_: Settings) -> list[SimpleNamespace]:
+        states = dict.fromkeys(stack.servers_of(settings), "running") | {"dashboard": "dead"}
+        return [SimpleNamespace(name=name, state=state) for name, state in states.items()]
+
+    monkeypatch.setattr(stack, "status", status)
+    monkeypatch.setattr("millrace.verbs.observe._provision", lambda *_: [])
+    monkeypatch.setattr("millrace.verbs.observe._deploy", lambda *_: ["job is sick"])
+    found = observe(Target.read(settings, {}), ["flink"], {})
+    assert found.servers["dashboard"] == ["dashboard is dead"]
+    assert found.deploy == {"flink": ["job is sick"]}
 
 
 def test_notes_come_back_as_they_were_left(settings: Settings):

@@ -137,6 +137,7 @@ PROGRAMS = {
     "javac": "",
     "mvn": "exit 1",
     "git": "",
+    "promtool": "",
     "python3.11": "echo 3.11.9",
     "apt-get": "",
     "terraform": "",
@@ -146,6 +147,7 @@ PACKAGES = {
     "javac": "openjdk-17-jdk-headless",
     "mvn": "maven",
     "git": "git",
+    "promtool": "prometheus",
 }
 
 
@@ -161,7 +163,7 @@ def test_one_command_that_installs_what_is_missing_ends_make_test(tmp_path: Path
 
 def test_one_command_installs_all_that_is_missing(tmp_path: Path) -> None:
     done = set_up("--tests", environ=machine(tmp_path, **{"apt-get": "", "python3.11": "exit 1"}), tmp_path=tmp_path)
-    wanted = "git maven openjdk-17-jdk-headless python3.11-venv"
+    wanted = "git maven openjdk-17-jdk-headless prometheus python3.11-venv"
     assert done.stderr.splitlines()[-1].endswith(f"apt-get install --yes --no-install-recommends {wanted}")
 
 

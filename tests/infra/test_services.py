@@ -7,7 +7,7 @@ import pytest
 from millrace.errors import InfraError
 from millrace.patterns import load
 from millrace.settings import Settings
-from millrace.stack.services import DEFAULT, PROFILES, needed, servers_named, services, with_needs
+from millrace.stack.services import DEFAULT, PAGE, PROFILES, needed, servers_named, services, with_needs
 
 HERE = Settings(Path("/project"), Path("/home/one"), Path("/state"), 21000)
 
@@ -43,7 +43,8 @@ def test_a_service_asked_for_twice_is_there_once() -> None:
 
 def test_a_pattern_starts_the_servers_of_its_plan() -> None:
     assert names([], *needed(("spark",), ())) == ["kafka-1", "namenode", "datanode-1", "datanode-2"]
-    assert set(names([], *needed(load("flink").engines, load("flink").stores))) == set(names([], *DEFAULT))
+    flink = set(names([], *needed(load("flink").engines, load("flink").stores)))
+    assert flink | {PAGE} == set(names([], *DEFAULT))
     assert "flink-jobmanager" not in names([], *needed(load("spark").engines, load("spark").stores))
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from millrace.cli import demo
 from millrace.deployments import deployed_file
@@ -55,6 +57,12 @@ def test_the_demo_suggests_a_key_in_quotes_and_only_where_there_are_tables(
     assert "millrace customer 'anna b' --pattern flink" in capsys.readouterr().out
     demo._where_to_look_next(target, without_tables(load("flink")), keep=True)
     assert "millrace customer" not in capsys.readouterr().out
+
+
+def test_the_demo_prints_the_address_of_the_live_page(tmp_path: Path) -> None:
+    printed = StringIO()
+    demo._point_to_the_page(Console(file=printed, width=200), Settings(PROJECT, tmp_path, tmp_path, 26000), "flink")
+    assert printed.getvalue().startswith("Open http://127.0.0.1:26060/#/flink in a browser\n")
 
 
 def without_tables(variant: Variant) -> Variant:

@@ -25,6 +25,7 @@ from millrace.patterns import EnginePlan, load
 from millrace.patterns.plan import WINDOWS_TOPIC
 from millrace.settings import Settings
 from millrace.stack import WATCH
+from millrace.stack.services import NEEDED
 from millrace.stack.startup import stop_all
 from millrace.stores.topics import Tail
 from millrace.target import Target
@@ -192,7 +193,7 @@ def watched(stack: Settings) -> Iterator[Watched]:
     watch.ensure(stack)
     yield Watched(target)
     stop_all(stack, {WATCH: processes.records(stack.run)[WATCH]}, (), lambda *_: None)
-    stacks.up(stack)
+    stacks.up(stack, NEEDED)
     teardown(target, PATTERN, data=True)
 
 
@@ -264,7 +265,7 @@ def test_what_is_left_dead_on_purpose_stays_dead_until_up(watched: Watched) -> N
     stacks.kill(settings, ["hbase-thrift"])
     assert processes.wait_until(lambda: is_well(watched.target, "hbase-thrift"), BACK_WITHIN_S)
     assert not is_well(watched.target, "flink-gateway")
-    stacks.up(settings)
+    stacks.up(settings, NEEDED)
     assert is_well(watched.target, "flink-gateway")
 
 
@@ -302,7 +303,7 @@ def test_stores_that_are_away_stop_no_alert_and_lose_nothing(watched: Watched, r
     assert processes.wait_until(lambda: time.monotonic() > ended + away_s, away_s + 10)
     alerts = watched.outputs_after("enriched", (time.time() - 20) * 1000, 0)
     assert processes.wait_until(lambda: alerts() is not None, 30), "alerts wait for a store"
-    stacks.up(settings)
+    stacks.up(settings, NEEDED)
     sender.end(away_s + 300)
     assert processes.read(settings.run / f"job-{PATTERN}-spark.json") == record, "the driver ended"
     assert processes.wait_until(lambda: set(states(target)) == {"running"}, BACK_WITHIN_S), states(target)

@@ -21,7 +21,7 @@ from pipelines.fraud.rules import above_previous_max, burst
 from pipelines.fraud.traffic import TRAFFIC
 from tests.pipelines import pretend
 
-PLAN = plan_for(TRAFFIC, events=3_000, rate_per_s=100)
+PLAN = plan_for(TRAFFIC, events=1_500, rate_per_s=100)
 LATER_MS = pretend.START_MS + 10 * pretend.HOURS_MS
 
 

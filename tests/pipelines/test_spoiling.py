@@ -18,14 +18,14 @@ from pipelines.fraud.traffic import TRAFFIC
 from tests.pipelines.pretend import QUESTION, START_MS, messages, ran, topics
 
 SPOILINGS_LEAST = 60
-PLAN = plan_for(TRAFFIC, 800, 20, seed=3, name="p", customers=100, frauds=0.1, edges=0.1, races=0.02)
+PLAN = plan_for(TRAFFIC, 400, 20, seed=3, name="p", customers=60, frauds=0.1, edges=0.1, races=0.02)
 
 
 @pytest.fixture(scope="module")
 def fraud() -> tuple[Question, Evidence]:
     raw = topics(messages(PLAN))
     by_topic = {kind: len(records) for kind, records in raw.items()}
-    run = Run({"plan": {"name": "p"}}, START_MS, 800, by_topic, 40.0, 20.0, {}, is_complete=True)
+    run = Run({"plan": {"name": "p"}}, START_MS, 400, by_topic, 20.0, 20.0, {}, is_complete=True)
     return replace(QUESTION, runs=[run]), restarted(ran(PLAN, raw))
 
 
@@ -43,6 +43,7 @@ def restarted(evidence: Evidence) -> Evidence:
     return replace(evidence, outputs={kind: with_copies(own or ()) for kind, own in evidence.outputs.items()})
 
 
+@pytest.mark.long
 def test_each_spoiling_of_a_fraud_run_is_noticed_by_its_check(fraud: tuple[Question, Evidence]) -> None:
     found = self_test(*fraud)
     assert found.why == ""
@@ -50,6 +51,18 @@ def test_each_spoiling_of_a_fraud_run_is_noticed_by_its_check(fraud: tuple[Quest
     assert len(found.outcomes) >= SPOILINGS_LEAST
     spoilt = {check for outcome in found.outcomes for check in outcome.checks}
     assert spoilt >= {each.name for each in checks.checkers(checks.Case(*fraud))}, "each check notices something"
+
+
+@pytest.mark.long
+def test_where_nothing_may_come_twice_each_repetition_is_noticed(short: Evidence) -> None:
+    once = replace(QUESTION, is_once=True)
+    found = {each.name: each for each in self_test(once, short).outcomes}
+    for kind in ("enriched", "alerts", "dead-letters"):
+        assert "repetitions" in found[f"{kind}: one is there twice"].noticed
+    assert all(each.is_noticed for each in found.values())
+    assert (
+        self_test(once, restarted(short)).why == "only a run whose verdict is ok can be spoilt: repetitions is failed"
+    )
 
 
 @pytest.fixture(scope="module")

@@ -103,6 +103,7 @@ class AllRead:
     evidence_: Evidence
     whole: bool = True
     waited: list[float] = field(default_factory=list)
+    tables: dict[str, object] = field(default_factory=dict)
 
     def __call__(self, *_: object) -> AllRead:
         return self
@@ -121,7 +122,7 @@ class AllRead:
     def evidence(self, runs: object) -> Evidence:
         return self.evidence_
 
-    def wait_for_more(self, within_s: float) -> bool:
+    def wait_for_more(self, within_s: float, *, in_tables: bool) -> bool:
         self.waited.append(within_s)
         return False
 
@@ -149,3 +150,19 @@ def test_a_red_verdict_waits_only_for_what_may_change_it(
     waited_s = clock.now_s + sum(reading.waited)
     assert verdict.status == "failed"
     assert waited_s >= SETTLED_AFTER_S if waits else waited_s < 5
+
+
+@pytest.mark.parametrize(("in_tables", "waited_s"), [(True, 30), (False, SETTLED_AFTER_S)])
+def test_a_table_that_lags_is_awaited_as_long_as_it_takes(
+    monkeypatch: pytest.MonkeyPatch, in_tables: bool, waited_s: float
+) -> None:
+    """Nothing more comes in topics and files; the table gets its last row after 30 s."""
+    clock = Clock()
+    monkeypatch.setattr(validation, "time", SimpleNamespace(monotonic=lambda: clock.now_s, sleep=clock.sleep))
+    monkeypatch.setattr(validation, "stored_tables", lambda *_: ({"table of x": clock.now_s >= 30}, {}))
+    reading = validation._Reading.__new__(validation._Reading)
+    vars(reading).update(target=SimpleNamespace(hbase=None), variant=None, tables={"table of x": False})
+    monkeypatch.setattr(validation._Reading, "read", lambda self: None)
+    monkeypatch.setattr(validation._Reading, "size", lambda self: (1,))
+    assert reading.wait_for_more(SETTLED_AFTER_S, in_tables=in_tables) is in_tables
+    assert waited_s <= clock.now_s < waited_s + 5

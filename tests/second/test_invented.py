@@ -68,6 +68,7 @@ AN_ID_IS_FORGOTTEN = (
     seen(100, id="i0", at_ms=2_000),
     seen(1_901, id="i0", at_ms=4_000),
 )
+PIPED = Invented(alert_when=("(now.whole == 0)",))
 PIPES = tuple(
     Sent("events", key, content=(("id", id_), ("at_ms", 0), ("whole", 0), ("latitude", 0.0)))
     for key, id_ in (("a", "i1|i2"), ("a|i1", "i2"), ("a|i1", "|"), ("a%7Ci1", "i2"))
@@ -81,7 +82,7 @@ EDGES_OF_TIME = (seen(at_ms=1_000), seen(at_ms=1_001), seen(1_000), seen(1))
 @example((Invented(has_ids=True), AN_ID_IS_FORGOTTEN))
 @example((EVERY, MIXED))
 # Together, key and id of the first are those of the second.
-@example((Invented(alert_when=("(now.whole == 0)",)), PIPES))
+@example((PIPED, PIPES))
 # A number that leaves its kind.
 @example((Invented("wide", False, alert_when=("((now.at_ms * now.whole) > 0)",)), (seen(whole=2**62),)))
 @example((Invented("wide", False, alert_when=("((now.latitude * 1e300) > 0)",)), (seen(latitude=1e300),)))

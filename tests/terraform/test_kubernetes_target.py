@@ -76,7 +76,15 @@ def with_known_flink(objects: list[dict]) -> list[dict]:
 def test_every_object_of_every_pattern_is_taken_without_a_warning(root: Terraform, server: ApiServer):
     objects = with_known_flink(rendered(root, "whole"))
     kinds = {each["kind"] for each in objects}
-    assert {"Kafka", "KafkaNodePool", "KafkaTopic", "KafkaUser", "FlinkDeployment", "SparkApplication"} <= kinds
+    assert {
+        "Kafka",
+        "KafkaNodePool",
+        "KafkaTopic",
+        "KafkaUser",
+        "FlinkDeployment",
+        "SparkApplication",
+        "Deployment",
+    } <= kinds
     said = taken(server, objects)
     assert "Warning" not in said
     assert said.count("serverside-applied") == len(objects)
@@ -104,6 +112,7 @@ def test_the_only_thing_refused_is_the_name_of_the_flink_version(root: Terraform
         ("KafkaUser", lambda spec: spec["authorization"].update(type="complicated")),
         ("FlinkDeployment", lambda spec: spec["job"].update(upgradeMode="hopeful")),
         ("SparkApplication", lambda spec: spec.update(restartPolicy={"type": "Sometimes"})),
+        ("Deployment", lambda spec: spec["strategy"].update(type="Replace")),
         ("NetworkPolicy", lambda spec: spec.update(policyTypes=["Sidegress"])),
     ],
 )
@@ -138,7 +147,7 @@ def pods_of(each: dict) -> list[dict]:
         case {"kind": "SparkApplication", "spec": {"driver": driver, "image": image}}:
             container = {"name": "driver", "image": image, "securityContext": driver["securityContext"]}
             spec = {"containers": [container], "securityContext": driver["podSecurityContext"]}
-        case {"kind": "Job", "spec": {"template": {"spec": spec}}}:
+        case {"kind": "Job" | "Deployment", "spec": {"template": {"spec": spec}}}:
             pass
         case _:
             return []
@@ -165,7 +174,12 @@ def test_terraform_applies_sees_no_change_shows_its_own_changes_and_keeps_data_w
     assert "+  partitions: 2" in drift
 
     said = root.run(
-        "plan", "-detailed-exitcode", *words, *spark, '-var=images={flink="f:2",spark="s:2",cli="c:2"}', codes=(2,)
+        "plan",
+        "-detailed-exitcode",
+        *words,
+        *spark,
+        '-var=images={flink="f:2",spark="s:2",streams="k:2",cli="c:2"}',
+        codes=(2,),
     )
     assert '# module.jobs["spark"].terraform_data.done must be replaced' in said
     assert '# module.topics["spark"]' not in said

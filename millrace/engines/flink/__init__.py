@@ -5,11 +5,17 @@ from millrace.registry import Manifest
 ENGINE = Manifest(
     name="flink",
     title="Flink",
-    can=frozenset({"event", "fold", "session", "tumbling", "sliding", "summary", "windows-elsewhere"}),
+    can=frozenset(
+        {
+            *("event", "fold", "session", "tumbling", "sliding", "summary", "windows-elsewhere"),
+            "at-least-once-with-ids",
+        }
+    ),
     cannot={
         "events-elsewhere": "flink windows run inside the flink events stage",
         "persist:hdfs": "flink writes to Kafka only",
         "persist:hbase": "flink writes to Kafka only",
+        "exactly-once": "flink sends alerts at once instead of with its checkpoints, and a restart repeats them",
     },
     imports=frozenset({"pyflink", "py4j"}),
     components=("flink", "flink-hadoop"),

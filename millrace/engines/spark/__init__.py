@@ -6,10 +6,14 @@ ENGINE = Manifest(
     name="spark",
     title="Spark",
     can=frozenset(
-        {"event", "session", "tumbling", "sliding", "summary", "events-elsewhere", "persist:hdfs", "persist:hbase"}
+        {
+            *("event", "session", "tumbling", "sliding", "summary", "events-elsewhere", "persist:hdfs"),
+            *("persist:hbase", "at-least-once-with-ids"),
+        }
     ),
     cannot={
         "fold": "a fold in plain Python is Flink's escape hatch; declare the rule with measures instead",
+        "exactly-once": "spark writes a batch to Kafka without a transaction, and a restart repeats it",
         "windows-elsewhere": "spark commits no offsets that the windows of another engine could follow",
     },
     imports=frozenset({"pyspark", "py4j", "pandas", "pyarrow", "happybase", "kafka"}),

@@ -16,7 +16,7 @@ from millrace.engines.spark.files import STAGING
 from millrace.engines.spark.folders import Folder
 from millrace.engines.spark.reading import hours_of, live
 from millrace.engines.spark.topics import parsed_type
-from millrace.patterns.parquet import REPLACED
+from millrace.patterns.parquet import COMPACTED, REPLACED
 from millrace.rules import EventType
 
 FILES_LEAST = 4  # fewer are not worth a rewrite
@@ -63,7 +63,7 @@ def _rewrite(spark: SparkSession, root: str, of: EventType, hour: str, files_lea
     staging = Folder(spark, f"{root}/{STAGING}/compaction")
     rows.orderBy(of.key, of.time or "").coalesce(1).write.mode("overwrite").parquet(staging.uri)
     written = next(name for name in staging.names() if name.endswith(".parquet"))
-    name = f"compacted-{uuid.uuid4().hex[:12]}.parquet"
+    name = f"{COMPACTED}{uuid.uuid4().hex[:12]}.parquet"
     folder.write(f"{REPLACED}{name}", "\n".join(old))
     count = spark.read.parquet(f"{staging.uri}/{written}").count()
     staging.move(written, f"{folder.uri}/{name}")

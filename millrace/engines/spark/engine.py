@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import psutil
-
 from millrace import kernel
 from millrace.engines.spark import ENGINE
 from millrace.engines.spark.libraries import package
-from millrace.job import EngineError, Job, Running, State, is_crash_loop
+from millrace.job import Job, State, is_crash_loop
+from millrace.job_processes import ProcessJobs
 from millrace.machine import archives, environments, jars, processes
 from millrace.patterns import EnginePlan
-from millrace.patterns.loss import Loss
-from millrace.settings import Settings
+from millrace.registry import Manifest
 
 if TYPE_CHECKING:
     from millrace.target import Target
@@ -64,40 +59,23 @@ def job_of(progress: Mapping[str, Any], record: processes.ProcessRecord, now_s: 
 
 
 @dataclass(frozen=True)
-class Spark:
-    """Drivers in processes of their own; their progress is a file that they keep fresh."""
+class Spark(ProcessJobs):
+    """Drivers in processes of their own."""
 
-    settings: Settings
     master: str
 
-    restarts_stalled: ClassVar[bool] = True
-
-    def job(self, plan: EnginePlan) -> Job:
-        """The state of the job, from the driver's process and its progress file."""
-        record = self._record(plan)
-        if record is None:
-            # The command that started it may have been killed before the record was written.
-            unrecorded = [pid for pid, other in self._drivers() if other.pattern == plan.pattern]
-            return Job("starting", problem=f"pid {unrecorded[0]} has no record yet") if unrecorded else Job("absent")
-        progress = self._progress(plan)
-        if not processes.alive(record):
-            if _plan_of(record.command).generation != plan.generation:
-                return Job("absent")  # it is another generation's driver that died
-            if progress.get("state") == "stopped":
-                return Job("stopped")
-            last = next((line for line in reversed(processes.tail(record.log, 50)) if line.strip()), "")
-            problem = progress.get("problem") or f"the driver has ended; the last lines of its log: {last}"
-            return Job("failed", problem=problem, lost=tuple(Loss(**each) for each in progress.get("lost", ())))
-        return job_of(progress, record, time.time())
+    engine: ClassVar[Manifest] = ENGINE
+    called: ClassVar[str] = "driver"
+    stop_within_s: ClassVar[float] = STOP_WITHIN_S
 
     def start(self, plan: EnginePlan, state_from: str | None) -> None:
         """Start the driver unless it runs; it continues from the checkpoints that the plan names."""
         if self.job(plan).is_up:
             return
-        self._progress_file(plan).unlink(missing_ok=True)
-        run = self.settings.state / "run"
+        self.file(plan, "progress").unlink(missing_ok=True)
+        run = self.settings.run
         processes.start(
-            self._name(plan),
+            self.name(plan),
             [
                 str(environments.python(self.settings, ENGINE.name)),
                 "-m",
@@ -109,69 +87,24 @@ class Spark:
                 "--jars",
                 os.pathsep.join(map(str, self._jars())),
                 "--progress",
-                str(self._progress_file(plan)),
+                str(self.file(plan, "progress")),
                 f"--java-options={shlex.join(self._java_options())}",
             ],
             environments.variables_of_python(self.settings),
-            self.settings.state / "logs" / f"{self._name(plan)}.out",
+            self.settings.state / "logs" / f"{self.name(plan)}.out",
             run,
             folder=run,
         )
 
-    def stop(self, plan: EnginePlan) -> str | None:
-        """Let the driver finish its batch and end."""
-        record = self._record(plan)
-        if record is not None:
-            processes.stop(record, STOP_WITHIN_S)
-            processes.forget(record, self.settings.state / "run")
-        for pid, other in self._drivers():
-            if other.pattern == plan.pattern:
-                with suppress(psutil.NoSuchProcess):
-                    psutil.Process(pid).kill()
-        return None
+    def alive(self, progress: Mapping[str, Any], record: processes.ProcessRecord, now_s: float) -> Job:
+        return job_of(progress, record, now_s)
 
-    def finish(self, plan: EnginePlan) -> bool:
-        """Whether the driver has ended, as that of a finite plan does by itself."""
-        return self.job(plan).state == "stopped"
+    def is_own(self, words: Sequence[str]) -> bool:
+        is_driver = "millrace.engines.spark.job" in words
+        return is_driver and words[words.index("--progress") + 1].startswith(str(self.folder()))
 
-    def request_checkpoint(self, plan: EnginePlan) -> bool:
-        """Nothing to trigger: each batch ends with a checkpoint."""
-        return True
-
-    def owned(self, plan: EnginePlan) -> list[str]:
-        """None: all state is in checkpoints."""
-        return []
-
-    def rehearse(self, running: EnginePlan, rehearsal: EnginePlan) -> None:
-        """Nothing to try: memory is kept by each measure's signature, and another version of a window begins anew."""
-
-    def discard(self, plan: EnginePlan) -> None:
-        """Stop the driver; its checkpoints are those of all generations and stay."""
-        self.stop(plan)
-
-    def end_stalled(self, plan: EnginePlan) -> None:
-        """End the driver and its JVM."""
-        if (record := self._record(plan)) is not None:
-            processes.stop(record, within_s=1)
-
-    def running(self) -> list[Running]:
-        """Every driver of this stack's patterns among the machine's processes, recorded or not."""
-        return [
-            Running(plan.job_id, f"{plan.pattern} (generation {plan.generation})", f"pid {pid}")
-            for pid, plan in self._drivers()
-        ]
-
-    def latest_state(self, plan: EnginePlan) -> str | None:
-        """None: Spark finds its checkpoints in the plan's folder."""
-        return None
-
-    def _drivers(self) -> Iterator[tuple[int, EnginePlan]]:
-        folder = str(self._progress_folder())
-        for process in psutil.process_iter():
-            with suppress(psutil.Error, ValueError):
-                words = process.cmdline()
-                if "millrace.engines.spark.job" in words and words[words.index("--progress") + 1].startswith(folder):
-                    yield process.pid, _plan_of(words)
+    def plan_of(self, words: Sequence[str]) -> EnginePlan:
+        return EnginePlan.from_json(words[words.index("--plan") + 1])
 
     def _jars(self) -> list[Path]:
         return [*sorted(jars.folder(self.settings, "spark").glob("*.jar")), kernel.ensure(self.settings, ENGINE.name)]
@@ -183,32 +116,3 @@ class Spark:
         spark = package(self.settings)
         class_path = os.pathsep.join(map(str, [*self._jars(), spark / "conf", spark / "jars" / "*"]))
         return archives.options(self.settings, "org.apache.spark.deploy.SparkSubmit", class_path)
-
-    def _record(self, plan: EnginePlan) -> processes.ProcessRecord | None:
-        return processes.read(self.settings.state / "run" / f"{self._name(plan)}.json")
-
-    def _name(self, plan: EnginePlan) -> str:
-        return ENGINE.process.format(pattern=plan.pattern)
-
-    def _progress_file(self, plan: EnginePlan) -> Path:
-        return self._progress_folder() / f"{plan.pattern}-spark-progress.json"
-
-    def _progress_folder(self) -> Path:
-        folder = self.settings.state / "patterns"
-        folder.mkdir(parents=True, exist_ok=True)
-        return folder
-
-    def _progress(self, plan: EnginePlan) -> dict[str, Any]:
-        path = self._progress_file(plan)
-        try:
-            found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            return {}
-        except ValueError:
-            raise EngineError(f"{path} is not valid JSON; stop and deploy {plan.pattern} again") from None
-        return found
-
-
-def _plan_of(command: Sequence[str]) -> EnginePlan:
-    """The plan in a driver's command."""
-    return EnginePlan.from_json(command[command.index("--plan") + 1])

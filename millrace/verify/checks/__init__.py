@@ -19,6 +19,7 @@ from millrace.verify.checks import (
     numbers,
     readable,
     refusals,
+    repetitions,
     substance,
     tables,
 )
@@ -33,6 +34,8 @@ def checkers(case: Case) -> Iterator[Checker]:
     if case.question.runs:
         yield acknowledged.CHECKER
     yield conservation.CHECKER
+    if case.question.is_once:
+        yield repetitions.CHECKER
     yield refusals.CHECKER
     yield enrichment.CHECKER
     yield lateness.CHECKER

@@ -70,8 +70,8 @@ def alerts(rule: Rule, case: Case) -> Found | Undecided:
         figures["still open"] = len(found.may)
     if earlier:
         figures["by earlier versions, not judged"] = earlier
-    offenders += case.too_many_races(raced)
-    if isinstance(rule, WindowRule) and not offenders and found.may:
+    offenders += case.too_many_races(raced, rule.name)
+    if isinstance(rule, WindowRule) and not offenders and found.may and case.is_whole:
         if not found.must:
             return Undecided("all windows may still be open: let later events, or the traffic's closing, come first")
         awaited = (finding for alert_id, finding in found.may.items() if alert_id not in copies)
@@ -105,7 +105,7 @@ def _admissible(rule: Rule, alert: Event, expected: Expected) -> list[Finding]:
 
 def _wrong(case: Case, finding: Finding, record: Record, alert: Event) -> list[str]:
     """The facts in which an alert differs from the oracle's finding."""
-    events = [case.expected.accepted[origin] for origin in finding.origins]
+    events = [case.accepted(origin) for origin in finding.origins]
     sent_ms = [event["sent_ms"] for event in events if event.get("sent_ms") is not None]
     facts: dict[str, Any] = {
         "alert_id": finding.alert_id,

@@ -11,7 +11,7 @@ def enrichment(case: Case) -> Found:
     """The enriched events that no admissible order of arrival explains."""
     expected = case.expected
     figures = {"compared": len(expected.accepted.keys() & case.copies.keys()), "races": expected.raced}
-    return Found(figures, [*expected.wrong, *case.too_many_races(expected.raced)], is_settled=True)
+    return Found(figures, [*expected.wrong, *case.too_many_races(expected.raced, CHECKER.name)], is_settled=True)
 
 
 CHECKER = Checker("enrichment", "Does every enriched event match the oracle's?", enrichment, needs=(ENRICHED,))

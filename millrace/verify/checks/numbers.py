@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from millrace.oracle import starts, summary_rows
 from millrace.rules import DEAD_LETTERS, WindowSummary
 from millrace.rules.outputs import WINDOWS_TOPIC
 from millrace.verify.case import Case
 from millrace.verify.checking import Checker, Found, Undecided
 from millrace.verify.evidence import Event, is_same
-from millrace.verify.expected import time_passed_ms
 
 
 def checker(summary: WindowSummary) -> Checker:
@@ -30,11 +28,9 @@ def numbers(summary: WindowSummary, case: Case) -> Found | Undecided:
 
     What came late for the windows of rules may still be counted in a chart, whose window may be open for longer.
     """
-    accepted, since_ms = case.expected.accepted, case.versions(summary.name).since_ms
-    in_time = {origin: event for origin, event in accepted.items() if origin not in case.late}
-    passed_ms = time_passed_ms(summary.on.time or "", in_time, case.settled_after_ms, case.question.bounds.idle_ms)
+    since_ms, rows_of = case.versions(summary.name).since_ms, case.rows_of(summary)
     got: dict[tuple[Any, ...], Event] = {}
-    began_ms = _began_ms(summary, accepted.values())
+    began_ms, with_late = rows_of.began_ms, rows_of.with_late
     implausible = []
     for record, row in sorted(case.windows, key=lambda each: (each[0].ingest_ms, each[0].partition, each[0].offset)):
         if row["summary"] == summary.name:
@@ -45,10 +41,7 @@ def numbers(summary: WindowSummary, case: Case) -> Found | Undecided:
                 wrong = [] if row.get("window_end_ms") == end_ms else [f"it ends at {row.get('window_end_ms')}"]
                 wrong += case.implausible(record, row, began_ms[key])
                 implausible += [f"wrong: {key}: {each}" for each in wrong]
-    wanted = summary_rows(summary, in_time.values())
-    with_late = summary_rows(summary, accepted.values())
-    over = {key: values for key, values in wanted.items() if summary.window.end_ms(key[0], key[0]) < passed_ms}
-    due = {key: values for key, values in over.items() if key[0] >= since_ms}
+    due = {key: values for key, values in rows_of.over.items() if key[0] >= since_ms}
     offenders = [f"missing: {key}" for key in due if key not in got]
     offenders += [f"extra: {key}" for key in got if key not in with_late and key[0] >= since_ms]
     offenders += [
@@ -61,22 +54,12 @@ def numbers(summary: WindowSummary, case: Case) -> Found | Undecided:
     figures = {"due": len(due), "found": len(got), "rows": rows}
     awaited = (
         summary.window.end_ms(key[0], key[0])
-        for key, values in wanted.items()
-        if key not in over and not (key in got and is_between(got[key], values, with_late[key]))
+        for key, values in rows_of.still_open.items()
+        if not (key in got and is_between(got[key], values, with_late[key]))
     )
     if not offenders and (why := case.overdue(awaited)):
         return Undecided(why, figures)
     return Found(figures, offenders)
-
-
-def _began_ms(summary: WindowSummary, events: Iterable[Event]) -> dict[tuple[Any, ...], int]:
-    """When the first event of each row arrived."""
-    began_ms: dict[tuple[Any, ...], int] = {}
-    for event in events:
-        for start_ms in starts(summary.window, event[summary.on.time or ""]):
-            key = start_ms, *(event[name] for name in summary.keys)
-            began_ms[key] = min(event["ingest_ms"], began_ms.get(key, event["ingest_ms"]))
-    return began_ms
 
 
 def is_between(row: Event, in_time: Mapping[str, Any], with_late: Mapping[str, Any]) -> bool:

@@ -44,7 +44,6 @@ def _wrong_contents(case: Case) -> Iterator[str]:
     use = case.question.use
     kinds = {each.name: each for each in (*use.raw, *use.references)}
     kept = {each.name for each in use.raw}
-    records = {(r.topic, r.partition, r.offset): r for kind in kinds for r in case.raw[kind]}
     for _, letter in case.outputs[DEAD_LETTERS.name].events:
         origin, reason = case.evidence.origin(letter["topic"], letter["partition"], letter["offset"]), letter["reason"]
         if reason == REPLAYED:
@@ -54,7 +53,7 @@ def _wrong_contents(case: Case) -> Iterator[str]:
             continue
         if letter.get("stage") != (stage := "windows" if reason == LATE else "events"):
             yield f"{place_of(origin)}: the dead letter is of the stage {letter.get('stage')!r}, not {stage!r}"
-        record = records.get(origin)
+        record = case.records.get(origin)
         if record is None:
             if origin[0] in kept:
                 yield f"{place_of(origin)} is a dead letter without a raw message"

@@ -1,5 +1,5 @@
 variables {
-  images       = { flink = "r/f:1", spark = "r/s:1", cli = "r/c:1" }
+  images       = { flink = "r/f:1", spark = "r/s:1", streams = "r/k:1", cli = "r/c:1" }
   hdfs_uri     = "hdfs://n:8020"
   webhdfs_url  = "http://n:9870"
   hbase_thrift = "h:9090"
@@ -16,7 +16,7 @@ run "a_namespace_in_capitals" {
 run "an_image_without_a_tag" {
   command = plan
   variables {
-    images = { flink = "r/f", spark = "r/s:1", cli = "r/c:1" }
+    images = { flink = "r/f", spark = "r/s:1", streams = "r/k:1", cli = "r/c:1" }
   }
   expect_failures = [var.images]
 }
@@ -24,7 +24,7 @@ run "an_image_without_a_tag" {
 run "the_latest_image" {
   command = plan
   variables {
-    images = { flink = "r/f:latest", spark = "r/s:1", cli = "r/c:1" }
+    images = { flink = "r/f:latest", spark = "r/s:1", streams = "r/k:1", cli = "r/c:1" }
   }
   expect_failures = [var.images]
 }

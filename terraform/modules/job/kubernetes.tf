@@ -20,7 +20,8 @@ locals {
     "app.kubernetes.io/component" = "job"
     "millrace/pattern"            = var.declared.pattern
   }
-  metadata = local.on == null ? null : { name = local.name, namespace = local.on.namespace, labels = local.labels }
+  own_labels = merge(local.labels, { "millrace/job" = local.name })
+  metadata   = local.on == null ? null : { name = local.name, namespace = local.on.namespace, labels = local.labels }
   # HDFS without Kerberos takes the name that it is given.
   hdfs_user = { name = "HADOOP_USER_NAME", value = try(local.on.hdfs_user, "") }
 
@@ -130,6 +131,37 @@ locals {
         annotations    = { "millrace/plan" = sha256(jsonencode(local.plan)) }
       })
       executor = { instances = 1 }
+    }
+  }
+
+  streams_manifest = local.on == null || var.declared.engine != "streams" ? null : {
+    apiVersion = "apps/v1"
+    kind       = "Deployment"
+    metadata   = local.metadata
+    spec = {
+      # One process has all partitions, which share one event time; its predecessor ends before it starts.
+      replicas = 1
+      strategy = { type = "Recreate" }
+      selector = { matchLabels = { "millrace/job" = local.name } }
+      template = {
+        metadata = { labels = local.own_labels, annotations = { "millrace/plan" = sha256(jsonencode(local.plan)) } }
+        spec = {
+          serviceAccountName            = local.on.service_account
+          terminationGracePeriodSeconds = 90
+          securityContext               = { runAsUser = 10001, runAsGroup = 10001, fsGroup = 10001 }
+          # State that is lost with the pod is restored from the changelog topics.
+          volumes = [local.plan_volume, { name = "state", emptyDir = {} }]
+          containers = [{
+            name            = "streams"
+            image           = local.on.image
+            imagePullPolicy = "IfNotPresent"
+            args            = ["--plan", "@/etc/millrace/plan.json", "--folder", "/var/millrace"]
+            securityContext = local.container_security
+            volumeMounts    = [local.plan_mount, { name = "state", mountPath = "/var/millrace" }]
+            resources       = { requests = { cpu = tostring(local.on.streams_cpu), memory = local.on.streams_memory }, limits = { memory = local.on.streams_memory } }
+          }]
+        }
+      }
     }
   }
 }

@@ -10,5 +10,5 @@ output "declared" {
 
 output "manifests" {
   description = "The job as Kubernetes objects; empty without a platform."
-  value       = [for manifest in [jsonencode(local.plan_manifest), jsonencode(local.flink_manifest), jsonencode(local.spark_manifest)] : jsondecode(manifest) if manifest != "null"]
+  value       = [for manifest in [jsonencode(local.plan_manifest), jsonencode(local.flink_manifest), jsonencode(local.spark_manifest), jsonencode(local.streams_manifest)] : jsondecode(manifest) if manifest != "null"]
 }

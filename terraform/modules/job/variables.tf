@@ -10,6 +10,7 @@ variable "declared" {
     persist       = list(string)
     partitions    = number
     parallelism   = number
+    delivery      = optional(string, "at-least-once-with-ids")
   })
 }
 
@@ -31,6 +32,8 @@ variable "kubernetes" {
     spark_release   = optional(string, "4.2.0")
     spark_cores     = optional(number, 2)
     spark_memory    = optional(string, "2g")
+    streams_cpu     = optional(number, 1)
+    streams_memory  = optional(string, "1Gi")
   })
   default = null
 
