@@ -26,6 +26,11 @@ final class ClockTest {
         clock.join(1, UNKNOWN, UNKNOWN);
     }
 
+    private void isAtEnd() {
+        pace.poll(FIRST, -1, 0, nowMs);
+        pace.poll(SECOND, -1, 0, nowMs);
+    }
+
     @Test
     void theSlowestPartitionCounts() {
         clock.move(0, 900_000);
@@ -39,16 +44,36 @@ final class ClockTest {
     @Test
     void aPartitionThatIsIdleHoldsBackNone() {
         clock.move(0, 900_000);
-        pace.poll(SECOND, -1, 0);
         nowMs += 5_001;
+        pace.poll(SECOND, -1, 0, nowMs);
         clock.move(0, 905_000);
         assertEquals(900_000, clock.timeMs());
     }
 
     @Test
+    void aPartitionThatWasNotAskedMeanwhileIsNotIdle() {
+        clock.move(0, 900_000);
+        clock.move(1, 900_000);
+        isAtEnd();
+        clock.close(0, 895_000, 910_000L);
+        nowMs += 60_000; // the thread has committed, or the machine was busy: what came since then is not read
+        assertEquals(895_000, clock.timeMs());
+    }
+
+    @Test
+    void timeWaitsForATaskThatIsNotThereYet() {
+        Clock again = new Clock(2, 5_000, 5_000, pace, () -> nowMs);
+        again.join(0, 900_000, 890_000);
+        again.move(0, 950_000);
+        assertEquals(UNKNOWN, again.timeMs());
+        again.join(1, 896_000, 891_000);
+        assertEquals(891_000, again.timeMs());
+    }
+
+    @Test
     void aPartitionWithMoreToReadIsNeverIdle() {
         clock.move(0, 900_000);
-        pace.poll(SECOND, -1, 7);
+        pace.poll(SECOND, -1, 7, nowMs);
         nowMs += 60_000;
         clock.move(0, 950_000);
         assertEquals(UNKNOWN, clock.timeMs());
@@ -56,26 +81,28 @@ final class ClockTest {
 
     @Test
     void inSilenceTimeMovesWithTheWallClockUntilNoWindowIsOpen() {
-        pace.poll(FIRST, -1, 0);
-        pace.poll(SECOND, -1, 0);
         clock.move(0, 900_000);
         clock.move(1, 900_000);
         assertFalse(clock.isSilent());
         nowMs += 6_000;
+        isAtEnd();
         assertTrue(clock.isSilent());
         assertEquals(895_000, clock.timeMs());
         clock.close(0, 895_000, 910_000L);
         assertEquals(901_000, clock.timeMs());
         nowMs += 60_000;
+        assertEquals(901_000, clock.timeMs());
+        isAtEnd();
         assertEquals(910_000, clock.timeMs());
     }
 
     @Test
-    void timeContinuesFromWhereATaskWas() {
+    void timeContinuesFromWhatAllTasksHaveKept() {
         clock.join(0, 900_000, 895_000);
-        assertEquals(895_000, clock.timeMs());
+        clock.join(1, 899_000, 894_000);
+        assertEquals(894_000, clock.timeMs());
         clock.move(1, 880_000);
-        assertEquals(895_000, clock.timeMs());
+        assertEquals(894_000, clock.timeMs());
     }
 
     @Test

@@ -31,20 +31,20 @@ final class PaceTest {
 
     @Test
     void aJobThatFindsNothingIsLive() {
-        pace.poll(FIRST, -1, 0);
+        pace.poll(FIRST, -1, 0, nowMs);
         assertFalse(pace.isLive());
-        pace.poll(SECOND, -1, 0);
+        pace.poll(SECOND, -1, 0, nowMs);
         assertTrue(pace.isLive());
         assertFalse(pace.handOn("t.purchases", 0, 10, nowMs));
     }
 
     @Test
     void anOldMessageBelongsToABacklogUntilItIsCommittedAndAllPartitionsHaveCaughtUp() {
-        pace.poll(FIRST, 11, 0);
-        pace.poll(SECOND, -1, 0);
+        pace.poll(FIRST, 11, 0, nowMs);
+        pace.poll(SECOND, -1, 0, nowMs);
         assertTrue(pace.handOn("t.purchases", 0, 10, nowMs - LIVE_MS - 1));
         assertTrue(pace.handOn("t.purchases", 0, 11, nowMs));
-        pace.poll(FIRST, -1, 0);
+        pace.poll(FIRST, -1, 0, nowMs);
         assertFalse(pace.isLive());
         commit(Map.of(FIRST, 11L)); // behind the old one
         assertTrue(pace.isLive());
@@ -53,8 +53,8 @@ final class PaceTest {
 
     @Test
     void aPartitionWithMoreToReadKeepsTheOthersFromBeingLive() {
-        pace.poll(FIRST, -1, 0);
-        pace.poll(SECOND, 25, 100);
+        pace.poll(FIRST, -1, 0, nowMs);
+        pace.poll(SECOND, 25, 100, nowMs);
         assertTrue(pace.handOn("t.purchases", 1, 20, nowMs - 60_000));
         commit(Map.of(SECOND, 21L));
         assertFalse(pace.isLive());
@@ -63,7 +63,7 @@ final class PaceTest {
 
     @Test
     void theNoteHasHowFarAPartitionHasComeAndTheIdOfItsTopic() {
-        pace.poll(FIRST, 10, 5);
+        pace.poll(FIRST, 10, 5, nowMs);
         pace.handOn("t.purchases", 0, 10, nowMs - 60_000);
         pace.move(0, 900_000);
         Map<TopicPartition, OffsetAndMetadata> noted = commit(Map.of(FIRST, 11L));
@@ -74,8 +74,8 @@ final class PaceTest {
 
     @Test
     void aCommitNotesAllPartitionsOfTheReader() {
-        pace.poll(FIRST, -1, 0);
-        pace.poll(SECOND, 20, 0);
+        pace.poll(FIRST, -1, 0, nowMs);
+        pace.poll(SECOND, 20, 0, nowMs);
         pace.handOn("t.purchases", 1, 20, nowMs);
         pace.move(1, 990_000);
         Map<TopicPartition, OffsetAndMetadata> noted = commit(Map.of(SECOND, 21L));
@@ -87,8 +87,8 @@ final class PaceTest {
 
     @Test
     void aJobIsDoneWhenAllIsHandedOnAndCommitted() {
-        pace.poll(FIRST, 10, 0);
-        pace.poll(SECOND, -1, 0);
+        pace.poll(FIRST, 10, 0, nowMs);
+        pace.poll(SECOND, -1, 0, nowMs);
         assertFalse(pace.isDone());
         pace.handOn("t.purchases", 0, 10, nowMs);
         assertFalse(pace.isDone());

@@ -20,6 +20,7 @@ import org.apache.kafka.clients.producer.Producer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.Metric;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
@@ -67,8 +68,27 @@ final class Clients implements KafkaClientSupplier {
         return String.valueOf(config.get("client.id")).replaceFirst("-(consumer|producer)$", "");
     }
 
+    /** Until when it is known what came: of two answers, the second was asked for after the first. */
+    static final class Answers {
+        private double counted;
+        private long countedMs = Long.MIN_VALUE;
+        private long knownMs = Long.MIN_VALUE;
+
+        long until(double answers, long nowMs) {
+            if (answers >= counted + 2) {
+                knownMs = countedMs;
+                counted = answers;
+                countedMs = nowMs;
+            }
+            return knownMs;
+        }
+    }
+
     private final class Reader extends KafkaConsumer<byte[], byte[]> {
         private final String thread;
+        private final Metric fetched = metrics().entrySet().stream()
+                .filter(each -> each.getKey().name().equals("fetch-total")).findFirst().orElseThrow().getValue();
+        private final Answers answers = new Answers();
 
         Reader(Map<String, Object> config) {
             super(config, new ByteArrayDeserializer(), new ByteArrayDeserializer());
@@ -79,10 +99,11 @@ final class Clients implements KafkaClientSupplier {
         public ConsumerRecords<byte[], byte[]> poll(Duration timeout) {
             ConsumerRecords<byte[], byte[]> polled = super.poll(timeout);
             pace.retain(thread, assignment());
+            long knownMs = answers.until((Double) fetched.metricValue(), System.currentTimeMillis());
             for (TopicPartition place : assignment()) {
                 List<ConsumerRecord<byte[], byte[]>> own = polled.records(place);
                 long newest = own.isEmpty() ? -1 : own.get(own.size() - 1).offset();
-                pace.poll(place, newest, currentLag(place).orElse(-1));
+                pace.poll(place, newest, currentLag(place).orElse(-1), knownMs);
             }
             return polled;
         }

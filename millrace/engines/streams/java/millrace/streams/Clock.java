@@ -7,9 +7,9 @@ import java.util.function.LongSupplier;
 /**
  * The event time of a job, which all its tasks share: no event before it is still to come, or it is late.
  *
- * <p>Each partition has moved it to its own newest event, less the disorder, and the slowest one counts. One that has
- * nothing more to read, and had no event for a while, holds back none. While all are silent, time moves with the wall
- * clock, until no window is open.
+ * <p>Each partition has moved it to its own newest event, less the disorder, and the slowest one counts. One that is known
+ * to have had no event for a while holds back none. While all are silent, time moves with the wall clock, as far as they
+ * are known to be, until no window is open.
  */
 final class Clock {
     static final long END = Long.MAX_VALUE;
@@ -27,11 +27,13 @@ final class Clock {
     private boolean isEnding;
 
     private static final class Partition {
+        final long keptMs;
         long newestMs;
         long sinceMs;
 
-        Partition(long newestMs, long sinceMs) {
+        Partition(long newestMs, long keptMs, long sinceMs) {
             this.newestMs = newestMs;
+            this.keptMs = keptMs;
             this.sinceMs = sinceMs;
         }
     }
@@ -49,10 +51,9 @@ final class Clock {
         return tasks;
     }
 
-    /** A task of a partition continues from here. */
-    synchronized void join(int partition, long newestMs, long timeMs) {
-        partitions.put(partition, new Partition(newestMs, wallMs.getAsLong()));
-        this.timeMs = Math.max(this.timeMs, timeMs);
+    /** A task of a partition continues from here: from its newest event, and from the time that it has kept. */
+    synchronized void join(int partition, long newestMs, long keptMs) {
+        partitions.put(partition, new Partition(newestMs, keptMs, wallMs.getAsLong()));
     }
 
     synchronized void leave(int partition) {
@@ -69,7 +70,13 @@ final class Clock {
 
     /** The time now; it never moves back. */
     synchronized long timeMs() {
-        timeMs = Math.max(timeMs, isEnding ? END : due());
+        if (isEnding) {
+            timeMs = END;
+        } else if (partitions.size() == tasks) { // one that is not there yet may have older events
+            // A task may have kept a time before another had kept the events on which it rests.
+            long keptMs = partitions.values().stream().mapToLong(each -> each.keptMs).min().orElse(UNKNOWN);
+            timeMs = Math.max(timeMs, Math.max(keptMs, due()));
+        }
         return timeMs;
     }
 
@@ -96,16 +103,17 @@ final class Clock {
     }
 
     private long due() {
-        long nowMs = wallMs.getAsLong();
         long slowest = Long.MAX_VALUE;
         long newest = UNKNOWN;
         long sinceMs = 0;
+        long untilMs = Long.MAX_VALUE;
         for (Map.Entry<Integer, Partition> each : partitions.entrySet()) {
             Partition partition = each.getValue();
             newest = Math.max(newest, partition.newestMs);
             sinceMs = Math.max(sinceMs, partition.sinceMs);
-            boolean isIdle = nowMs - partition.sinceMs > idleMs && pace.isAtEnd(each.getKey());
-            if (!isIdle) {
+            long atEndUntilMs = pace.atEndUntilMs(each.getKey());
+            untilMs = Math.min(untilMs, atEndUntilMs);
+            if (atEndUntilMs <= partition.sinceMs + idleMs) {
                 slowest = Math.min(slowest, partition.newestMs);
             }
         }
@@ -116,6 +124,6 @@ final class Clock {
             return slowest - disorderMs;
         }
         long lastEndMs = open.values().stream().mapToLong(each -> each).max().orElse(UNKNOWN);
-        return Math.min(newest - disorderMs + nowMs - sinceMs, Math.max(lastEndMs, newest - disorderMs));
+        return Math.min(newest - disorderMs + untilMs - sinceMs, Math.max(lastEndMs, newest - disorderMs));
     }
 }

@@ -173,7 +173,8 @@ final class Judge extends ContextualProcessor<byte[], byte[], byte[], byte[]> {
             if (windows == null) {
                 return;
             }
-            if (windows.atMs(event) < clock.timeMs()) {
+            // Until all tasks are there, the job has no time, but this one has sent on what it had kept.
+            if (windows.atMs(event) < Math.max(clock.timeMs(), reached.timeMs)) {
                 windows.refuse(event, this);
             } else {
                 windows.deal(event,

@@ -34,6 +34,7 @@ final class Pace {
         long old = -1; // the newest message that was handed on late
         long committed = -1; // to be read next
         long lag = -1; // what is known to lie behind what was polled
+        long knownMs = Long.MIN_VALUE; // until when that is so
         boolean isNewestLive;
         long newestMs;
 
@@ -81,14 +82,18 @@ final class Pace {
                 each -> each.getValue().reader.equals(reader) && !places.contains(each.getKey()));
     }
 
-    /** Notes the newest message that was polled of a partition, or -1, and what is known to lie behind it, or -1. */
-    synchronized void poll(TopicPartition place, long newest, long lag) {
+    /**
+     * Notes the newest message that was polled of a partition, or -1, and how many lay behind it at some time, or -1.
+     * What a thread knows becomes old while it does something else.
+     */
+    synchronized void poll(TopicPartition place, long newest, long lag, long knownMs) {
         Partition partition = partitions.get(place);
         if (partition == null) {
             return; // of reference data
         }
         partition.polled = Math.max(partition.polled, newest);
         partition.lag = lag;
+        partition.knownMs = knownMs;
         look();
     }
 
@@ -149,10 +154,10 @@ final class Pace {
         return commitsOf.getOrDefault(reader, 0L);
     }
 
-    /** Whether all that is known to lie in the judged topic's partition of this number is handed on. */
-    synchronized boolean isAtEnd(int number) {
+    /** Until when all that came to the judged topic's partition of this number is handed on; the least if unknown. */
+    synchronized long atEndUntilMs(int number) {
         Partition partition = partitions.get(new TopicPartition(judged, number));
-        return partition != null && partition.isAtEnd();
+        return partition != null && partition.isAtEnd() ? partition.knownMs : Long.MIN_VALUE;
     }
 
     synchronized long commits() {
