@@ -38,8 +38,10 @@ from millrace.verify.ledger import chain
 from millrace.verify.ledger import state as states
 from millrace.verify.ledger.chain import Chain, Entry, entry_of, unjudged
 from millrace.verify.ledger.ids import Ids, IdsError
-from millrace.verify.ledger.segments import IDS_LONGER_MS, Inputs, Limits, Segment, advance, anchored
+from millrace.verify.ledger.memory import IDS_LONGER_MS
+from millrace.verify.ledger.segments import Segment, advance, anchored
 from millrace.verify.ledger.state import State, StateError
+from millrace.verify.ledger.step import Inputs, Limits
 
 Row = dict[str, Any]
 FILES_LATE_MS = 3_600_000

@@ -12,7 +12,7 @@ import pytest
 from millrace.oracle import Record
 from millrace.verify import Evidence, judge
 from millrace.verify.case import Case
-from millrace.verify.ledger.segments import Limits
+from millrace.verify.ledger.step import Limits
 from millrace.verify.spoiling import PROMISE, spoilings
 from tests.flood.test_verdict import PLAN, QUESTION, START_MS, evidence_of, run_of
 from tests.pipelines.segmented import Ledger, figures, wrong

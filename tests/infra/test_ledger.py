@@ -22,7 +22,7 @@ from millrace.verbs.deploy import deploy
 from millrace.verbs.provision import provision
 from millrace.verbs.teardown import teardown
 from millrace.verify.ledger.chain import Chain, Entry
-from millrace.verify.ledger.segments import Limits
+from millrace.verify.ledger.step import Limits
 from pipelines.fraud import FRAUD
 from tests.patterns import Sender, own_patterns
 

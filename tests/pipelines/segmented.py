@@ -9,8 +9,9 @@ from millrace.oracle import Record
 from millrace.verify import Evidence, Question
 from millrace.verify.evidence import FILES
 from millrace.verify.ledger import state as states
-from millrace.verify.ledger.segments import Inputs, Limits, Segment, advance, anchored
+from millrace.verify.ledger.segments import Segment, advance, anchored
 from millrace.verify.ledger.state import State
+from millrace.verify.ledger.step import Inputs, Limits
 
 NEVER_MS = 4_000_000_000_000
 

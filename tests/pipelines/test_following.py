@@ -30,7 +30,7 @@ from millrace.verbs import ledger
 from millrace.verbs.watch.faults import faults_of
 from millrace.verify.ledger import chain
 from millrace.verify.ledger.chain import Chain, Entry, verdict_of
-from millrace.verify.ledger.segments import Limits
+from millrace.verify.ledger.step import Limits
 from tests.pipelines.pretend import START_MS, messages, ran, topics
 from tests.pipelines.test_segments import PLAN, live
 

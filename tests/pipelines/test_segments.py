@@ -18,7 +18,7 @@ from millrace.traffic import plan_for
 from millrace.verify import Evidence, Question, judge
 from millrace.verify.case import Case
 from millrace.verify.ledger import state as states
-from millrace.verify.ledger.segments import Limits
+from millrace.verify.ledger.step import Limits
 from millrace.verify.spoiling import PROMISE, spoilings
 from pipelines.fraud import FRAUD
 from pipelines.fraud.traffic import TRAFFIC

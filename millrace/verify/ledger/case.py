@@ -1,0 +1,80 @@
+"""What is judged with one segment, as the checks of a whole run read it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+
+from millrace.oracle import Finding, Origin, Record
+from millrace.rules import WindowRule, WindowSummary
+from millrace.verify.case import Case, Question, Rows
+from millrace.verify.evidence import Event, Evidence, Read
+from millrace.verify.expected import Expected
+from millrace.verify.ledger.state import Counted, State
+
+
+class SegmentCase(Case):
+    """What is judged with one segment, as the checks of a whole run read it."""
+
+    is_whole = False
+
+    def __init__(
+        self,
+        question: Question,
+        evidence: Evidence,
+        outputs: Mapping[str, Read],
+        expected: Expected,
+        state: State,
+        races_before: Mapping[str, int],
+    ) -> None:
+        self.question, self.evidence, self.expected = question, evidence, expected
+        self.raw = {kind: () if records is None else records for kind, records in evidence.raw.items()}
+        self.outputs = dict(outputs)
+        since = self._other_limits()
+        self.unread = [f"messages from before {since}, which the pattern judged by other limits"] if since else []
+        self.counted = state.counted
+        self.found: dict[str, tuple[dict[str, Finding], dict[str, Finding]]] = {}
+        self.rows: dict[str, Rows] = {}
+        self.events: dict[Origin, Event] = {}
+        """The events of the windows that are judged."""
+        self.out_ms: dict[Origin, int] = {}
+        self.of_late: dict[Origin, Counted] = {}
+        self.races_before = races_before
+        self.raced: dict[str, int] = {}
+
+    def accepted(self, origin: Origin) -> Event:
+        return self.events[origin] if origin in self.events else self.expected.accepted[origin]
+
+    @cached_property
+    def records(self) -> dict[Origin, Record]:
+        kept = {origin: each.record for origin, each in self.of_late.items() if each.record is not None}
+        return kept | {record.origin: record for records in self.raw.values() for record in records}
+
+    @cached_property
+    def behind_ms(self) -> Mapping[Origin, int]:
+        return {origin: each.behind_ms or 0 for origin, each in self.of_late.items()}
+
+    @cached_property
+    def came_out_ms(self) -> dict[Origin, int]:
+        found = dict(self.out_ms)
+        for record, event in self.enriched:
+            origin = self.source(event)
+            found[origin] = max(record.ingest_ms, found.get(origin, 0))
+        return found
+
+    def windows_of(self, rule: WindowRule) -> tuple[dict[str, Finding], dict[str, Finding]]:
+        return self.found[rule.name]
+
+    def rows_of(self, summary: WindowSummary) -> Rows:
+        return self.rows[summary.name]
+
+    def too_many_races(self, raced: int, of: str) -> list[str]:
+        """The same over the last segments."""
+        bounds = self.question.bounds
+        self.raced[of] = raced
+        judged = self.races_before.get("judged", 0) + len(self.expected.accepted)
+        most = max(bounds.races_most, bounds.races_share * judged)
+        total = self.races_before.get(of, 0) + raced
+        if not raced or total <= most:
+            return []
+        return [f"{total} of {judged} events were judged in another order across topics than they arrived in"]

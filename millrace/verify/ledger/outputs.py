@@ -1,0 +1,218 @@
+"""Puts each output beside the raw message that it comes from, and compares later copies with what was judged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from millrace.oracle import Origin, Record
+from millrace.rules.outputs import ALERTS, DEAD_LETTERS, LATE, REPLAYED, SOURCE, WINDOWS_TOPIC, names
+from millrace.verify.checks import numbers
+from millrace.verify.evidence import ENRICHED, FILES, Event, Read, kinds_of, misfit, place_of
+from millrace.verify.ledger.state import Output
+from millrace.verify.ledger.step import ENRICHED_TAG, LOST, NOTHING, Step, alert_digest, letter_digest
+from millrace.verify.ledger.windows import row_name
+
+NOWHERE = Record(FILES, 0, 0, 0, None, None)
+"""In place of the message, of a row in a file."""
+
+
+def attribute(step: Step, parsed: Mapping[str, Read]) -> None:
+    """Put each output beside its raw message; what has none yet waits."""
+    state = step.state
+    waiting, state.outputs = state.outputs, []
+    for kind, since_ms, output in waiting:
+        if kind == FILES:
+            state.outputs.append((kind, since_ms, output))
+        else:
+            _put(step, kind, since_ms, output)
+    for kind in (ENRICHED, DEAD_LETTERS.name):
+        for output in parsed[kind].events:
+            _put(step, kind, step.cut_ms, output)
+    for output in parsed[ALERTS.name].events:
+        _put_alert(step, output)
+    for output in parsed[WINDOWS_TOPIC].events:
+        _put_row(step, output)
+
+
+def take_rows(step: Step) -> None:
+    """Compare the rows of files with the events that are judged; the others wait for theirs."""
+    waiting, step.state.outputs = step.state.outputs, []
+    for kind, since_ms, output in waiting:
+        if kind == FILES:
+            _put(step, kind, since_ms, output)
+        else:
+            step.state.outputs.append((kind, since_ms, output))
+    for row in step.inputs.rows:
+        if misfit(kinds_of(SOURCE), names(SOURCE), row) is None:
+            _put(step, FILES, step.cut_ms, (NOWHERE, row))
+        else:
+            step.offenders[FILES].append("a row does not name the raw message that it comes from")
+    for row in step.inputs.rewritten:
+        kind, partition, offset = step.source(row)
+        done = step.state.done.get((kind, partition))
+        if done is not None and done.get(offset) is not None and not done.stored[offset - done.base]:
+            done.store(offset)
+
+
+def _put(step: Step, kind: str, since_ms: int, output: Output) -> None:
+    """Put one enriched event or dead letter beside its raw message."""
+    _, event = output
+    is_letter = kind == DEAD_LETTERS.name
+    if is_letter and event["reason"] == REPLAYED:
+        step.due[kind].append(output)
+        return
+    origin = step.letter_origin(event) if is_letter else step.source(event)
+    if is_letter and (event["reason"] == LATE or origin[0] not in step.raw):
+        # A late one is judged by the windows, whether its message is judged or not.
+        step.state.outputs.append((kind, since_ms, output))
+        return
+    unit = step.state.units.get(origin)
+    if unit is not None and kind == FILES:
+        step.state.outputs.append((kind, since_ms, output))
+        return
+    if unit is not None:
+        (unit.letters if is_letter else unit.copies).append(output)
+        return
+    done = step.state.done.get(origin[:2])
+    digest = None if done is None else done.get(origin[2])
+    if digest is not None:
+        if kind == FILES:
+            _compare_row(step, origin, digest, event)
+        else:
+            _compare(step, kind, origin, digest, event)
+    elif kind == FILES and done is not None and origin[2] < done.base:
+        step.old_rows += 1
+    elif done is not None and origin[2] < done.base and origin[0] in {each.name for each in step.use.raw}:
+        _forgotten(step, kind, origin)
+    else:
+        step.state.outputs.append((kind, since_ms, output))
+
+
+def _compare(step: Step, kind: str, origin: Origin, digest: int, event: Event) -> None:
+    """Compare a later copy with what came out before."""
+    if digest == LOST:
+        return
+    was_enriched = digest & NOTHING == ENRICHED_TAG
+    if kind == ENRICHED:
+        now = step.digest_of(event)
+        if now == digest:
+            step.copies += 1
+        elif not was_enriched:
+            step.offenders["conservation"].append(f"{place_of(origin)} is both enriched and a dead letter")
+        elif now >> 31 == digest >> 31:
+            # Only what it shows of other streams differs: it was read in another order once more.
+            step.copies += 1
+            step.raced += 1
+            step.state.varied[origin] = step.cut_ms
+        else:
+            step.offenders["enrichment"].append(f"{place_of(origin)}: a later copy differs from the first")
+        return
+    if was_enriched:
+        step.offenders["conservation"].append(f"{place_of(origin)} is both enriched and a dead letter")
+    if digest != letter_digest(event):
+        step.offenders["refusals"].append(
+            f"{place_of(origin)} was refused as '{event['reason']}' after it had been judged otherwise"
+        )
+
+
+def _compare_row(step: Step, origin: Origin, digest: int, row: Event) -> None:
+    """Compare a stored row with the enriched event that the topic had."""
+    if digest == LOST:
+        return
+    step.rows += 1
+    count = step.state.done[origin[:2]].store(origin[2])
+    if digest & NOTHING != ENRICHED_TAG:
+        step.offenders[FILES].append(f"extra: {place_of(origin)}")
+    elif not _is_stored_form(step, origin, step.digest_of(row), digest):
+        step.offenders[FILES].append(f"wrong: {place_of(origin)}")
+    if count > 1:
+        step.offenders[FILES].append(f"{count} times: {place_of(origin)}")
+
+
+def _is_stored_form(step: Step, origin: Origin, now: int, digest: int) -> bool:
+    """Whether a row is one of the forms that an event had; one that was read in several orders had several."""
+    return now == digest or (origin in step.state.varied and now >> 31 == digest >> 31)
+
+
+def _forgotten(step: Step, kind: str, origin: Origin) -> None:
+    """An output of a message that was judged too long ago to compare it."""
+    check = "refusals" if kind == DEAD_LETTERS.name else "enrichment"
+    minutes = step.limits.copies_ms // 60_000
+    step.unknown[check] = f"{place_of(origin)} came out again more than {minutes} minutes after it was judged"
+
+
+def _put_alert(step: Step, output: Output) -> None:
+    """Let an alert wait for its event or window, unless no present rule explains it."""
+    _, alert = output
+    rule = step.rules.get(alert["rule"])
+    if rule is None or alert["rule_version"] != rule.version:
+        step.due[ALERTS.name].append(output)
+    elif (known := step.state.done_alerts.get(alert["alert_id"])) is not None and known[0] == alert_digest(alert):
+        step.copies += 1
+    elif known is not None:
+        step.offenders[f"alerts: {rule.name}"].append(
+            f"wrong: {rule.name} {alert['key']}: a later copy differs from the first"
+        )
+    else:
+        step.state.alerts.setdefault(alert["alert_id"], []).append((step.cut_ms, output))
+
+
+def _put_row(step: Step, output: Output) -> None:
+    """Let a row of a summary wait for its window."""
+    _, row = output
+    summary = next((each for each in step.question.summaries if each.name == row["summary"]), None)
+    if summary is None:
+        step.due[WINDOWS_TOPIC].append(output)
+        return
+    key = row_name(summary, (row["window_start_ms"], *(row.get(name) for name in summary.keys)))
+    if (done := step.state.done_rows.get(key)) is None:
+        step.state.rows.setdefault(key, []).append((step.cut_ms, output))
+    elif numbers.is_between(row, done[0], done[1]):
+        step.copies += 1
+    else:
+        step.offenders[f"numbers: {summary.name}"].append(f"wrong: {key}: a later row is {row}, not {done[0]}")
+
+
+def judge_late_letters(step: Step) -> None:
+    """Judge the late dead letters of events that are accepted, and can be compared with those around them."""
+    state = step.state
+    waiting, state.outputs = state.outputs, []
+    for kind, since_ms, output in waiting:
+        _, event = output
+        if kind != DEAD_LETTERS.name or event["reason"] != LATE:
+            state.outputs.append((kind, since_ms, output))
+            continue
+        origin = step.letter_origin(event)
+        counted, unit = state.counted.get(origin), state.units.get(origin)
+        done = state.done.get(origin[:2])
+        if origin in state.done_late:
+            step.copies += 1
+        elif counted is not None and counted.behind_ms is not None:
+            counted.is_late = True
+            counted.windows = [name for name in counted.windows if name not in step.rules]
+            state.behind.pop(origin, None)
+            state.done_late[origin] = step.cut_ms
+            step.case.of_late[origin] = counted
+            step.due[kind].append(output)
+        elif unit is not None and unit.judged.reason is not None:
+            step.due[kind].append(output)
+        elif done is not None and done.get(origin[2]) is not None and counted is None:
+            step.offenders["lateness"].append(
+                f"{place_of(origin)} is a late dead letter, but windows that count it were judged"
+            )
+        else:
+            state.outputs.append((kind, since_ms, output))
+
+
+def judge_foreign(step: Step) -> None:
+    """Judge the outputs whose cause did not come."""
+    state = step.state
+    for kind, since_ms, output in state.outputs:
+        if step.is_over(since_ms) and kind == FILES:
+            step.offenders[FILES].append(f"extra: {place_of(step.source(output[1]))}")
+        elif step.is_over(since_ms):
+            step.due[kind].append(output)
+    state.outputs = [each for each in state.outputs if not step.is_over(each[1])]
+    for identity, own in list(state.alerts.items()):
+        if any(step.is_over(since_ms) for since_ms, _ in own):
+            step.judge_alerts([identity])

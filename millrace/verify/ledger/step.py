@@ -1,0 +1,168 @@
+"""What judging one segment works with: its messages, the state before it, and what is due in it."""
+
+from __future__ import annotations
+
+import json
+import math
+import zlib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from millrace.oracle import Finding, Origin, Record
+from millrace.rules import Count, EventRule, Last, WindowRule, WindowSummary
+from millrace.rules.expressions import fields_of
+from millrace.rules.outputs import ALERTS, DEAD_LETTERS, FLAGS, PROVENANCE, WINDOWS_TOPIC, names
+from millrace.verify.case import Question
+from millrace.verify.evidence import ENRICHED, Event, Evidence, kinds_of
+from millrace.verify.expected import Expected, Views
+from millrace.verify.ledger.case import SegmentCase
+from millrace.verify.ledger.state import Done, Output, State
+
+OUTPUTS = (ENRICHED, ALERTS.name, DEAD_LETTERS.name, WINDOWS_TOPIC)
+LOST, ENRICHED_TAG, LETTER_TAG, NOTHING = 1, 1 << 62, 2 << 62, 3 << 62
+"""What came out of a judged message: the upper two bits of its digest."""
+HALF = 0x7FFF_FFFF
+_UNCERTAIN = (FLAGS.name, "source_topic")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How long a ledger waits, in the time of the topics."""
+
+    outstanding_ms: int = 600_000
+    """An output that is not there so long after its cause is missing."""
+    grace_ms: int = 60_000
+    """A window is judged so long after its last event: an event in it may still be called late."""
+    copies_ms: int = 900_000
+    """For so long a later copy of a judged output is compared with it."""
+    segments_of_races: int = 60
+    """Races are counted over so many segments."""
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The messages of one segment: those that the topics had at its cut, and not at the cut before."""
+
+    raw: Mapping[str, Sequence[Record]]
+    outputs: Mapping[str, Sequence[Record]]
+    kinds: Mapping[str, str]
+    """Full topic name -> kind of event, to find the origin of outputs."""
+    rows: Sequence[Event] = ()
+    """Of the files that were written meanwhile."""
+    rewritten: Sequence[Event] = ()
+    """The places of rows of files that a compaction wrote: what they hold was there before."""
+
+
+class Step:
+    """The judging of one segment, as far as it has come."""
+
+    case: SegmentCase
+    """Of what is due, once the outputs are beside their messages."""
+
+    def __init__(
+        self, state: State, question: Question, inputs: Inputs, cut_ms: int, limits: Limits, is_last: bool
+    ) -> None:
+        self.state, self.question, self.inputs = state, question, inputs
+        self.cut_ms, self.limits, self.is_last = cut_ms, limits, is_last
+        self.horizon_ms = math.inf if is_last else cut_ms - limits.grace_ms
+        """Windows count what arrived until then."""
+        self.use, self.bounds = question.use, question.bounds
+        self.rules = {rule.name: rule for rule in question.rules}
+        self.event_rules = [rule for rule in question.rules if isinstance(rule, EventRule)]
+        self.window_rules = [rule for rule in question.rules if isinstance(rule, WindowRule)]
+        self.windows = [*(rule.name for rule in self.window_rules), *(each.name for each in question.summaries)]
+        self.kept = _read_by_windows(self.window_rules, list(question.summaries))
+        self.time = self.use.judged.time or ""
+        self.reals = [name for name, kind in kinds_of(self.use.enriched.fields).items() if kind == "real"]
+        self.raw: dict[str, list[Record]] = {each.name: [] for each in (*self.use.raw, *self.use.references)}
+        self.due: dict[str, list[Output]] = {kind: [] for kind in OUTPUTS}
+        self.offenders: dict[str, list[str]] = defaultdict(list)
+        """By check: later copies that differ from what was judged."""
+        self.unknown: dict[str, str] = {}
+        """By check: why it cannot be decided."""
+        self.copies = self.rows = self.old_rows = 0
+        self.raced = 0
+        self.views = Views(self.use, self.event_rules, self.bounds, state.views)
+        self.expected = Expected(self.views)
+        self.evidence = Evidence(raw=self.raw, outputs=dict.fromkeys(OUTPUTS, ()), kinds=inputs.kinds)
+
+    def is_over(self, since_ms: int) -> bool:
+        """Whether what waits since then has waited too long."""
+        return self.is_last or since_ms + self.limits.outstanding_ms <= self.cut_ms
+
+    def judge_alerts(self, identities: Iterable[str]) -> None:
+        """Judge waiting alerts with these ids."""
+        for identity in identities:
+            for _, output in self.state.alerts.pop(identity, ()):
+                self.due[ALERTS.name].append(output)
+                self.state.done_alerts[identity] = alert_digest(output[1]), self.cut_ms
+
+    def is_alerted(self, finding: Finding) -> bool:
+        return finding.alert_id in self.state.alerts or finding.alert_id in self.state.done_alerts
+
+    def done(self, origin: Origin, digest: int) -> None:
+        """Remember what came out of a message."""
+        kind, partition, offset = origin
+        if (kind, partition) not in self.state.done:
+            self.state.done[kind, partition] = Done(offset)
+        self.state.done[kind, partition].put(offset, digest)
+
+    def digest_of(self, event: Event) -> int:
+        """What a later copy of an enriched event is compared with: first what no other stream decides."""
+        built = self.use.enrichment.built
+        values = {**event, **{name: _as_real(event.get(name)) for name in self.reals}}
+        own = [values.get(name) for name in self.use.enriched.names if name not in built and name not in _UNCERTAIN]
+        other = [values.get(name) for name in built], _sorted(event.get(FLAGS.name))
+        return ENRICHED_TAG | (_crc(own) & HALF) << 31 | (_crc(other) & HALF)
+
+    def source(self, event: Event) -> Origin:
+        return self.evidence.origin(event["source_topic"], event["source_partition"], event["source_offset"])
+
+    def letter_origin(self, letter: Event) -> Origin:
+        return self.evidence.origin(letter["topic"], letter["partition"], letter["offset"])
+
+
+def _read_by_windows(rules: Iterable[WindowRule], summaries: Iterable[WindowSummary]) -> list[str]:
+    """The fields of an enriched event that windows, their alerts and their rows show."""
+    found = [*names(PROVENANCE)]
+    for rule in rules:
+        found += [rule.key, rule.on.key, rule.on.time or "", rule.on.id or "", *_measured_of(rule), "sent_ms"]
+    for summary in summaries:
+        found += [*summary.keys, summary.on.time or "", *_measured_of(summary)]
+    on = [*(rule.on for rule in rules), *(summary.on for summary in summaries)]
+    there = {name for each in on for name in each.names}
+    return [name for name in dict.fromkeys(found) if name in there]
+
+
+def _measured_of(of: WindowRule | WindowSummary) -> Iterator[str]:
+    """The fields that the measures of a window read."""
+    for measure in of.measures.values():
+        if isinstance(measure, Last):
+            yield from measure.fields
+        elif not isinstance(measure, Count):
+            yield measure.field
+    for where in of.where.values():
+        yield from (field.name for field in fields_of(where))
+
+
+def _sorted(words: Any) -> Any:
+    return sorted(words, key=str) if isinstance(words, list | tuple) else words
+
+
+def _as_real(value: Any) -> Any:
+    """The number that a file holds, where a message may show it as a whole one."""
+    return float(value) if isinstance(value, int) else value
+
+
+def _crc(content: Any) -> int:
+    return zlib.crc32(json.dumps(content, separators=(",", ":")).encode())
+
+
+def letter_digest(letter: Event) -> int:
+    return LETTER_TAG | _crc([letter.get(name) for name in ("reason", "stage", "value_base64", "ingest_ms")])
+
+
+def alert_digest(alert: Event) -> int:
+    return _crc(sorted((name, value) for name, value in alert.items() if name != "emit_ms"))

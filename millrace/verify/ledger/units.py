@@ -1,0 +1,94 @@
+"""Judges the raw messages whose outputs are right, and those that have waited too long."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+from millrace import oracle
+from millrace.oracle import Finding, Origin
+from millrace.rules import WindowRule
+from millrace.rules.outputs import DEAD_LETTERS
+from millrace.verify.evidence import ENRICHED, Versions
+from millrace.verify.expected import Settled, settled
+from millrace.verify.ledger.state import Unit
+from millrace.verify.ledger.step import NOTHING, Step, letter_digest
+
+
+def judge(step: Step) -> None:
+    """Judge the raw messages whose outputs are right, and those that have waited too long."""
+    state = step.state
+    ripe_ms = max(step.bounds.skew_ms, step.bounds.ahead_ms)
+    by_event: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for identity, own in state.alerts.items():
+        for _, (_, alert) in own:
+            if not isinstance(step.rules[alert["rule"]], WindowRule) and alert["event_ids"]:
+                by_event[alert["key"], alert["event_ids"][0]].append(identity)
+    for origin, unit in list(state.units.items()):
+        if not step.is_last and unit.judged.record.ingest_ms + ripe_ms > step.cut_ms:
+            continue
+        is_over = step.is_over(unit.since_ms)
+        if unit.judged.reason is not None:
+            if is_over or _is_refused_rightly(step, unit):
+                _judge_refused(step, origin, unit)
+            continue
+        copies = [event for _, event in unit.copies]
+        found = settled(unit.judged, copies, _unjudged(step, unit), step.views)
+        if is_over or (copies and not unit.letters and all(map(step.is_alerted, _needed(step, unit, found)))):
+            _judge_accepted(step, origin, unit, found, by_event)
+
+
+def _is_refused_rightly(step: Step, unit: Unit) -> bool:
+    record, reasons = unit.judged.record, {letter["reason"] for _, letter in unit.letters}
+    is_reference = record.topic in {each.name for each in step.use.references}
+    if is_reference and not reasons and record.ingest_ms < step.question.kept_since_ms:
+        return True
+    return reasons == {unit.judged.reason} and not unit.copies
+
+
+def _judge_refused(step: Step, origin: Origin, unit: Unit) -> None:
+    del step.state.units[origin]
+    step.raw[origin[0]].append(unit.judged.record)
+    step.expected.refused[origin] = unit.judged.reason or ""
+    step.due[DEAD_LETTERS.name] += unit.letters
+    step.due[ENRICHED] += unit.copies
+    step.done(origin, letter_digest(unit.letters[-1][1]) if unit.letters else NOTHING)
+
+
+def _judge_accepted(
+    step: Step, origin: Origin, unit: Unit, found: Settled, by_event: Mapping[tuple[str, str], Sequence[str]]
+) -> None:
+    del step.state.units[origin]
+    assert unit.judged.event is not None
+    event, record = unit.judged.event, unit.judged.record
+    step.raw[origin[0]].append(record)
+    identity = event[step.use.judged.key], oracle.identity_of(step.use.judged, event, record)
+    step.expected.judged[identity] = unit.judged
+    step.expected.take(origin, found)
+    step.due[DEAD_LETTERS.name] += unit.letters
+    step.due[ENRICHED] += unit.copies
+    step.judge_alerts(by_event.get(identity, ()))
+    digests = [step.digest_of(copy) for _, copy in unit.copies]
+    step.done(origin, digests[-1] if digests else NOTHING)
+    if len(set(digests)) > 1:
+        step.state.varied[origin] = step.cut_ms
+    if (counted := step.state.counted.get(origin)) is not None:
+        counted.event = {name: found.event[name] for name in step.kept}
+        counted.out_ms = max((copy.ingest_ms for copy, _ in unit.copies), default=0)
+
+
+def _needed(step: Step, unit: Unit, found: Settled) -> Iterator[Finding]:
+    """The findings whose alerts must be there: an event that came out before its rule changed needs none."""
+    out_ms = max((record.ingest_ms for record, _ in unit.copies), default=0)
+    for finding in found.findings:
+        if out_ms >= step.question.in_force.get(finding.rule, Versions()).since_ms:
+            yield finding
+
+
+def _unjudged(step: Step, unit: Unit) -> set[str]:
+    """The flags and fields of an event whose present version came after it."""
+    if not step.question.in_force or not unit.copies:
+        return set()
+    out_ms = min(record.ingest_ms for record, _ in unit.copies)
+    later = (name for name, versions in step.question.in_force.items() if versions.since_ms > out_ms)
+    return {each for name in later for each in step.case.written_by(name)}

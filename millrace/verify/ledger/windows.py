@@ -1,0 +1,197 @@
+"""Judges the windows that are over and have their results, and those that have waited too long."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from millrace import oracle
+from millrace.oracle import Finding, Origin, Record
+from millrace.rules import Rule, Sliding, WindowRule, WindowSummary
+from millrace.rules.outputs import WINDOWS_TOPIC
+from millrace.verify.case import RowKey, Rows, began_ms
+from millrace.verify.checks import numbers
+from millrace.verify.evidence import Event, place_of
+from millrace.verify.ledger.state import Counted
+from millrace.verify.ledger.step import Step
+
+JUDGED = -1
+"""In place of a cut: the window is judged."""
+
+
+def judge(step: Step) -> None:
+    """Judge the windows that are over and have their results, and those that have waited too long."""
+    state = step.state
+    for (_, partition, _), each in state.counted.items():
+        event = each.event
+        if event["ingest_ms"] <= step.horizon_ms:
+            at_ms = min(event[step.time], event["ingest_ms"])
+            state.newest[partition] = max(at_ms, state.newest.get(partition, 0))
+            state.arrived_ms[partition] = max(event["ingest_ms"], state.arrived_ms.get(partition, 0))
+    active_since_ms = max(state.arrived_ms.values(), default=0) - step.bounds.idle_ms
+    active = (state.newest[number] for number, at_ms in state.arrived_ms.items() if at_ms >= active_since_ms)
+    passed_ms = min(active, default=0) - step.case.settled_after_ms
+    state.passed_ms = max(passed_ms, state.passed_ms)
+    for rule in step.window_rules:
+        step.case.found[rule.name] = _windows_of(step, rule)
+    for summary in step.question.summaries:
+        step.case.rows[summary.name] = _rows_of(step, summary)
+    for origin, since_ms in list(state.behind.items()):
+        if step.is_over(since_ms):
+            del state.behind[origin]
+            step.unknown["lateness"] = (
+                f"{place_of(origin)} came behind windows that were judged, and is no late dead letter"
+            )
+    for origin in [origin for origin, each in state.counted.items() if not each.windows]:
+        if origin not in state.behind and origin not in state.units:
+            del state.counted[origin]
+
+
+def _windows_of(step: Step, rule: WindowRule) -> tuple[dict[str, Finding], dict[str, Finding]]:
+    """The findings that are judged: those in windows that are over, and in others those that were alerted."""
+    must: dict[str, Finding] = {}
+    may: dict[str, Finding] = {}
+    own = [each for each in step.state.counted.items() if rule.name in each[1].windows and not each[1].is_late]
+    places = {_place(each.event): origin for origin, each in own}
+    by_key: dict[str, list[Event]] = defaultdict(list)
+    for _, each in own:
+        by_key[each.event[rule.key]].append(each.event)
+    is_waiting_long = _has_long_waiting(step, rule)
+    for key, events in by_key.items():
+        for start_ms, among in oracle.windows(rule.window, step.time, events):
+            window = json.dumps([rule.name, key, start_ms])
+            if step.state.due_since.get(window) == JUDGED:
+                continue
+            if _is_window_over(step, rule.window.end_ms(start_ms, among[-1][step.time]), among):
+                finding = oracle.window_finding(rule, key, start_ms, among)
+                if finding is None or step.is_alerted(finding) or step.is_over(_since(step, window)):
+                    _close(step, rule, window, start_ms, [places[_place(event)] for event in among])
+                    if finding is not None and finding.alert_id not in step.state.done_alerts:
+                        must[finding.alert_id] = finding
+            elif is_waiting_long:
+                finding = oracle.window_finding(rule, key, start_ms, among)
+                if finding is not None and finding.alert_id in step.state.alerts:
+                    may[finding.alert_id] = finding
+    for finding in (*must.values(), *may.values()):
+        step.judge_alerts([finding.alert_id])
+        for origin in finding.origins:
+            step.case.events[origin] = step.state.counted[origin].event
+            step.case.out_ms[origin] = step.state.counted[origin].out_ms
+    return must, may
+
+
+def _has_long_waiting(step: Step, rule: Rule) -> bool:
+    """Whether an alert of the rule has waited for its window too long."""
+    return any(
+        step.is_over(since_ms) and alert["rule"] == rule.name
+        for own in step.state.alerts.values()
+        for since_ms, (_, alert) in own
+    )
+
+
+def _is_window_over(step: Step, end_ms: int, among: Sequence[Event]) -> bool:
+    return end_ms < step.state.passed_ms and max(event["ingest_ms"] for event in among) <= step.horizon_ms
+
+
+def _since(step: Step, window: str) -> int:
+    """The first cut at which a window was over."""
+    return step.state.due_since.setdefault(window, step.cut_ms)
+
+
+def _close(step: Step, rule: WindowRule, window: str, start_ms: int, origins: Iterable[Origin]) -> None:
+    """A window is judged: its events no longer count for the rule, unless they are in other windows of it."""
+    step.state.due_since.pop(window, None)
+    if isinstance(rule.window, Sliding):
+        step.state.due_since[window] = JUDGED
+    for origin in origins:
+        counted = step.state.counted[origin]
+        if not _is_in_other(step, rule, counted.event):
+            counted.windows.remove(rule.name)
+
+
+def _is_in_other(step: Step, rule: WindowRule, event: Event) -> bool:
+    """Whether an event is in a window of the rule that is not judged yet."""
+    if not isinstance(rule.window, Sliding):
+        return False
+    key = event[rule.key]
+    windows = (json.dumps([rule.name, key, start]) for start in oracle.starts(rule.window, event[step.time]))
+    return any(step.state.due_since.get(window) != JUDGED for window in windows)
+
+
+def _rows_of(step: Step, summary: WindowSummary) -> Rows:
+    """The rows that are judged."""
+    state, time = step.state, summary.on.time or ""
+    groups: dict[RowKey, list[Counted]] = defaultdict(list)
+    there: set[RowKey] = set()
+    for each in state.counted.values():
+        if summary.name in each.windows:
+            for start_ms in oracle.starts(summary.window, each.event[time]):
+                key = (start_ms, *(each.event[name] for name in summary.keys))
+                there.add(key)
+                if summary.window.end_ms(start_ms, start_ms) < state.passed_ms:
+                    groups[key].append(each)
+    over: dict[RowKey, dict[str, Any]] = {}
+    with_late: dict[RowKey, dict[str, Any]] = {}
+    began: dict[RowKey, int] = {}
+    since_ms = step.case.versions(summary.name).since_ms
+    for key, own in groups.items():
+        name = row_name(summary, key)
+        if state.due_since.get(name) == JUDGED or not _is_window_over(step, 0, [each.event for each in own]):
+            continue
+        of_all = oracle.measured(summary, [each.event for each in own])
+        in_time = [each.event for each in own if not each.is_late]
+        values = oracle.measured(summary, in_time) if in_time else None
+        rows = state.rows.get(name, ())
+        last = max(rows, key=lambda each: _arrival(each[1][0]), default=None)
+        is_right = values is None or key[0] < since_ms
+        is_right = is_right or (last is not None and numbers.is_between(last[1][1], values or {}, of_all))
+        if not is_right and not step.is_over(_since(step, name)):
+            continue
+        with_late[key] = of_all
+        began[key] = min(each.event["ingest_ms"] for each in own)
+        if values is not None:
+            over[key] = values
+        step.due[WINDOWS_TOPIC] += [output for _, output in state.rows.pop(name, ())]
+        state.done_rows[name] = values if values is not None else of_all, of_all, step.cut_ms
+        _close_row(step, summary, name, own)
+    for name, rows in list(state.rows.items()):
+        if json.loads(name)[0] == summary.name and any(step.is_over(since) for since, _ in rows):
+            key = tuple(json.loads(name)[1:])
+            if key in there and not step.is_last:
+                continue
+            if key in there:
+                own_events = [each.event for each in state.counted.values() if summary.name in each.windows]
+                with_late[key] = oracle.summary_rows(summary, own_events)[key]
+                began[key] = began_ms(summary, own_events)[key]
+            step.due[WINDOWS_TOPIC] += [output for _, output in state.rows.pop(name)]
+    return Rows(over, with_late, began)
+
+
+def _close_row(step: Step, summary: WindowSummary, name: str, own: Iterable[Counted]) -> None:
+    """A window of a summary is judged."""
+    step.state.due_since.pop(name, None)
+    if isinstance(summary.window, Sliding):
+        step.state.due_since[name] = JUDGED
+    for each in own:
+        keys = [each.event[column] for column in summary.keys]
+        starts = oracle.starts(summary.window, each.event[summary.on.time or ""])
+        others = (row_name(summary, (start, *keys)) for start in starts)
+        if not isinstance(summary.window, Sliding) or all(
+            step.state.due_since.get(other) == JUDGED for other in others
+        ):
+            each.windows.remove(summary.name)
+
+
+def row_name(summary: WindowSummary, key: RowKey) -> str:
+    """A row among the waiting ones."""
+    return json.dumps([summary.name, *key])
+
+
+def _place(event: Event) -> tuple[Any, ...]:
+    return event["source_topic"], event["source_partition"], event["source_offset"]
+
+
+def _arrival(record: Record) -> tuple[int, int, int]:
+    return record.ingest_ms, record.partition, record.offset
