@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -70,6 +71,9 @@ class Surroundings(threading.Thread):
                 self._report_problem(self._code_problem)
             except (InfraError, DeclarationError, OSError) as error:
                 self._report_problem(str(error))
+            except Exception as error:
+                traceback.print_exc()  # into the page's log; what it could see is shown
+                self._report_problem(repr(error))
             self._ended.wait(LOOK_EVERY_S)
 
     def end(self) -> None:

@@ -159,14 +159,17 @@ def test_topics_that_were_made_anew_begin_a_new_board(reader: Reader, variant: V
     assert wait_until(lambda: totals(reader).get("transactions") == 1, WITHIN_S)
 
 
-def test_a_file_that_cannot_be_read_is_shown_and_ends_nothing(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("problem", [PatternError("half.yaml: broken"), KeyError("half.yaml: broken")])
+def test_what_cannot_be_read_is_shown_and_ends_nothing(
+    reader: Reader, problem: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken() -> None:
-        raise PatternError("a.yaml and b.yaml have one name; rename one of them")
+        raise problem
 
     assert wait_until(lambda: reader.around.get("problem") == "", WITHIN_S)
     with monkeypatch.context() as patched:
         patched.setattr(around, "_files", broken)
-        assert wait_until(lambda: "rename one of them" in reader.around["problem"], WITHIN_S)
+        assert wait_until(lambda: "half.yaml: broken" in reader.around["problem"], WITHIN_S)
     assert wait_until(lambda: reader.around["problem"] == "", WITHIN_S)
 
 
