@@ -68,6 +68,17 @@ def test_a_batch_is_read_once() -> None:
     assert sorted(files.reads) == ["commits/1", "offsets/1"]
 
 
+def test_later_batches_are_found_one_by_one_without_a_list_of_all() -> None:
+    files = Files({f"offsets/{n}": offsets({"t": {"0": n}}) for n in range(1, 5)} | {"commits/1": commit(0)})
+    checkpoint = Checkpoint(files)
+    assert checkpoint.committed() == Committed({"t": {0: 1}}, 0)
+    files.texts |= {"commits/2": commit(2_000), "commits/3": commit(3_000)}
+    files.names = None  # type: ignore[assignment,method-assign]
+    assert checkpoint.committed() == Committed({"t": {0: 3}}, 3_000)
+    del files.texts["commits/1"]  # Spark keeps the last ones alone
+    assert checkpoint.committed() == Committed({"t": {0: 3}}, 3_000)
+
+
 def test_the_clock_is_the_moment_behind_which_the_watermark_stays() -> None:
     assert Committed({}, 1_000).clock_ms(5_000) == 6_000 + DISORDER_MARGIN_MS
     assert Committed({}, 0).clock_ms(5_000) == 0, "no event moved it yet"

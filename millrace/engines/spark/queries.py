@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import deque
 from dataclasses import dataclass
@@ -50,12 +51,13 @@ class RunningQuery:
         self._failed_ms: deque[int] = deque(maxlen=RESTARTS_MOST + 1)
         self._again_at = 0.0
         self._problem: str | None = None
+        self._reported: tuple[str, Any] = ("", None)
 
     def ensure(self) -> str | None:
         """Start or restart the query; the reason if it has failed too often."""
         stream = self._stream
         if stream is not None and stream.isActive:
-            if stream.lastProgress is not None:
+            if self._report() is not None:
                 self._failures, self._problem = 0, None
                 self._failed_ms.clear()
             return None
@@ -120,7 +122,7 @@ class RunningQuery:
         }
         if stream is None:
             return QueryProgress(0, **failed)
-        last: Any = stream.lastProgress
+        last = self._report()
         if last is None:
             return QueryProgress(int(stream.status["message"] == "Waiting for data to arrive"), **failed)
         return QueryProgress(
@@ -135,13 +137,25 @@ class RunningQuery:
             **failed,
         )
 
+    def _report(self) -> Any:
+        """Spark's report on the last batch; None before the first. It is text at each request, so it is read once."""
+        stream = self._stream
+        report = stream._jsq.lastProgress() if stream is not None else None
+        if report is None:
+            return None
+        identity, (known, content) = f"{report.runId().toString()} {report.timestamp()}", self._reported
+        if identity != known:
+            content = json.loads(report.json())
+            self._reported = identity, content
+        return content
+
     def committed(self) -> Committed | None:
         """The last completed batch; None before the first."""
         return self.checkpoint.committed()
 
     def holds_windows(self) -> bool:
         """Whether a window is open; true if that is unclear."""
-        last: Any = self._stream.lastProgress if self._stream is not None else None
+        last = self._report()
         if last is None:
             return True
         if not last["stateOperators"]:
