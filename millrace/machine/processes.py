@@ -27,6 +27,8 @@ RECORDED_WITHIN_S = 10
 
 FOLLOWS_WITHIN_S = 5  # descendants may take this long to end by themselves
 
+PROBED_AFTER_SHARE, PROBED_WITHIN_S = 0.05, 0.5  # of the time that was waited; at most
+
 # The shell writes the record, then becomes the server: pid and start time stay the same, and if the parent is killed in
 # between, no server runs without a record: on a full disk it does not start. Field 22 of stat is the start time
 # (proc(5)); the name before it is "(sh)".
@@ -245,12 +247,16 @@ def send(record: ProcessRecord, number: signal.Signals) -> None:
 
 
 def wait_until(is_true: Callable[[], bool], within_s: float, every_s: float = 0.05) -> bool:
-    """Probe until the condition is true or the time is over; return whether it is true."""
-    deadline = time.monotonic() + within_s
+    """Probe until the condition is true or the time is over; return whether it is true.
+
+    A probe may cost more than what it waits for, so a long wait has fewer of them.
+    """
+    began = time.monotonic()
     while not is_true():
-        if time.monotonic() > deadline:
+        waited_s = time.monotonic() - began
+        if waited_s > within_s:
             return False
-        time.sleep(every_s)
+        time.sleep(max(every_s, min(waited_s * PROBED_AFTER_SHARE, PROBED_WITHIN_S)))
     return True
 
 

@@ -42,6 +42,12 @@ SENT = {"sent_ms": "whole"}
 """The field of a bare hop."""
 SCANNED_EVERY_S = 2.0
 """How often a table that lacks rows is scanned again."""
+LISTED_EVERY_S = 2.0
+"""How often the files are listed: it takes a request for each folder."""
+QUIET_S = 1.0
+"""A verdict that may be the last begins once nothing has come for so long, and"""
+QUIET_OF_JUDGING = 4.0
+"""for so many times what the verdict before took: outputs that trickle in are not judged one by one."""
 CLOCKS_DIFFER_MS = 60_000  # Kafka's and this machine's, at most
 
 
@@ -73,6 +79,7 @@ def verdict(
         notes=runs.notes,
         runs=tapes,
     )
+    quiet_s = QUIET_S
     with closing(_Reading(target, variant)) as reading:
         while True:
             changed_at, seen = time.monotonic(), None
@@ -81,12 +88,14 @@ def verdict(
                 if reading.size() != seen:
                     changed_at, seen = time.monotonic(), reading.size()
                     report(reading.counts())
-                if reading.is_whole() and time.monotonic() > changed_at + 1:
+                if reading.is_whole() and time.monotonic() > changed_at + quiet_s:
                     break
                 if time.monotonic() > changed_at + settled_after_s:
                     break
                 time.sleep(0.5)
+            began = time.monotonic()
             found = judge(question, reading.evidence(runs))
+            quiet_s = max(QUIET_S, QUIET_OF_JUDGING * (time.monotonic() - began))
             is_quiet = time.monotonic() > changed_at + settled_after_s
             is_fixed = (found.is_final or found.is_settled) and reading.is_whole()
             if found.status == "ok" or is_over or is_quiet or is_fixed:
@@ -164,6 +173,7 @@ class _Reading:
         self.refused: set[Place] = set()
         self.unread: dict[str, str] = {}
         self.tail = Tail(self.target.bootstrap, self.topics)
+        self.list_at = 0.0
         self.stores = self.variant.stores
 
     def close(self) -> None:
@@ -177,7 +187,8 @@ class _Reading:
                 self.accepted.add(_place(record, "source_"))
             elif record.topic == DEAD_LETTERS.name:
                 self.refused.add(_place(record))
-        if "hdfs" in self.stores:
+        if "hdfs" in self.stores and time.monotonic() >= self.list_at:
+            self.list_at = time.monotonic() + LISTED_EVERY_S
             self.unread.pop(FILES, None)
             try:
                 self.files = _parquet(self.target.hdfs, self.target.folder(self.variant), self.files)
