@@ -326,6 +326,7 @@ def test_airflow_runs_on_postgresql_behind_a_socket_of_its_owners(airflow, prove
     assert not (airflow.settings.state / "data" / "airflow-on-postgres" / "airflow.db").exists()
 
 
+@pytest.mark.drill
 def test_what_a_person_sees(airflow, asked, proven):
     """Kept as pictures, for a look at the pages."""
     pictures = airflow.settings.state / "pictures"

@@ -124,6 +124,7 @@ def write_lock(settings: Settings, locked: jars.Jar) -> None:
     jars.lock_path(settings).write_text(jars.lock_text({"mill": lock}))
 
 
+@pytest.mark.builds
 @pytest.mark.stack
 def test_two_at_once_download_once(remote: Settings) -> None:
     seen: list[tuple[str, int, int]] = []
@@ -139,6 +140,7 @@ def test_two_at_once_download_once(remote: Settings) -> None:
     ]
 
 
+@pytest.mark.builds
 @pytest.mark.stack
 def test_what_the_repository_brings_is_refused_when_the_lock_says_otherwise(remote: Settings) -> None:
     size = jars.read_lock(remote)["mill"].size
@@ -148,6 +150,7 @@ def test_what_the_repository_brings_is_refused_when_the_lock_says_otherwise(remo
     assert not jars.folder(remote, "mill").exists()
 
 
+@pytest.mark.builds
 @pytest.mark.stack
 def test_an_interrupted_download_leaves_nothing_believed_and_no_process(tmp_path: Path) -> None:
     environ = {**os.environ, "MILLRACE_HOME": str(tmp_path / "höme")}

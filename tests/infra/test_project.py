@@ -184,6 +184,7 @@ def test_a_project_without_a_use_gets_the_remedy(tmp_path: Path) -> None:
 
 
 @pytest.mark.builds
+@pytest.mark.builds
 def test_contracts_are_written_as_declared_and_what_breaks_readers_is_listed(tmp_path: Path) -> None:
     use = tmp_path / "pipelines/shop"
     copy_of_fraud(use, "pipelines.shop", "till")
