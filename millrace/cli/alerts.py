@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -35,6 +36,20 @@ def alerts(
     since: Annotated[
         str, typer.Option("--since", metavar="TIME", help="Only alerts since then: 15m, 2h, 1d, or 2026-11-21T09:14.")
     ] = "",
+    until: Annotated[
+        str, typer.Option("--until", metavar="TIME", help="Only alerts before then, in the same forms.")
+    ] = "",
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--where",
+            metavar="CONDITION",
+            help="Only alerts with such an operand: amount_cents>=50000. Can be repeated.",
+        ),
+    ] = None,
+    to: Annotated[
+        Path | None, typer.Option("--to", metavar="FILE", help="Write all of them to a .csv or .parquet file instead.")
+    ] = None,
     last: Annotated[int, typer.Option("--last", metavar="COUNT", min=1, help="How many of the latest to print.")] = 50,
     json: Json = False,
 ) -> None:
@@ -45,17 +60,33 @@ def alerts(
     Examples:
     millrace alerts flink-spark --since 15m
     millrace alerts flink --key ID --json
+    millrace alerts flink --since 1d --where "amount_cents>=50000" --to alerts.parquet
     """
     from millrace.patterns import load
     from millrace.target import Target
     from millrace.verbs import alerts as finding
 
     variant = load(pattern)
-    found = finding.alerts(Target.read(settings()), variant, rule=rule, key=key, since_ms=finding.since(since))
+    found = finding.alerts(
+        Target.read(settings()),
+        variant,
+        rule=rule,
+        key=key,
+        since_ms=finding.since(since),
+        until_ms=finding.since(until, option="--until") if until else None,
+        where=where or (),
+    )
+    if to is not None:
+        from millrace.verbs.export import export
+
+        export(found, to)
     if json:
         print_json("alerts", pattern=pattern, alerts=[fields(each) for each in found])
         return
     rules, console = rules_of(variant), result_console()
+    if to is not None:
+        console.print(f"{len(found)} alerts written to {to}", markup=False)
+        return
     for each in found[-last:]:
         console.print(f"{each.alert['alert_id'][:10]}  {_sentence(each.alert, rules)}", markup=False)
     if console.is_terminal:

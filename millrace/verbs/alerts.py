@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import operator
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -22,6 +23,15 @@ from millrace.target import Target
 
 ID_LEAST = 6
 """So many characters of an id name an alert, where no other begins with them."""
+CONDITION = re.compile(r"(\w+)\s*(>=|<=|!=|=|>|<)\s*(.*)")
+COMPARED: Mapping[str, Callable[[Any, Any], bool]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    "!=": operator.ne,
+    "=": operator.eq,
+    ">": operator.gt,
+    "<": operator.lt,
+}
 SPANS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
@@ -51,15 +61,28 @@ class Explanation:
     """Ids of events that are no longer in their topic."""
 
 
-def alerts(target: Target, variant: Variant, *, rule: str = "", key: str = "", since_ms: int = 0) -> list[Found]:
-    """The alerts of a pattern in the order of their arrival, each id once."""
+def alerts(
+    target: Target,
+    variant: Variant,
+    *,
+    rule: str = "",
+    key: str = "",
+    since_ms: int = 0,
+    until_ms: int | None = None,
+    where: Sequence[str] = (),
+) -> list[Found]:
+    """The alerts of a pattern in the order of their arrival, each id once: those that arrived in the span, `until_ms`
+    excluded, and whose operands fulfil all conditions."""
+    conditions = [condition(each) for each in where]
     rules = rules_of(variant)
     if rule and rule not in rules:
         raise UsageError(f"{variant.name} runs no rule '{rule}'; there is: {', '.join(rules)}")
     chosen: dict[str, Found] = {}
     for each in _read(target, variant, rules):
         alert = each.alert
-        if each.arrived_ms >= since_ms and rule in ("", alert["rule"]) and key in ("", alert["key"], alert["subject"]):
+        is_then = since_ms <= each.arrived_ms and (until_ms is None or each.arrived_ms < until_ms)
+        is_of = rule in ("", alert["rule"]) and key in ("", alert["key"], alert["subject"])
+        if is_then and is_of and all(holds(alert["operands"] or {}) for holds in conditions):
             chosen.setdefault(alert["alert_id"], each)
     return list(chosen.values())
 
@@ -82,7 +105,26 @@ def explain(target: Target, variants: Iterable[Variant], alert_id: str) -> Expla
     raise InfraError(f"no alert {alert_id} in the topics; `millrace alerts PATTERN` lists those that are there")
 
 
-def since(text: str, now_ms: int | None = None) -> int:
+def condition(text: str) -> Callable[[Mapping[str, Any]], bool]:
+    """What a text such as `amount_cents>=50000` asks of operands; one that an alert has not fulfils no condition."""
+    if (found := CONDITION.fullmatch(text.strip())) is None:
+        raise UsageError(
+            f"--where {text}: give an operand, one of {' '.join(COMPARED)} and a value: amount_cents>=50000"
+        )
+    name, compared, wanted = found[1], found[2], found[3].strip()
+
+    def holds(operands: Mapping[str, Any]) -> bool:
+        if name not in operands:
+            return False
+        value = str(operands[name])
+        with suppress(ValueError):
+            return COMPARED[compared](float(value), float(wanted))
+        return COMPARED[compared](value, wanted)
+
+    return holds
+
+
+def since(text: str, now_ms: int | None = None, option: str = "--since") -> int:
     """The moment that a text names: a span before now, as in 15m, 2h or 1d, or a time, as in 2026-11-21T09:14."""
     if not text:
         return 0
@@ -93,7 +135,7 @@ def since(text: str, now_ms: int | None = None) -> int:
         return int(datetime.fromisoformat(text).timestamp() * 1_000)
     except ValueError:
         raise UsageError(
-            f"--since {text}: give a span such as 15m, 2h or 1d, or a time such as 2026-11-21T09:14"
+            f"{option} {text}: give a span such as 15m, 2h or 1d, or a time such as 2026-11-21T09:14"
         ) from None
 
 

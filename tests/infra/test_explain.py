@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from millrace.errors import UsageError
 from millrace.oracle import Record
 from millrace.patterns import load
 from millrace.verbs import alerts as finding
+from millrace.verbs.export import export
 from tests.dashboard.playback import records
 from tests.infra.conftest import Millrace
 
@@ -59,6 +63,60 @@ def test_alerts_are_listed_with_their_ids_and_sentences(
     subject = every[0]["subject"]
     of_key = json.loads(millrace(tmp_path, "alerts", "flink", "--key", subject, "--json").stdout)["alerts"]
     assert {each["alert"]["subject"] for each in of_key} == {subject}
+
+
+def test_alerts_are_chosen_by_their_time_and_their_operands(
+    millrace: Millrace, kafka: list[Record], tmp_path: Path
+) -> None:
+    records = [record for record in kafka if record.topic == "alerts"]
+    middle = records[len(records) // 2].ingest_ms
+    at = datetime.fromtimestamp(middle / 1000, UTC).isoformat()
+
+    def chosen(*words: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = json.loads(millrace(tmp_path, "alerts", "flink", *words, "--json").stdout)[
+            "alerts"
+        ]
+        return [each["alert"] for each in found]
+
+    before, after = chosen("--until", at), chosen("--since", at)
+    assert len(before) == sum(record.ingest_ms < middle for record in records) > 0
+    assert before + after == chosen()
+    large = chosen("--where", "amount_cents >= 50000", "--rule", "above-previous-max")
+    every = chosen("--rule", "above-previous-max")
+    assert 0 < len(large) < len(every)
+    assert large == [each for each in every if int(each["operands"]["amount_cents"]) >= 50_000]
+    assert chosen("--where", "no_such_operand=1") == []
+    wrong = millrace(tmp_path, "alerts", "flink", "--where", "much")
+    assert (wrong.returncode, "--where much: give an operand" in wrong.stderr) == (2, True)
+
+
+def test_alerts_are_written_to_files_that_other_programs_read(
+    millrace: Millrace, kafka: list[Record], tmp_path: Path
+) -> None:
+    every = written(kafka, "alerts")
+    for name in ("alerts.csv", "alerts.parquet"):
+        done = millrace(tmp_path, "alerts", "flink", "--to", str(tmp_path / name))
+        assert f"{len(every)} alerts written to" in done.stdout
+    with (tmp_path / "alerts.csv").open(newline="", encoding="utf-8") as file:
+        lines = list(csv.DictReader(file))
+    rows = pq.read_table(tmp_path / "alerts.parquet").to_pylist()
+    assert [line["alert_id"] for line in lines] == [row["alert_id"] for row in rows]
+    assert [row["at_ms"] for row in rows] == [each["at_ms"] for each in every]
+    assert [row["at"].timestamp() * 1000 for row in rows] == [each["at_ms"] for each in every]
+    alert = next(each for each in every if each["rule"] == "above-previous-max")
+    line, row = (next(found for found in of if found["alert_id"] == alert["alert_id"]) for of in (lines, rows))
+    assert line["operand.amount_cents"] == row["operand.amount_cents"] == alert["operands"]["amount_cents"]
+    assert row["event_ids"] == " ".join(alert["event_ids"])
+    other = millrace(tmp_path, "alerts", "flink", "--to", str(tmp_path / "alerts.xlsx"))
+    assert (other.returncode, "ends with .csv or .parquet" in other.stderr) == (2, True)
+
+
+def test_no_cell_of_a_csv_file_is_a_formula(kafka: list[Record], tmp_path: Path) -> None:
+    alert = {**written(kafka, "alerts")[0], "key": "=HYPERLINK(1)", "operands": {"amount": "-5", "said": "@x"}}
+    export([finding.Found(alert, "-1 is less", "t.alerts", 0, 7, 1)], tmp_path / "one.csv")
+    (line,) = csv.DictReader((tmp_path / "one.csv").open(newline="", encoding="utf-8"))
+    assert (line["key"], line["sentence"]) == ("'=HYPERLINK(1)", "'-1 is less")
+    assert (line["operand.amount"], line["operand.said"], line["partition"]) == ("-5", "'@x", "0")
 
 
 def test_an_alert_is_explained_by_the_events_it_rests_on(
