@@ -27,7 +27,8 @@ RECORDED_WITHIN_S = 10
 
 FOLLOWS_WITHIN_S = 5  # descendants may take this long to end by themselves
 
-PROBED_AFTER_SHARE, PROBED_WITHIN_S = 0.05, 0.5  # of the time that was waited; at most
+PROBED_AFTER_SHARE = 0.05  # a wait pauses between two probes for such a share of its time,
+PROBED_WITHIN_S = 0.5  # and for no longer
 
 # The shell writes the record, then becomes the server: pid and start time stay the same, and if the parent is killed in
 # between, no server runs without a record: on a full disk it does not start. Field 22 of stat is the start time

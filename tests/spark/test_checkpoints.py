@@ -73,10 +73,19 @@ def test_later_batches_are_found_one_by_one_without_a_list_of_all() -> None:
     checkpoint = Checkpoint(files)
     assert checkpoint.committed() == Committed({"t": {0: 1}}, 0)
     files.texts |= {"commits/2": commit(2_000), "commits/3": commit(3_000)}
-    files.names = None  # type: ignore[assignment,method-assign]
+    checkpoint._commits.names = None  # type: ignore[assignment,method-assign]
     assert checkpoint.committed() == Committed({"t": {0: 3}}, 3_000)
     del files.texts["commits/1"]  # Spark keeps the last ones alone
     assert checkpoint.committed() == Committed({"t": {0: 3}}, 3_000)
+
+
+def test_the_last_batch_is_found_after_a_pause_in_which_spark_has_deleted_all_that_were_there() -> None:
+    files = Files({f"offsets/{n}": offsets({"t": {"0": n}}) for n in (1, 40, 41)} | {"commits/1": commit(0)})
+    checkpoint = Checkpoint(files)
+    assert checkpoint.committed() == Committed({"t": {0: 1}}, 0)
+    del files.texts["commits/1"]
+    files.texts |= {"commits/40": commit(4_000), "commits/41": commit(4_100)}
+    assert checkpoint.committed() == Committed({"t": {0: 41}}, 4_100)
 
 
 def test_the_clock_is_the_moment_behind_which_the_watermark_stays() -> None:

@@ -51,10 +51,12 @@ class Checkpoint:
     def committed(self) -> Committed | None:
         """The last completed batch; None before the first."""
         last = self._last
-        if last is None:
+        # Spark deletes old batches: if the last one is gone, so may be those after it. A list of all files is for that
+        # case alone, since each name in it is a call into the JVM.
+        if last is None or not self._commits.has(str(last)):
             last = max((int(name) for name in self._commits.names() if name.isdecimal()), default=None)
         while last is not None and self._commits.has(str(last + 1)):
-            last += 1  # a list of all files, once a second, would take more of the driver's time than anything else
+            last += 1
         if last != self._last:
             self.latest = None if last is None else self._read(str(last))
             self._last = last

@@ -84,7 +84,7 @@ final class Pace {
 
     /**
      * Notes the newest message that was polled of a partition, or -1, and how many lay behind it at some time, or -1.
-     * What a thread knows becomes old while it does something else.
+     * What lies there is out of date as soon as a thread does something else.
      */
     synchronized void poll(TopicPartition place, long newest, long lag, long knownMs) {
         Partition partition = partitions.get(place);
