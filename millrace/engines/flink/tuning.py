@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-BUFFER_TIMEOUT_MS = 1  # the default of 100 ms would be the whole latency budget
+# A record leaves a task at once. A timeout would wake a thread of each task that often, whether records come or not: at
+# 1 ms that was most of an idle job's processor time, and alerts came later than without.
+BUFFER_TIMEOUT_MS = 0
 SINK_LINGER_MS = 0  # records leave at once; many at once still travel in batches behind the request in flight
 IDLE_SOURCE_MS = 5_000  # a partition without traffic holds back no window for longer than this
 # What a restart repeats at most; sinks are at least once, so latency does not wait for it.
