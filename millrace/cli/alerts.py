@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
@@ -17,14 +17,16 @@ from rich.console import Console
 
 from millrace.alerts import rules_of, why
 from millrace.cli.changes import RunName
-from millrace.cli.printing import Json, fields, print_json, result_console, settings
+from millrace.cli.printing import Json, fields, plain_table, print_json, print_rows, result_console, settings
 from millrace.rules import ALERTS
+from millrace.rules.outputs import MARKS
 
 if TYPE_CHECKING:
     from millrace.patterns import Variant
     from millrace.rules.rules import Rule
     from millrace.stores.topics import Tail
     from millrace.target import Target
+    from millrace.verbs.dispositions import Precision
 
 SHOWN_EVERY_S = 0.3  # alerts arrive faster than a person reads
 
@@ -50,6 +52,13 @@ def alerts(
     to: Annotated[
         Path | None, typer.Option("--to", metavar="FILE", help="Write all of them to a .csv or .parquet file instead.")
     ] = None,
+    marked: Annotated[
+        str,
+        typer.Option("--marked", metavar="MARK", help=f"Only alerts with this mark: {', '.join(MARKS)}, or none."),
+    ] = "",
+    precision: Annotated[
+        bool, typer.Option("--precision", help="Print how many of them were confirmed, by rule and day, instead.")
+    ] = False,
     last: Annotated[int, typer.Option("--last", metavar="COUNT", min=1, help="How many of the latest to print.")] = 50,
     json: Json = False,
 ) -> None:
@@ -65,10 +74,11 @@ def alerts(
     from millrace.patterns import load
     from millrace.target import Target
     from millrace.verbs import alerts as finding
+    from millrace.verbs import dispositions as marking
 
-    variant = load(pattern)
+    variant, target = load(pattern), Target.read(settings())
     found = finding.alerts(
-        Target.read(settings()),
+        target,
         variant,
         rule=rule,
         key=key,
@@ -76,22 +86,59 @@ def alerts(
         until_ms=finding.since(until, option="--until") if until else None,
         where=where or (),
     )
+    marks = marking.dispositions(target, variant)
+    if marked:
+        found = marking.marked(found, marks, marked)
+    if precision:
+        _print_precision(pattern, marking.precision(found, marks), json)
+        return
     if to is not None:
         from millrace.verbs.export import export
 
-        export(found, to)
+        export(found, marks, to)
     if json:
-        print_json("alerts", pattern=pattern, alerts=[fields(each) for each in found])
+        shown_marks = {each: fields(disposition) for each, disposition in marks.items()}
+        answers = [{**fields(each), "disposition": shown_marks.get(each.alert["alert_id"])} for each in found]
+        print_json("alerts", pattern=pattern, alerts=answers)
         return
     rules, console = rules_of(variant), result_console()
     if to is not None:
         console.print(f"{len(found)} alerts written to {to}", markup=False)
         return
     for each in found[-last:]:
-        console.print(f"{each.alert['alert_id'][:10]}  {_sentence(each.alert, rules)}", markup=False)
+        of = marks.get(each.alert["alert_id"])
+        mark = f" [{of.mark} by {of.by}{': ' if of.note else ''}{of.note}]" if of else ""
+        console.print(f"{each.alert['alert_id'][:10]}  {_sentence(each.alert, rules)}{mark}", markup=False)
     if console.is_terminal:
         shown = min(last, len(found))
-        console.print(f"{shown} of {len(found)} alerts; `millrace explain ID` shows one of them", style="dim")
+        console.print(
+            f"{shown} of {len(found)} alerts; `millrace explain ID` shows one of them, `millrace mark ID` marks it",
+            style="dim",
+        )
+
+
+def _print_precision(pattern: str, found: Sequence[Precision], as_json: bool) -> None:
+    """By rule and day, how many alerts people have confirmed."""
+    if as_json:
+        print_json(
+            "alerts", pattern=pattern, precision=[{**fields(each), "precision": each.precision} for each in found]
+        )
+        return
+    heads = ("day", "rule", "version", "alerts", "confirmed", "dismissed", "precision")
+    rows = [
+        (
+            *(each.day, each.rule, each.rule_version, str(each.alerts), str(each.confirmed), str(each.dismissed)),
+            "" if each.precision is None else f"{each.precision:.2f}",
+        )
+        for each in found
+    ]
+    if not (console := result_console()).is_terminal:
+        print_rows(rows)
+        return
+    table = plain_table(*heads)
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
 
 
 def alert_line(value: bytes, rules: Mapping[str, Rule]) -> str:

@@ -32,6 +32,7 @@ from millrace.cli.init import init
 from millrace.cli.jobs import jobs
 from millrace.cli.kill import kill
 from millrace.cli.logs import logs
+from millrace.cli.mark import mark
 from millrace.cli.mixture import Mixture, Sizes
 from millrace.cli.observe import observe
 from millrace.cli.patterns import patterns
@@ -65,6 +66,7 @@ PANELS = {
         traffic,
         alerts,
         explain,
+        mark,
         backfill,
         validate,
         verdicts,

@@ -13,6 +13,7 @@ from millrace.cli.printing import Json, fields, print_json, print_rows, result_c
 
 if TYPE_CHECKING:
     from millrace.verbs.alerts import Explanation
+    from millrace.verbs.dispositions import Disposition
 
 COLUMNS_MOST = 8
 
@@ -42,16 +43,18 @@ def explain(
     from millrace.patterns import load, readable
     from millrace.target import Target
     from millrace.verbs import alerts as finding
+    from millrace.verbs.dispositions import dispositions
 
-    variants = [load(known_run(pattern))] if pattern else readable()
-    explained = finding.explain(Target.read(settings()), variants, alert_id)
+    variants, target = [load(known_run(pattern))] if pattern else readable(), Target.read(settings())
+    explained = finding.explain(target, variants, alert_id)
+    made = dispositions(target, load(explained.pattern)).get(explained.found.alert["alert_id"])
     if json:
-        print_json("explain", **fields(explained))
+        print_json("explain", **fields(explained), disposition=fields(made) if made else None)
         return
-    print_explanation(result_console(), explained)
+    print_explanation(result_console(), explained, made)
 
 
-def print_explanation(console: Console, explained: "Explanation") -> None:
+def print_explanation(console: Console, explained: "Explanation", made: "Disposition | None" = None) -> None:
     """One alert for people."""
     found, alert = explained.found, explained.found.alert
     console.print(f"[bold]{alert['rule']}[/]  {alert['subject']}", highlight=False)
@@ -68,6 +71,7 @@ def print_explanation(console: Console, explained: "Explanation") -> None:
         "judged by": rule if explained.is_current else f"{rule}, which is no longer the rule's version",
         "found in": f"{found.topic} partition {found.partition} offset {found.offset}",
         **{name.replace("_", " "): value for name, value in (alert["operands"] or {}).items()},
+        **({"marked": f"{made.mark} by {made.by}, {_moment(made.at_ms)}", "note": made.note} if made else {}),
     }
     console.print()
     for name, value in rows.items():

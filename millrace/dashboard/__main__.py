@@ -20,6 +20,7 @@ from millrace.machine import npm
 from millrace.servers.dashboard import PACKAGES
 from millrace.servers.server import LOOPBACK
 from millrace.settings import Settings
+from millrace.stores.topics import Publisher
 from millrace.target import Target
 
 ENDS_WITHIN_S = 2
@@ -36,6 +37,7 @@ def serve(settings: Settings) -> None:
         reader,
         Surroundings(target, reader, hub.publish, renew),
         History(target),
+        Publisher(target.bootstrap),
         assets=assets(settings),
         records=settings.state / "records",
     )

@@ -1,11 +1,13 @@
-"""The web server of the live page: the page, its stream of events, one alert, the reports, and `/metrics`."""
+"""The web server of the live page: the page, its stream of events, one alert and its mark, the reports, `/metrics`."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TypeVar
 
@@ -25,11 +27,17 @@ from millrace.dashboard.history import History
 from millrace.dashboard.hub import Hub
 from millrace.dashboard.reader import Reader
 from millrace.dashboard.surroundings import Surroundings
+from millrace.errors import InfraError, UsageError
+from millrace.stores.topics import Publisher
+from millrace.verbs import dispositions
 
 PAGE = Path(__file__).resolve().parent / "page"
 ANSWERS_WITHIN_S = 10
 SEND_WITHIN_S = 10
 PING_EVERY_S = 5
+BODY_MOST = 10_000
+TOKEN_HEADER = "x-millrace-token"
+TOO_OLD = "this alert is older than those that the page keeps"
 
 # The page builds all it shows as text nodes: with trusted types a browser refuses every text as HTML, ours included.
 PAGE_POLICY = (
@@ -67,9 +75,16 @@ class Guarded:
 
 
 def application(
-    hub: Hub, reader: Reader, surroundings: Surroundings, history: History, assets: Path, records: Path
+    hub: Hub,
+    reader: Reader,
+    surroundings: Surroundings,
+    history: History,
+    publisher: Publisher,
+    assets: Path,
+    records: Path,
 ) -> Starlette:
     """The server; reader and surroundings run while it does."""
+    token = secrets.token_urlsafe()
 
     async def page(request: Request) -> Response:
         return FileResponse(PAGE / "index.html")
@@ -85,7 +100,7 @@ def application(
             raise
         first = [
             ServerSentEvent(data=surroundings.facts, event="patterns"),
-            ServerSentEvent(data=json.dumps(full, separators=(",", ":")), event="full"),
+            ServerSentEvent(data=json.dumps(full | {"token": token}, separators=(",", ":")), event="full"),
         ]
         return EventSourceResponse(hub.events(browser, first), ping=PING_EVERY_S, send_timeout=SEND_WITHIN_S)
 
@@ -94,10 +109,32 @@ def application(
         board = reader.boards.get(name)
         found = await _answer(reader, lambda: board.alert(alert_id)) if board else None
         if board is None or found is None:
-            return JSONResponse({"problem": "this alert is older than those that the page keeps"}, status_code=404)
+            return JSONResponse({"problem": TOO_OLD}, status_code=404)
         subject = found.pop("full_subject")
         rows, problem = await asyncio.to_thread(history.of, board.variant, str(subject))
         return JSONResponse({**found, "history": rows, "history_problem": problem})
+
+    async def mark(request: Request) -> Response:
+        # A page of another origin can neither read the token nor send this header.
+        origin, given = request.headers.get("origin"), request.headers.get(TOKEN_HEADER, "")
+        if origin != f"http://{request.headers.get('host')}" or not secrets.compare_digest(given, token):
+            return JSONResponse({"problem": "only a page that this server has sent may mark alerts"}, status_code=403)
+        if int(request.headers.get("content-length") or BODY_MOST + 1) > BODY_MOST:
+            return JSONResponse({"problem": f"a request has at most {BODY_MOST} bytes"}, status_code=413)
+        board, alert_id = reader.boards.get(request.path_params["pattern"]), request.path_params["alert_id"]
+        found = await _answer(reader, lambda: board.alert(alert_id)) if board else None
+        if board is None or found is None:
+            return JSONResponse({"problem": TOO_OLD}, status_code=404)
+        try:
+            asked = await request.json()
+            words = {name: str(asked.get(name, "")) for name in ("mark", "by", "note")}
+            alert = {"alert_id": found["id"], **{name: found[name] for name in ("rule", "rule_version", "at_ms")}}
+            made = await asyncio.to_thread(dispositions.mark, publisher, board.variant, alert, **words)
+        except (ValueError, AttributeError, UsageError) as error:
+            return JSONResponse({"problem": str(error)}, status_code=400)
+        except InfraError as error:
+            return JSONResponse({"problem": str(error)}, status_code=503)
+        return JSONResponse(asdict(made))
 
     async def report(request: Request) -> Response:
         path = records / Path(request.path_params["name"]).name
@@ -128,6 +165,7 @@ def application(
             Route("/live", live),
             Route("/metrics", metrics),
             Route("/alerts/{pattern}/{alert_id}", alert),
+            Route("/alerts/{pattern}/{alert_id}/mark", mark, methods=["POST"]),
             Route("/reports/{name}", report),
             Mount("/page", StaticFiles(directory=PAGE)),
             Mount("/assets", StaticFiles(directory=assets)),

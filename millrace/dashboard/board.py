@@ -20,7 +20,7 @@ from millrace.oracle import Record
 from millrace.patterns import Variant
 from millrace.patterns.plan import HOP
 from millrace.rules import ALERTS, DEAD_LETTERS, TOKEN_PATTERN, WindowRule
-from millrace.rules.outputs import LATE, REPLAYED, WINDOWS_TOPIC
+from millrace.rules.outputs import DISPOSITIONS, LATE, REPLAYED, WINDOWS_TOPIC
 
 SERIES = ("in", "accepted", "refused", "alerts")
 SERIES_S = 300
@@ -72,6 +72,8 @@ class Board:
         self._points: deque[dict[str, Any]] = deque(maxlen=POINTS_KEPT)
         self._new_points: deque[dict[str, Any]] = deque(maxlen=POINTS_PER_TICK)
         self._alerts_at: dict[str, dict[str, Any]] = {}
+        self._marks: OrderedDict[str, dict[str, Any]] = OrderedDict()
+        self._new_marks: dict[str, dict[str, Any]] = {}
 
     def skip(self, kind: str, messages: int) -> None:
         """Count messages of a topic that are too old to be read."""
@@ -80,7 +82,8 @@ class Board:
     def take(self, record: Record) -> None:
         """Count one message, and keep what the page shows of it."""
         kind = record.topic
-        self._count(self._counted_as(kind), record.ingest_ms)
+        if kind != DISPOSITIONS.name:
+            self._count(self._counted_as(kind), record.ingest_ms)
         if kind in self._raw:
             self.last_in_ms = max(self.last_in_ms, record.ingest_ms)
             return
@@ -98,6 +101,7 @@ class Board:
             "series": self._series(now_ms, SERIES_S),
             "alerts": [self._with_event(each) for each in list(self._alerts)[-ALERTS_AT_FIRST:]],
             "points": list(self._points),
+            "marks": {each["id"]: self._marks[each["id"]] for each in self._alerts if each["id"] in self._marks},
             "charts": self.windows.charts(),
             "figures": self.windows.figures(),
             "letters": self._letters_shown(),
@@ -113,6 +117,8 @@ class Board:
         if self._new_points:
             found["points"] = list(self._new_points)
             self._new_points.clear()
+        if self._new_marks:
+            found["marks"], self._new_marks = self._new_marks, {}
         if self._has_new_letters:
             found["letters"] = self._letters_shown()
             self._has_new_letters = False
@@ -135,6 +141,7 @@ class Board:
         events = {each: json.loads(self._events[each]) for each in ids if each in self._events}
         return {
             **alert,
+            "mark": self._marks.get(alert_id),
             "events": [self._event_shown(event) for event in events.values()],
             "missing": len(ids) - len(events),
             "others": [self._event_shown(event) for event in self._events_of(alert["full_subject"], set(ids))],
@@ -154,6 +161,9 @@ class Board:
     def _take_content(self, kind: str, record: Record, content: dict[str, Any]) -> None:
         if kind == HOP:
             self.latencies.hop(record.ingest_ms, content["sent_ms"])
+            return
+        if kind == DISPOSITIONS.name:
+            self._take_mark(content)
             return
         self.last_out_ms = max(self.last_out_ms, record.ingest_ms)
         if kind == self._enriched:
@@ -229,6 +239,13 @@ class Board:
             "full_subject": alert["subject"],
             "place": {"topic": self.variant.topic(ALERTS), "partition": record.partition, "offset": record.offset},
         }
+
+    def _take_mark(self, made: dict[str, Any]) -> None:
+        mark = {"mark": str(made["mark"]), "by": text(made["by"]), "note": text(made["note"]), "at_ms": made["at_ms"]}
+        self._marks[made["alert_id"]] = self._new_marks[made["alert_id"]] = mark
+        self._marks.move_to_end(made["alert_id"])
+        if len(self._marks) > IDS_KEPT:
+            self._marks.popitem(last=False)
 
     def _with_event(self, shown: dict[str, Any]) -> dict[str, Any]:
         """The alert with the chosen fields of its last event, which often comes a little after it."""

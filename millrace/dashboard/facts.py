@@ -63,6 +63,7 @@ def facts(variant: Variant, view: views.View) -> dict[str, Any]:
             if each.summary in stages.windowing.summaries
         ],
         "map": _map(view),
+        "marks": view.marks.model_dump(),
         "event": [{"name": name, "title": words(name), "unit": views.unit(name)} for name in view.event],
         "alert": [views.unit(name) for name in view.alert],
         "nodes": [asdict(each) for each in nodes(variant)],

@@ -17,11 +17,17 @@ from millrace.dashboard.board import Board
 from millrace.oracle import Record
 from millrace.patterns.plan import HOP
 from millrace.rules import ALERTS, DEAD_LETTERS
-from millrace.rules.outputs import WINDOWS_TOPIC
+from millrace.rules.outputs import DISPOSITIONS, WINDOWS_TOPIC
 
 TICK_EVERY_S = 0.5
 BATCH = 2_000
-READ_AT_FIRST = {ALERTS.name: 10_000, DEAD_LETTERS.name: 10_000, WINDOWS_TOPIC: 20_000, HOP: 500}
+READ_AT_FIRST = {
+    ALERTS.name: 10_000,
+    DEAD_LETTERS.name: 10_000,
+    WINDOWS_TOPIC: 20_000,
+    HOP: 500,
+    DISPOSITIONS.name: 50_000,
+}
 EVENTS_AT_FIRST = 20_000
 """Of each partition; what is older is counted only."""
 BUFFERED_KB = 8_192

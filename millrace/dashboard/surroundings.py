@@ -23,6 +23,7 @@ from millrace.errors import InfraError
 from millrace.patterns import Variant, model, readable
 from millrace.patterns import topics as topics_of
 from millrace.rules.expressions import DeclarationError
+from millrace.rules.outputs import DISPOSITIONS
 from millrace.target import Target
 
 Files = Mapping[Path, int]
@@ -130,6 +131,8 @@ class Surroundings(threading.Thread):
             kinds = {
                 topic: (each.name, kind) for each in provisioned.values() for kind, topic in topics_of(each).items()
             }
+            marks = {each.topic(DISPOSITIONS): (each.name, DISPOSITIONS.name) for each in provisioned.values()}
+            kinds |= {topic: of for topic, of in marks.items() if topic in listed}
             spans = self._spans([(topic, number) for topic in kinds for number in listed[topic].partitions])
             self._lags = {name: self._lag_of(variant, spans) for name, variant in provisioned.items()}
         except KafkaException as error:

@@ -62,6 +62,14 @@ class Map(Closed):
     other_title: str = ""
 
 
+class Marks(Closed):
+    """What a person may make of an alert, in the words of the use."""
+
+    confirmed: str = "confirmed"
+    dismissed: str = "dismissed"
+    unsure: str = "unsure"
+
+
 class View(Closed):
     """What the page shows of a use."""
 
@@ -71,6 +79,7 @@ class View(Closed):
     figures: tuple[Figure, ...] = ()
     charts: tuple[Chart, ...] = ()
     map: Map | None = None
+    marks: Marks = Field(default_factory=lambda: Marks(), description="What the marks of an alert are called.")
 
 
 @dataclass(frozen=True)
@@ -188,7 +197,7 @@ _NOWHERE = Map(latitude="", longitude="")
 
 
 def _keys_of(location: tuple[int | str, ...]) -> str:
-    models: Mapping[str, type[BaseModel]] = {"charts": Chart, "figures": Figure, "map": Map}
+    models: Mapping[str, type[BaseModel]] = {"charts": Chart, "figures": Figure, "map": Map, "marks": Marks}
     model = models.get(str(location[0]), View) if len(location) > 1 else View
     return f"the keys are {', '.join(model.model_fields)}"
 

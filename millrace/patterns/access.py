@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from millrace.patterns.model import Variant
 from millrace.patterns.plan import HOP
 from millrace.rules import ALERTS, DEAD_LETTERS
-from millrace.rules.outputs import VERDICTS_TOPIC, WINDOWS_TOPIC
+from millrace.rules.outputs import DISPOSITIONS, VERDICTS_TOPIC, WINDOWS_TOPIC
 
 
 @dataclass(frozen=True)
@@ -37,4 +37,5 @@ def access(variant: Variant) -> dict[str, Access]:
         WINDOWS_TOPIC: Access(frozenset([reader]), frozenset([windows])),
         HOP: Access(),
         VERDICTS_TOPIC: Access(frozenset([reader])),
+        DISPOSITIONS.name: Access(frozenset([reader]), frozenset([reader])),
     }

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from millrace.rules import ALERTS, DEAD_LETTERS, EventType, Text, UseCase, WindowRule, WindowSummary
-from millrace.rules.outputs import VERDICTS_TOPIC, WINDOWS_TOPIC
+from millrace.rules.outputs import DISPOSITIONS, VERDICTS_TOPIC, WINDOWS_TOPIC
 
 Schema = Mapping[str, Any]
 _TYPES = {"whole": "integer", "real": "number", "text": "string", "flag": "boolean"}
@@ -19,6 +19,7 @@ def contracts_of(use: UseCase) -> dict[str, Schema]:
     return {each.name: each.json_schema() for each in carried} | {
         WINDOWS_TOPIC: windows_schema(use),
         VERDICTS_TOPIC: verdicts_schema(),
+        DISPOSITIONS.name: DISPOSITIONS.json_schema(),
     }
 
 

@@ -76,6 +76,23 @@ WINDOWS_TOPIC = "windows"
 """The topic of all window results of a pattern."""
 VERDICTS_TOPIC = "verdicts"
 """The topic of a pattern's ledger: the verdict on each segment of its messages."""
+CONFIRMED, DISMISSED, UNSURE = MARKS = ("confirmed", "dismissed", "unsure")
+"""What a person may make of an alert."""
+DISPOSITIONS = EventType(
+    "dispositions",
+    "What a person made of an alert; the last one of an alert_id counts.",
+    (
+        Text("alert_id", pattern="[0-9a-f]{32}", max_length=32, may_pass_luhn=True),
+        Text("mark", pattern=f"({'|'.join(MARKS)})"),
+        Text("note", pattern="[^\\x00-\\x1f]*", max_length=500),
+        Text("by", pattern="[^\\x00-\\x1f]+"),
+        Whole("at_ms"),
+        Text("rule"),
+        Text("rule_version", may_pass_luhn=True),
+        Whole("alert_at_ms"),
+    ),
+    key="alert_id",
+)
 WINDOW_SPAN = ("first_ms", "last_ms")
 """The operands that an alert on a window has besides the rule's measures: the times of its first and last event."""
 

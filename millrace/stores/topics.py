@@ -80,6 +80,10 @@ class TopicError(InfraError):
     """A topic that is missing, unreachable or differs from its declaration; names the topic and the remedy."""
 
 
+class NoTopicError(TopicError):
+    """A topic that is not there."""
+
+
 @contextmanager
 def admin(bootstrap: str) -> Iterator[KafkaAdminClient]:
     """An admin client whose errors name the address and the remedy."""
@@ -274,7 +278,7 @@ class Tail:
             raise
         if missing := sorted(topic for topic in self._kinds if topic not in there):
             self.close()
-            raise TopicError(f"no topic {', '.join(missing)} at {bootstrap}; provision the pattern first")
+            raise NoTopicError(f"no topic {', '.join(missing)} at {bootstrap}; provision the pattern first")
         begin = {(topics[kind], number): at for kind, own in (since or {}).items() for number, at in own.items()}
         places = [(topic, number) for topic in self._kinds for number in there[topic].partitions]
         self._next = {place: begin.get(place, 0) for place in places}

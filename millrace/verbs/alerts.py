@@ -88,7 +88,12 @@ def alerts(
 
 
 def explain(target: Target, variants: Iterable[Variant], alert_id: str) -> Explanation:
-    """The alert whose id is or begins with this, in the first of the patterns that has it."""
+    """Why the alert was raised whose id is or begins with this."""
+    return _explained(target, *named(target, variants, alert_id))
+
+
+def named(target: Target, variants: Iterable[Variant], alert_id: str) -> tuple[Variant, Found]:
+    """The alert whose id is or begins with this, and the first of the patterns that has it."""
     if not re.fullmatch(rf"[0-9a-f]{{{ID_LEAST},32}}", alert_id):
         raise UsageError(
             f"'{alert_id}' is no id of an alert: {ID_LEAST} to 32 hexadecimal digits; `millrace alerts` prints them"
@@ -101,7 +106,7 @@ def explain(target: Target, variants: Iterable[Variant], alert_id: str) -> Expla
         if len(chosen) > 1:
             raise UsageError(f"{len(chosen)} alerts of {variant.name} begin with {alert_id}; give more of the id")
         if chosen:
-            return _explained(target, variant, chosen[0])
+            return variant, chosen[0]
     raise InfraError(f"no alert {alert_id} in the topics; `millrace alerts PATTERN` lists those that are there")
 
 

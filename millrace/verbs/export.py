@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from millrace.errors import InfraError, UsageError
 from millrace.verbs.alerts import Found
+from millrace.verbs.dispositions import Disposition
 from millrace.whole_files import write_whole
 
 CSV, PARQUET = ".csv", ".parquet"
@@ -24,6 +25,8 @@ COLUMNS = {
     "at_ms": NUMBER,
     **dict.fromkeys(("event_ids", "sentence", "topic"), TEXT),
     **dict.fromkeys(("partition", "offset", "arrived_ms"), NUMBER),
+    **dict.fromkeys(("mark", "marked_by", "note"), TEXT),
+    "marked_ms": NUMBER,
 }
 OPERAND = "operand."
 """In front of an operand's name."""
@@ -31,11 +34,11 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """A spreadsheet takes a cell that begins so for a formula, and what is in it may come from a stranger's event."""
 
 
-def export(found: Sequence[Found], file: Path) -> None:
+def export(found: Sequence[Found], marks: Mapping[str, Disposition], file: Path) -> None:
     """Write alerts to a CSV or a Parquet file, as its suffix names; it is there only once it is whole."""
     if file.suffix not in (CSV, PARQUET):
         raise UsageError(f"--to {file}: the name of the file ends with {CSV} or {PARQUET}")
-    rows = [_row(each) for each in found]
+    rows = [_row(each) | _marked(marks.get(each.alert["alert_id"])) for each in found]
     operands = dict.fromkeys(name for row in rows for name in row if name.startswith(OPERAND))
     columns = COLUMNS | dict.fromkeys(operands, TEXT)
     try:
@@ -59,6 +62,10 @@ def _row(found: Found) -> dict[str, Any]:
         "arrived_ms": found.arrived_ms,
         **{f"{OPERAND}{name}": str(value) for name, value in (alert["operands"] or {}).items()},
     }
+
+
+def _marked(made: Disposition | None) -> dict[str, Any]:
+    return {"mark": made.mark, "marked_by": made.by, "note": made.note, "marked_ms": made.at_ms} if made else {}
 
 
 def _parquet(columns: Mapping[str, pa.DataType], rows: list[dict[str, Any]]) -> bytes:

@@ -12,7 +12,7 @@ from millrace.patterns import Stores, Variant, engine_plans, load
 from millrace.patterns import topics as topics_of
 from millrace.patterns.contracts import breaking_changes, contracts_of
 from millrace.patterns.plan import HOP, state_topics, tables
-from millrace.rules.outputs import VERDICTS_TOPIC
+from millrace.rules.outputs import DISPOSITIONS, VERDICTS_TOPIC
 from millrace.stores import topics
 from millrace.stores.changes import Action, Change
 from millrace.target import Target
@@ -69,7 +69,8 @@ def wanted_topics(variant: Variant) -> list[topics.Topic]:
         for kind, topic in topics_of(variant).items()
     ]
     verdicts = topics.Topic(variant.topic(VERDICTS_TOPIC), 1, topics.APPEND_TIME | topics.KEPT)
-    return [*carried, verdicts, *_state_topics(variant)]
+    dispositions = topics.Topic(variant.topic(DISPOSITIONS), 1, topics.APPEND_TIME | overwrites)
+    return [*carried, verdicts, dispositions, *_state_topics(variant)]
 
 
 def _state_topics(variant: Variant) -> list[topics.Topic]:
@@ -112,7 +113,7 @@ def _ensure_stores(target: Target, variant: Variant, *, plan: bool) -> list[Chan
 def _ensure_contracts(target: Target, variant: Variant, *, plan: bool) -> list[Change]:
     schemas = contracts_of(variant.use)
     if variant.is_finite:
-        del schemas[VERDICTS_TOPIC]
+        del schemas[VERDICTS_TOPIC], schemas[DISPOSITIONS.name]
     wanted = {variant.topic(kind): schema for kind, schema in schemas.items()}
     agreed = topics.contracts(target.bootstrap)
     changes, differing = [], {}

@@ -140,6 +140,18 @@ class PlaybackReader(Reader):
         self.ask(lambda: self._tapes[name].__setitem__(slice(0, 0), [(0, record) for record in records])).result(5)
 
 
+class Written:
+    """Writes messages where the reader takes them from."""
+
+    def __init__(self, reader: PlaybackReader) -> None:
+        self._reader = reader
+
+    def publish(self, messages: Iterable[tuple[str, bytes, bytes]]) -> None:
+        for topic, key, value in messages:
+            name, _, kind = topic.partition(".")
+            self._reader.put(name, Record(kind, 0, time.time_ns(), time.time_ns() // 1_000_000, key, value))
+
+
 class Still:
     """Surroundings that a test sets by hand."""
 
@@ -189,6 +201,7 @@ def served(
         reader,
         still,  # type: ignore[arg-type]
         History(None),  # type: ignore[arg-type]
+        Written(reader),  # type: ignore[arg-type]
         npm.ensure(settings, "dashboard") / "assets",
         Path(settings.state / "records"),
     )

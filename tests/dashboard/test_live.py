@@ -20,10 +20,10 @@ from millrace.rules import ALERTS, DEAD_LETTERS
 from millrace.rules.outputs import LATE, REPLAYED
 from millrace.servers.dashboard import url
 from millrace.settings import Settings
-from millrace.stores.topics import Tail, publish
+from millrace.stores.topics import Publisher, Tail, publish
 from millrace.target import Target
 from millrace.traffic import plan_for
-from millrace.verbs import deploy, provision, sending, teardown, traffic
+from millrace.verbs import alerts, deploy, dispositions, provision, sending, teardown, traffic
 from tests.browser import browser
 from tests.patterns import own_patterns
 
@@ -137,10 +137,14 @@ def test_it_recovers_when_its_server_and_when_kafka_were_killed(window: Page, ta
     expect(page.locator("#connection")).to_have_text("server away; reconnecting …", timeout=SHOWN_WITHIN_MS)
     stacks.up(target.settings, ["dashboard"])
     expect(page.locator("#connection")).to_have_text("live", timeout=SHOWN_WITHIN_MS)
+    variant = load("live-fraud")
+    first = alerts.alerts(target, variant)[0].alert
+    made = dispositions.mark(Publisher(target.bootstrap), variant, first, "confirmed", by="anna")
     stacks.kill(target.settings, ["kafka-1"])
     expect(page.locator("#notices")).to_contain_text("Kafka does not answer since", timeout=SHOWN_WITHIN_MS)
     stacks.up(target.settings, ["kafka"])
     expect(page.locator("#notices")).to_be_empty(timeout=SHOWN_WITHIN_MS)
+    assert dispositions.dispositions(target, variant) == {made.alert_id: made}
 
 
 def totals(target: Target, variant: Variant) -> dict[str, int]:

@@ -29,8 +29,8 @@ NAMES = ("flink", "flood-flink", "spark", "flink-spark")
 SHOWN_WITHIN_MS = 20_000
 SEEN_WITHIN_MS = 1_000
 MEASURED_S = 8
-EXPECTED = ("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "TrustedHTML")
-"""What the browser logs where a test takes the server away, or tries to write HTML."""
+EXPECTED = ("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "TrustedHTML", "status of 400")
+"""What the browser logs where a test takes the server away, tries to write HTML, or marks an alert without a name."""
 HOSTILE = "<script>document.title='broken'</script><img src=x onerror=\"document.title='broken'\">"
 
 
@@ -306,3 +306,40 @@ def fetched(port: int, path: str, host: str = "127.0.0.1") -> Any:
     return urllib.request.urlopen(
         urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers={"Host": host}), timeout=10
     )
+
+
+def test_a_mark_that_is_set_in_one_window_appears_in_another(page: Page, reader: PlaybackReader, port: int) -> None:
+    reader.put("flink", alert("marked"))
+    assert page.context.browser
+    other = page.context.browser.new_page()
+    opened(other, port, "flink")
+    page.locator("button.alert").first.click()
+    drawer = page.locator("#detail")
+    expect(drawer).to_contain_text("Not marked yet.")
+    drawer.get_by_role("button", name="fraud", exact=True).click()
+    expect(drawer).to_contain_text("It was not marked: by: one line of 1 to 64 characters")
+    drawer.get_by_label("Your name").fill("anna")
+    drawer.get_by_label("Note").fill(HOSTILE)
+    drawer.get_by_role("button", name="fraud", exact=True).click()
+    expect(drawer).to_contain_text("fraud, by anna, ")
+    expect(drawer).to_contain_text(HOSTILE)
+    expect(other.locator("button.alert .mark").first).to_have_text("fraud", timeout=SHOWN_WITHIN_MS)
+    other.get_by_label("Only alerts with this mark").select_option("fraud")
+    expect(other.locator("button.alert")).to_have_count(1)
+    other.get_by_label("Only alerts with this mark").select_option("not marked")
+    expect(other.locator("button.alert .mark").first).to_be_empty()
+    assert page.title() == "flink · millrace"
+    other.close()
+
+
+@pytest.mark.parametrize("origin", [None, "http://127.0.0.1:1", "http://example.org"])
+def test_no_other_page_marks_an_alert(reader: PlaybackReader, port: int, origin: str | None) -> None:
+    assert wait_until(lambda: bool(reader.taken["flink"]["alerts"]), 20)
+    (alert_id, *_) = reader.ask(lambda: [each["id"] for each in reader.boards["flink"].full(0)["alerts"]]).result(5)
+    url, body = f"http://127.0.0.1:{port}/alerts/flink/{alert_id}/mark", b'{"mark": "confirmed", "by": "anna"}'
+    headers = {"Content-Type": "application/json", "X-Millrace-Token": "guessed"}
+    headers |= {"Origin": origin or f"http://127.0.0.1:{port}"}
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(urllib.request.Request(url, body, headers))
+    assert refused.value.code == 403
+    assert reader.ask(lambda: reader.boards["flink"].full(0)["marks"]).result(5) == {}

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow.parquet as pq
 import pytest
 
 from millrace.errors import UsageError
-from millrace.oracle import Record
+from millrace.oracle import Record, Refusal, accept
 from millrace.patterns import load
+from millrace.rules.outputs import DISPOSITIONS
+from millrace.stores import topics
 from millrace.verbs import alerts as finding
+from millrace.verbs import dispositions
 from millrace.verbs.export import export
 from tests.dashboard.playback import records
 from tests.infra.conftest import Millrace
@@ -31,20 +34,31 @@ def tape() -> list[Record]:
 
 @pytest.fixture
 def kafka(tape: list[Record], monkeypatch: pytest.MonkeyPatch) -> list[Record]:
-    """Topics that hold a run."""
+    """Topics that hold a run, and take marks."""
+    held = [*tape]
 
     class Tail:
-        def __init__(self, _: str, topics: Mapping[str, str]) -> None:
-            self.kinds = set(topics)
+        def __init__(self, _: str, kinds: Mapping[str, str]) -> None:
+            self.kinds = set(kinds)
 
         def new(self) -> Iterator[Record]:
-            return (record for record in tape if record.topic in self.kinds)
+            return (record for record in held if record.topic in self.kinds)
 
         def close(self) -> None: ...
 
+    class Publisher:
+        def __init__(self, _: str) -> None: ...
+
+        def publish(self, messages: Iterable[tuple[str, bytes, bytes]]) -> None:
+            for topic, key, value in messages:
+                own = [record for record in held if record.topic == topic.partition(".")[2]]
+                held.append(Record(topic.partition(".")[2], 0, len(own), START_MS, key, value))
+
     monkeypatch.setattr(finding, "Tail", Tail)
-    monkeypatch.setattr(finding, "lengths", lambda _, topics: {name: int(name == "flink") for name in topics})
-    return tape
+    monkeypatch.setattr(dispositions, "Tail", Tail)
+    monkeypatch.setattr(topics, "Publisher", Publisher)
+    monkeypatch.setattr(finding, "lengths", lambda _, asked: {name: int(name == "flink") for name in asked})
+    return held
 
 
 def written(tape: list[Record], kind: str) -> list[dict[str, Any]]:
@@ -113,7 +127,7 @@ def test_alerts_are_written_to_files_that_other_programs_read(
 
 def test_no_cell_of_a_csv_file_is_a_formula(kafka: list[Record], tmp_path: Path) -> None:
     alert = {**written(kafka, "alerts")[0], "key": "=HYPERLINK(1)", "operands": {"amount": "-5", "said": "@x"}}
-    export([finding.Found(alert, "-1 is less", "t.alerts", 0, 7, 1)], tmp_path / "one.csv")
+    export([finding.Found(alert, "-1 is less", "t.alerts", 0, 7, 1)], {}, tmp_path / "one.csv")
     (line,) = csv.DictReader((tmp_path / "one.csv").open(newline="", encoding="utf-8"))
     assert (line["key"], line["sentence"]) == ("'=HYPERLINK(1)", "'-1 is less")
     assert (line["operand.amount"], line["operand.said"], line["partition"]) == ("-5", "'@x", "0")
@@ -138,6 +152,61 @@ def test_an_id_that_is_none_or_unknown_is_refused(millrace: Millrace, kafka: lis
     assert (wrong.returncode, "no id of an alert" in wrong.stderr) == (2, True)
     unknown = millrace(tmp_path, "explain", "0" * 32, "--pattern", "flink")
     assert (unknown.returncode, "no alert 000" in unknown.stderr) == (1, True)
+
+
+def test_a_mark_is_shown_wherever_its_alert_is_and_the_last_one_counts(
+    millrace: Millrace, kafka: list[Record], tmp_path: Path
+) -> None:
+    first, second, *_ = [each for each in written(kafka, "alerts") if each["rule"] == "above-previous-max"]
+    done = millrace(tmp_path, "mark", first["alert_id"][:12], "dismissed", "--by", "anna")
+    assert done.stdout == f"{first['alert_id'][:10]} of flink is dismissed, by anna\n"
+    millrace(tmp_path, "mark", second["alert_id"], "dismissed", "--by", "anna", "--pattern", "flink")
+    millrace(tmp_path, "mark", first["alert_id"], "confirmed", "--by", "ben", "--note", "the card was stolen")
+    assert "[confirmed by ben: the card was stolen]" in millrace(tmp_path, "alerts", "flink", "--last", "9999").stdout
+    assert "confirmed by ben" in millrace(tmp_path, "explain", first["alert_id"]).stdout
+    of_one = json.loads(millrace(tmp_path, "alerts", "flink", "--marked", "dismissed", "--json").stdout)["alerts"]
+    assert [each["alert"]["alert_id"] for each in of_one] == [second["alert_id"]]
+    assert of_one[0]["disposition"]["by"] == "anna"
+    unmarked = json.loads(millrace(tmp_path, "alerts", "flink", "--marked", "none", "--json").stdout)["alerts"]
+    assert len(unmarked) == len(written(kafka, "alerts")) - 2
+    found = json.loads(millrace(tmp_path, "alerts", "flink", "--precision", "--json").stdout)["precision"]
+    by_rule = {each["rule"]: each for each in found}
+    of_rule = by_rule["above-previous-max"]
+    assert (of_rule["confirmed"], of_rule["dismissed"], of_rule["precision"]) == (1, 1, 0.5)
+    assert by_rule["spree"]["precision"] is None
+    millrace(tmp_path, "alerts", "flink", "--to", str(tmp_path / "alerts.parquet"))
+    rows = {row["alert_id"]: row for row in pq.read_table(tmp_path / "alerts.parquet").to_pylist()}
+    assert (rows[first["alert_id"]]["mark"], rows[first["alert_id"]]["marked_by"]) == ("confirmed", "ben")
+
+
+def test_an_alert_whose_id_looks_like_a_card_number_can_be_marked(tape: list[Record]) -> None:
+    sent: list[bytes] = []
+
+    class Publisher:
+        def publish(self, messages: Iterable[tuple[str, bytes, bytes]]) -> None:
+            sent.extend(value for *_, value in messages)
+
+    alert = next(json.loads(record.value or b"") for record in tape if record.topic == "alerts")
+    alert["alert_id"] = "4111111111111111".zfill(32)
+    dispositions.mark(cast(topics.Publisher, Publisher()), load("flink"), alert, "unsure", by="anna")
+    assert not isinstance(accept(DISPOSITIONS, *sent, START_MS), Refusal)
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("right",), "'right' is no mark of an alert; there is: confirmed, dismissed, unsure"),
+        (("unsure", "--note", "two\nlines"), "note: one line of at most 500 characters"),
+        (("unsure", "--note", "card 4111 1111 1111 1111"), "note: it holds a card number; leave it out"),
+        (("unsure", "--by", "x" * 65), "by: one line of 1 to 64 characters"),
+    ],
+)
+def test_a_wrong_mark_is_refused(
+    millrace: Millrace, kafka: list[Record], tmp_path: Path, words: tuple[str, ...], complaint: str
+) -> None:
+    done = millrace(tmp_path, "mark", written(kafka, "alerts")[0]["alert_id"], *words)
+    assert (done.returncode, complaint in done.stderr) == (2, True), done.stderr
+    assert not written(kafka, "dispositions")
 
 
 @pytest.mark.parametrize(

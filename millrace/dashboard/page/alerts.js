@@ -4,6 +4,7 @@ import { h, setText } from "./dom.js";
 import { clock, count, span, withUnit } from "./format.js";
 
 const ROWS_MOST = 300;
+const UNMARKED = "none";
 
 /** @param {(id: string) => void} open shows one alert */
 export function alerts(place, facts, open) {
@@ -11,6 +12,7 @@ export function alerts(place, facts, open) {
   const hues = (rule) => Math.max(0, order.indexOf(rule)) % 8;
   let chosen = "";
   let wanted = "";
+  let marked = "";
   let board = null;
   let newest = null;
   let isHeld = false;
@@ -25,6 +27,19 @@ export function alerts(place, facts, open) {
       rebuild();
     },
   });
+  const marks = h(
+    "select",
+    {
+      "aria-label": "Only alerts with this mark",
+      onchange: () => {
+        marked = marks.value;
+        rebuild();
+      },
+    },
+    h("option", { value: "" }, "marked or not"),
+    h("option", { value: UNMARKED }, "not marked"),
+    ...Object.entries(facts.marks).map(([mark, title]) => h("option", { value: mark }, title)),
+  );
   const more = h("button.more", {
     type: "button",
     hidden: true,
@@ -36,7 +51,7 @@ export function alerts(place, facts, open) {
   });
   const list = h("ol.alert-list", { "aria-label": "Alerts, newest first" });
   const empty = h("p.empty");
-  place.append(h("div.bar", {}, chips, search), more, list, empty);
+  place.append(h("div.bar", {}, chips, marks, search), more, list, empty);
   const buttons = new Map();
   for (const name of ["", ...order]) {
     const figure = h("b");
@@ -65,6 +80,7 @@ export function alerts(place, facts, open) {
 
   const fits = (alert) =>
     (!chosen || alert.rule === chosen) &&
+    (!marked || (board.marks[alert.id]?.mark ?? UNMARKED) === marked) &&
     (!wanted || `${alert.subject} ${alert.key} ${alert.rule} ${alert.sentence}`.toLowerCase().includes(wanted));
 
   function row(alert) {
@@ -82,8 +98,17 @@ export function alerts(place, facts, open) {
         alert.sentence,
       ),
       h("span.took", { title: "latency" }, span(alert.latency_ms)),
+      h("span.mark"),
     );
+    drawMark(button);
     return h("li", {}, button);
+  }
+
+  function drawMark(button) {
+    const made = board.marks[button.dataset.id];
+    const shown = button.querySelector(".mark");
+    setText(shown, made ? (facts.marks[made.mark] ?? made.mark) : "");
+    shown.className = made ? `mark ${made.mark}` : "mark";
   }
 
   function rebuild() {
@@ -154,6 +179,7 @@ export function alerts(place, facts, open) {
         setText(figure, count(name ? (board.by_rule[name] ?? 0) : board.totals.alerts));
       if (isAnother) rebuild();
       else update();
+      for (const button of list.querySelectorAll("button.alert")) drawMark(button);
     },
   };
 }

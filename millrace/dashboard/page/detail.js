@@ -4,6 +4,7 @@ import { h } from "./dom.js";
 import { moment, span, withUnit } from "./format.js";
 import { store } from "./store.js";
 
+const NAME = "millrace.name";
 const drawer = /** @type {HTMLDialogElement} */ (document.getElementById("detail"));
 drawer.addEventListener("click", (event) => {
   if (event.target === drawer) drawer.close();
@@ -35,6 +36,7 @@ function parts(facts, alert) {
     h("h2", {}, alert.rule),
     h("p.sentence", {}, `${alert.sentence.charAt(0).toUpperCase()}${alert.sentence.slice(1)}.`),
     h("p.doc", {}, rule?.doc ?? ""),
+    marking(facts, alert),
     pairs([
       [facts.key, alert.subject],
       ...(alert.key === alert.subject ? [] : [["key", alert.key]]),
@@ -63,6 +65,42 @@ function parts(facts, alert) {
       : []),
     ...history(facts, alert),
   ];
+}
+
+/** What people make of the alert: the mark that it has, and a form for another. */
+function marking(facts, alert) {
+  const made = h("p.made", { role: "status" });
+  const note = h("input.note", { maxlength: 500, placeholder: "why, in one line", "aria-label": "Note" });
+  const by = h("input", { maxlength: 64, placeholder: "your name", "aria-label": "Your name" });
+  by.value = localStorage.getItem(NAME) ?? "";
+  const buttons = Object.entries(facts.marks).map(([mark, title]) =>
+    h("button.chip", { type: "button", "data-mark": mark, onclick: () => send(mark) }, title),
+  );
+  show(alert.mark);
+  return h("div.marking", { role: "group", "aria-label": "Mark this alert" }, h("div.bar", {}, ...buttons, by, note), made);
+
+  function show(mark) {
+    for (const button of buttons) button.setAttribute("aria-pressed", String(button.dataset.mark === mark?.mark));
+    made.textContent = mark
+      ? `${facts.marks[mark.mark] ?? mark.mark}, by ${mark.by}, ${moment(mark.at_ms, store.nowMs)}${mark.note && `: ${mark.note}`}`
+      : "Not marked yet.";
+  }
+
+  async function send(mark) {
+    localStorage.setItem(NAME, by.value.trim());
+    try {
+      const answer = await fetch(`/alerts/${encodeURIComponent(facts.name)}/${encodeURIComponent(alert.id)}/mark`, {
+        method: "POST",
+        headers: { "content-type": "application/json", "x-millrace-token": store.token },
+        body: JSON.stringify({ mark, by: by.value.trim(), note: note.value.trim() }),
+      });
+      const found = await answer.json();
+      if (answer.ok) show(found);
+      else made.textContent = `It was not marked: ${found.problem}`;
+    } catch {
+      made.textContent = "It was not marked: the server of this page does not answer.";
+    }
+  }
 }
 
 function history(facts, alert) {

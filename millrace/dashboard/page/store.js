@@ -10,12 +10,14 @@ export const store = {
   /** @type {Object<string, any>} */ boards: {},
   /** @type {any} */ around: { kafka: { state: "starting" }, patterns: {} },
   nowMs: Date.now(),
+  token: "",
 };
 
 /** Replaces everything: the first event of a connection. */
 export function takeFull(full) {
   store.around = { ...store.around, ...full.around };
   store.nowMs = full.now_ms;
+  store.token = full.token;
   store.boards = {};
   for (const [name, board] of Object.entries(full.boards)) store.boards[name] = begun(board);
 }
@@ -45,15 +47,20 @@ function begun(board) {
 }
 
 function add(board, change) {
-  const { series, alerts = [], points = [], ...rest } = change;
+  const { series, alerts = [], points = [], marks = {}, ...rest } = change;
   Object.assign(board, rest);
   merge(board.series, series);
   for (const alert of alerts) {
     if (board.ids.has(alert.id)) continue;
     board.ids.add(alert.id);
     board.alerts.push(alert);
-    if (board.alerts.length > ALERTS_MOST) board.ids.delete(board.alerts.shift().id);
+    if (board.alerts.length > ALERTS_MOST) {
+      const { id } = board.alerts.shift();
+      board.ids.delete(id);
+      delete board.marks[id];
+    }
   }
+  for (const [id, mark] of Object.entries(marks)) if (board.ids.has(id)) board.marks[id] = mark;
   board.points.push(...points);
   board.points.splice(0, board.points.length - POINTS_MOST);
 }
