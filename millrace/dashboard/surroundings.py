@@ -8,12 +8,13 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition, admin
+from kafka import KafkaAdminClient, TopicPartition
+from kafka.admin import OffsetSpec
 
 from millrace import deployments, project
 from millrace.dashboard import facts, view
@@ -24,10 +25,10 @@ from millrace.patterns import Variant, model, readable
 from millrace.patterns import topics as topics_of
 from millrace.rules.expressions import DeclarationError
 from millrace.rules.outputs import DISPOSITIONS
+from millrace.stores import topics
 from millrace.target import Target
 
 Files = Mapping[Path, int]
-OFFSETS: Any = admin.OffsetSpec  # type: ignore[attr-defined]  # it has no types
 LOOK_EVERY_S = 2.0
 JOBS_EVERY_S = 8.0
 ANSWERS_WITHIN_S = 3.0
@@ -48,7 +49,8 @@ class Surroundings(threading.Thread):
         self._code_problem = ""
         self._target, self._reader, self._publish = target, reader, publish
         self._ended = threading.Event()
-        self._client = admin.AdminClient({"bootstrap.servers": target.bootstrap, "log_level": 0})
+        # Not librdkafka's: it ends the process when its broker is killed during a request for offsets.
+        self._opened: KafkaAdminClient | None = None
         self._provisioned: dict[str, Variant] = {}
         self._lags: dict[str, int | None] = {}
         self._kafka: dict[str, Any] = {"state": "starting", "since_ms": _now_ms(), "problem": ""}
@@ -81,6 +83,8 @@ class Surroundings(threading.Thread):
         """Stop looking."""
         self._ended.set()
         self.join(15)
+        if self._opened is not None:
+            self._opened.close()
 
     def look(self) -> None:
         """Look once."""
@@ -126,48 +130,64 @@ class Surroundings(threading.Thread):
     def _look_at_kafka(self, variants: list[Variant], views: Mapping[str, tuple[view.View, str]]) -> None:
         """Let the reader follow the patterns that have all their topics; what was found stays while Kafka is away."""
         try:
-            listed = self._client.list_topics(timeout=ANSWERS_WITHIN_S).topics
-            provisioned = {each.name: each for each in variants if set(topics_of(each).values()) <= set(listed)}
-            kinds = {
-                topic: (each.name, kind) for each in provisioned.values() for kind, topic in topics_of(each).items()
-            }
-            marks = {each.topic(DISPOSITIONS): (each.name, DISPOSITIONS.name) for each in provisioned.values()}
-            kinds |= {topic: of for topic, of in marks.items() if topic in listed}
-            spans = self._spans([(topic, number) for topic in kinds for number in listed[topic].partitions])
-            self._lags = {name: self._lag_of(variant, spans) for name, variant in provisioned.items()}
-        except KafkaException as error:
-            self._now("down", error.args[0].str())
+            with topics.named(self._target.bootstrap):
+                partitions = self._partitions()
+                provisioned = {
+                    each.name: each for each in variants if partitions.keys() >= set(topics_of(each).values())
+                }
+                kinds = {
+                    topic: (each.name, kind) for each in provisioned.values() for kind, topic in topics_of(each).items()
+                }
+                marks = {each.topic(DISPOSITIONS): (each.name, DISPOSITIONS.name) for each in provisioned.values()}
+                kinds |= {topic: of for topic, of in marks.items() if topic in partitions}
+                spans = self._spans([(topic, number) for topic in kinds for number in partitions[topic]])
+                self._lags = self._lags_of(provisioned.values(), spans)
+        except topics.TopicError as error:
+            self._now("down", str(error))
             return
         self._now("up", "")
         self._provisioned = provisioned
         boards = {name: Board(variant, views[name][0]) for name, variant in provisioned.items()}
         self._reader.ask(lambda: self._reader.follow(boards, kinds, spans)).result(READER_ANSWERS_WITHIN_S)
 
+    @property
+    def _client(self) -> KafkaAdminClient:
+        if self._opened is None:
+            self._opened = topics.opened_admin(self._target.bootstrap, ANSWERS_WITHIN_S)
+        return self._opened
+
+    def _partitions(self) -> dict[str, list[int]]:
+        """The partitions of each topic."""
+        topics.require_connection(self._target.bootstrap)
+        return {
+            topic["name"]: [each["partition_index"] for each in topic["partitions"]]
+            for topic in self._client.describe_topics()
+        }
+
     def _spans(self, places: list[Place]) -> dict[Place, Span]:
         """The first and the next offset of each partition, by one request of each kind."""
-        if not places:
-            return {}
         first, end = (
             {
-                (place.topic, place.partition): answer.result().offset
-                for place, answer in self._client.list_offsets(
-                    {TopicPartition(*each): spec for each in places}, request_timeout=ANSWERS_WITHIN_S
+                (place.topic, place.partition): found.offset
+                for place, found in self._client.list_partition_offsets(
+                    {TopicPartition(*place): spec for place in places}
                 ).items()
             }
-            for spec in (OFFSETS.earliest(), OFFSETS.latest())
+            for spec in (OffsetSpec.EARLIEST, OffsetSpec.LATEST)
         )
         return {place: Span(first[place], end[place]) for place in places}
 
-    def _lag_of(self, variant: Variant, spans: Mapping[Place, Span]) -> int | None:
-        """How many messages the per-event stage has not judged; None where it has committed nothing yet."""
-        topic = variant.topic(variant.use.judged)
-        ends = {number: span.end for (name, number), span in spans.items() if name == topic}
-        asked = ConsumerGroupTopicPartitions(variant.name, [TopicPartition(topic, number) for number in ends])
-        answer = self._client.list_consumer_group_offsets([asked], request_timeout=ANSWERS_WITHIN_S)[variant.name]
-        reached: dict[int, int] = {each.partition: each.offset for each in answer.result().topic_partitions}
-        if all(offset < 0 for offset in reached.values()):
-            return None
-        return sum(max(0, end - max(reached.get(number, 0), 0)) for number, end in ends.items())
+    def _lags_of(self, variants: Iterable[Variant], spans: Mapping[Place, Span]) -> dict[str, int | None]:
+        """How many messages each per-event stage has not judged; None where it has committed nothing yet."""
+        judged = {each.name: each.topic(each.use.judged) for each in variants}
+        ends = {
+            name: {TopicPartition(*place): span.end for place, span in spans.items() if place[0] == topic}
+            for name, topic in judged.items()
+        }
+        reached = self._client.list_group_offsets({name: list(own) for name, own in ends.items()}) if ends else {}
+        return {
+            name: _lag(own, {place: each.offset for place, each in reached[name].items()}) for name, own in ends.items()
+        }
 
     def _now(self, state: str, problem: str) -> None:
         if state != self._kafka["state"]:
@@ -214,6 +234,12 @@ class Surroundings(threading.Thread):
                     },
                 )
         return self._verdicts.get(name, (None, None))[1]
+
+
+def _lag(ends: Mapping[Any, int], reached: Mapping[Any, int]) -> int | None:
+    if all(offset < 0 for offset in reached.values()):
+        return None
+    return sum(max(0, end - max(reached.get(place, 0), 0)) for place, end in ends.items())
 
 
 def _import_problem() -> str:

@@ -87,14 +87,17 @@ class NoTopicError(TopicError):
 @contextmanager
 def admin(bootstrap: str) -> Iterator[KafkaAdminClient]:
     """An admin client whose errors name the address and the remedy."""
-    _require_connection(bootstrap)
-    timeout_ms = round(ANSWERS_WITHIN_S * 1_000)
-    with named(bootstrap):
-        client = KafkaAdminClient(
-            bootstrap_servers=bootstrap.split(","), request_timeout_ms=timeout_ms, bootstrap_timeout_ms=timeout_ms
-        )
-        with closing(client):
-            yield client
+    require_connection(bootstrap)
+    with named(bootstrap), closing(opened_admin(bootstrap)) as client:
+        yield client
+
+
+def opened_admin(bootstrap: str, answers_within_s: float = ANSWERS_WITHIN_S) -> KafkaAdminClient:
+    """An admin client to be closed by the caller; it connects again by itself after a broker was away."""
+    timeout_ms = round(answers_within_s * 1_000)
+    return KafkaAdminClient(
+        bootstrap_servers=bootstrap.split(","), request_timeout_ms=timeout_ms, bootstrap_timeout_ms=timeout_ms
+    )
 
 
 @contextmanager
@@ -124,13 +127,13 @@ def refusal(bootstrap: str, code: str, why: str) -> str:
 
 def listed(client: Producer | Consumer, bootstrap: str) -> Mapping[str, Any]:
     """All topics by name; raises with the address when Kafka is unreachable."""
-    _require_connection(bootstrap)
+    require_connection(bootstrap)
     with named(bootstrap):
         found: Mapping[str, Any] = client.list_topics(timeout=ANSWERS_WITHIN_S).topics
         return found
 
 
-def _require_connection(bootstrap: str) -> None:
+def require_connection(bootstrap: str) -> None:
     """Fail fast when the connection is refused; clients retry for 10 s."""
     if not wait_until(lambda: not _is_refused(bootstrap), CONNECTS_WITHIN_S):
         raise TopicError(_unreachable(bootstrap, "connection refused"))
