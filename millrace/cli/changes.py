@@ -75,7 +75,8 @@ ForRun = Annotated[
     typer.Option(
         "--for",
         metavar="RUN",
-        help="Name of a test run: `teardown --for RUN` stops only jobs that `deploy --for RUN` started.",
+        help="Name of a test run: `teardown --for RUN` stops only jobs that `deploy --for RUN` started, and not those "
+        "that ran before.",
     ),
 ]
 

@@ -40,7 +40,7 @@ def mark(
     `alerts --precision` the share of confirmed alerts by rule and day.
 
     Examples:
-    millrace mark 752d93d27e confirmed --note "the card was stolen"
+    millrace mark 752d93d27e confirmed --note stolen
     millrace mark 752d93d27e unsure --pattern flink --by anna
     """
     from millrace.patterns import load, readable

@@ -39,16 +39,16 @@ def validate(
         bool,
         typer.Option(
             "--by-ledger",
-            help="Judge a pattern that was deployed with --verdicts by the segments since its last entry.",
+            help="Judge the segments since the ledger's last entry; without a ledger, everything.",
         ),
     ] = False,
     every_s: Annotated[
         float,
-        typer.Option("--every", metavar="SECONDS", min=5, max=3_600, help="The length of a segment of the ledger."),
+        typer.Option("--every", metavar="SECONDS", min=5, max=3_600, help="With --continuous: the length of a segment."),
     ] = EVERY_S,
     settle_s: Annotated[
         float,
-        typer.Option("--settle", metavar="SECONDS", min=0, help="How long after its end a segment is judged."),
+        typer.Option("--settle", metavar="SECONDS", min=0, help="With --continuous: how long after its end a segment is judged."),
     ] = SETTLE_S,
     json: Json = False,
 ) -> None:
@@ -58,10 +58,10 @@ def validate(
     events that are lost, duplicated, wrong or late. The verdict is ok, failed, or unknown if a check could not run.
     Exit code 0 only for ok.
 
-    With --continuous a pattern is judged that runs for longer than its topics retain: each segment once, from what the
-    segments before it left to remember. Alerts, enrichment, window results and dead letters are judged so; files and
-    tables by a verdict without it. `millrace verdicts` shows the ledger. With --by-ledger the verdict is that of the
-    segments until now, so it needs none of the messages that were deleted before.
+    With --continuous the stream is judged in segments, each once, with the state that earlier segments left: for a
+    pattern that runs for longer than its topics retain messages. Segments cover alerts, enrichment, window results and
+    dead letters; files and tables are covered without the option. `millrace verdicts` shows the ledger. With
+    --by-ledger no message is needed that an earlier segment has judged.
 
     Examples:
     millrace validate flink-spark

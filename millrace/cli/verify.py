@@ -30,19 +30,19 @@ def verify(
     ] = None,
     self_test: Annotated[
         bool,
-        typer.Option("--self-test", help="Spoil the copy in each way; required."),
+        typer.Option("--self-test", help="Damage the copy in each way; required."),
     ] = False,
     json: Json = False,
 ) -> None:
-    """Test the verdict itself: spoil a copy of a run, and expect its checks to notice.
+    """Test the verdict itself: damage a copy of a run; the responsible check must fail.
 
-    The run is read as `validate` reads it, and its verdict must be ok. Then a copy of it is spoilt in some hundred
+    The run is read as `validate` reads it, and its verdict must be ok. Then a copy of it is damaged in some hundred
     ways, one at a time: messages and rows lost, repeated, swapped and altered in each column, clocks that are wrong,
     foreign messages, absent topics and stores. Nothing that is stored changes. Each time the check that is responsible
     must fail.
 
-    The time grows with the run: send a minute of traffic, not an hour. Exit code 1 if no check noticed a spoiling, or
-    only other checks did.
+    The time grows with the run: send a minute of traffic, not an hour. Exit code 1 if no check fails for one of
+    the ways, or only another one does.
 
     Examples:
     millrace verify --self-test flink-spark

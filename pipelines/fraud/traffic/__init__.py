@@ -30,7 +30,7 @@ class FraudTraffic:
     shares: Mapping[str, Share] = {
         "poison": Share(0.01, "Share of messages that are malformed or invalid; each must become a dead letter."),
         "duplicates": Share(0.01, "Share of purchases that are sent twice."),
-        "frauds": Share(0.02, "Share of episodes that are frauds."),
+        "frauds": Share(0.02, "Share of the customers' episodes (short stories) that are frauds."),
         "edges": Share(0.01, "Share of episodes at the limit of a rule."),
         "races": Share(0.001, "Share of episodes in which a purchase and the phone's report arrive in either order."),
         "late": Share(0.0005, "Share of purchases that are too late for any window."),
