@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict, replace
@@ -25,6 +26,7 @@ from millrace.stores.topics import Tail
 from millrace.target import Target
 from millrace.traffic import TrafficPlan, plan_for
 from millrace.traffic.runs import Run
+from millrace.verbs import cost
 from millrace.verbs.deploy import deploy
 from millrace.verbs.provision import provision
 from millrace.verbs.teardown import teardown
@@ -60,7 +62,9 @@ def measured(target: Target, variant: Variant, events: int, rate_per_s: float, s
     name = variant.name
     provision(target, name)
     try:
+        began = time.monotonic()
         deploy(target, name, report=lambda line: _report(name, line))
+        deployed_s = time.monotonic() - began
         cold = round(variant.pattern.promises.warm_after_s * rate_per_s)  # events before the promises hold
         made = declared(variant.use)
         warm_up = _sent(target, variant, plan_for(made, max(cold, 1), rate_per_s, seed + 1, name=f"w{seed}"))
@@ -75,6 +79,9 @@ def measured(target: Target, variant: Variant, events: int, rate_per_s: float, s
             "warm_up": asdict(warm_up),
             "run": asdict(run),
             "latencies": [] if run.lateness else latencies(target, variant, run),
+            "seconds": {"deploy": round(deployed_s, 1)},
+            "events_per_cpu_s": {engine: round(run.sent / used) for engine, used in run.about["cpu_s"].items() if used},
+            "memory_mb": cost.memory_mb(target.settings, name),
             "second_deploy": [change.action for change in changed],
             "restarts": {engine: job["restarts"] for engine, job in jobs.items()},
             "checks": {check.name: {"status": check.status, **check.figures} for check in found.verdict.checks},

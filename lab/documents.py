@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from millrace.errors import InfraError
 from millrace.patterns import names
+from millrace.registry import SHAPES, manifests
+from millrace.settings import PROJECT
 
 Records = Mapping[str, Mapping[str, Any]]
 """The content of docs/records, by the name of the file."""
 
 LINK = re.compile(r"\[([^\]]+)\]\((?:[\w.]+/)*records/([\w-]+)\.json\)")
 NOT_MEASURED = "not measured"
-FIGURE = re.compile(rf"(?:(?P<label>\D.*?) )?(?P<value>\d+ / \d+ ms|(?:\d+ min )?\d+ s|{NOT_MEASURED})")
+DEPLOY = "deploy"
+FIGURE = re.compile(
+    rf"(?:(?P<label>\D.*?) )?(?P<value>\d+ / \d+ ms|(?:\d+ min )?\d+ s|\d+ MB|\d+ per CPU-s|{NOT_MEASURED})"
+)
+OF_ENGINES = {"memory": ("memory_mb", "MB"), "events": ("events_per_cpu_s", "per CPU-s")}
+"""What stands before ` of ENGINE` in a figure: the key of the record, and the unit."""
 MEASURED_LINE = re.compile(r"\n\n\*(?:Measured|Not measured)[^\n]*\*(?=\n|$)")
 
 
@@ -118,19 +125,55 @@ def patterns_that_kept_their_promise(records: Records) -> str:
     return f"In these records it was kept by {_listed(kept) or 'none'};"
 
 
+def shapes(_: Records) -> str:
+    """A row for each shape of a pattern, a column for each engine."""
+    engines = manifests()
+    rows = (
+        [what, *("yes" if shape in each.can else f"no: {each.cannot[shape]}" for each in engines)]
+        for shape, what in SHAPES.items()
+    )
+    return _table(["a pattern may have", *(each.title for each in engines)], rows)
+
+
+def sizes(_: Records) -> str:
+    """How long the folder of each engine is, to the nearest hundred lines; the kernel is that of all."""
+    folders = {each.title: PROJECT / each.package.replace(".", "/") for each in manifests()}
+    folders["shared by all: the kernel"] = PROJECT / "millrace" / "kernel"
+    rows = ([title, *(_lines(folder, suffix) for suffix in (".py", ".java"))] for title, folder in folders.items())
+    return _table(["folder", "lines of Python", "lines of Java"], rows)
+
+
+def _lines(folder: Path, suffix: str) -> str:
+    return f"{round(sum(len(path.read_text().splitlines()) for path in folder.rglob(f'*{suffix}')), -2):,}"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows))
+
+
 SENTENCES: dict[str, dict[str, Callable[[Records], str]]] = {
     "README.md": {r"In these records it\s+was kept by\s[^;]*;": patterns_that_kept_their_promise},
+    "docs/engines.md": {
+        r"\| a pattern may have \|.*(?:\n\|.*)*": shapes,
+        r"\| folder \|.*(?:\n\|.*)*": sizes,
+    },
     "docs/airflow.md": {r"\d+\s+rounds,\s+\d+\s+of\s+them\s+while\s+`deploy`\s+ran": rounds_of_the_drill},
 }
 """By document: what is computed from more than one record, and so is no link."""
 
 
 def _value(label: str | None, figures: Mapping[str, Any]) -> str:
-    if "latencies" in figures:
+    what, _, engine = (label or "").partition(" of ")
+    if what in OF_ENGINES:
+        key, unit = OF_ENGINES[what]
+        return f"{figures[key][engine]} {unit}" if engine in figures.get(key, {}) else NOT_MEASURED
+    if "latencies" in figures and label != DEPLOY:
         named = {each["name"]: each for each in figures["latencies"]}
         if label not in named:
             raise InfraError(f"the record has no latency {label!r}; it has {', '.join(sorted(named))}")
         return f"{named[label]['p50_ms']:.0f} / {named[label]['p99_ms']:.0f} ms"
+    if label == DEPLOY and "seconds" not in figures:
+        return NOT_MEASURED
     if "seconds" not in figures:
         raise InfraError(f"the record has neither latencies nor seconds; it has {', '.join(sorted(figures))}")
     if isinstance(took := figures["seconds"], Mapping):

@@ -44,11 +44,15 @@ def validate(
     ] = False,
     every_s: Annotated[
         float,
-        typer.Option("--every", metavar="SECONDS", min=5, max=3_600, help="With --continuous: the length of a segment."),
+        typer.Option(
+            "--every", metavar="SECONDS", min=5, max=3_600, help="With --continuous: the length of a segment."
+        ),
     ] = EVERY_S,
     settle_s: Annotated[
         float,
-        typer.Option("--settle", metavar="SECONDS", min=0, help="With --continuous: how long after its end a segment is judged."),
+        typer.Option(
+            "--settle", metavar="SECONDS", min=0, help="With --continuous: how long after its end a segment is judged."
+        ),
     ] = SETTLE_S,
     json: Json = False,
 ) -> None:

@@ -1,4 +1,4 @@
-"""What a pattern costs: the processor time of the engines that run it."""
+"""What a pattern costs: the processor time and the memory of the engines that run it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,12 @@ def cpu_seconds(settings: Settings, pattern: str) -> dict[str, float]:
 
     A process that the jobs of several patterns share counts whole: the figure is the pattern's own while it runs alone.
     """
-    found = processes.records(settings.run)
-    names = {each.name: each.process.format(pattern=pattern) for each in registry.manifests()}
-    return {engine: _used(found[name]) for engine, name in names.items() if name in found}
+    return {engine: _used(record) for engine, record in _processes(settings, pattern).items()}
+
+
+def memory_mb(settings: Settings, pattern: str) -> dict[str, int]:
+    """The memory of the same processes now, by engine."""
+    return {engine: processes.memory_bytes(record) >> 20 for engine, record in _processes(settings, pattern).items()}
 
 
 def spent(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
@@ -28,6 +31,12 @@ def spent(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, 
         engine: round(used - before.get(engine, 0.0) if used >= before.get(engine, 0.0) else used, 2)
         for engine, used in after.items()
     }
+
+
+def _processes(settings: Settings, pattern: str) -> dict[str, processes.ProcessRecord]:
+    found = processes.records(settings.run)
+    names = {each.name: each.process.format(pattern=pattern) for each in registry.manifests()}
+    return {engine: found[name] for engine, name in names.items() if name in found}
 
 
 def _used(record: processes.ProcessRecord) -> float:
