@@ -22,6 +22,7 @@ from millrace.patterns import topics as topics_of
 from millrace.patterns.plan import HOP
 from millrace.rules import ALERTS, UseCase
 from millrace.settings import PORTS_PER_STACK, Settings
+from millrace.stack.services import needed
 from millrace.stores.topics import Tail
 from millrace.target import Target
 from millrace.traffic import TrafficPlan, plan_for
@@ -45,9 +46,16 @@ def main(argv: Sequence[str]) -> int:
     settings = replace(own, state=own.state / "bench", port_base=own.port_base + PORTS_PER_STACK)
     statuses = []
     try:
-        stack.up(settings, report=_report)
+        measured_names = arguments.patterns or names()
+        variants = [load(name) for name in measured_names]
+        # Without the live page: it follows every topic, which is no part of what a pattern costs.
+        services = needed(
+            (engine for each in variants for engine in each.engines),
+            (store for each in variants for store in each.stores),
+        )
+        stack.up(settings, services, report=_report)
         target = Target.read(settings, {})
-        for name in arguments.patterns or names():
+        for name in measured_names:
             figures = measured(target, load(name), arguments.events, arguments.rate, arguments.seed)
             path = records.append(own, f"bench-{name}", figures, arguments.seed)
             statuses.append(figures["verdict"])
