@@ -70,7 +70,7 @@ function parts(facts, alert) {
 /** What people make of the alert: the mark that it has, and a form for another. */
 function marking(facts, alert) {
   const made = h("p.made", { role: "status" });
-  const note = h("input.note", { maxlength: 500, placeholder: "why, in one line", "aria-label": "Note" });
+  const note = h("input.remark", { maxlength: 500, placeholder: "why, in one line", "aria-label": "Note" });
   const by = h("input", { maxlength: 64, placeholder: "your name", "aria-label": "Your name" });
   by.value = localStorage.getItem(NAME) ?? "";
   const buttons = Object.entries(facts.marks).map(([mark, title]) =>
