@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
 from millrace.dashboard import reader as readers
 from millrace.dashboard import surroundings as around
@@ -83,13 +85,26 @@ def test_it_counts_what_was_there_and_what_comes(reader: Reader, target: Target,
     assert wait_until(lambda: totals(reader)["transactions"] == 501 and totals(reader)["accepted"] == 2, WITHIN_S)
 
 
-def test_it_publishes_what_has_changed(reader: Reader, published: list[tuple[str, dict[str, Any]]]) -> None:
+def test_it_publishes_what_has_changed(
+    reader: Reader, target: Target, variant: Variant, published: list[tuple[str, dict[str, Any]]]
+) -> None:
     def ticks() -> list[dict[str, Any]]:
         return [data for name, data in published if name == "tick"]
 
     assert wait_until(lambda: any(NAME in tick["boards"] for tick in ticks()), WITHIN_S)
     assert wait_until(lambda: ticks()[-1]["around"].get("kafka", {}).get("state") == "up", WITHIN_S)
     assert [found["name"] for found in next(data for name, data in published if name == "patterns")] == [NAME]
+    judged = variant.topic("transactions")
+    write(target, judged, *range(9))
+
+    def lag() -> int | None:
+        found: int | None = ticks()[-1]["around"]["patterns"][NAME]["lag"]
+        return found
+
+    assert lag() is None, "the pattern has no job"
+    with closing(Consumer({"bootstrap.servers": target.bootstrap, "group.id": NAME})) as job:
+        job.commit(offsets=[TopicPartition(judged, 0, 0), TopicPartition(judged, 1, 0)], asynchronous=False)
+    assert wait_until(lambda: lag() == 10, WITHIN_S)
 
 
 def test_old_messages_are_counted_unread(
