@@ -46,8 +46,7 @@ def main(argv: Sequence[str]) -> int:
     settings = replace(own, state=own.state / "bench", port_base=own.port_base + PORTS_PER_STACK)
     statuses = []
     try:
-        measured_names = arguments.patterns or names()
-        variants = [load(name) for name in measured_names]
+        variants = [load(name) for name in arguments.patterns or names()]
         # Without the live page: it follows every topic, which is no part of what a pattern costs.
         services = needed(
             (engine for each in variants for engine in each.engines),
@@ -55,11 +54,11 @@ def main(argv: Sequence[str]) -> int:
         )
         stack.up(settings, services, report=_report)
         target = Target.read(settings, {})
-        for name in measured_names:
-            figures = measured(target, load(name), arguments.events, arguments.rate, arguments.seed)
-            path = records.append(own, f"bench-{name}", figures, arguments.seed)
+        for variant in variants:
+            figures = measured(target, variant, arguments.events, arguments.rate, arguments.seed)
+            path = records.append(own, f"bench-{variant.name}", figures, arguments.seed)
             statuses.append(figures["verdict"])
-            print(f"{name}: {figures['verdict']}, {described(figures)}; record {path}", flush=True)
+            print(f"{variant.name}: {figures['verdict']}, {described(figures)}; record {path}", flush=True)
     finally:
         stack.down(settings, purge=True, report=_report)
     return 0 if set(statuses) == {"ok"} else 1

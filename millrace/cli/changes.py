@@ -70,6 +70,22 @@ PlanOnly = Annotated[
 ]
 
 
+AlertId = Annotated[
+    str, typer.Argument(metavar="ALERT_ID", help="Id of the alert, or its beginning, as `millrace alerts` prints it.")
+]
+
+
+PatternOfAlert = Annotated[
+    str,
+    typer.Option(
+        "--pattern",
+        metavar="PATTERN",
+        help="The pattern of the alert. Default: the first one that has it.",
+        autocompletion=complete_runs,
+    ),
+]
+
+
 ForRun = Annotated[
     str,
     typer.Option(

@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
 from rich.console import Console
 from rich.table import Table
 
-from millrace.cli.changes import complete_runs, known_run
+from millrace.cli.changes import AlertId, PatternOfAlert, known_run
 from millrace.cli.printing import Json, fields, print_json, print_rows, result_console, settings
 
 if TYPE_CHECKING:
@@ -19,19 +18,8 @@ COLUMNS_MOST = 8
 
 
 def explain(
-    alert_id: Annotated[
-        str,
-        typer.Argument(metavar="ALERT_ID", help="Id of the alert, or its beginning, as `millrace alerts` prints it."),
-    ],
-    pattern: Annotated[
-        str,
-        typer.Option(
-            "--pattern",
-            metavar="PATTERN",
-            help="The pattern of the alert. Default: the first one that has it.",
-            autocompletion=complete_runs,
-        ),
-    ] = "",
+    alert_id: AlertId,
+    pattern: PatternOfAlert = "",
     json: Json = False,
 ) -> None:
     """Show why an alert was raised: its rule's sentence, its values, the events it rests on, and their places in Kafka.

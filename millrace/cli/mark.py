@@ -5,16 +5,13 @@ from typing import Annotated
 
 import typer
 
-from millrace.cli.changes import complete_runs, known_run
+from millrace.cli.changes import AlertId, PatternOfAlert, known_run
 from millrace.cli.printing import Json, fields, print_json, result_console, settings
 from millrace.rules.outputs import MARKS
 
 
 def mark(
-    alert_id: Annotated[
-        str,
-        typer.Argument(metavar="ALERT_ID", help="Id of the alert, or its beginning, as `millrace alerts` prints it."),
-    ],
+    alert_id: AlertId,
     as_: Annotated[
         str,
         typer.Argument(metavar="MARK", help=f"{', '.join(MARKS[:-1])} or {MARKS[-1]}.", autocompletion=lambda: MARKS),
@@ -23,15 +20,7 @@ def mark(
     by: Annotated[
         str, typer.Option("--by", metavar="NAME", help="Who marks it.", show_default="the user of this shell")
     ] = "",
-    pattern: Annotated[
-        str,
-        typer.Option(
-            "--pattern",
-            metavar="PATTERN",
-            help="The pattern of the alert. Default: the first one that has it.",
-            autocompletion=complete_runs,
-        ),
-    ] = "",
+    pattern: PatternOfAlert = "",
     json: Json = False,
 ) -> None:
     """Mark an alert as confirmed, dismissed or unsure, for everybody who looks at it.

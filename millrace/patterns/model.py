@@ -126,7 +126,7 @@ class Pattern(Closed):
         ge=1,
         le=24 * 365,
         description="How long events and results stay in their topics. A verdict needs all of them since the pattern's "
-        "first event, and is `unknown` without them; only the ledger's does not.",
+        "first event; without them it is `unknown`, unless the ledger has judged them.",
     )
     stages: Stages
     promises: Promises
