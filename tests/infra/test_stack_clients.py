@@ -161,7 +161,8 @@ def test_flink_offers_its_slots_and_keeps_its_state_on_hdfs(stack: Settings) -> 
 
 
 def test_every_web_page_is_there(stack: Settings) -> None:
-    pages = [one.web for one in stacks.status(stack) if one.web and one.state == "running"]
+    needed = stacks.servers_of(stack)
+    pages = [one.web for one in stacks.status(stack) if one.web and one.name in needed]
     assert len(pages) == 3
     for page in pages:
         with urllib.request.urlopen(page, timeout=20) as answer:
