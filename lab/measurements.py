@@ -77,7 +77,7 @@ SPARK = (
 STREAMS = ("millrace/engines/streams", "millrace/kernel/java")
 
 FLOOD = (*(path for path in BENCH if path != "pipelines/fraud"), "pipelines/flood")
-FLOOD_COMMAND = ".venv/bin/python -m lab.bench --events 1000000 --rate 2000 --seed 1"
+FLOOD_COMMAND = ".venv/bin/python -m lab.bench --events 200000 --rate 2000 --seed 1"
 
 DRILL = (
     "dags",
@@ -159,10 +159,10 @@ MEASUREMENTS = {
         "bench-spark", (*BENCH, *SPARK), ".venv/bin/python -m lab.bench spark --seed 2", minutes=5
     ),
     "bench-flood-flink-spark": Measurement(
-        "bench-flood-flink-spark", (*FLOOD, *FLINK, *SPARK), f"{FLOOD_COMMAND} flood-flink-spark", minutes=14
+        "bench-flood-flink-spark", (*FLOOD, *FLINK, *SPARK), f"{FLOOD_COMMAND} flood-flink-spark", minutes=5
     ),
-    "bench-flood-flink": Measurement("bench-flood-flink", (*FLOOD, *FLINK), f"{FLOOD_COMMAND} flood-flink", minutes=14),
-    "bench-flood-spark": Measurement("bench-flood-spark", (*FLOOD, *SPARK), f"{FLOOD_COMMAND} flood-spark", minutes=14),
+    "bench-flood-flink": Measurement("bench-flood-flink", (*FLOOD, *FLINK), f"{FLOOD_COMMAND} flood-flink", minutes=5),
+    "bench-flood-spark": Measurement("bench-flood-spark", (*FLOOD, *SPARK), f"{FLOOD_COMMAND} flood-spark", minutes=5),
     "bench-streams-spark": Measurement(
         "bench-streams-spark",
         (*BENCH, *STREAMS, *SPARK),
@@ -173,7 +173,7 @@ MEASUREMENTS = {
         "bench-streams", (*BENCH, *STREAMS, *SPARK), ".venv/bin/python -m lab.bench streams --seed 2", minutes=5
     ),
     "bench-flood-streams": Measurement(
-        "bench-flood-streams", (*FLOOD, *STREAMS), f"{FLOOD_COMMAND} flood-streams", minutes=14
+        "bench-flood-streams", (*FLOOD, *STREAMS), f"{FLOOD_COMMAND} flood-streams", minutes=5
     ),
     "kafka-clients": Measurement(
         "kafka-clients",
@@ -216,8 +216,7 @@ MEASUREMENTS = {
     ),
     "watch": Measurement("watch", WATCH, f"{WATCH_COMMAND} killed_under_traffic", minutes=14),
     "stores-away": Measurement("stores-away", WATCH, f"{WATCH_COMMAND} stores_that_are_away --away-s 600", minutes=15),
-    "airflow-drill": Measurement("airflow-drill", DRILL, f"{DRILL_COMMAND} --rounds 8 --seed 1", minutes=18),
-    "airflow-drill-in-time": Measurement("airflow-drill", DRILL, f"{DRILL_COMMAND} --rounds 4 --seed 21", minutes=10),
+    "airflow-drill": Measurement("airflow-drill", DRILL, f"{DRILL_COMMAND} --rounds 6 --seed 21", minutes=14),
     "mutations": Measurement(
         "mutations",
         ("docs/behaviours.md", "lab/mutants.py", "lab/mutations.py"),

@@ -68,7 +68,9 @@ class Reader(threading.Thread):
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
                 "isolation.level": "read_committed",
-                "fetch.wait.max.ms": 100,
+                # A fetch for each message would cost the broker and this process most of what the page costs.
+                "fetch.min.bytes": 65_536,
+                "fetch.wait.max.ms": 250,
                 "reconnect.backoff.max.ms": 1_000,
                 "topic.metadata.refresh.interval.ms": 5_000,
                 "queued.max.messages.kbytes": BUFFERED_KB,
