@@ -9,6 +9,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import millrace.kernel.Json;
+import millrace.kernel.Loss;
 
 /** A job as millrace/engines/streams/job.py declares it. */
 record Job(

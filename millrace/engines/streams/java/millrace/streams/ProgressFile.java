@@ -8,6 +8,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import millrace.kernel.Json;
+import millrace.kernel.Loss;
 
 /** The file that millrace/engines/streams/engine.py reads: the progress of a job, replaced as a whole. */
 final class ProgressFile {

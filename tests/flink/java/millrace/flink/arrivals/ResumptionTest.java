@@ -7,6 +7,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.List;
 import java.util.Map;
+import millrace.kernel.Json;
+import millrace.kernel.Loss;
 import org.apache.flink.util.FlinkRuntimeException;
 import org.junit.jupiter.api.Test;
 
@@ -86,6 +88,6 @@ final class ResumptionTest {
     private List<Loss> lost(ArrivalSplit before) {
         String message = assertThrows(LostMessagesException.class, () -> resumed(before)).getMessage();
         assertTrue(message.contains("`millrace deploy pattern --accept-loss`"), message);
-        return Loss.parse(message.substring(message.indexOf("\nlost: ") + "\nlost: ".length()));
+        return Loss.parse(Json.list(Json.parse(message.substring(message.indexOf("\nlost: ") + "\nlost: ".length()))));
     }
 }

@@ -9,6 +9,8 @@ import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Supplier;
+import millrace.kernel.Json;
+import millrace.kernel.Loss;
 import org.apache.flink.api.connector.source.Boundedness;
 import org.apache.flink.api.connector.source.Source;
 import org.apache.flink.api.connector.source.ReaderOutput;
@@ -84,7 +86,7 @@ final class ArrivalSource implements Source<RowData, ArrivalSplit, ArrivalEnumer
                         () -> Topics.of(kafka, rows.topics()),
                         kafka.getProperty("group.id"),
                         rows.topics(),
-                        Loss.parse(accepted)),
+                        Loss.parse(Json.list(Json.parse(accepted)))),
                 resumed,
                 backlog,
                 checkpointed,

@@ -1,6 +1,8 @@
 package millrace.flink.arrivals;
 
 import java.util.List;
+import millrace.kernel.Json;
+import millrace.kernel.Loss;
 import org.apache.flink.runtime.throwable.ThrowableAnnotation;
 import org.apache.flink.runtime.throwable.ThrowableType;
 import org.apache.flink.util.FlinkRuntimeException;
@@ -14,6 +16,8 @@ final class LostMessagesException extends FlinkRuntimeException {
     LostMessagesException(String pattern, List<Loss> lost) {
         super("messages were deleted before they were read: "
                 + String.join("; ", lost.stream().map(Loss::toString).toList())
-                + "; `millrace deploy " + pattern + " --accept-loss` continues without them\nlost: " + Loss.json(lost));
+                + "; `millrace deploy " + pattern + " --accept-loss` continues without them\nlost: ["
+                + String.join(", ", lost.stream().map(Loss::fields).map(Json::text).toList())
+                + "]");
     }
 }

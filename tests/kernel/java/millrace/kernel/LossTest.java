@@ -1,4 +1,4 @@
-package millrace.flink.arrivals;
+package millrace.kernel;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
@@ -12,10 +12,12 @@ final class LossTest {
 
     @Test
     void itIsReadAsItWasWritten() {
-        assertEquals("[{\"topic\":\"t\",\"partition\":1,\"wanted\":2,\"first\":3,\"end\":4,\"topic_id\":\"now\","
-                + "\"was_id\":\"now\"}]", Loss.json(List.of(LOSS)));
-        assertEquals(List.of(LOSS, LOSS), Loss.parse(Loss.json(List.of(LOSS, LOSS))));
-        assertEquals(List.of(), Loss.parse("[]"));
+        assertEquals(
+                "{\"topic\":\"t\",\"partition\":1,\"wanted\":2,\"first\":3,\"end\":4,\"topic_id\":\"now\","
+                        + "\"was_id\":\"now\"}",
+                Json.text(LOSS.fields()));
+        assertEquals(List.of(LOSS, LOSS), Loss.parse(List.of(LOSS.fields(), LOSS.fields())));
+        assertEquals(List.of(), Loss.parse(List.of()));
     }
 
     @Test
@@ -38,11 +40,5 @@ final class LossTest {
         assertEquals("t[1]: offset 2 is next, offsets 3 to 4 are there", LOSS.toString());
         assertEquals("t[1]: offset 2 is next, the topic was deleted and created anew, offsets 3 to 4 are there",
                 new Loss("t", 1, 2, 3, 4, "now", "was").toString());
-    }
-
-    @Test
-    void theFailureNamesTheRemedyAndHasTheLossesOnALineOfTheirOwn() {
-        String message = new LostMessagesException("p", List.of(LOSS)).getMessage();
-        assertTrue(message.contains("`millrace deploy p --accept-loss` continues without them\nlost: [{"), message);
     }
 }

@@ -1,17 +1,16 @@
-package millrace.streams;
+package millrace.kernel;
 
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import millrace.kernel.Json;
 
 /**
  * Messages of a partition that are gone and were not read: {@code wanted} is the offset to read next, {@code first} and
  * {@code end} are what the topic has now. millrace/patterns/loss.py has the same fields.
  */
-record Loss(String topic, int partition, long wanted, long first, long end, String topicId, String wasId) {
+public record Loss(String topic, int partition, long wanted, long first, long end, String topicId, String wasId) {
     /** Whether exactly this loss was accepted: another loss of the same partition is not. */
-    boolean isIn(List<Loss> accepted) {
+    public boolean isIn(List<Loss> accepted) {
         return accepted.stream().anyMatch(each -> each.topic.equals(topic)
                 && each.partition == partition
                 && each.wanted == wanted
@@ -19,7 +18,7 @@ record Loss(String topic, int partition, long wanted, long first, long end, Stri
                 && each.topicId.equals(topicId));
     }
 
-    static List<Loss> parse(List<Object> losses) {
+    public static List<Loss> parse(List<Object> losses) {
         return losses.stream().map(each -> {
             Map<String, Object> fields = Json.object(each);
             return new Loss(
@@ -33,7 +32,7 @@ record Loss(String topic, int partition, long wanted, long first, long end, Stri
         }).toList();
     }
 
-    Map<String, Object> fields() {
+    public Map<String, Object> fields() {
         Map<String, Object> fields = new LinkedHashMap<>();
         fields.put("topic", topic);
         fields.put("partition", (long) partition);
@@ -43,5 +42,12 @@ record Loss(String topic, int partition, long wanted, long first, long end, Stri
         fields.put("topic_id", topicId);
         fields.put("was_id", wasId);
         return fields;
+    }
+
+    @Override
+    public String toString() {
+        String there = "offsets " + first + " to " + end + " are there";
+        return topic + "[" + partition + "]: offset " + wanted + " is next, "
+                + (wasId.equals(topicId) ? there : "the topic was deleted and created anew, " + there);
     }
 }
