@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,11 @@ DEPLOY = "deploy"
 FIGURE = re.compile(
     rf"(?:(?P<label>\D.*?) )?(?P<value>\d+ / \d+ ms|(?:\d+ min )?\d+ s|\d+ MB|\d+ per CPU-s|{NOT_MEASURED})"
 )
+CONFORMANCE = re.compile(
+    r"tests/conformance/test_scenarios\.py::(?P<test>(?!test_any_two)\w+)"
+    r"\[(?P<run>[a-z]+/(?:at-least-once-with-ids|exactly-once)(?:/[a-z]+)?)(?=[-\]])"
+)
+"""A test of one engine with one guarantee."""
 OF_ENGINES = {"memory": ("memory_mb", "MB"), "events": ("events_per_cpu_s", "per CPU-s")}
 """What stands before ` of ENGINE` in a figure: the key of the record, and the unit."""
 MEASURED_LINE = re.compile(r"\n\n\*(?:Measured|Not measured)[^\n]*\*(?=\n|$)")
@@ -134,6 +140,20 @@ def shapes(_: Records) -> str:
     return _table(["a pattern may have", *(each.title for each in engines)], rows)
 
 
+def conformance(records: Records) -> str:
+    """How many tests of the conformance suite passed, by engine and guarantee."""
+    passed = Counter(
+        (found["run"], found["test"] == "test_it_satisfies")
+        for test in records.get("tests", {"figures": {"tests": {}}})["figures"]["tests"]
+        if (found := CONFORMANCE.match(test))
+    )
+    runs = sorted({run for run, _ in passed})
+    rows = ([run, str(passed[run, True]), str(passed[run, False])] for run in runs)
+    return _table(
+        ["engine, guarantee, state", "scenarios", "checks of the tape"], rows if runs else [[NOT_MEASURED] * 3]
+    )
+
+
 def sizes(_: Records) -> str:
     """How long the folder of each engine is, to the nearest hundred lines; the kernel is that of all."""
     folders = {each.title: PROJECT / each.package.replace(".", "/") for each in manifests()}
@@ -154,6 +174,7 @@ SENTENCES: dict[str, dict[str, Callable[[Records], str]]] = {
     "README.md": {r"In these records it\s+was kept by\s[^;]*;": patterns_that_kept_their_promise},
     "docs/engines.md": {
         r"\| a pattern may have \|.*(?:\n\|.*)*": shapes,
+        r"\| engine, guarantee, state \|.*(?:\n\|.*)*": conformance,
         r"\| folder \|.*(?:\n\|.*)*": sizes,
     },
     "docs/airflow.md": {r"\d+\s+rounds,\s+\d+\s+of\s+them\s+while\s+`deploy`\s+ran": rounds_of_the_drill},

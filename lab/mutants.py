@@ -24,7 +24,7 @@ LIFE = "tests/infra/test_stack_life.py"
 MUTANTS = {
     # The rule's declaration stays: the oracle reads it, too.
     "flink-forgets-the-edge-of-a-rule": Mutant(
-        test="tests/flink/test_scenarios.py::test_flink_satisfies",
+        test="tests/conformance/test_scenarios.py::test_it_satisfies",
         red="assert (found, reasons) == scenario.expected",
         file="millrace/kernel/java/millrace/kernel/Others.java",
         old="if ((Long) row[SEEN] >= since &&",
