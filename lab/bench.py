@@ -45,6 +45,7 @@ def main(argv: Sequence[str]) -> int:
     # A stack of its own: it starts empty, and no other data disturbs the measurement.
     settings = replace(own, state=own.state / "bench", port_base=own.port_base + PORTS_PER_STACK)
     statuses = []
+    stack.down(settings, purge=True)  # what a run that was not ok has left
     try:
         variants = [load(name) for name in arguments.patterns or names()]
         # Without the live page: it follows every topic, which is no part of what a pattern costs.
@@ -60,14 +61,18 @@ def main(argv: Sequence[str]) -> int:
             statuses.append(figures["verdict"])
             print(f"{variant.name}: {figures['verdict']}, {described(figures)}; record {path}", flush=True)
     finally:
-        stack.down(settings, purge=True, report=_report)
-    return 0 if set(statuses) == {"ok"} else 1
+        is_ok = set(statuses) == {"ok"}
+        stack.down(settings, purge=is_ok, report=_report)
+        if not is_ok:
+            _report("data and logs", f"in {settings.state} until the next benchmark")
+    return 0 if is_ok else 1
 
 
 def measured(target: Target, variant: Variant, events: int, rate_per_s: float, seed: int) -> dict[str, Any]:
     """Measure one variant, from provisioning to its verdict."""
     name = variant.name
     provision(target, name)
+    status = "unknown"
     try:
         began = time.monotonic()
         deploy(target, name, report=lambda line: _report(name, line))
@@ -79,8 +84,9 @@ def measured(target: Target, variant: Variant, events: int, rate_per_s: float, s
         changed = deploy(target, name)
         found = validate(target, name, within_s=900, report=lambda line: _report(name, line))
         jobs = {engine: asdict(job) for engine, (_, job) in deployments.jobs(target, name).items()}
+        status = "unknown" if run.lateness else found.verdict.status
         return {
-            "verdict": "unknown" if run.lateness else found.verdict.status,
+            "verdict": status,
             "notes": found.verdict.notes,
             "promises": found.verdict.promises_status,
             "warm_up": asdict(warm_up),
@@ -94,7 +100,7 @@ def measured(target: Target, variant: Variant, events: int, rate_per_s: float, s
             "checks": {check.name: {"status": check.status, **check.figures} for check in found.verdict.checks},
         }
     finally:
-        teardown(target, name, data=True)
+        teardown(target, name, data=status == "ok")
 
 
 def latencies(target: Target, variant: Variant, run: Run) -> list[dict[str, Any]]:

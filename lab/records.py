@@ -87,6 +87,8 @@ def take(project: Path, name: str, record: Mapping[str, Any], table: Table = MEA
     verdict = record["figures"].get("verdict", "ok")
     if verdict != "ok":
         raise InfraError(f"docs/records/{name}.json: the new record is refused: its verdict is {verdict!r}")
+    if code := record["figures"].get("exit"):
+        raise InfraError(f"docs/records/{name}.json: the new record is refused: the run ended with code {code}")
     path = project / "docs" / "records" / f"{name}.json"
     path.write_text(json.dumps(record, indent=1) + "\n")
     return path
