@@ -1,6 +1,7 @@
 """Every engine satisfies every scenario and agrees with the oracle on a random tape, with each of its guarantees.
 
-An engine takes part by its manifest and by a pattern in which it does everything. What it claims and cannot do is red.
+An engine takes part by its manifest and by a pattern in which it does everything. Nothing is killed here: what a
+guarantee is worth then, the engine's own tests of recovery show.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ FORMS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
 }
 """Forms of an engine that differ in how they keep state."""
 COUNTS_WHAT_IS_LATE = ("spark",)
-"""Its numbers may count what came too late for the windows of its rules, for as long as a window is held."""
+"""Its numbers are written as they grow, and may count what came too late for the windows of its rules."""
 SEED = int(os.environ.get("MILLRACE_SEED", "20261121"))
 DAY_MS = 86_400_000
 STARTED_WITHIN_S = 300
@@ -385,11 +386,8 @@ def test_the_last_numbers_of_each_minute_are_those_of_the_oracle(run: Run, playe
     assert without.keys() <= found.keys() <= with_late.keys()
     assert [key for key, numbers in found.items() if numbers not in (with_late[key], without.get(key))] == []
     assert {row["window_end_ms"] - row["window_start_ms"] for row in played.windows} == {60_000}
-
-
-def test_the_numbers_of_a_minute_come_once(run: Run, played: Outcome) -> None:
-    keys = Counter((row["window_start_ms"], *(row[key] for key in FRAUD.summaries[0].keys)) for row in played.windows)
-    assert run.engine in COUNTS_WHAT_IS_LATE or set(keys.values()) == {1}
+    if run.engine not in COUNTS_WHAT_IS_LATE:
+        assert len(played.windows) == len(found), "the numbers of a minute come once"
 
 
 def test_every_message_has_its_key(played: Outcome) -> None:

@@ -176,11 +176,11 @@ def test_interrupted_it_stops_at_once_and_says_that_it_is_not_complete(bootstrap
     )
     try:
         assert sender.stdout is not None
-        said = [sender.stdout.readline()]
-        while "traffic begins" not in said[-1]:  # on a busy machine the encoding may start again
-            assert said[-1], said
-            said.append(sender.stdout.readline())
-        assert "being encoded" in said[0]
+        lines = [sender.stdout.readline()]
+        while "traffic begins" not in lines[-1]:  # on a busy machine the encoding may start again
+            assert lines[-1], lines
+            lines.append(sender.stdout.readline())
+        assert "being encoded" in lines[0]
         with closing(Tail(bootstrap, {"transactions": names["transactions"]})) as tail:
             assert wait_until(lambda: any(list(tail.new())), WITHIN_S), "nothing was sent"
         sender.send_signal(signal.SIGINT)

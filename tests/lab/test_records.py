@@ -149,6 +149,8 @@ def test_a_record_of_another_kind_or_with_a_red_verdict_is_refused(clone: Clone)
         records.take(clone.project, "lap", recorded(commit, "rest"), TABLE)
     with pytest.raises(InfraError, match="its verdict is 'lost'"):
         records.take(clone.project, "lap", recorded(commit, "lap", verdict="lost"), TABLE)
+    with pytest.raises(InfraError, match="the run ended with code 1"):
+        records.take(clone.project, "lap", recorded(commit, "lap", exit=1), TABLE)
     with pytest.raises(InfraError, match="no row 'speed'"):
         records.take(clone.project, "speed", recorded(commit, "speed"), TABLE)
 
@@ -280,6 +282,26 @@ Not linked.
             "9 rounds, 9 of them while\n`deploy` ran.",
             {"airflow-drill": {"rounds": [{"during": "running", "killed": 1}, {"during": "success", "killed": 0}]}},
             "2 rounds, 1 of them while `deploy` ran.",
+        ),
+        (
+            "docs/engines.md",
+            "| engine, guarantee, state | old |\n| --- | --- |\n| gone | 7 |\n\nmore",
+            {
+                "tests": {
+                    "tests": {
+                        f"tests/conformance/test_scenarios.py::test_{test}": {}
+                        for test in (
+                            "it_satisfies[one/exactly-once-a-title]",
+                            "it_satisfies[one/exactly-once-another]",
+                            "any_two_find_the_same[one/exactly-once-two/exactly-once/heap]",
+                            "every_message_has_its_key[one/exactly-once]",
+                            "every_message_has_its_key[two/exactly-once/heap]",
+                        )
+                    }
+                }
+            },
+            "| engine, guarantee, state | scenarios | checks of the tape |\n| --- | --- | --- |\n"
+            "| one/exactly-once | 2 | 1 |\n| two/exactly-once/heap | 0 | 1 |\n\nmore",
         ),
     ],
 )
