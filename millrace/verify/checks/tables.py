@@ -60,7 +60,7 @@ def events(table: Table, case: Case) -> Found:
         else:
             wanted[key] = origin
     offenders = [f"missing: {_text(key)}" for key in wanted if key not in rows]
-    offenders += [_unwanted(key, gone) for key in rows if not {key} & (wanted.keys() | expired | unjudged)]
+    offenders += [_unwanted(key, gone) for key in sorted(rows.keys() - wanted.keys() - expired - unjudged)]
     for key, origin in wanted.items():
         cells = {_field(column): cell for column, cell in rows.get(key, {}).items()}
         if key in rows and (wrong := least_wrong(case, origin, partial(differing_cells, case, cells, columns))):
@@ -88,7 +88,7 @@ def keys(table: Table, case: Case) -> Found:
     since_ms = case.versions(table_key(table.name)).since_ms
     unjudged = {row for row, (first, *_) in own.items() if case.expected.accepted[first]["ingest_ms"] < since_ms}
     wanted = (held | alerted.keys()) - unjudged
-    offenders = [_unwanted(row, gone) for row in rows if not {row} & (wanted | may_be_there.keys() | unjudged)]
+    offenders = [_unwanted(row, gone) for row in sorted(rows.keys() - wanted - may_be_there.keys() - unjudged)]
     for row in sorted(wanted):
         if row not in rows:
             offenders.append(f"missing: {_text(row)}")
