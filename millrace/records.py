@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import subprocess
+import timeit
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -55,7 +56,13 @@ def machine() -> dict[str, Any]:
         "system": platform.platform(),
         "python": platform.python_version(),
         "jvm_options": os.environ.get("JDK_JAVA_OPTIONS", ""),
+        "million_steps_ms": million_steps_ms(),
     }
+
+
+def million_steps_ms() -> float:
+    """How fast a core is: the shortest of three loops of a million steps. Virtual machines of one kind differ."""
+    return round(min(timeit.repeat("for _ in range(1_000_000): pass", number=1, repeat=3)) * 1000, 1)
 
 
 def _git(project: Path, *words: str) -> str:

@@ -14,6 +14,7 @@ def test_a_record_says_what_where_and_of_which_commit(tmp_path: Path) -> None:
     assert (first["figures"], first["seed"], first["commit"]) == ({"ms_p99": 24}, 7, None)
     assert (second["figures"], second["seed"]) == ({"ms_p99": 25}, 8)
     assert first["machine"]["cpus"] >= 1
+    assert 0 < first["machine"]["million_steps_ms"] < 10_000
     assert len(first["load_average"]) == 3
 
 
