@@ -7,7 +7,10 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -35,7 +38,7 @@ PATTERNS = {
 }
 SECONDS, RATE_PER_S = 12, 100
 SHOWN_WITHIN_MS = 90_000
-SEEN_WITHIN_S = 1
+SEEN_WITHIN_MS = 1000
 HOSTILE = "<script>document.title='broken'</script>"
 
 
@@ -103,23 +106,41 @@ def test_its_totals_are_those_counted_from_kafka(window: Page, target: Target, n
     page.screenshot(path=tmp_path / f"{name}.png", full_page=True)
 
 
+SHOWS = """(key) => {
+  window.shown = new Promise((resolve, reject) => {
+    setTimeout(() => reject(new Error(`no alert of ${key}`)), 60000);
+    const look = () => {
+      const texts = [...document.querySelectorAll("button.alert")].map((each) => each.textContent);
+      if (texts.some((text) => text.includes(key))) resolve(Date.now());
+      else requestAnimationFrame(look);
+    };
+    look();
+  });
+}"""
+"""The page's own clock: Playwright looks again only after pauses of up to a second."""
+
+
 def test_an_alert_is_shown_a_second_after_it_is_in_its_topic(window: Page, target: Target) -> None:
-    page, now_ms = opened(window, target, "live-fraud"), time.time_ns() // 1_000_000
-    content = {
-        **{
-            "alert_id": f"{now_ms:032x}",
-            "rule": "spree",
-            "rule_version": "v",
-            "key": "anna-now",
-            "subject": "anna-now",
-        },
-        **{"window_start_ms": None, "event_ids": [], "operands": {}, "at_ms": now_ms, "sent_ms": now_ms},
-        **{"ingest_ms": now_ms, "emit_ms": now_ms},
+    page = opened(window, target, "live-fraud")
+
+    def shown_after_ms(key: str) -> float:
+        page.evaluate(SHOWS, key)
+        publish(target.bootstrap, [(f"live-fraud.{ALERTS.name}", key.encode(), json.dumps(alert_of(key)).encode())])
+        there_ms = time.time() * 1000
+        return float(page.evaluate("() => window.shown")) - there_ms
+
+    delays_ms = [shown_after_ms(f"anna-now-{number}") for number in range(5)]
+    assert median(delays_ms) < SEEN_WITHIN_MS, delays_ms
+
+
+def alert_of(key: str) -> dict[str, Any]:
+    """An alert of this moment."""
+    now_ms = time.time_ns() // 1_000_000
+    return {
+        **{"alert_id": sha256(key.encode()).hexdigest()[:32], "rule": "spree", "rule_version": "v"},
+        **{"key": key, "subject": key, "window_start_ms": None, "event_ids": [], "operands": {}},
+        **{"at_ms": now_ms, "sent_ms": now_ms, "ingest_ms": now_ms, "emit_ms": now_ms},
     }
-    publish(target.bootstrap, [(f"live-fraud.{ALERTS.name}", b"anna-now", json.dumps(content).encode())])
-    began = time.monotonic()
-    expect(page.locator("button.alert").first).to_contain_text("anna-now", timeout=SHOWN_WITHIN_MS)
-    assert time.monotonic() - began < SEEN_WITHIN_S
 
 
 def test_a_refused_message_that_looks_like_html_is_text(window: Page, target: Target) -> None:
