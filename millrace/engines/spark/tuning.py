@@ -30,12 +30,17 @@ BACKGROUND_NICE = 10
 # cores. A cluster that is to share one query among machines raises this before the first start: state cannot be split.
 TASKS = 1
 
+# For minutes Java's optimising compiler competes with the batches for two cores. Without it Java's default
+# is a fifth of the code cache: docs/decisions/0047-spark-compiler.md.
+COMPILER = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+JAVA_OPTIONS = f"-XX:+UseSerialGC {COMPILER} -XX:+ExitOnOutOfMemoryError -Djava.awt.headless=true"
+
 SPARK_SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "640m",
-    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:+ExitOnOutOfMemoryError -Djava.awt.headless=true",
+    "spark.driver.extraJavaOptions": JAVA_OPTIONS,
     # Spark generates Java for each step of a plan and caches the classes of 100; five queries have more. A class that
     # is not cached is compiled in every batch, and never runs long enough to be optimised.
     "spark.sql.codegen.cache.maxEntries": "2000",
