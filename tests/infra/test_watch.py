@@ -74,6 +74,31 @@ def test_a_restart_that_another_command_prevents_is_no_attempt(tmp_path: Path, m
     assert not stacks.given_up_file(settings, server.name).exists()
 
 
+def test_a_server_that_was_away_for_long_has_its_time_to_start(tmp_path: Path) -> None:
+    """That its predecessor was last ready ten minutes ago says nothing of it."""
+    settings = Settings.read({"MILLRACE_STATE": str(tmp_path)})
+    settings.run.mkdir(parents=True)
+    watching, server = Watch(settings, dict), stacks.servers(settings)["kafka-1"]
+
+    def started() -> processes.ProcessRecord:
+        return processes.start(server.name, ["sleep", "60"], os.environ, tmp_path / "log", settings.run)
+
+    def look(now_s: float) -> None:
+        watching._end_what_hangs({server.name: server}, processes.records(settings.run), now_s)
+
+    first = started()
+    look(0)
+    processes.stop(first, within_s=5)
+    second = started()
+    look(600)
+    look(600 + server.within_s)
+    assert processes.alive(second)
+    assert watching.journal.read() == []
+    look(601 + server.within_s)
+    assert processes.wait_until(lambda: not processes.alive(second), 5)
+    assert [each["event"] for each in watching.journal.read()] == ["unready"]
+
+
 def test_a_job_that_cannot_start_while_a_server_is_dead_is_not_given_up(tmp_path: Path) -> None:
     """A store may be away for ten minutes, and a job is started again when it is back."""
     settings = Settings.read({"MILLRACE_STATE": str(tmp_path)})

@@ -40,7 +40,8 @@ class Watch:
         self._problems: dict[str, str] = {}
         """What was last journaled of a subject, until it is well again."""
         self._looping: set[str] = set()
-        self._ready_at: dict[str, float] = {}
+        self._ready_at: dict[ProcessRecord, float] = {}
+        """When each process was last ready, or was first seen: a new one of the same server has its time to start."""
         self._probed_at = 0.0
         self._stopped = threading.Event()
         self._jobs_due = threading.Event()
@@ -78,7 +79,6 @@ class Watch:
     def _restart(self, server: Server) -> bool:
         if not stack.restart_dead(self.settings, server):
             return False
-        self._ready_at[server.name] = time.monotonic()
         self.journal.write(server.name, "restarted")
         return True
 
@@ -87,11 +87,14 @@ class Watch:
         with ThreadPoolExecutor(max_workers=max(1, len(servers))) as pool:
             probed = pool.map(lambda server: (server, server.is_ready(recorded[server.name].since)), servers.values())
             for server, is_ready in probed:
-                if is_ready or server.name not in self._ready_at:
-                    self._ready_at[server.name] = now
-                elif now > self._ready_at[server.name] + server.within_s:
+                process = recorded[server.name]
+                if is_ready or process not in self._ready_at:
+                    self._ready_at[process] = now
+                elif now > self._ready_at[process] + server.within_s:
                     self.journal.write(server.name, "unready", f"no answer for {server.within_s:.0f} s; killed")
-                    processes.kill(recorded[server.name])
+                    processes.kill(process)
+        alive = {recorded[name] for name in servers}
+        self._ready_at = {process: at for process, at in self._ready_at.items() if process in alive}
 
     def _watch_jobs(self) -> None:
         while not self._stopped.is_set():
