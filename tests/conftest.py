@@ -31,6 +31,7 @@ SHORT_LIVED_JVM = "-XX:TieredStopAtLevel=1"
 # machine a slow example is no counterexample. What a test costs decides how many times max_examples it tries.
 UNTIMED = hypothesis.settings(deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.register_profile("same", UNTIMED, derandomize=True, max_examples=100)
+hypothesis.settings.register_profile("few", UNTIMED, derandomize=True, max_examples=20)
 hypothesis.settings.register_profile("fuzz", UNTIMED, database=None, max_examples=1_000)
 hypothesis.settings.load_profile("same")
 

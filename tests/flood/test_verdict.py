@@ -154,12 +154,14 @@ WRONG = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fault", WRONG)
 def test_rules_slightly_wrong_are_red_by_name(run: Run, fault: str) -> None:
     wrong = [replace(rule, alert_when=WRONG[fault]) for rule in (flood_ip, flood_group)]
     assert red(verdict(run, wrong)) >= {"alerts: flood-ip", "alerts: flood-group"}
 
 
+@pytest.mark.long
 def test_the_last_ip_by_event_time_is_red(run: Run) -> None:
     """Two ips attack together, and the older request of the two comes last."""
 
@@ -172,6 +174,7 @@ def test_the_last_ip_by_event_time_is_red(run: Run) -> None:
     assert red(verdict(run, arriving=by_event_time)) == {"alerts: flood-group"}
 
 
+@pytest.mark.long
 def test_a_tampered_count_is_red(run: Run) -> None:
     def tamper(alerts: list[Event]) -> None:
         chosen = next(each for each in alerts if each["rule"] == flood_ip.name)

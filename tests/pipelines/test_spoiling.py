@@ -71,6 +71,7 @@ def short() -> Evidence:
     return ran(plan, topics(messages(plan)))
 
 
+@pytest.mark.long
 def test_a_check_that_no_longer_notices_is_named(short: Evidence, monkeypatch: pytest.MonkeyPatch) -> None:
     blind = replace(checks.enrichment.CHECKER, find=lambda case: Found({}))
     monkeypatch.setattr(checks.enrichment, "CHECKER", blind)
