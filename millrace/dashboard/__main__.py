@@ -11,13 +11,13 @@ from pathlib import Path
 import uvicorn
 
 from millrace import project
+from millrace.charts import PACKAGES
 from millrace.dashboard.app import application
 from millrace.dashboard.history import History
 from millrace.dashboard.hub import Hub
 from millrace.dashboard.reader import Reader
 from millrace.dashboard.surroundings import Surroundings
 from millrace.machine import npm
-from millrace.servers.dashboard import PACKAGES
 from millrace.servers.server import LOOPBACK
 from millrace.settings import Settings
 from millrace.stores.topics import Publisher

@@ -22,6 +22,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from millrace import charts
 from millrace.dashboard import figures
 from millrace.dashboard.history import History
 from millrace.dashboard.hub import Hub
@@ -45,7 +46,11 @@ PAGE_POLICY = (
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
     "require-trusted-types-for 'script'; trusted-types 'none'"
 )
-REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'; sandbox"
+# A report holds its scripts as text. In a sandbox they have no origin, and they reach no server.
+REPORT_POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline'; img-src data:; "
+    "frame-ancestors 'none'; sandbox allow-scripts"
+)
 HEADERS = {
     "Cache-Control": "no-store",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -168,6 +173,7 @@ def application(
             Route("/alerts/{pattern}/{alert_id}/mark", mark, methods=["POST"]),
             Route("/reports/{name}", report),
             Mount("/page", StaticFiles(directory=PAGE)),
+            Mount("/charts", StaticFiles(directory=charts.HERE)),
             Mount("/assets", StaticFiles(directory=assets)),
         ],
         # No host but this machine's: a web page whose name leads here reads nothing.

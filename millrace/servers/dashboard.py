@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from millrace.charts import PACKAGES
 from millrace.machine import environments, npm
 from millrace.servers.server import LOOPBACK, Server
 from millrace.settings import Settings
-
-PACKAGES = "dashboard"
-"""The component of npm with what the page loads."""
 
 
 @dataclass(frozen=True)

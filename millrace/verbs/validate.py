@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from millrace import deployments, records
+from millrace.charts import PACKAGES
+from millrace.machine import npm
 from millrace.patterns import load
 from millrace.settings import SETTLED_AFTER_S, VALIDATE_WITHIN_S
 from millrace.target import Target
 from millrace.verbs import ledger, traffic, validation
 from millrace.verify import Verdict
-from millrace.verify.ledger.chain import verdict_of
+from millrace.verify.ledger.chain import Chain, Span, verdict_of
 from millrace.verify.report import html
 
 
@@ -59,10 +61,11 @@ def validate_by_ledger(
     report: Callable[[str], None] = lambda line: None,
 ) -> Validation:
     """Judge the segments of the pattern's ledger since its last entry, until all that is there now is judged."""
-    return _kept(target, name, verdict_of(name, ledger.until_now(target, name, within_s=within_s, report=report)))
+    entries = ledger.until_now(target, name, within_s=within_s, report=report)
+    return _kept(target, name, verdict_of(name, entries), Chain(entries).spans())
 
 
-def _kept(target: Target, name: str, found: Verdict) -> Validation:
+def _kept(target: Target, name: str, found: Verdict, timeline: Sequence[Span] = ()) -> Validation:
     """The verdict as a record and a page."""
     restarts = {engine: job.restarts for engine, (_, job) in deployments.jobs(target, name).items()}
     generations = {engine: plan.generation for engine, plan in deployments.deployed(target, name).items()}
@@ -71,7 +74,8 @@ def _kept(target: Target, name: str, found: Verdict) -> Validation:
         figures["upgrade_gap_ms"] = gap_ms
     path = records.append(target.settings, f"verdict-{name}", figures)
     page = path.with_suffix(".html")
-    page.write_text(html(found, _about(path)), encoding="utf-8")
+    assets = npm.folder(target.settings, PACKAGES) / "assets"
+    page.write_text(html(found, _about(path), assets if assets.exists() else None, timeline), encoding="utf-8")
     return Validation(found, path, page)
 
 

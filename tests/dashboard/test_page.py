@@ -16,12 +16,16 @@ import pytest
 from playwright.sync_api import Page, expect
 from prometheus_client.parser import text_string_to_metric_families
 
+from millrace.charts import PACKAGES
+from millrace.machine import npm
 from millrace.machine.processes import wait_until
 from millrace.oracle import Record
 from millrace.patterns import Variant, load
 from millrace.settings import Settings
+from millrace.verify.report import html
 from tests.browser import browser
 from tests.dashboard.playback import UP, PlaybackReader, pattern_around, records, served, without_tables
+from tests.pipelines.test_report import VERDICT
 
 pytestmark = pytest.mark.builds
 
@@ -300,6 +304,24 @@ def test_a_page_of_another_host_and_another_file_get_nothing(
     headers = fetched(port, "/").headers
     assert "default-src 'none'" in headers["Content-Security-Policy"]
     assert headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_a_report_draws_its_charts_without_a_server_and_in_the_sandbox_of_the_page(
+    page: Page, settings: Settings, port: int, tmp_path: Path
+) -> None:
+    kept = settings.state / "records" / "verdict.html"
+    kept.parent.mkdir()
+    kept.write_text(html(VERDICT, {}, npm.ensure(settings, PACKAGES) / "assets"), encoding="utf-8")
+    for address in (kept.as_uri(), f"http://127.0.0.1:{port}/reports/verdict.html"):
+        page.goto(address)
+        expect(page.locator("canvas")).to_have_count(2)
+        expect(page.get_by_text("alerts from intended send")).to_have_count(2)  # in the table, and in the legend
+        assert page.evaluate(INKED) == [True, True], address
+    page.screenshot(path=tmp_path / "report.png", full_page=True)
+
+
+INKED = """() => [...document.querySelectorAll("canvas")].map((canvas) =>
+  canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data.some((part) => part > 0))"""
 
 
 def fetched(port: int, path: str, host: str = "127.0.0.1") -> Any:

@@ -1,7 +1,7 @@
 // One alert in a drawer: why it came, the events it rests on, and what is kept about its key.
 
-import { h } from "./dom.js";
-import { moment, span, withUnit } from "./format.js";
+import { h } from "/charts/dom.js";
+import { moment, span, withUnit } from "/charts/format.js";
 import { store } from "./store.js";
 
 const NAME = "millrace.name";

@@ -1,8 +1,8 @@
-// Charts by uPlot: lines of the last minutes, and bars of windows.
+// Charts by uPlot: lines of the last minutes, bars of windows, and the tails of latencies.
 
 import uPlot from "/assets/uPlot.js";
 import { h, setText } from "./dom.js";
-import { clock, onAxis, rate, withUnit } from "./format.js";
+import { clock, onAxis, rate, span, withUnit } from "./format.js";
 import { colour, colourOf, onTheme } from "./theme.js";
 
 /** Keeps a chart as wide as its place, and draws it anew in the colours of another theme. */
@@ -158,29 +158,68 @@ export function bars(place, facts) {
   };
 }
 
+/** Latencies by percentile: each nine takes as much room as the one before it, so the slowest are seen. */
+export function tails(place, { names, nines, values, promised_ms }) {
+  const legend = h("ul.legend", {}, ...names.map((name, n) => h("li", {}, h(`i.group-${n % 8}`), name)));
+  const canvas = h("div.plot", { role: "img", "aria-label": "latency by share of messages" });
+  place.append(legend, canvas);
+  const drawn = values.map((own, n) => ({ stroke: colourOf(n), width: 2, points: { show: false } }));
+  const data = [nines, ...values];
+  if (promised_ms) {
+    legend.append(h("li", {}, `dashed: the p99 that is promised, ${span(promised_ms)}`));
+    data.push(nines.map((own) => (own <= 2 ? promised_ms : null)));
+  }
+  const make = (width, found) =>
+    new uPlot(
+      {
+        width,
+        height: 300,
+        legend: { show: false },
+        cursor: { show: false },
+        axes: [
+          {
+            ...axis(),
+            splits: (u) => SHARES.map(([own]) => own).filter((own) => own <= u.scales.x.max),
+            values: (_, splits) => splits.map((own) => SHARES.find(([each]) => each === own)[1]),
+          },
+          { ...axis(), size: 70, grid: { stroke: colour("line"), width: 1 }, values: (_, all) => all.map(tick) },
+        ],
+        scales: { x: { time: false }, y: { distr: 3 } },
+        series: [{}, ...drawn, ...(promised_ms ? [{ stroke: colour("ink"), width: 1, dash: [5, 5], points: { show: false } }] : [])],
+      },
+      found,
+    );
+  placed(canvas, make).show(data);
+}
+
+/** A share of messages by its nines: a hundredth is slower than 99 %, which is two. */
+const SHARES = [[0, "0 %"], [Math.log10(2), "50 %"], [1, "90 %"], [2, "99 %"], [3, "99.9 %"], [4, "99.99 %"], [5, "99.999 %"]];
+
+/** On a logarithmic axis uPlot names no tick for which there is no room. */
+const tick = (ms) => (ms === null ? "" : span(ms));
+
 /** The span that all windows are in, of a dozen at least. */
 function around(starts, stepS) {
   const [first, last] = [starts[0] ?? 0, starts[starts.length - 1] ?? 0];
   return [Math.min(first, last - 12 * stepS) - stepS / 2, last + stepS / 2];
 }
 
+function axis() {
+  return { stroke: colour("muted"), grid: { show: false }, ticks: { show: false }, font: "12px system-ui, sans-serif" };
+}
+
 function timeAxis() {
   return {
-    stroke: colour("muted"),
-    grid: { show: false },
-    ticks: { show: false },
-    font: "12px system-ui, sans-serif",
+    ...axis(),
     values: (_, seconds) => seconds.map((each) => clock(each * 1_000).replace(/:00$/, "")),
   };
 }
 
 function valueAxis(unit) {
   return {
-    stroke: colour("muted"),
+    ...axis(),
     grid: { stroke: colour("line"), width: 1 },
-    ticks: { show: false },
     size: 54,
-    font: "12px system-ui, sans-serif",
     values: (_, values) => values.map((each) => onAxis(each, unit)),
   };
 }
