@@ -92,6 +92,11 @@ class _Figures(Collector):
         checkpoints = CounterMetricFamily(
             "millrace_job_checkpoints", "Checkpoints of the job since its start.", labels=["pattern", "engine"]
         )
+        checkpointed = GaugeMetricFamily(
+            "millrace_job_last_checkpoint_timestamp_seconds",
+            "When the job completed a checkpoint, as seen by the page.",
+            labels=["pattern", "engine"],
+        )
         verdicts = GaugeMetricFamily(
             "millrace_verdict", "1 for the status of the latest verdict.", labels=["pattern", "status"]
         )
@@ -103,10 +108,12 @@ class _Figures(Collector):
                 jobs.add_metric([name, job["engine"], job["state"]], 1)
                 restarts.add_metric([name, job["engine"]], job.get("restarts", 0))
                 checkpoints.add_metric([name, job["engine"]], job["checkpoints"])
+                if job.get("checkpointed_ms"):
+                    checkpointed.add_metric([name, job["engine"]], job["checkpointed_ms"] / 1000)
             if found["verdict"]:
                 for status in VERDICTS:
                     verdicts.add_metric([name, status], float(found["verdict"]["status"] == status))
-        yield from (deployed, lag, jobs, restarts, checkpoints, verdicts)
+        yield from (deployed, lag, jobs, restarts, checkpoints, checkpointed, verdicts)
 
 
 def _buckets(histogram: Histogram) -> list[tuple[str, float]]:

@@ -56,6 +56,7 @@ class Surroundings(threading.Thread):
         self._kafka: dict[str, Any] = {"state": "starting", "since_ms": _now_ms(), "problem": ""}
         self._jobs: dict[str, list[dict[str, Any]]] = {}
         self._jobs_at = -JOBS_EVERY_S
+        self._checkpointed: dict[tuple[str, str], tuple[int, int]] = {}
         self._verdicts: dict[str, tuple[Path, dict[str, Any]]] = {}
         self._facts = "[]"
         self._files: Files = {}
@@ -206,9 +207,16 @@ class Surroundings(threading.Thread):
                 "web": job.web,
                 "restarts": job.restarts,
                 "checkpoints": job.checkpoints,
+                "checkpointed_ms": self._checkpointed_ms(name, engine, job.checkpoints),
             }
             for engine, (_, job) in jobs.items()
         ]
+
+    def _checkpointed_ms(self, name: str, engine: str, checkpoints: int) -> int | None:
+        """When the job had one more checkpoint than before, as seen from here; every engine counts them."""
+        if checkpoints != self._checkpointed.get((name, engine), (0, 0))[0]:
+            self._checkpointed[name, engine] = (checkpoints, _now_ms())
+        return self._checkpointed[name, engine][1] if checkpoints else None
 
     def _verdict_of(self, name: str) -> dict[str, Any] | None:
         """The latest verdict on a pattern; a record is read once."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +21,8 @@ from tests.dashboard.playback import UP, pattern_around, records
 
 FOLDER = PROJECT / "infra" / "prometheus"
 RULES = [rule for group in yaml.safe_load((FOLDER / "rules.yml").read_text())["groups"] for rule in group["rules"]]
+PANELS = json.loads((PROJECT / "infra" / "grafana" / "millrace.json").read_text())["panels"]
+DRAWN = [target["expr"] for panel in PANELS for target in panel["targets"]]
 ALERTS = {rule["alert"]: rule for rule in RULES if "alert" in rule}
 
 
@@ -58,3 +62,17 @@ def test_the_rules_fire_when_they_should_and_only_then() -> None:
     for words in (("check", "config", "prometheus.yml"), ("test", "rules", "rules.test.yml")):
         done = subprocess.run(["promtool", *words], cwd=FOLDER, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_metric_of_the_dashboard_is_exposed_or_recorded() -> None:
+    recorded = {rule["record"] for rule in RULES if "record" in rule}
+    assert {name for drawn in DRAWN for name in re.findall(r"\bmillrace[\w:]+", drawn)} <= exposed() | recorded
+    assert len({panel["id"] for panel in PANELS}) == len(PANELS) > 8
+
+
+@pytest.mark.builds
+def test_prometheus_understands_the_dashboard(tmp_path: Path) -> None:
+    rules = [{"record": f"drawn:{n}", "expr": drawn.replace("$pattern", ".+")} for n, drawn in enumerate(DRAWN)]
+    (tmp_path / "rules.yml").write_text(yaml.safe_dump({"groups": [{"name": "drawn", "rules": rules}]}))
+    done = subprocess.run(["promtool", "check", "rules", "rules.yml"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -77,6 +77,15 @@ def test_a_pattern_is_deployed_or_not(reader: Reader, target: Target) -> None:
     assert wait_until(lambda: is_deployed() is True, WITHIN_S)
 
 
+def test_the_age_of_a_checkpoint_is_that_of_the_last_one(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    looking = Surroundings(target, Reader(NOWHERE, lambda name, data: None), lambda name, data: None, lambda: None)
+    seen = []
+    for now_ms, checkpoints in ((1, 0), (2, 1), (3, 1), (4, 2), (5, 0), (6, 1)):
+        monkeypatch.setattr(around, "_now_ms", lambda now_ms=now_ms: now_ms)
+        seen.append(looking._checkpointed_ms("flink", "flink", checkpoints))
+    assert seen == [None, 2, 2, 4, None, 6]
+
+
 @pytest.mark.parametrize("problem", [PatternError("half.yaml: broken"), KeyError("half.yaml: broken")])
 def test_what_cannot_be_read_is_shown_and_ends_nothing(
     reader: Reader, problem: Exception, monkeypatch: pytest.MonkeyPatch

@@ -175,7 +175,13 @@ export function health(place) {
             h(`i.dot.${job.state === "running" ? "good" : job.state === "starting" ? "quiet" : "bad"}`),
             name,
             ` ${job.state}`,
-            h("small", {}, `${count(job.checkpoints)} checkpoints, ${count(job.restarts ?? 0)} restarts`),
+            h(
+              "small",
+              {},
+              `${count(job.checkpoints)} checkpoints`,
+              job.checkpointed_ms ? ` (the last one: ${ago(job.checkpointed_ms, nowMs)})` : "",
+              `, ${count(job.restarts ?? 0)} restarts`,
+            ),
             job.problem ? h("p.problem", {}, job.problem) : null,
           );
         }),
