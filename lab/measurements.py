@@ -77,7 +77,7 @@ SPARK = (
 STREAMS = ("millrace/engines/streams", "millrace/kernel/java")
 
 FLOOD = (*(path for path in BENCH if path != "pipelines/fraud"), "pipelines/flood")
-FLOOD_COMMAND = ".venv/bin/python -m lab.bench --events 200000 --rate 2000 --seed 1"
+FLOOD_COMMAND = ".venv/bin/python -m lab.bench --events 1000000 --rate 2000 --seed 1"
 
 DRILL = (
     "dags",
@@ -159,10 +159,10 @@ MEASUREMENTS = {
         "bench-spark", (*BENCH, *SPARK), ".venv/bin/python -m lab.bench spark --seed 2", minutes=5
     ),
     "bench-flood-flink-spark": Measurement(
-        "bench-flood-flink-spark", (*FLOOD, *FLINK, *SPARK), f"{FLOOD_COMMAND} flood-flink-spark", minutes=5
+        "bench-flood-flink-spark", (*FLOOD, *FLINK, *SPARK), f"{FLOOD_COMMAND} flood-flink-spark", minutes=16
     ),
-    "bench-flood-flink": Measurement("bench-flood-flink", (*FLOOD, *FLINK), f"{FLOOD_COMMAND} flood-flink", minutes=5),
-    "bench-flood-spark": Measurement("bench-flood-spark", (*FLOOD, *SPARK), f"{FLOOD_COMMAND} flood-spark", minutes=5),
+    "bench-flood-flink": Measurement("bench-flood-flink", (*FLOOD, *FLINK), f"{FLOOD_COMMAND} flood-flink", minutes=16),
+    "bench-flood-spark": Measurement("bench-flood-spark", (*FLOOD, *SPARK), f"{FLOOD_COMMAND} flood-spark", minutes=16),
     "bench-streams-spark": Measurement(
         "bench-streams-spark",
         (*BENCH, *STREAMS, *SPARK),
@@ -173,7 +173,7 @@ MEASUREMENTS = {
         "bench-streams", (*BENCH, *STREAMS, *SPARK), ".venv/bin/python -m lab.bench streams --seed 2", minutes=5
     ),
     "bench-flood-streams": Measurement(
-        "bench-flood-streams", (*FLOOD, *STREAMS), f"{FLOOD_COMMAND} flood-streams", minutes=5
+        "bench-flood-streams", (*FLOOD, *STREAMS), f"{FLOOD_COMMAND} flood-streams", minutes=16
     ),
     "kafka-clients": Measurement(
         "kafka-clients",
