@@ -22,6 +22,8 @@ _WORDS = {
     "*": "times",
 }
 _COMPARISONS = frozenset({">", ">=", "<", "<=", "==", "!="})
+_BOUNDS = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+"""Each, and what it is of the negated numbers."""
 _FUNCTIONS = {"km": "the distance in km between {}"}
 
 
@@ -40,6 +42,10 @@ def phrased(expression: Expression, phrases: Mapping[tuple[str, str], str], show
             return str(value)
         case Not(inner=inner):
             return f"not ({phrased(inner, phrases, shown)})"
+        case Binary(op=op, left=Binary(op="-") as difference, right=Literal(value=int(limit_ms))) if (
+            op in _BOUNDS and _units(difference) == {"ms"}
+        ):
+            return _apart(op, difference, limit_ms, phrases, shown)
         case Binary(op=op, left=left, right=right) if op in _COMPARISONS:
             here, there = _side(left, right, phrases), _side(right, left, phrases)
             return f"{here}{shown(left)} {_WORDS[op]} {there}{shown(right)}"
@@ -52,13 +58,26 @@ def phrased(expression: Expression, phrases: Mapping[tuple[str, str], str], show
 
 def _side(side: Expression, other: Expression, phrases: Mapping[tuple[str, str], str]) -> str:
     """One side of a comparison; a number takes the unit of what it is compared with."""
-    units = {field.name.rpartition("_")[2] for field in fields_of(other)}
+    units = _units(other)
     if isinstance(side, Literal) and not isinstance(side.value, bool) and isinstance(side.value, (int, float)):
         if units == {"ms"}:
             return span(int(side.value))
         if units == {"cents"}:
             return f"{side.value / 100:.2f}"
     return phrased(side, phrases)
+
+
+def _units(expression: Expression) -> set[str]:
+    return {field.name.rpartition("_")[2] for field in fields_of(expression)}
+
+
+def _apart(op: str, times: Binary, limit_ms: int, phrases: Mapping[tuple[str, str], str], shown: Shown) -> str:
+    """How far one time is from another: `a - b >= -10_000` is "a is at most 10 seconds before b"."""
+    bound, order = (op, "after") if limit_ms >= 0 else (_BOUNDS[op], "before")
+    bounds = {"<=": "at most", "<": "less than", ">=": "at least", ">": "more than"}
+    first, second = phrased(times.left, phrases), phrased(times.right, phrases)
+    value = shown(times).replace(f" {order})", ")")
+    return f"{first} is {bounds[bound]} {span(abs(limit_ms))} {order} {second}{value}"
 
 
 def span(ms: int) -> str:
@@ -80,8 +99,9 @@ def values_shown(operands: Mapping[str, str | None]) -> Shown:
             return ""
         if isinstance(expression, Field) and expression.name.endswith("_cents"):
             return f" ({float(value) / 100:.2f})"
-        if {field.name.rpartition("_")[2] for field in fields} == {"ms"} and not isinstance(expression, Field):
-            return f" ({float(value) / 1000:.6g} s)"
+        if _units(expression) == {"ms"} and not isinstance(expression, Field):
+            order = "after" if float(value) >= 0 else "before"
+            return f" ({abs(float(value)) / 1000:.6g} s {order})"
         return f" ({value:.6g})" if isinstance(value, float) else f" ({value})"
 
     return shown
