@@ -14,11 +14,12 @@ from typing import Any
 from millrace.deployments import alone, deployed, job_name, plans, record, upgrade_file, write_json
 from millrace.errors import InfraError
 from millrace.job import EngineError
-from millrace.patterns import EnginePlan, Variant
+from millrace.patterns import EnginePlan, Variant, load
 from millrace.patterns import topics as topics_of
 from millrace.stores.changes import Change
 from millrace.stores.topics import Tail
 from millrace.target import Target
+from millrace.verbs import lineage
 from millrace.verbs.deploy import await_healthy, refuse_moved
 from millrace.verbs.rehearsal import discard_left, rehearse
 
@@ -74,6 +75,7 @@ def upgrade(target: Target, variant: Variant, upgrade_id: str, *, report: Report
             _write(target, name, before)
         changes = [_next(target, before, running, wanted[engine], report) for engine, running in before.plans.items()]
     await_healthy(target, name, report)
+    lineage.replaced(target, variant, before.plans, report)
     gap_ms = before.gap_ms if before.gap_ms is not None else _gap_ms(target, variant, before.began_ms)
     with alone(target, name):
         _write(target, name, replace(_read(target, name) or before, gap_ms=gap_ms))
@@ -89,6 +91,7 @@ def roll_back(target: Target, name: str, *, report: Report = lambda line: None) 
         before = _read(target, name)
         if before is None:
             raise InfraError(f"{name}: there is no upgrade to roll back")
+        upgraded = deployed(target, name)
         changes = []
         for engine_name, old in before.plans.items():
             current, engine = deployed(target, name)[engine_name], target.engine(engine_name)
@@ -108,6 +111,7 @@ def roll_back(target: Target, name: str, *, report: Report = lambda line: None) 
                 engine.start(current, before.states.get(engine_name))
             changes.append(Change("job", job_name(current), "change", f"generation {old.generation} again"))
     await_healthy(target, name, report)
+    lineage.replaced(target, load(name), upgraded, report)
     upgrade_file(target, name).unlink(missing_ok=True)
     return changes
 
