@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
+from typer.core import TyperGroup
+from typer.main import get_command
 
+from millrace.cli.app import app
 from millrace.dashboard import figures, view
 from millrace.dashboard.board import Board
 from millrace.patterns import load
@@ -55,6 +60,26 @@ def test_each_alert_leads_to_a_page_with_how_to_look_and_what_to_do(alert: dict[
 def test_no_page_is_without_an_alert() -> None:
     pages = {f"docs/runbook/{path.name}" for path in (PROJECT / "docs" / "runbook").glob("*.md")}
     assert pages == {alert["annotations"]["runbook"] for alert in ALERTS.values()}
+
+
+def commands() -> Iterator[tuple[str, str]]:
+    """The commands of all pages, with names in place of the words in capitals."""
+    for path in sorted((PROJECT / "docs" / "runbook").glob("*.md")):
+        for words in re.findall(r"`millrace ([^`]+)`", path.read_text(encoding="utf-8")):
+            for name, example in {"PATTERN": "flink", "ALERT_ID": "0" * 32, "FILE": str(path)}.items():
+                words = words.replace(name, example)
+            yield path.stem, words
+
+
+@pytest.mark.parametrize(("page", "words"), [*commands()])
+def test_every_command_of_a_page_is_one_of_the_command_line(page: str, words: str) -> None:
+    command, rest, context = get_command(app), shlex.split(words), None
+    while isinstance(command, TyperGroup):
+        context = command.make_context("millrace", rest, parent=context)
+        found = command.get_command(context, rest[0])
+        assert found is not None, f"{page}.md: no {rest[0]}"
+        command, rest = found, rest[1:]
+    command.make_context(words, rest, parent=context)
 
 
 @pytest.mark.builds
