@@ -179,6 +179,25 @@ def test_a_mark_is_shown_wherever_its_alert_is_and_the_last_one_counts(
     assert (rows[first["alert_id"]]["mark"], rows[first["alert_id"]]["marked_by"]) == ("confirmed", "ben")
 
 
+def test_precision_is_counted_for_each_day_and_version_of_a_rule() -> None:
+    def found(alert_id: str, version: str, at_ms: int) -> finding.Found:
+        alert = {"alert_id": alert_id, "rule": "spree", "rule_version": version, "at_ms": at_ms}
+        return finding.Found(alert, "", "t.alerts", 0, 0, at_ms)
+
+    def mark(alert_id: str, mark: str) -> dict[str, dispositions.Disposition]:
+        return {alert_id: dispositions.Disposition(alert_id, mark, "", "anna", 0, "spree", "1", 0)}
+
+    day_ms = 86_400_000
+    every = [found("a", "1", 0), found("b", "1", day_ms - 1), found("c", "1", day_ms), found("d", "2", day_ms)]
+    marks = mark("a", "confirmed") | mark("b", "dismissed") | mark("c", "unsure") | mark("d", "confirmed")
+    counted = dispositions.precision(every, marks)
+    assert [(each.day, each.rule_version, each.alerts, each.precision) for each in counted] == [
+        ("1970-01-01", "1", 2, 0.5),
+        ("1970-01-02", "1", 1, None),
+        ("1970-01-02", "2", 1, 1.0),
+    ]
+
+
 def test_an_alert_whose_id_looks_like_a_card_number_can_be_marked(tape: list[Record]) -> None:
     sent: list[bytes] = []
 
