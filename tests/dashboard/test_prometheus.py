@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -20,14 +22,15 @@ from typer.main import get_command
 from millrace.cli.app import app
 from millrace.dashboard import figures, view
 from millrace.dashboard.board import Board
+from millrace.machine.processes import wait_until
 from millrace.patterns import load
-from millrace.settings import PROJECT
-from tests.dashboard.playback import UP, pattern_around, records
+from millrace.settings import PROJECT, Settings
+from tests.dashboard.playback import UP, pattern_around, records, served, without_tables
+from tests.dashboard.scraping import FOLDER, RULES, firing, prometheus
 
-FOLDER = PROJECT / "infra" / "prometheus"
-RULES = [rule for group in yaml.safe_load((FOLDER / "rules.yml").read_text())["groups"] for rule in group["rules"]]
 PANELS = json.loads((PROJECT / "infra" / "grafana" / "millrace.json").read_text())["panels"]
 DRAWN = [target["expr"] for panel in PANELS for target in panel["targets"]]
+FIRES_WITHIN_S = 60
 ALERTS = {rule["alert"]: rule for rule in RULES if "alert" in rule}
 
 
@@ -101,3 +104,29 @@ def test_prometheus_understands_the_dashboard(tmp_path: Path) -> None:
     (tmp_path / "rules.yml").write_text(yaml.safe_dump({"groups": [{"name": "drawn", "rules": rules}]}))
     done = subprocess.run(["promtool", "check", "rules", "rules.yml"], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.builds
+def test_prometheus_scrapes_the_page_and_alerts_fire_while_their_cause_is_there(tmp_path: Path) -> None:
+    read = Settings.read(os.environ)
+    settings, port, page = Settings(read.project, read.home, tmp_path, read.port_base), free_port(), free_port()
+    variant = without_tables(load("flink"))
+    sick = pattern_around("flink", verdict={"status": "unknown", "at": "", "page": "", "checks": {}})
+    sick["jobs"][0]["state"] = "crash-looping"
+    healthy = {"kafka": UP, "patterns": {"flink": pattern_around("flink")}}
+    broken = {"kafka": {"state": "down", "since_ms": 0, "problem": ""}, "patterns": {"flink": sick}}
+    causes = {"MillraceKafkaDown", "MillraceJobSick", "MillraceVerdictNotOk"}
+    with prometheus(port, page, tmp_path):
+        with served(settings, [variant], {"flink": []}, healthy, page) as reader:
+            assert wait_until(lambda: firing(port) == set(), 10)
+            reader.ask(lambda: reader.around.update(broken)).result(5)
+            assert wait_until(lambda: firing(port) == causes, FIRES_WITHIN_S), firing(port)
+            reader.ask(lambda: reader.around.update(healthy)).result(5)
+            assert wait_until(lambda: firing(port) == set(), FIRES_WITHIN_S), firing(port)
+        assert wait_until(lambda: firing(port) == {"MillracePageAway"}, FIRES_WITHIN_S), firing(port)
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
