@@ -1,4 +1,4 @@
-"""Debian's Prometheus over a live page, with the rules of infra/prometheus, whose minutes are six seconds here."""
+"""Debian's Prometheus over a live page, with the rules of infra/prometheus, whose minutes are seconds here."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -18,19 +19,18 @@ from millrace.settings import PROJECT
 
 FOLDER = PROJECT / "infra" / "prometheus"
 RULES = [rule for group in yaml.safe_load((FOLDER / "rules.yml").read_text())["groups"] for rule in group["rules"]]
-MINUTE_S = 6
 STARTS_WITHIN_S = 30
 MINUTES = re.compile(r"(?<=\[)(\d+)m(?=\])|(?<=for: )(\d+)m")
 
 
 @contextmanager
-def prometheus(port: int, page: int, folder: Path) -> Iterator[None]:
-    """It scrapes the page once a second while the block runs."""
+def prometheus(port: int, page: int, folder: Path, minute_s: int) -> Iterator[None]:
+    """It scrapes the page twice a second while the block runs."""
     config = yaml.safe_load((FOLDER / "prometheus.yml").read_text())
-    config["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
+    config["global"] = {"scrape_interval": "500ms", "evaluation_interval": "500ms"}
     config["scrape_configs"][0]["static_configs"][0]["targets"] = [f"127.0.0.1:{page}"]
     (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
-    (folder / "rules.yml").write_text(shortened((FOLDER / "rules.yml").read_text()))
+    (folder / "rules.yml").write_text(shortened((FOLDER / "rules.yml").read_text(), minute_s))
     words = ["--config.file=prometheus.yml", "--storage.tsdb.path=data", f"--web.listen-address=127.0.0.1:{port}"]
     with (folder / "log").open("w") as log:
         process = subprocess.Popen(["prometheus", *words], cwd=folder, stdout=log, stderr=subprocess.STDOUT)
@@ -42,9 +42,9 @@ def prometheus(port: int, page: int, folder: Path) -> Iterator[None]:
         process.wait(30)
 
 
-def shortened(rules: str) -> str:
-    """The rules with seconds for minutes."""
-    return MINUTES.sub(lambda found: f"{int(found[1] or found[2]) * MINUTE_S}s", rules)
+def shortened(rules: str, minute_s: int) -> str:
+    """The rules with so many seconds for each minute."""
+    return MINUTES.sub(lambda found: f"{int(found[1] or found[2]) * minute_s}s", rules)
 
 
 def is_ready(port: int) -> bool:
@@ -58,6 +58,12 @@ def is_ready(port: int) -> bool:
 
 def firing(port: int) -> set[str]:
     """The alerts that fire now."""
-    query = urllib.parse.urlencode({"query": 'ALERTS{alertstate="firing"}'})
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/query?{query}", timeout=10) as answer:
-        return {each["metric"]["alertname"] for each in json.load(answer)["data"]["result"]}
+    return {each["metric"]["alertname"] for each in results(port, 'ALERTS{alertstate="firing"}')}
+
+
+def results(port: int, query: str) -> list[dict[str, Any]]:
+    """What a query gives now."""
+    asked = urllib.parse.urlencode({"query": query})
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/query?{asked}", timeout=10) as answer:
+        found: list[dict[str, Any]] = json.load(answer)["data"]["result"]
+        return found
