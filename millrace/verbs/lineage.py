@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Any
-from uuid import NAMESPACE_URL, uuid5
+from uuid import NAMESPACE_URL, uuid4, uuid5
 
 from millrace import registry
 from millrace.deployments import deployed
 from millrace.patterns import EnginePlan, Variant
 from millrace.patterns import topics as topics_of
 from millrace.patterns.contracts import Schema, contracts_of
-from millrace.patterns.plan import table_of
+from millrace.patterns.plan import HOP, table_of
 from millrace.rules import ALERTS, DEAD_LETTERS, EventType, Table
 from millrace.rules.outputs import WINDOWS_TOPIC
 from millrace.rules.tables import state_columns
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 Report = Callable[[str], None]
 NAMESPACE, NAMESPACE_DEFAULT = "OPENLINEAGE_NAMESPACE", "millrace"
 """The variable that names the namespace of jobs, as the other integrations of OpenLineage have it."""
-FILE = "openlineage.yml"
+FILES = ("openlineage.yml", "~/.openlineage/openlineage.yml")
 START, COMPLETE, FAIL, ABORT = "START", "COMPLETE", "FAIL", "ABORT"
 
 
@@ -46,6 +46,10 @@ class Dataset:
     name: str
     fields: tuple[tuple[str, str], ...]
     doc: str = ""
+
+
+Flow = Callable[[], tuple[list[Dataset], list[Dataset]]]
+"""Gives what a job reads and what it writes; called where a failure is no more than a warning."""
 
 
 @dataclass
@@ -63,7 +67,7 @@ def is_configured() -> bool:
         return False
     is_named = any(os.environ.get(name) for name in ("OPENLINEAGE_URL", "OPENLINEAGE_CONFIG"))
     is_set = any(name.startswith("OPENLINEAGE__TRANSPORT") for name in os.environ)
-    return is_named or is_set or any((place / FILE).exists() for place in (Path.cwd(), Path.home() / ".openlineage"))
+    return is_named or is_set or any(os.path.exists(os.path.expanduser(path)) for path in FILES)
 
 
 def jobs(
@@ -80,15 +84,11 @@ def jobs(
     changes = [*((COMPLETE, plan) for plan in ended), *((START, plan) for plan in begun)]
     with _warned(report) as send:
         for state, plan in changes:
-            reads, writes = _of_job(target, variant, plan)
             # Each generation is a run of the job, and has the same id when it begins and when it ends.
             run_id = str(uuid5(NAMESPACE_URL, f"{target.bootstrap}/{plan.job_id}"))
-            title = registry.manifest(plan.engine).title
-            send(
-                _event(
-                    state, run_id, f"{variant.name}.{plan.engine}", reads, writes, doc=variant.pattern.doc, engine=title
-                )
-            )
+            name, title = f"{variant.name}.{plan.engine}", registry.manifest(plan.engine).title
+            flow = partial(_of_job, target, variant, plan)
+            send(_event(state, run_id, name, flow, doc=variant.pattern.doc, engine=title))
 
 
 def replaced(target: Target, variant: Variant, before: Mapping[str, EnginePlan], report: Report) -> None:
@@ -98,36 +98,45 @@ def replaced(target: Target, variant: Variant, before: Mapping[str, EnginePlan],
     jobs(target, variant, report, ended=ended, begun=now.values())
 
 
+def traffic(target: Target, variant: Variant, report: Report) -> AbstractContextManager[Outcome]:
+    """The sending of events, from its beginning to its end."""
+    raw = [each.name for each in (*variant.use.raw, *variant.use.references)]
+    return _run(f"{variant.name}.traffic", lambda: ([], _topics(target, variant, raw)), report)
+
+
+def verdict(target: Target, variant: Variant, report: Report) -> AbstractContextManager[Outcome]:
+    """The judging of all that a pattern wrote, from its beginning to its end."""
+    kinds = [kind for kind in topics_of(variant) if kind != HOP]
+
+    def flow() -> tuple[list[Dataset], list[Dataset]]:
+        return [*_topics(target, variant, kinds), *_stores(target, variant)], []
+
+    return _run(f"{variant.name}.validate", flow, report)
+
+
 @contextmanager
-def run(target: Target, variant: Variant, verb: str, report: Report) -> Iterator[Outcome]:
-    """A verb from its beginning to its end, failed or interrupted ones included: `traffic` or `validate`."""
+def _run(name: str, flow: Flow, report: Report) -> Iterator[Outcome]:
+    """A verb that may fail or be interrupted: its last event has what it wrote into the outcome."""
     outcome = Outcome()
     if not is_configured():
         yield outcome
         return
-    from openlineage.client.uuid import generate_new_uuid
-
-    run_id, name = str(generate_new_uuid()), f"{variant.name}.{verb}"
-    inputs = [*variant.use.raw, *variant.use.references]
-    raw = _topics(target, variant, [each.name for each in inputs])
-    others = [variant.use.enriched.name, DEAD_LETTERS.name, ALERTS.name, WINDOWS_TOPIC]
-    reads = [] if verb == "traffic" else [*raw, *_topics(target, variant, others), *_stores(target, variant)]
-    writes = raw if verb == "traffic" else []
+    run_id = str(uuid4())
     with _warned(report) as send:
 
-        def said(state: str, error: BaseException | None = None) -> None:
-            send(_event(state, run_id, name, reads, writes, outcome, error))
+        def happened(state: str, error: BaseException | None = None) -> None:
+            send(_event(state, run_id, name, flow, outcome, error))
 
-        said(START)
+        happened(START)
         try:
             yield outcome
         except KeyboardInterrupt:
-            said(ABORT)
+            happened(ABORT)
             raise
         except BaseException as error:
-            said(FAIL, error)
+            happened(FAIL, error)
             raise
-        said(COMPLETE)
+        happened(COMPLETE)
 
 
 @contextmanager
@@ -155,15 +164,15 @@ def _warned(report: Report) -> Iterator[Callable[[Callable[[], Any]], None]]:
         yield send
     finally:
         if client is not None and not is_broken:
-            client.close()
+            with suppress(Exception):
+                client.close()
 
 
 def _event(
     state: str,
     run_id: str,
     name: str,
-    reads: Iterable[Dataset],
-    writes: Iterable[Dataset],
+    flow: Flow,
     outcome: Outcome | None = None,
     error: BaseException | None = None,
     *,
@@ -182,6 +191,7 @@ def _event(
             output_statistics_output_dataset,
         )
 
+        reads, writes = flow()
         job_facets: dict[str, Any] = {
             "jobType": job_type_job.JobTypeJobFacet(
                 processingType="STREAMING" if engine else "BATCH", integration="MILLRACE", jobType=engine or "VERB"

@@ -54,7 +54,7 @@ def traffic(target: Target, name: str, wanted: Load, *, report: Callable[[str], 
     topics = topics_of(variant)
     before = cost.cpu_seconds(settings, name)
     with (
-        lineage.run(target, variant, "traffic", report) as outcome,
+        lineage.traffic(target, variant, report) as outcome,
         listening(target.bootstrap, topics, arrivals(settings, name)),
     ):
         run = send(target.bootstrap, topics, wanted, folder=settings.state, report=report)

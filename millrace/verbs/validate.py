@@ -39,7 +39,7 @@ def validate(
     """Judge the pattern once its outputs have settled."""
     variant = load(name)
     tapes, in_force = traffic.runs(target.settings, name), deployments.in_force(target, name)
-    with lineage.run(target, variant, "validate", report) as outcome:
+    with lineage.verdict(target, variant, report) as outcome:
         outcome.verdict = validation.verdict(
             target,
             variant,
@@ -62,7 +62,7 @@ def validate_by_ledger(
     report: Callable[[str], None] = lambda line: None,
 ) -> Validation:
     """Judge the segments of the pattern's ledger since its last entry, until all that is there now is judged."""
-    with lineage.run(target, load(name), "validate", report) as outcome:
+    with lineage.verdict(target, load(name), report) as outcome:
         entries = ledger.until_now(target, name, within_s=within_s, report=report)
         outcome.verdict = verdict_of(name, entries)
     return _kept(target, name, outcome.verdict, Chain(entries).spans())

@@ -106,7 +106,7 @@ def test_a_job_reads_and_writes_what_its_stages_do(target: Target, variant: Vari
 def test_a_verdict_is_a_facet_and_each_check_a_test_of_the_alerts(
     target: Target, variant: Variant, into_file: Path
 ) -> None:
-    with lineage.run(target, variant, "validate", pytest.fail) as outcome:
+    with lineage.verdict(target, variant, pytest.fail) as outcome:
         outcome.verdict = MIXED
     begun, ended = written(into_file)
     assert (begun["eventType"], ended["eventType"]) == ("START", "COMPLETE")
@@ -124,7 +124,7 @@ def test_a_verdict_is_a_facet_and_each_check_a_test_of_the_alerts(
 
 def test_a_run_that_fails_or_is_interrupted_ends_as_such(target: Target, variant: Variant, into_file: Path) -> None:
     def ended_by(error: BaseException) -> None:
-        with lineage.run(target, variant, "traffic", pytest.fail) as outcome:
+        with lineage.traffic(target, variant, pytest.fail) as outcome:
             outcome.rows = {"flink-spark.transactions": 7}
             raise error
 
@@ -165,7 +165,7 @@ def test_a_server_gets_the_events(target: Target, variant: Variant, monkeypatch:
     with platform(201, taken) as address:
         monkeypatch.setenv("OPENLINEAGE_URL", address)
         monkeypatch.setenv(lineage.NAMESPACE, "ours")
-        with lineage.run(target, variant, "traffic", pytest.fail):
+        with lineage.traffic(target, variant, pytest.fail):
             pass
     assert [(each["path"], each["eventType"], each["job"]["namespace"]) for each in taken] == [
         ("/api/v1/lineage", "START", "ours"),
@@ -180,7 +180,7 @@ def test_a_server_that_refuses_costs_a_line_and_no_verb(
     lines: list[str] = []
     with platform(400, taken) as address:
         monkeypatch.setenv("OPENLINEAGE_URL", address)
-        with lineage.run(target, variant, "validate", lines.append) as outcome:
+        with lineage.verdict(target, variant, lines.append) as outcome:
             outcome.verdict = VERDICT
     (line,) = lines
     assert line.startswith("warning: no OpenLineage event was sent: ")
@@ -192,14 +192,23 @@ def test_a_configuration_that_cannot_be_read_costs_a_line_and_no_verb(
 ) -> None:
     monkeypatch.setenv("OPENLINEAGE__TRANSPORT__TYPE", "pigeon")
     lines: list[str] = []
-    with lineage.run(target, variant, "validate", lines.append):
+    with lineage.verdict(target, variant, lines.append):
         pass
     assert len(lines) == 1
 
 
+def test_a_target_without_a_store_costs_a_line_and_no_verb(target: Target, variant: Variant, into_file: Path) -> None:
+    lines: list[str] = []
+    without = replace(target, addresses={"KAFKA_BOOTSTRAP": "127.0.0.1:1"})
+    with lineage.verdict(without, variant, lines.append):
+        pass
+    assert len(lines) == 1
+    assert not into_file.exists()
+
+
 def test_it_is_off_unless_it_is_configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not lineage.is_configured()
-    (tmp_path / lineage.FILE).write_text("transport: {type: console}")
+    (tmp_path / lineage.FILES[0]).write_text("transport: {type: console}")
     assert lineage.is_configured()
     monkeypatch.setenv("OPENLINEAGE_DISABLED", "true")
     assert not lineage.is_configured()
