@@ -26,6 +26,7 @@ from millrace.cli.version import described
 from millrace.deployments import deployed_file
 from millrace.errors import InfraError, UsageError
 from millrace.job import Job
+from millrace.machine import environments
 from millrace.oracle import Record
 from millrace.patterns import EnginePlan, PatternError
 from millrace.patterns.model import files
@@ -72,6 +73,7 @@ def test_addresses_are_exports_that_a_shell_reads_back(millrace: Millrace, tmp_p
         ["sh", "-c", f'{exports}\nprintf %s "$MILLRACE_STATE"'], capture_output=True, text=True, check=True
     )
     assert read_back.stdout == str(state)
+    assert str(environments.python(Settings.read(os.environ), "spark")) in exports.split("MILLRACE_PYTHON_SPARK=")[1]
     printed = millrace(state, "env", "--json").stdout
     assert json.loads(printed)["addresses"]["KAFKA_BOOTSTRAP"] == "127.0.0.1:29001"
     assert Target.read(Settings.read({}), {"MILLRACE_TARGET": printed}).bootstrap == "127.0.0.1:29001"
