@@ -291,7 +291,7 @@ def test_no_card_number_is_in_any_topic_file_table_checkpoint_or_log_but_the_one
     assert leaks == {str(planted): {canary(7)}}
 
 
-def test_teardown_leaves_no_job_and_the_next_deploy_goes_on_where_it_stopped(runs: Runs) -> None:
+def test_teardown_leaves_no_job_and_the_next_deploy_continues_from_its_state(runs: Runs) -> None:
     """Of a pattern with a job in each of two engines, which also persists."""
     ran = runs.of("streams-spark")
     again = second_life(ran)

@@ -61,7 +61,7 @@ def test_status_is_tabs_for_a_pipe_and_a_list_for_a_program(millrace: Millrace, 
     assert (first["name"], first["service"], first["state"], first["pid"]) == ("kafka-1", "kafka", "stopped", None)
 
 
-def test_status_can_be_asked_whether_all_is_well(millrace: Millrace, tmp_path: Path) -> None:
+def test_status_check_fails_unless_every_server_runs(millrace: Millrace, tmp_path: Path) -> None:
     assert millrace(tmp_path, "status").returncode == 0
     assert millrace(tmp_path, "status", "--check").returncode == 1
 
@@ -168,7 +168,7 @@ def test_traffic_that_is_allowed_is_planned_without_a_server(
     assert (answer["about"]["plan"]["events"], answer["about"]["plan"]["rate_per_s"]) == (1200, 100)
 
 
-def test_a_state_folder_that_cannot_be_one_is_said_in_one_line(millrace: Millrace) -> None:
+def test_an_impossible_state_folder_is_an_error_of_one_line(millrace: Millrace) -> None:
     done = millrace(Path("/dev/null"), "traffic", "flink")
     assert done.returncode == 1
     assert "/dev/null" in done.stderr
@@ -218,7 +218,7 @@ def test_what_ends_a_verb_is_named_by_its_kind(
     assert (json.loads(done.stdout), done.returncode) == ({"version": 1, "error": expected}, expected["exit"])
 
 
-def test_what_nobody_expected_keeps_its_traceback_and_is_an_object_all_the_same(
+def test_an_unexpected_error_keeps_its_traceback_and_is_still_an_object(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("millrace.verbs.provision.provision", lambda *_, **__: 1 / 0)
@@ -315,9 +315,7 @@ def test_down_of_nothing_is_done(millrace: Millrace, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("words", [["down", "--purge"], ["teardown", "flink", "--data"]], ids=" ".join)
-def test_what_removes_data_is_refused_where_nobody_can_be_asked(
-    millrace: Millrace, tmp_path: Path, words: list[str]
-) -> None:
+def test_a_removal_without_a_terminal_is_refused(millrace: Millrace, tmp_path: Path, words: list[str]) -> None:
     precious = tmp_path / "data" / "precious"
     precious.parent.mkdir()
     precious.touch()
@@ -512,6 +510,6 @@ def test_a_half_typed_server_is_completed(tmp_path: Path, monkeypatch: pytest.Mo
     assert complete_servers("k") == ["kafka", "kafka-1"]
 
 
-def test_time_spans_are_said_as_people_say_them() -> None:
+def test_time_spans_are_written_in_words() -> None:
     spans = [duration(seconds) for seconds in (5, 65, 3600 + 120, 86400 * 2 + 3600)]
     assert spans == ["5 s", "1 min", "1 h 2 min", "2 d 1 h"]

@@ -126,7 +126,7 @@ def test_state_that_was_given_up_does_not_come_back_after_a_crash(target: Target
     assert engine.states[-1] == "of 3"
 
 
-def test_a_teardown_for_nobody_stops_whatever_runs(target: Target, engine: Engine) -> None:
+def test_a_teardown_without_a_run_stops_all_jobs(target: Target, engine: Engine) -> None:
     deploy(target, PATTERN, for_run=RUN)
     teardown(target, PATTERN)
     assert not engine.is_up
@@ -242,9 +242,7 @@ def lossy(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Engine:
     return engine
 
 
-def test_a_job_that_lost_messages_fails_the_deployment_and_is_restarted_by_nobody(
-    target: Target, lossy: Engine
-) -> None:
+def test_a_job_that_lost_messages_fails_the_deployment_and_is_not_restarted(target: Target, lossy: Engine) -> None:
     with pytest.raises(LostError, match="spark/spark generation 1 is failed: lost"):
         deploy(target, PATTERN)
     (change,) = deploy(target, PATTERN, only_missing=True, wait=False)
@@ -264,7 +262,7 @@ def test_every_loss_that_is_accepted_is_recorded_until_the_data_is_removed(targe
     assert deployments.losses(target, PATTERN)
 
 
-def test_a_loss_is_accepted_only_when_that_is_asked_for(target: Target, lossy: Engine) -> None:
+def test_a_loss_is_accepted_only_with_the_option(target: Target, lossy: Engine) -> None:
     for _ in range(2):
         with pytest.raises(LostError):
             deploy(target, PATTERN)

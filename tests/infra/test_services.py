@@ -24,7 +24,7 @@ def test_flink_brings_the_hdfs_that_keeps_its_checkpoints() -> None:
     assert names([], "flink")[:3] == ["namenode", "datanode-1", "datanode-2"]
 
 
-def test_spark_is_inside_its_jobs_unless_a_cluster_is_asked_for() -> None:
+def test_spark_is_inside_its_jobs_without_the_profile_of_a_cluster() -> None:
     assert names([], "spark") == []
     assert names(["spark-cluster"], "spark") == ["spark-master", "spark-worker"]
 
@@ -37,7 +37,7 @@ def test_durable_means_three_brokers_and_an_hbase_in_parts_on_hdfs() -> None:
     }
 
 
-def test_a_service_asked_for_twice_is_there_once() -> None:
+def test_a_service_that_is_named_twice_is_there_once() -> None:
     assert names([], "hdfs", "flink", "hdfs").count("namenode") == 1
 
 

@@ -154,7 +154,7 @@ def test_a_page_that_is_away_is_reported_with_the_remedy(with_airflow: Settings)
     assert away.value.status == 502
 
 
-def test_killed_processes_are_said_to_be_dead_and_come_back(with_airflow: Settings) -> None:
+def test_killed_processes_are_shown_as_dead_and_come_back(with_airflow: Settings) -> None:
     stacks.kill(with_airflow, PARTS)
     found = {one.name: one.state for one in stacks.status(with_airflow) if one.service == "airflow"}
     assert found == dict.fromkeys(PARTS, "dead")

@@ -161,7 +161,7 @@ OLD = {
         ({}, [], ["'a' was required and is optional now; old readers count on it"]),
     ],
 )
-def test_a_breaking_change_of_a_contract_is_told_from_one_that_readers_survive(properties, required, complaints):
+def test_a_breaking_change_of_a_contract_is_distinguished_from_a_compatible_one(properties, required, complaints):
     merged = {name: schema for name, schema in {**OLD["properties"], **properties}.items() if schema is not None}
     assert breaking_changes(OLD, {"properties": merged, "required": required}) == complaints
 

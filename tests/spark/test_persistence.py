@@ -258,7 +258,7 @@ def test_every_event_is_in_the_table_and_customers_are_up_to_date(story: Story) 
         assert columns == alerts
 
 
-def test_every_burst_is_told_and_none_that_is_not(story: Story) -> None:
+def test_every_burst_alerts_and_nothing_else_does(story: Story) -> None:
     assert isinstance(BURST, WindowRule)
     meant = {finding.alert_id: finding for finding in window_findings(BURST, story.timely)}
     found = {alert["alert_id"]: alert for alert in story.alerts}

@@ -79,7 +79,7 @@ def test_a_process_that_lost_messages_names_them_and_the_remedy(streams: Streams
     assert job.problem.endswith("`millrace deploy p --accept-loss` continues without them")
 
 
-def test_the_process_of_another_generation_says_nothing_of_this_one(streams: Streams) -> None:
+def test_the_process_of_another_generation_does_not_count_for_this_one(streams: Streams) -> None:
     assert streams.job(replace(RUNNING, generation=2)).state == "absent"
 
 
