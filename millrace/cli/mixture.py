@@ -46,7 +46,7 @@ class Mixture(Command):
 
 
 class Sizes(Mixture):
-    """A verb with the sizes alone, which say how recorded files are read."""
+    """A verb with the sizes alone, on which the reading of recorded files depends."""
 
     def _of(self, traffic: Traffic) -> Mapping[str, Share | Size]:
         return traffic.sizes

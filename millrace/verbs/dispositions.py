@@ -60,7 +60,7 @@ def mark(
 ) -> Disposition:
     """Mark an alert; returns once Kafka has acknowledged it."""
     if mark not in MARKS:
-        raise UsageError(f"'{mark}' is no mark of an alert; there is: {', '.join(MARKS)}")
+        raise UsageError(f"'{mark}' is not a mark of an alert; there is: {', '.join(MARKS)}")
     made = Disposition(
         alert_id=alert["alert_id"],
         mark=mark,

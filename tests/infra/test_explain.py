@@ -149,7 +149,7 @@ def test_an_alert_is_explained_by_the_events_it_rests_on(
 
 def test_an_id_that_is_none_or_unknown_is_refused(millrace: Millrace, kafka: list[Record], tmp_path: Path) -> None:
     wrong = millrace(tmp_path, "explain", "xyz", "--pattern", "flink")
-    assert (wrong.returncode, "no id of an alert" in wrong.stderr) == (2, True)
+    assert (wrong.returncode, "is not an id of an alert" in wrong.stderr) == (2, True)
     unknown = millrace(tmp_path, "explain", "0" * 32, "--pattern", "flink")
     assert (unknown.returncode, "no alert 000" in unknown.stderr) == (1, True)
 
@@ -214,7 +214,7 @@ def test_an_alert_whose_id_looks_like_a_card_number_can_be_marked(tape: list[Rec
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (("right",), "'right' is no mark of an alert; there is: confirmed, dismissed, unsure"),
+        (("right",), "'right' is not a mark of an alert; there is: confirmed, dismissed, unsure"),
         (("unsure", "--note", "two\nlines"), "note: one line of at most 500 characters"),
         (("unsure", "--note", "card 4111 1111 1111 1111"), "note: it holds a card number; leave it out"),
         (("unsure", "--by", "x" * 65), "by: one line of 1 to 64 characters"),

@@ -116,7 +116,7 @@ locals {
       imagePullPolicy     = "IfNotPresent"
       sparkVersion        = local.on.spark_release
       mainApplicationFile = "local:///opt/millrace/millrace/engines/spark/job.py"
-      # The driver does all the work in its own pod, as it does on one machine; no executor is ever asked for.
+      # The driver does all the work in its own pod, as it does on one machine; it requests no executors.
       arguments = [
         "--plan", "@/etc/millrace/plan.json", "--master", "local[${local.on.spark_cores}]",
         "--jars", "/opt/spark/jars/millrace-kernel.jar", "--progress", "/tmp/progress.json",
