@@ -119,7 +119,7 @@ class ProcessJobs(ABC):
         return self.folder() / f"{plan.pattern}-{self.engine.name}-{what}.{suffix}"
 
     def folder(self) -> Path:
-        """Where these files are; their names tell the jobs of this stack from those of another."""
+        """Where these files are; their names distinguish the jobs of this stack from those of another."""
         folder = self.settings.state / "patterns"
         folder.mkdir(parents=True, exist_ok=True)
         return folder

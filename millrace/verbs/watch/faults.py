@@ -55,7 +55,7 @@ def _needs(target: Target, plans: Sequence[EnginePlan]) -> frozenset[str]:
 
 
 def _is_missing(target: Target, name: str) -> bool:
-    """Asks `deploy` for its plan, which waits for other verbs on the pattern: an upgrade stops a job, too."""
+    """Whether `deploy` would start a job. Its plan waits for other verbs on the pattern: an upgrade stops jobs, too."""
     return any(change.action == "start" for change in deploy(target, name, plan=True, only_missing=True))
 
 
