@@ -108,7 +108,9 @@ class Replay:
                             raise ReplayError(f"{self.path}, line {number}: {error}") from None
                         yield written
         except OSError as error:
-            raise ReplayError(f"{self.path}: cannot be read ({error}); give a readable file") from None
+            raise ReplayError(
+                f"{self.path}: cannot be read ({error.strerror or error}); give a readable file"
+            ) from None
 
     @property
     def is_csv(self) -> bool:

@@ -55,12 +55,17 @@ class Precision:
         return self.confirmed / decided if decided else None
 
 
+def require_mark(mark: str) -> None:
+    """Raise a usage error unless this is a mark."""
+    if mark not in MARKS:
+        raise UsageError(f"'{mark}' is not a mark of an alert; there is: {', '.join(MARKS)}")
+
+
 def mark(
     publisher: Publisher, variant: Variant, alert: Mapping[str, Any], mark: str, *, by: str, note: str = ""
 ) -> Disposition:
     """Mark an alert; returns once Kafka has acknowledged it."""
-    if mark not in MARKS:
-        raise UsageError(f"'{mark}' is not a mark of an alert; there is: {', '.join(MARKS)}")
+    require_mark(mark)
     made = Disposition(
         alert_id=alert["alert_id"],
         mark=mark,

@@ -149,9 +149,8 @@ def _has_come_to(current: EnginePlan, generations: Mapping[str, int]) -> bool:
 def _require_running(target: Target, name: str, last: Mapping[str, EnginePlan]) -> None:
     down = [job_name(plan) for engine, plan in last.items() if not target.engine(engine).job(plan).is_up]
     if down or not last:
-        raise InfraError(
-            f"{name}: {', '.join(down) or 'no job'} is not running: nothing to upgrade; run `millrace deploy {name}`"
-        )
+        why = f"{', '.join(down)} is not running" if down else "no job is running"
+        raise InfraError(f"{name}: {why}, so there is nothing to upgrade; run `millrace deploy {name}`")
 
 
 def _gap_ms(target: Target, variant: Variant, since_ms: int) -> int:

@@ -103,6 +103,7 @@ def test_patterns_lists_what_can_be_read_and_names_all_that_cannot(
         ["nothing"],
         ["deploy", "flink-sparks"],
         ["jobs", "nope"],
+        ["patterns", "nope"],
         ["observe", "nope"],
         ["traffic", "flink", "--rate", "inf"],
         ["dead-letters", "replay", "flink", "--reason", "--json"],

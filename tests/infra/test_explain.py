@@ -228,6 +228,11 @@ def test_a_wrong_mark_is_refused(
     assert not written(kafka, "dispositions")
 
 
+def test_a_wrong_mark_is_refused_before_anything_is_read(millrace: Millrace, tmp_path: Path) -> None:
+    done = millrace(tmp_path, "mark", "752d93d27e", "right")
+    assert (done.returncode, "'right' is not a mark of an alert" in done.stderr) == (2, True), done.stderr
+
+
 @pytest.mark.parametrize(
     ("text", "ms"), [("", 0), ("15m", 100_000), ("2s", 998_000), ("1970-01-01T00:00:05+00:00", 5_000)]
 )
