@@ -120,7 +120,7 @@ def manifest(name: str) -> Manifest:
     for each in manifests():
         if each.name == name:
             return each
-    raise InfraError(f"there is no engine '{name}'; there are {', '.join(names())}")
+    raise InfraError(f"there is no engine '{name}'; choose one of: {', '.join(names())}")
 
 
 def able_to(shapes: Iterable[str]) -> list[str]:

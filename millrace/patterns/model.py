@@ -281,7 +281,7 @@ def require_folders() -> None:
 def _complaints(variant: Variant) -> list[str]:
     pattern, stages = variant.pattern, variant.pattern.stages
     if pattern.use not in project.uses():
-        return [f"use: there is no use '{pattern.use}'; there is: {', '.join(project.uses())}"]
+        return [f"use: there is no use '{pattern.use}'; choose one of: {', '.join(project.uses())}"]
     complaints = []
     for where, names_, wanted in (
         ("stages.events.rules", stages.events.rules, "event"),

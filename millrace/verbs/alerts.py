@@ -76,7 +76,7 @@ def alerts(
     conditions = [condition(each) for each in where]
     rules = rules_of(variant)
     if rule and rule not in rules:
-        raise UsageError(f"{variant.name} runs no rule '{rule}'; there is: {', '.join(rules)}")
+        raise UsageError(f"{variant.name} runs no rule '{rule}'; choose one of: {', '.join(rules)}")
     chosen: dict[str, Found] = {}
     for each in _read(target, variant, rules):
         alert = each.alert

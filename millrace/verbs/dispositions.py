@@ -58,7 +58,7 @@ class Precision:
 def require_mark(mark: str) -> None:
     """Raise a usage error unless this is a mark."""
     if mark not in MARKS:
-        raise UsageError(f"'{mark}' is not a mark of an alert; there is: {', '.join(MARKS)}")
+        raise UsageError(f"'{mark}' is not a mark of an alert; choose one of: {', '.join(MARKS)}")
 
 
 def mark(
@@ -109,7 +109,7 @@ def dispositions(target: Target, variant: Variant) -> dict[str, Disposition]:
 def marked(found: Iterable[Found], marks: Mapping[str, Disposition], mark: str) -> list[Found]:
     """The alerts with a mark, or those with none."""
     if mark not in (*MARKS, NONE):
-        raise UsageError(f"--marked {mark}: there is: {', '.join((*MARKS, NONE))}")
+        raise UsageError(f"--marked {mark}: choose one of: {', '.join((*MARKS, NONE))}")
     own = {alert_id: each.mark for alert_id, each in marks.items()}
     return [each for each in found if own.get(each.alert["alert_id"], NONE) == mark]
 

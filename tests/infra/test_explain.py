@@ -214,7 +214,7 @@ def test_an_alert_whose_id_looks_like_a_card_number_can_be_marked(tape: list[Rec
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (("right",), "'right' is not a mark of an alert; there is: confirmed, dismissed, unsure"),
+        (("right",), "'right' is not a mark of an alert; choose one of: confirmed, dismissed, unsure"),
         (("unsure", "--note", "two\nlines"), "note: one line of at most 500 characters"),
         (("unsure", "--note", "card 4111 1111 1111 1111"), "note: it holds a card number; leave it out"),
         (("unsure", "--by", "x" * 65), "by: one line of 1 to 64 characters"),

@@ -79,7 +79,7 @@ def test_a_pom_changed_after_the_lock_is_refused(settings: Settings) -> None:
 
 
 def test_an_unknown_component_is_named_with_those_there_are(settings: Settings) -> None:
-    with pytest.raises(JarError, match="no component 'mil'; there are mill"):
+    with pytest.raises(JarError, match="no component 'mil'; choose one of: mill"):
         jars.ensure(settings, ["mil"])
 
 

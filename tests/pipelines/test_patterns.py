@@ -32,10 +32,10 @@ def changed(tmp_path: Path, old: str, new: str) -> Path:
         ("partitions: 2", "partitions: many", r"changed.yaml: partitions: .*integer.*'many'"),
         ("partitions: 2", "partitions: 0", "partitions: .*greater than or equal to 1"),
         ("use: fraud\n", "", "changed.yaml: use: this key is required; add it"),
-        ("use: fraud\n", "use: frauds\n", "use: there is no use 'frauds'; there is: .*fraud"),
+        ("use: fraud\n", "use: frauds\n", "use: there is no use 'frauds'; choose one of: .*fraud"),
         ("[burst]", "[bursts]", r"stages.windows.rules: .*did you mean 'burst'\?"),
         ("[burst]", "[spree]", "'spree' is a rule of the events stage; move it to stages.events.rules"),
-        ("[spend-per-minute]", "[spend]", "stages.windows.summaries: .*there is: spend-per-minute|did you mean"),
+        ("[spend-per-minute]", "[spend]", "stages.windows.summaries: .*choose one of: spend-per-minute|did you mean"),
         ("engine: flink,", "engine: storm,", "stages.events.engine: .*'flink', 'spark' or 'streams'.*'storm'"),
         (
             "at-least-once-with-ids",
