@@ -14,7 +14,7 @@ from millrace.traffic.runs import Span
 
 Place = tuple[str, str]
 """The rule's key, and the event's id or else its time; of a tumbling window its start."""
-ANY_KEY = "any key"
+ANY_KEY = "event"
 """In place of a key that the event does not show."""
 Event = Mapping[str, Any]
 Meant = tuple[str, Place]

@@ -80,7 +80,7 @@ def test_a_missing_alert_is_an_offender_and_lowers_recall() -> None:
     labels = made(*(visit(page, START_MS, 0, CROWD) for page in ("a", "b", "c", "d")))
     found = judged(labels, [alert(crowd.name, page, START_MS + 9, START_MS) for page in "abc"]).check("labels")
     assert found.status == "failed"
-    assert found.offenders == (f"d {START_MS} (crowd) was made to set off crowd",)
+    assert found.offenders == (f"d {START_MS} (crowd) raised no alert of crowd",)
     assert dict(found.figures) == {"crowd": 4, "crowd: precision": 1.0, "crowd: recall, crowd": 0.75, "offenders": 1}
 
 

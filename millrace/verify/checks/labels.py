@@ -75,7 +75,7 @@ def labels(case: Case) -> Found | Undecided:
     missing = {meant: kind for meant, kind in made.meant.items() if meant[0] in rules and meant not in alerted}
     if not missing and (why := _unused(case)):
         return Undecided(why, figures, is_settled=True)
-    offenders = [f"{key} {fact} ({kind}) was made to set off {rule}" for (rule, (key, fact)), kind in missing.items()]
+    offenders = [f"{key} {fact} ({kind}) raised no alert of {rule}" for (rule, (key, fact)), kind in missing.items()]
     due = set(_due(case, [rules[name] for name in dict.fromkeys(rule for rule, _ in missing)], places))
     return Found(figures, offenders, is_settled=due.isdisjoint(missing))
 
