@@ -67,7 +67,10 @@ class EventsStage(Closed):
     engine: Engine
     rules: tuple[str, ...] = Field((), description="Names of per-event rules of the use.")
     parallelism: int = Field(
-        1, ge=1, le=64, description="Parallel instances of the stage; at most one per partition works."
+        1,
+        ge=1,
+        le=registry.INSTANCES_MOST,
+        description="Parallel instances of the stage; at most one per partition works.",
     )
 
 

@@ -106,7 +106,7 @@ def roll_back(target: Target, name: str, *, report: Report = lambda line: None) 
                 engine.discard(current)
                 record(target, name, again)
                 current = again
-            if not engine.job(current).is_up:
+            if not engine.job(current).is_whole:
                 report(f"{job_name(current)}: continues from before the upgrade")
                 engine.start(current, before.states.get(engine_name))
             changes.append(Change("job", job_name(current), "change", f"generation {old.generation} again"))
@@ -135,7 +135,7 @@ def _next(target: Target, before: Before, old: EnginePlan, wanted: EnginePlan, r
         raise EngineError(
             f"{job_name(following)} is {job.state}: {job.problem}; `millrace roll-back {name}` undoes the upgrade"
         )
-    if not job.is_up:
+    if not job.is_whole:
         report(f"{job_name(following)}: starting from that state")
         engine.start(following, (_read(target, name) or before).states.get(old.engine))
     return Change("job", job_name(following), "change", f"continues from generation {old.generation}")

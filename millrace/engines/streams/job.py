@@ -15,8 +15,11 @@ MAIN = "millrace.streams.Main"
 MEMBER = "main.consumer.group.instance.id"
 
 
-def declaration(plan: EnginePlan, folder: Path) -> dict[str, Any]:
-    """The job of a plan; local state goes to the folder."""
+def declaration(plan: EnginePlan, folder: Path, instance: int = 1, instances: int = 1) -> dict[str, Any]:
+    """What one process of a plan runs; local state goes to the folder.
+
+    The tasks of a job that is one process share its threads; of several, each has one.
+    """
     use = plan.use
     windows = windows_data(use, plan.window_rules, plan.window_summaries)
     return {
@@ -34,22 +37,25 @@ def declaration(plan: EnginePlan, folder: Path) -> dict[str, Any]:
         "stage": json.dumps(stage_data(use, plan.event_rules)),
         "windows": json.dumps(windows) if plan.window_rules or plan.window_summaries else None,
         "delivery": plan.delivery,
-        "threads": plan.parallelism,
+        "threads": plan.parallelism if instances == 1 else 1,
+        "instances": instances,
+        "instance": instance,
         "disorder_ms": use.disorder_ms,
         "idle_ms": IDLE_MS,
         "live_ms": use.disorder_ms // 2,
         "finite": plan.finite,
         "folder": str(folder),
         "accepted": [each.plain() for each in plan.accepted],
-        "settings": settings_of(plan.delivery) | {MEMBER: _member(plan)} | dict(plan.options),
+        "settings": settings_of(plan.delivery) | {MEMBER: _member(plan, instance)} | dict(plan.options),
     }
 
 
-def _member(plan: EnginePlan) -> str:
+def _member(plan: EnginePlan, instance: int) -> str:
     """The name of the process in its consumer group.
 
     One that is started anew takes over at once what its dead predecessor read, if it reads the same.
     """
     use = plan.use
     read = [*(plan.topics[each.name] for each in (*use.raw, *use.references)), plan.partitions, bool(plan.windows)]
-    return hashlib.sha256(json.dumps([*read, bool(plan.summaries)]).encode()).hexdigest()[:8]
+    reads = hashlib.sha256(json.dumps([*read, bool(plan.summaries)]).encode()).hexdigest()[:8]
+    return reads if instance == 1 else f"{reads}-{instance}"

@@ -41,7 +41,7 @@ def faults_of(target: Target) -> dict[str, Fault]:
         looping = [job for _, job in jobs if job.state == "crash-looping"]
         if stalled(target, jobs):
             found[name] = Fault("stalled", repair=partial(_restart_stalled, target, name), needs=needs)
-        elif not all(job.is_up for _, job in jobs) and _is_missing(target, name):
+        elif not all(job.is_whole for _, job in jobs) and _is_missing(target, name):
             found[name] = Fault("gone", repair=partial(_start_missing, target, name), needs=needs)
         elif looping:
             found[name] = Fault("crash-looping", looping[0].problem)

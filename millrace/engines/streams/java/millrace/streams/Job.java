@@ -26,6 +26,8 @@ record Job(
         String windows,
         String delivery,
         int threads,
+        int instances,
+        int instance,
         long disorderMs,
         long idleMs,
         long liveMs,
@@ -63,6 +65,8 @@ record Job(
                 (String) declared.get("windows"),
                 (String) declared.get("delivery"),
                 ((Long) declared.get("threads")).intValue(),
+                ((Long) declared.get("instances")).intValue(),
+                ((Long) declared.get("instance")).intValue(),
                 (Long) declared.get("disorder_ms"),
                 (Long) declared.get("idle_ms"),
                 (Long) declared.get("live_ms"),
@@ -79,6 +83,11 @@ record Job(
     /** The topics whose messages are judged or remembered, in the order in which those of one millisecond count. */
     List<String> rawTopics() {
         return raw.stream().map(topics::get).toList();
+    }
+
+    /** Whether other processes run the job, too. */
+    boolean isShared() {
+        return instances > 1;
     }
 
     boolean isExactlyOnce() {
