@@ -186,7 +186,7 @@ def _step(target: Target, wanted: EnginePlan, last: EnginePlan | None, only_miss
     job = engine.job(last or current)
     if job.lost and only_missing:
         return Step(Change("job", job_name(current), "keep", job.problem), current)
-    if job.missing and (last is None or wanted.is_same_as(last)):
+    if job.missing and not fresh and (last is None or wanted.is_same_as(last)):
         return Step(Change("job", job_name(current), "start", job.problem), current)
     if job.is_up and (last is None or wanted.is_same_as(last)):
         return Step(Change("job", job_name(current), "keep", "runs as declared"), current)

@@ -139,7 +139,7 @@ locals {
     kind       = "Deployment"
     metadata   = local.metadata
     spec = {
-      # One process has all partitions, which share one event time; its predecessor ends before it starts.
+      # One process has all partitions, with as many threads as the parallelism; its predecessor ends before it starts.
       replicas = 1
       strategy = { type = "Recreate" }
       selector = { matchLabels = { "millrace/job" = local.name } }
