@@ -168,9 +168,7 @@ def _watch(
             if warm is None and done >= WARM_SHARE * total:
                 warm = (_cpu_s(record), done)
             time.sleep(POLL_S)
-    if warm is None:
-        raise InfraError(f"{plan.pattern}: the backlog of {total} events is too short to measure anything")
-    return warm, (_cpu_s(record), done)
+    return warm or (0.0, 0), (_cpu_s(record), done)  # of a short backlog all counts
 
 
 class Counted:
