@@ -1,7 +1,7 @@
 """Measure what the declaration costs: the per-event rules of fraud, declared and written by hand, side by side.
 
 `python -m lab.cost` plays one backlog to both on a stack of its own, several times in turn, lets the oracle judge both
-outputs, and leaves a record: processor time per event, and the ratio.
+outputs, and leaves a record: processor time per message of the backlog, and the ratio.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def main(argv: Sequence[str]) -> int:
         send_backlog(target.bootstrap, given.events, given.seed)
         expected = expected_of(target.bootstrap)
         figures = {
-            engine: measured(target, engine, expected, given.repeats) | {"events": expected.messages}
+            engine: measured(target, engine, expected, given.repeats) | {"messages": expected.messages}
             for engine in given.engines
         }
     finally:
@@ -121,20 +121,20 @@ def measured(target: Target, engine: str, expected: Expected, repeats: int) -> d
     verdicts = set()
     for number in range(repeats):
         for side in SIDES if number % 2 == 0 else reversed(SIDES):
-            us_per_event, problems = run(target, engine, side, expected)
-            used[side].append(us_per_event)
+            us_per_message, problems = run(target, engine, side, expected)
+            used[side].append(us_per_message)
             verdicts.add(problems or "ok")
-            _report(f"{engine} {side}: {us_per_event} us per event, {problems or 'ok'}")
+            _report(f"{engine} {side}: {us_per_message} us per message, {problems or 'ok'}")
     ratios = [round(a / b, 2) for a, b in zip(used[DECLARED], used[BY_HAND], strict=True)]
     return {
-        "cpu_us_per_event": {side: {"median": median(of), "of": of} for side, of in used.items()},
+        "cpu_us_per_message": {side: {"median": median(of), "of": of} for side, of in used.items()},
         "ratio": {"median": median(ratios), "least": min(ratios), "most": max(ratios), "of": ratios},
         "verdicts": sorted(verdicts),
     }
 
 
 def run(target: Target, engine: str, side: str, expected: Expected) -> tuple[float, str]:
-    """One run over the whole backlog: microseconds of processor time per event, and what is wrong with its output."""
+    """One run over the whole backlog: microseconds of processor time per message, and what is wrong with its output."""
     plan = plan_of(target, engine, side)
     outputs = (plan.use.enriched.name, ALERTS.name, DEAD_LETTERS.name)
     variant = load(engine)
@@ -151,7 +151,8 @@ def run(target: Target, engine: str, side: str, expected: Expected) -> tuple[flo
         begun.stop()
     (cpu_before_s, done_before), (cpu_s, done) = marks
     problems = judged(read(target.bootstrap, plan), expected)
-    return round((cpu_s - cpu_before_s) * 1e6 / (done - done_before), 2), problems
+    messages = (done - done_before) / len(expected.enriched) * expected.messages
+    return round((cpu_s - cpu_before_s) * 1e6 / messages, 2), problems
 
 
 def _watch(

@@ -135,7 +135,8 @@ final class Clock {
     }
 
     private boolean areAllThere() {
-        return IntStream.range(0, tasks).allMatch(each -> partitions.containsKey(each) || others.containsKey(each));
+        return partitions.size() == tasks
+                || IntStream.range(0, tasks).allMatch(each -> partitions.containsKey(each) || others.containsKey(each));
     }
 
     private Note note(int number) {
