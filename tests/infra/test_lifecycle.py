@@ -109,6 +109,22 @@ def test_a_job_that_is_restarted_still_belongs_to_its_run(target: Target, engine
     assert not engine.is_up
 
 
+def test_what_is_missing_of_a_job_is_started_again_in_the_same_generation(target: Target, engine: Engine) -> None:
+    deploy(target, PATTERN)
+    job_id = deployments.deployed(target, PATTERN)["spark"].job_id
+    engine.jobs[job_id] = Job("degraded", problem="instance 2 of 2: it has ended", missing=1)
+    (change,) = deploy(target, PATTERN, only_missing=True, plan=True)
+    assert (change.action, change.detail) == ("start", "instance 2 of 2: it has ended")
+    with pytest.raises(EngineError, match="generation 1 runs; `millrace teardown spark` first"):
+        deploy(target, PATTERN, fresh=True)
+    deploy(target, PATTERN)
+    assert deployments.deployed(target, PATTERN)["spark"].generation == 1
+    assert engine.jobs[job_id].is_whole
+    engine.jobs[job_id] = Job("degraded", missing=1)
+    teardown(target, PATTERN)
+    assert not engine.is_up
+
+
 def test_state_that_was_given_up_does_not_come_back_after_a_crash(target: Target, engine: Engine) -> None:
     deploy(target, PATTERN)
     teardown(target, PATTERN)
