@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import random
+import subprocess
 import sys
 import time
 from collections import Counter
@@ -25,6 +26,9 @@ from confluent_kafka import Producer
 
 from lab import handwritten
 from millrace import oracle, records, stack
+from millrace.engines.flink import topics as flink_topics
+from millrace.engines.flink.servers import configuration
+from millrace.engines.flink.submission import remote
 from millrace.engines.streams.job import declaration
 from millrace.engines.streams.tuning import HEAP_MB
 from millrace.errors import InfraError
@@ -33,6 +37,7 @@ from millrace.patterns import EnginePlan, Variant, engine_plans, load
 from millrace.rules import ALERTS, DEAD_LETTERS
 from millrace.servers.server import java, log4j2, properties
 from millrace.settings import PORTS_PER_STACK, Settings
+from millrace.stack.services import needed
 from millrace.stores import topics
 from millrace.stores.topics import Tail, Topic
 from millrace.target import Target
@@ -99,7 +104,7 @@ def main(argv: Sequence[str]) -> int:
     settings = replace(own, state=own.state / "cost", port_base=own.port_base + PORTS_PER_STACK)
     stack.down(settings, purge=True)
     try:
-        stack.up(settings, ["kafka"], report=_report)
+        stack.up(settings, needed(given.engines, ()), report=_report)
         target = Target.read(settings, {})
         send_backlog(target.bootstrap, given.events, given.seed)
         expected = expected_of(target.bootstrap)
@@ -324,55 +329,83 @@ def only_events(variant: Variant) -> Variant:
 def declared_on_streams(target: Target, plan: EnginePlan) -> Side:
     engine = target.engine(plan.engine)
     engine.start(plan, None)
-    record = processes.records(target.settings.run)[f"job-{plan.pattern}-streams"]
-    return Side(record, lambda: engine.stop(plan))
+    return Side(processes.records(target.settings.run)[f"job-{plan.pattern}-streams"], lambda: engine.stop(plan))
 
 
 def by_hand_on_streams(target: Target, plan: EnginePlan) -> Side:
     """With the settings of the declared job."""
     settings = target.settings
-    folder = settings.state / "data" / "by-hand" / plan.pattern
-    declared = declaration(plan, folder)
+    declared = declaration(plan, settings.state / "data" / "by-hand" / plan.pattern)
     given = {
-        **{
-            name: value
-            for name, value in declared["settings"].items()
-            if not name.endswith(("auto.offset.reset", "instance.id"))
-        },
-        "application.id": plan.pattern,
-        "bootstrap.servers": plan.bootstrap,
-        "state.dir": str(folder),
-        "num.stream.threads": str(declared["threads"]),
-        **{f"topic.{kind}": topic for kind, topic in plan.topics.items()},
-        "version.above": plan.use.rule(RULES[0]).version,
-        "version.away": plan.use.rule(RULES[1]).version,
+        name: value
+        for name, value in declared["settings"].items()
+        if not name.endswith(("auto.offset.reset", "instance.id"))  # the library's own, for what it adds to a restart
     }
-    job, logging = settings.state / "by-hand.properties", settings.state / "by-hand-log4j2.properties"
-    job.write_text(properties(given), encoding="utf-8")
-    log = settings.state / "logs" / plan.pattern
+    given |= {"application.id": plan.pattern, "state.dir": declared["folder"], "num.stream.threads": "1"}
+    job = _properties(settings, plan, given)
+    logging, log = settings.state / "by-hand-log4j2.properties", settings.state / "logs" / plan.pattern
     logging.write_text(log4j2(log.with_suffix(".log")), encoding="utf-8")
     class_path = [*handwritten.libraries(settings, plan.engine), handwritten.ensure(settings, plan.engine)]
-    flags = (f"-Dlog4j2.configurationFile={logging.as_uri()}",)
-    record = _process(settings, plan, class_path, flags, ["handwritten.FraudStreams", str(job)], log)
+    start = java(HEAP_MB, flags=(f"-Dlog4j2.configurationFile={logging.as_uri()}",), quick_start=False)
+    command = [*start, "-cp", os.pathsep.join(map(str, class_path)), "handwritten.FraudStreams", str(job)]
+    run = settings.run
+    record = processes.start(plan.pattern, command, {}, log.with_suffix(".out"), run, folder=run)
     return Side(record, lambda: processes.stop(record, 40))
 
 
-def _process(
-    settings: Settings,
-    plan: EnginePlan,
-    class_path: Sequence[Path],
-    flags: tuple[str, ...],
-    words: Sequence[str],
-    log: Path,
-) -> processes.ProcessRecord:
-    joined = os.pathsep.join(map(str, class_path))
-    command = [*java(HEAP_MB, flags=flags, quick_start=False), "-cp", joined, *words]
-    return processes.start(plan.pattern, command, {}, log.with_suffix(".out"), settings.run, folder=settings.run)
+def declared_on_flink(target: Target, plan: EnginePlan) -> Side:
+    engine = target.engine(plan.engine)
+    engine.start(plan, None)
+    return Side(processes.records(target.settings.run)["flink-taskmanager"], lambda: engine.stop(plan))
+
+
+def by_hand_on_flink(target: Target, plan: EnginePlan) -> Side:
+    """With the settings of the declared job, and under its id, so that it is stopped as that one is."""
+    settings, engine = target.settings, target.engine(plan.engine)
+    given = {"arrivals": flink_topics.arrivals("arrivals", plan), "name": f"{plan.pattern} (generation 1)"}
+    job = _properties(settings, plan, given)
+    home = Path(target.addresses["FLINK_HOME"])
+    options = [f"-D{name}={value}" for name, value in remote(plan, target.address("FLINK_REST_URL"), None).items()]
+    client = "org.apache.flink.client.cli.CliFrontend"
+    opens = configuration(settings)["env.java.opts.all"].split()
+    class_path = os.pathsep.join([f"{home}/lib/*", f"{home}/conf"])
+    words = ["run", "-t", "remote", "-d", *options, "-c", "handwritten.FraudFlink"]
+    command = [
+        "java",
+        *opens,
+        "-cp",
+        class_path,
+        client,
+        *words,
+        str(handwritten.ensure(settings, plan.engine)),
+        str(job),
+    ]
+    env = {**os.environ, "FLINK_CONF_DIR": str(home / "conf"), "FLINK_HOME": str(home), "LC_ALL": "C.UTF-8"}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
+    if done.returncode:
+        raise InfraError(f"{plan.pattern} was not submitted:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    return Side(processes.records(settings.run)["flink-taskmanager"], lambda: engine.stop(plan))
+
+
+def _properties(settings: Settings, plan: EnginePlan, more: Mapping[str, str]) -> Path:
+    """What a program by hand reads."""
+    given = {
+        "bootstrap.servers": plan.bootstrap,
+        **{f"topic.{kind}": topic for kind, topic in plan.topics.items()},
+        "version.above": plan.use.rule(RULES[0]).version,
+        "version.away": plan.use.rule(RULES[1]).version,
+        **more,
+    }
+    path = settings.state / f"{plan.pattern}.properties"
+    path.write_text(properties(given), encoding="utf-8")
+    return path
 
 
 STARTS: Mapping[tuple[str, str], Start] = {
     ("streams", DECLARED): declared_on_streams,
     ("streams", BY_HAND): by_hand_on_streams,
+    ("flink", DECLARED): declared_on_flink,
+    ("flink", BY_HAND): by_hand_on_flink,
 }
 
 
