@@ -40,6 +40,10 @@ final class Instances implements AutoCloseable {
         this.clock = clock;
         admin = Admin.create(Map.of("bootstrap.servers", job.bootstrap()));
         follower.setDaemon(true);
+    }
+
+    /** Reads what there is, and follows it from now on; alone, a process has nobody to follow. */
+    void start() {
         if (job.isShared()) {
             read();
             follower.start();

@@ -105,6 +105,7 @@ public final class Main {
                 failure.compareAndSet(null, error);
                 return StreamThreadExceptionResponse.SHUTDOWN_CLIENT;
             });
+            others.start();
             streams.start();
             for (int look = 0; !stop.await(LOOK_EVERY_MS, TimeUnit.MILLISECONDS) && failure.get() == null; look++) {
                 boolean isRunning = streams.state() == KafkaStreams.State.RUNNING;
