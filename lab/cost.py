@@ -350,7 +350,12 @@ def by_hand_on_streams(target: Target, plan: EnginePlan) -> Side:
     command = [*start, "-cp", os.pathsep.join(map(str, class_path)), "handwritten.FraudStreams", str(job)]
     run = settings.run
     record = processes.start(plan.pattern, command, {}, log.with_suffix(".out"), run, folder=run)
-    return Side(record, lambda: processes.stop(record, 40))
+
+    def stop() -> None:
+        processes.stop(record, within_s=40)
+        processes.forget(record, run)
+
+    return Side(record, stop)
 
 
 def declared_on_flink(target: Target, plan: EnginePlan) -> Side:
