@@ -10,7 +10,6 @@ import argparse
 import json
 import os
 import random
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -26,9 +25,6 @@ from confluent_kafka import Producer
 
 from lab import handwritten
 from millrace import oracle, records, stack
-from millrace.engines.flink import topics as flink_topics
-from millrace.engines.flink.servers import configuration
-from millrace.engines.flink.submission import remote
 from millrace.engines.streams.job import declaration
 from millrace.engines.streams.tuning import HEAP_MB
 from millrace.errors import InfraError
@@ -358,45 +354,11 @@ def by_hand_on_streams(target: Target, plan: EnginePlan) -> Side:
     return Side(record, stop)
 
 
-def declared_on_flink(target: Target, plan: EnginePlan) -> Side:
-    engine = target.engine(plan.engine)
-    engine.start(plan, None)
-    return Side(processes.records(target.settings.run)["flink-taskmanager"], lambda: engine.stop(plan))
-
-
-def by_hand_on_flink(target: Target, plan: EnginePlan) -> Side:
-    """With the settings of the declared job, and under its id, so that it is stopped as that one is."""
-    settings, engine = target.settings, target.engine(plan.engine)
-    given = {"arrivals": flink_topics.arrivals("arrivals", plan), "name": f"{plan.pattern} (generation 1)"}
-    job = _properties(settings, plan, given)
-    home = Path(target.addresses["FLINK_HOME"])
-    options = [f"-D{name}={value}" for name, value in remote(plan, target.address("FLINK_REST_URL"), None).items()]
-    client = "org.apache.flink.client.cli.CliFrontend"
-    opens = configuration(settings)["env.java.opts.all"].split()
-    class_path = os.pathsep.join([f"{home}/lib/*", f"{home}/conf"])
-    words = ["run", "-t", "remote", "-d", *options, "-c", "handwritten.FraudFlink"]
-    command = [
-        "java",
-        *opens,
-        "-cp",
-        class_path,
-        client,
-        *words,
-        str(handwritten.ensure(settings, plan.engine)),
-        str(job),
-    ]
-    env = {**os.environ, "FLINK_CONF_DIR": str(home / "conf"), "FLINK_HOME": str(home), "LC_ALL": "C.UTF-8"}
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
-    if done.returncode:
-        raise InfraError(f"{plan.pattern} was not submitted:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-    return Side(processes.records(settings.run)["flink-taskmanager"], lambda: engine.stop(plan))
-
-
 def _properties(settings: Settings, plan: EnginePlan, more: Mapping[str, str]) -> Path:
     """What a program by hand reads."""
     given = {
         "bootstrap.servers": plan.bootstrap,
-        **{f"topic.{kind}": topic for kind, topic in plan.topics.items()},
+        **{f"kind.{kind}": topic for kind, topic in plan.topics.items()},
         "version.above": plan.use.rule(RULES[0]).version,
         "version.away": plan.use.rule(RULES[1]).version,
         **more,
@@ -409,8 +371,6 @@ def _properties(settings: Settings, plan: EnginePlan, more: Mapping[str, str]) -
 STARTS: Mapping[tuple[str, str], Start] = {
     ("streams", DECLARED): declared_on_streams,
     ("streams", BY_HAND): by_hand_on_streams,
-    ("flink", DECLARED): declared_on_flink,
-    ("flink", BY_HAND): by_hand_on_flink,
 }
 
 

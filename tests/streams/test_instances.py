@@ -33,7 +33,7 @@ TAKEN_OVER_WITHIN_S = 60
 FEW = 30
 """Purchases: half a second of them, of which a job has always some to commit."""
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.stack, pytest.mark.drill, pytest.mark.timeout(600)]
 
 
 @dataclass(frozen=True)

@@ -49,8 +49,8 @@ public final class FraudStreams {
     }
 
     private static Topology topology(Properties given) {
-        String purchases = given.getProperty("topic.transactions");
-        String phones = given.getProperty("topic.device-locations");
+        String purchases = given.getProperty("kind.transactions");
+        String phones = given.getProperty("kind.device-locations");
         StringDeserializer key = new StringDeserializer();
         ByteArrayDeserializer value = new ByteArrayDeserializer();
         Topology topology = new Topology();
@@ -64,12 +64,12 @@ public final class FraudStreams {
         topology.addStateStore(Stores.keyValueStoreBuilder(
                 Stores.persistentKeyValueStore("seen"), Serdes.String(), Serdes.Long()).withCachingEnabled(), "judge");
         for (String kind : List.of("enriched", "alerts", "dead-letters")) {
-            topology.addSink(kind, given.getProperty("topic." + kind), new StringSerializer(), new ByteArraySerializer(), "judge");
+            topology.addSink(kind, given.getProperty("kind." + kind), new StringSerializer(), new ByteArraySerializer(), "judge");
         }
         for (String kind : List.of("merchants", "customers")) {
             topology.addGlobalStore(Stores.keyValueStoreBuilder(
                             Stores.inMemoryKeyValueStore(kind), Serdes.String(), Serdes.ByteArray()).withLoggingDisabled(),
-                    "from-" + kind, key, value, given.getProperty("topic." + kind), "keep-" + kind, () -> new Keep(kind));
+                    "from-" + kind, key, value, given.getProperty("kind." + kind), "keep-" + kind, () -> new Keep(kind));
         }
         return topology;
     }
