@@ -33,7 +33,7 @@ TAKEN_OVER_WITHIN_S = 60
 FEW = 30
 """Purchases: half a second of them, of which a job has always some to commit."""
 
-pytestmark = [pytest.mark.stack, pytest.mark.drill, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
 
 
 @dataclass(frozen=True)
@@ -103,6 +103,7 @@ def told(target: Target, name: str) -> Story:
     return Story(alone, left, again, len(found), verdict)
 
 
+@pytest.mark.drill
 @pytest.mark.parametrize("name", PATTERNS)
 def test_the_verdict_is_ok_though_one_of_two_processes_was_killed_and_came_back(
     target: Target, stories: dict[str, Story], name: str
@@ -114,6 +115,7 @@ def test_the_verdict_is_ok_though_one_of_two_processes_was_killed_and_came_back(
     assert ("repetitions" in {check.name for check in verdict.checks}) == (PATTERNS[name] == "exactly-once")
 
 
+@pytest.mark.drill
 @pytest.mark.parametrize("name", PATTERNS)
 def test_the_process_that_is_left_takes_over_and_the_other_one_alone_is_started_again(
     target: Target, stories: dict[str, Story], name: str
