@@ -4,11 +4,13 @@ from __future__ import annotations
 
 # What is not after the watermark is late, and an event that is the whole disorder behind the newest is not.
 DISORDER_MARGIN_MS = 1
-EVENTS_EVERY = "1 second"  # where Spark is the per-event engine; under traffic a batch takes longer than that
-# A session is reported 15 s after its end at best; a batch costs half a second of CPU, however small.
-WINDOWS_EVERY = "5 seconds"
-FILES_EVERY = "15 seconds"  # each batch makes a file for each hour that it touches, so not too often
+# Spark starts a batch when the time since 1970 is a multiple of the interval. Queries whose intervals have a common
+# divisor start together and wait for each other's tasks, so the longer intervals are prime.
+EVENTS_EVERY = "1 second"  # where Spark is the per-event engine
+WINDOWS_EVERY = "1 second"  # one batch moves the watermark past a window's end, and only the next one closes it
 TABLES_EVERY = "5 seconds"
+SUMMARIES_EVERY = "7 seconds"  # each batch looks through all ids of the last minutes for those to forget
+FILES_EVERY = "17 seconds"  # each batch makes a file for each hour that it touches, so not too often
 PERSIST_ROWS_MOST = 100_000  # in one batch of a store, so that a backlog does not become one huge batch
 IDLE_MS = 10_000  # after so long without traffic, event time follows the wall clock (event_time/silence.py)
 END_MARGIN_MS = 60_000  # how far beyond the last window's end the time of a finite stream moves
