@@ -67,6 +67,10 @@ SPARK_SETTINGS = {
     "spark.sql.chunkBase64String.enabled": "false",
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
     "spark.sql.files.ignoreMissingFiles": "false",
+    # A file is complete once a DataNode has reported it, some milliseconds after it was written. A client that asks too
+    # early waits for 400 ms, and a batch writes four files, one after the other. The sum of all waits is as before.
+    "spark.hadoop.dfs.client.block.write.locateFollowingBlock.initial.delay.ms": "5",
+    "spark.hadoop.dfs.client.block.write.locateFollowingBlock.retries": "11",
     # A NameNode that refuses connections counts as down after 3 s, not 10: the driver has other queries to look at.
     "spark.hadoop.ipc.client.connect.max.retries": "3",
 }
