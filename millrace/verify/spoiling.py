@@ -561,7 +561,8 @@ def _swapped(records: Sequence[Record], at: int, other: int, name: str) -> list[
 
 def _and(records: Sequence[Record], value: bytes) -> list[Record]:
     """The records and one more, behind the last."""
-    last = max(records, key=lambda record: record.offset)
+    nothing = Record("", 0, -1, 0, None, None)  # a run may have no dead letter
+    last = max(records, key=lambda record: record.offset, default=nothing)
     return [*records, replace(last, offset=last.offset + 1, value=value)]
 
 
