@@ -32,7 +32,7 @@ from millrace.verbs.deploy import deploy
 from millrace.verbs.provision import ContractError, provision
 from millrace.verbs.teardown import teardown
 from millrace.verbs.validate import Validation, validate
-from pipelines.fraud.canaries import canaries_in, canary
+from pipelines.fraud.invented_cards import invented_card, invented_cards_in
 from pipelines.fraud.traffic.poison import NUMBER
 from tests.searching import contents
 
@@ -257,7 +257,7 @@ def test_what_came_with_a_card_number_is_sent_again_only_as_it_was_mended(fraud:
     target, variant = fraud.target, fraud.variant
     refused = letters.read(target, variant, "card-number")
     assert refused
-    assert not [letter for letter in refused if canaries_in(_decoded(letter))]
+    assert not [letter for letter in refused if invented_cards_in(_decoded(letter))]
     with pytest.raises(InfraError, match=r"hold a card number .* cannot be sent again unchanged; .* --with FILE"):
         letters.replay(target, variant, refused, {})
     assert letters.read(target, variant, "card-number") == refused
@@ -272,14 +272,14 @@ def test_no_card_number_is_in_any_topic_file_table_checkpoint_or_log_but_the_one
 
     own = {fraud.variant.topic(kind) for kind in kinds}
     came = b"".join(written for path, written in contents(state) if topic_of(path) in own)
-    assert canaries_in(came) == {NUMBER}
+    assert invented_cards_in(came) == {NUMBER}
     planted = state / "logs" / "planted.log"
-    planted.write_text(f"paid with {canary(7)}\n", encoding="utf-8")
+    planted.write_text(f"paid with {invented_card(7)}\n", encoding="utf-8")
     try:
         leaks = {
             str(path): found
             for path, written in contents(state)
-            if topic_of(path).partition(".")[2] not in kinds and (found := canaries_in(written))
+            if topic_of(path).partition(".")[2] not in kinds and (found := invented_cards_in(written))
         }
     finally:
         planted.unlink()
@@ -287,8 +287,8 @@ def test_no_card_number_is_in_any_topic_file_table_checkpoint_or_log_but_the_one
     for file in hdfs.files(folder):
         if is_data_file(file.path, folder):
             text = json.dumps(pq.read_table(io.BytesIO(hdfs.read(file.path))).to_pylist()).encode()
-            leaks |= {file.path: found} if (found := canaries_in(text)) else {}
-    assert leaks == {str(planted): {canary(7)}}
+            leaks |= {file.path: found} if (found := invented_cards_in(text)) else {}
+    assert leaks == {str(planted): {invented_card(7)}}
 
 
 def test_teardown_leaves_no_job_and_the_next_deploy_continues_from_its_state(runs: Runs) -> None:

@@ -32,7 +32,7 @@ from millrace.verbs import sending, traffic
 from millrace.verbs.listening import listening, recorded
 from millrace.verbs.provision import wanted_topics
 from pipelines.fraud import FRAUD
-from pipelines.fraud.canaries import canaries_in
+from pipelines.fraud.invented_cards import invented_cards_in
 from pipelines.fraud.traffic import TRAFFIC
 from pipelines.fraud.traffic.poison import NUMBER
 
@@ -77,7 +77,7 @@ def test_all_of_it_arrives_in_order_and_each_key_keeps_its_partition(bootstrap: 
             assert due == sorted(due)
     closers = [r for r in by_kind["transactions"] if b"closing" in (r.key or b"")]
     assert {r.partition for r in closers} == {0, 1}
-    assert canaries_in(b"\n".join((r.key or b"") + (r.value or b"") for r in records)) == {NUMBER}
+    assert invented_cards_in(b"\n".join((r.key or b"") + (r.value or b"") for r in records)) == {NUMBER}
 
 
 def test_the_pace_is_that_of_the_plan_and_lateness_is_reported(bootstrap: str, names: dict[str, str]) -> None:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from millrace.oracle import kept, value_base64
 from millrace.rules import EventType, RuleError, Text, Whole, card_numbers
-from pipelines.fraud.canaries import canaries_in, canary
 from pipelines.fraud.events import transactions
+from pipelines.fraud.invented_cards import invented_card, invented_cards_in
 from pipelines.fraud.traffic.poison import NUMBER, POISON, REFERENCE_POISON
 from tests.kernel.conftest import Partner
 from tests.kernel.test_reading import FIELDS, GOOD, NOW_MS, PLACE, agree, changed
@@ -105,12 +105,12 @@ def test_any_text_is_masked_as_the_oracle_masks_it(partner: Partner, text: str) 
 
 
 @given(st.binary(max_size=60), st.integers(0, 10**9), st.binary(max_size=60))
-def test_no_canary_survives_wherever_it_stands(partner: Partner, before: bytes, index: int, after: bytes) -> None:
+def test_no_card_survives_wherever_it_stands(partner: Partner, before: bytes, index: int, after: bytes) -> None:
     around = (before.rstrip(b"\0 -.0123456789"), after.lstrip(b"\0 -0123456789"))
     if b"\\" in around[0][-6:] + around[1][:6]:
         return  # an escape may take digits away; what is then left is no card number
-    value = around[0] + canary(index).encode() + around[1]
-    assert canaries_in(card_numbers.masked(value)) == set()
+    value = around[0] + invented_card(index).encode() + around[1]
+    assert invented_cards_in(card_numbers.masked(value)) == set()
     same_bytes(partner, value)
 
 
@@ -189,9 +189,9 @@ def test_a_dead_letter_keeps_neither(partner: Partner, value: bytes | None, reas
 def test_no_dead_letter_of_the_invented_traffic_has_a_card_number(partner: Partner, poison: Any) -> None:
     merchant = {"merchant": "m", "category": "c", "place": "p", "segment": "s"}
     value = poison.spoil({**merchant, **GOOD})
-    assert canaries_in(value or b"") <= {NUMBER}
+    assert invented_cards_in(value or b"") <= {NUMBER}
     carried = value_base64(transactions, value, poison.reason)
-    assert canaries_in(base64.b64decode(carried or "")) == set()
+    assert invented_cards_in(base64.b64decode(carried or "")) == set()
     assert partner.kept(transactions, value, poison.reason) == carried
 
 

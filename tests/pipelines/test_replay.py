@@ -11,13 +11,13 @@ from millrace.traffic.replay import Replay, ReplayError
 from millrace.traffic.replay import read_replay as read
 from millrace.traffic.tokens import secrets_under
 from pipelines.fraud import FRAUD
-from pipelines.fraud.canaries import canaries_in, canary
+from pipelines.fraud.invented_cards import invented_card, invented_cards_in
 
 SECRETS = secrets_under(FRAUD, b"k" * 32)
 TOKENS = SECRETS["card"]
 NOW_MS = 1_790_000_000_000
 HEADER = "transaction_id,customer,card_number,merchant,amount_cents,latitude,longitude,at,cardholder\n"
-NUMBER = canary(7)
+NUMBER = invented_card(7)
 GROUPED = f"{NUMBER[:4]} {NUMBER[4:8]} {NUMBER[8:12]} {NUMBER[12:]}"
 
 
@@ -54,7 +54,7 @@ def test_csv_is_rebased_tokenised_and_stripped_of_undeclared_columns(tmp_path: P
     }
     assert (second.due_ms, json.loads(second.value or b"")["at_ms"]) == (2_500, NOW_MS + 2_500)
     assert json.loads(second.value or b"")["card"] == event["card"]
-    assert not canaries_in((first.value or b"") + (second.value or b""))
+    assert not invented_cards_in((first.value or b"") + (second.value or b""))
 
 
 def test_json_lines_may_mix_kinds_and_carry_tokens(tmp_path: Path) -> None:

@@ -13,13 +13,13 @@ from millrace.traffic import Message, TrafficPlan, plan_for
 from millrace.traffic.replay import read_replay
 from millrace.traffic.tokens import secrets_under
 from pipelines.fraud import FRAUD
-from pipelines.fraud.canaries import canary
+from pipelines.fraud.invented_cards import invented_card
 from pipelines.fraud.traffic import TRAFFIC
 
 START_MS = 1_790_000_000_000
 SECRETS = secrets_under(FRAUD, b"k" * 32)
 MIXED = {"frauds": 0.1, "edges": 0.1, "late": 0.01, "races": 0.01, "poison": 0.05, "duplicates": 0.2}
-NUMBER = canary(7)
+NUMBER = invented_card(7)
 HEADER = "transaction_id,customer,card_number,merchant,amount_cents,latitude,longitude,at,cardholder\n"
 ROWS = (
     f'a{n},c{n % 7},{NUMBER},"m,{n}",{1250 + n},52.5,13.4,2020-01-01T00:{n // 60:02d}:{n % 60:02d}.{n % 10}00+00:00,A\n'

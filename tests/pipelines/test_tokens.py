@@ -13,10 +13,10 @@ import pytest
 from millrace.rules import TOKEN_LENGTH, TOKEN_PATTERN
 from millrace.rules.tokens import TokenError, Tokens
 from millrace.traffic.tokens import ensure_key, read_key
-from pipelines.fraud.canaries import canaries_in, canary, luhn_digit
 from pipelines.fraud.events import CARD_NUMBER
+from pipelines.fraud.invented_cards import invented_card, invented_cards_in, luhn_digit
 
-NUMBER = canary(12_345)
+NUMBER = invented_card(12_345)
 
 
 def tokens_under(key: bytes) -> Tokens:
@@ -32,7 +32,7 @@ def test_grouping_does_not_matter_and_key_and_number_do() -> None:
     tokens = tokens_under(b"k")
     grouped = f"{NUMBER[:4]} {NUMBER[4:8]}-{NUMBER[8:]}"
     assert tokens.token(grouped) == tokens.token(NUMBER)
-    assert tokens.token(canary(1)) != tokens.token(canary(2))
+    assert tokens.token(invented_card(1)) != tokens.token(invented_card(2))
     assert tokens_under(b"other").token(NUMBER).split(".")[0] != tokens.token(NUMBER).split(".")[0]
     assert tokens_under(b"other").token(NUMBER).split(".")[1] != tokens.token(NUMBER).split(".")[1]
 
@@ -85,28 +85,28 @@ def test_a_key_file_that_cannot_be_used_is_named_with_the_remedy(tmp_path: Path)
     assert read_key(path) == b"\xab" * 32
 
 
-def test_canaries_are_right_card_numbers_of_no_issuer() -> None:
+def test_invented_cards_are_right_card_numbers_of_no_issuer() -> None:
     assert luhn_digit("7992739871") == 3  # the example of the standard
-    numbers = {canary(index) for index in range(1_000)}
+    numbers = {invented_card(index) for index in range(1_000)}
     assert len(numbers) == 1_000
     assert all(len(number) == 16 and number.startswith("999999") for number in numbers)
 
 
 @pytest.mark.parametrize("index", [0, 1, 999_999_999])
-def test_canaries_are_found_however_they_are_written(index: int) -> None:
-    number = canary(index)
+def test_invented_cards_are_found_however_they_are_written(index: int) -> None:
+    number = invented_card(index)
     grouped = " ".join(number[i : i + 4] for i in range(0, 16, 4))
     for form in (number, grouped, grouped.replace(" ", "-")):
-        assert canaries_in(f"\x00card={form};".encode()) == {number}
-    assert canaries_in(f'"{number}"'.encode("utf-16-le")) == {number}
-    assert canaries_in(f'"{number}"'.encode("utf-16-be")) == {number}
+        assert invented_cards_in(f"\x00card={form};".encode()) == {number}
+    assert invented_cards_in(f'"{number}"'.encode("utf-16-le")) == {number}
+    assert invented_cards_in(f'"{number}"'.encode("utf-16-be")) == {number}
     for before in range(3):
         hidden = base64.b64encode(b"x" * before + number.encode() + b"yz")
-        assert canaries_in(b'{"value_base64":"' + hidden + b'"}') == {number}
+        assert invented_cards_in(b'{"value_base64":"' + hidden + b'"}') == {number}
 
 
-def test_other_digits_and_tokens_are_no_canaries() -> None:
+def test_other_digits_and_tokens_are_no_invented_cards() -> None:
     wrong_digit = NUMBER[:-1] + str((int(NUMBER[-1]) + 1) % 10)
-    assert canaries_in(f"4111111111111111 1790000000000 {wrong_digit}".encode()) == set()
-    assert canaries_in(b"2026/11/22-03:57:57.999999 1396515540678464 Options.max_open_files: -1") == set()
-    assert canaries_in(tokens_under(b"k").token(NUMBER).encode()) == set()
+    assert invented_cards_in(f"4111111111111111 1790000000000 {wrong_digit}".encode()) == set()
+    assert invented_cards_in(b"2026/11/22-03:57:57.999999 1396515540678464 Options.max_open_files: -1") == set()
+    assert invented_cards_in(tokens_under(b"k").token(NUMBER).encode()) == set()

@@ -18,7 +18,7 @@ from millrace.traffic import Message, TrafficPlan, plan_for
 from millrace.traffic.tokens import secrets_under
 from millrace.verbs.sending import closing_keys, partition_of
 from pipelines.fraud import FRAUD
-from pipelines.fraud.canaries import canaries_in
+from pipelines.fraud.invented_cards import invented_cards_in
 from pipelines.fraud.rules import burst
 from pipelines.fraud.traffic import DISORDER_MS, TRAFFIC
 from pipelines.fraud.traffic.poison import NUMBER
@@ -160,15 +160,15 @@ def test_no_card_number_leaves_but_the_one_that_must_be_refused() -> None:
         *TRAFFIC.closing(PLAN, SECRETS, START_MS, ["a"], 5_000),
     ]
     good = b"\n".join((m.key or b"") + b" " + (m.value or b"") for m in messages if m.label.refusal is None)
-    assert canaries_in(good) == set()
-    assert canaries_in(b"\n".join(m.key or b"" for m in messages)) == set()
+    assert invented_cards_in(good) == set()
+    assert invented_cards_in(b"\n".join(m.key or b"" for m in messages)) == set()
     plan = plan_for(TRAFFIC, events=3_000, rate_per_s=20, poison=0.3)
     bad = [
         m.value or b""
         for m in (*TRAFFIC.references(plan), *TRAFFIC.messages(plan, SECRETS, START_MS))
         if m.label.refusal
     ]
-    assert canaries_in(b"\n".join(bad)) == {NUMBER}
+    assert invented_cards_in(b"\n".join(bad)) == {NUMBER}
 
 
 def test_the_closing_has_an_event_every_second_in_each_partition_and_no_alert() -> None:

@@ -19,7 +19,7 @@ from millrace.verify.checks.alert_ids import fact_of
 from millrace.verify.expected import Expected, expect, time_passed_ms
 from millrace.verify.report import html
 from pipelines.fraud import FRAUD
-from pipelines.fraud.canaries import canaries_in
+from pipelines.fraud.invented_cards import invented_cards_in
 from pipelines.fraud.traffic import TRAFFIC
 from tests.pipelines.pretend import QUESTION, START_MS, messages, ran, topics
 
@@ -363,7 +363,7 @@ def test_a_dead_letter_that_keeps_a_card_number_is_red(good: Evidence) -> None:
     raw = {(f"pretended.{r.topic}", r.partition, r.offset): r.value for records in good.raw.values() for r in records}
 
     def is_masked(letter: dict[str, Any]) -> bool:
-        return canaries_in(raw[letter["topic"], letter["partition"], letter["offset"]] or b"") != set()
+        return invented_cards_in(raw[letter["topic"], letter["partition"], letter["offset"]] or b"") != set()
 
     def unmask(letter: dict[str, Any]) -> None:
         value = raw[letter["topic"], letter["partition"], letter["offset"]] or b""

@@ -11,8 +11,8 @@ from itertools import count, islice
 
 from millrace.traffic import CLOSING, Columns, Label, Message, Secrets, Share, Size, TrafficPlan, message
 
-from ..canaries import canary
 from ..events import customers, merchants, transactions
+from ..invented_cards import invented_card
 from .people import SEGMENTS, SHOPS, coordinates, everybody, first_card, shop
 from .poison import REFERENCE_POISON
 from .stage import DISORDER_MS, GAP_MS, PHONE_LEAD_MS, RACE, Stage
@@ -74,7 +74,7 @@ class FraudTraffic:
         for second in range(1, math.ceil(for_ms / SECOND_MS) + 1):
             due_ms, turn = end_ms + second * SECOND_MS, second % CLOSING_TURNS
             for partition, name in enumerate(turns[turn]):
-                card = secrets["card"].token(canary(first_card(plan) - 1 - partition * CLOSING_TURNS - turn))
+                card = secrets["card"].token(invented_card(first_card(plan) - 1 - partition * CLOSING_TURNS - turn))
                 purchase = {
                     "transaction_id": f"{name}-{second:04d}",
                     "customer": name,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from millrace.traffic import TrafficPlan
 
-from ..canaries import canary
+from ..invented_cards import invented_card
 
 Place = tuple[float, float]
 
@@ -61,7 +61,7 @@ def everybody(plan: TrafficPlan) -> Iterator[Person]:
             name=f"{plan.name}-c{number:06d}",
             segment=rng.choice(SEGMENTS),
             usual=tuple(rng.sample(SHOPS, 3)),
-            card_numbers=tuple(canary(first + n) for n in range(2 if rng.random() < 0.3 else 1)),
+            card_numbers=tuple(invented_card(first + n) for n in range(2 if rng.random() < 0.3 else 1)),
             has_phone=number % 10 != 9,
             place=moved((latitude, longitude), rng.uniform(-15_000, 15_000), rng.uniform(-15_000, 15_000)),
             highest_cents=int(5_000 * math.exp(rng.gauss(0.5, 0.8))) + 500,

@@ -9,8 +9,8 @@ from typing import Any
 
 from millrace.rules.events import DEPTH_MOST
 
-from ..canaries import canary
 from ..events import DAY_MS, customers, device_locations, merchants, transactions
+from ..invented_cards import invented_card
 
 Event = Mapping[str, Any]
 
@@ -46,7 +46,7 @@ def _moved(days: int) -> Callable[[Event], bytes]:
     return lambda event: _json({**event, "at_ms": event["at_ms"] + days * DAY_MS})
 
 
-NUMBER = canary(815_000_815)
+NUMBER = invented_card(815_000_815)
 """The plain card number in a field that must have none; it may be only in the topic to which it was sent."""
 IN_FOURS = " ".join(NUMBER[i : i + 4] for i in range(0, 16, 4))
 _ESCAPED = "".join(f"\\u{ord(digit):04x}" for digit in NUMBER)

@@ -19,7 +19,7 @@ _BASE64_NINES, _BASE64_AROUND = b"OTk5", 32
 _BASE64 = re.compile(rb"[A-Za-z0-9+/]+")
 
 
-def canary(index: int) -> str:
+def invented_card(index: int) -> str:
     """The card number of that index: 16 digits with a right Luhn digit."""
     digits = f"{PREFIX}{index % _INDEXES:09d}"
     return f"{digits}{luhn_digit(digits)}"
@@ -31,8 +31,8 @@ def luhn_digit(digits: str) -> int:
     return -sum(value // 10 + value % 10 for value in doubled) % 10
 
 
-def canaries_in(data: bytes) -> set[str]:
-    """The canaries found in some bytes: plain, grouped by spaces or dashes, as UTF-16, or inside base64."""
+def invented_cards_in(data: bytes) -> set[str]:
+    """The invented numbers found in some bytes: plain, grouped by spaces or dashes, as UTF-16, or inside base64."""
     found = _plainly_in(data) | {match.group().replace(b"\0", b"").decode() for match in _WIDE.finditer(data)}
     for text in _base64_around_nines(data):
         for start in range(4):
