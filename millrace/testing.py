@@ -42,7 +42,8 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from heapq import merge
+from itertools import accumulate, product
 from pathlib import Path
 from typing import Any
 
@@ -175,6 +176,35 @@ def untrue_labels(use: str, events: int = 2_000, rate_per_s: float = 100) -> lis
         for n, each in enumerate(sent)
         if reasons[n] != each.label.refusal
     ]
+
+
+def mute_canaries(use: str, every_s: int = 60, rounds: int = 4) -> list[str]:
+    """What two canaries of a use do not set off in a round after the first, and what of them is refused or unmarked."""
+    declared = _declared(use)
+    if declared.canaries is None:
+        raise ScenarioError(f"use '{use}' has no canaries; declare `canaries`")
+    mark, secrets = declared.canaries.marks[declared.judged.key], secrets_under(declared, b"canaries")
+    keys = [f"{mark}{number}" for number in range(2)]
+    starts_ms = [MIDNIGHT_MS + number * every_s * 1_000 for number in range(rounds)]
+    sent = [(MIDNIGHT_MS, each) for key in keys for each in declared.canaries.references(key)]
+    for start_ms in starts_ms:
+        tapes = (declared.canaries.messages(key, secrets, start_ms, every_s * 1_000) for key in keys)
+        sent += [(start_ms + each.due_ms, each) for each in merge(*tapes, key=lambda each: each.due_ms)]
+    records = [Record(each.topic, 0, n, at_ms, each.key, each.value) for n, (at_ms, each) in enumerate(sent)]
+    reasons, findings, _ = _judged(declared, records)
+    found = [
+        f"a message to {each.topic} is {_fate(reasons[n])}"
+        for n, (_, each) in enumerate(sent)
+        if reasons[n] is not None
+    ]
+    found += [f"an alert of {each.rule} has no mark" for each in findings if not declared.is_of_canary(vars(each))]
+    for rule in declared.canaries.rules:
+        alerted = {
+            (each.subject, (each.at_ms - MIDNIGHT_MS) // (every_s * 1_000)) for each in findings if each.rule == rule
+        }
+        for key, number in product(keys, range(1, rounds)):
+            found += [f"round {number} of {key} does not set off {rule}"] if (key, number) not in alerted else []
+    return found
 
 
 def _fate(reason: str | None) -> str:

@@ -12,7 +12,7 @@ import yaml
 from millrace.patterns.model import Pattern
 from millrace.rules import UseCase
 from millrace.settings import PROJECT
-from millrace.testing import Scenario, played, read
+from millrace.testing import Scenario, mute_canaries, played, read
 
 PAGE = PROJECT / "docs/declarations.md"
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -50,6 +50,11 @@ def test_the_scenarios_of_the_page_lead_to_what_it_shows(scenarios: list[Scenari
     assert len(scenarios) > 1
     for scenario in scenarios:
         assert played(scenario) == scenario.expected
+
+
+def test_the_canaries_of_the_page_set_off_their_rules(use: UseCase, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("millrace.testing._declared", lambda name: use)
+    assert mute_canaries(use.name) == []
 
 
 def test_the_pattern_of_the_page_runs_all_of_its_use(use: UseCase) -> None:

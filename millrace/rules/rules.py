@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from millrace.rules.canaries import Canaries
 from millrace.rules.events import EventType, Real, Text, Whole
 from millrace.rules.expressions import Expression, Field, Kind, RuleError, condition, fields_of
 from millrace.rules.measures import (
@@ -329,6 +330,8 @@ class UseCase:
     """The HBase tables of a pattern that persists there."""
     traffic: Traffic | None = None
     """Without it, `millrace traffic` only replays files."""
+    canaries: Canaries | None = None
+    """Without them, nothing shows that a rule without alerts is alive."""
 
     def __post_init__(self) -> None:
         for complaint in _misfits(self):
@@ -338,6 +341,19 @@ class UseCase:
     @property
     def raw(self) -> tuple[EventType, ...]:
         return (self.judged, *self.others)
+
+    def is_canary(self, values: Mapping[str, Any]) -> bool:
+        """Whether an event, or a row of a summary, is a canary's."""
+        return self.canaries is not None and self.canaries.has(values)
+
+    def is_of_canary(self, alert: Mapping[str, Any]) -> bool:
+        """Whether an alert is a canary's."""
+        return self.is_canary({self.judged.key: alert["subject"]})
+
+    @property
+    def counting_canaries(self) -> tuple[WindowSummary, ...]:
+        """The summaries whose rows cannot be told from those of others: none of their keys has a mark."""
+        return tuple(each for each in self.summaries if self.canaries and not {*each.keys} & {*self.canaries.marks})
 
     def rule(self, name: str) -> Rule:
         """The rule of that name."""
@@ -384,6 +400,22 @@ def _misfits(use: UseCase) -> Iterator[str]:
         for needed in (f for f in each.fields if f.name in (each.key, each.id, each.time) and not f.required):
             yield f"'{each.name}' needs '{needed.name}' in every event; take required=False away, or use another field"
     yield from _unread(use)
+    if use.canaries:
+        yield from _unmarked(use, use.canaries)
+
+
+def _unmarked(use: UseCase, canaries: Canaries) -> Iterator[str]:
+    """Why the canaries of a use cannot be told from others, and rules that they cannot set off."""
+    if use.judged.key not in canaries.marks:
+        yield f"its canaries have no mark in '{use.judged.key}', the key of '{use.judged.name}'; add it to the marks"
+    for name, mark in canaries.marks.items():
+        if name not in use.enriched.names:
+            yield f"its canaries have a mark in '{name}'; '{use.enriched.name}' has no such field"
+        if not mark:
+            yield f"the mark of its canaries in '{name}' is empty: every value begins with it"
+    for name in canaries.rules:
+        if name not in {rule.name for rule in use.rules}:
+            yield f"its canaries set off '{name}', which is no rule of the use"
 
 
 def _unread(use: UseCase) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """Traffic: a use declares what is sent and what it must set off; pace, tokens, tapes and replays are the library's."""
 
+from millrace.rules.canaries import CANARY, Canaries
 from millrace.rules.tokens import Secrets, Tokens
 from millrace.rules.traffic import (
     CLOSING,
@@ -16,7 +17,9 @@ from millrace.rules.traffic import (
 )
 
 __all__ = [
+    "CANARY",
     "CLOSING",
+    "Canaries",
     "Columns",
     "Label",
     "Message",

@@ -2,6 +2,7 @@
 
 from millrace.rules import UseCase
 
+from .canaries import CANARIES
 from .events import DISORDER_MS, requests
 from .rules import enriched, enrichment, flood_group, flood_ip, requests_3s
 from .traffic import TRAFFIC
@@ -17,4 +18,5 @@ FLOOD = UseCase(
     summaries=(requests_3s,),
     disorder_ms=DISORDER_MS,
     traffic=TRAFFIC,
+    canaries=CANARIES,
 )

@@ -2,6 +2,7 @@
 
 from millrace.rules import UseCase
 
+from .canaries import CANARIES
 from .events import customers, device_locations, merchants, transactions
 from .rules import (
     above_previous_max,
@@ -29,4 +30,5 @@ FRAUD = UseCase(
     summaries=(spend_per_minute,),
     tables=TABLES,
     traffic=TRAFFIC,
+    canaries=CANARIES,
 )
