@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,28 @@ from millrace.target import Target
 from millrace.verify import Versions
 from millrace.verify.evidence import table_key
 from millrace.whole_files import write_whole
+
+
+@dataclass(frozen=True)
+class Companion:
+    """A process beside the jobs of a deployed pattern, from the `deploy` that asks for it until `teardown`."""
+
+    name: str
+    verb: tuple[str, ...]
+    """The verb that it runs, and the words after the pattern."""
+    mark: str
+    """The suffix of the file that exists while it should run."""
+
+    def of(self, pattern: str) -> str:
+        """The name of the process for a pattern."""
+        return f"{self.name}-{pattern}"
+
+
+VALIDATOR = Companion("validator", ("validate", "--continuous"), ".judged")
+"""Continues the ledger."""
+CANARIES = Companion("canaries", ("canaries",), ".canaries")
+"""Sends canaries, and records which rules they set off."""
+COMPANIONS = (VALIDATOR, CANARIES)
 
 
 def job_name(plan: EnginePlan) -> str:
@@ -83,23 +105,24 @@ def want(target: Target, name: str, for_run: str) -> None:
 def unwant(target: Target, name: str) -> None:
     """Mark a pattern as torn down."""
     _wanted_file(target, name).unlink(missing_ok=True)
-    _judged_file(target, name).unlink(missing_ok=True)
+    for companion in COMPANIONS:
+        _companion_file(target, name, companion).unlink(missing_ok=True)
 
 
-def want_judged(target: Target, name: str) -> None:
-    """Mark a deployed pattern as one whose ledger is continued until it is torn down."""
-    _judged_file(target, name).touch()
-    stack.given_up_file(target.settings, validator(name)).unlink(missing_ok=True)
+def want_companion(target: Target, name: str, companion: Companion) -> None:
+    """Mark a deployed pattern as one that has this companion until it is torn down."""
+    _companion_file(target, name, companion).touch()
+    stack.given_up_file(target.settings, companion.of(name)).unlink(missing_ok=True)
+
+
+def has_companion(target: Target, name: str, companion: Companion) -> bool:
+    """Whether the companion of a pattern should run."""
+    return is_wanted(target, name) and _companion_file(target, name, companion).exists()
 
 
 def is_judged(target: Target, name: str) -> bool:
     """Whether the ledger of a pattern is continued."""
-    return is_wanted(target, name) and _judged_file(target, name).exists()
-
-
-def validator(name: str) -> str:
-    """The name of the process that continues a pattern's ledger."""
-    return f"validator-{name}"
+    return has_companion(target, name, VALIDATOR)
 
 
 def record(target: Target, name: str, plan: EnginePlan) -> None:
@@ -229,9 +252,9 @@ def _losses_file(target: Target, name: str) -> Path:
     return deployed_file(target, name).with_suffix(".losses")
 
 
-def _judged_file(target: Target, name: str) -> Path:
-    """Exists while the pattern is deployed and its ledger is continued."""
-    return deployed_file(target, name).with_suffix(".judged")
+def _companion_file(target: Target, name: str, companion: Companion) -> Path:
+    """Exists while the pattern is deployed and has this companion."""
+    return deployed_file(target, name).with_suffix(companion.mark)
 
 
 def _wanted_file(target: Target, name: str) -> Path:

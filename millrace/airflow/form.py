@@ -56,6 +56,13 @@ def deploy_form() -> dict[str, Param]:
             title="Judge continuously",
             description="The DAG `ledger` judges the pattern every five minutes, as long as it is deployed.",
         ),
+        "canaries": Param(
+            False,
+            type="boolean",
+            title="Send canaries",
+            description="The watcher of the stack sends synthetic events that set off each rule every minute, as long "
+            "as the pattern is deployed. A use without canaries is refused.",
+        ),
     }
 
 

@@ -65,6 +65,7 @@ def deploy_and_prove(variant: Variant) -> None:
                     "{{ '--fresh' if params.fresh else '' }}",
                     "{{ '--accept-loss' if params.accept_loss else '' }}",
                     "{{ '--verdicts' if params.verdicts else '' }}",
+                    "{{ '--canaries' if params.canaries else '' }}",
                 ],
             ),
             AwaitVerb(task_id="await_healthy", words=["await", name]),

@@ -56,6 +56,9 @@ def alerts(
         str,
         typer.Option("--marked", metavar="MARK", help=f"Only alerts with this mark: {', '.join(MARKS)}, or none."),
     ] = "",
+    no_canaries: Annotated[
+        bool, typer.Option("--no-canaries", help="Leave out the alerts that synthetic events set off.")
+    ] = False,
     precision: Annotated[
         bool, typer.Option("--precision", help="Print how many of them were confirmed, by rule and day, instead.")
     ] = False,
@@ -85,6 +88,7 @@ def alerts(
         since_ms=finding.since(since),
         until_ms=finding.since(until, option="--until") if until else None,
         where=where or (),
+        no_canaries=no_canaries,
     )
     marks = marking.dispositions(target, variant)
     if marked:

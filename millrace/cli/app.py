@@ -15,6 +15,7 @@ from millrace import registry
 from millrace.cli.alerts import alerts
 from millrace.cli.await_ import await_
 from millrace.cli.backfill import backfill
+from millrace.cli.canaries import canaries
 from millrace.cli.command import Command, Group
 from millrace.cli.compact import compact
 from millrace.cli.compare import compare
@@ -64,6 +65,7 @@ PANELS = {
     ),
     "Events and results": (
         traffic,
+        canaries,
         alerts,
         explain,
         mark,

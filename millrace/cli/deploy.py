@@ -41,6 +41,14 @@ def deploy(
             "`millrace verdicts` shows the ledger.",
         ),
     ] = False,
+    canaries: Annotated[
+        bool,
+        typer.Option(
+            "--canaries",
+            help="Send canaries as long as the pattern is deployed: the watcher keeps `canaries` running, `millrace "
+            "canaries PATTERN --status` shows whether each rule is alive.",
+        ),
+    ] = False,
     for_run: ForRun = "",
     json: Json = False,
 ) -> None:
@@ -52,12 +60,18 @@ def deploy(
 
     Examples:
     millrace deploy flink-spark --plan
-    millrace deploy flink-spark --verdicts
+    millrace deploy flink-spark --verdicts --canaries
     millrace deploy flink-spark
     """
+    from millrace import deployments
+    from millrace.patterns import load
     from millrace.target import Target
+    from millrace.verbs import canaries as sending
     from millrace.verbs import deploy as deploying
 
+    if canaries:
+        sending.declared(load(pattern))  # before anything is started
+    wanted = {deployments.VALIDATOR: verdicts, deployments.CANARIES: canaries}
     changes = deploying.deploy(
         Target.read(settings()),
         pattern,
@@ -65,7 +79,7 @@ def deploy(
         fresh=fresh,
         wait=not no_wait,
         accept_loss=accept_loss,
-        judged=verdicts,
+        companions=[companion for companion, is_wanted in wanted.items() if is_wanted],
         for_run=for_run,
         report=progress,
     )

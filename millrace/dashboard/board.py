@@ -1,5 +1,7 @@
 """The figures of one pattern, made of the messages of its topics. Its size is bounded, however much arrives.
 
+Canaries are in no figure but the counts of messages: a page of alerts, charts and latencies is of others.
+
 A board belongs to one thread. `full` is what a browser that connects gets, `tick` what has changed since the last tick.
 """
 
@@ -166,12 +168,16 @@ class Board:
             self._take_mark(content)
             return
         self.last_out_ms = max(self.last_out_ms, record.ingest_ms)
-        if kind == self._enriched:
-            self._take_accepted(record, content)
-        elif kind == ALERTS.name:
-            self._take_alert(record, content)
-        elif kind == DEAD_LETTERS.name:
+        use = self.variant.use
+        if kind == DEAD_LETTERS.name:
             self._take_letter(record, content)
+        elif kind == ALERTS.name:
+            if not use.is_of_canary(content):
+                self._take_alert(record, content)
+        elif use.is_canary(content):
+            return
+        elif kind == self._enriched:
+            self._take_accepted(record, content)
         elif kind == WINDOWS_TOPIC:
             self.windows.take(content)
 

@@ -100,7 +100,22 @@ class _Figures(Collector):
         verdicts = GaugeMetricFamily(
             "millrace_verdict", "1 for the status of the latest verdict.", labels=["pattern", "status"]
         )
+        silence = GaugeMetricFamily(
+            "millrace_canary_silence_seconds",
+            "How long ago canaries last set off the rule, in the partition where that is longest ago.",
+            labels=["pattern", "rule"],
+        )
+        took = GaugeMetricFamily(
+            "millrace_canary_latency_seconds",
+            "How long the newest alerts of canaries took: from the intended send, or from the end of their window.",
+            labels=["pattern", "rule"],
+        )
         for name, found in self._around.get("patterns", {}).items():
+            for rule in (found["canaries"] or {}).get("rules", ()):
+                if rule["silent_s"] is not None:
+                    silence.add_metric([name, rule["rule"]], rule["silent_s"])
+                if rule["latency_ms"] is not None:
+                    took.add_metric([name, rule["rule"]], rule["latency_ms"] / 1000)
             deployed.add_metric([name], float(found["is_deployed"]))
             if found["lag"] is not None:
                 lag.add_metric([name], found["lag"])
@@ -113,7 +128,7 @@ class _Figures(Collector):
             if found["verdict"]:
                 for status in VERDICTS:
                     verdicts.add_metric([name, status], float(found["verdict"]["status"] == status))
-        yield from (deployed, lag, jobs, restarts, checkpoints, checkpointed, verdicts)
+        yield from (deployed, lag, jobs, restarts, checkpoints, checkpointed, verdicts, silence, took)
 
 
 def _buckets(histogram: Histogram) -> list[tuple[str, float]]:

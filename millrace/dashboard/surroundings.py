@@ -10,6 +10,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from millrace.rules.expressions import DeclarationError
 from millrace.rules.outputs import DISPOSITIONS
 from millrace.stores import topics
 from millrace.target import Target
+from millrace.verbs import canaries
 
 Files = Mapping[Path, int]
 LOOK_EVERY_S = 2.0
@@ -113,6 +115,7 @@ class Surroundings(threading.Thread):
                     "jobs": self._jobs.get(each.name, []),
                     "lag": self._lags.get(each.name),
                     "verdict": self._verdict_of(each.name),
+                    "canaries": self._canaries_of(each),
                     "view_problem": views[each.name][1],
                 }
                 for each in variants
@@ -216,6 +219,12 @@ class Surroundings(threading.Thread):
         if checkpoints != self._checkpointed.get((name, engine), (0, 0))[0]:
             self._checkpointed[name, engine] = (checkpoints, _now_ms())
         return self._checkpointed[name, engine][1] if checkpoints else None
+
+    def _canaries_of(self, variant: Variant) -> dict[str, Any] | None:
+        """What canaries show of a pattern, if any were sent."""
+        if canaries.read(self._target.settings, variant.name) is None or variant.use.canaries is None:
+            return None
+        return asdict(canaries.status(self._target.settings, variant))
 
     def _verdict_of(self, name: str) -> dict[str, Any] | None:
         """The latest verdict on a pattern; a record is read once."""

@@ -81,7 +81,7 @@ def down(settings: Settings, purge: bool = False, report: Report = lambda *_: No
 
 def purged(settings: Settings) -> list[Path]:
     """The files of a stack that `down` with `purge` removes."""
-    names = ("conf", "data", "ledger", "logs", "patterns", "python", "run", "stack.json", "watch.jsonl")
+    names = ("canaries", "conf", "data", "ledger", "logs", "patterns", "python", "run", "stack.json", "watch.jsonl")
     paths = (settings.state / name for name in names)
     return [path for path in paths if path.exists()]
 

@@ -324,6 +324,14 @@ class Tail:
             if time.monotonic() > deadline:
                 raise TopicError(f"no messages from {sorted(behind)} for {READ_WITHIN_S} s; see `millrace status`")
 
+    def skip_to(self, at_ms: int) -> None:
+        """Continue with the first message of each partition that its topic had at this moment or later."""
+        found = self._cuts(at_ms - 1)
+        for place in self._next:
+            with named(self._bootstrap):
+                _, end = self._consumer.get_watermark_offsets(TopicPartition(*place), timeout=ANSWERS_WITHIN_S)
+            self._next[place] = found.get(place, end)
+
     def _cuts(self, cut_ms: int) -> dict[tuple[str, int], int]:
         """The offset of the first message after a moment, for each partition that has one."""
         with named(self._bootstrap):

@@ -70,9 +70,10 @@ def alerts(
     since_ms: int = 0,
     until_ms: int | None = None,
     where: Sequence[str] = (),
+    no_canaries: bool = False,
 ) -> list[Found]:
     """The alerts of a pattern in the order of their arrival, each id once: those that arrived in the span, `until_ms`
-    excluded, and whose operands fulfil all conditions."""
+    excluded, and whose operands fulfil all conditions; with `no_canaries` only those of others."""
     conditions = [condition(each) for each in where]
     rules = rules_of(variant)
     if rule and rule not in rules:
@@ -82,6 +83,7 @@ def alerts(
         alert = each.alert
         is_then = since_ms <= each.arrived_ms and (until_ms is None or each.arrived_ms < until_ms)
         is_of = rule in ("", alert["rule"]) and key in ("", alert["key"], alert["subject"])
+        is_of = is_of and not (no_canaries and variant.use.is_of_canary(alert))
         if is_then and is_of and all(holds(alert["operands"] or {}) for holds in conditions):
             chosen.setdefault(alert["alert_id"], each)
     return list(chosen.values())

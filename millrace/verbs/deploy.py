@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from millrace import deployments, registry
-from millrace.deployments import alone, deployed, is_wanted, job_name
+from millrace.deployments import Companion, alone, deployed, is_wanted, job_name
 from millrace.errors import InfraError
 from millrace.job import EngineError, Job, UsedUpError
 from millrace.machine import archives
@@ -50,7 +50,7 @@ def deploy(
     wait: bool = True,
     only_missing: bool = False,
     accept_loss: bool = False,
-    judged: bool = False,
+    companions: Collection[Companion] = (),
     for_run: str = "",
     engines: Collection[str] | None = None,
     report: Report = lambda line: None,
@@ -64,8 +64,8 @@ def deploy(
     its deployed plan, even if the pattern has changed, and nothing else is touched. With `accept_loss` a job that
     failed because messages were deleted before it read them continues behind them; the loss is recorded until the data
     is removed. A pattern deployed `for_run` belongs to that run, unless it was deployed before; a deploy without it
-    takes the pattern over. With `engines` only the jobs of these engines are touched. A pattern
-    that is deployed `judged` has a ledger, which the watcher continues until `teardown`.
+    takes the pattern over. With `engines` only the jobs of these engines are touched. The watcher keeps the
+    `companions` of the pattern running until `teardown`.
     """
     variant = load(name)
     if not plan:  # what else is missing is in the plan of `provision`
@@ -87,8 +87,8 @@ def deploy(
             return [step.change for step in steps]
         if not only_missing:
             deployments.want(target, name, for_run)
-            if judged:
-                deployments.want_judged(target, name)
+            for companion in companions:
+                deployments.want_companion(target, name, companion)
         for step in steps:
             if step.change.action == "keep":
                 continue

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import fcntl
 import gc
 import gzip
 import math
-import os
-import sys
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +16,6 @@ from typing import Any, Protocol
 
 from millrace import deployments
 from millrace.errors import InfraError, UsageError
-from millrace.machine import environments, processes
 from millrace.oracle import Record
 from millrace.patterns import Variant, load
 from millrace.patterns import topics as topics_of
@@ -31,6 +27,8 @@ from millrace.settings import EVERY_S, SETTLE_S
 from millrace.stores.files import Hdfs, NoFileError
 from millrace.stores.topics import Offsets, Publisher, Tail, lengths
 from millrace.target import ROOT, Target
+from millrace.verbs import companions
+from millrace.verbs.companions import BusyError
 from millrace.verbs.validation import bounds_of, question_about, rows_of
 from millrace.verify import Question
 from millrace.verify.evidence import ENRICHED
@@ -48,16 +46,11 @@ FILES_LATE_MS = 3_600_000
 """A file may get its name so long after it was written: its writer was killed in between."""
 DAY_S = 86_400
 STATES_KEPT = 3
-STOPPED_WITHIN_S = 10.0
 FIRST_READ = 1_000
 """So many messages of each raw topic show when it begins."""
 ENTRIES_READ = 100
 """So many of the last entries are read to continue."""
 RETRIED_AFTER_S = 5.0
-
-
-class BusyError(UsageError):
-    """Another process continues the ledger."""
 
 
 class Folder(Protocol):
@@ -181,29 +174,6 @@ def until_now(
     return tuple(entry for entry in verdicts(target, name).entries if entry.number >= first)
 
 
-def start(target: Target, name: str) -> None:
-    """Start the process that continues a pattern's ledger."""
-    settings, process = target.settings, deployments.validator(name)
-    given = {each: os.environ[each] for each in ("MILLRACE_TARGET", "MILLRACE_PATTERNS") if each in os.environ}
-    command = [sys.executable, "-m", "millrace.cli", "validate", name, "--continuous"]
-    environment = environments.variables_of_python(settings) | given
-    processes.start(process, command, environment, settings.state / "logs" / f"{process}.log", settings.run)
-
-
-def is_followed(target: Target, name: str) -> bool:
-    """Whether a process continues the pattern's ledger."""
-    record = processes.read(target.settings.run / f"{deployments.validator(name)}.json")
-    return record is not None and processes.alive(record)
-
-
-def stop(target: Target, name: str) -> None:
-    """Stop that process; what it has not written down is judged again by the next."""
-    record = processes.read(target.settings.run / f"{deployments.validator(name)}.json")
-    if record is not None:
-        processes.stop(record, within_s=STOPPED_WITHIN_S)
-        processes.forget(record, target.settings.run)
-
-
 def verdicts(target: Target, name: str, since: int = 0) -> Chain:
     """The chain of a pattern's ledger, from an offset on."""
     topic = {VERDICTS_TOPIC: load(name).topic(VERDICTS_TOPIC)}
@@ -232,13 +202,8 @@ def forget(target: Target, variant: Variant) -> None:
 @contextmanager
 def alone(target: Target, name: str) -> Iterator[None]:
     """Hold the lock of a pattern's ledger: two validators would write two chains into one topic."""
-    with deployments.deployed_file(target, name).with_suffix(".ledger").open("a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise BusyError(
-                f"{name}: another validator is running; `millrace verdicts {name}` shows its ledger"
-            ) from None
+    why = f"{name}: another validator is running; `millrace verdicts {name}` shows its ledger"
+    with companions.only_one(deployments.deployed_file(target, name).with_suffix(".ledger"), why):
         yield
 
 

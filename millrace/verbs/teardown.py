@@ -14,7 +14,7 @@ from millrace.rules.layout import FORGOTTEN
 from millrace.stores import topics
 from millrace.stores.changes import Change, pending
 from millrace.target import ROOT, Target
-from millrace.verbs import ledger, lineage, traffic
+from millrace.verbs import canaries, companions, ledger, lineage, traffic
 from millrace.verbs.provision import wanted_topics
 from millrace.verbs.rehearsal import discard_left
 
@@ -41,7 +41,9 @@ def teardown(
         ended = []
         if not plan:
             deployments.unwant(target, name)  # first: the watcher restarts none of the jobs from here on
-            ledger.stop(target, name)
+            for companion in deployments.COMPANIONS:
+                companions.stop(target, name, companion)
+            canaries.stopped(target.settings, name)
             discard_left(target, name)
         for deployed_plan in reversed(list(deployed(target, name).values())):
             engine = target.engine(deployed_plan.engine)
@@ -62,6 +64,7 @@ def teardown(
             if not plan:
                 topics.keep_contracts(target.bootstrap, dict.fromkeys(written))
                 ledger.forget(target, variant)
+                canaries.forget(target.settings, name)
                 traffic.forget(target.settings, name)
                 deployments.forget(target, name)
                 backfills.forget(name)

@@ -1,4 +1,4 @@
-"""How long alerts and events of a run took, and when its alerts came."""
+"""How long alerts and events of a run took, and when its alerts came; canaries have a series of their own."""
 
 from __future__ import annotations
 
@@ -34,6 +34,8 @@ def latencies(case: Case) -> Iterator[Latency]:
     yield latency(WINDOWS_FROM_LAST, (at - alert["at_ms"] for at, alert in closed))
     first: dict[Origin, tuple[int, Event]] = {}
     for record, event in case.enriched:
+        if question.use.is_canary(event):
+            continue
         first.setdefault(case.source(event), (record.ingest_ms, event))
     sent = ((at, event["sent_ms"]) for at, event in first.values() if case.is_timed(event.get("sent_ms")))
     yield latency(ENRICHED_FROM_SENT, (at - sent_ms for at, sent_ms in sent))
@@ -64,6 +66,8 @@ def _first_copies(case: Case) -> Iterator[tuple[int, Event]]:
     """Each alert once, with the time at which its first copy reached the topic."""
     seen: dict[str, tuple[int, Event]] = {}
     for record, alert in case.alerts:
+        if case.question.use.is_of_canary(alert):
+            continue
         known = seen.get(alert["alert_id"])
         if known is None or record.ingest_ms < known[0]:
             seen[alert["alert_id"]] = record.ingest_ms, alert

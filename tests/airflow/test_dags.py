@@ -23,7 +23,7 @@ from millrace.verbs.deploy import DEPLOY_WITHIN_S
 UPKEEP = ["compact", "compare", "ledger", "reconcile", "replay-dead-letters", "teardown", "upgrade"]
 ENGINES = {"pyflink", "pyspark", "kafka", "confluent_kafka", "happybase", "hdfs"}
 PROVE_FORM = ["approval", "events", "faults", "keep", "rate_per_s", "remove_data", "seed", "tape"]
-FORMS = {"deploy": ["accept_loss", "approval", "fresh", "verdicts"], "prove": PROVE_FORM}
+FORMS = {"deploy": ["accept_loss", "approval", "canaries", "fresh", "verdicts"], "prove": PROVE_FORM}
 
 
 Describe = Callable[..., dict[str, Any]]

@@ -176,7 +176,14 @@ def pattern_around(*engines: str, **changes: Any) -> dict[str, Any]:
     job = {"state": "running", "problem": "", "web": "http://127.0.0.1:9/", "restarts": 0}
     job |= {"checkpoints": 12, "checkpointed_ms": time.time_ns() // 1_000_000 - 3_000}
     return {
-        **{"is_provisioned": True, "is_deployed": True, "lag": 0, "verdict": None, "view_problem": ""},
+        **{
+            "is_provisioned": True,
+            "is_deployed": True,
+            "lag": 0,
+            "verdict": None,
+            "canaries": None,
+            "view_problem": "",
+        },
         "jobs": [{"engine": engine, **job} for engine in engines],
         **changes,
     }

@@ -241,3 +241,23 @@ def test_what_only_grows_is_drawn_less_often(board: Board) -> None:
 def test_hostile_text_stays_text(board: Board) -> None:
     board.take(sent("alerts", alert(1, key=HOSTILE, subject=HOSTILE)))
     assert board.full(NOW_MS)["alerts"][0]["subject"] == HOSTILE
+
+
+def test_canaries_are_in_no_figure_but_the_counts_of_messages(flink: Variant, board: Board) -> None:
+    with_canaries = Board(flink, view.of(flink.use))
+    tape = records(flink, START_MS, seconds=20, rate_per_s=40)
+    for _, record in tape:
+        board.take(record)
+        with_canaries.take(record)
+    canary = {"customer": "canary:0", "merchant_category": "canary:shop", "merchant_place": "canary:place"}
+    bought = next(json.loads(r.value or b"") for _, r in tape if r.topic == "enriched")
+    row = next(json.loads(r.value or b"") for _, r in tape if r.topic == "windows")
+    with_canaries.take(sent("alerts", alert(1, subject="canary:0", key="canary:0")))
+    with_canaries.take(sent("enriched", bought | canary | {"transaction_id": "canary:0:1", "amount_cents": 10**8}))
+    with_canaries.take(sent("windows", row | canary | {"largest_cents": 10**8}))
+    without, found = board.full(NOW_MS), with_canaries.full(NOW_MS)
+    assert found["totals"]["accepted"] == without["totals"]["accepted"] + 1
+    for each in ("alerts", "points", "charts", "figures", "by_rule", "latencies"):
+        assert found[each] == without[each], each
+    with_canaries.take(sent("alerts", alert(2)))
+    assert found["by_rule"] != with_canaries.full(NOW_MS)["by_rule"], "alerts of others count"

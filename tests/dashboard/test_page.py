@@ -205,6 +205,8 @@ def test_it_recovers_when_its_server_was_away(
         ("flink", {}, "The last event came"),
         ("flink", {"jobs": [{"engine": "flink", "state": "failed", "problem": "no slot", "web": ""}]}, "no slot"),
         ("flink", {"view_problem": "view.yaml: 'x' is no field"}, "view.yaml: 'x' is no field"),
+        ("flink", {"canaries": {"status": "alive", "why": "each rule was set off"}}, "✓ canaries alive"),
+        ("flink", {"canaries": {"status": "silent", "why": "broken: spree"}}, "✗ canaries silent\nbroken: spree"),
     ],
 )
 def test_each_state_is_named(

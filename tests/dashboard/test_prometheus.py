@@ -44,7 +44,9 @@ def exposed() -> set[str]:
     for _, record in records(variant, time.time_ns() // 1_000_000, seconds=20, rate_per_s=40):
         board.take(record)
     verdict = {"status": "ok", "at": "2026-11-21T00:00:00+00:00", "page": "", "checks": {}}
-    around = {"kafka": UP, "patterns": {"flink": pattern_around("flink", verdict=verdict)}}
+    alive = {"rule": "r", "status": "alive", "key": "k", "silent_s": 4.2, "latency_ms": 40}
+    canaries = {"status": "alive", "why": "", "rules": [alive], "counting": ()}
+    around = {"kafka": UP, "patterns": {"flink": pattern_around("flink", verdict=verdict, canaries=canaries)}}
     families = text_string_to_metric_families(figures.text({"flink": board}, around).decode())
     return {sample.name for family in families for sample in family.samples}
 

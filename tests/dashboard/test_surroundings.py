@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from millrace import deployments
+from millrace.dashboard import figures
 from millrace.dashboard import surroundings as around
 from millrace.dashboard.reader import Reader
 from millrace.dashboard.surroundings import Surroundings
@@ -21,6 +23,8 @@ from millrace.patterns import PatternError, load
 from millrace.settings import Settings
 from millrace.stores import topics
 from millrace.target import Target
+from millrace.verbs import canaries
+from millrace.verbs.canaries import Answer, State
 
 WITHIN_S = 30
 NOWHERE = "127.0.0.1:1"
@@ -75,6 +79,25 @@ def test_a_pattern_is_deployed_or_not(reader: Reader, target: Target) -> None:
     assert wait_until(lambda: is_deployed() is False, WITHIN_S)
     deployments.want(target, "flink", "")
     assert wait_until(lambda: is_deployed() is True, WITHIN_S)
+
+
+def test_what_canaries_show_is_there_until_they_are_no_longer_sent(reader: Reader, target: Target) -> None:
+    def shown() -> Any:
+        return reader.around.get("patterns", {}).get("flink", {}).get("canaries", "not looked")
+
+    assert wait_until(lambda: shown() is None, WITHIN_S)
+    now_ms = time.time_ns() // 1_000_000
+    answers = {rule.name: {"canary:0": Answer(now_ms, now_ms, 40)} for rule in load("flink").use.rules}
+    known = State(60, now_ms - 600_000, ("canary:0",), now_ms, "", answers)
+    canaries._write(target.settings, "flink", known)
+    assert wait_until(lambda: shown() and shown()["status"] == "alive", WITHIN_S)
+    text = figures.text({}, reader.around).decode()
+    assert 'millrace_canary_latency_seconds{pattern="flink",rule="burst"} 0.04' in text
+    canaries._write(target.settings, "flink", replace(known, answers={}))
+    assert wait_until(lambda: shown()["status"] == "silent", WITHIN_S)
+    assert 'millrace_canary_silence_seconds{pattern="flink",rule="burst"} 6' in figures.text({}, reader.around).decode()
+    canaries.stopped(target.settings, "flink")
+    assert wait_until(lambda: shown() is None, WITHIN_S)
 
 
 def test_the_age_of_a_checkpoint_is_that_of_the_last_one(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:

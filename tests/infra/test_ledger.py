@@ -1,15 +1,21 @@
-"""A ledger on a running pattern: segments under traffic, a crash, a state that is gone, messages that were deleted."""
+"""A ledger on a running pattern: segments under traffic, a crash, a state that is gone, messages that were deleted.
+
+Canaries are sent beside the traffic, and show when a job no longer alerts.
+"""
 
 from __future__ import annotations
 
+import json
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 
 import pytest
 from kafka import KafkaAdminClient, TopicPartition
 
 from millrace import stack as stacks
+from millrace.machine.processes import wait_until
 from millrace.patterns import load
 from millrace.patterns import topics as topics_of
 from millrace.rules.outputs import VERDICTS_TOPIC
@@ -17,7 +23,8 @@ from millrace.settings import Settings
 from millrace.stack.services import NEEDED
 from millrace.stores import topics
 from millrace.target import Target
-from millrace.verbs import ledger
+from millrace.verbs import canaries, ledger
+from millrace.verbs.alerts import alerts
 from millrace.verbs.deploy import deploy
 from millrace.verbs.provision import provision
 from millrace.verbs.teardown import teardown
@@ -33,6 +40,9 @@ EVERY_S, SETTLE_S, SENDS_S = 10.0, 3.0, 50.0
 LIMITS = Limits(outstanding_ms=90_000, grace_ms=15_000)
 KILLED_AFTER = 2
 """Segments with messages."""
+ROUND_S = 10.0
+SEEN_WITHIN_S = 90
+"""The slowest rule alerts when the round after the next one begins."""
 
 
 @pytest.fixture(scope="module")
@@ -61,9 +71,29 @@ def followed(target: Target, stack: Settings) -> Chain:
         is_judged = not sender.is_alive() and not entry.messages and not entry.pending.get("events")
         return (is_judged and entry.cut_ms > busy[-1].cut_ms + 30_000) or time.monotonic() > deadline
 
-    follow(target, is_over)
+    with canaries_sent(target, sender.is_alive):
+        follow(target, is_over)
     sender.end()
     return ledger.verdicts(target, PATTERN)
+
+
+@contextmanager
+def canaries_sent(target: Target, is_wanted: Callable[[], bool] = lambda: True) -> Iterator[None]:
+    """Rounds of canaries, as long as they are wanted and the block runs."""
+    ended = threading.Event()
+
+    def is_over() -> bool:
+        return ended.is_set() or not is_wanted()
+
+    words = {"every_s": ROUND_S, "until": is_over, "report": print}
+    sender = threading.Thread(target=canaries.send, args=(target, PATTERN), kwargs=words, daemon=True)
+    sender.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        sender.join(2 * ROUND_S)
+    assert not sender.is_alive()
 
 
 def follow(target: Target, until: Callable[[Entry], bool]) -> Entry:
@@ -119,3 +149,45 @@ def test_a_foreign_message_in_the_ledger_is_named_and_breaks_it(target: Target, 
     assert found.entries[last].status == "unknown"
     assert "its last message is no entry" in found.entries[last].causes[0]
     assert [each.partition(" is ")[2] for each in found.breaks] == ["no entry of a ledger: b'{}'"]
+
+
+def test_canaries_show_within_two_rounds_that_a_rule_no_longer_alerts(
+    target: Target, followed: Chain, stack: Settings
+) -> None:
+    variant = load(PATTERN)
+
+    def status() -> canaries.Status:
+        return canaries.status(target.settings, variant)
+
+    def is_(wanted: str) -> bool:
+        return status().status == wanted
+
+    rules = {rule.name for rule in FRAUD.rules}
+    try:
+        with canaries_sent(target):
+            assert wait_until(lambda: is_("alive"), SEEN_WITHIN_S), status()
+            assert {each.rule for each in status().rules if each.status == "alive"} == rules
+            assert {each.rule for each in status().rules if (each.latency_ms or 0) > 0} == rules
+            stacks.kill(stack, ["flink-taskmanager"])
+            killed = time.monotonic()
+            assert wait_until(lambda: is_("silent"), SEEN_WITHIN_S), status()
+            assert time.monotonic() - killed < canaries.SILENT_AFTER_ROUNDS * ROUND_S + 5
+            assert wait_until(lambda: {each.status for each in status().rules} == {"silent"}, SEEN_WITHIN_S), status()
+    finally:
+        stacks.up(stack, NEEDED)
+    series = [
+        json.loads(line)
+        for file in (target.settings.state / "canaries").glob(f"{PATTERN}.*.jsonl")
+        for line in file.read_text().splitlines()
+    ]
+    assert all(each["rules"].keys() == rules for each in series)
+    assert any(min(own["alerts"] for own in each["rules"].values()) for each in series), "a round set off each rule"
+    assert series[-1]["rules"]["spree"] == {"alerts": 0, "latency_ms": None}
+
+
+def test_the_alerts_of_canaries_can_be_left_out(target: Target, followed: Chain) -> None:
+    every, others = (alerts(target, load(PATTERN), no_canaries=each) for each in (False, True))
+    found = [each for each in every if each.alert["subject"].startswith("canary:")]
+    assert {each.alert["rule"] for each in found} == {rule.name for rule in FRAUD.rules}
+    assert others == [each for each in every if not each.alert["subject"].startswith("canary:")]
+    assert others

@@ -16,9 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from millrace import deployments
-from millrace.errors import InfraError, UsageError
-from millrace.machine import processes
+from millrace.errors import InfraError
 from millrace.oracle import Record
 from millrace.patterns import load
 from millrace.patterns import topics as topics_of
@@ -27,7 +25,6 @@ from millrace.settings import SETTLE_S, Settings
 from millrace.stores.files import File
 from millrace.target import Target
 from millrace.verbs import ledger
-from millrace.verbs.watch.faults import faults_of
 from millrace.verify.ledger import chain
 from millrace.verify.ledger.chain import Chain, Entry, verdict_of
 from millrace.verify.ledger.step import Limits
@@ -306,34 +303,6 @@ def test_a_verdict_by_the_ledger_ends_where_nothing_is_judged_in_time(
         pytest.raises(InfraError, match="the running validator did not reach the newest message within 5 s"),
     ):
         ledger.until_now(target, NAME, within_s=5)
-
-
-def test_the_watcher_finds_a_validator_that_is_gone_until_the_pattern_is_torn_down(target: Target) -> None:
-    deployments.want(target, NAME, "")
-    assert faults_of(target) == {}, "no ledger was asked for"
-    deployments.want_judged(target, NAME)
-    (fault,) = faults_of(target).values()
-    assert (fault.event, fault.repair is not None) == ("gone", True)
-    deployments.unwant(target, NAME)
-    deployments.want(target, NAME, "")
-    assert faults_of(target) == {}
-
-
-def test_a_validator_runs_until_it_is_stopped(target: Target) -> None:
-    """No Kafka answers: it waits for one."""
-    deployments.want(target, NAME, "")
-    deployments.want_judged(target, NAME)
-    ledger.start(target, NAME)
-    try:
-        log = target.settings.state / "logs" / f"{deployments.validator(NAME)}.log"
-        assert processes.wait_until(lambda: "Kafka does not answer" in log.read_text(), 60), log.read_text()
-        assert ledger.is_followed(target, NAME)
-        assert faults_of(target) == {}
-        with pytest.raises(UsageError, match="another validator is running"), ledger.alone(target, NAME):
-            pass
-    finally:
-        ledger.stop(target, NAME)
-    assert not ledger.is_followed(target, NAME)
 
 
 class Files:

@@ -155,12 +155,13 @@ export function letters(place) {
   };
 }
 
-/** Jobs, lag and the latest verdict. */
+/** Jobs, lag, what canaries show, and the latest verdict. */
 export function health(place) {
   const jobs = h("ul.jobs");
   const lag = h("p");
+  const canaries = h("p.verdict");
   const verdict = h("p.verdict");
-  place.append(jobs, lag, verdict);
+  place.append(jobs, lag, canaries, verdict);
   return {
     show(around, nowMs) {
       jobs.replaceChildren(
@@ -191,6 +192,16 @@ export function health(place) {
         around.lag === null || around.lag === undefined
           ? ""
           : `Behind the last checkpoint: ${count(around.lag)} events`,
+      );
+      const alive = around.canaries;
+      canaries.className = `verdict ${{ alive: "ok", silent: "failed" }[alive?.status] ?? "unknown"}`;
+      canaries.replaceChildren(
+        ...(alive
+          ? [
+              h("strong", {}, `${{ alive: "✓", silent: "✗" }[alive.status] ?? "?"} canaries ${alive.status}`),
+              h("small", {}, alive.why),
+            ]
+          : []),
       );
       const found = around.verdict;
       if (!found) {

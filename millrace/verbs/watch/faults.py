@@ -11,7 +11,7 @@ from millrace import deployments, stack
 from millrace.patterns import EnginePlan, names
 from millrace.stack.services import needed
 from millrace.target import Target
-from millrace.verbs import ledger
+from millrace.verbs import companions
 from millrace.verbs.deploy import deploy
 from millrace.verbs.reconcile import end_stalled, stalled
 
@@ -29,14 +29,15 @@ class Fault:
 
 
 def faults_of(target: Target) -> dict[str, Fault]:
-    """The patterns of which a deployed job is gone, makes no progress, or fails again and again; lost validators."""
+    """The patterns of which a deployed job is gone, makes no progress, or fails again and again; lost companions."""
     found: dict[str, Fault] = {}
     for name in names():
         if not deployments.is_wanted(target, name):
             continue
         jobs = deployments.jobs(target, name).values()
-        if deployments.is_judged(target, name) and not ledger.is_followed(target, name):
-            found[deployments.validator(name)] = Fault("gone", repair=partial(ledger.start, target, name))
+        for each in deployments.COMPANIONS:
+            if deployments.has_companion(target, name, each) and not companions.is_running(target, name, each):
+                found[each.of(name)] = Fault("gone", repair=partial(companions.start, target, name, each))
         needs = _needs(target, [plan for plan, _ in jobs])
         looping = [job for _, job in jobs if job.state == "crash-looping"]
         if stalled(target, jobs):

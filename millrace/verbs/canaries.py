@@ -1,0 +1,312 @@
+"""`canaries` sends a pattern its canaries, round by round, and records which rules they set off and how long that took.
+
+A rule is alive while the canary of each partition sets it off. What was found is in two files of the state folder: the
+newest of each rule and key, for `--status` and `/metrics`, and a line for each round, which stays.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import asdict, dataclass, field, replace
+from heapq import merge
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Literal
+
+from millrace import deployments
+from millrace.alerts import rules_of
+from millrace.errors import InfraError, UsageError
+from millrace.oracle import Record
+from millrace.patterns import Variant, load
+from millrace.patterns import topics as topics_of
+from millrace.rules import ALERTS, WindowRule
+from millrace.rules.canaries import Canaries
+from millrace.settings import CANARIES_EVERY_S, Settings
+from millrace.stores.topics import Publisher, Tail
+from millrace.target import Target
+from millrace.traffic import Message
+from millrace.verbs import companions, traffic
+from millrace.verbs.provision import require_provisioned
+from millrace.verbs.sending import closing_keys
+from millrace.whole_files import write_whole
+
+SILENT_AFTER_ROUNDS = 2
+STARTS_AFTER_S = 3.0
+"""The reference data of a canary has so long to reach the jobs before its first event."""
+READS_EVERY_S = 2.0
+UNDISTURBED_MS = 1_500
+"""So long before a message is due nothing is read, which could delay it."""
+RETRIED_AFTER_S = 5.0
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The newest alert of one rule on one canary."""
+
+    arrived_ms: int
+    at_ms: int
+    latency_ms: int
+    """From the intended send of its event, or from the end of its window."""
+
+
+@dataclass(frozen=True)
+class State:
+    """What is known of the canaries of a pattern."""
+
+    every_s: float
+    since_ms: int
+    """Since when they are sent without a gap: no rule is silent for longer."""
+    keys: tuple[str, ...]
+    sent_ms: int = 0
+    """The start of the newest round that Kafka has acknowledged."""
+    problem: str = ""
+    """Why the round after it was not sent whole."""
+    answers: Mapping[str, Mapping[str, Answer]] = field(default_factory=dict)
+    """Rule -> key -> its newest alert."""
+
+
+@dataclass(frozen=True)
+class RuleStatus:
+    """Whether a rule is alive, by the canary that has not set it off for the longest."""
+
+    rule: str
+    status: Literal["alive", "silent", "unwatched"]
+    """`unwatched`: no canary of the use sets it off."""
+    key: str = ""
+    silent_s: float | None = None
+    latency_ms: int | None = None
+    """The longest of the newest alerts of all keys."""
+
+
+@dataclass(frozen=True)
+class Status:
+    """Whether a pattern without alerts is quiet or broken."""
+
+    status: Literal["alive", "silent", "unknown"]
+    why: str
+    rules: tuple[RuleStatus, ...] = ()
+    counting: tuple[str, ...] = ()
+    """Summaries of the pattern that count canaries beside others."""
+
+
+def declared(variant: Variant) -> Canaries:
+    """The canaries of a pattern's use."""
+    if variant.use.canaries is None:
+        raise UsageError(f"the use '{variant.use.name}' declares no canaries; see docs/declarations.md")
+    return variant.use.canaries
+
+
+def send(
+    target: Target,
+    name: str,
+    *,
+    every_s: float = CANARIES_EVERY_S,
+    until: Callable[[], bool] = lambda: False,
+    report: Callable[[str], None] = lambda line: None,
+) -> None:
+    """Send rounds until `until` holds after one; a server that is away is awaited."""
+    variant = load(name)
+    declared(variant)
+    lock = deployments.deployed_file(target, name).with_suffix(".canaries-lock")
+    with companions.only_one(lock, f"{name}: canaries are sent already; see `millrace canaries {name} --status`"):
+        problem = ""
+        while True:
+            try:
+                with closing(_Sender(target, variant, every_s)) as sender:
+                    problem = ""
+                    report(f"canaries of {name}: {', '.join(sender.state.keys)}, every {every_s:g} s")
+                    while True:
+                        sender.round()
+                        if until():
+                            return
+            except KeyboardInterrupt:
+                stopped(target.settings, name)
+                raise
+            except InfraError as error:
+                if str(error) != problem:
+                    report(str(error))
+                problem = str(error)
+                if (state := read(target.settings, name)) is not None:
+                    _write(target.settings, name, replace(state, problem=problem))
+                time.sleep(RETRIED_AFTER_S)
+
+
+def status(settings: Settings, variant: Variant, now_ms: int | None = None) -> Status:
+    """Whether each rule of a pattern was set off by its canaries within two rounds."""
+    canaries, state = declared(variant), read(settings, variant.name)
+    counting = tuple(
+        each.name for each in variant.use.counting_canaries if each.name in variant.pattern.stages.windowing.summaries
+    )
+    if state is None:
+        return Status("unknown", f"no canaries are sent; `millrace deploy {variant.name} --canaries` starts them")
+    now_ms = _now_ms() if now_ms is None else now_ms
+    limit_s = SILENT_AFTER_ROUNDS * state.every_s
+    rules = tuple(_status_of(rule, canaries, state, now_ms, limit_s) for rule in rules_of(variant))
+    silent = [each for each in rules if each.status == "silent"]
+    sent_s = (now_ms - max(state.sent_ms, state.since_ms)) / 1000
+    if sent_s > limit_s:
+        log = settings.state / "logs" / f"{deployments.CANARIES.of(variant.name)}.log"
+        why = state.problem or f"see `millrace status` for the watcher, and {log}"
+        return Status("unknown", f"no canary was sent for {sent_s:.0f} s: {why}", rules, counting)
+    if silent:
+        named = ", ".join(f"{each.rule} ({each.key}, {each.silent_s:.0f} s)" for each in silent)
+        return Status("silent", f"broken: canaries were sent, and did not set off {named}", rules, counting)
+    return Status("alive", f"each rule was set off in each partition within {limit_s:g} s", rules, counting)
+
+
+def read(settings: Settings, name: str) -> State | None:
+    """What is known of a pattern's canaries; None if none are sent."""
+    try:
+        content = json.loads(_file(settings, name).read_text(encoding="utf-8"))
+        answers = {rule: {key: Answer(**each) for key, each in own.items()} for rule, own in content["answers"].items()}
+        return State(**{**content, "keys": tuple(content["keys"]), "answers": answers})
+    except (FileNotFoundError, ValueError, TypeError, LookupError):
+        return None  # a file that was damaged is written anew with the next round
+
+
+def stopped(settings: Settings, name: str) -> None:
+    """Forget the state of canaries that are no longer sent; what their rounds found stays."""
+    _file(settings, name).unlink(missing_ok=True)
+
+
+def forget(settings: Settings, name: str) -> None:
+    """Remove all that is recorded of a pattern's canaries."""
+    stopped(settings, name)
+    for series in _folder(settings).glob(f"{name}.*.jsonl"):
+        series.unlink()
+
+
+class _Sender:
+    """Sends rounds to the topics of a pattern, and reads its alerts meanwhile."""
+
+    def __init__(self, target: Target, variant: Variant, every_s: float) -> None:
+        require_provisioned(target, variant)
+        self._settings, self._variant, self._canaries = target.settings, variant, declared(variant)
+        self._every_ms = round(every_s * 1000)
+        self._rules = rules_of(variant)
+        self._topics = topics_of(variant)
+        self._secrets = traffic.secrets_of(target.settings, variant.use)
+        mark = self._canaries.marks[variant.use.judged.key]
+        keys = closing_keys(lambda number: f"{mark}{number}", variant.pattern.partitions)
+        self._mark = mark.encode()
+        self._publisher = Publisher(target.bootstrap)
+        self._publish(message for key in keys for message in self._canaries.references(key))
+        self.state = self._continued(State(every_s, _now_ms(), tuple(keys)))
+        self._tail = Tail(target.bootstrap, {ALERTS.name: self._topics[ALERTS.name]})
+        self._latest = {rule: dict(own) for rule, own in self.state.answers.items()}
+        self._of_round: dict[str, list[int]] = {}
+        self._tail.skip_to(_now_ms() - round(SILENT_AFTER_ROUNDS * self._every_ms))
+        self._read()
+        self._starts = time.monotonic() + STARTS_AFTER_S
+
+    def close(self) -> None:
+        self._tail.close()
+
+    def round(self) -> None:
+        """Send one round, read alerts until the next one is due, and write down what came."""
+        self._await(self._starts)
+        # Not from when it was due: after a pause of this process no rounds are made up for.
+        began, start_ms, self._of_round = time.monotonic(), _now_ms(), {}
+        self._starts = began + self._every_ms / 1000
+        rounds = (self._canaries.messages(key, self._secrets, start_ms, self._every_ms) for key in self.state.keys)
+        for due_ms, messages in groupby(merge(*rounds, key=lambda each: each.due_ms), key=lambda each: each.due_ms):
+            self._await(began + due_ms / 1000)
+            self._publish(messages)
+            if self.state.sent_ms < start_ms:
+                self._write(replace(self.state, sent_ms=start_ms, problem=""))
+        self._await(self._starts)
+        line = {rule: {"alerts": len(own), "latency_ms": max(own, default=None)} for rule, own in self._counted()}
+        with _series(self._settings, self._variant.name, start_ms).open("a", encoding="utf-8") as opened:
+            opened.write(json.dumps({"at_ms": start_ms, "rules": line}) + "\n")
+
+    def _counted(self) -> Iterator[tuple[str, list[int]]]:
+        yield from ((rule, self._of_round.get(rule, [])) for rule in self._rules if rule in self._canaries.rules)
+
+    def _await(self, moment: float) -> None:
+        while (left_s := moment - time.monotonic()) > 0:
+            if left_s * 1000 > UNDISTURBED_MS:
+                self._read()
+                left_s = min(moment - time.monotonic(), READS_EVERY_S)
+            time.sleep(max(0.0, left_s))
+
+    def _publish(self, messages: Iterable[Message]) -> None:
+        self._publisher.publish((self._topics[each.topic], each.key, each.value) for each in messages)
+
+    def _read(self) -> None:
+        """Take in the alerts that came; a copy of an older one is no sign of life."""
+        is_new = False
+        for record in self._tail.new():
+            is_new |= self._take(record)
+        if is_new:
+            self._write(replace(self.state, answers=self._latest))
+
+    def _take(self, record: Record) -> bool:
+        if self._mark not in (record.value or b""):
+            return False
+        try:
+            alert = json.loads(record.value or b"")
+            rule, key, at_ms = alert["rule"], alert["subject"], alert["at_ms"]
+            if key not in self.state.keys or rule not in self._rules:
+                return False
+            own = self._latest.setdefault(rule, {})
+            if key in own and at_ms <= own[key].at_ms:
+                return False
+            latency_ms = self._latency_ms(record.ingest_ms, alert)
+            own[key] = Answer(record.ingest_ms, at_ms, latency_ms)
+        except (ValueError, TypeError, LookupError):
+            return False  # `verify` reports messages that are no alerts
+        self._of_round.setdefault(rule, []).append(latency_ms)
+        return True
+
+    def _latency_ms(self, arrived_ms: int, alert: Mapping[str, Any]) -> int:
+        rule = self._rules[alert["rule"]]
+        if isinstance(rule, WindowRule):
+            return arrived_ms - rule.window.end_ms(alert["window_start_ms"], alert["at_ms"])
+        return int(arrived_ms - (alert["ingest_ms"] if alert.get("sent_ms") is None else alert["sent_ms"]))
+
+    def _continued(self, state: State) -> State:
+        """The state of a sender that follows another one without a gap: a rule that is silent stays so."""
+        before = read(self._settings, self._variant.name)
+        if before is None or state.since_ms - before.sent_ms > SILENT_AFTER_ROUNDS * state.every_s * 1000:
+            return state
+        return replace(before, every_s=state.every_s, keys=state.keys)
+
+    def _write(self, state: State) -> None:
+        self.state = state
+        _write(self._settings, self._variant.name, state)
+
+
+def _status_of(rule: str, canaries: Canaries, state: State, now_ms: int, limit_s: float) -> RuleStatus:
+    if rule not in canaries.rules:
+        return RuleStatus(rule, "unwatched")
+    own = state.answers.get(rule, {})
+    last_ms = {key: max(own[key].arrived_ms if key in own else 0, state.since_ms) for key in state.keys}
+    key = min(last_ms, key=last_ms.__getitem__)
+    silent_s = round((now_ms - last_ms[key]) / 1000, 1)
+    latency_ms = max((each.latency_ms for each in own.values()), default=None)
+    return RuleStatus(rule, "silent" if silent_s > limit_s else "alive", key, silent_s, latency_ms)
+
+
+def _write(settings: Settings, name: str, state: State) -> None:
+    write_whole(_file(settings, name), json.dumps(asdict(state)))
+
+
+def _folder(settings: Settings) -> Path:
+    return settings.state / "canaries"
+
+
+def _file(settings: Settings, name: str) -> Path:
+    return _folder(settings) / f"{name}.json"
+
+
+def _series(settings: Settings, name: str, at_ms: int) -> Path:
+    """The file of a month's rounds."""
+    _folder(settings).mkdir(parents=True, exist_ok=True)
+    return _folder(settings) / f"{name}.{time.strftime('%Y-%m', time.gmtime(at_ms / 1000))}.jsonl"
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,56 @@
+"""Processes beside the jobs of a deployed pattern: `deploy` asks for one, `watch` starts it, `teardown` stops it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from millrace.deployments import Companion
+from millrace.errors import UsageError
+from millrace.machine import environments, processes
+from millrace.target import Target
+
+STOPPED_WITHIN_S = 10.0
+
+
+class BusyError(UsageError):
+    """Another process does it already."""
+
+
+def start(target: Target, name: str, companion: Companion) -> None:
+    """Start a companion of a pattern."""
+    settings, process = target.settings, companion.of(name)
+    given = {each: os.environ[each] for each in ("MILLRACE_TARGET", "MILLRACE_PATTERNS") if each in os.environ}
+    verb, *words = companion.verb
+    command = [sys.executable, "-m", "millrace.cli", verb, name, *words]
+    environment = environments.variables_of_python(settings) | given
+    processes.start(process, command, environment, settings.state / "logs" / f"{process}.log", settings.run)
+
+
+def is_running(target: Target, name: str, companion: Companion) -> bool:
+    """Whether the process of a companion runs."""
+    record = processes.read(target.settings.run / f"{companion.of(name)}.json")
+    return record is not None and processes.alive(record)
+
+
+def stop(target: Target, name: str, companion: Companion) -> None:
+    """Stop a companion; what it has not written down is done again by the next."""
+    record = processes.read(target.settings.run / f"{companion.of(name)}.json")
+    if record is not None:
+        processes.stop(record, within_s=STOPPED_WITHIN_S)
+        processes.forget(record, target.settings.run)
+
+
+@contextmanager
+def only_one(file: Path, why: str) -> Iterator[None]:
+    """Hold the lock in a file, or raise why another process holds it."""
+    with file.open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BusyError(why) from None
+        yield
