@@ -63,9 +63,9 @@ def validate(
     Exit code 0 only for ok.
 
     With --continuous the stream is judged in segments, each once, with the state that earlier segments left: for a
-    pattern that runs for longer than its topics retain messages. Segments cover alerts, enrichment, window results and
-    dead letters; files and tables are covered without the option. `millrace verdicts` shows the ledger. With
-    --by-ledger no message is needed that an earlier segment has judged.
+    pattern that runs for longer than its topics retain messages. Segments cover alerts, enrichment, window results,
+    dead letters, files and the labels of runs; tables are covered without the option. `millrace verdicts` shows the
+    ledger. With --by-ledger no message is needed that an earlier segment has judged.
 
     Examples:
     millrace validate flink-spark

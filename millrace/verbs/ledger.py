@@ -27,9 +27,10 @@ from millrace.settings import EVERY_S, SETTLE_S
 from millrace.stores.files import Hdfs, NoFileError
 from millrace.stores.topics import Offsets, Publisher, Tail, lengths
 from millrace.target import ROOT, Target
-from millrace.verbs import companions
+from millrace.traffic.labels import Labels
+from millrace.verbs import companions, traffic
 from millrace.verbs.companions import BusyError
-from millrace.verbs.validation import bounds_of, question_about, rows_of
+from millrace.verbs.validation import CLOCKS_DIFFER_MS, bounds_of, question_about, rows_of
 from millrace.verify import Question
 from millrace.verify.evidence import ENRICHED
 from millrace.verify.ledger import chain
@@ -39,7 +40,7 @@ from millrace.verify.ledger.ids import Ids, IdsError
 from millrace.verify.ledger.memory import IDS_LONGER_MS
 from millrace.verify.ledger.segments import Segment, advance, anchored
 from millrace.verify.ledger.state import State, StateError
-from millrace.verify.ledger.step import Inputs, Limits
+from millrace.verify.ledger.step import Inputs, Labelled, Limits
 
 Row = dict[str, Any]
 FILES_LATE_MS = 3_600_000
@@ -231,6 +232,8 @@ class Ledger:
     lacking: list[str] = field(default_factory=list)
     """Why the oracle has not seen all messages."""
     tail: Tail | None = None
+    labels: dict[str, Labels | str] = field(default_factory=dict)
+    """Of the run that was looked at last: its traffic is generated again for them."""
 
     def __post_init__(self) -> None:
         if self.variant.is_finite:
@@ -421,7 +424,29 @@ class Ledger:
         kinds = {topic: kind for kind, topic in self.topics.items()}
         rows, rewritten = self.rows(cut_ms) if self.stores else ([], [])
         raw = {each.name: parts[each.name] for each in (*use.raw, *use.references)}
-        return Inputs(raw, outputs, kinds, rows, rewritten)
+        return Inputs(raw, outputs, kinds, rows, rewritten, self.labelled(cut_ms))
+
+    def labelled(self, cut_ms: int) -> list[Labelled]:
+        """The labelled runs that ended before the cut and are not judged, with the alerts since each began.
+
+        A run is recorded when it has ended, so a segment that was judged before holds none of it.
+        """
+        assert self.state is not None
+        name, topic = self.variant.name, {ALERTS.name: self.topics[ALERTS.name]}
+        since_ms = cut_ms - self.variant.pattern.retention_hours * 3_600_000
+        in_force = deployments.in_force(self.target, name)
+        found = []
+        for run in traffic.runs(self.target.settings, name):
+            identity, (start_ms, until_ms) = f"{run.name}@{run.start_ms}", run.span_ms
+            if "plan" not in run.about or identity in self.state.labelled or start_ms < since_ms or until_ms > cut_ms:
+                continue
+            if identity not in self.labels:
+                self.labels = {identity: traffic.labels_in_force(self.variant.use, run, in_force)}
+            with closing(Tail(self.target.bootstrap, topic)) as tail:
+                tail.skip_to(start_ms - CLOCKS_DIFFER_MS)
+                alerts = [record for record in tail.new(cut_ms) if record.value]
+            found.append(Labelled(identity, until_ms, self.labels[identity], alerts))
+        return found
 
     def rows(self, cut_ms: int) -> tuple[list[Row], list[Row]]:
         """The rows of the files that were written since the last cut, and the places of those that were rewritten."""
@@ -446,7 +471,7 @@ class Ledger:
         return rows, rewritten
 
     def question(self, cut_ms: int) -> Question:
-        """The pattern as it is deployed now; its tables and labels are judged by `validate`."""
+        """The pattern as it is deployed now; its tables are judged by `validate`."""
         in_force = deployments.in_force(self.target, self.variant.name)
         question = question_about(self.variant, bounds_of(self.variant), in_force)
         # By the time of the topics, so that a segment is the same whenever it is judged.

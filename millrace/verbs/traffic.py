@@ -177,14 +177,22 @@ def counted(use: UseCase, tapes: Sequence[Run], in_force: Mapping[str, Versions]
         if run.lateness:
             late.append(f"no latency of the run '{run.name}' counts: {run.lateness}")
         if "plan" in run.about:
-            labelled = labels(use, run)
+            labelled = labels_in_force(use, run, in_force or {})
             if isinstance(labelled, Labels):
-                later = {rule for rule, versions in (in_force or {}).items() if run.start_ms < versions.since_ms}
-                found.append(labelled.without(later & labelled.spans_ms.keys()))
+                found.append(labelled)
             else:
                 unlabelled.append(f"the labels of the run '{run.name}' are unused: {labelled}")
     late_ms = tuple(run.span_ms for run in tapes if run.lateness)
     return Counted(together(found) if found else None, late_ms, (*late, *unlabelled), tuple(unlabelled))
+
+
+def labels_in_force(use: UseCase, run: Run, in_force: Mapping[str, Versions]) -> Labels | str:
+    """The labels of a generated run for the rules that the jobs ran as they are now, or why none holds."""
+    found = labels(use, run)
+    if isinstance(found, str):
+        return found
+    later = {rule for rule, versions in in_force.items() if run.start_ms < versions.since_ms}
+    return found.without(later & found.spans_ms.keys())
 
 
 def labels(use: UseCase, run: Run) -> Labels | str:

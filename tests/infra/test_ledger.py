@@ -28,6 +28,7 @@ from millrace.verbs.alerts import alerts
 from millrace.verbs.deploy import deploy
 from millrace.verbs.provision import provision
 from millrace.verbs.teardown import teardown
+from millrace.verbs.traffic import closing_ms
 from millrace.verify.ledger.chain import Chain, Entry
 from millrace.verify.ledger.step import Limits
 from pipelines.fraud import FRAUD
@@ -59,21 +60,26 @@ def followed(target: Target, stack: Settings) -> Chain:
     """The ledger of a minute of traffic in which the TaskManager was killed."""
     provision(target, PATTERN)
     deploy(target, PATTERN, report=print)
-    sender = Sender(target, PATTERN, "followed", seconds=SENDS_S)
+    sender = Sender(target, PATTERN, "followed", seconds=SENDS_S, closing_ms=closing_ms(FRAUD))
     deadline = time.monotonic() + 300
     busy: list[Entry] = []
+    ended: list[Entry] = []
+    labelled: list[Entry] = []
 
     def is_over(entry: Entry) -> bool:
         busy.extend([entry] if entry.messages else [])
         if len(busy) == KILLED_AFTER and entry is busy[-1]:
             stacks.kill(stack, ["flink-taskmanager"])
             stacks.up(stack, NEEDED)
-        is_judged = not sender.is_alive() and not entry.messages and not entry.pending.get("events")
+        if not sender.is_alive() and not ended:
+            sender.end()
+            ended.append(entry)
+        labelled.extend([entry] if "labels" in entry.figures else [])
+        is_judged = labelled and ended and not entry.messages and not entry.pending.get("events")
         return (is_judged and entry.cut_ms > busy[-1].cut_ms + 30_000) or time.monotonic() > deadline
 
     with canaries_sent(target, sender.is_alive):
         follow(target, is_over)
-    sender.end()
     return ledger.verdicts(target, PATTERN)
 
 
@@ -110,6 +116,11 @@ def test_a_crash_under_traffic_leaves_an_unbroken_chain_that_is_ok(target: Targe
     assert judged == there[FRAUD.judged.name]
     found = sum(own.get("found", 0) for entry in followed.entries for own in entry.figures.values())
     assert found > 10, "alerts were judged"
+
+
+def test_the_labels_of_the_traffic_are_judged_in_one_segment(followed: Chain) -> None:
+    (labels,) = [entry.figures["labels"] for entry in followed.entries if "labels" in entry.figures]
+    assert {rule.name for rule in FRAUD.rules} <= labels.keys()
 
 
 def test_a_lost_state_makes_one_segment_unknown_and_what_follows_assumed(target: Target, followed: Chain) -> None:

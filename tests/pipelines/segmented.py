@@ -11,9 +11,10 @@ from millrace.verify.evidence import FILES
 from millrace.verify.ledger import state as states
 from millrace.verify.ledger.segments import Segment, advance, anchored
 from millrace.verify.ledger.state import State
-from millrace.verify.ledger.step import Inputs, Limits
+from millrace.verify.ledger.step import Inputs, Labelled, Limits
 
 NEVER_MS = 4_000_000_000_000
+RUN = "the run"
 
 
 def cut(records: Iterable[Record], since: Mapping[int, int], cut_ms: float) -> tuple[list[Record], dict[int, int]]:
@@ -47,7 +48,8 @@ class Ledger:
             parts[kind], self.read[kind] = cut(records or (), self.read.get(kind, {}), until_ms)
         raw = {kind: parts[kind] for kind in self.evidence.raw}
         outputs = {kind: parts[kind] for kind in self.evidence.outputs}
-        inputs = Inputs(raw, outputs, self.evidence.kinds, self.rows(cut_ms, is_last=is_last))
+        rows = self.rows(cut_ms, is_last=is_last)
+        inputs = Inputs(raw, outputs, self.evidence.kinds, rows, labelled=self.labelled(cut_ms))
         found = advance(self.state, self.question, inputs, cut_ms, self.limits, is_last=is_last)
         self.segments.append(found)
         return found
@@ -59,6 +61,17 @@ class Ledger:
         found = rows[self.stored : self.stored + len(found)]
         self.stored += len(found)
         return found
+
+    def labelled(self, cut_ms: int) -> list[Labelled]:
+        """The one run, once it has ended and until it is judged."""
+        labels = self.evidence.unlabelled[0] if self.evidence.unlabelled else self.evidence.labels
+        until_ms = max(
+            (record.ingest_ms for records in self.evidence.raw.values() for record in records or ()), default=0
+        )
+        if labels is None or until_ms > cut_ms or RUN in self.state.labelled:
+            return []
+        alerts, _ = cut(self.evidence.outputs["alerts"] or (), {}, cut_ms)
+        return [Labelled(RUN, until_ms, labels, alerts)]
 
     def through(self, cuts_ms: Iterable[int]) -> list[Segment]:
         for cut_ms in sorted(cuts_ms):

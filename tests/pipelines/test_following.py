@@ -8,7 +8,7 @@ import json
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +24,15 @@ from millrace.rules.outputs import VERDICTS_TOPIC
 from millrace.settings import SETTLE_S, Settings
 from millrace.stores.files import File
 from millrace.target import Target
-from millrace.verbs import ledger
+from millrace.traffic.labels import Labels
+from millrace.traffic.runs import Run
+from millrace.traffic.tape import Digest
+from millrace.verbs import ledger, traffic
 from millrace.verify.ledger import chain
 from millrace.verify.ledger.chain import Chain, Entry, verdict_of
 from millrace.verify.ledger.step import Limits
-from tests.pipelines.pretend import START_MS, messages, ran, topics
+from pipelines.fraud.traffic import TRAFFIC
+from tests.pipelines.pretend import SECRETS, START_MS, messages, ran, topics
 from tests.pipelines.test_segments import PLAN, live
 
 NAME = "flink"
@@ -82,6 +86,13 @@ class Tail:
                     continue
                 at[record.partition] = record.offset + 1
                 yield replace(record, topic=kind)
+
+    def skip_to(self, at_ms: int) -> None:
+        for kind, topic in self.kinds.items():
+            for record in self.topics.records[topic]:
+                at = self.positions[kind]
+                if record.ingest_ms < at_ms:
+                    at[record.partition] = max(at[record.partition], record.offset + 1)
 
     def firsts(self) -> dict[str, dict[int, int]]:
         return {
@@ -303,6 +314,74 @@ def test_a_verdict_by_the_ledger_ends_where_nothing_is_judged_in_time(
         pytest.raises(InfraError, match="the running validator did not reach the newest message within 5 s"),
     ):
         ledger.until_now(target, NAME, within_s=5)
+
+
+def sent(target: Target, **changed: str) -> Run:
+    """Record the traffic that the topics hold, made for the present versions of the rules but for these."""
+    digest, use = Digest(), load(NAME).use
+    for message in TRAFFIC.messages(PLAN, SECRETS, START_MS):
+        digest.add(message)
+    run = Run(
+        {"plan": asdict(PLAN), traffic.RULES: {rule.name: changed.get(rule.name, rule.version) for rule in use.rules}},
+        start_ms=START_MS,
+        sent=PLAN.events,
+        by_topic={},
+        seconds=40.0,
+        rate_per_s=PLAN.rate_per_s,
+        behind_ms={"p99_ms": 1, "max_ms": 1},
+        is_complete=True,
+        digest=digest.hex,
+        until_ms=START_MS + PLAN.due_ms(PLAN.events),
+    )
+    traffic.keep(target.settings, NAME, run)
+    return run
+
+
+def test_the_labels_of_a_run_are_judged_in_one_segment_after_its_end(kafka: Topics, target: Target) -> None:
+    run = sent(target)
+    entries = judged(opened(target), SEGMENTS)
+    assert [entry.status for entry in entries] == ["ok"] * SEGMENTS
+    (found,) = [entry for entry in entries if "labels" in entry.figures]
+    assert found.cut_ms >= run.until_ms
+    labelled = traffic.labels(load(NAME).use, run)
+    assert isinstance(labelled, Labels)
+    for rule in ("above-previous-max", "away-from-phone", "spree", "burst-at-once", "burst"):
+        assert found.figures["labels"][rule] == sum(name == rule for name, _ in labelled.meant)
+
+
+def test_an_alert_that_a_label_lacks_is_missed_in_one_segment(
+    kafka: Topics, target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = sent(target)
+    made = traffic.labels(load(NAME).use, run)
+    assert isinstance(made, Labels)
+    more = Labels({**made.meant, ("spree", ("nobody", "1")): "foreign"}, made.ambiguous, made.spans_ms)
+    monkeypatch.setattr(traffic, "labels", lambda use, run: more)
+    entries = judged(opened(target), SEGMENTS + 4)
+    (found,) = [entry for entry in entries if entry.status != "ok"]
+    assert (found.status, found.causes) == ("failed", ("labels: nobody 1 (foreign) raised no alert of spree",))
+    assert found.cut_ms >= run.until_ms + LIMITS.outstanding_ms, "it may come until then"
+
+
+def test_labels_that_were_made_for_another_version_of_a_rule_are_named_and_no_fault(
+    kafka: Topics, target: Target
+) -> None:
+    sent(target, spree="0000abcd")
+    entries = judged(opened(target), SEGMENTS)
+    assert [entry.status for entry in entries] == ["ok"] * SEGMENTS
+    (found,) = [entry.figures["labels"] for entry in entries if "labels" in entry.figures]
+    assert found["spree: runs"] == "labelled for another version"
+    assert "spree" not in found
+    assert found["burst"] > 0
+
+
+def test_a_run_whose_labels_cannot_be_used_makes_one_segment_unknown(kafka: Topics, target: Target) -> None:
+    run = sent(target)
+    traffic.forget(target.settings, NAME)
+    traffic.keep(target.settings, NAME, replace(run, is_complete=False))
+    (found,) = [entry for entry in judged(opened(target), SEGMENTS) if entry.status != "ok"]
+    assert (found.status, found.cut_ms >= run.until_ms) == ("unknown", True)
+    assert "it was interrupted" in found.causes[0]
 
 
 class Files:

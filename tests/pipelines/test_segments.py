@@ -74,8 +74,7 @@ def good() -> Evidence:
 
 
 def test_a_good_run_is_ok_in_segments(good: Evidence) -> None:
-    # The labels count late events in their windows, which this run leaves out.
-    assert {check.name for check in judge(STREAM, good).checks if check.status != "ok"} <= {"labels"}
+    assert {check.name for check in judge(STREAM, good).checks if check.status != "ok"} == set()
     segments = Ledger(STREAM, good, LIMITS).through(range(START_MS, START_MS + 200_000, 10_000))
     assert wrong(segments) == {}
 
@@ -85,7 +84,7 @@ def whole(question: Question, evidence: Evidence) -> dict[str, dict[str, int]]:
     return {
         check.name: {name: int(value or 0) for name, value in check.figures.items()}
         for check in judge(question, evidence).checks
-        if check.name not in ("labels", "substance")
+        if check.name != "substance"
     }
 
 
@@ -148,7 +147,7 @@ def test_each_spoiling_is_red_in_one_segment_or_when_its_bound_has_passed(short:
     """One altered message is three faults at most: what is missing, what nothing explains, and its row in a file."""
     missed, tried = {}, 0
     for each in spoilings(Case(STREAM, short)):
-        is_of_topics = not each.name.startswith(("table of", "labels")) and "acknowledged" not in each.checks
+        is_of_topics = not each.name.startswith("table of") and "acknowledged" not in each.checks
         if not is_of_topics or each.name.endswith(("absent", "is deleted")):
             continue
         tried += 1

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import chain
 
-from millrace.rules import ALERTS, Rule
+from millrace.rules import ALERTS, Rule, UseCase
 from millrace.traffic.labels import Labels, Meant, alert_places, places_left_out
 from millrace.traffic.runs import is_within
 from millrace.verify.case import Case
@@ -26,7 +26,7 @@ def are_expected(case: Case) -> bool:
 def notes(case: Case) -> Iterator[str]:
     """A line for each rule whose labels were made for another version of it."""
     if case.evidence.labels is not None:
-        for name in _of_other_versions(case, case.evidence.labels):
+        for name in others(case.question.rules, case.evidence.labels):
             yield f"labels of '{name}' are not used: the rule was changed since they were made; send traffic again"
 
 
@@ -49,37 +49,54 @@ def labels(case: Case) -> Found | Undecided:
         left_out = places_left_out(use, rule, alert, lambda: labelled(rule.name))
         yield from ((rule.name, place) for place in chain(alert_places(use, rule, alert), left_out))
 
+    figures, missing = compared(case.question.use, case.question.rules, made, _distinct(case), places)
+    if not missing and (why := _unused(case)):
+        return Undecided(why, figures, is_settled=True)
+    due = set(_due(case, [rules[name] for name in dict.fromkeys(rule for rule, _ in missing)], places))
+    return Found(figures, offenders_of(missing), is_settled=due.isdisjoint(missing))
+
+
+def compared(
+    use: UseCase,
+    rules: Sequence[Rule],
+    made: Labels,
+    alerts: Iterable[Event],
+    places: Callable[[Rule, Event], Iterable[Meant]],
+) -> tuple[dict[str, Figure], dict[Meant, str]]:
+    """Each rule's precision and its recall for each kind of label, and the labels without an alert, with their kinds.
+
+    Each alert comes once.
+    """
+    by_name = {rule.name: rule for rule in rules if rule.name in made.spans_ms}
     alerted: set[Meant] = set()
     right: Counter[str] = Counter()
     wrong: Counter[str] = Counter()
-    for alert in _distinct(case):
-        if alert["rule"] not in rules or alert["rule_version"] != rules[alert["rule"]].version:
+    for alert in alerts:
+        rule = by_name.get(alert["rule"])
+        # No label is of a canary, and its alert is not wrong.
+        if rule is None or alert["rule_version"] != rule.version or use.is_of_canary(alert):
             continue
-        if case.question.use.is_of_canary(alert):
-            continue  # no label is of it, and it is not wrong
-        found = set(places(rules[alert["rule"]], alert))
+        found = set(places(rule, alert))
         alerted |= found
         if found & made.meant.keys():
-            right[alert["rule"]] += 1
-        elif not found & made.ambiguous and is_within(made.spans_ms[alert["rule"]], alert["at_ms"]):
-            wrong[alert["rule"]] += 1
-    figures: dict[str, Figure] = {
-        f"{rule}: runs": "labelled for another version" for rule in _of_other_versions(case, made)
-    }
-    for rule in rules:
-        kinds = Counter(kind for (name, _), kind in made.meant.items() if name == rule)
-        met = Counter(kind for meant, kind in made.meant.items() if meant[0] == rule and meant in alerted)
+            right[rule.name] += 1
+        elif not found & made.ambiguous and is_within(made.spans_ms[rule.name], alert["at_ms"]):
+            wrong[rule.name] += 1
+    figures: dict[str, Figure] = {f"{name}: runs": "labelled for another version" for name in others(rules, made)}
+    for name in by_name:
+        kinds = Counter(kind for (rule_name, _), kind in made.meant.items() if rule_name == name)
+        met = Counter(kind for meant, kind in made.meant.items() if meant[0] == name and meant in alerted)
         if kinds:
-            figures[rule] = kinds.total()
-        if right[rule] + wrong[rule]:
-            figures[f"{rule}: precision"] = round(right[rule] / (right[rule] + wrong[rule]), 4)
-        figures |= {f"{rule}: recall, {kind}": round(met[kind] / count, 4) for kind, count in sorted(kinds.items())}
-    missing = {meant: kind for meant, kind in made.meant.items() if meant[0] in rules and meant not in alerted}
-    if not missing and (why := _unused(case)):
-        return Undecided(why, figures, is_settled=True)
-    offenders = [f"{key} {fact} ({kind}) raised no alert of {rule}" for (rule, (key, fact)), kind in missing.items()]
-    due = set(_due(case, [rules[name] for name in dict.fromkeys(rule for rule, _ in missing)], places))
-    return Found(figures, offenders, is_settled=due.isdisjoint(missing))
+            figures[name] = kinds.total()
+        if right[name] + wrong[name]:
+            figures[f"{name}: precision"] = round(right[name] / (right[name] + wrong[name]), 4)
+        figures |= {f"{name}: recall, {kind}": round(met[kind] / count, 4) for kind, count in sorted(kinds.items())}
+    return figures, {meant: kind for meant, kind in made.meant.items() if meant[0] in by_name and meant not in alerted}
+
+
+def offenders_of(missing: Mapping[Meant, str]) -> list[str]:
+    """The labels without their alerts, in words."""
+    return [f"{key} {fact} ({kind}) raised no alert of {rule}" for (rule, (key, fact)), kind in missing.items()]
 
 
 def _due(case: Case, rules: Iterable[Rule], places: Callable[[Rule, Event], Iterator[Meant]]) -> Iterator[Meant]:
@@ -97,9 +114,9 @@ def _unused(case: Case) -> str:
     return "the labels of the generated traffic were not read" if case.evidence.labels is None else ""
 
 
-def _of_other_versions(case: Case, made: Labels) -> list[str]:
+def others(rules: Iterable[Rule], made: Labels) -> list[str]:
     """The rules with labels that were made for another version."""
-    return [rule.name for rule in case.question.rules if rule.name in made.of_other_versions]
+    return [rule.name for rule in rules if rule.name in made.of_other_versions]
 
 
 def _distinct(case: Case) -> Iterator[Event]:

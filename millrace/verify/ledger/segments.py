@@ -19,7 +19,7 @@ from millrace.verify.case import Case, Question, problems
 from millrace.verify.checking import Checker, Found
 from millrace.verify.checks import alert_ids, alerts, conservation, enrichment, lateness, numbers, readable, refusals
 from millrace.verify.evidence import ENRICHED, FILES, Read, read
-from millrace.verify.ledger import memory, outputs, raw, units, windows
+from millrace.verify.ledger import labelled, memory, outputs, raw, units, windows
 from millrace.verify.ledger.case import SegmentCase
 from millrace.verify.ledger.state import Done, State
 from millrace.verify.ledger.step import OUTPUTS, Inputs, Limits, Step
@@ -96,6 +96,7 @@ def _checkers(step: Step) -> Iterator[Checker]:
     yield from map(alerts.checker, question.rules)
     yield alert_ids.CHECKER
     yield from map(numbers.checker, question.summaries)
+    yield from labelled.checkers(step)
     if FILES in question.stores or "hdfs" in question.stores:
         yield _checker_of_rows(step)
 

@@ -158,6 +158,8 @@ class State:
     """Why what the oracle remembers may lack messages; empty if it lacks none."""
     assumed_since_ms: int = 0
     """The first cut for which that holds."""
+    labelled: list[str] = field(default_factory=list)
+    """The runs of labelled traffic that are judged."""
 
 
 def lines(state: State) -> Iterator[bytes]:
@@ -182,6 +184,7 @@ def lines(state: State) -> Iterator[bytes]:
         "files": state.files,
         "assumed": state.assumed,
         "assumed_since_ms": state.assumed_since_ms,
+        "labelled": state.labelled,
         "references": list(state.oracle.references),
         "ids": ids.digest if isinstance(ids := state.oracle.seen_ms, Ids) else None,
     }
@@ -252,6 +255,7 @@ def _read(written: Iterator[bytes], ids: Ids | None) -> State:
         files=head["files"],
         assumed=head["assumed"],
         assumed_since_ms=head["assumed_since_ms"],
+        labelled=head.get("labelled", []),
     )
     for line in written:
         kind, *rest = json.loads(line)

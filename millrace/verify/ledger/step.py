@@ -14,6 +14,7 @@ from millrace.oracle import Finding, Origin, Record
 from millrace.rules import Count, EventRule, Last, WindowRule, WindowSummary
 from millrace.rules.expressions import fields_of
 from millrace.rules.outputs import ALERTS, DEAD_LETTERS, FLAGS, PROVENANCE, WINDOWS_TOPIC, names
+from millrace.traffic.labels import Labels
 from millrace.verify.case import Question
 from millrace.verify.evidence import ENRICHED, Event, Evidence, kinds_of
 from millrace.verify.expected import Expected, Views
@@ -42,6 +43,19 @@ class Limits:
 
 
 @dataclass(frozen=True)
+class Labelled:
+    """A run of labelled traffic that has ended, and the alerts that came since it began."""
+
+    name: str
+    """No other run has it."""
+    until_ms: int
+    """When its last message was due."""
+    labels: Labels | str
+    """Or why they do not hold."""
+    alerts: Sequence[Record] = ()
+
+
+@dataclass(frozen=True)
 class Inputs:
     """The messages of one segment: those that the topics had at its cut, and not at the cut before."""
 
@@ -53,6 +67,8 @@ class Inputs:
     """Of the files that were written meanwhile."""
     rewritten: Sequence[Event] = ()
     """The places of rows of files that a compaction wrote: what they hold was there before."""
+    labelled: Sequence[Labelled] = ()
+    """The runs that ended before the cut and are not judged."""
 
 
 class Step:

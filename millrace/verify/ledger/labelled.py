@@ -1,0 +1,58 @@
+"""Judges the runs of labelled traffic whose labels all have their alerts, and those that have waited too long."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from millrace.rules import Rule
+from millrace.rules.outputs import ALERTS
+from millrace.traffic.labels import Labels, Meant, alert_places, together
+from millrace.verify.case import Case, problems
+from millrace.verify.checking import Checker, Found, Undecided
+from millrace.verify.checks import labels
+from millrace.verify.evidence import Event, read
+from millrace.verify.ledger.step import Labelled, Step
+
+
+def checkers(step: Step) -> Iterator[Checker]:
+    """The check of the runs that are judged in this segment; none where there are none."""
+    made: list[Labels] = []
+    alerts: dict[str, Event] = {}
+    unused: list[str] = []
+    for run in step.inputs.labelled:
+        if isinstance(run.labels, str):
+            unused.append(f"the labels of the run '{run.name}' are unused: {run.labels}")
+        else:
+            own = _alerts(step, run)
+            _, missing = labels.compared(step.use, step.question.rules, run.labels, own.values(), _places(step))
+            if missing and not step.is_over(run.until_ms):
+                continue  # with a later segment
+            made.append(run.labels)
+            alerts |= own
+        step.state.labelled.append(run.name)
+
+    def check(_: Case) -> Found | Undecided:
+        figures, missing = labels.compared(
+            step.use, step.question.rules, together(made), alerts.values(), _places(step)
+        )
+        if unused and not missing:
+            return Undecided("; ".join(unused), figures)
+        return Found(figures, labels.offenders_of(missing))
+
+    if made or unused:
+        yield Checker(labels.CHECKER.name, labels.CHECKER.asks, check, needs_inputs=False)
+
+
+def _alerts(step: Step, run: Labelled) -> dict[str, Event]:
+    """The alerts since the run began, by their ids."""
+    events = read(run.alerts, problems(step.question)[ALERTS.name]).events
+    return {alert["alert_id"]: alert for _, alert in events}
+
+
+def _places(step: Step) -> Callable[[Rule, Event], Iterator[Meant]]:
+    """Where an alert is; of the events that an alert on a large window leaves out, a segment does not know any more."""
+
+    def places(rule: Rule, alert: Event) -> Iterator[Meant]:
+        yield from ((rule.name, place) for place in alert_places(step.use, rule, alert))
+
+    return places
