@@ -132,10 +132,12 @@ def test_alerts_fire_while_what_the_page_reports_is_wrong(page: tuple[int, Playb
     port, reader = page
     sick = pattern_around("flink", verdict={"status": "unknown", "at": "", "page": "", "checks": {}})
     sick["jobs"][0]["state"] = "crash-looping"
+    silent = {"rule": "burst", "silent_s": 180, "latency_ms": None, "is_alive": False}
+    sick["canaries"] = {"status": "silent", "why": "", "rules": [silent], "counting": ()}
     well, down = dict(reader.around), {"state": "down", "since_ms": 0, "problem": ""}
     wrong = {"kafka": down, "patterns": {**well["patterns"], "flink": sick}}
     reader.ask(lambda: reader.around.update(wrong)).result(5)
-    causes = {"MillraceKafkaDown", "MillraceJobSick", "MillraceVerdictNotOk"}
+    causes = {"MillraceKafkaDown", "MillraceJobSick", "MillraceVerdictNotOk", "MillraceCanarySilent"}
     assert wait_until(lambda: firing(port) == causes, FIRES_WITHIN_S), firing(port)
     reader.ask(lambda: reader.around.update(well)).result(5)
     assert wait_until(lambda: firing(port) == set(), FIRES_WITHIN_S), firing(port)
