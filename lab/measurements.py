@@ -74,7 +74,7 @@ SPARK = (
     "millrace/engines/spark/java/millrace/spark",
     "millrace/engines/spark",
 )
-STREAMS = ("millrace/engines/streams", "millrace/kernel/java")
+STREAMS = ("millrace/engines/streams", "millrace/kernel/java", "millrace/kernel/kafka")
 
 FLOOD = (*(path for path in BENCH if path != "pipelines/fraud"), "pipelines/flood")
 FLOOD_COMMAND = ".venv/bin/python -m lab.bench --events 1000000 --rate 2000 --seed 1"

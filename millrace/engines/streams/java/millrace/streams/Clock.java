@@ -3,6 +3,7 @@ package millrace.streams;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.function.LongSupplier;
+import millrace.kafka.Pace;
 
 /**
  * The event time of a job, which all its tasks share: no event before it is still to come, or it is late.

@@ -1,4 +1,4 @@
-package millrace.streams;
+package millrace.kafka;
 
 import java.util.HashMap;
 import java.util.LinkedHashMap;
@@ -16,7 +16,7 @@ import org.apache.kafka.common.TopicPartition;
  * <p>The job is live once each partition has caught up, and all that it handed on of a backlog is committed, and so
  * acknowledged. A message that is handed on late ends that at once.
  */
-final class Pace {
+public final class Pace {
     private final String judged;
     private final long liveMs;
     private final LongSupplier nowMs;
@@ -52,22 +52,22 @@ final class Pace {
     }
 
     /** A message is live that is handed on so soon after its arrival. */
-    Pace(String judged, long liveMs, LongSupplier nowMs) {
+    public Pace(String judged, long liveMs, LongSupplier nowMs) {
         this.judged = judged;
         this.liveMs = liveMs;
         this.nowMs = nowMs;
     }
 
-    synchronized void identify(Map<String, String> ids) {
+    public synchronized void identify(Map<String, String> ids) {
         topicIds = Map.copyOf(ids);
     }
 
-    synchronized String idOf(String topic) {
+    public synchronized String idOf(String topic) {
         return topicIds.getOrDefault(topic, "");
     }
 
     /** Notes that a reader continues with these offsets. */
-    synchronized void assign(String reader, Map<TopicPartition, Long> next) {
+    public synchronized void assign(String reader, Map<TopicPartition, Long> next) {
         next.forEach((place, offset) -> {
             Partition partition = new Partition(reader);
             partition.committed = offset;
@@ -77,7 +77,7 @@ final class Pace {
     }
 
     /** Forgets what a reader no longer reads. */
-    synchronized void retain(String reader, Set<TopicPartition> places) {
+    public synchronized void retain(String reader, Set<TopicPartition> places) {
         partitions.entrySet().removeIf(
                 each -> each.getValue().reader.equals(reader) && !places.contains(each.getKey()));
     }
@@ -86,7 +86,7 @@ final class Pace {
      * Notes the newest message that was polled of a partition, or -1, and how many lay behind it at some time, or -1.
      * What lies there is out of date as soon as a thread does something else.
      */
-    synchronized void poll(TopicPartition place, long newest, long lag, long knownMs) {
+    public synchronized void poll(TopicPartition place, long newest, long lag, long knownMs) {
         Partition partition = partitions.get(place);
         if (partition == null) {
             return; // of reference data
@@ -98,7 +98,7 @@ final class Pace {
     }
 
     /** Notes that a message is handed on; gives whether it belongs to a backlog. */
-    synchronized boolean handOn(String topic, int number, long offset, long arrivedMs) {
+    public synchronized boolean handOn(String topic, int number, long offset, long arrivedMs) {
         Partition partition = partitions.computeIfAbsent(
                 new TopicPartition(topic, number), each -> new Partition(Thread.currentThread().getName()));
         partition.handedOn = offset;
@@ -111,13 +111,13 @@ final class Pace {
     }
 
     /** Notes the moment to which an event of the judged topic moves time. */
-    synchronized void move(int number, long momentMs) {
+    public synchronized void move(int number, long momentMs) {
         Partition partition = partitions.get(new TopicPartition(judged, number));
         partition.newestMs = Math.max(partition.newestMs, momentMs);
     }
 
     /** What a reader commits in place of these offsets: all of its partitions, each with its note. */
-    synchronized Map<TopicPartition, OffsetAndMetadata> noted(
+    public synchronized Map<TopicPartition, OffsetAndMetadata> noted(
             String reader, Map<TopicPartition, OffsetAndMetadata> offsets) {
         Map<TopicPartition, OffsetAndMetadata> noted = new HashMap<>(offsets);
         commits++;
@@ -135,7 +135,7 @@ final class Pace {
     }
 
     /** Notes that a reader has committed these offsets. */
-    synchronized void commit(String reader, Map<TopicPartition, OffsetAndMetadata> offsets) {
+    public synchronized void commit(String reader, Map<TopicPartition, OffsetAndMetadata> offsets) {
         commitsOf.merge(reader, 1L, Long::sum);
         offsets.forEach((place, each) -> {
             if (partitions.containsKey(place)) {
@@ -145,32 +145,32 @@ final class Pace {
         look();
     }
 
-    synchronized boolean isLive() {
+    public synchronized boolean isLive() {
         return isLive;
     }
 
     /** How often a reader has committed. */
-    synchronized long commitsOf(String reader) {
+    public synchronized long commitsOf(String reader) {
         return commitsOf.getOrDefault(reader, 0L);
     }
 
     /** Until when all that came to the judged topic's partition of this number is handed on; the least if unknown. */
-    synchronized long atEndUntilMs(int number) {
+    public synchronized long atEndUntilMs(int number) {
         Partition partition = partitions.get(new TopicPartition(judged, number));
         return partition != null && partition.isAtEnd() ? partition.knownMs : Long.MIN_VALUE;
     }
 
-    synchronized long commits() {
+    public synchronized long commits() {
         return commits;
     }
 
     /** Whether all that is known to lie in Kafka is judged and committed. */
-    synchronized boolean isDone() {
+    public synchronized boolean isDone() {
         return !partitions.isEmpty() && partitions.values().stream()
                 .allMatch(each -> each.isAtEnd() && each.committed > each.handedOn);
     }
 
-    synchronized long lag() {
+    public synchronized long lag() {
         return partitions.values().stream()
                 .mapToLong(each -> Math.max(0, each.lag) + Math.max(0, each.polled - each.handedOn)).sum();
     }

@@ -1,4 +1,4 @@
-package millrace.streams;
+package millrace.kafka;
 
 import java.time.Duration;
 import java.util.ArrayList;
@@ -25,7 +25,7 @@ import org.slf4j.LoggerFactory;
  * Finds messages that were deleted before the job read them. Beside each committed offset stands the id of its topic: one
  * that is deleted and created anew has another.
  */
-final class Losses implements AutoCloseable {
+public final class Losses implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(Losses.class);
     private static final int ANSWER_WITHIN_S = 60;
     private static final int LOOK_WITHIN_S = 5; // meanwhile the job writes no progress
@@ -35,13 +35,13 @@ final class Losses implements AutoCloseable {
     private final Admin admin;
     private final Job job;
 
-    Losses(Job job) {
+    public Losses(Job job) {
         this.job = job;
         admin = Admin.create(Map.of("bootstrap.servers", job.bootstrap()));
     }
 
     /** The ids of the raw topics now. */
-    Map<String, String> ids() {
+    public Map<String, String> ids() {
         Map<String, String> ids = new HashMap<>();
         answer(admin.describeTopics(job.rawTopics()).allTopicNames(), LOOK_WITHIN_S).forEach(
                 (name, topic) -> ids.put(name, topic.topicId().toString()));
@@ -49,23 +49,23 @@ final class Losses implements AutoCloseable {
     }
 
     /** How many partitions the judged topic has. */
-    int partitions() {
+    public int partitions() {
         String judged = job.topic(job.judged());
         return answer(admin.describeTopics(List.of(judged)).allTopicNames()).get(judged).partitions().size();
     }
 
     /** Whether a partition is read from its first offset: the job is new, or its topics are. */
-    boolean isNew() {
+    public boolean isNew() {
         return !look().settled.isEmpty();
     }
 
     /** What is gone of the messages that the job is to read next, but for what was accepted. */
-    List<Loss> found() {
+    public List<Loss> found() {
         return look().lost;
     }
 
     /** Gives each partition an offset from which the job continues: its own, or the first of one that has none. */
-    void settle() {
+    public void settle() {
         Look look = look();
         if (look.settled.isEmpty()) {
             return;
