@@ -20,10 +20,11 @@ BACK_WITHIN_S = 60
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
 
 
-@pytest.fixture
-def plan(target: Target) -> Iterator[EnginePlan]:
+@pytest.fixture(params=["at-least-once-with-ids", "exactly-once"])
+def plan(request: pytest.FixtureRequest, target: Target) -> Iterator[EnginePlan]:
     """Two rules."""
-    plan = own_plan(target, VARIANT, "recovery", events=("above-previous-max", "away-from-phone"))
+    rules = ("above-previous-max", "away-from-phone")
+    plan = own_plan(target, VARIANT, "recovery", events=rules, delivery=request.param)
     with own_topics(target, plan, VARIANT):
         yield plan
 
@@ -55,7 +56,11 @@ def test_nothing_is_lost_or_found_otherwise_when_the_worker_is_killed(
     one_by_one(player, rounds[ROUNDS * 3 // 4 :])
     player.play([], early_ms)
     assert storm.job(plan).restarts == 1
-    check_no_event_is_lost(plan, player.outcome())
+    found = player.outcome()
+    check_no_event_is_lost(plan, found)
+    if plan.delivery == "exactly-once":
+        assert len({event["source_offset"] for event in found.enriched}) == len(found.enriched)
+        assert len({alert["alert_id"] for alert in found.alerts}) == len(found.alerts)
 
 
 def test_a_job_that_is_replaced_by_one_with_other_rules_keeps_what_it_knew(

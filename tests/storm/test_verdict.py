@@ -1,8 +1,9 @@
-"""Storm's worker, supervisor and Nimbus are killed under labelled traffic: the verdict is ok."""
+"""Storm's worker, supervisor and Nimbus are killed under labelled traffic: the verdict is ok, with each guarantee."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -21,58 +22,82 @@ from millrace.verbs.validate import validate
 from millrace.verify import Verdict
 from tests.patterns import Sender, own_patterns
 
-NAME, SECONDS = "killed", 20
+ALONE = {"windows": None, "persist": None}
+PATTERNS = {
+    "killed": ("at-least-once-with-ids", ALONE),
+    "killed-once": ("exactly-once", ALONE),
+    "followed": ("at-least-once-with-ids", {"persist": None}),  # by windows in Spark
+}
+SECONDS = 20
+GO_ON_WITHIN_S = 90
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")
 def target(with_storm: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
-    """The stack, with a pattern of one job: its windows are shown where Spark's are."""
-    changes = {NAME: {"of": "storm-spark", "stages": {"windows": None, "persist": None}}}
+    """The stack, with patterns that persist nothing."""
+    changes = {
+        name: {"of": "storm-spark", "stages": stages, "promises": {"delivery": delivery}}
+        for name, (delivery, stages) in PATTERNS.items()
+    }
     with own_patterns(tmp_path_factory.mktemp("patterns"), changes):
         yield Target.read(with_storm, {})
 
 
 @pytest.fixture(scope="module")
-def verdict(target: Target, with_storm: Settings) -> Iterator[Verdict]:
-    provision(target, NAME)
-    deploy(target, NAME, report=print)
-    sender = Sender(target, NAME, f"{NAME}-t", SECONDS, closing_ms(load(NAME).use))
-    enriched = {"enriched": load(NAME).topic("enriched")}
+def verdicts(target: Target, with_storm: Settings) -> Iterator[dict[str, Verdict]]:
+    topic_of = {name: load(name).topic("enriched") for name in PATTERNS}
 
-    def judged() -> int:
-        return topics.lengths(target.bootstrap, enriched)["enriched"]
+    def go_on() -> bool:
+        before = topics.lengths(target.bootstrap, topic_of)
 
-    def goes_on() -> bool:
-        before = judged()
-        return processes.wait_until(lambda: judged() > before + 50, 90)
+        def have_more() -> bool:
+            now = topics.lengths(target.bootstrap, topic_of)
+            return all(now[name] > before[name] + 50 for name in PATTERNS)
+
+        return processes.wait_until(have_more, GO_ON_WITHIN_S)
 
     try:
-        assert goes_on()
-        plan = deployments.deployed(target, NAME)["storm"]
-        target.engine(plan.engine).end_stalled(plan)  # the worker
-        assert goes_on()
+        for name in PATTERNS:
+            provision(target, name)
+        with ThreadPoolExecutor() as all_at_once:
+            list(all_at_once.map(lambda name: deploy(target, name, report=print), PATTERNS))
+        senders = [Sender(target, name, f"{name}-t", SECONDS, closing_ms(load(name).use)) for name in PATTERNS]
+        assert go_on()
+        for name in PATTERNS:
+            plan = deployments.deployed(target, name)["storm"]
+            target.engine(plan.engine).end_stalled(plan)  # its worker
+        assert go_on()
         for server in ("storm-nimbus", "storm-supervisor"):
             processes.kill(processes.records(with_storm.run)[server])
         stacks.up(with_storm, ["storm"], report=print)  # as the watcher would
-        await_healthy(target, NAME)
-        sender.end()
-        yield validate(target, NAME, settled_after_s=10, report=print).verdict
+        for sender, name in zip(senders, PATTERNS, strict=True):
+            await_healthy(target, name)
+            sender.end()
+        with ThreadPoolExecutor() as all_at_once:
+            found = all_at_once.map(lambda name: validate(target, name, settled_after_s=10, report=print), PATTERNS)
+            yield dict(zip(PATTERNS, (each.verdict for each in found), strict=True))
     finally:
-        teardown(target, NAME, data=True)
+        for name in PATTERNS:
+            teardown(target, name, data=True)
 
 
-def test_the_verdict_is_ok_though_worker_supervisor_and_nimbus_were_killed(verdict: Verdict) -> None:
+@pytest.mark.parametrize("name", PATTERNS)
+def test_the_verdict_is_ok_though_worker_supervisor_and_nimbus_were_killed(
+    verdicts: dict[str, Verdict], name: str
+) -> None:
+    verdict = verdicts[name]
     problems = [f"{c.name} {c.status}: {c.why} {c.offenders[:3]}" for c in verdict.checks if c.status != "ok"]
     assert not problems
     assert verdict.status == "ok"
+    assert ("repetitions" in {check.name for check in verdict.checks}) == (PATTERNS[name][0] == "exactly-once")
 
 
-def test_a_teardown_with_data_leaves_none_of_its_topics(target: Target, verdict: Verdict) -> None:
-    own = {topic.name for topic in wanted_topics(load(NAME))}
+def test_a_teardown_with_data_leaves_none_of_its_topics(target: Target, verdicts: dict[str, Verdict]) -> None:
+    own = {topic.name for topic in wanted_topics(load("killed"))}
     assert "killed-memory" in own
-    removed = {change.name for change in teardown(target, NAME, data=True) if change.action == "remove"}
+    removed = {change.name for change in teardown(target, "killed", data=True) if change.action == "remove"}
     assert own <= removed
     with topics.admin(target.bootstrap) as admin:
-        assert [name for name in admin.list_topics() if name.startswith(NAME)] == []
+        assert [name for name in admin.list_topics() if name.startswith("killed") and "once" not in name] == []

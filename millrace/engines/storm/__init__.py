@@ -10,7 +10,7 @@ KAFKA_ONLY = "a topology of Storm writes to Kafka only"
 ENGINE = Manifest(
     name="storm",
     title="Storm",
-    can=frozenset({"event", "windows-elsewhere", "at-least-once-with-ids"}),
+    can=frozenset({"event", "windows-elsewhere", "at-least-once-with-ids", "exactly-once"}),
     cannot={
         "fold": "a fold in plain Python is Flink's escape hatch; declare the rule with measures instead",
         "session": "Storm's windows end by its own clock of tuples, which a replay moves again",
@@ -20,7 +20,6 @@ ENGINE = Manifest(
         "events-elsewhere": "it has no windows that could follow another engine's events stage",
         "persist:hdfs": KAFKA_ONLY,
         "persist:hbase": KAFKA_ONLY,
-        "exactly-once": "its outputs are acknowledged before its offsets, and a restart repeats them",
     },
     has_environment=False,
     components=("storm",),

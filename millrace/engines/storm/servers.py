@@ -183,6 +183,7 @@ def configuration(settings: Settings) -> dict[str, Any]:
     return {
         "storm.zookeeper.servers": [LOOPBACK],
         "storm.zookeeper.port": port("storm-zookeeper"),
+        "storm.zookeeper.session.timeout": 10_000,  # a Nimbus that is started again waits for its own to end
         "storm.local.dir": str(data / "local"),
         "storm.workers.artifacts.dir": str(data / "workers"),
         "storm.local.hostname": LOOPBACK,
