@@ -9,6 +9,7 @@ import pytest
 
 from millrace.machine import processes
 from millrace.patterns import EnginePlan, load
+from millrace.patterns.model import AT_LEAST_ONCE, EXACTLY_ONCE
 from millrace.settings import Settings
 from millrace.target import Target
 from tests.flink.test_recovery import HOUR_MS, ROUNDS, check_no_event_is_lost, one_by_one, pays, rounds_of_purchases
@@ -20,7 +21,7 @@ BACK_WITHIN_S = 60
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
 
 
-@pytest.fixture(params=["at-least-once-with-ids", "exactly-once"])
+@pytest.fixture(params=[AT_LEAST_ONCE, EXACTLY_ONCE])
 def plan(request: pytest.FixtureRequest, target: Target) -> Iterator[EnginePlan]:
     """Two rules."""
     rules = ("above-previous-max", "away-from-phone")
@@ -29,6 +30,7 @@ def plan(request: pytest.FixtureRequest, target: Target) -> Iterator[EnginePlan]
         yield plan
 
 
+@pytest.mark.parametrize("plan", [AT_LEAST_ONCE], indirect=True)
 def test_no_server_of_it_listens_beyond_loopback(with_storm: Settings, target: Target, plan: EnginePlan) -> None:
     storm = target.engine(plan.engine)
     storm.start(plan, None)
@@ -58,11 +60,12 @@ def test_nothing_is_lost_or_found_otherwise_when_the_worker_is_killed(
     assert storm.job(plan).restarts == 1
     found = player.outcome()
     check_no_event_is_lost(plan, found)
-    if plan.delivery == "exactly-once":
+    if plan.delivery == EXACTLY_ONCE:
         assert len({event["source_offset"] for event in found.enriched}) == len(found.enriched)
         assert len({alert["alert_id"] for alert in found.alerts}) == len(found.alerts)
 
 
+@pytest.mark.parametrize("plan", [AT_LEAST_ONCE], indirect=True)
 def test_a_job_that_is_replaced_by_one_with_other_rules_keeps_what_it_knew(
     target: Target, plan: EnginePlan, player: Player, now_ms: int
 ) -> None:
@@ -78,3 +81,17 @@ def test_a_job_that_is_replaced_by_one_with_other_rules_keeps_what_it_knew(
     found = player.outcome()
     assert [(alert["rule"], *alert["event_ids"]) for alert in found.alerts] == [("above-previous-max", "b3")]
     assert {event["transaction_id"] for event in found.enriched} == {"b1", "b2", "b3", "b4"}
+
+
+@pytest.mark.parametrize("plan", [AT_LEAST_ONCE], indirect=True)
+def test_a_finite_job_judges_all_that_lies_there_and_ends(
+    target: Target, plan: EnginePlan, player: Player, now_ms: int
+) -> None:
+    storm, finite = target.engine(plan.engine), replace(plan, finite=True)
+    player.send([pays(f"b{n}", "berta", 5 + n, now_ms + 1000 * n) for n in range(50)])
+    storm.start(finite, None)
+    assert processes.wait_until(lambda: storm.finish(finite), BACK_WITHIN_S)
+    assert storm.finish(finite)
+    assert storm.job(finite).state == "stopped"
+    assert finite.job_id not in {each.job_id for each in storm.running()}
+    assert [event["transaction_id"] for event in player.outcome().enriched] == [f"b{n}" for n in range(50)]

@@ -5,6 +5,7 @@ from millrace.registry import Manifest, StateTopic
 SLOTS = 7
 """Of the supervisor: a job takes one."""
 CHANGELOG = {"cleanup.policy": "compact", "segment.ms": "600000", "min.cleanable.dirty.ratio": "0.1"}
+NO_WINDOWS = "a window of Storm closes by what one task has seen, and is lost with its worker"
 KAFKA_ONLY = "a topology of Storm writes to Kafka only"
 
 ENGINE = Manifest(
@@ -13,10 +14,7 @@ ENGINE = Manifest(
     can=frozenset({"event", "windows-elsewhere", "at-least-once-with-ids", "exactly-once"}),
     cannot={
         "fold": "a fold in plain Python is Flink's escape hatch; declare the rule with measures instead",
-        "session": "Storm's windows end by its own clock of tuples, which a replay moves again",
-        "tumbling": "Storm's windows end by its own clock of tuples, which a replay moves again",
-        "sliding": "Storm's windows end by its own clock of tuples, which a replay moves again",
-        "summary": "Storm's windows end by its own clock of tuples, which a replay moves again",
+        **dict.fromkeys(("session", "tumbling", "sliding", "summary"), NO_WINDOWS),
         "events-elsewhere": "it has no windows that could follow another engine's events stage",
         "persist:hdfs": KAFKA_ONLY,
         "persist:hbase": KAFKA_ONLY,

@@ -53,20 +53,16 @@ def job_of(progress: Mapping[str, Any], is_alive: bool, now_s: float) -> Job:
     starts_s = [each / 1000 for each in progress["starts_ms"]]
     lost = tuple(Loss(**each) for each in progress["lost"])
     figures = {"lag": progress["lag"], "pid": progress["pid"]}
-    state: State
+    silent_s, problem = now_s - written_s, ""
+    state: State = "running" if is_alive and progress["state"] == "running" else "starting"
     if lost:
-        state, problem = "failed", ""
+        state = "failed"
     elif progress["state"] == "finished":
-        state, problem = "stopped", ""
+        state = "stopped"
     elif is_crash_loop(starts_s[1:], written_s if progress["commits"] > 1 else 0, now_s):
         state, problem = "crash-looping", f"its worker was started {len(starts_s)} times"
-    elif now_s - written_s > STALLED_AFTER_S:
-        state, problem = (
-            "stalled",
-            f"the worker of pid {progress['pid']} has made no progress for {now_s - written_s:.0f} s",
-        )
-    else:
-        state, problem = "running" if is_alive and progress["state"] == "running" else "starting", ""
+    elif silent_s > STALLED_AFTER_S:
+        state, problem = "stalled", f"the worker of pid {progress['pid']} has made no progress for {silent_s:.0f} s"
     return Job(state, progress["commits"], len(starts_s) - 1, problem=problem, lost=lost, figures=figures)
 
 
@@ -100,13 +96,12 @@ class Storm:
 
     def start(self, plan: EnginePlan, state_from: str | None) -> None:
         """Submit the topology; it continues from the topic of its state and the committed offsets."""
-        found = self.nimbus.cluster()
-        own = [each for each in found.topologies if _plan_of(each) == (plan.pattern, plan.generation)]
-        if any(each.is_active for each in own) and not self.job(plan).is_sick:
+        if (own := self._topology(plan)) and own.is_active and not self.job(plan).is_sick:
             return
-        for each in found.topologies:
-            if (ours := _plan_of(each)) and ours[0] == plan.pattern:
+        for each in self.nimbus.cluster().topologies:
+            if (of := _plan_of(each)) and of[0] == plan.pattern:
                 self._end(each)
+        found = self.nimbus.cluster()
         if not found.slots_free:
             raise EngineError(
                 f"{plan.pattern}: {len(found.supervisors_up_s)} supervisor(s) of Storm have no free slot for it; "
@@ -132,7 +127,7 @@ class Storm:
 
     def finish(self, plan: EnginePlan) -> bool:
         """Whether the job of a finite plan has judged all; its topology is killed then."""
-        if self.job(plan).state != "stopped":
+        if self._progress(plan).get("state") != "finished":
             return False
         self.stop(plan)
         return True
