@@ -31,5 +31,5 @@ ENGINE = Manifest(
     process="storm-supervisor",  # which all jobs share: the cost is a pattern's own while it runs alone
     state_topics=(StateTopic("{pattern}-memory", "events", CHANGELOG),),
     skew_ms=200,  # a task takes the messages of its topics in the order of their arrival
-    survives=("storm-supervisor", "storm-nimbus", "storm-zookeeper"),
+    survives=("storm-supervisor", "storm-nimbus"),
 )
