@@ -182,6 +182,12 @@ MEASUREMENTS = {
     "bench-flood-streams": Measurement(
         "bench-flood-streams", (*FLOOD, *STREAMS), f"{FLOOD_COMMAND} flood-streams", minutes=16
     ),
+    "cost": Measurement(
+        "cost",
+        ("lab/cost.py", "lab/handwritten", *STREAMS, "millrace/rules", "pipelines/fraud"),
+        ".venv/bin/python -m lab.cost",
+        minutes=6,
+    ),
     "kafka-clients": Measurement(
         "kafka-clients",
         ("millrace/machine/jars/kafka", "millrace/servers/kafka.py", "lab/clients.py", "uv.lock"),

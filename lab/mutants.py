@@ -96,7 +96,7 @@ MUTANTS = {
         new="pass",
     ),
     "jars-are-compared-by-size": Mutant(
-        test="tests/infra/test_jars.py::test_what_the_repository_brings_is_refused_when_the_lock_says_otherwise",
+        test="tests/infra/test_jars.py::test_a_download_that_differs_from_the_lock_is_refused",
         red="with pytest.raises(JarError, match=",
         file="millrace/machine/jars/__init__.py",
         old="if found != locked:",

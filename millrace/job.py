@@ -41,7 +41,8 @@ State = Literal[
 - `absent`: the engine has no job of this id, or has lost it in a crash; the id can be used.
 - `starting`: taken, and not all of it works yet; also while the engine restarts it after a failure.
 - `running`: all of it works.
-- `degraded`: it works, and retries a part that fails: a store is unreachable.
+- `degraded`: it works, and a part of it has failed, which is retried or started again: a store is unreachable, or one
+  of its processes has died.
 - `crash-looping`: it restarts again and again without a checkpoint in between (`is_crash_loop`).
 - `stalled`: it is up and makes no progress.
 - `failed`: it has ended with an error, and its id is used up; the engine does not restart it.
@@ -79,10 +80,17 @@ class Job:
     lost: tuple[Loss, ...] = ()
     """What was deleted before the job read it: no restart helps, a person must give it up."""
     figures: Mapping[str, Any] = field(default_factory=dict)
+    missing: int = 0
+    """Parts of it that have ended while others run: another start of the same plan runs them again."""
 
     @property
     def is_up(self) -> bool:
         return self.state in UP
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of it is up."""
+        return self.is_up and not self.missing
 
     @property
     def is_sick(self) -> bool:
@@ -120,7 +128,8 @@ class Engine(Protocol):
     def start(self, plan: EnginePlan, state_from: str | None) -> None:
         """Submit the job, with the state at that place if one is given; return once the engine has taken it.
 
-        A second start makes no second job. An id that is used up raises `UsedUpError`.
+        A second start makes no second job, and starts the missing parts of one. An id that is used up raises
+        `UsedUpError`.
         """
 
     def request_checkpoint(self, plan: EnginePlan) -> bool:

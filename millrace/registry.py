@@ -44,6 +44,8 @@ SHAPES: Mapping[str, str] = {
 }
 """The features of an engine that a pattern can use."""
 PERSIST = "persist:"
+INSTANCES_MOST = 64
+"""Of one stage of a pattern."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ class Manifest:
     ports: Mapping[str, int] = field(default_factory=dict)
     """The ports of its servers, as offsets in a stack's hundred."""
     process: str = ""
-    """The record of the process whose processor time is the cost of `{pattern}`."""
+    """The record of the process whose processor time is the cost of `{pattern}`; further ones have a number, too."""
     state_topics: tuple[StateTopic, ...] = ()
     """Its state beside the checkpoints: provisioned with a pattern, in its ACLs, and removed with its data."""
     skew_ms: int = 2_000
@@ -97,6 +99,11 @@ class Manifest:
     """Whether `deploy --fresh` starts its jobs without their earlier state."""
     compacts: bool = False
     """Whether it can rewrite the many small files that it stores."""
+
+    def process_of(self, pattern: str, number: int = 1) -> str:
+        """The record of the process of this number that runs a pattern's job."""
+        name = self.process.format(pattern=pattern)
+        return name if number == 1 else f"{name}-{number}"
 
     @property
     def package(self) -> str:
@@ -122,7 +129,7 @@ def manifest(name: str) -> Manifest:
     for each in manifests():
         if each.name == name:
             return each
-    raise InfraError(f"there is no engine '{name}'; there are {', '.join(names())}")
+    raise InfraError(f"there is no engine '{name}'; choose one of: {', '.join(names())}")
 
 
 def able_to(shapes: Iterable[str]) -> list[str]:

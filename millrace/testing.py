@@ -51,7 +51,7 @@ from millrace.oracle import Event, Finding, Record
 from millrace.rules import EventType, RuleError, UseCase, WindowRule
 from millrace.rules.nearest import nearest
 from millrace.traffic import plan_for
-from millrace.traffic.labels import alert_places, labels_of
+from millrace.traffic.labels import alert_places, labels_of, places_left_out
 from millrace.traffic.tokens import secrets_under
 
 MIDNIGHT_MS = 20_718 * 86_400_000
@@ -138,7 +138,7 @@ def token(name: str) -> str:
 
 def played(scenario: Scenario) -> list[str]:
     """What the oracle makes of a scenario, with the operands that the scenario names."""
-    reasons, findings = _judged(scenario.use, _records(scenario))
+    reasons, findings, _ = _judged(scenario.use, _records(scenario))
     lines = [each.line for each in scenario.arrivals]
     found = [_text("refused", (lines[offset], reason), {}) for offset, reason in reasons.items() if reason is not None]
     found += [_alert(scenario, each, tuple(lines[offset] for _, _, offset in each.origins)) for each in findings]
@@ -153,13 +153,17 @@ def untrue_labels(use: str, events: int = 2_000, rate_per_s: float = 100) -> lis
     plan, secrets = plan_for(declared.traffic, events, rate_per_s), secrets_under(declared, b"labels")
     references = declared.traffic.references(plan, ())
     sent = [*references, *declared.traffic.messages(plan, secrets, MIDNIGHT_MS)]
-    reasons, findings = _judged(
+    reasons, findings, accepted = _judged(
         declared, [Record(m.topic, 0, n, MIDNIGHT_MS + m.due_ms, m.key, m.value) for n, m in enumerate(sent)]
     )
     alerted = {
         (each.rule, place)
         for each in findings
-        for place in alert_places(declared, declared.rule(each.rule), vars(each))
+        for places in (
+            alert_places(declared, declared.rule(each.rule), vars(each)),
+            places_left_out(declared, declared.rule(each.rule), vars(each), lambda: accepted),
+        )
+        for place in places
     }
     untrue = [
         f"{key} {fact} ({kind}) does not set off {rule}"
@@ -185,8 +189,8 @@ def _declared(use: str) -> UseCase:
     return project.uses()[use]
 
 
-def _judged(use: UseCase, records: Sequence[Record]) -> tuple[dict[int, str | None], list[Finding]]:
-    """The reason of each refusal by offset, None for what is accepted; and what all rules find."""
+def _judged(use: UseCase, records: Sequence[Record]) -> tuple[dict[int, str | None], list[Finding], list[Event]]:
+    """The reason of each refusal by offset, None for what is accepted; what all rules find; the enriched events."""
     references: dict[str, dict[str, Event]] = {each.name: {} for each in use.references}
     types = {each.name: each for each in use.references}
     reasons: dict[int, str | None] = {}
@@ -208,7 +212,7 @@ def _judged(use: UseCase, records: Sequence[Record]) -> tuple[dict[int, str | No
     for rule in use.rules:
         if isinstance(rule, WindowRule):
             findings += oracle.window_findings(rule, accepted)
-    return reasons, findings
+    return reasons, findings, accepted
 
 
 def _records(scenario: Scenario) -> list[Record]:

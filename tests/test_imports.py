@@ -60,7 +60,7 @@ MAY_IMPORT = {
     **{f"{folder}.{module}": Allowed(LIBRARY, ANY) for folder in FOLDERS for module in OUTSIDE_THE_ENGINE},
     "millrace": Allowed(LIBRARY, ANY),
     "millrace.cli": Allowed(("millrace.cli", *LIBRARY), ANY),
-    "millrace.airflow": Allowed(("millrace.airflow", *LIBRARY), ("airflow", "fastapi")),
+    "millrace.airflow": Allowed(("millrace.airflow", *LIBRARY), ("airflow", "fastapi", "httpx")),
     "lab": Allowed(("lab", *LIBRARY), ANY),
     "dags": Allowed(("dags", "millrace.airflow", *LIBRARY), ("airflow",)),
 }

@@ -11,7 +11,7 @@ def make(*words: str) -> str:
     return subprocess.run(["make", *words], cwd=PROJECT, check=True, capture_output=True, text=True).stdout
 
 
-def test_every_verb_says_what_it_does() -> None:
+def test_every_verb_has_a_description() -> None:
     assert re.findall(r"^(\w+) +\S", make("help"), re.MULTILINE) == VERBS
 
 

@@ -230,7 +230,7 @@ def test_the_oracle_finds_what_scenarios_expect(tmp_path: Path) -> None:
     [
         ("=> hotter r3  celsius=21 before_most=20", "=> nothing", "hotter r3"),
         ("before_most=20", "before_most=19", "hotter r3 before_most=20 celsius=21"),
-        ("before_most=20", "most=20", "hotter r3 celsius=21 most=(none; there is: celsius, before_most)"),
+        ("before_most=20", "most=20", "hotter r3 celsius=21 most=(none; choose one of: celsius, before_most)"),
         ("=> crowd r1 r2 r3", "=> crowd r1 r2", "crowd r1 r2 r3"),
         ("  => refused r2 duplicate\n", "", "refused r2 duplicate"),
     ],

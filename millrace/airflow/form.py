@@ -139,7 +139,7 @@ def _mixture(traffic: Traffic | None) -> dict[str, Param]:
         field: Param(
             declared[name].default,
             type="number" if isinstance(declared[name], Share) else "integer",
-            minimum=0,
+            minimum=declared[name].least,
             maximum=declared[name].most,
             title=field.replace("_", " ").capitalize(),
             description=declared[name].help,

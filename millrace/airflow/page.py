@@ -1,4 +1,4 @@
-"""The page that the plugin's tab shows: the report of a run."""
+"""The pages that the plugin shows: the report of a run, and the live page."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_da
 from fastapi import Depends, FastAPI
 from fastapi.responses import HTMLResponse
 
-from millrace.airflow import reports
+from millrace.airflow import live, reports
 
 # A report shows contents of messages: a script in one must not run in the reader's session.
 SHOWN_ONLY = {
@@ -21,6 +21,7 @@ NONE_YET = """<!doctype html><meta charset="utf-8"><title>No report</title>
 
 # Airflow does not protect a plugin's routes: each route checks the user itself, and the API docs are off.
 app = FastAPI(title="millrace", docs_url=None, redoc_url=None, openapi_url=None)
+app.include_router(live.router)
 
 
 @app.get("/report/{dag_id}", dependencies=[Depends(requires_access_dag("GET"))])

@@ -1,4 +1,4 @@
-"""The plugin: a tab on the run page that shows the report."""
+"""The plugin: the report as a tab of a run, and the live page in the navigation and as a tab of a DAG."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PREFIX = "/millrace"
 
 
 async def page(scope: Any, receive: Any, send: Any) -> None:
-    """The page with the report, imported at the first request.
+    """The app with both pages, imported at the first request.
 
     Airflow loads plugins in the process of every task, and a web framework takes a second of processor time.
     """
@@ -32,5 +32,18 @@ class MillracePlugin(AirflowPlugin):
             "href": f"{PREFIX}/report/{{DAG_ID}}?run={{RUN_ID}}",
             "url_route": REPORT_ROUTE,
             "destination": "dag_run",
-        }
+        },
+        {
+            "name": "Live",
+            "href": f"{PREFIX}/live/",
+            "url_route": "live",
+            "destination": "nav",
+            "nav_top_level": True,
+        },
+        {
+            "name": "Live",
+            "href": f"{PREFIX}/live/of/{{DAG_ID}}",
+            "url_route": "live-of-dag",
+            "destination": "dag",
+        },
     ]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-IMPORTED = re.compile(r'(?<=")(\./|/assets/)([\w.]+\.js)(?=";)')
+IMPORTED = re.compile(r'(?<=")(\./|\.\./assets/)([\w.]+\.js)(?=";)')
 
 
 PACKAGES = "dashboard"

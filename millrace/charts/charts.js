@@ -1,6 +1,6 @@
 // Charts by uPlot: lines of the last minutes, bars of windows, and the tails of latencies.
 
-import uPlot from "/assets/uPlot.js";
+import uPlot from "../assets/uPlot.js";
 import { h, setText } from "./dom.js";
 import { clock, onAxis, rate, span, withUnit } from "./format.js";
 import { colour, colourOf, onTheme } from "./theme.js";

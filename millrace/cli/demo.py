@@ -12,7 +12,7 @@ from rich.console import Console
 
 from millrace import stack
 from millrace.cli.alerts import alerts_shown
-from millrace.cli.changes import PatternName
+from millrace.cli.changes import complete_patterns, known_pattern
 from millrace.cli.printing import progress, progress_console, report, result_console, settings
 from millrace.cli.validate import print_checks, print_latencies
 from millrace.settings import Settings
@@ -23,8 +23,26 @@ if TYPE_CHECKING:
     from millrace.target import Target
 
 
+def pattern_of(name: str) -> str:
+    """The pattern of this name, or the first one of the use of this name."""
+    from millrace import project
+    from millrace.patterns import load, names
+
+    if name in names() or name not in project.uses():
+        return known_pattern(name)
+    return next((each for each in names() if load(each).use.name == name), None) or known_pattern(name)
+
+
 def demo(
-    pattern: PatternName = "flink-spark",
+    pattern: Annotated[
+        str,
+        typer.Argument(
+            metavar="PATTERN",
+            help="Name of a pattern, or of a use, whose first pattern then runs; `millrace patterns` lists them.",
+            autocompletion=complete_patterns,
+            callback=pattern_of,
+        ),
+    ] = "flink-spark",
     seconds: Annotated[
         int, typer.Option("--seconds", metavar="SECONDS", min=10, max=3600, help="How long to send traffic.")
     ] = 60,
@@ -39,6 +57,7 @@ def demo(
 
     Examples:
     millrace demo
+    millrace demo my-use
     millrace demo flink --seconds 120 --rate 1000 --keep
     """
     from millrace.patterns import load

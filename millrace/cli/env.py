@@ -2,14 +2,16 @@
 
 import shlex
 
-from millrace import stack
+from millrace import registry, stack
 from millrace.cli.printing import Json, print_json, settings
+from millrace.machine import environments
 
 
 def env(json: Json = False) -> None:
     """Print the addresses of the stack's servers as shell exports.
 
-    With --json the output has the format of a MILLRACE_TARGET file.
+    They include the Python of each engine's environment, such as MILLRACE_PYTHON_SPARK. With --json the output has the
+    format of a MILLRACE_TARGET file.
 
     Examples:
     eval "$(millrace env)"
@@ -19,5 +21,10 @@ def env(json: Json = False) -> None:
     if json:
         print_json("env", addresses=found)
     else:
-        for name, value in found.items():
+        pythons = {
+            f"MILLRACE_PYTHON_{each.name.upper().replace('-', '_')}": str(environments.python(settings(), each.name))
+            for each in registry.manifests()
+            if each.has_environment
+        }
+        for name, value in (found | pythons).items():
             print(f"export {name}={shlex.quote(value)}")

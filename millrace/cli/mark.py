@@ -37,6 +37,7 @@ def mark(
     from millrace.target import Target
     from millrace.verbs import alerts, dispositions
 
+    dispositions.require_mark(as_)
     target = Target.read(settings())
     variants = [load(known_run(pattern))] if pattern else readable()
     variant, found = alerts.named(target, variants, alert_id)

@@ -46,7 +46,7 @@ class Mixture(Command):
 
 
 class Sizes(Mixture):
-    """A verb with the sizes alone, which say how recorded files are read."""
+    """A verb with the sizes alone, on which the reading of recorded files depends."""
 
     def _of(self, traffic: Traffic) -> Mapping[str, Share | Size]:
         return traffic.sizes
@@ -73,7 +73,7 @@ def options(found: Mapping[str, Mapping[str, Share | Size]]) -> list[Any]:
         option = typer.Option(
             f"--{name}",
             metavar="COUNT" if kind is int else "SHARE",
-            min=0,
+            min=min(each.least for each in given),
             max=max(each.most for each in given),
             help=" ".join(f"{use} [{each.default:g}]: {each.help}" for use, each in by_use.items()),
             show_default=False,

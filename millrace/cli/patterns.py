@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from millrace.cli.changes import complete_patterns, known_pattern
 from millrace.cli.printing import Json, plain_table, print_json, print_rows, result_console
 
 if TYPE_CHECKING:
@@ -13,7 +14,12 @@ if TYPE_CHECKING:
 
 def patterns(
     name: Annotated[
-        str, typer.Argument(metavar="PATTERN", help="Show the rules of this pattern. Default: list all patterns.")
+        str,
+        typer.Argument(
+            metavar="PATTERN",
+            help="Show the rules of this pattern. Default: list all patterns.",
+            autocompletion=complete_patterns,
+        ),
     ] = "",
     json: Json = False,
 ) -> None:
@@ -26,7 +32,7 @@ def patterns(
     from millrace.patterns import load, load_all, readable, require_folders
 
     if name:
-        show(load(name), json=json)
+        show(load(known_pattern(name)), json=json)
         return
     require_folders()
     if json:

@@ -33,7 +33,7 @@ def replay(
     """List the alerts that would appear and disappear by the rules as declared now.
 
     The oracle judges all stored events by the rules as declared now, and compares its alerts with those in the topic.
-    No job runs, and nothing changes. The first line names the time span of the events: older ones are deleted.
+    No job runs, and nothing changes. The first line has the time span of the events: retention has deleted older ones.
 
     Examples:
     millrace replay flink-spark

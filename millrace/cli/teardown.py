@@ -6,7 +6,7 @@ import typer
 
 from millrace.cli.changes import ForRun, PlanOnly, RunName, end_plan, print_changes
 from millrace.cli.consent import Yes, require_consent
-from millrace.cli.printing import Json, settings
+from millrace.cli.printing import Json, progress, settings
 
 
 def teardown(
@@ -39,6 +39,6 @@ def teardown(
 
     if data and not plan:
         require_consent(f"teardown {pattern} --data", removed, yes=yes, json=json)
-    changes = tearing_down.teardown(target, pattern, data=data, plan=plan, for_run=for_run)
+    changes = tearing_down.teardown(target, pattern, data=data, plan=plan, for_run=for_run, report=progress)
     print_changes("teardown", pattern, changes, plan=plan, json=json)
     end_plan(changes, plan=plan)

@@ -72,12 +72,12 @@ def tail_topic(
     variant = load(pattern)
     found = topics_of(variant)
     if kind not in found:
-        raise UsageError(f"{pattern} has no topic for '{kind}'; there is: {', '.join(found)}")
+        raise UsageError(f"{pattern} has no topic for '{kind}'; choose one of: {', '.join(found)}")
     if rule and kind not in (ALERTS.name, variant.use.enriched.name):
         raise UsageError(f"--rule selects alerts and {variant.use.enriched.name} events; {kind} has no rule")
     rules = rules_of(variant)
     if rule and rule not in rules:
-        raise UsageError(f"{pattern} runs no rule '{rule}'; there is: {', '.join(rules)}")
+        raise UsageError(f"{pattern} runs no rule '{rule}'; choose one of: {', '.join(rules)}")
     as_sentences = kind == ALERTS.name and not json and result_console().is_terminal
     with closing(Tail(Target.read(settings()).bootstrap, {kind: found[kind]})) as tail:
         for record in tail.new() if all_ else tail.follow():

@@ -30,26 +30,25 @@ def verify(
     ] = None,
     self_test: Annotated[
         bool,
-        typer.Option("--self-test", help="Damage the copy in each way; required."),
+        typer.Option("--self-test", help="Required: test the verdict."),
     ] = False,
     json: Json = False,
 ) -> None:
     """Test the verdict itself: damage a copy of a run; the responsible check must fail.
 
-    The run is read as `validate` reads it, and its verdict must be ok. Then a copy of it is damaged in some hundred
-    ways, one at a time: messages and rows lost, repeated, swapped and altered in each column, clocks that are wrong,
-    foreign messages, absent topics and stores. Nothing that is stored changes. Each time the check that is responsible
-    must fail.
+    The verdict of the run must be ok. Then a copy of it, in memory, is damaged in some hundred ways, one at a time:
+    messages and rows lost, repeated, swapped and altered in each column, wrong timestamps, foreign messages, absent
+    topics and stores. Each time the check that covers this damage must fail.
 
-    The time grows with the run: send a minute of traffic, not an hour. Exit code 1 if no check fails for one of
-    the ways, or only another one does.
+    The time grows with the run: send a minute of traffic, not an hour. Exit code 1 if a damage passes all checks, or
+    fails other checks only.
 
     Examples:
     millrace verify --self-test flink-spark
     millrace verify --self-test my-use --json
     """
     if not self_test:
-        raise UsageError("verify has one way: --self-test; `millrace validate` gives the verdict")
+        raise UsageError("add --self-test, the only thing that verify does; `millrace validate` prints the verdict")
     from millrace.target import Target
     from millrace.verbs import self_test as testing
 

@@ -38,8 +38,9 @@ Place = tuple[str, int]
 
 @dataclass(frozen=True)
 class Span:
-    """The first offset of a partition and the one behind its last message, as they were at one moment."""
+    """A partition as it was at one moment: its topic's id, its first offset, and the one behind its last message."""
 
+    topic_id: str
     first: int
     end: int
 
@@ -58,6 +59,7 @@ class Reader(threading.Thread):
         self._kinds: dict[str, tuple[str, str]] = {}
         """Topic -> pattern and kind of message."""
         self._next: dict[Place, int] = {}
+        self._topic_ids: dict[str, str] = {}
         self.boards: dict[str, Board] = {}
         self.around: dict[str, Any] = {}
         """What is not in Kafka, for the page: its state, and by pattern jobs, lag and verdict."""
@@ -134,13 +136,15 @@ class Reader(threading.Thread):
         `kinds` maps a topic to its pattern and its kind of message. A pattern whose topics were made anew gets the
         given board; others keep theirs.
         """
-        anew = {kinds[place[0]][0] for place, span in there.items() if span.end < self._next.get(place, 0)}
+        # Not by offsets: of a busy partition more has been read by now than it had when its end was asked for.
+        ids = {place[0]: span.topic_id for place, span in there.items()}
+        anew = {kinds[topic][0] for topic, own in ids.items() if self._topic_ids.get(topic, own) != own}
         gone = [place for place in self._next if place not in there or kinds[place[0]][0] in anew]
         if gone:
             self._consumer.incremental_unassign([TopicPartition(*place) for place in gone])
             for place in gone:
                 del self._next[place]
-        self._kinds = dict(kinds)
+        self._kinds, self._topic_ids = dict(kinds), ids
         self.boards = {
             name: self.boards[name] if name in self.boards and name not in anew else board
             for name, board in boards.items()

@@ -132,7 +132,7 @@ class Surroundings(threading.Thread):
         """Let the reader follow the patterns that have all their topics; what was found stays while Kafka is away."""
         try:
             with topics.named(self._target.bootstrap):
-                partitions = self._partitions()
+                partitions, ids = self._partitions()
                 provisioned = {
                     each.name: each for each in variants if partitions.keys() >= set(topics_of(each).values())
                 }
@@ -141,7 +141,7 @@ class Surroundings(threading.Thread):
                 }
                 marks = {each.topic(DISPOSITIONS): (each.name, DISPOSITIONS.name) for each in provisioned.values()}
                 kinds |= {topic: of for topic, of in marks.items() if topic in partitions}
-                spans = self._spans([(topic, number) for topic in kinds for number in partitions[topic]])
+                spans = self._spans([(topic, number) for topic in kinds for number in partitions[topic]], ids)
                 self._lags = self._lags_of(provisioned.values(), spans)
         except topics.TopicError as error:
             self._now("down", str(error))
@@ -157,15 +157,14 @@ class Surroundings(threading.Thread):
             self._opened = topics.opened_admin(self._target.bootstrap, ANSWERS_WITHIN_S)
         return self._opened
 
-    def _partitions(self) -> dict[str, list[int]]:
-        """The partitions of each topic."""
+    def _partitions(self) -> tuple[dict[str, list[int]], dict[str, str]]:
+        """The partitions of each topic, and its id: a topic that is deleted and created anew has another."""
         topics.require_connection(self._target.bootstrap)
-        return {
-            topic["name"]: [each["partition_index"] for each in topic["partitions"]]
-            for topic in self._client.describe_topics()
-        }
+        described = self._client.describe_topics()
+        partitions = {topic["name"]: [each["partition_index"] for each in topic["partitions"]] for topic in described}
+        return partitions, {topic["name"]: str(topic["topic_id"]) for topic in described}
 
-    def _spans(self, places: list[Place]) -> dict[Place, Span]:
+    def _spans(self, places: list[Place], ids: Mapping[str, str]) -> dict[Place, Span]:
         """The first and the next offset of each partition, by one request of each kind."""
         first, end = (
             {
@@ -176,7 +175,7 @@ class Surroundings(threading.Thread):
             }
             for spec in (OffsetSpec.EARLIEST, OffsetSpec.LATEST)
         )
-        return {place: Span(first[place], end[place]) for place in places}
+        return {place: Span(ids[place[0]], first[place], end[place]) for place in places}
 
     def _lags_of(self, variants: Iterable[Variant], spans: Mapping[Place, Span]) -> dict[str, int | None]:
         """How many messages each per-event stage has not judged; None where it has committed nothing yet."""

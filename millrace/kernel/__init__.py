@@ -45,17 +45,18 @@ def ensure(settings: Settings, engine: str) -> Path:
     with (place / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not jar.exists():
-            _build(settings, libraries, jar)
+            build([(root, libraries[part]) for part, root in _roots(settings, libraries).items()], jar)
     return jar
 
 
-def _build(settings: Settings, libraries: dict[str, list[Path]], jar: Path) -> None:
+def build(parts: Iterable[tuple[Path, Iterable[Path]]], jar: Path) -> None:
+    """Make a jar of folders of sources, each compiled against its own jars and what the folders before it became."""
     with tempfile.TemporaryDirectory(dir=jar.parent) as temporary:
         classes = Path(temporary) / "classes"
         classes.mkdir()
-        for part, root in _roots(settings, libraries).items():
+        for root, libraries in parts:
             if sources := sorted(root.rglob("*.java")):
-                _compile(sources, [classes, *libraries[part]], classes)
+                _compile(sources, [classes, *libraries], classes)
             for path in _files(root):
                 if path.suffix != ".java":
                     target = classes / path.relative_to(root)

@@ -257,8 +257,8 @@ def browser(settings: Settings) -> Finding:
 
 
 def promtool(environ: Mapping[str, str]) -> Finding:
-    """Prometheus's checker of alert rules."""
-    remedy = "Debian: apt install prometheus; elsewhere: promtool of Prometheus 2.42 or newer on PATH"
+    """Prometheus, with its checker of alert rules: one package has both."""
+    remedy = "Debian: apt install prometheus; elsewhere: prometheus and promtool, 2.42 or newer, on PATH"
     return _on_path("promtool", "promtool", remedy, "prometheus", environ)
 
 

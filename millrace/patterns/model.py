@@ -67,7 +67,10 @@ class EventsStage(Closed):
     engine: Engine
     rules: tuple[str, ...] = Field((), description="Names of per-event rules of the use.")
     parallelism: int = Field(
-        1, ge=1, le=64, description="Parallel instances of the stage; at most one per partition works."
+        1,
+        ge=1,
+        le=registry.INSTANCES_MOST,
+        description="Parallel instances of the stage; at most one per partition works.",
     )
 
 
@@ -281,7 +284,7 @@ def require_folders() -> None:
 def _complaints(variant: Variant) -> list[str]:
     pattern, stages = variant.pattern, variant.pattern.stages
     if pattern.use not in project.uses():
-        return [f"use: there is no use '{pattern.use}'; there is: {', '.join(project.uses())}"]
+        return [f"use: there is no use '{pattern.use}'; choose one of: {', '.join(project.uses())}"]
     complaints = []
     for where, names_, wanted in (
         ("stages.events.rules", stages.events.rules, "event"),

@@ -28,7 +28,7 @@ class Secret:
     pattern: str
     """Of the secret without its separators."""
     complaint: str
-    """Says what the secret looks like, without repeating it."""
+    """Describes a valid secret, without repeating the wrong one."""
     separators: str = ""
 
 
@@ -230,7 +230,7 @@ def _complaints(event_type: EventType) -> Iterator[str]:
         if name not in declared:
             yield f" has no field '{name}'; its fields: {', '.join(names)}"
         elif role == "time" and not isinstance(declared[name], Whole):
-            yield f": its time '{name}' is no whole number; declare Whole('{name}'), in milliseconds since 1970"
+            yield f": its time '{name}' is not a whole number; declare Whole('{name}'), in milliseconds since 1970"
         elif role == "time" and not declared[name].required:
             yield f": its time '{name}' is optional; an event without a time is in no window"
     for span in ("past_ms", "future_ms"):

@@ -125,7 +125,7 @@ def value_of(use: UseCase, field: str, text: str) -> Any:
     if use.enriched.kind(field) != "whole":
         return text
     if not re.fullmatch(r"[0-9]{1,18}", text):
-        raise RuleError(f"'{text}' is no {field}: that is a whole number")
+        raise RuleError(f"'{text}' is not a {field}: give a whole number")
     return int(text)
 
 
@@ -143,7 +143,7 @@ def forgettable(use: UseCase) -> set[str]:
 
 
 def reached_by(table: Table, use: UseCase) -> set[str]:
-    """The fields by which a row of this table can be forgotten: of an event's row, all that name somebody."""
+    """The fields by which a row of this table can be forgotten: of an event's row, all that identify somebody."""
     named = {*table.fields, *table.columns_of(use.enriched)} if table.columns else {table.first}
     return named & forgettable(use)
 
@@ -227,7 +227,7 @@ def alerts_of(cells: Cells) -> dict[str, int]:
 
 
 def alert_key(table: Table, use: UseCase, alert: Event) -> str | None:
-    """Whose alert it is in a table: the topic's key, or the rule's own; None if it is nobody's there."""
+    """The row of a table that counts an alert: the topic's key, or the rule's own; None if no row does."""
     if table.first == use.judged.key:
         return str(alert[ALERTS.key])
     keys = {rule.name: rule.key for rule in use.rules}

@@ -10,4 +10,6 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """The known name that is spelled most like this one, as a question; or all known names."""
     names = list(known)
     near = get_close_matches(name, names, 1)
-    return f"did you mean '{near[0]}'?" if near else f"there is: {', '.join(names) or 'nothing'}"
+    if near:
+        return f"did you mean '{near[0]}'?"
+    return f"choose one of: {', '.join(names)}" if names else "there is none"

@@ -185,6 +185,6 @@ def _no_state(
     (column,) = state_columns(name, measure).values()
     declared = known[column]
     if isinstance(declared, Real) or not isinstance(declared, Whole):
-        yield f"state '{name}': '{column}' is no whole number, and HBase keeps the largest whole timestamp"
+        yield f"state '{name}': '{column}' is not a whole number, and HBase keeps the largest whole timestamp"
     elif declared.least < 0 or (declared.most >= VALUES and column != enriched.time):  # time is near the arrival
         yield f"state '{name}': '{column}' must be from 0 to less than 2**54; declare its least and most"

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from millrace.rules.events import NAME_PATTERN, EventType
 from millrace.rules.nearest import nearest
@@ -27,6 +27,7 @@ class Share:
     default: float
     help: str
     most: float = 0.3
+    least: ClassVar[float] = 0
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class Size:
     default: int
     help: str
     most: int = 1_000_000
+    least: int = 1
 
 
 @dataclass(frozen=True)
@@ -155,8 +157,8 @@ def plan_for(
     for each, number in given.items():
         if each not in declared:
             raise ValueError(f"this use's traffic has no '{each}'; {nearest(each, declared)}")
-        if not 0 <= number <= declared[each].most:
-            raise ValueError(f"{each} must be from 0 to {declared[each].most}, not {number}")
+        if not declared[each].least <= number <= declared[each].most:
+            raise ValueError(f"{each} must be from {declared[each].least} to {declared[each].most}, not {number}")
     return TrafficPlan(
         events,
         rate_per_s,

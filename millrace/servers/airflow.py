@@ -109,7 +109,7 @@ class Airflow(Server):
             "AIRFLOW__DAG_PROCESSOR__PRINT_STATS_INTERVAL": "0",  # a table of all files, twice a minute, for ever
             "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "30",
             "AIRFLOW__LOGGING__LOGGING_LEVEL": "INFO",
-            # The scheduler learns of a task's end within this time. A task that resumes before that, by a timer or a
+            # The scheduler notices a task's end within this time. A task that resumes before that, by a timer or a
             # person's answer, would be taken for ended.
             "AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL": "1",
             # A killed task is detected within a minute; Airflow's default of five suits tasks that take hours.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,8 +14,9 @@ from millrace.traffic.runs import Span
 
 Place = tuple[str, str]
 """The rule's key, and the event's id or else its time; of a tumbling window its start."""
-ANY_KEY = "any key"
+ANY_KEY = "event"
 """In place of a key that the event does not show."""
+Event = Mapping[str, Any]
 Meant = tuple[str, Place]
 """The name of a rule, and where it must alert."""
 
@@ -105,6 +106,20 @@ def alert_places(use: UseCase, rule: Rule, alert: Mapping[str, Any]) -> Iterator
             yield key, str(identity)
     else:
         yield key, str(alert["at_ms"])
+
+
+def places_left_out(
+    use: UseCase, rule: Rule, alert: Mapping[str, Any], events: Callable[[], Iterable[Event]]
+) -> Iterator[Place]:
+    """Of these enriched events, the places of those in an alert's window that its full list of ids may leave out."""
+    if not isinstance(rule, WindowRule) or _fixed_ms(use, rule) is not None or not use.judged.id:
+        return
+    if len(alert["event_ids"]) < rule.ids_most:
+        return
+    key, time = str(alert["key"]) if _shows_key(use, rule) else ANY_KEY, use.judged.time or ""
+    for event in events():
+        if str(event[rule.key]) == alert["key"] and alert["window_start_ms"] <= event[time] <= alert["at_ms"]:
+            yield key, str(event[use.judged.id])
 
 
 def _shows_key(use: UseCase, rule: Rule) -> bool:

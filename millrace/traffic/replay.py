@@ -39,7 +39,7 @@ class _LineError(ValueError):
 class Replay:
     """A recorded file that was read once, and is read again, line by line, for every other purpose.
 
-    A column map of the use says how the lines of a CSV file become events. Without one, and in JSON lines, a line names
+    A column map of the use turns the lines of a CSV file into events. Without one, and in JSON lines, a line names
     its kind in `topic` (the judged one unless given), its time in the kind's time field or, as ISO 8601, in `at`, and
     a secret in its own column, or its token in the field. Fields that the kind does not declare are left out: their
     content is unchecked.
@@ -108,7 +108,9 @@ class Replay:
                             raise ReplayError(f"{self.path}, line {number}: {error}") from None
                         yield written
         except OSError as error:
-            raise ReplayError(f"{self.path}: cannot be read ({error}); give a readable file") from None
+            raise ReplayError(
+                f"{self.path}: cannot be read ({error.strerror or error}); give a readable file"
+            ) from None
 
     @property
     def is_csv(self) -> bool:

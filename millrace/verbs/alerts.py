@@ -76,7 +76,7 @@ def alerts(
     conditions = [condition(each) for each in where]
     rules = rules_of(variant)
     if rule and rule not in rules:
-        raise UsageError(f"{variant.name} runs no rule '{rule}'; there is: {', '.join(rules)}")
+        raise UsageError(f"{variant.name} runs no rule '{rule}'; choose one of: {', '.join(rules)}")
     chosen: dict[str, Found] = {}
     for each in _read(target, variant, rules):
         alert = each.alert
@@ -96,7 +96,7 @@ def named(target: Target, variants: Iterable[Variant], alert_id: str) -> tuple[V
     """The alert whose id is or begins with this, and the first of the patterns that has it."""
     if not re.fullmatch(rf"[0-9a-f]{{{ID_LEAST},32}}", alert_id):
         raise UsageError(
-            f"'{alert_id}' is no id of an alert: {ID_LEAST} to 32 hexadecimal digits; `millrace alerts` prints them"
+            f"'{alert_id}' is not an id of an alert: {ID_LEAST} to 32 hexadecimal digits; `millrace alerts` prints them"
         )
     by_name = {variant.name: variant for variant in variants}
     held = lengths(target.bootstrap, {name: variant.topic(ALERTS) for name, variant in by_name.items()})
@@ -111,7 +111,7 @@ def named(target: Target, variants: Iterable[Variant], alert_id: str) -> tuple[V
 
 
 def condition(text: str) -> Callable[[Mapping[str, Any]], bool]:
-    """What a text such as `amount_cents>=50000` asks of operands; one that an alert has not fulfils no condition."""
+    """The condition on operands in a text such as `amount_cents>=50000`; false if an alert lacks the operand."""
     if (found := CONDITION.fullmatch(text.strip())) is None:
         raise UsageError(
             f"--where {text}: give an operand, one of {' '.join(COMPARED)} and a value: amount_cents>=50000"

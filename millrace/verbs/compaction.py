@@ -24,7 +24,7 @@ def compact(target: Target, name: str) -> list[str]:
     engine = registry.manifest(persist.engine)
     if not engine.compacts:
         raise InfraError(f"{name}: {engine.title} stores its files and cannot compact them")
-    target.hdfs.files(target.folder(variant))  # fails fast, with one line, when HDFS does not answer
+    next(target.hdfs.files(target.folder(variant)), None)  # fails fast, with one line, when HDFS does not answer
     log = target.settings.state / "logs" / f"compact-{name}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     with deployed_file(target, name).with_suffix(".compacting").open("w") as lock, log.open("w") as output:

@@ -17,12 +17,15 @@ def cpu_seconds(settings: Settings, pattern: str) -> dict[str, float]:
 
     A process that the jobs of several patterns share counts whole: the figure is the pattern's own while it runs alone.
     """
-    return {engine: _used(record) for engine, record in _processes(settings, pattern).items()}
+    return {engine: sum(map(_used, records)) for engine, records in _processes(settings, pattern).items()}
 
 
 def memory_mb(settings: Settings, pattern: str) -> dict[str, int]:
     """The memory of the same processes now, by engine."""
-    return {engine: processes.memory_bytes(record) >> 20 for engine, record in _processes(settings, pattern).items()}
+    return {
+        engine: sum(map(processes.memory_bytes, records)) >> 20
+        for engine, records in _processes(settings, pattern).items()
+    }
 
 
 def spent(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
@@ -33,10 +36,17 @@ def spent(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, 
     }
 
 
-def _processes(settings: Settings, pattern: str) -> dict[str, processes.ProcessRecord]:
+def _processes(settings: Settings, pattern: str) -> dict[str, list[processes.ProcessRecord]]:
     found = processes.records(settings.run)
-    names = {each.name: each.process.format(pattern=pattern) for each in registry.manifests()}
-    return {engine: found[name] for engine, name in names.items() if name in found}
+    owned = {
+        engine.name: [found[name] for name in _names(engine, pattern) if name in found]
+        for engine in registry.manifests()
+    }
+    return {engine: records for engine, records in owned.items() if records}
+
+
+def _names(engine: registry.Manifest, pattern: str) -> list[str]:
+    return [engine.process_of(pattern, number) for number in range(1, registry.INSTANCES_MOST + 1)]
 
 
 def _used(record: processes.ProcessRecord) -> float:

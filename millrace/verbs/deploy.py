@@ -17,6 +17,7 @@ from millrace.patterns.loss import Loss
 from millrace.stack.services import services
 from millrace.stores.changes import Change
 from millrace.target import Target
+from millrace.verbs import lineage
 from millrace.verbs.provision import require_provisioned
 
 Report = Callable[[str], None]
@@ -99,6 +100,14 @@ def deploy(
             _start(target, step.plan, state_from, report)
         if wait:
             _await_deployed(target, name, [step.plan.engine for step in steps], accept_loss, report)
+        begun = {step.plan.engine for step in steps if step.change.action != "keep"}
+        lineage.jobs(
+            target,
+            variant,
+            report,
+            ended=[step.replaces for step in steps if step.replaces],
+            begun=[each for engine, each in deployed(target, name).items() if engine in begun],
+        )
         return [step.change for step in steps]
 
 
@@ -177,6 +186,8 @@ def _step(target: Target, wanted: EnginePlan, last: EnginePlan | None, only_miss
     job = engine.job(last or current)
     if job.lost and only_missing:
         return Step(Change("job", job_name(current), "keep", job.problem), current)
+    if job.missing and not fresh and (last is None or wanted.is_same_as(last)):
+        return Step(Change("job", job_name(current), "start", job.problem), current)
     if job.is_up and (last is None or wanted.is_same_as(last)):
         return Step(Change("job", job_name(current), "keep", "runs as declared"), current)
     if job.is_up:

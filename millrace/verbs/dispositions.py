@@ -55,12 +55,17 @@ class Precision:
         return self.confirmed / decided if decided else None
 
 
+def require_mark(mark: str) -> None:
+    """Raise a usage error unless this is a mark."""
+    if mark not in MARKS:
+        raise UsageError(f"'{mark}' is not a mark of an alert; choose one of: {', '.join(MARKS)}")
+
+
 def mark(
     publisher: Publisher, variant: Variant, alert: Mapping[str, Any], mark: str, *, by: str, note: str = ""
 ) -> Disposition:
     """Mark an alert; returns once Kafka has acknowledged it."""
-    if mark not in MARKS:
-        raise UsageError(f"'{mark}' is no mark of an alert; there is: {', '.join(MARKS)}")
+    require_mark(mark)
     made = Disposition(
         alert_id=alert["alert_id"],
         mark=mark,
@@ -104,7 +109,7 @@ def dispositions(target: Target, variant: Variant) -> dict[str, Disposition]:
 def marked(found: Iterable[Found], marks: Mapping[str, Disposition], mark: str) -> list[Found]:
     """The alerts with a mark, or those with none."""
     if mark not in (*MARKS, NONE):
-        raise UsageError(f"--marked {mark}: there is: {', '.join((*MARKS, NONE))}")
+        raise UsageError(f"--marked {mark}: choose one of: {', '.join((*MARKS, NONE))}")
     own = {alert_id: each.mark for alert_id, each in marks.items()}
     return [each for each in found if own.get(each.alert["alert_id"], NONE) == mark]
 

@@ -146,7 +146,7 @@ def follow(
             report(line_of(entry))
             if until(entry):
                 return entry
-        raise InfraError(f"{name} is not judged so far after {within_s:.0f} s{': ' if problem else ''}{problem}")
+        raise InfraError(f"{name} was not judged far enough within {within_s:.0f} s{': ' if problem else ''}{problem}")
 
 
 def update(target: Target, name: str, *, report: Callable[[str], None] = lambda line: None) -> tuple[Entry, ...]:
@@ -175,7 +175,7 @@ def until_now(
         while (found := latest(target, name).entries[-1:]) == () or found[0].whole_until_ms < now_ms:
             if time.monotonic() > deadline:
                 raise InfraError(
-                    f"{name}: the validator that runs has not come so far after {within_s:.0f} s"
+                    f"{name}: the running validator did not reach the newest message within {within_s:.0f} s"
                 ) from None
             time.sleep(1)
     return tuple(entry for entry in verdicts(target, name).entries if entry.number >= first)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import chain
 
 from millrace import deployments
@@ -14,12 +14,20 @@ from millrace.rules.layout import FORGOTTEN
 from millrace.stores import topics
 from millrace.stores.changes import Change, pending
 from millrace.target import ROOT, Target
-from millrace.verbs import ledger, traffic
+from millrace.verbs import ledger, lineage, traffic
 from millrace.verbs.provision import wanted_topics
 from millrace.verbs.rehearsal import discard_left
 
 
-def teardown(target: Target, name: str, *, data: bool = False, plan: bool = False, for_run: str = "") -> list[Change]:
+def teardown(
+    target: Target,
+    name: str,
+    *,
+    data: bool = False,
+    plan: bool = False,
+    for_run: str = "",
+    report: Callable[[str], None] = lambda line: None,
+) -> list[Change]:
     """Stop the pattern's jobs and keep their state; with `data` remove everything that the pattern wrote.
 
     With `for_run` a pattern that was not deployed for that run stays as it is.
@@ -29,7 +37,8 @@ def teardown(target: Target, name: str, *, data: bool = False, plan: bool = Fals
         if for_run and deployments.is_wanted(target, name) and deployments.owner(target, name) != for_run:
             detail = "not deployed by this run: it keeps running"
             return [Change("job", job_name(each), "keep", detail) for each in deployed(target, name).values()]
-        changes = []
+        changes: list[Change] = []
+        ended = []
         if not plan:
             deployments.unwant(target, name)  # first: the watcher restarts none of the jobs from here on
             ledger.stop(target, name)
@@ -39,7 +48,9 @@ def teardown(target: Target, name: str, *, data: bool = False, plan: bool = Fals
             is_up = engine.job(deployed_plan).is_up
             if is_up and not plan:
                 engine.stop(deployed_plan)
+                ended.append(deployed_plan)
             changes.append(Change("job", job_name(deployed_plan), "stop" if is_up else "keep"))
+        lineage.jobs(target, variant, report, ended=ended)
         if data:
             jobs = deployed(target, name).values()
             written = [*(each.name for each in wanted_topics(variant)), *chain(*map(state_topics, jobs))]

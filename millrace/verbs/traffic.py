@@ -19,7 +19,7 @@ from millrace.traffic.replay import read_replay
 from millrace.traffic.runs import Run, Span
 from millrace.traffic.tape import Digest
 from millrace.traffic.tokens import ensure_secrets, secrets_under
-from millrace.verbs import cost
+from millrace.verbs import cost, lineage
 from millrace.verbs.listening import listening
 from millrace.verbs.sending import Load, TrafficError, send
 from millrace.verify import Bounds, Versions
@@ -50,10 +50,15 @@ def traffic(target: Target, name: str, wanted: Load, *, report: Callable[[str], 
     Ctrl-C ends it early, and the run is then marked as incomplete.
     """
     target.require_traffic_allowed()
-    settings, topics = target.settings, topics_of(load(name))
+    settings, variant = target.settings, load(name)
+    topics = topics_of(variant)
     before = cost.cpu_seconds(settings, name)
-    with listening(target.bootstrap, topics, arrivals(settings, name)):
+    with (
+        lineage.traffic(target, variant, report) as outcome,
+        listening(target.bootstrap, topics, arrivals(settings, name)),
+    ):
         run = send(target.bootstrap, topics, wanted, folder=settings.state, report=report)
+        outcome.rows = {topics[kind]: count for kind, count in run.by_topic.items()}
     cpu_s = cost.spent(before, cost.cpu_seconds(settings, name))
     run = replace(run, about={**run.about, "cpu_s": cpu_s})
     keep(settings, name, run)

@@ -14,11 +14,12 @@ from typing import Any
 from millrace.deployments import alone, deployed, job_name, plans, record, upgrade_file, write_json
 from millrace.errors import InfraError
 from millrace.job import EngineError
-from millrace.patterns import EnginePlan, Variant
+from millrace.patterns import EnginePlan, Variant, load
 from millrace.patterns import topics as topics_of
 from millrace.stores.changes import Change
 from millrace.stores.topics import Tail
 from millrace.target import Target
+from millrace.verbs import lineage
 from millrace.verbs.deploy import await_healthy, refuse_moved
 from millrace.verbs.rehearsal import discard_left, rehearse
 
@@ -74,6 +75,7 @@ def upgrade(target: Target, variant: Variant, upgrade_id: str, *, report: Report
             _write(target, name, before)
         changes = [_next(target, before, running, wanted[engine], report) for engine, running in before.plans.items()]
     await_healthy(target, name, report)
+    lineage.replaced(target, variant, before.plans, report)
     gap_ms = before.gap_ms if before.gap_ms is not None else _gap_ms(target, variant, before.began_ms)
     with alone(target, name):
         _write(target, name, replace(_read(target, name) or before, gap_ms=gap_ms))
@@ -89,6 +91,7 @@ def roll_back(target: Target, name: str, *, report: Report = lambda line: None) 
         before = _read(target, name)
         if before is None:
             raise InfraError(f"{name}: there is no upgrade to roll back")
+        upgraded = deployed(target, name)
         changes = []
         for engine_name, old in before.plans.items():
             current, engine = deployed(target, name)[engine_name], target.engine(engine_name)
@@ -103,11 +106,12 @@ def roll_back(target: Target, name: str, *, report: Report = lambda line: None) 
                 engine.discard(current)
                 record(target, name, again)
                 current = again
-            if not engine.job(current).is_up:
+            if not engine.job(current).is_whole:
                 report(f"{job_name(current)}: continues from before the upgrade")
                 engine.start(current, before.states.get(engine_name))
             changes.append(Change("job", job_name(current), "change", f"generation {old.generation} again"))
     await_healthy(target, name, report)
+    lineage.replaced(target, load(name), upgraded, report)
     upgrade_file(target, name).unlink(missing_ok=True)
     return changes
 
@@ -131,7 +135,7 @@ def _next(target: Target, before: Before, old: EnginePlan, wanted: EnginePlan, r
         raise EngineError(
             f"{job_name(following)} is {job.state}: {job.problem}; `millrace roll-back {name}` undoes the upgrade"
         )
-    if not job.is_up:
+    if not job.is_whole:
         report(f"{job_name(following)}: starting from that state")
         engine.start(following, (_read(target, name) or before).states.get(old.engine))
     return Change("job", job_name(following), "change", f"continues from generation {old.generation}")
@@ -145,9 +149,8 @@ def _has_come_to(current: EnginePlan, generations: Mapping[str, int]) -> bool:
 def _require_running(target: Target, name: str, last: Mapping[str, EnginePlan]) -> None:
     down = [job_name(plan) for engine, plan in last.items() if not target.engine(engine).job(plan).is_up]
     if down or not last:
-        raise InfraError(
-            f"{name}: {', '.join(down) or 'no job'} is not running: nothing to upgrade; run `millrace deploy {name}`"
-        )
+        why = f"{', '.join(down)} is not running" if down else "no job is running"
+        raise InfraError(f"{name}: {why}, so there is nothing to upgrade; run `millrace deploy {name}`")
 
 
 def _gap_ms(target: Target, variant: Variant, since_ms: int) -> int:

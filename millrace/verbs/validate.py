@@ -13,7 +13,7 @@ from millrace.machine import npm
 from millrace.patterns import load
 from millrace.settings import SETTLED_AFTER_S, VALIDATE_WITHIN_S
 from millrace.target import Target
-from millrace.verbs import ledger, traffic, validation
+from millrace.verbs import ledger, lineage, traffic, validation
 from millrace.verify import Verdict
 from millrace.verify.ledger.chain import Chain, Span, verdict_of
 from millrace.verify.report import html
@@ -39,18 +39,19 @@ def validate(
     """Judge the pattern once its outputs have settled."""
     variant = load(name)
     tapes, in_force = traffic.runs(target.settings, name), deployments.in_force(target, name)
-    found = validation.verdict(
-        target,
-        variant,
-        within_s=within_s,
-        settled_after_s=settled_after_s,
-        in_force=in_force,
-        lost=[loss for each in deployments.losses(target, name).values() for loss in each],
-        counted=traffic.counted(variant.use, tapes, in_force),
-        tapes=tapes,
-        report=report,
-    )
-    return _kept(target, name, found)
+    with lineage.verdict(target, variant, report) as outcome:
+        outcome.verdict = validation.verdict(
+            target,
+            variant,
+            within_s=within_s,
+            settled_after_s=settled_after_s,
+            in_force=in_force,
+            lost=[loss for each in deployments.losses(target, name).values() for loss in each],
+            counted=traffic.counted(variant.use, tapes, in_force),
+            tapes=tapes,
+            report=report,
+        )
+    return _kept(target, name, outcome.verdict)
 
 
 def validate_by_ledger(
@@ -61,8 +62,10 @@ def validate_by_ledger(
     report: Callable[[str], None] = lambda line: None,
 ) -> Validation:
     """Judge the segments of the pattern's ledger since its last entry, until all that is there now is judged."""
-    entries = ledger.until_now(target, name, within_s=within_s, report=report)
-    return _kept(target, name, verdict_of(name, entries), Chain(entries).spans())
+    with lineage.verdict(target, load(name), report) as outcome:
+        entries = ledger.until_now(target, name, within_s=within_s, report=report)
+        outcome.verdict = verdict_of(name, entries)
+    return _kept(target, name, outcome.verdict, Chain(entries).spans())
 
 
 def _kept(target: Target, name: str, found: Verdict, timeline: Sequence[Span] = ()) -> Validation:

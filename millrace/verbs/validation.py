@@ -311,7 +311,7 @@ def rows_of(path: str, content: bytes) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = pq.read_table(io.BytesIO(content)).to_pylist()
         return rows
     except (ArrowException, OSError, ValueError) as error:
-        raise InfraError(f"{path} is no whole Parquet file: {error}") from None
+        raise InfraError(f"{path} is not a complete Parquet file: {error}") from None
 
 
 def _hop_ms(records: Sequence[Record], uncounted_ms: Sequence[Span]) -> list[float]:

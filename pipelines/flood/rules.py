@@ -28,7 +28,7 @@ flood_group = WindowRule(
     name="flood-group",
     doc=(
         "A group of ips sends more than 30 requests within 3 seconds, and all of them are refused log-ins. The rule is "
-        "silent as long as anybody else in the group is served; flood-ip is not."
+        "silent while another ip of the group is served; flood-ip is not."
     ),
     on=enriched,
     key="group_id",

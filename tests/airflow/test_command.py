@@ -64,7 +64,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", ["done", "would change", "not ok"])
-def test_an_answer_is_one_whatever_it_says(taken, case):
+def test_an_answer_counts_with_each_exit_code_of_the_verb(taken, case):
     assert taken[case] == {"answer": PLAN}
 
 

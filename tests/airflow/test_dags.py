@@ -116,7 +116,7 @@ def test_the_plugin_that_every_task_loads_brings_no_web_framework(found):
     assert "millrace.airflow.page" not in found["plugin_brings"]
 
 
-def test_every_dag_says_what_it_is_for_what_to_do_when_it_is_red_and_when_it_is_late(dags):
+def test_every_dag_describes_its_purpose_what_to_do_when_it_is_red_and_when_it_is_late(dags):
     for dag_id, dag in dags.items():
         assert dag["description"], dag_id
         assert "### When it is red" in dag["doc"], dag_id
@@ -135,7 +135,7 @@ def test_every_task_has_an_owner_and_tries_again_within_a_time(dags):
         assert (task["timeout_s"] is None) == (task["type"] == "Approve"), (dag_id, task_id)
 
 
-def test_every_task_that_says_a_verb_leads_to_the_engines_pages(dags):
+def test_every_task_that_runs_a_verb_links_to_the_engines_pages(dags):
     for dag_id, task_id, task in tasks_of(dags):
         if task["words"]:
             assert {"Flink job", "Spark job"} <= set(task["links"]), (dag_id, task_id)
@@ -186,7 +186,7 @@ def test_a_proof_goes_from_provision_to_teardown(dags, name):
     assert tasks["validate"]["trigger_rule"] == "none_failed_min_one_success"
 
 
-def test_every_verb_is_said_with_the_dags_own_pattern_and_nothing_but_the_form(dags):
+def test_every_verb_has_the_dags_own_pattern_and_only_options_of_the_form(dags):
     for name in names():
         said = [task["words"] for task in dags[f"prove-{name}"]["tasks"].values() if task["words"]]
         assert [words[0] for words in said] == [
@@ -195,7 +195,7 @@ def test_every_verb_is_said_with_the_dags_own_pattern_and_nothing_but_the_form(d
         assert {words[1] for words in said} == {name}
 
 
-def test_a_proof_asks_whether_its_traffic_is_allowed_before_anything_else(dags):
+def test_a_proof_checks_that_traffic_is_allowed_before_anything_else(dags):
     for name in names():
         tasks = dags[f"prove-{name}"]["tasks"]
         assert tasks["form"]["words"] == [*tasks["traffic"]["words"], "--plan"]
@@ -228,7 +228,7 @@ def parsed(words: list[str]) -> tuple[str, dict[str, Any]]:
     return name.strip(), command.make_context(name, list(words)).params
 
 
-def test_a_form_asks_for_no_more_than_its_tasks_have_time_for(found, dags):
+def test_a_form_accepts_no_more_than_its_tasks_have_time_for(found, dags):
     assert found["too_much"]["5000000 at 10"].startswith(
         "5,000,000 events at 10 per second take 139 hours; a task has 10 minutes"
     )
@@ -282,7 +282,7 @@ def test_a_new_pattern_file_is_two_new_dags_with_no_other_change(with_two_more):
 
 
 @pytest.mark.builds
-def test_a_wrong_pattern_file_is_an_import_error_that_says_so_and_stops_no_other_dag(with_two_more):
+def test_a_wrong_pattern_file_is_an_import_error_with_the_reason_and_stops_no_other_dag(with_two_more):
     (error,) = with_two_more["import_errors"].values()
     assert "half.yaml: stages: this key is required; add it" in error
     assert set(with_two_more["dags"]) >= set(of_patterns(names()))

@@ -13,9 +13,11 @@ from statistics import median
 from typing import Any
 
 import pytest
+import yaml
 from playwright.sync_api import Page, expect
 
 from millrace import stack as stacks
+from millrace.dashboard import view
 from millrace.machine import processes
 from millrace.machine.processes import wait_until
 from millrace.patterns import Variant, load, topics
@@ -47,11 +49,26 @@ def target(stack: Settings) -> Target:
     return Target.read(stack)
 
 
+@pytest.fixture(scope="module")
+def lineage_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where OpenLineage's events go."""
+    return tmp_path_factory.mktemp("lineage") / "events.jsonl"
+
+
+def jobs_in(lineage_file: Path) -> set[tuple[str, str]]:
+    """The jobs of the events, each with what happened to it."""
+    events = [json.loads(line) for line in lineage_file.read_text().splitlines()]
+    return {(event["job"]["name"], event["eventType"]) for event in events}
+
+
 @pytest.fixture(scope="module", autouse=True)
-def patterns(target: Target, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def patterns(target: Target, tmp_path_factory: pytest.TempPathFactory, lineage_file: Path) -> Iterator[None]:
     """Both deployed, each with some traffic behind it, and shown by the page."""
     folder = tmp_path_factory.mktemp("patterns")
-    with own_patterns(folder, PATTERNS):
+    with own_patterns(folder, PATTERNS), pytest.MonkeyPatch.context() as environment:
+        config = {"transport": {"type": "file", "log_file_path": str(lineage_file), "append": True}}
+        environment.setenv("OPENLINEAGE_CONFIG", str(folder / "lineage"))
+        (folder / "lineage").write_text(yaml.safe_dump(config))
         stacks.restart(replace(target.settings, patterns=folder), ["dashboard"])
         for name in PATTERNS:
             provision.provision(target, name)
@@ -60,6 +77,7 @@ def patterns(target: Target, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         yield
         for name in PATTERNS:
             teardown.teardown(target, name, data=True)
+        assert jobs_in(lineage_file) >= {(f"{name}.flink", "COMPLETE") for name in PATTERNS}
         page = processes.records(target.settings.run)["dashboard"]
         processes.stop(page, within_s=5)
         processes.forget(page, target.settings.run)
@@ -104,6 +122,10 @@ def test_its_totals_are_those_counted_from_kafka(window: Page, target: Target, n
         assert "Nothing measured" not in page.get_by_role("region", name=part).inner_text()
     expect(page.get_by_role("region", name="Health")).to_contain_text("flink running", timeout=SHOWN_WITHIN_MS)
     page.screenshot(path=tmp_path / f"{name}.png", full_page=True)
+
+
+def test_openlineage_gets_the_jobs_that_a_deploy_has_started(lineage_file: Path) -> None:
+    assert jobs_in(lineage_file) == {(f"{name}.flink", "START") for name in PATTERNS}
 
 
 SHOWS = """(key) => {
@@ -154,13 +176,15 @@ def test_a_refused_message_that_looks_like_html_is_text(window: Page, target: Ta
 
 def test_it_recovers_when_its_server_and_when_kafka_were_killed(window: Page, target: Target) -> None:
     page = opened(window, target, "live-fraud")
+    variant = load("live-fraud")
+    first = alerts.alerts(target, variant)[-1].alert
+    made = dispositions.mark(Publisher(target.bootstrap), variant, first, "confirmed", by="anna")
+    marks = page.locator("button.alert .mark", has_text=view.of(variant.use).marks.confirmed)
+    expect(marks).to_have_count(1, timeout=SHOWN_WITHIN_MS)
     stacks.kill(target.settings, ["dashboard"])
     expect(page.locator("#connection")).to_have_text("server away; reconnecting …", timeout=SHOWN_WITHIN_MS)
     stacks.up(target.settings, ["dashboard"])
     expect(page.locator("#connection")).to_have_text("live", timeout=SHOWN_WITHIN_MS)
-    variant = load("live-fraud")
-    first = alerts.alerts(target, variant)[0].alert
-    made = dispositions.mark(Publisher(target.bootstrap), variant, first, "confirmed", by="anna")
     stacks.kill(target.settings, ["kafka-1"])
     expect(page.locator("#notices")).to_contain_text("Kafka does not answer since", timeout=SHOWN_WITHIN_MS)
     stacks.up(target.settings, ["kafka"])

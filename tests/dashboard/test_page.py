@@ -354,14 +354,47 @@ def test_a_mark_that_is_set_in_one_window_appears_in_another(page: Page, reader:
     other.close()
 
 
-@pytest.mark.parametrize("origin", [None, "http://127.0.0.1:1", "http://example.org"])
-def test_no_other_page_marks_an_alert(reader: PlaybackReader, port: int, origin: str | None) -> None:
+@pytest.mark.parametrize(
+    ("origin", "token", "body", "status"),
+    [
+        ("own", "own", {"mark": "confirmed", "by": "anna"}, 200),
+        ("own", "guessed", {"mark": "confirmed", "by": "anna"}, 403),
+        ("own", None, {"mark": "confirmed", "by": "anna"}, 403),
+        (None, "own", {"mark": "confirmed", "by": "anna"}, 403),
+        ("http://127.0.0.1:1", "own", {"mark": "confirmed", "by": "anna"}, 403),
+        ("http://example.org", "own", {"mark": "confirmed", "by": "anna"}, 403),
+        ("own", "own", {"mark": "confirmed", "by": "anna", "note": "x" * 10_000}, 413),
+        ("own", "own", {"mark": "right", "by": "anna"}, 400),
+    ],
+)
+def test_only_a_page_of_this_server_marks_an_alert(
+    reader: PlaybackReader, port: int, origin: str | None, token: str | None, body: dict[str, str], status: int
+) -> None:
+    reader.put("flink", alert("marked"))
     assert wait_until(lambda: bool(reader.taken["flink"]["alerts"]), 20)
-    (alert_id, *_) = reader.ask(lambda: [each["id"] for each in reader.boards["flink"].full(0)["alerts"]]).result(5)
-    url, body = f"http://127.0.0.1:{port}/alerts/flink/{alert_id}/mark", b'{"mark": "confirmed", "by": "anna"}'
-    headers = {"Content-Type": "application/json", "X-Millrace-Token": "guessed"}
-    headers |= {"Origin": origin or f"http://127.0.0.1:{port}"}
-    with pytest.raises(urllib.error.HTTPError) as refused:
-        urllib.request.urlopen(urllib.request.Request(url, body, headers))
-    assert refused.value.code == 403
-    assert reader.ask(lambda: reader.boards["flink"].full(0)["marks"]).result(5) == {}
+    alert_id = reader.ask(lambda: reader.boards["flink"].full(0)["alerts"][-1]["id"]).result(5)
+    own = f"http://127.0.0.1:{port}"
+    headers = {"Content-Type": "application/json"}
+    headers |= {"Origin": own if origin == "own" else origin} if origin else {}
+    headers |= {"X-Millrace-Token": token_of(port) if token == "own" else token} if token else {}
+    asked = urllib.request.Request(f"{own}/alerts/flink/{alert_id}/mark", json.dumps(body).encode(), headers)
+    try:
+        answered = int(urllib.request.urlopen(asked).status)
+    except urllib.error.HTTPError as refused:
+        answered = refused.code
+    assert answered == status
+
+    def marks() -> dict[str, Any]:
+        return dict(reader.ask(lambda: reader.boards["flink"].full(0)["marks"]).result(5))
+
+    if status == 200:
+        assert wait_until(lambda: alert_id in marks(), 10)
+    else:
+        assert marks() == {}
+
+
+def token_of(port: int) -> str:
+    """What a page that has loaded gets."""
+    with fetched(port, "/live") as stream:
+        line = next(line for line in stream if line.startswith(b"data: {"))
+    return str(json.loads(line.removeprefix(b"data: "))["token"])

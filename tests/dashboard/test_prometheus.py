@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import os
 import re
+import shlex
+import socket
 import subprocess
 import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
+from typer.core import TyperGroup
+from typer.main import get_command
 
+from millrace.cli.app import app
 from millrace.dashboard import figures, view
 from millrace.dashboard.board import Board
+from millrace.machine.processes import wait_until
+from millrace.oracle import Record
 from millrace.patterns import load
-from millrace.settings import PROJECT
-from tests.dashboard.playback import UP, pattern_around, records
+from millrace.settings import PROJECT, Settings
+from tests.dashboard.playback import UP, PlaybackReader, pattern_around, records, served, without_tables
+from tests.dashboard.scraping import FOLDER, RULES, firing, prometheus, results
 
-FOLDER = PROJECT / "infra" / "prometheus"
-RULES = [rule for group in yaml.safe_load((FOLDER / "rules.yml").read_text())["groups"] for rule in group["rules"]]
 PANELS = json.loads((PROJECT / "infra" / "grafana" / "millrace.json").read_text())["panels"]
 DRAWN = [target["expr"] for panel in PANELS for target in panel["targets"]]
+WELL = ("flink", "flood-flink")
+MINUTE_S, FIRES_WITHIN_S = 2, 60
 ALERTS = {rule["alert"]: rule for rule in RULES if "alert" in rule}
 
 
@@ -57,6 +68,26 @@ def test_no_page_is_without_an_alert() -> None:
     assert pages == {alert["annotations"]["runbook"] for alert in ALERTS.values()}
 
 
+def commands() -> Iterator[tuple[str, str]]:
+    """The commands of all pages, with names in place of the words in capitals."""
+    for path in sorted((PROJECT / "docs" / "runbook").glob("*.md")):
+        for words in re.findall(r"`millrace ([^`]+)`", path.read_text(encoding="utf-8")):
+            for name, example in {"PATTERN": "flink", "ALERT_ID": "0" * 32, "FILE": str(path)}.items():
+                words = words.replace(name, example)
+            yield path.stem, words
+
+
+@pytest.mark.parametrize(("page", "words"), [*commands()])
+def test_every_command_of_a_page_is_one_of_the_command_line(page: str, words: str) -> None:
+    command, rest, context = get_command(app), shlex.split(words), None
+    while isinstance(command, TyperGroup):
+        context = command.make_context("millrace", rest, parent=context)
+        found = command.get_command(context, rest[0])
+        assert found is not None, f"{page}.md: no {rest[0]}"
+        command, rest = found, rest[1:]
+    command.make_context(words, rest, parent=context)
+
+
 @pytest.mark.builds
 def test_the_rules_fire_when_they_should_and_only_then() -> None:
     for words in (("check", "config", "prometheus.yml"), ("test", "rules", "rules.test.yml")):
@@ -76,3 +107,71 @@ def test_prometheus_understands_the_dashboard(tmp_path: Path) -> None:
     (tmp_path / "rules.yml").write_text(yaml.safe_dump({"groups": [{"name": "drawn", "rules": rules}]}))
     done = subprocess.run(["promtool", "check", "rules", "rules.yml"], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Iterator[tuple[int, PlaybackReader]]:
+    """A page on which all is well, at first, and the port of the Prometheus that scrapes it."""
+    read = Settings.read(os.environ)
+    settings, port, own = Settings(read.project, read.home, tmp_path, read.port_base), free_port(), free_port()
+    variants = [without_tables(load(name)) for name in WELL]
+    around = {"kafka": UP, "patterns": {name: pattern_around(name) for name in WELL}}
+    with prometheus(port, own, tmp_path, MINUTE_S):
+        with served(settings, variants, {name: [] for name in WELL}, around, own) as reader:
+            assert wait_until(lambda: value(port, "millrace_kafka_up") == 1, FIRES_WITHIN_S)
+            assert firing(port) == set()
+            yield port, reader
+        # Its server has ended by now.
+        assert wait_until(lambda: firing(port) == {"MillracePageAway"}, FIRES_WITHIN_S), firing(port)
+
+
+@pytest.mark.builds
+def test_alerts_fire_while_what_the_page_reports_is_wrong(page: tuple[int, PlaybackReader]) -> None:
+    port, reader = page
+    sick = pattern_around("flink", verdict={"status": "unknown", "at": "", "page": "", "checks": {}})
+    sick["jobs"][0]["state"] = "crash-looping"
+    well, down = dict(reader.around), {"state": "down", "since_ms": 0, "problem": ""}
+    wrong = {"kafka": down, "patterns": {**well["patterns"], "flink": sick}}
+    reader.ask(lambda: reader.around.update(wrong)).result(5)
+    causes = {"MillraceKafkaDown", "MillraceJobSick", "MillraceVerdictNotOk"}
+    assert wait_until(lambda: firing(port) == causes, FIRES_WITHIN_S), firing(port)
+    reader.ask(lambda: reader.around.update(well)).result(5)
+    assert wait_until(lambda: firing(port) == set(), FIRES_WITHIN_S), firing(port)
+
+
+@pytest.mark.builds
+def test_alerts_fire_while_what_the_topics_hold_is_wrong(page: tuple[int, PlaybackReader]) -> None:
+    """Of one pattern nothing is judged, and alerts come five seconds late; of the other everything is refused."""
+    port, reader = page
+    numbers = itertools.count()
+    letter = {"reason": "json", "topic": "t", "partition": 0, "offset": 0, "ingest_ms": 0, "value_base64": ""}
+    late = {"rule": "spree", "rule_version": "1", "key": "anna", "subject": "anna", "event_ids": [], "operands": {}}
+
+    def more() -> set[str]:
+        now_ms, number = time.time_ns() // 1_000_000, next(numbers)
+
+        def record(kind: str, content: Mapping[str, Any]) -> Record:
+            return Record(kind, 0, number, now_ms, None, json.dumps(content).encode())
+
+        times = {"at_ms": now_ms, "sent_ms": now_ms - 5_000, "ingest_ms": now_ms, "emit_ms": now_ms}
+        alert = late | times | {"alert_id": f"{number:032x}", "window_start_ms": None}
+        reader.put("flink", record("transactions", {}), record("alerts", alert))
+        reader.put("flood-flink", record("requests", {}), record("dead-letters", letter))
+        lag = {**pattern_around("flink"), "lag": 2_000 + number}
+        reader.ask(lambda: reader.around["patterns"].update({"flink": lag})).result(5)
+        return firing(port)
+
+    causes = {"NoCheckpoint", "NothingJudged", "LagGrows", "DeadLetters", "PromiseBroken"}
+    wanted = {f"Millrace{name}" for name in causes}
+    assert wait_until(lambda: more() == wanted, 2 * FIRES_WITHIN_S, every_s=0.2), firing(port)
+
+
+def value(port: int, query: str) -> float | None:
+    """The value of a query with one result."""
+    return next((float(each["value"][1]) for each in results(port, query)), None)
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])

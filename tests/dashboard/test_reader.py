@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
@@ -12,13 +13,12 @@ from confluent_kafka import Consumer, TopicPartition
 
 from millrace.dashboard import reader as readers
 from millrace.dashboard import surroundings as around
-from millrace.dashboard.board import Board
-from millrace.dashboard.reader import Reader, Span
+from millrace.dashboard.reader import Reader
 from millrace.dashboard.surroundings import Surroundings
 from millrace.machine.processes import wait_until
 from millrace.patterns import Variant, load
 from millrace.settings import Settings
-from millrace.stores.topics import publish
+from millrace.stores.topics import Publisher, publish
 from millrace.target import Target
 from millrace.verbs import provision, teardown
 from tests.patterns import own_patterns
@@ -27,6 +27,7 @@ pytestmark = pytest.mark.stack
 
 NAME = "counted"
 WITHIN_S = 30
+BUSY_S = 4
 
 
 @pytest.fixture
@@ -117,11 +118,27 @@ def test_old_messages_are_counted_unread(
     assert reader.ask(lambda: reader.boards[NAME].unreadable).result(5) == 10
 
 
-def test_topics_that_were_made_anew_begin_a_new_board(reader: Reader, variant: Variant) -> None:
+def test_topics_that_were_made_anew_begin_a_new_board(reader: Reader, target: Target, variant: Variant) -> None:
     assert wait_until(lambda: totals(reader).get("transactions") == 1, WITHIN_S)
-    before, kinds, places = reader.ask(lambda: (reader.boards[NAME], reader._kinds, list(reader._next))).result(5)
-    emptied = {place: Span(0, 0) for place in places}
-    fresh = {NAME: Board(variant, before.view)}
-    reader.ask(lambda: reader.follow(fresh, kinds, emptied)).result(5)
-    assert reader.boards[NAME] is not before
+    before = reader.ask(lambda: reader.boards[NAME]).result(5)
+    teardown.teardown(target, NAME, data=True)
+    provision.provision(target, NAME)
+    write(target, variant.topic("transactions"), *range(7))  # more than there was
+    assert wait_until(lambda: totals(reader).get("transactions") == 7, WITHIN_S)
+    assert reader.ask(lambda: reader.boards[NAME]).result(5) is not before
+
+
+def test_a_busy_topic_keeps_its_board_and_misses_nothing(
+    reader: Reader, target: Target, variant: Variant, published: list[tuple[str, dict[str, Any]]]
+) -> None:
+    """Between the request for the end of a partition and its answer's arrival, more of it is read."""
     assert wait_until(lambda: totals(reader).get("transactions") == 1, WITHIN_S)
+    before, writer, sent = reader.ask(lambda: reader.boards[NAME]).result(5), Publisher(target.bootstrap), 1
+    until = time.monotonic() + BUSY_S
+    while time.monotonic() < until:
+        sent += writer.publish((variant.topic("transactions"), b"%d" % number, b"{}") for number in range(50))
+    assert wait_until(lambda: totals(reader)["transactions"] == sent, WITHIN_S), (totals(reader), sent)
+    assert reader.ask(lambda: reader.boards[NAME]).result(5) is before
+    shown = [data["boards"][NAME]["totals"] for name, data in published if name == "tick" and NAME in data["boards"]]
+    counted = [each.get("transactions", 0) for each in shown]
+    assert counted == sorted(counted), "a count fell: the board began again"

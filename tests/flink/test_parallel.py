@@ -25,7 +25,12 @@ def backlog(target: Target, request: pytest.FixtureRequest) -> Iterator[Backlog]
 
 @pytest.mark.drill
 @pytest.mark.parametrize(
-    "backlog", ["flink", "spark", "flink-spark", "flood-flink", "flood-spark", "flood-flink-spark"], indirect=True
+    "backlog",
+    [
+        *("flink", "spark", "flink-spark", "streams", "streams-spark"),
+        *("flood-flink", "flood-spark", "flood-flink-spark"),
+    ],
+    indirect=True,
 )
 def test_no_event_of_a_million_is_late(backlog: Backlog) -> None:
     """It is written before the jobs start; what comes out is compared with the oracle."""

@@ -74,7 +74,7 @@ def phone(customer: str, at_ms: int, latitude: float = 48.0) -> Sent:
     return "device-locations", customer.encode(), json.dumps(event).encode()
 
 
-def test_a_job_that_is_replaced_by_one_with_other_rules_keeps_what_it_knew(
+def test_a_job_that_is_replaced_by_one_with_other_rules_keeps_its_state(
     target: Target, plan: EnginePlan, player: Player, now_ms: int
 ) -> None:
     flink, early_ms = target.engine("flink"), now_ms - HOUR_MS

@@ -74,7 +74,7 @@ def test_an_event_of_a_backlog_has_a_header_beside_its_value() -> None:
     assert "CASE WHEN _backlog THEN MAP[CAST('backlog' AS STRING), CAST(x'01' AS BYTES)] END FROM judged" in insert
 
 
-def test_what_every_topic_carries_is_what_its_contract_says() -> None:
+def test_the_columns_of_every_topic_are_those_of_its_contract() -> None:
     definitions = {
         d.split("`")[1]: d for d in script(plan("flink")).definitions if d.startswith("CREATE TEMPORARY TABLE")
     }

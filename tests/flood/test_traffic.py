@@ -164,12 +164,12 @@ def test_the_group_is_that_of_kafkas_own_hash() -> None:
     assert group_of("foobar", 10_000) == (-790332482 & 0x7FFFFFFF) % 10_000
 
 
-def test_a_plan_gives_as_many_messages_as_it_says_each_when_it_says() -> None:
+def test_a_plan_gives_its_number_of_messages_each_at_its_time() -> None:
     plan = TrafficPlan(events=2_000, rate_per_s=33.3)
     assert [m.due_ms for m in TRAFFIC.messages(plan, {}, START_MS)] == [plan.due_ms(n) for n in range(2_000)]
 
 
-def test_every_request_says_when_it_was_meant_to_be_sent(messages: list[Message]) -> None:
+def test_every_request_has_its_intended_send_time(messages: list[Message]) -> None:
     assert all(event["sent_ms"] == START_MS + message.due_ms for message, event in good(messages))
 
 

@@ -130,7 +130,7 @@ def test_a_jvm_that_uses_no_archive_of_its_own_starts_without_ours(
 
 
 @pytest.mark.builds
-def test_a_jvm_with_a_folder_before_its_jars_is_never_asked(settings: Settings, jar: Path) -> None:
+def test_a_jvm_with_a_folder_before_its_jars_makes_no_archive(settings: Settings, jar: Path) -> None:
     """It would end."""
     empty = settings.project / "empty"
     empty.mkdir()
@@ -152,7 +152,7 @@ def test_no_archive_is_made_where_little_room_is_left(
 
 
 @pytest.mark.builds
-def test_a_jvm_that_cannot_be_asked_costs_a_line(
+def test_a_failed_dump_costs_one_line_of_output(
     settings: Settings, start: Callable[[], ProcessRecord], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record, said = start(), list[str]()

@@ -26,6 +26,7 @@ from millrace.cli.version import described
 from millrace.deployments import deployed_file
 from millrace.errors import InfraError, UsageError
 from millrace.job import Job
+from millrace.machine import environments
 from millrace.oracle import Record
 from millrace.patterns import EnginePlan, PatternError
 from millrace.patterns.model import files
@@ -60,7 +61,7 @@ def test_status_is_tabs_for_a_pipe_and_a_list_for_a_program(millrace: Millrace, 
     assert (first["name"], first["service"], first["state"], first["pid"]) == ("kafka-1", "kafka", "stopped", None)
 
 
-def test_status_can_be_asked_whether_all_is_well(millrace: Millrace, tmp_path: Path) -> None:
+def test_status_check_fails_unless_every_server_runs(millrace: Millrace, tmp_path: Path) -> None:
     assert millrace(tmp_path, "status").returncode == 0
     assert millrace(tmp_path, "status", "--check").returncode == 1
 
@@ -72,6 +73,7 @@ def test_addresses_are_exports_that_a_shell_reads_back(millrace: Millrace, tmp_p
         ["sh", "-c", f'{exports}\nprintf %s "$MILLRACE_STATE"'], capture_output=True, text=True, check=True
     )
     assert read_back.stdout == str(state)
+    assert str(environments.python(Settings.read(os.environ), "spark")) in exports.split("MILLRACE_PYTHON_SPARK=")[1]
     printed = millrace(state, "env", "--json").stdout
     assert json.loads(printed)["addresses"]["KAFKA_BOOTSTRAP"] == "127.0.0.1:29001"
     assert Target.read(Settings.read({}), {"MILLRACE_TARGET": printed}).bootstrap == "127.0.0.1:29001"
@@ -101,6 +103,7 @@ def test_patterns_lists_what_can_be_read_and_names_all_that_cannot(
         ["nothing"],
         ["deploy", "flink-sparks"],
         ["jobs", "nope"],
+        ["patterns", "nope"],
         ["observe", "nope"],
         ["traffic", "flink", "--rate", "inf"],
         ["dead-letters", "replay", "flink", "--reason", "--json"],
@@ -166,7 +169,7 @@ def test_traffic_that_is_allowed_is_planned_without_a_server(
     assert (answer["about"]["plan"]["events"], answer["about"]["plan"]["rate_per_s"]) == (1200, 100)
 
 
-def test_a_state_folder_that_cannot_be_one_is_said_in_one_line(millrace: Millrace) -> None:
+def test_an_impossible_state_folder_is_an_error_of_one_line(millrace: Millrace) -> None:
     done = millrace(Path("/dev/null"), "traffic", "flink")
     assert done.returncode == 1
     assert "/dev/null" in done.stderr
@@ -216,7 +219,7 @@ def test_what_ends_a_verb_is_named_by_its_kind(
     assert (json.loads(done.stdout), done.returncode) == ({"version": 1, "error": expected}, expected["exit"])
 
 
-def test_what_nobody_expected_keeps_its_traceback_and_is_an_object_all_the_same(
+def test_an_unexpected_error_keeps_its_traceback_and_is_still_an_object(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("millrace.verbs.provision.provision", lambda *_, **__: 1 / 0)
@@ -313,9 +316,7 @@ def test_down_of_nothing_is_done(millrace: Millrace, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("words", [["down", "--purge"], ["teardown", "flink", "--data"]], ids=" ".join)
-def test_what_removes_data_is_refused_where_nobody_can_be_asked(
-    millrace: Millrace, tmp_path: Path, words: list[str]
-) -> None:
+def test_a_removal_without_a_terminal_is_refused(millrace: Millrace, tmp_path: Path, words: list[str]) -> None:
     precious = tmp_path / "data" / "precious"
     precious.parent.mkdir()
     precious.touch()
@@ -510,6 +511,6 @@ def test_a_half_typed_server_is_completed(tmp_path: Path, monkeypatch: pytest.Mo
     assert complete_servers("k") == ["kafka", "kafka-1"]
 
 
-def test_time_spans_are_said_as_people_say_them() -> None:
+def test_time_spans_are_written_in_words() -> None:
     spans = [duration(seconds) for seconds in (5, 65, 3600 + 120, 86400 * 2 + 3600)]
     assert spans == ["5 s", "1 min", "1 h 2 min", "2 d 1 h"]

@@ -52,6 +52,6 @@ def test_configurations_are_those_known_to_work(profile: str, pytestconfig: pyte
     assert files == read(GOLDEN / profile)
 
 
-def test_nothing_is_told_to_listen_on_every_address() -> None:
+def test_no_configuration_listens_on_every_address() -> None:
     everything = [*rendered(["durable"]).values(), *rendered([]).values(), *rendered(["spark-cluster"]).values()]
     assert not [text for text in everything if "0.0.0.0" in text or "://:" in text]

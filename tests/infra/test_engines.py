@@ -41,7 +41,7 @@ def test_a_driver_that_died_is_failed_with_its_last_words(dead_driver: Spark) ->
     assert "no memory" in job.problem
 
 
-def test_the_driver_of_another_generation_says_nothing_of_this_one(dead_driver: Spark) -> None:
+def test_the_driver_of_another_generation_does_not_count_for_this_one(dead_driver: Spark) -> None:
     assert dead_driver.job(replace(PLAN, generation=2)).state == "absent"
 
 

@@ -149,7 +149,7 @@ def test_an_alert_is_explained_by_the_events_it_rests_on(
 
 def test_an_id_that_is_none_or_unknown_is_refused(millrace: Millrace, kafka: list[Record], tmp_path: Path) -> None:
     wrong = millrace(tmp_path, "explain", "xyz", "--pattern", "flink")
-    assert (wrong.returncode, "no id of an alert" in wrong.stderr) == (2, True)
+    assert (wrong.returncode, "is not an id of an alert" in wrong.stderr) == (2, True)
     unknown = millrace(tmp_path, "explain", "0" * 32, "--pattern", "flink")
     assert (unknown.returncode, "no alert 000" in unknown.stderr) == (1, True)
 
@@ -179,6 +179,25 @@ def test_a_mark_is_shown_wherever_its_alert_is_and_the_last_one_counts(
     assert (rows[first["alert_id"]]["mark"], rows[first["alert_id"]]["marked_by"]) == ("confirmed", "ben")
 
 
+def test_precision_is_counted_for_each_day_and_version_of_a_rule() -> None:
+    def found(alert_id: str, version: str, at_ms: int) -> finding.Found:
+        alert = {"alert_id": alert_id, "rule": "spree", "rule_version": version, "at_ms": at_ms}
+        return finding.Found(alert, "", "t.alerts", 0, 0, at_ms)
+
+    def mark(alert_id: str, mark: str) -> dict[str, dispositions.Disposition]:
+        return {alert_id: dispositions.Disposition(alert_id, mark, "", "anna", 0, "spree", "1", 0)}
+
+    day_ms = 86_400_000
+    every = [found("a", "1", 0), found("b", "1", day_ms - 1), found("c", "1", day_ms), found("d", "2", day_ms)]
+    marks = mark("a", "confirmed") | mark("b", "dismissed") | mark("c", "unsure") | mark("d", "confirmed")
+    counted = dispositions.precision(every, marks)
+    assert [(each.day, each.rule_version, each.alerts, each.precision) for each in counted] == [
+        ("1970-01-01", "1", 2, 0.5),
+        ("1970-01-02", "1", 1, None),
+        ("1970-01-02", "2", 1, 1.0),
+    ]
+
+
 def test_an_alert_whose_id_looks_like_a_card_number_can_be_marked(tape: list[Record]) -> None:
     sent: list[bytes] = []
 
@@ -195,7 +214,7 @@ def test_an_alert_whose_id_looks_like_a_card_number_can_be_marked(tape: list[Rec
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (("right",), "'right' is no mark of an alert; there is: confirmed, dismissed, unsure"),
+        (("right",), "'right' is not a mark of an alert; choose one of: confirmed, dismissed, unsure"),
         (("unsure", "--note", "two\nlines"), "note: one line of at most 500 characters"),
         (("unsure", "--note", "card 4111 1111 1111 1111"), "note: it holds a card number; leave it out"),
         (("unsure", "--by", "x" * 65), "by: one line of 1 to 64 characters"),
@@ -207,6 +226,11 @@ def test_a_wrong_mark_is_refused(
     done = millrace(tmp_path, "mark", written(kafka, "alerts")[0]["alert_id"], *words)
     assert (done.returncode, complaint in done.stderr) == (2, True), done.stderr
     assert not written(kafka, "dispositions")
+
+
+def test_a_wrong_mark_is_refused_before_anything_is_read(millrace: Millrace, tmp_path: Path) -> None:
+    done = millrace(tmp_path, "mark", "752d93d27e", "right")
+    assert (done.returncode, "'right' is not a mark of an alert" in done.stderr) == (2, True), done.stderr
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def test_a_touched_jar_is_read_once_and_believed(settings: Settings) -> None:
     assert json.loads((place / ".complete").read_text())["a-1.jar"][2] == 1_000_000_000
 
 
-def test_a_jar_that_nobody_listed_is_refused_by_name(settings: Settings) -> None:
+def test_an_unlisted_jar_is_refused_by_name(settings: Settings) -> None:
     (jars.folder(settings, "mill") / "evil.jar").write_bytes(b"")
     with pytest.raises(JarError, match=r"evil\.jar is not in the lock; remove it"):
         jars.ensure(settings, ["mill"])
@@ -79,7 +79,7 @@ def test_a_pom_changed_after_the_lock_is_refused(settings: Settings) -> None:
 
 
 def test_an_unknown_component_is_named_with_those_there_are(settings: Settings) -> None:
-    with pytest.raises(JarError, match="no component 'mil'; there are mill"):
+    with pytest.raises(JarError, match="no component 'mil'; choose one of: mill"):
         jars.ensure(settings, ["mil"])
 
 
@@ -142,7 +142,7 @@ def test_two_at_once_download_once(remote: Settings) -> None:
 
 @pytest.mark.builds
 @pytest.mark.stack
-def test_what_the_repository_brings_is_refused_when_the_lock_says_otherwise(remote: Settings) -> None:
+def test_a_download_that_differs_from_the_lock_is_refused(remote: Settings) -> None:
     size = jars.read_lock(remote)["mill"].size
     write_lock(remote, jars.Jar("0" * 64, size))
     with pytest.raises(JarError, match=r"jackson-core-2\.21\.2\.jar was changed"):
@@ -152,7 +152,7 @@ def test_what_the_repository_brings_is_refused_when_the_lock_says_otherwise(remo
 
 @pytest.mark.builds
 @pytest.mark.stack
-def test_an_interrupted_download_leaves_nothing_believed_and_no_process(tmp_path: Path) -> None:
+def test_an_interrupted_download_leaves_no_usable_jars_and_no_process(tmp_path: Path) -> None:
     environ = {**os.environ, "MILLRACE_HOME": str(tmp_path / "höme")}
     command = [sys.executable, "-m", "millrace.machine.jars", "ensure", "hdfs"]
     with subprocess.Popen(command, cwd=PROJECT, env=environ, stderr=subprocess.PIPE, start_new_session=True) as started:

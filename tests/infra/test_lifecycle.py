@@ -109,6 +109,22 @@ def test_a_job_that_is_restarted_still_belongs_to_its_run(target: Target, engine
     assert not engine.is_up
 
 
+def test_what_is_missing_of_a_job_is_started_again_in_the_same_generation(target: Target, engine: Engine) -> None:
+    deploy(target, PATTERN)
+    job_id = deployments.deployed(target, PATTERN)["spark"].job_id
+    engine.jobs[job_id] = Job("degraded", problem="instance 2 of 2: it has ended", missing=1)
+    (change,) = deploy(target, PATTERN, only_missing=True, plan=True)
+    assert (change.action, change.detail) == ("start", "instance 2 of 2: it has ended")
+    with pytest.raises(EngineError, match="generation 1 runs; `millrace teardown spark` first"):
+        deploy(target, PATTERN, fresh=True)
+    deploy(target, PATTERN)
+    assert deployments.deployed(target, PATTERN)["spark"].generation == 1
+    assert engine.jobs[job_id].is_whole
+    engine.jobs[job_id] = Job("degraded", missing=1)
+    teardown(target, PATTERN)
+    assert not engine.is_up
+
+
 def test_state_that_was_given_up_does_not_come_back_after_a_crash(target: Target, engine: Engine) -> None:
     deploy(target, PATTERN)
     teardown(target, PATTERN)
@@ -126,7 +142,7 @@ def test_state_that_was_given_up_does_not_come_back_after_a_crash(target: Target
     assert engine.states[-1] == "of 3"
 
 
-def test_a_teardown_for_nobody_stops_whatever_runs(target: Target, engine: Engine) -> None:
+def test_a_teardown_without_a_run_stops_all_jobs(target: Target, engine: Engine) -> None:
     deploy(target, PATTERN, for_run=RUN)
     teardown(target, PATTERN)
     assert not engine.is_up
@@ -242,9 +258,7 @@ def lossy(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Engine:
     return engine
 
 
-def test_a_job_that_lost_messages_fails_the_deployment_and_is_restarted_by_nobody(
-    target: Target, lossy: Engine
-) -> None:
+def test_a_job_that_lost_messages_fails_the_deployment_and_is_not_restarted(target: Target, lossy: Engine) -> None:
     with pytest.raises(LostError, match="spark/spark generation 1 is failed: lost"):
         deploy(target, PATTERN)
     (change,) = deploy(target, PATTERN, only_missing=True, wait=False)
@@ -264,7 +278,7 @@ def test_every_loss_that_is_accepted_is_recorded_until_the_data_is_removed(targe
     assert deployments.losses(target, PATTERN)
 
 
-def test_a_loss_is_accepted_only_when_that_is_asked_for(target: Target, lossy: Engine) -> None:
+def test_a_loss_is_accepted_only_with_the_option(target: Target, lossy: Engine) -> None:
     for _ in range(2):
         with pytest.raises(LostError):
             deploy(target, PATTERN)

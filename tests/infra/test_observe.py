@@ -60,7 +60,7 @@ def test_servers_that_are_already_there_are_not_judged_by_what_this_machine_star
     assert observe(target, [], {"MILLRACE_TARGET": "{}"}).servers == {}
 
 
-def test_a_changed_plan_is_told_part_by_part():
+def test_a_changed_plan_is_described_part_by_part():
     old = engine_plans(load("flink"), 1, "k:1", "hdfs://c", STORES)[0]
     new = replace(old, generation=2, parallelism=2, events=("spree",), versions={**old.versions, "spree": "12345678"})
     assert differences(old, new) == [

@@ -50,7 +50,7 @@ def test_a_jdk_that_does_not_run_is_missing(tmp_path: Path) -> None:
     assert not prerequisites.java(machine(tmp_path, java="exit 1")).ok
 
 
-def test_a_java_home_that_is_none_is_said(tmp_path: Path) -> None:
+def test_a_wrong_java_home_is_reported(tmp_path: Path) -> None:
     finding = prerequisites.java({**machine(tmp_path, java=says("17.0.15")), "JAVA_HOME": "/nowhere"})
     assert (finding.ok, finding.remedy) == (False, "unset JAVA_HOME or point it at a JDK")
 
@@ -92,7 +92,7 @@ def millrace(*words: str, environ: dict[str, str], tmp_path: Path) -> subprocess
     return subprocess.run([program, *words], env={**environ, **places}, capture_output=True, text=True, timeout=60)
 
 
-def test_doctor_says_what_is_missing_and_fails(tmp_path: Path) -> None:
+def test_doctor_lists_what_is_missing_and_fails(tmp_path: Path) -> None:
     done = millrace("doctor", environ={"PATH": str(tmp_path)}, tmp_path=tmp_path)
     assert done.returncode == 1
     rows = [line.split("\t") for line in done.stdout.splitlines()]
@@ -101,7 +101,7 @@ def test_doctor_says_what_is_missing_and_fails(tmp_path: Path) -> None:
     assert "developer.hashicorp.com" in next(row[3] for row in rows if row[1] == "terraform")
 
 
-def test_doctor_says_what_the_tests_want_besides(tmp_path: Path) -> None:
+def test_doctor_lists_what_the_tests_need(tmp_path: Path) -> None:
     done = millrace("doctor", "--tests", environ={"PATH": str(tmp_path)}, tmp_path=tmp_path)
     rows = {row[1]: row for row in (line.split("\t") for line in done.stdout.splitlines())}
     assert rows["git"][0] == "missing"

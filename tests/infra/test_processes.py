@@ -28,7 +28,7 @@ def test_it_lives_until_it_is_stopped_and_leaves_nothing(tmp_path: Path) -> None
     assert processes.family(record) == []
 
 
-def test_its_record_says_what_started_it(tmp_path: Path) -> None:
+def test_its_record_has_the_command_that_started_it(tmp_path: Path) -> None:
     record = start(tmp_path, *FOREVER)
     try:
         assert processes.records(tmp_path / "run") == {"one": record}
@@ -103,14 +103,14 @@ def test_a_killed_parent_leaves_no_server_without_a_record(tmp_path: Path) -> No
     processes.stop(record, within_s=SOON_S)
 
 
-def test_a_command_that_runs_to_its_end_says_how_it_ended(tmp_path: Path) -> None:
+def test_a_command_that_runs_to_its_end_has_its_exit_code(tmp_path: Path) -> None:
     run = tmp_path / "run"
     assert processes.run("one", ["sh", "-c", "exit 3"], {}, tmp_path / "out", run) == 3
     assert processes.run("one", FOREVER, {}, tmp_path / "out", run, is_called_off=lambda: True) is None
     assert processes.records(run) == {}
 
 
-def test_a_program_that_is_not_there_is_said_in_its_log(tmp_path: Path) -> None:
+def test_a_missing_program_is_reported_in_its_log(tmp_path: Path) -> None:
     record = start(tmp_path, "no-such-program-at-all")
     assert processes.wait_until(lambda: not processes.alive(record), SOON_S)
     assert "no-such-program-at-all: not found" in "".join(processes.tail(record.log, 3))
@@ -126,9 +126,7 @@ def test_a_process_gets_a_utf8_locale_and_little_else_of_the_shell(
     assert (seen["LC_ALL"], seen["GIVEN"], "HADOOP_USER_NAME" in seen) == ("C.UTF-8", "é", False)
 
 
-def test_a_log_that_grew_too_long_is_cut_while_its_writer_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_log_that_is_too_long_is_cut_while_its_writer_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "LOG_BYTES_MAX", 1000)
     log = tmp_path / "out"
     with log.open("a") as writer:

@@ -5,7 +5,7 @@ from millrace import records
 from millrace.settings import Settings
 
 
-def test_a_record_says_what_where_and_of_which_commit(tmp_path: Path) -> None:
+def test_a_record_has_its_kind_machine_and_commit(tmp_path: Path) -> None:
     settings = Settings(tmp_path, tmp_path / "home", tmp_path / "state", 20000)
     records.append(settings, "latency", {"ms_p99": 24}, seed=7)
     records.append(settings, "latency", {"ms_p99": 25}, seed=8)

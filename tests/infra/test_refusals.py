@@ -21,10 +21,12 @@ from millrace.cli.failures import failure
 from millrace.engines.flink.engine import Flink
 from millrace.errors import InfraError
 from millrace.patterns import Stores, engine_plans, load
-from millrace.settings import Settings
+from millrace.settings import PROJECT, Settings
 from millrace.stores import files, tables, topics
 from millrace.stores.files import Hdfs
 from millrace.stores.tables import HBase
+from millrace.target import Target
+from millrace.verbs.compaction import compact
 
 PLAN = engine_plans(load("flink"), 1, "k:1", "hdfs://c", Stores("hdfs://c/d", "h", 1, "flink"))[0]
 DENIED = 'Permission denied: user=dr.who, access=WRITE, inode="/"'
@@ -125,6 +127,15 @@ REQUESTS: dict[str, Callable[[int], object]] = {
 
 # A web page is a file's content as good as any other.
 CASES = [(server, what) for server in SERVERS for what in REQUESTS if (server, what) != ("a web page", "a file")]
+
+
+def test_a_compaction_starts_no_process_while_hdfs_is_away(tmp_path: Path) -> None:
+    with nobody() as port:
+        addresses = {"WEBHDFS_URL": f"http://127.0.0.1:{port}", "HDFS_URI": "hdfs://127.0.0.1:1", "HDFS_USER": "me"}
+        target = Target.read(Settings(PROJECT, tmp_path, tmp_path, 26000), {"MILLRACE_TARGET": json.dumps(addresses)})
+        with pytest.raises(InfraError, match=f"^HDFS does not answer at http://127.0.0.1:{port} "):
+            compact(target, "flink-spark")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(("server", "request_"), CASES)

@@ -24,7 +24,7 @@ def test_flink_brings_the_hdfs_that_keeps_its_checkpoints() -> None:
     assert names([], "flink")[:3] == ["namenode", "datanode-1", "datanode-2"]
 
 
-def test_spark_is_inside_its_jobs_unless_a_cluster_is_asked_for() -> None:
+def test_spark_is_inside_its_jobs_without_the_profile_of_a_cluster() -> None:
     assert names([], "spark") == []
     assert names(["spark-cluster"], "spark") == ["spark-master", "spark-worker"]
 
@@ -37,7 +37,7 @@ def test_durable_means_three_brokers_and_an_hbase_in_parts_on_hdfs() -> None:
     }
 
 
-def test_a_service_asked_for_twice_is_there_once() -> None:
+def test_a_service_that_is_named_twice_is_there_once() -> None:
     assert names([], "hdfs", "flink", "hdfs").count("namenode") == 1
 
 
@@ -66,5 +66,5 @@ def test_a_drill_names_one_server_or_a_whole_service() -> None:
 def test_a_misspelt_name_is_answered_with_the_one_that_is_meant() -> None:
     with pytest.raises(InfraError, match="did you mean 'kafka'"):
         names([], "kakfa")
-    with pytest.raises(InfraError, match="there is: three-brokers, durable, spark-cluster"):
+    with pytest.raises(InfraError, match="choose one of: three-brokers, durable, spark-cluster"):
         services(HERE, ["enormous"])

@@ -1,4 +1,4 @@
-"""Which pattern a key is shown from, when none is named, and what the demo suggests to look at."""
+"""Which pattern a key is shown from, when none is named; what the demo runs, and what it suggests to look at."""
 
 from __future__ import annotations
 
@@ -75,3 +75,10 @@ def deployed(target: Target, name: str, at_s: int) -> None:
     file = deployed_file(target, name)
     file.touch()
     os.utime(file, (at_s, at_s))
+
+
+def test_a_demo_of_a_use_runs_its_first_pattern() -> None:
+    assert demo.pattern_of("flood") == "flood-flink"
+    assert demo.pattern_of("flink") == "flink"
+    with pytest.raises(UsageError, match="there is no pattern 'floods'"):
+        demo.pattern_of("floods")

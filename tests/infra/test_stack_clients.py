@@ -46,7 +46,7 @@ def test_kafka_keeps_what_is_produced_in_order_within_a_partition(stack: Setting
     assert received == sent
 
 
-def test_a_topic_that_no_longer_holds_its_beginning_says_so(stack: Settings, topic: str) -> None:
+def test_a_topic_without_its_beginning_is_reported_as_such(stack: Settings, topic: str) -> None:
     bootstrap = stacks.addresses(stack)["KAFKA_BOOTSTRAP"]
     topics.publish(bootstrap, [(topic, b"key", b"%d" % number) for number in range(10)])
     with closing(topics.Tail(bootstrap, {"events": topic})) as tail:
@@ -59,7 +59,7 @@ def test_a_topic_that_no_longer_holds_its_beginning_says_so(stack: Settings, top
         assert tail.deleted() == {"events"}
 
 
-def test_kafka_refuses_a_topic_nobody_declared(stack: Settings) -> None:
+def test_kafka_refuses_an_undeclared_topic(stack: Settings) -> None:
     bootstrap = stacks.addresses(stack)["KAFKA_BOOTSTRAP"]
     with KafkaAdminClient(bootstrap_servers=bootstrap) as admin:
         with pytest.raises(UnknownTopicOrPartitionError):
@@ -88,7 +88,7 @@ def test_hdfs_gives_back_sixteen_megabytes_byte_for_byte(stack: Settings) -> Non
         client.delete("/tests/clients", recursive=True)
 
 
-def test_hdfs_refuses_whoever_does_not_own_a_folder(stack: Settings) -> None:
+def test_hdfs_refuses_a_user_who_does_not_own_the_folder(stack: Settings) -> None:
     mine = InsecureClient(stacks.addresses(stack)["WEBHDFS_URL"], user=owner())
     mine.makedirs("/tests/private", permission="700")
     try:

@@ -103,7 +103,7 @@ def test_every_server_that_a_pattern_needs_is_drilled(stack: Settings) -> None:
 
 
 @pytest.mark.parametrize("server", EVERY_SERVER)
-def test_a_killed_server_is_said_to_be_dead_and_comes_back_with_its_data(written: Written, server: str) -> None:
+def test_a_killed_server_is_shown_as_dead_and_comes_back_with_its_data(written: Written, server: str) -> None:
     settings = written.settings
     before = processes.records(settings.run)
     stacks.kill(settings, [server])
@@ -139,7 +139,7 @@ def maps_an_archive(settings: Settings, server: str) -> bool:
 
 
 @pytest.mark.drill
-def test_a_flink_job_goes_on_from_its_checkpoint_when_its_taskmanager_is_killed(stack: Settings) -> None:
+def test_a_flink_job_continues_from_its_checkpoint_when_its_taskmanager_is_killed(stack: Settings) -> None:
     addresses = stacks.addresses(stack)
     topic = f"sequence-{uuid.uuid4().hex[:8]}"
     with KafkaAdminClient(bootstrap_servers=addresses["KAFKA_BOOTSTRAP"]) as admin:

@@ -97,7 +97,7 @@ def test_everything_listens_on_loopback_only(stack: Settings) -> None:
     assert {ip for doors in listening.values() for ip, _ in doors} == {"127.0.0.1"}
 
 
-def test_status_knows_every_server(stack: Settings) -> None:
+def test_status_lists_every_server(stack: Settings) -> None:
     found = {one.name: one for one in stacks.status(stack) if one.name != PAGE}
     assert {one.state for one in found.values()} == {"running"}
     assert all(one.pid and one.memory_bytes and one.since and not one.error for one in found.values())
@@ -137,7 +137,7 @@ def test_a_port_in_use_is_explained_before_anything_starts(small: Settings) -> N
     assert processes.records(small.run) == {}
 
 
-def test_the_port_of_another_stack_is_said_to_be_that_stacks(stack: Settings, small: Settings) -> None:
+def test_a_port_in_use_by_another_stack_is_reported_with_that_stack(stack: Settings, small: Settings) -> None:
     twin = Settings(small.project, small.home, small.state, stack.port_base)
     with pytest.raises(InfraError, match="a server of the stack in ") as error:
         stacks.up(twin, ["kafka"])
@@ -184,7 +184,7 @@ def test_ctrl_c_leaves_no_jvm_of_what_it_had_started(small: Settings) -> None:
     interrupted(millrace(small, "up", "kafka", "hdfs"), small, "namenode", 0.5)
 
 
-def test_ctrl_c_leaves_nothing_though_nobody_reads_the_output_any_more(small: Settings) -> None:
+def test_ctrl_c_leaves_nothing_even_if_the_output_is_closed(small: Settings) -> None:
     """As Terraform does: it ends the shell that reads, while the command stops what it started."""
     up = with_tiny_ones(small, "up", "kafka", "hdfs", starts_in_s=2)
     wait_until(lambda: (small.run / "kafka-1.json").exists())
@@ -222,7 +222,7 @@ def test_down_ends_what_an_up_that_was_killed_had_started(tiny_ones: Settings) -
     assert what_runs(tiny_ones) == []
 
 
-def test_up_goes_on_where_an_up_that_was_killed_ended(tiny_ones: Settings) -> None:
+def test_up_continues_after_an_up_that_was_killed(tiny_ones: Settings) -> None:
     killed_while_kafka_starts(with_tiny_ones(tiny_ones, "up", "kafka", starts_in_s=0.1), tiny_ones)
     begun = processes.records(tiny_ones.run)["kafka-1"]
     stacks.up(tiny_ones, ["kafka"])

@@ -80,7 +80,7 @@ def test_all_of_it_arrives_in_order_and_each_key_keeps_its_partition(bootstrap: 
     assert canaries_in(b"\n".join((r.key or b"") + (r.value or b"") for r in records)) == {NUMBER}
 
 
-def test_the_pace_is_that_of_the_plan_and_lateness_is_told(bootstrap: str, names: dict[str, str]) -> None:
+def test_the_pace_is_that_of_the_plan_and_lateness_is_reported(bootstrap: str, names: dict[str, str]) -> None:
     plan = plan_for(TRAFFIC, events=1_000, rate_per_s=500)
     run = sending.send(bootstrap, names, traffic.generated(FRAUD, plan, SECRETS, for_ms=0))
     assert run.seconds >= 1.99
@@ -98,7 +98,7 @@ def test_an_impossible_rate_is_not_hidden(bootstrap: str, names: dict[str, str])
     assert behind > 1
 
 
-def test_a_listener_hears_every_alert_and_hop_that_is_written_while_it_listens(
+def test_a_listener_records_every_alert_and_hop_written_meanwhile(
     bootstrap: str, names: dict[str, str], tmp_path: Path
 ) -> None:
     into = tmp_path / "heard.jsonl"
@@ -149,13 +149,13 @@ def test_a_file_is_replayed_with_its_reference_data(bootstrap: str, names: dict[
     assert sorted(r.topic for r in read(bootstrap, names)) == ["customers", "device-locations", "transactions"]
 
 
-def test_nobody_listening_at_the_address_is_said_in_one_line(names: dict[str, str]) -> None:
+def test_a_refused_connection_is_an_error_of_one_line(names: dict[str, str]) -> None:
     load_of_one = traffic.generated(FRAUD, plan_for(TRAFFIC, events=1, rate_per_s=10), SECRETS)
     with pytest.raises(TopicError, match=r"Kafka does not answer at 127\.0\.0\.1:9 "):
         sending.send("127.0.0.1:9", names, load_of_one)
 
 
-def test_interrupted_it_stops_at_once_and_says_that_it_is_not_complete(bootstrap: str, names: dict[str, str]) -> None:
+def test_interrupted_it_stops_at_once_and_reports_an_incomplete_run(bootstrap: str, names: dict[str, str]) -> None:
     script = (
         "import json, sys\n"
         "from dataclasses import asdict\n"

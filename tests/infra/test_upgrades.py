@@ -80,7 +80,7 @@ def with_windows_in_spark(variant: Variant) -> Variant:
     return replace(variant, pattern=variant.pattern.model_copy(update={"stages": moved}))
 
 
-def test_an_upgrade_under_traffic_loses_and_doubles_nothing_and_says_its_gap(target: Target) -> None:
+def test_an_upgrade_under_traffic_loses_and_doubles_nothing_and_reports_its_gap(target: Target) -> None:
     name = running(target, TWO_JOBS)
     first = generations(target, name)
     sender = Sender(target, name, "across", seconds=30, closing_ms=closing_ms(FRAUD))
@@ -132,7 +132,7 @@ def test_an_upgrade_can_be_taken_back(target, one):
     assert reconciling.extra(target) == []
 
 
-def test_an_upgrade_that_was_killed_goes_on_though_the_old_job_was_started_again(target, one):
+def test_an_upgrade_that_was_killed_resumes_even_if_the_old_job_was_restarted(target, one):
     first = generations(target, one)
     sender = Sender(target, one, "third", seconds=5, closing_ms=closing_ms(FRAUD))
     old = deployments.deployed(target, one)
@@ -146,7 +146,7 @@ def test_an_upgrade_that_was_killed_goes_on_though_the_old_job_was_started_again
     assert verdict(target, one) == "ok"
 
 
-def test_what_died_goes_on_and_what_was_torn_down_stays_down(target, one):
+def test_a_dead_job_is_restarted_and_one_that_was_torn_down_stays_down(target, one):
     plan, _ = deployments.jobs(target, one)["flink"]
     target.engine("flink").discard(plan)
     following = deployments.job_name(replace(plan, generation=plan.generation + 1))
@@ -159,7 +159,7 @@ def test_what_died_goes_on_and_what_was_torn_down_stays_down(target, one):
     assert reconcile(target) == ([], [])
 
 
-def test_a_job_goes_on_though_flink_has_forgotten_that_it_had_its_id(target, one, monkeypatch):
+def test_a_job_continues_even_if_flink_no_longer_has_its_id(target, one, monkeypatch):
     asked, first = Flink.job, generations(target, one)
 
     def an_hour_later(flink, plan):
@@ -172,7 +172,7 @@ def test_a_job_goes_on_though_flink_has_forgotten_that_it_had_its_id(target, one
     assert generations(target, one)["flink"] == first["flink"] + 1
 
 
-def test_a_job_that_nobody_asked_for_is_named_and_left_alone(target, one):
+def test_a_job_that_was_never_deployed_is_listed_and_left_alone(target, one):
     plan, _ = deployments.jobs(target, one)["flink"]
     stray = replace(plan, generation=77, checkpoints=f"{plan.checkpoints}-stray")
     target.engine("flink").start(stray, None)

@@ -247,7 +247,7 @@ def is_well(target: Target, subject: str) -> bool:
 @pytest.mark.stack
 @pytest.mark.drill
 @pytest.mark.timeout(1800)
-def test_what_is_killed_under_traffic_is_back_with_nobody_typing(watched: Watched) -> None:
+def test_what_is_killed_under_traffic_comes_back_without_a_command(watched: Watched) -> None:
     target = watched.target
     sender = Sender(target, PATTERN, "killed", seconds=40 * len(SUBJECTS), closing_ms=closing_ms(FRAUD))
     back_s = {subject: seconds_until_back(watched, subject) for subject in SUBJECTS}

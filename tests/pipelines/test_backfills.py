@@ -87,7 +87,7 @@ def test_only_the_inputs_of_a_backfill_have_the_times_of_events_and_nothing_is_d
     assert {config["retention.ms"] for config in configs.values()} == {"-1"}
 
 
-def test_a_plan_says_that_its_stream_is_finite_and_an_endless_one_says_nothing(target: Target) -> None:
+def test_a_plan_marks_a_finite_stream_and_has_no_mark_for_an_endless_one(target: Target) -> None:
     keep()
     for name, is_finite in {"june": True, "flood-flink": False}.items():
         (plan,) = engine_plans(load(name), 1, "kafka:9092", "file:///c", Stores("", "", 0, ""))

@@ -139,7 +139,7 @@ class TestStores:
         pq.write_table(pa.table({"a": list(range(1_000))}), whole)
         assert len(rows_of("/f", whole.getvalue())) == 1_000
         for content in (whole.getvalue()[:-10], whole.getvalue()[100:], b"", b"PAR1"):
-            with pytest.raises(InfraError, match="/f/part-1 is no whole Parquet file"):
+            with pytest.raises(InfraError, match="/f/part-1 is not a complete Parquet file"):
                 rows_of("/f/part-1", content)
 
 

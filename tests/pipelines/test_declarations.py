@@ -107,7 +107,7 @@ def test_a_rule_may_remember_the_last_event_of_each_stream_of_its_use():
     [
         ({"fields": (*scans.fields, Text("note"))}, "has 2 fields 'note'; rename one of them"),
         ({"key": "parcels"}, "has no field 'parcels'; its fields: scan, parcel"),
-        ({"time": "note"}, r"its time 'note' is no whole number; declare Whole\('note'\)"),
+        ({"time": "note"}, r"its time 'note' is not a whole number; declare Whole\('note'\)"),
         ({"past_ms": -1}, "past_ms must be at least 0, not -1"),
         ({"fields": (*scans.fields, Text("place", "[a"))}, "the pattern of 'place' is no regular expression"),
         ({"fields": (*scans.fields, Whole("floor", 3, 2))}, "no number is from 3 to 2; .* of 'floor'"),

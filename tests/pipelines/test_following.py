@@ -299,11 +299,11 @@ def test_a_verdict_by_the_ledger_waits_until_all_that_is_there_is_judged(
 def test_a_verdict_by_the_ledger_ends_where_nothing_is_judged_in_time(
     kafka: Topics, target: Target, clock: Clock
 ) -> None:
-    with pytest.raises(InfraError, match="flink is not judged so far after 5 s"):
+    with pytest.raises(InfraError, match="flink was not judged far enough within 5 s"):
         ledger.until_now(target, NAME, within_s=5)
     with (
         ledger.alone(target, NAME),
-        pytest.raises(InfraError, match="the validator that runs has not come so far after 5 s"),
+        pytest.raises(InfraError, match="the running validator did not reach the newest message within 5 s"),
     ):
         ledger.until_now(target, NAME, within_s=5)
 

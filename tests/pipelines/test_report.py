@@ -55,7 +55,7 @@ def test_offenders_are_shown_as_text_whatever_they_hold() -> None:
     assert "and 2 more" in visible(page)
 
 
-def test_red_comes_first_and_an_unknown_says_why() -> None:
+def test_red_comes_first_and_an_unknown_has_its_reason() -> None:
     unknown = unchecked("files", "Do the files hold everything?", "could not be read: files")
     failed = checked("alerts: burst", "?", {}, ["missing: burst c1 t1,t2"])
     text = visible(html(replace(VERDICT, checks=(OK, unknown, failed))))

@@ -40,7 +40,7 @@ def rule(alert_when, **remembers):
         ),
     ],
 )
-def test_a_condition_that_would_not_mean_what_it_says_is_refused_at_definition(alert_when, complaint):
+def test_an_ambiguous_condition_is_refused_at_definition(alert_when, complaint):
     with pytest.raises(RuleError, match=complaint):
         rule(alert_when)
 

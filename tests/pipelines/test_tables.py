@@ -132,7 +132,7 @@ def test_fraud_writes_the_rows_cells_and_timestamps_of_before() -> None:
         (lambda **given: Table(state={"kg": Sum("weight_kg")}, **given), "no Sum: .* would be added twice"),
         (lambda **given: Table(state={"n": DistinctOthers("door", 9)}, **given), "no DistinctOthers: it needs every"),
         (lambda **given: Table(state={"kg": Max("weight")}, **given), "'enriched' has no field 'weight'; did you mean"),
-        (lambda **given: Table(state={"c": Max("celsius")}, **given), "'celsius' is no whole number"),
+        (lambda **given: Table(state={"c": Max("celsius")}, **given), "'celsius' is not a whole number"),
         (lambda **given: Table(state={"o": Max("source_offset")}, **given), r"must be from 0 to less than 2\*\*54"),
         (lambda **given: Table(state={"door": Last(doors, "lock")}, **given), "has no field 'door_lock'"),
         (lambda **given: Table(state={"kg": Max("weight_kg")}, retention_hours=1, **given), "no retention with state"),

@@ -23,7 +23,7 @@ def tokens_under(key: bytes) -> Tokens:
     return Tokens("card", CARD_NUMBER, key)
 
 
-def test_a_token_has_the_shape_that_events_ask_for() -> None:
+def test_a_token_has_the_form_that_events_require() -> None:
     assert re.fullmatch(TOKEN_PATTERN, tokens_under(b"k").token(NUMBER))
     assert len(tokens_under(b"k").token(NUMBER)) == TOKEN_LENGTH
 

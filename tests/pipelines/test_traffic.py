@@ -81,7 +81,7 @@ def assert_labels_tell_the_truth(plan: TrafficPlan) -> Counter[str]:
     return kinds
 
 
-def test_every_story_is_told_and_every_label_is_true() -> None:
+def test_every_kind_of_episode_occurs_and_every_label_is_true() -> None:
     kinds = assert_labels_tell_the_truth(PLAN)
     told = {kind for kind in kinds if not kind.startswith("poison")}
     assert told == {
@@ -109,7 +109,7 @@ def test_labels_are_true_whatever_the_plan(plan: TrafficPlan) -> None:
 
 @a_few
 @given(PLANS)
-def test_a_plan_gives_as_many_messages_as_it_says_each_when_it_says(plan: TrafficPlan) -> None:
+def test_a_plan_gives_its_number_of_messages_each_at_its_time(plan: TrafficPlan) -> None:
     messages = list(TRAFFIC.messages(plan, SECRETS, START_MS))
     assert [message.due_ms for message in messages] == [plan.due_ms(n) for n in range(plan.events)]
 
@@ -148,7 +148,7 @@ def test_ids_of_runs_with_different_names_never_meet() -> None:
     assert not ids("monday") & ids("tuesday")
 
 
-def test_every_event_says_when_it_was_meant_to_be_sent() -> None:
+def test_every_event_has_its_intended_send_time() -> None:
     for message in TRAFFIC.messages(plan_for(TRAFFIC, events=500, rate_per_s=50, poison=0), SECRETS, START_MS):
         assert json.loads(message.value or b"")["sent_ms"] == START_MS + message.due_ms
 
@@ -171,7 +171,7 @@ def test_no_card_number_leaves_but_the_one_that_must_be_refused() -> None:
     assert canaries_in(b"\n".join(bad)) == {NUMBER}
 
 
-def test_the_closing_goes_on_every_second_in_each_partition_and_sets_off_nothing() -> None:
+def test_the_closing_has_an_event_every_second_in_each_partition_and_no_alert() -> None:
     plan = plan_for(TRAFFIC, events=100, rate_per_s=50)
     keys = closing_keys(lambda number: TRAFFIC.closing_key(plan, number), 3)
     messages = list(TRAFFIC.closing(plan, SECRETS, START_MS, keys, 40_000))

@@ -200,7 +200,7 @@ def with_a_rule_changed(edges: dict[str, list[Record]]) -> tuple[Evidence, int]:
     return spoilt(new, enriched=enriched, alerts=alerts, table_of_customers=None), since_ms
 
 
-def test_what_an_earlier_version_of_a_rule_said_is_not_held_against_this_one(
+def test_alerts_of_an_earlier_version_of_a_rule_do_not_count_against_this_one(
     with_a_rule_changed: tuple[Evidence, int],
 ) -> None:
     evidence, since_ms = with_a_rule_changed
@@ -294,7 +294,7 @@ def test_two_customers_may_count_their_purchases_alike(good: Evidence, raw: dict
     assert verdict.status == "ok", [check for check in verdict.checks if check.status != "ok"]
 
 
-def test_a_clock_that_is_ahead_excuses_nobody_from_being_punctual(good: Evidence, raw: dict[str, list[Record]]) -> None:
+def test_a_clock_that_is_ahead_does_not_excuse_a_late_alert(good: Evidence, raw: dict[str, list[Record]]) -> None:
     at = accepted_at(good, raw)
     ahead = next(n for n in at if n > at[len(at) // 4])
     wrong_clock = retold(raw, {ahead: {"at_ms": raw["transactions"][ahead].ingest_ms + 240_000}})
@@ -439,7 +439,7 @@ def test_an_invented_alert_is_red(good: Evidence) -> None:
     )
 
 
-def test_a_message_that_nobody_can_read_is_red(good: Evidence) -> None:
+def test_an_unreadable_message_is_red(good: Evidence) -> None:
     garbage = Record("alerts", 0, 10**6, START_MS, None, b"{")
     verdict = judge(QUESTION, spoilt(good, alerts=[*output(good, "alerts"), garbage]))
     assert "readable" in red(verdict)

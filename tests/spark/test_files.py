@@ -51,7 +51,7 @@ def test_a_batch_that_was_killed_while_its_files_were_moved_is_moved_on(said: di
     assert said["a batch that was killed while it was moved"] == [20, 20]
 
 
-def test_repetitions_that_the_state_cannot_know_are_found_among_what_is_stored(said: dict[str, Any]) -> None:
+def test_repetitions_that_are_no_longer_in_the_state_are_found_among_the_stored_rows(said: dict[str, Any]) -> None:
     assert said["repetitions older than the state"] == [25, 25]
 
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import sys
+import time
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from millrace.engines.streams.engine import PLAN, Streams, job_of
+from millrace.engines.streams.engine import INSTANCE, PLAN, Streams, job_of
+from millrace.engines.streams.job import MAIN, MEMBER, declaration
+from millrace.job import Job
+from millrace.job_processes import combined
 from millrace.machine import processes
 from millrace.machine.processes import ProcessRecord
 from millrace.patterns import EnginePlan
@@ -19,6 +24,7 @@ from millrace.settings import PROJECT, Settings
 
 RUNNING = EnginePlan("p", 1, "streams", "fraud", "127.0.0.1:1", {}, "file:///nowhere", delivery="exactly-once")
 NOW_S = 1_790_000_000.0
+TOPICS = {each: f"p.{each}" for each in ("transactions", "device-locations", "customers", "merchants")}
 RECORD = ProcessRecord("job-p-streams", 1, 1, "boot", NOW_S - 20, Path("x.out"), ())
 LOST = Loss("p.transactions", 0, 5, 9, 20, "id", "id")
 
@@ -79,7 +85,7 @@ def test_a_process_that_lost_messages_names_them_and_the_remedy(streams: Streams
     assert job.problem.endswith("`millrace deploy p --accept-loss` continues without them")
 
 
-def test_the_process_of_another_generation_says_nothing_of_this_one(streams: Streams) -> None:
+def test_the_process_of_another_generation_does_not_count_for_this_one(streams: Streams) -> None:
     assert streams.job(replace(RUNNING, generation=2)).state == "absent"
 
 
@@ -89,3 +95,87 @@ def test_the_guarantee_is_a_part_of_the_plan_and_older_plans_have_none() -> None
     assert "delivery" not in json.loads(older.to_json())
     assert EnginePlan.from_json(older.to_json()) == older
     assert not older.is_same_as(RUNNING)
+
+
+@pytest.mark.parametrize(
+    ("states", "state", "missing"),
+    [
+        (("running", "running"), "running", 0),
+        (("running", "starting"), "starting", 0),
+        (("running", "stalled"), "stalled", 0),
+        (("failed", "running"), "degraded", 1),
+        (("failed", "stalled"), "stalled", 1),  # its end comes first
+        (("absent", "running"), "degraded", 1),
+        (("failed", "stopped"), "failed", 0),
+        (("stopped", "stopped"), "stopped", 0),
+    ],
+)
+def test_a_job_of_two_processes_is_as_the_worse_of_them(states: tuple[Any, Any], state: str, missing: int) -> None:
+    job = combined([Job(each, checkpoints=n, problem=each) for n, each in enumerate(states, 1)])
+    assert (job.state, job.missing, job.is_whole) == (state, missing, not missing and job.is_up)
+    assert job.checkpoints == 1
+    assert job.problem == f"instance 1 of 2: {states[0]}; instance 2 of 2: {states[1]}"
+
+
+def test_each_process_has_a_member_and_a_folder_of_its_own_and_one_thread(tmp_path: Path) -> None:
+    plan = replace(RUNNING, parallelism=2, topics=TOPICS)
+    one, two = (declaration(plan, tmp_path / str(number), number, 2) for number in (1, 2))
+    assert one["settings"][MEMBER] + "-2" == two["settings"][MEMBER]
+    assert (one["threads"], two["instance"], one["folder"]) == (1, 2, str(tmp_path / "1"))
+    assert declaration(plan, tmp_path)["threads"] == 2, "one process has all tasks"
+
+
+class TwoInstances:
+    """Processes that do nothing, with the commands of a job of two."""
+
+    def __init__(self, folder: Path) -> None:
+        self.streams = Streams(Settings(project=PROJECT, home=folder, state=folder, port_base=26000))
+        self.plan = replace(RUNNING, parallelism=2)
+
+    def begin(self, number: int) -> processes.ProcessRecord:
+        job = self.streams.file(self.plan, "job", number=number)
+        sleep = [sys.executable, "-c", "import time; time.sleep(1000)"]
+        words = [*sleep, f"{INSTANCE}{number}", f"{PLAN}{self.plan.to_json()}", MAIN, str(job)]
+        name, settings = self.streams.name(self.plan, number), self.streams.settings
+        progress_of = self.streams.file(self.plan, "progress", number=number)
+        progress_of.write_text(json.dumps(progress("running") | {"written_ms": time.time() * 1000}))
+        return processes.start(name, words, {}, settings.state / "logs" / f"{name}.out", settings.run)
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Iterator[TwoInstances]:
+    two = TwoInstances(tmp_path)
+    yield two
+    two.streams.stop(two.plan)
+
+
+def test_a_job_with_a_dead_process_names_it_and_is_listed_once(two: TwoInstances) -> None:
+    records = [two.begin(1), two.begin(2)]
+    assert two.streams.job(two.plan).state == "running"
+    (job,) = two.streams.running()
+    assert (job.job_id, job.where) == (two.plan.job_id, f"pid {records[0].pid}, {records[1].pid}")
+    processes.kill(records[1])
+    found = two.streams.job(two.plan)
+    assert (found.state, found.missing) == ("degraded", 1)
+    assert found.problem.startswith("instance 2 of 2: the process has ended")
+
+
+def test_a_process_that_runs_twice_makes_its_job_run_twice(two: TwoInstances) -> None:
+    for number in (1, 2, 2):
+        two.begin(number)
+    assert [each.job_id for each in two.streams.running()] == [two.plan.job_id] * 2
+
+
+def test_a_stop_stops_all_processes_of_a_job(two: TwoInstances) -> None:
+    records = [two.begin(1), two.begin(2)]
+    two.streams.stop(two.plan)
+    assert not any(map(processes.alive, records))
+    assert (two.streams.job(two.plan).state, two.streams.running()) == ("absent", [])
+
+
+def test_only_a_process_without_progress_is_ended(two: TwoInstances) -> None:
+    records = [two.begin(1), two.begin(2)]
+    two.streams.file(two.plan, "progress", number=2).write_text(json.dumps(progress("running", silent_s=60)))
+    assert two.streams.job(two.plan).state == "stalled"
+    two.streams.end_stalled(two.plan)
+    assert list(map(processes.alive, records)) == [True, False]

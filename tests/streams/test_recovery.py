@@ -71,7 +71,7 @@ def test_nothing_is_lost_or_found_otherwise_when_the_process_is_killed(
         assert len({alert["alert_id"] for alert in found.alerts}) == len(found.alerts)
 
 
-def test_a_job_that_is_replaced_by_one_with_other_rules_keeps_what_it_knew(
+def test_a_job_that_is_replaced_by_one_with_other_rules_keeps_its_state(
     target: Target,
     plan: EnginePlan,
     player: Player,

@@ -26,7 +26,7 @@ from millrace.rules import (
     WindowRule,
 )
 from millrace.traffic import Label, Message, message
-from millrace.traffic.labels import Labels, alert_places, labels_of, together
+from millrace.traffic.labels import Labels, alert_places, labels_of, places_left_out, together
 from millrace.verify import Evidence, Question, Verdict, judge
 from tests.traffic.visits import VISITS, crowd, visit, worse
 
@@ -80,7 +80,7 @@ def test_a_missing_alert_is_an_offender_and_lowers_recall() -> None:
     labels = made(*(visit(page, START_MS, 0, CROWD) for page in ("a", "b", "c", "d")))
     found = judged(labels, [alert(crowd.name, page, START_MS + 9, START_MS) for page in "abc"]).check("labels")
     assert found.status == "failed"
-    assert found.offenders == (f"d {START_MS} (crowd) was made to set off crowd",)
+    assert found.offenders == (f"d {START_MS} (crowd) raised no alert of crowd",)
     assert dict(found.figures) == {"crowd": 4, "crowd: precision": 1.0, "crowd: recall, crowd": 0.75, "offenders": 1}
 
 
@@ -146,3 +146,29 @@ def test_a_key_that_the_event_does_not_show_leaves_the_ids(key: str, window: Win
     sent = message(0, "scans", "x", {"scan": "s1", "badge": "made", "at_ms": 9}, Label("p", 1, ("pair",)))
     alert = {"rule": "pair", "key": "sent", "subject": "sent", "event_ids": ["s1"], "window_start_ms": 0, "at_ms": 9}
     assert labels_of(use, [sent], SPAN_MS).meant.keys() == {("pair", each) for each in alert_places(use, pair, alert)}
+
+
+@pytest.mark.parametrize("window", [Session(1_000), Tumbling(1_000)])
+def test_an_event_that_a_full_list_of_ids_leaves_out_answers_its_label(window: Window) -> None:
+    scans = EventType(
+        "scans", "", (Text("scan"), Text("parcel"), Whole("at_ms", 0)), key="parcel", id="scan", time="at_ms"
+    )
+    enrichment = Enrichment(scans)
+    enriched = enrichment.enriched("enriched", "")
+    enriched = replace(enriched, fields=(*enriched.fields, Text("zone")))
+    pair = WindowRule("pair", "Two.", enriched, "zone", window, {"n": Count()}, lambda w: w.n > 1, ids_most=2)
+    use = UseCase("parcels", scans, enrichment, enriched, rules=(pair,))
+    full = {"rule": "pair", "key": "a", "event_ids": ["s1", "s2"], "window_start_ms": 0, "at_ms": 900}
+    events = [
+        {"scan": scan, "zone": zone, "at_ms": at_ms}
+        for scan, zone, at_ms in (
+            ("s3", "a", 0),
+            ("s4", "a", 900),
+            ("late", "a", 901),
+            ("early", "a", -1),
+            ("s5", "b", 9),
+        )
+    ]
+    found = [fact for _, fact in places_left_out(use, pair, full, lambda: events)]
+    assert found == ["s3", "s4"]
+    assert list(places_left_out(use, pair, {**full, "event_ids": ["s1"]}, lambda: events)) == []

@@ -38,7 +38,13 @@ def test_each_share_and_size_of_every_use_is_an_option(two_uses: None) -> None:
 
 
 def test_an_option_beyond_its_limits_or_without_its_value_is_a_usage_error(two_uses: None) -> None:
-    for words in (["--crowds", "1.1"], ["--poison", "-0.1"], ["--pages", "1.5"], ["--pages", "--json"]):
+    for words in (
+        ["--crowds", "1.1"],
+        ["--poison", "-0.1"],
+        ["--pages", "1.5"],
+        ["--pages", "0"],
+        ["--pages", "--json"],
+    ):
         with pytest.raises(BadParameter):
             parsed(*words)
 
@@ -69,7 +75,8 @@ def test_a_plan_has_what_was_given_and_the_defaults_of_all_else() -> None:
     ("wrong", "complaint"),
     [
         ({"crowds": 1.5}, r"crowds must be from 0 to 1\.0, not 1\.5"),
-        ({"pages": 101}, "pages must be from 0 to 100, not 101"),
+        ({"pages": 101}, "pages must be from 1 to 100, not 101"),
+        ({"pages": 0}, "pages must be from 1 to 100, not 0"),
         ({"name": "a b|c"}, r"'a b\|c' would be in each id; name the traffic in letters, digits and dashes"),
         ({"crowd": 0.5}, "this use's traffic has no 'crowd'; did you mean 'crowds'"),
     ],

@@ -7,6 +7,8 @@ import random
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
 
 from kafka import KafkaProducer
 
@@ -14,6 +16,8 @@ PER_S = 150
 SENSORS, SITES, CODES = 30, 4, (200, 200, 301, 401, 403)
 POISON = (b"", b"{", b"\xff", b"[]", b'{"sensor":"a"}', b'{"sensor":"a","site":"b","code":9999,"at_ms":1}')
 CLOSES_FOR_S = 14
+EDGES_MS = 1_000
+"""Every tumbling and sliding window of the use begins and ends at a multiple of it."""
 
 
 def main(argv: Sequence[str]) -> None:
@@ -58,9 +62,18 @@ def messages(random_: random.Random, seconds: float) -> Iterator[tuple[bytes, Ca
         event = {name: value for name, value in event.items() if value is not None or random_.random() < 0.5}
         behind_ms = 0 if random_.random() < 0.5 else random_.randrange(900)
         behind_ms = 20_000 if random_.random() < 0.005 else behind_ms
-        yield sensor.encode(), lambda now_ms, e=event, b=behind_ms: json.dumps({**e, "at_ms": now_ms - b}).encode()
+        beside_ms = number % 3 - 1 if number % 7 == 0 else None
+        reading = partial(read, event, behind_ms, beside_ms)
+        yield sensor.encode(), reading
         if random_.random() < 0.02:  # an identical neighbour is another reading
-            yield sensor.encode(), lambda now_ms, e=event, b=behind_ms: json.dumps({**e, "at_ms": now_ms - b}).encode()
+            yield sensor.encode(), reading
+
+
+def read(event: dict[str, Any], behind_ms: int, beside_ms: int | None, now_ms: int) -> bytes:
+    """An event of some time ago, or of a millisecond at the edge of a window, where one has just been."""
+    since_edge_ms = now_ms % EDGES_MS
+    at_ms = now_ms - behind_ms if beside_ms is None or since_edge_ms > 900 else now_ms - since_edge_ms + beside_ms
+    return json.dumps({**event, "at_ms": at_ms}).encode()
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 // The alerts as they come, newest first. While a person reads them, new ones wait behind a button.
 
-import { h, setText } from "/charts/dom.js";
-import { clock, count, span, withUnit } from "/charts/format.js";
+import { h, setText } from "../charts/dom.js";
+import { clock, count, span, withUnit } from "../charts/format.js";
 
 const ROWS_MOST = 300;
 const UNMARKED = "none";

@@ -1,7 +1,7 @@
 // One alert in a drawer: why it came, the events it rests on, and what is kept about its key.
 
-import { h } from "/charts/dom.js";
-import { moment, span, withUnit } from "/charts/format.js";
+import { h } from "../charts/dom.js";
+import { moment, span, withUnit } from "../charts/format.js";
 import { store } from "./store.js";
 
 const NAME = "millrace.name";
@@ -15,7 +15,7 @@ export async function openAlert(facts, id) {
   fill(h("p.empty", {}, "Loading …"));
   drawer.showModal();
   try {
-    const answer = await fetch(`/alerts/${encodeURIComponent(facts.name)}/${encodeURIComponent(id)}`);
+    const answer = await fetch(`alerts/${encodeURIComponent(facts.name)}/${encodeURIComponent(id)}`);
     const alert = await answer.json();
     if (!answer.ok) fill(h("p.empty", {}, alert.problem ?? "The server refused the request."));
     else fill(...parts(facts, alert));
@@ -89,14 +89,14 @@ function marking(facts, alert) {
   async function send(mark) {
     localStorage.setItem(NAME, by.value.trim());
     try {
-      const answer = await fetch(`/alerts/${encodeURIComponent(facts.name)}/${encodeURIComponent(alert.id)}/mark`, {
+      const answer = await fetch(`alerts/${encodeURIComponent(facts.name)}/${encodeURIComponent(alert.id)}/mark`, {
         method: "POST",
         headers: { "content-type": "application/json", "x-millrace-token": store.token },
         body: JSON.stringify({ mark, by: by.value.trim(), note: note.value.trim() }),
       });
       const found = await answer.json();
       if (answer.ok) show(found);
-      else made.textContent = `It was not marked: ${found.problem}`;
+      else made.textContent = `It was not marked: ${found.problem ?? found.detail}`; // ours, or Airflow's
     } catch {
       made.textContent = "It was not marked: the server of this page does not answer.";
     }

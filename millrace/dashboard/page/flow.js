@@ -1,7 +1,7 @@
 // The pattern as a graph: topics and stages, with the flow on the edges. Upright on a narrow page.
 
-import { s, setText } from "/charts/dom.js";
-import { rate } from "/charts/format.js";
+import { s, setText } from "../charts/dom.js";
+import { rate } from "../charts/format.js";
 
 const NARROW = 620;
 const WIDE = { width: 132, height: 44 };

@@ -16,7 +16,7 @@ export function connect(takers, report) {
   function open() {
     clearTimeout(timer);
     source?.close();
-    source = new EventSource("/live");
+    source = new EventSource("live");
     for (const [name, take] of Object.entries(takers)) {
       source.addEventListener(name, (event) => {
         heardAt = performance.now();

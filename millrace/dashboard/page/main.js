@@ -1,8 +1,8 @@
 // The page: which pattern it shows, and what the server says about itself.
 
-import "/charts/language.js"; // before the modules that import uPlot
-import { h, setText } from "/charts/dom.js";
-import { clock } from "/charts/format.js";
+import "../charts/language.js"; // before the modules that import uPlot
+import { h, setText } from "../charts/dom.js";
+import { clock } from "../charts/format.js";
 import { connect } from "./live.js";
 import { overview } from "./overview.js";
 import { patternPage } from "./pattern.js";

@@ -1,7 +1,7 @@
 // A map of events: each place once, as large as its events are many; flagged events with a line to their other place.
 
-import { h, setText } from "/charts/dom.js";
-import { colour, onTheme } from "/charts/theme.js";
+import { h, setText } from "../charts/dom.js";
+import { colour, onTheme } from "../charts/theme.js";
 
 const SHOWN_MS = 60_000;
 const FADES_MS = 20_000;
@@ -26,7 +26,7 @@ export function map(place, facts) {
   let nowMs = Date.now();
   let spots = [];
 
-  world ??= fetch("/assets/world.json").then((answer) => (answer.ok ? answer.json() : { land: [], borders: [] }));
+  world ??= fetch("assets/world.json").then((answer) => (answer.ok ? answer.json() : { land: [], borders: [] }));
   let lines = { land: [], borders: [] };
   world.then((found) => {
     lines = found;

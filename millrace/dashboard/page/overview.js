@@ -1,8 +1,8 @@
 // All patterns side by side.
 
-import { sparkline } from "/charts/charts.js";
-import { h, setText } from "/charts/dom.js";
-import { count, rate, span } from "/charts/format.js";
+import { sparkline } from "../charts/charts.js";
+import { h, setText } from "../charts/dom.js";
+import { count, rate, span } from "../charts/format.js";
 import { stateOf } from "./state.js";
 import { SERIES } from "./store.js";
 

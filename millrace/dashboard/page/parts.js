@@ -1,8 +1,8 @@
 // The smaller parts of a pattern's page: figures, latencies, dead letters, jobs and the verdict.
 
-import { sparkline } from "/charts/charts.js";
-import { h, setText } from "/charts/dom.js";
-import { ago, clock, count, rate, span, withUnit } from "/charts/format.js";
+import { sparkline } from "../charts/charts.js";
+import { h, setText } from "../charts/dom.js";
+import { ago, clock, count, rate, span, withUnit } from "../charts/format.js";
 import { SERIES } from "./store.js";
 
 const TITLES = { in: "events in", accepted: "accepted", refused: "refused", alerts: "alerts" };
@@ -210,7 +210,7 @@ export function health(place) {
             found.status,
         ),
         ` ${ago(Date.parse(found.at), nowMs)}, ${Object.keys(found.checks).length} checks `,
-        found.page ? h("a", { href: `/reports/${encodeURIComponent(found.page)}`, target: "_blank" }, "report") : "",
+        found.page ? h("a", { href: `reports/${encodeURIComponent(found.page)}`, target: "_blank" }, "report") : "",
         failed.length ? h("small", {}, failed.join(", ")) : "",
       );
     },

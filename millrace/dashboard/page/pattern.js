@@ -1,11 +1,11 @@
 // The page of one pattern.
 
 import { alerts } from "./alerts.js";
-import { bars, lines } from "/charts/charts.js";
+import { bars, lines } from "../charts/charts.js";
 import { openAlert } from "./detail.js";
-import { h, panel, setText } from "/charts/dom.js";
+import { h, panel, setText } from "../charts/dom.js";
 import { flow } from "./flow.js";
-import { clock, span } from "/charts/format.js";
+import { clock, span } from "../charts/format.js";
 import { map } from "./map.js";
 import { figures, health, latencies, letters, numbers } from "./parts.js";
 import { stateOf } from "./state.js";

@@ -1,6 +1,6 @@
 // How a pattern is, in a word and a sentence, from what the server has sent.
 
-import { ago, clock } from "/charts/format.js";
+import { ago, clock } from "../charts/format.js";
 
 const QUIET_AFTER_MS = 10_000;
 const STUCK_AFTER_MS = 30_000;

@@ -1,8 +1,8 @@
 // A strip: a row for each group, a column for each window; the darker, the more.
 
-import { h, setText } from "/charts/dom.js";
-import { clock, withUnit } from "/charts/format.js";
-import { colour, onTheme } from "/charts/theme.js";
+import { h, setText } from "../charts/dom.js";
+import { clock, withUnit } from "../charts/format.js";
+import { colour, onTheme } from "../charts/theme.js";
 
 const ROW = 18;
 const LABEL = 96;

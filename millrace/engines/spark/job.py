@@ -22,7 +22,7 @@ from millrace.engines.spark.driver import Driver
 from millrace.engines.spark.progress import ProgressFile
 from millrace.engines.spark.queries import Query
 from millrace.engines.spark.session import session
-from millrace.engines.spark.tuning import EVENTS_EVERY, FILES_EVERY, TABLES_EVERY, WINDOWS_EVERY
+from millrace.engines.spark.tuning import EVENTS_EVERY, FILES_EVERY, SUMMARIES_EVERY, TABLES_EVERY, WINDOWS_EVERY
 from millrace.patterns import EnginePlan
 
 
@@ -62,7 +62,7 @@ def queries(spark: SparkSession, plan: EnginePlan) -> Iterator[Query]:
         name, checkpoint = f"summary-{summary.name}", f"{place}/numbers-{summary.name}-{summary.version}"
         rows = windows.numbers(spark, plan, summary, name)
         writer = rows.writeStream.format("kafka").options(**options).outputMode("update")
-        yield Query(name, writer, checkpoint, WINDOWS_EVERY, follows="rules")
+        yield Query(name, writer, checkpoint, SUMMARIES_EVERY, follows="rules")
     if "hdfs" in plan.persist:
         checkpoint = f"{place}/files"
         writer = files.events(spark, plan).writeStream.foreachBatch(files.writer(plan, checkpoint))

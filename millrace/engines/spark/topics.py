@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -77,14 +77,14 @@ def masked(spark: SparkSession, value: Column) -> Column:
     return Column(spark._jvm.millrace.spark.Kept.masked(value._jc))
 
 
-def parsed(event_type: EventType, value: Column) -> Column:
-    """A struct of the fields of an event that the pipeline wrote itself; invalid JSON gives nulls."""
-    return F.from_json(value.cast("string"), parsed_type(event_type))
+def parsed(event_type: EventType, value: Column, only: Collection[str] | None = None) -> Column:
+    """A struct of the fields of an event that the pipeline wrote itself, or of some; invalid JSON gives nulls."""
+    return F.from_json(value.cast("string"), parsed_type(event_type, only))
 
 
-def parsed_type(event_type: EventType) -> T.StructType:
-    """The fields of an event, as columns."""
-    kinds = {f.name: _type(f) for f in event_type.fields}
+def parsed_type(event_type: EventType, only: Collection[str] | None = None) -> T.StructType:
+    """The fields of an event, or some of them, as columns."""
+    kinds = {f.name: _type(f) for f in event_type.fields if only is None or f.name in only}
     return T.StructType([T.StructField(name, kind) for name, kind in kinds.items() if kind is not None])
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 # What is not after the watermark is late, and an event that is the whole disorder behind the newest is not.
 DISORDER_MARGIN_MS = 1
-EVENTS_EVERY = "1 second"  # where Spark is the per-event engine; under traffic a batch takes longer than that
-# A session is reported 15 s after its end at best; a batch costs half a second of CPU, however small.
-WINDOWS_EVERY = "5 seconds"
-FILES_EVERY = "15 seconds"  # each batch makes a file for each hour that it touches, so not too often
+# Spark starts a batch when the time since 1970 is a multiple of the interval. Queries whose intervals have a common
+# divisor start together and wait for each other's tasks, so the longer intervals are prime.
+EVENTS_EVERY = "1 second"  # where Spark is the per-event engine
+WINDOWS_EVERY = "1 second"  # one batch moves the watermark past a window's end, and only the next one closes it
 TABLES_EVERY = "5 seconds"
+SUMMARIES_EVERY = "7 seconds"  # each batch looks through all ids that it keeps
+FILES_EVERY = "17 seconds"  # each batch makes a file for each hour that it touches, so not too often
 PERSIST_ROWS_MOST = 100_000  # in one batch of a store, so that a backlog does not become one huge batch
 IDLE_MS = 10_000  # after so long without traffic, event time follows the wall clock (event_time/silence.py)
 END_MARGIN_MS = 60_000  # how far beyond the last window's end the time of a finite stream moves
@@ -65,6 +67,10 @@ SPARK_SETTINGS = {
     "spark.sql.chunkBase64String.enabled": "false",
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
     "spark.sql.files.ignoreMissingFiles": "false",
+    # A file is complete once a DataNode has reported it, some milliseconds after it was written. A client that asks too
+    # early waits for 400 ms, and a batch writes four files, one after the other. The sum of all waits is as before.
+    "spark.hadoop.dfs.client.block.write.locateFollowingBlock.initial.delay.ms": "5",
+    "spark.hadoop.dfs.client.block.write.locateFollowingBlock.retries": "11",
     # A NameNode that refuses connections counts as down after 3 s, not 10: the driver has other queries to look at.
     "spark.hadoop.ipc.client.connect.max.retries": "3",
 }

@@ -6,6 +6,8 @@ window. Every other event is in all windows of its time. The package event_time 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -18,23 +20,24 @@ from millrace.engines.spark.expressions import compiled
 from millrace.patterns import EnginePlan
 from millrace.rules import Count, EventType, Last, Session, Sliding, Window, WindowRule, WindowSummary
 from millrace.rules.events import WHOLE_LEAST, WHOLE_MOST
+from millrace.rules.expressions import fields_of
 from millrace.rules.measures import fits_64_bits
-from millrace.rules.outputs import LATE, WINDOW_SPAN, WINDOWS_TOPIC, row
+from millrace.rules.outputs import LATE, PROVENANCE, WINDOW_SPAN, WINDOWS_TOPIC, names, row
 
 UNREADABLE = "json"
 
 
 def messages(spark: SparkSession, plan: EnginePlan, rule: WindowRule, query: str) -> DataFrame:
     """The messages that a rule writes: an alert for each window that fulfils it, a dead letter for each late event."""
-    events = admitted(spark, timed(spark, plan, rule.on, query), plan.use.judged)
+    events = admitted(spark, timed(spark, plan, rule, query), plan.use.judged)
     return _written(plan, rule, _windows(rule, _refused(events, plan.use.disorder_ms)))
 
 
-def timed(spark: SparkSession, plan: EnginePlan, on: EventType, query: str) -> DataFrame:
+def timed(spark: SparkSession, plan: EnginePlan, rule: WindowRule, query: str) -> DataFrame:
     """Events and the query's ticks, with the watermark that they move."""
     moves = F.lit(not plan.judges_events) & F.col("id").isNotNull() & ~F.col("is_backlog")
     moment_ms = F.when(moves, moved_to(F.col("at_ms"), F.col("event.ingest_ms")))
-    events = _read(spark, plan, on, headers=True).withColumn("clock_ms", moment_ms).drop("is_backlog")
+    events = _read(spark, plan, rule, headers=True).withColumn("clock_ms", moment_ms).drop("is_backlog")
     moments = ticks(spark, query).withColumn("clock_ms", F.col("at_ms"))
     # Spark requests the sources' ends in this order, so the events that belong to a tick are read with it.
     first, second = (moments, events) if plan.judges_events else (events, moments)
@@ -42,9 +45,11 @@ def timed(spark: SparkSession, plan: EnginePlan, on: EventType, query: str) -> D
     return watermarked(both, F.col("clock_ms"), plan.use.disorder_ms).drop(CLOCK, "clock_ms")
 
 
-def _read(spark: SparkSession, plan: EnginePlan, on: EventType, *, headers: bool = False) -> DataFrame:
+def _read(spark: SparkSession, plan: EnginePlan, of: WindowRule | WindowSummary, *, headers: bool = False) -> DataFrame:
+    on = of.on
     messages = topics.source(spark, plan.bootstrap, [plan.topics[on.name]], headers=headers)
-    read = messages.withColumn("event", topics.parsed(on, F.col("value")))
+    # Not the whole event: each field of each row is converted for Java and back on its way through a step of ours.
+    read = messages.withColumn("event", topics.parsed(on, F.col("value"), _fields_read(of)))
     is_whole = topics.is_whole(on, "event")
     return read.select(
         *("topic", "partition", "offset", "ingest_ms", "event"),
@@ -54,6 +59,24 @@ def _read(spark: SparkSession, plan: EnginePlan, on: EventType, *, headers: bool
         F.lit(False).alias("is_tick"),
         *(["is_backlog"] if headers else []),
     )
+
+
+def _fields_read(of: WindowRule | WindowSummary) -> frozenset[str]:
+    """The fields of an event that its windows need."""
+    own = of.keys if isinstance(of, WindowSummary) else (of.key, "sent_ms")
+    identity = (of.on.key, of.on.id, of.on.time, *names(PROVENANCE))
+    measured = (field for name in of.measures for field in _fields_measured(name, of))
+    return frozenset(name for name in (*own, *identity, *measured) if name)
+
+
+def _fields_measured(name: str, of: WindowRule | WindowSummary) -> Sequence[str]:
+    match of.measures[name]:
+        case Count():
+            return [field.name for field in fields_of(of.where[name])] if name in of.where else []
+        case Last(fields=fields):
+            return fields
+        case measure:
+            return [measure.field]
 
 
 def admitted(spark: SparkSession, events: DataFrame, judged: EventType) -> DataFrame:
@@ -139,11 +162,12 @@ def numbers(spark: SparkSession, plan: EnginePlan, of: WindowSummary, query: str
     Spark drops events behind the watermark without a trace, so ticks of this query follow the windows of rules: what
     those admit is in the numbers, too. Without rules, they follow the per-event stage.
     """
-    # Nothing waits for this watermark, so it may be far behind: farther than the clock of an accepted event is ahead.
-    behind = f"{plan.use.judged.future_ms + plan.use.disorder_ms} milliseconds"
+    # As far behind as the windows of rules, and not farther: Spark keeps each id for twice as long, and in every batch
+    # it looks through all that it keeps. Without rules there are no dead letters of what this drops as late.
+    farther_ms = 0 if plan.window_rules else plan.use.judged.future_ms
+    behind = delay(plan.use.disorder_ms + farther_ms)
     events, moments = (
-        each.withColumn("time", F.timestamp_millis("at_ms"))
-        for each in (_read(spark, plan, of.on), ticks(spark, query))
+        each.withColumn("time", F.timestamp_millis("at_ms")) for each in (_read(spark, plan, of), ticks(spark, query))
     )
     # The first part of a union defines its columns: ticks alone move this watermark, events are compared with it.
     both = moments.withWatermark("time", behind).unionByName(events, allowMissingColumns=True)

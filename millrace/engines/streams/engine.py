@@ -1,4 +1,4 @@
-"""Kafka Streams applications: one process for each pattern, recorded like a server of the stack."""
+"""Kafka Streams applications: a process for each instance of a pattern's job, recorded like a server of the stack."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from millrace.engines.streams.job import MAIN, declaration
 from millrace.engines.streams.libraries import compiled_against
 from millrace.engines.streams.tuning import HEAP_MB
 from millrace.job import Job, State
-from millrace.job_processes import ProcessJobs
+from millrace.job_processes import FIRST, ProcessJobs
 from millrace.machine import archives, processes
 from millrace.patterns import EnginePlan
 from millrace.registry import Manifest
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from millrace.target import Target
 
 PLAN = "-Dmillrace.plan="
-"""In the command of a job: its plan, so that a job without a record is recognised."""
+INSTANCE = "-Dmillrace.instance="
+"""In the command of a process: the plan and its number, so that one without a record is recognised."""
 STOP_WITHIN_S = 75
 """Longer than Main.java waits for its threads."""
 STALLED_AFTER_S = 30
@@ -58,15 +59,36 @@ class Streams(ProcessJobs):
     stop_within_s: ClassVar[float] = STOP_WITHIN_S
 
     def start(self, plan: EnginePlan, state_from: str | None) -> None:
-        """Start the process unless it runs; it continues from its changelogs and committed offsets."""
-        if self.job(plan).is_up:
-            return
-        self.file(plan, "progress").unlink(missing_ok=True)
-        folder = self.settings.state / "data" / ENGINE.name / plan.pattern
-        write_whole(self.file(plan, "job"), json.dumps(declaration(plan, folder)))
-        write_whole(self.file(plan, "log4j2", "properties"), log4j2(self._log(plan, "log")))
+        """Start each process that does not run; it continues from the changelogs and committed offsets."""
+        others = [own.plan for own in self._own(plan)]
+        # What is skipped or changed, all processes of the job skip or change together.
+        if self.instances(plan) > 1 and any(
+            not each.is_same_as(plan) or each.accepted != plan.accepted for each in others
+        ):
+            self.stop(plan)
+        for number in self._numbers(plan):
+            if not self.instance(plan, number).is_up:
+                self._start(plan, number)
+
+    def _start(self, plan: EnginePlan, number: int) -> None:
+        def file(what: str, suffix: str = "json") -> Path:
+            return self.file(plan, what, suffix, number)
+
+        file("progress").unlink(missing_ok=True)
+        folder = self.settings.state / "data" / ENGINE.name / plan.pattern / str(number)
+        write_whole(file("job"), json.dumps(declaration(plan, folder, number, self.instances(plan))))
+        write_whole(file("log4j2", "properties"), log4j2(self._log(plan, "log", number)))
         run = self.settings.run
-        processes.start(self.name(plan), self._command(plan), {}, self._log(plan, "out"), run, folder=run)
+        processes.start(
+            self.name(plan, number), self._command(plan, number), {}, self._log(plan, "out", number), run, folder=run
+        )
+
+    def instances(self, plan: EnginePlan) -> int:
+        """As many as the pattern's parallelism; the end of a finite stream is seen by one process alone."""
+        return 1 if plan.finite else plan.parallelism
+
+    def instance_of(self, words: Sequence[str]) -> int:
+        return next((int(word.removeprefix(INSTANCE)) for word in words if word.startswith(INSTANCE)), FIRST)
 
     def alive(self, progress: Mapping[str, Any], record: processes.ProcessRecord, now_s: float) -> Job:
         return job_of(progress, record, now_s)
@@ -77,16 +99,16 @@ class Streams(ProcessJobs):
     def plan_of(self, words: Sequence[str]) -> EnginePlan:
         return EnginePlan.from_json(next(word for word in words if word.startswith(PLAN)).removeprefix(PLAN))
 
-    def _command(self, plan: EnginePlan) -> list[str]:
+    def _command(self, plan: EnginePlan, number: int) -> list[str]:
         class_path = os.pathsep.join(
             map(str, [*compiled_against(self.settings), kernel.ensure(self.settings, ENGINE.name)])
         )
-        logging = f"-Dlog4j2.configurationFile={self.file(plan, 'log4j2', 'properties').as_uri()}"
-        flags = (logging, f"{PLAN}{plan.to_json()}")
-        files = [str(self.file(plan, each)) for each in ("job", "progress")]
+        logging = f"-Dlog4j2.configurationFile={self.file(plan, 'log4j2', 'properties', number).as_uri()}"
+        flags = (logging, f"{INSTANCE}{number}", f"{PLAN}{plan.to_json()}")
+        files = [str(self.file(plan, each, number=number)) for each in ("job", "progress")]
         return archives.archived(
             self.settings, [*java(HEAP_MB, flags=flags, quick_start=False), "-cp", class_path, MAIN, *files]
         )
 
-    def _log(self, plan: EnginePlan, suffix: str) -> Path:
-        return self.settings.state / "logs" / f"{self.name(plan)}.{suffix}"
+    def _log(self, plan: EnginePlan, suffix: str, number: int) -> Path:
+        return self.settings.state / "logs" / f"{self.name(plan, number)}.{suffix}"

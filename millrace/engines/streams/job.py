@@ -14,17 +14,24 @@ MAIN = "millrace.streams.Main"
 MEMBER = "main.consumer.group.instance.id"
 
 
-def declaration(plan: EnginePlan, folder: Path) -> dict[str, Any]:
-    """The job of a plan; local state goes to the folder."""
-    settings = settings_of(plan.delivery) | {MEMBER: _member(plan)}
-    return kafka_job.declaration(plan, folder, f"{plan.pattern} (generation {plan.generation})", IDLE_MS, settings)
+def declaration(plan: EnginePlan, folder: Path, instance: int = 1, instances: int = 1) -> dict[str, Any]:
+    """What one process of a plan runs; local state goes to the folder.
+
+    The tasks of a job that is one process share its threads; of several, each has one.
+    """
+    settings = settings_of(plan.delivery) | {MEMBER: _member(plan, instance)}
+    name = f"{plan.pattern} (generation {plan.generation})"
+    threads = plan.parallelism if instances == 1 else 1
+    own = {"threads": threads, "instances": instances, "instance": instance}
+    return kafka_job.declaration(plan, folder, name, IDLE_MS, settings) | own
 
 
-def _member(plan: EnginePlan) -> str:
+def _member(plan: EnginePlan, instance: int) -> str:
     """The name of the process in its consumer group.
 
     One that is started anew takes over at once what its dead predecessor read, if it reads the same.
     """
     use = plan.use
     read = [*(plan.topics[each.name] for each in (*use.raw, *use.references)), plan.partitions, bool(plan.windows)]
-    return hashlib.sha256(json.dumps([*read, bool(plan.summaries)]).encode()).hexdigest()[:8]
+    reads = hashlib.sha256(json.dumps([*read, bool(plan.summaries)]).encode()).hexdigest()[:8]
+    return reads if instance == 1 else f"{reads}-{instance}"

@@ -251,7 +251,7 @@ async def _only_one(place: Path) -> AsyncIterator[None]:
 
 def _check_pom(settings: Settings, component: str, locks: Mapping[str, Lock]) -> None:
     if component not in (known := components(settings)):
-        raise JarError(f"no component {component!r}; there are {', '.join(known)}")
+        raise JarError(f"no component {component!r}; choose one of: {', '.join(known)}")
     if component not in locks or locks[component].pom != _pom_hash(settings, component):
         raise JarError(
             f"{_poms(settings)[component]} is not the one that {lock_path(settings)} was made from; "

@@ -41,7 +41,7 @@ def faults_of(target: Target) -> dict[str, Fault]:
         looping = [job for _, job in jobs if job.state == "crash-looping"]
         if stalled(target, jobs):
             found[name] = Fault("stalled", repair=partial(_restart_stalled, target, name), needs=needs)
-        elif not all(job.is_up for _, job in jobs) and _is_missing(target, name):
+        elif not all(job.is_whole for _, job in jobs) and _is_missing(target, name):
             found[name] = Fault("gone", repair=partial(_start_missing, target, name), needs=needs)
         elif looping:
             found[name] = Fault("crash-looping", looping[0].problem)
@@ -55,7 +55,7 @@ def _needs(target: Target, plans: Sequence[EnginePlan]) -> frozenset[str]:
 
 
 def _is_missing(target: Target, name: str) -> bool:
-    """Asks `deploy` for its plan, which waits for other verbs on the pattern: an upgrade stops a job, too."""
+    """Whether `deploy` would start a job. Its plan waits for other verbs on the pattern: an upgrade stops jobs, too."""
     return any(change.action == "start" for change in deploy(target, name, plan=True, only_missing=True))
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from itertools import chain
 
 from millrace.rules import ALERTS, Rule
-from millrace.traffic.labels import Labels, Meant, alert_places
+from millrace.traffic.labels import Labels, Meant, alert_places, places_left_out
 from millrace.traffic.runs import is_within
 from millrace.verify.case import Case
 from millrace.verify.checking import Checker, Found, Undecided
@@ -35,17 +37,29 @@ def labels(case: Case) -> Found | Undecided:
     """
     made = case.evidence.labels or Labels()
     rules = {rule.name: rule for rule in case.question.rules if rule.name in made.spans_ms}
+
+    @cache
+    def labelled(rule: str) -> list[Event]:
+        facts = {fact for name, (_, fact) in (*made.meant, *made.ambiguous) if name == rule}
+        identity = case.question.use.judged.id or ""
+        return [event for event in case.expected.accepted.values() if str(event.get(identity)) in facts]
+
+    def places(rule: Rule, alert: Event) -> Iterator[Meant]:
+        use = case.question.use
+        left_out = places_left_out(use, rule, alert, lambda: labelled(rule.name))
+        yield from ((rule.name, place) for place in chain(alert_places(use, rule, alert), left_out))
+
     alerted: set[Meant] = set()
     right: Counter[str] = Counter()
     wrong: Counter[str] = Counter()
     for alert in _distinct(case):
         if alert["rule"] not in rules or alert["rule_version"] != rules[alert["rule"]].version:
             continue
-        places = {(alert["rule"], each) for each in alert_places(case.question.use, rules[alert["rule"]], alert)}
-        alerted |= places
-        if places & made.meant.keys():
+        found = set(places(rules[alert["rule"]], alert))
+        alerted |= found
+        if found & made.meant.keys():
             right[alert["rule"]] += 1
-        elif not places & made.ambiguous and is_within(made.spans_ms[alert["rule"]], alert["at_ms"]):
+        elif not found & made.ambiguous and is_within(made.spans_ms[alert["rule"]], alert["at_ms"]):
             wrong[alert["rule"]] += 1
     figures: dict[str, Figure] = {
         f"{rule}: runs": "labelled for another version" for rule in _of_other_versions(case, made)
@@ -61,17 +75,17 @@ def labels(case: Case) -> Found | Undecided:
     missing = {meant: kind for meant, kind in made.meant.items() if meant[0] in rules and meant not in alerted}
     if not missing and (why := _unused(case)):
         return Undecided(why, figures, is_settled=True)
-    offenders = [f"{key} {fact} ({kind}) was made to set off {rule}" for (rule, (key, fact)), kind in missing.items()]
-    due = set(_due(case, [rules[name] for name in dict.fromkeys(rule for rule, _ in missing)]))
+    offenders = [f"{key} {fact} ({kind}) raised no alert of {rule}" for (rule, (key, fact)), kind in missing.items()]
+    due = set(_due(case, [rules[name] for name in dict.fromkeys(rule for rule, _ in missing)], places))
     return Found(figures, offenders, is_settled=due.isdisjoint(missing))
 
 
-def _due(case: Case, rules: Iterable[Rule]) -> Iterator[Meant]:
+def _due(case: Case, rules: Iterable[Rule], places: Callable[[Rule, Event], Iterator[Meant]]) -> Iterator[Meant]:
     """Where the oracle expects alerts, in windows that may still be open too: only such a label comes true."""
     for rule in rules:
         found = alternatives(rule, case)
         for finding in (*found.must.values(), *found.may.values()):
-            yield from ((rule.name, place) for place in alert_places(case.question.use, rule, vars(finding)))
+            yield from places(rule, vars(finding))
 
 
 def _unused(case: Case) -> str:

@@ -41,7 +41,7 @@ def differing_cells(case: Case, cells: Mapping[str, bytes], columns: Sequence[st
 
 def _is_stored(case: Case, name: str, value: Any, stored: Any) -> bool:
     if name == TOPIC:
-        # The oracle knows the kind of event, a store the name of the topic.
+        # The oracle has the kind of event, a store the name of the topic.
         return bool(_kind(case, value) == _kind(case, stored))
     if name == FLAGS.name and isinstance(stored, list):
         return sorted(value or (), key=str) == sorted(stored, key=str)

@@ -166,7 +166,7 @@ class Siege:
         return None
 
     def _fits(self, attack: Attack, alone: bool, window: Window) -> bool:
-        """Whether there is time for the attack, room in its windows and, where it is alone, nobody else."""
+        """Whether there is time for the attack, room in its windows and, where it is alone, no other visitor."""
         sizes = self._sizes(attack, alone)
         return (
             window.left_ms >= WINDOW_MS * len(sizes)
@@ -207,7 +207,7 @@ class Siege:
         return steps
 
     def _served(self, visitors: list[Visitor], begin_ms: int, windows: list[int], label: Label) -> Iterator[Step]:
-        """Somebody else in each group of the attack, who is served in each of its windows."""
+        """Another visitor in each group of the attack, which is served in each of its windows."""
         for group in sorted({visitor.group for visitor in visitors}):
             for n in windows:
                 at_ms = begin_ms + WINDOW_MS * n + WINDOW_MS // 3

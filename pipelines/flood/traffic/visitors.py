@@ -25,7 +25,7 @@ _BROWSERS = (*[""] * 17, "win", "win", "mac", "lin")
 
 
 class Visitor:
-    """Somebody with an ip, and what is the same in all requests from there."""
+    """A visitor with an ip, and the fields that are the same in all its requests."""
 
     __slots__ = ("browser", "group", "ip", "is_crawler", "json", "key", "noagent", "norefer")
 

@@ -36,7 +36,7 @@ class FraudTraffic:
         "late": Share(0.0005, "Share of purchases that are too late for any window."),
     }
     sizes: Mapping[str, Size] = {
-        "customers": Size(0, "How many customers; 0: as many as the rate needs, so that none buys too often.")
+        "customers": Size(0, "How many customers; 0: as many as the rate needs, so that none buys too often.", least=0)
     }
     ambiguous = frozenset({RACE})
     slack_ms = PHONE_LEAD_MS // 2

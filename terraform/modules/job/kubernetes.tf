@@ -116,7 +116,7 @@ locals {
       imagePullPolicy     = "IfNotPresent"
       sparkVersion        = local.on.spark_release
       mainApplicationFile = "local:///opt/millrace/millrace/engines/spark/job.py"
-      # The driver does all the work in its own pod, as it does on one machine; no executor is ever asked for.
+      # The driver does all the work in its own pod, as it does on one machine; it requests no executors.
       arguments = [
         "--plan", "@/etc/millrace/plan.json", "--master", "local[${local.on.spark_cores}]",
         "--jars", "/opt/spark/jars/millrace-kernel.jar", "--progress", "/tmp/progress.json",
@@ -139,7 +139,7 @@ locals {
     kind       = "Deployment"
     metadata   = local.metadata
     spec = {
-      # One process has all partitions, which share one event time; its predecessor ends before it starts.
+      # One process has all partitions, with as many threads as the parallelism; its predecessor ends before it starts.
       replicas = 1
       strategy = { type = "Recreate" }
       selector = { matchLabels = { "millrace/job" = local.name } }

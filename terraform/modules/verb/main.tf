@@ -11,7 +11,7 @@ locals {
   }] }
   environment = merge(var.environment, var.stdin == null ? {} : { MILLRACE_STDIN = var.stdin })
 
-  # Whoever puts a thing right leaves this text as a note, and it comes back with the next observation: so a second
+  # A repair leaves this text as a note, which comes back with the next observation: so a second
   # plan finds what it left. Two losses of the same thing must be two texts, also within a second.
   found = "${plantimestamp()}: ${join("; ", var.differences)}"
   seen  = length(var.differences) == 0 ? coalesce(var.note, "as declared") : local.found == var.note ? "${local.found}, again" : local.found

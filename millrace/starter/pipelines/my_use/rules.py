@@ -1,4 +1,4 @@
-"""The rules, and the events that they leave behind."""
+"""The rules, and the enriched events."""
 
 from millrace.rules import Enrichment, EventRule
 

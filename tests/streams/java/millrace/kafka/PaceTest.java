@@ -82,7 +82,7 @@ final class PaceTest {
         assertEquals(10, noted.get(FIRST).offset());
         assertEquals(nowMs, note(noted.get(FIRST)).get("through_ms"));
         assertEquals(note(noted.get(FIRST)).get("checkpoint"), note(noted.get(SECOND)).get("checkpoint"));
-        assertEquals(Map.of(), pace.noted("thread-2", Map.of()));
+        assertEquals(Map.of(), pace.noted("thread-2", Map.of(), Map.of()));
     }
 
     @Test
@@ -103,10 +103,49 @@ final class PaceTest {
         assertNull(commit(Map.of(FIRST, 10L)).get(SECOND));
     }
 
+    @Test
+    void aJobIsLiveOnlyWhileThePartitionsOfOtherProcessesKeepUp() {
+        Pace one = new Pace("t.purchases", LIVE_MS, () -> nowMs, 2, 2);
+        one.assign(THREAD, Map.of(FIRST, 10L));
+        one.hear(Map.of(0, 0L, 1, 0L)); // the second has a backlog
+        one.poll(FIRST, -1, 0, nowMs);
+        assertFalse(one.isLive());
+        one.hear(Map.of(0, 0L, 1, nowMs)); // its own old note counts for nothing
+        assertTrue(one.isLive());
+        nowMs += LIVE_MS;
+        assertFalse(one.handOn("t.purchases", 0, 10, nowMs));
+        nowMs += 1; // who read it has died
+        assertTrue(one.handOn("t.purchases", 0, 11, nowMs));
+        one.assign(THREAD, Map.of(SECOND, 20L)); // and this process has taken it over
+        one.poll(FIRST, 11, 0, nowMs);
+        one.poll(SECOND, -1, 0, nowMs);
+        assertTrue(one.isLive());
+    }
+
+    @Test
+    void noTwoProcessesCommitNotesOfOneNumber() {
+        Pace other = new Pace("t.purchases", LIVE_MS, () -> nowMs, 2, 2);
+        Pace first = new Pace("t.purchases", LIVE_MS, () -> nowMs, 2, 1);
+        first.assign(THREAD, Map.of(FIRST, 10L));
+        other.assign(THREAD, Map.of(SECOND, 20L));
+        Object one = note(first.noted(THREAD, Map.of(), Map.of()).get(FIRST)).get("checkpoint");
+        Object two = note(other.noted(THREAD, Map.of(), Map.of()).get(SECOND)).get("checkpoint");
+        assertEquals(java.util.List.of(2L, 3L), java.util.List.of(one, two));
+    }
+
+    @Test
+    void whatElseIsToBeNotedStandsBesideTheOffsetsOfAnyTopic() {
+        TopicPartition dealt = new TopicPartition("t-dealt", 0);
+        Map<TopicPartition, OffsetAndMetadata> noted = pace.noted(
+                THREAD, Map.of(dealt, new OffsetAndMetadata(5)), Map.of(dealt, Map.of("a", 1L), FIRST, Map.of("b", 2L)));
+        assertEquals(Map.of("a", 1L), note(noted.get(dealt)));
+        assertEquals(2L, note(noted.get(FIRST)).get("b"));
+    }
+
     private Map<TopicPartition, OffsetAndMetadata> commit(Map<TopicPartition, Long> next) {
         Map<TopicPartition, OffsetAndMetadata> offsets = new HashMap<>();
         next.forEach((place, offset) -> offsets.put(place, new OffsetAndMetadata(offset)));
-        Map<TopicPartition, OffsetAndMetadata> noted = pace.noted(THREAD, offsets);
+        Map<TopicPartition, OffsetAndMetadata> noted = pace.noted(THREAD, offsets, Map.of());
         pace.commit(THREAD, noted);
         return noted;
     }

@@ -27,6 +27,10 @@ final class ClockTest {
         clock.join(1, UNKNOWN, UNKNOWN);
     }
 
+    private static Clock.Note note(long newestMs, long sinceMs) {
+        return new Clock.Note(newestMs, sinceMs, UNKNOWN);
+    }
+
     private void isAtEnd() {
         pace.poll(FIRST, -1, 0, nowMs);
         pace.poll(SECOND, -1, 0, nowMs);
@@ -95,6 +99,40 @@ final class ClockTest {
         assertEquals(901_000, clock.timeMs());
         isAtEnd();
         assertEquals(910_000, clock.timeMs());
+    }
+
+    @Test
+    void partitionsOfAnotherProcessCountByWhatItHasCommitted() {
+        clock.leave(1);
+        clock.move(0, 900_000);
+        assertEquals(UNKNOWN, clock.timeMs());
+        clock.hear(Map.of(0, note(0, 0), 1, note(890_000, nowMs)), Map.of()); // that of the own one is older
+        assertEquals(885_000, clock.timeMs());
+        nowMs += 6_000;
+        clock.move(0, 910_000);
+        clock.hear(Map.of(1, new Clock.Note(890_000, nowMs - 6_000, nowMs)), Map.of()); // idle
+        assertEquals(905_000, clock.timeMs());
+    }
+
+    @Test
+    void inSilenceAProcessWithoutEventsFollowsTheWindowsOfAnother() {
+        clock.leave(1);
+        clock.hear(Map.of(1, note(900_000, nowMs)), Map.of());
+        nowMs += 16_000;
+        isAtEnd();
+        clock.hear(Map.of(1, new Clock.Note(900_000, nowMs - 16_000, nowMs)), Map.of(0, 910_000L));
+        assertTrue(clock.isSilent());
+        assertEquals(910_000, clock.timeMs());
+    }
+
+    @Test
+    void aPartitionThatIsTakenOverIsJudgedByTheTimeItsTaskHasKept() {
+        clock.leave(1);
+        clock.move(0, 900_000);
+        clock.hear(Map.of(1, new Clock.Note(850_000, nowMs - 6_000, nowMs)), Map.of()); // idle, and then its process died
+        assertEquals(895_000, clock.timeMs());
+        clock.join(1, 850_000, 860_000); // what came since then is still to be read
+        assertEquals(845_000, clock.timeMs());
     }
 
     @Test

@@ -3,7 +3,9 @@ package millrace.spark;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Comparator;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Encoders;
 import org.apache.spark.sql.Row;
@@ -40,7 +42,7 @@ public final class Admit extends StatefulProcessor<String, Row, Row> {
     private transient MapState<String, Boolean> seen;
     private transient MapState<Long, Long> reached;
 
-    private Admit(int id, int atMs, long rememberedMs, int partition, int offset) {
+    Admit(int id, int atMs, long rememberedMs, int partition, int offset) {
         this.id = id;
         this.atMs = atMs;
         this.rememberedMs = rememberedMs;
@@ -88,28 +90,33 @@ public final class Admit extends StatefulProcessor<String, Row, Row> {
             arrived.sort(Comparator.comparingLong(row -> row.isNullAt(offset) ? -1 : row.getLong(offset)));
         }
         List<Row> admitted = new ArrayList<>();
+        Map<Long, Long> newest = new HashMap<>();
         for (Row row : arrived) {
             if (row.isNullAt(id)) {
                 admitted.add(Rows.with(row, false, watermarkMs));
-            } else if (isNew(row)) {
+            } else if (offset < 0 ? isNewId(row.getString(id)) : isNewPlace(row, newest)) {
                 admitted.add(Rows.with(row, row.getLong(atMs) <= watermarkMs, watermarkMs));
             }
         }
+        newest.forEach((from, last) -> reached.updateValue(from, last));
         return CollectionConverters.asScala(admitted.iterator());
     }
 
-    private boolean isNew(Row row) {
-        if (offset < 0) {
-            boolean isNew = !seen.containsKey(row.getString(id));
-            if (isNew) {
-                seen.updateValue(row.getString(id), true);
-            }
-            return isNew;
-        }
-        long from = row.getLong(partition);
-        boolean isNew = !reached.containsKey(from) || reached.getValue(from) < row.getLong(offset);
+    private boolean isNewId(String event) {
+        boolean isNew = !seen.containsKey(event);
         if (isNew) {
-            reached.updateValue(from, row.getLong(offset));
+            seen.updateValue(event, true);
+        }
+        return isNew;
+    }
+
+    /** State is read and written once for all rows of a partition: each access encodes and decodes. */
+    private boolean isNewPlace(Row row, Map<Long, Long> newest) {
+        long from = row.getLong(partition);
+        long last = newest.computeIfAbsent(from, each -> reached.containsKey(each) ? reached.getValue(each) : -1L);
+        boolean isNew = last < row.getLong(offset);
+        if (isNew) {
+            newest.put(from, row.getLong(offset));
         }
         return isNew;
     }

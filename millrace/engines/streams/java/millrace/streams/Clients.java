@@ -7,8 +7,10 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.Future;
 import java.util.function.Predicate;
+import java.util.function.Supplier;
 import millrace.kafka.Pace;
 import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.consumer.CommitFailedException;
 import org.apache.kafka.clients.consumer.Consumer;
 import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
@@ -23,19 +25,33 @@ import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.Metric;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.RebalanceInProgressException;
+import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 import org.apache.kafka.streams.KafkaClientSupplier;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /** The clients of a job: they report to its {@link Pace} how far it has come, and commit its notes. */
 final class Clients implements KafkaClientSupplier {
+    private static final Logger LOG = LoggerFactory.getLogger(Clients.class);
+
     private final Pace pace;
     private final Set<String> raw;
     private final Predicate<ProducerRecord<byte[], byte[]>> waits;
+    private final Supplier<Map<TopicPartition, Map<String, Object>>> more;
+    private final boolean isShared;
 
-    /** {@code waits} gives whether a message must not be written before all messages that were sent earlier. */
-    Clients(Pace pace, List<String> raw, Predicate<ProducerRecord<byte[], byte[]>> waits) {
+    /**
+     * {@code waits} gives whether a message must not be written before all messages that were sent earlier; {@code more}
+     * is noted beside what the pace notes. Where other processes follow the notes ({@code isShared}), they are fresh.
+     */
+    Clients(Pace pace, List<String> raw, Predicate<ProducerRecord<byte[], byte[]>> waits,
+            Supplier<Map<TopicPartition, Map<String, Object>>> more, boolean isShared) {
         this.pace = pace;
+        this.more = more;
+        this.isShared = isShared;
         this.raw = Set.copyOf(raw);
         this.waits = waits;
     }
@@ -86,7 +102,11 @@ final class Clients implements KafkaClientSupplier {
     }
 
     private final class Reader extends KafkaConsumer<byte[], byte[]> {
+        private static final long NOTE_EVERY_MS = 500;
+        private static final Duration NOTE_WITHIN = Duration.ofSeconds(1);
+
         private final String thread;
+        private long notedAtMs;
         private final Metric fetched = metrics().entrySet().stream()
                 .filter(each -> each.getKey().name().equals("fetch-total")).findFirst().orElseThrow().getValue();
         private final Answers answers = new Answers();
@@ -106,7 +126,27 @@ final class Clients implements KafkaClientSupplier {
                 long newest = own.isEmpty() ? -1 : own.get(own.size() - 1).offset();
                 pace.poll(place, newest, currentLag(place).orElse(-1), knownMs);
             }
+            if (isShared && System.currentTimeMillis() > notedAtMs + NOTE_EVERY_MS && pace.isCommitted(thread)) {
+                note();
+            }
             return polled;
+        }
+
+        /** Commits notes alone: Kafka Streams commits nothing for tasks that have read nothing yet. */
+        private void note() {
+            Map<TopicPartition, OffsetAndMetadata> noted = noted(Map.of());
+            try {
+                if (!noted.isEmpty()) {
+                    super.commitSync(noted, NOTE_WITHIN); // the offsets that this thread has committed already
+                }
+            } catch (CommitFailedException | RebalanceInProgressException | TimeoutException later) {
+                LOG.debug("the next note comes with the next commit, or with that of another process", later);
+            }
+        }
+
+        private Map<TopicPartition, OffsetAndMetadata> noted(Map<TopicPartition, OffsetAndMetadata> offsets) {
+            notedAtMs = System.currentTimeMillis();
+            return pace.noted(thread, offsets, more.get());
         }
 
         /** Where the job continues. Its notes are none of Kafka Streams' own. */
@@ -128,7 +168,7 @@ final class Clients implements KafkaClientSupplier {
 
         @Override
         public void commitSync(Map<TopicPartition, OffsetAndMetadata> offsets) {
-            Map<TopicPartition, OffsetAndMetadata> noted = pace.noted(thread, offsets);
+            Map<TopicPartition, OffsetAndMetadata> noted = noted(offsets);
             super.commitSync(noted);
             pace.commit(thread, noted);
         }
@@ -165,7 +205,7 @@ final class Clients implements KafkaClientSupplier {
         @Override
         public void sendOffsetsToTransaction(
                 Map<TopicPartition, OffsetAndMetadata> offsets, ConsumerGroupMetadata group) {
-            inTransaction = pace.noted(thread, offsets);
+            inTransaction = pace.noted(thread, offsets, more.get());
             super.sendOffsetsToTransaction(inTransaction, group);
         }
 

@@ -3,6 +3,8 @@ package millrace.streams;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.function.LongSupplier;
+import java.util.stream.IntStream;
+import java.util.stream.Stream;
 import millrace.kafka.Pace;
 
 /**
@@ -11,6 +13,10 @@ import millrace.kafka.Pace;
  * <p>Each partition has moved it to its own newest event, less the disorder, and the slowest one counts. One that is known
  * to have had no event for a while holds back none. While all are silent, time moves with the wall clock, as far as they
  * are known to be, until no window is open.
+ *
+ * <p>Of the partitions that other processes read it knows what these have committed, which is older and never beyond what
+ * they have read. No process depends on the time of another: each task keeps what it has sent, and the least of all tasks
+ * closes windows.
  */
 final class Clock {
     static final long END = Long.MAX_VALUE;
@@ -24,6 +30,8 @@ final class Clock {
     private final Map<Integer, Partition> partitions = new HashMap<>();
     private final Map<Integer, Long> open = new HashMap<>();
     private final Map<Integer, Long> reached = new HashMap<>();
+    private Map<Integer, Note> others = Map.of();
+    private Map<Integer, Long> openElsewhere = Map.of();
     private long timeMs = UNKNOWN;
     private boolean isEnding;
 
@@ -38,6 +46,9 @@ final class Clock {
             this.sinceMs = sinceMs;
         }
     }
+
+    /** How far a partition has come: its newest moment, since when, and until when it is known to have no more. */
+    record Note(long newestMs, long sinceMs, long atEndUntilMs) {}
 
     /** Of so many tasks, as many as a topic has partitions. */
     Clock(int tasks, long disorderMs, long idleMs, Pace pace, LongSupplier wallMs) {
@@ -55,6 +66,26 @@ final class Clock {
     /** A task of a partition continues from here: from its newest event, and from the time that it has kept. */
     synchronized void join(int partition, long newestMs, long keptMs) {
         partitions.put(partition, new Partition(newestMs, keptMs, wallMs.getAsLong()));
+        // The time until now may rest on what another process has read of it, and not kept. What a task has sent it keeps.
+        timeMs = UNKNOWN;
+    }
+
+    /** Notes what all processes have committed: how far each partition has come, and when each task's last window closes. */
+    synchronized void hear(Map<Integer, Note> notes, Map<Integer, Long> lastEnds) {
+        others = Map.copyOf(notes);
+        openElsewhere = Map.copyOf(lastEnds);
+    }
+
+    /** How far each of these partitions has come, as it is to be committed. */
+    synchronized Map<Integer, Note> notes() {
+        Map<Integer, Note> notes = new HashMap<>();
+        partitions.keySet().forEach(number -> notes.put(number, note(number)));
+        return notes;
+    }
+
+    /** When the last window of each task here closes, as it is to be committed; the least where it is unknown. */
+    synchronized Map<Integer, Long> lastEnds() {
+        return Map.copyOf(open);
     }
 
     synchronized void leave(int partition) {
@@ -73,7 +104,7 @@ final class Clock {
     synchronized long timeMs() {
         if (isEnding) {
             timeMs = END;
-        } else if (partitions.size() == tasks) { // one that is not there yet may have older events
+        } else if (areAllThere()) { // one that is not there yet may have older events
             // A task may have kept a time before another had kept the events on which it rests.
             long keptMs = partitions.values().stream().mapToLong(each -> each.keptMs).min().orElse(UNKNOWN);
             timeMs = Math.max(timeMs, Math.max(keptMs, due()));
@@ -84,7 +115,8 @@ final class Clock {
     /** Whether no partition had an event for a while. */
     synchronized boolean isSilent() {
         long nowMs = wallMs.getAsLong();
-        return partitions.values().stream().allMatch(each -> nowMs - each.sinceMs > idleMs);
+        return areAllThere()
+                && IntStream.range(0, tasks).allMatch(number -> nowMs - note(number).sinceMs > idleMs);
     }
 
     /** Nothing more comes: all windows close. */
@@ -103,19 +135,28 @@ final class Clock {
         return reached.size() >= tasks && reached.values().stream().allMatch(each -> each == END);
     }
 
+    private boolean areAllThere() {
+        return partitions.size() == tasks
+                || IntStream.range(0, tasks).allMatch(each -> partitions.containsKey(each) || others.containsKey(each));
+    }
+
+    private Note note(int number) {
+        Partition own = partitions.get(number);
+        return own == null ? others.get(number) : new Note(own.newestMs, own.sinceMs, pace.atEndUntilMs(number));
+    }
+
     private long due() {
         long slowest = Long.MAX_VALUE;
         long newest = UNKNOWN;
         long sinceMs = 0;
         long untilMs = Long.MAX_VALUE;
-        for (Map.Entry<Integer, Partition> each : partitions.entrySet()) {
-            Partition partition = each.getValue();
-            newest = Math.max(newest, partition.newestMs);
-            sinceMs = Math.max(sinceMs, partition.sinceMs);
-            long atEndUntilMs = pace.atEndUntilMs(each.getKey());
-            untilMs = Math.min(untilMs, atEndUntilMs);
-            if (atEndUntilMs <= partition.sinceMs + idleMs) {
-                slowest = Math.min(slowest, partition.newestMs);
+        for (int number = 0; number < tasks; number++) {
+            Note each = note(number);
+            newest = Math.max(newest, each.newestMs);
+            sinceMs = Math.max(sinceMs, each.sinceMs);
+            untilMs = Math.min(untilMs, each.atEndUntilMs);
+            if (each.atEndUntilMs <= each.sinceMs + idleMs) {
+                slowest = Math.min(slowest, each.newestMs);
             }
         }
         if (newest == UNKNOWN || slowest == UNKNOWN) {
@@ -124,7 +165,8 @@ final class Clock {
         if (slowest < Long.MAX_VALUE) {
             return slowest - disorderMs;
         }
-        long lastEndMs = open.values().stream().mapToLong(each -> each).max().orElse(UNKNOWN);
+        long lastEndMs = Stream.concat(open.values().stream(), openElsewhere.values().stream())
+                .mapToLong(each -> each).max().orElse(UNKNOWN);
         return Math.min(newest - disorderMs + untilMs - sinceMs, Math.max(lastEndMs, newest - disorderMs));
     }
 }

@@ -28,6 +28,7 @@ final class Judge extends ContextualProcessor<byte[], byte[], byte[], byte[]> {
     private static final byte[] MARK = {1};
     private static final Duration FORGET_EVERY = Duration.ofSeconds(1);
     private static final Duration TIME_EVERY = Duration.ofMillis(50);
+    private static final long REPEAT_EVERY_MS = 5_000;
     private static final int FORGOTTEN_MOST = 2_000; // of the entries that are looked at each time
     private static final long REST_MS = 60_000; // after all were looked at
     // A task that has read nothing since its start commits its state, but no offsets that could be counted.
@@ -47,6 +48,7 @@ final class Judge extends ContextualProcessor<byte[], byte[], byte[], byte[]> {
     private long keptAtCommit;
     private long keptAtMs;
     private long sentMs = Long.MIN_VALUE;
+    private long sentAtMs;
 
     /** The newest moment of the task's events, the judged message that came last, and the time of the job. */
     private record Reached(long newestMs, int source, long offset, long timeMs) {
@@ -135,8 +137,11 @@ final class Judge extends ContextualProcessor<byte[], byte[], byte[], byte[]> {
     private void sendTime(long nowMs) {
         long commits = pace.commitsOf(Thread.currentThread().getName());
         boolean isCommitted = commits > keptAtCommit || nowMs > keptAtMs + COMMITTED_WITHIN_MS;
-        if (isCommitted && reached.timeMs > sentMs) {
-            sentMs = reached.timeMs;
+        // Tasks of windows that came to another process meanwhile do not know what was sent.
+        boolean isDueAgain = job.isShared() && sentMs > Long.MIN_VALUE && nowMs > sentAtMs + REPEAT_EVERY_MS;
+        if (isCommitted && reached.timeMs > sentMs || isDueAgain) {
+            sentMs = isCommitted ? reached.timeMs : sentMs;
+            sentAtMs = nowMs;
             byte[] value = ByteBuffer.allocate(Long.BYTES).putLong(sentMs).array();
             byte[] key = Layout.timeKey(context().taskId().partition());
             context().forward(new Record<>(key, value, nowMs), Layout.DEALT);

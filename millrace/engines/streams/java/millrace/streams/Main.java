@@ -45,6 +45,7 @@ public final class Main {
     private final ProgressFile progress;
     private final Pace pace;
     private Clock clock;
+    private Map<String, String> ids = Map.of();
     private final CountDownLatch stop = new CountDownLatch(1);
     private final CountDownLatch ended = new CountDownLatch(1);
     private final AtomicReference<Throwable> failure = new AtomicReference<>();
@@ -52,7 +53,7 @@ public final class Main {
     private Main(Job job, ProgressFile progress) {
         this.job = job;
         this.progress = progress;
-        pace = new Pace(job.topic(job.judged()), job.liveMs(), System::currentTimeMillis);
+        pace = new Pace(job.topic(job.judged()), job.liveMs(), System::currentTimeMillis, job.instances(), job.instance());
     }
 
     public static void main(String[] arguments) throws Exception {
@@ -100,15 +101,17 @@ public final class Main {
     private List<Loss> run(Losses losses, ReferenceData references) throws IOException, InterruptedException {
         List<Loss> lost = List.of();
         clock = new Clock(losses.partitions(), job.disorderMs(), job.idleMs(), pace, System::currentTimeMillis);
-        Clients clients = new Clients(pace, job.rawTopics(), waits());
-        try (KafkaStreams streams = new KafkaStreams(
-                Layout.of(job, references.tables(), pace, clock), settings(), clients)) {
+        Clients clients = new Clients(
+                pace, job.rawTopics(), waits(), () -> Instances.notes(job, clock), job.isShared());
+        try (Instances others = new Instances(job, pace, clock);
+                KafkaStreams streams = new KafkaStreams(
+                        Layout.of(job, references.tables(), pace, clock), settings(), clients)) {
             streams.setUncaughtExceptionHandler(error -> {
                 failure.compareAndSet(null, error);
                 return StreamThreadExceptionResponse.SHUTDOWN_CLIENT;
             });
+            others.start();
             streams.start();
-            Map<String, String> ids = Map.of();
             for (int look = 0; !stop.await(LOOK_EVERY_MS, TimeUnit.MILLISECONDS) && failure.get() == null; look++) {
                 boolean isRunning = streams.state() == KafkaStreams.State.RUNNING;
                 progress.write(isRunning ? "running" : "starting", null, List.of(),
@@ -116,10 +119,9 @@ public final class Main {
                 failure.compareAndSet(null, references.problem());
                 if (look % LOSSES_EVERY == 0) {
                     Map<String, String> now = idsNow(losses, ids);
-                    if (!ids.isEmpty() && !now.equals(ids)) {
+                    if (!now.equals(ids)) {
                         break; // a topic was deleted and created anew
                     }
-                    ids = now;
                 }
                 if (job.isFinite() && isRunning && isOver()) {
                     break;
@@ -129,7 +131,7 @@ public final class Main {
             boolean isClosed = streams.close(CloseOptions.timeout(CLOSE_WITHIN)
                     .withGroupMembershipOperation(CloseOptions.GroupMembershipOperation.LEAVE_GROUP));
             if (isClosed && failure.get() == null) {
-                Files.createFile(job.folder().resolve(CLEAN));
+                Files.writeString(job.folder().resolve(CLEAN), ids.toString());
             }
         }
         if (stop.getCount() > 0) {
@@ -158,14 +160,17 @@ public final class Main {
 
     /** Prepares what the job continues from: local state only if the job before ended in order, and offsets. */
     private void takeUp(Losses losses) throws IOException {
+        ids = losses.ids();
         // What a crash leaves on disk may be ahead of the changelogs, which have all that counts. Those of a pattern
-        // whose data was removed are empty.
-        if (!Files.deleteIfExists(job.folder().resolve(CLEAN)) || losses.isNew()) {
+        // whose data was removed are empty: its topics have other ids.
+        Path clean = job.folder().resolve(CLEAN);
+        if (!Files.exists(clean) || !Files.readString(clean).equals(ids.toString())) {
             remove(job.folder());
         }
+        Files.deleteIfExists(clean);
         Files.createDirectories(job.folder());
         losses.settle();
-        pace.identify(losses.ids());
+        pace.identify(ids);
     }
 
     /** Messages that must not be written before the outputs that they rest on: {@link millrace.kernel.Stage}. */
@@ -183,6 +188,8 @@ public final class Main {
         settings.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, job.bootstrap());
         settings.put(StreamsConfig.STATE_DIR_CONFIG, job.folder().toString());
         settings.put(StreamsConfig.NUM_STREAM_THREADS_CONFIG, job.threads());
+        // Whoever takes over a partition has its state already.
+        settings.putIfAbsent(StreamsConfig.NUM_STANDBY_REPLICAS_CONFIG, job.isShared() ? 1 : 0);
         settings.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG,
                 job.isExactlyOnce() ? StreamsConfig.EXACTLY_ONCE_V2 : StreamsConfig.AT_LEAST_ONCE);
         return settings;

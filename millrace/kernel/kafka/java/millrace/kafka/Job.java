@@ -26,6 +26,8 @@ public record Job(
         String windows,
         String delivery,
         int threads,
+        int instances,
+        int instance,
         long disorderMs,
         long idleMs,
         long liveMs,
@@ -67,6 +69,8 @@ public record Job(
                 (String) declared.get("windows"),
                 (String) declared.get("delivery"),
                 ((Long) declared.get("threads")).intValue(),
+                ((Long) declared.get("instances")).intValue(),
+                ((Long) declared.get("instance")).intValue(),
                 (Long) declared.get("disorder_ms"),
                 (Long) declared.get("idle_ms"),
                 (Long) declared.get("live_ms"),
@@ -83,6 +87,11 @@ public record Job(
     /** The topics whose messages are judged or remembered, in the order in which those of one millisecond count. */
     public List<String> rawTopics() {
         return raw.stream().map(topics::get).toList();
+    }
+
+    /** Whether other processes run the job, too. */
+    public boolean isShared() {
+        return instances > 1;
     }
 
     public boolean isExactlyOnce() {

@@ -5,6 +5,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.TreeMap;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
@@ -42,7 +43,7 @@ public final class Losses implements AutoCloseable {
 
     /** The ids of the raw topics now. */
     public Map<String, String> ids() {
-        Map<String, String> ids = new HashMap<>();
+        Map<String, String> ids = new TreeMap<>();
         answer(admin.describeTopics(job.rawTopics()).allTopicNames(), LOOK_WITHIN_S).forEach(
                 (name, topic) -> ids.put(name, topic.topicId().toString()));
         return ids;
@@ -54,11 +55,6 @@ public final class Losses implements AutoCloseable {
         return answer(admin.describeTopics(List.of(judged)).allTopicNames()).get(judged).partitions().size();
     }
 
-    /** Whether a partition is read from its first offset: the job is new, or its topics are. */
-    public boolean isNew() {
-        return !look().settled.isEmpty();
-    }
-
     /** What is gone of the messages that the job is to read next, but for what was accepted. */
     public List<Loss> found() {
         return look().lost;
@@ -66,12 +62,12 @@ public final class Losses implements AutoCloseable {
 
     /** Gives each partition an offset from which the job continues: its own, or the first of one that has none. */
     public void settle() {
-        Look look = look();
-        if (look.settled.isEmpty()) {
-            return;
-        }
         long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(EMPTY_WITHIN_MS);
         while (true) {
+            Look look = look();
+            if (look.settled.isEmpty()) {
+                return; // or another process of the job was quicker
+            }
             try {
                 answer(admin.alterConsumerGroupOffsets(job.pattern(), look.settled).all());
                 return;

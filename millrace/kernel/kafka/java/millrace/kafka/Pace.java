@@ -14,7 +14,8 @@ import org.apache.kafka.common.TopicPartition;
  * offsets (millrace/job.py).
  *
  * <p>The job is live once each partition has caught up, and all that it handed on of a backlog is committed, and so
- * acknowledged. A message that is handed on late ends that at once.
+ * acknowledged. A message that is handed on late ends that at once. Of the partitions of other processes the notes tell
+ * whether they keep up: one whose note is older than a live message may be has nobody who reads it.
  */
 public final class Pace {
     private final String judged;
@@ -25,6 +26,10 @@ public final class Pace {
     private boolean isLive;
     private long commits;
     private final Map<String, Long> commitsOf = new HashMap<>();
+    private final int instances;
+    private final int instance;
+    private Map<Integer, Long> throughMs = Map.of(); // by the notes, of each partition of the judged topic
+    private long othersThroughMs = Long.MAX_VALUE;
 
     /** How far one partition has come; offsets are -1 where there is none. */
     private static final class Partition {
@@ -53,6 +58,13 @@ public final class Pace {
 
     /** A message is live that is handed on so soon after its arrival. */
     public Pace(String judged, long liveMs, LongSupplier nowMs) {
+        this(judged, liveMs, nowMs, 1, 1);
+    }
+
+    /** Of one process among several. */
+    public Pace(String judged, long liveMs, LongSupplier nowMs, int instances, int instance) {
+        this.instances = instances;
+        this.instance = instance;
         this.judged = judged;
         this.liveMs = liveMs;
         this.nowMs = nowMs;
@@ -74,12 +86,21 @@ public final class Pace {
             partitions.put(place, partition);
         });
         isLive = false;
+        othersThroughMs = othersThroughMs();
     }
 
     /** Forgets what a reader no longer reads. */
     public synchronized void retain(String reader, Set<TopicPartition> places) {
         partitions.entrySet().removeIf(
                 each -> each.getValue().reader.equals(reader) && !places.contains(each.getKey()));
+        othersThroughMs = othersThroughMs();
+    }
+
+    /** Notes until when each partition of the judged topic was complete at its last commit, by whichever process. */
+    public synchronized void hear(Map<Integer, Long> through) {
+        throughMs = Map.copyOf(through);
+        othersThroughMs = othersThroughMs();
+        look();
     }
 
     /**
@@ -105,8 +126,8 @@ public final class Pace {
         partition.isNewestLive = nowMs.getAsLong() - arrivedMs <= liveMs;
         if (!partition.isNewestLive) {
             partition.old = offset;
-            isLive = false;
         }
+        isLive = isLive && partition.isNewestLive && doOthersKeepUp();
         return !isLive;
     }
 
@@ -119,7 +140,15 @@ public final class Pace {
     /** What a reader commits in place of these offsets: all of its partitions, each with its note. */
     public synchronized Map<TopicPartition, OffsetAndMetadata> noted(
             String reader, Map<TopicPartition, OffsetAndMetadata> offsets) {
+        return noted(reader, offsets, Map.of());
+    }
+
+    /** What a reader commits in place of these offsets: all of its partitions, each with its note and some facts more. */
+    public synchronized Map<TopicPartition, OffsetAndMetadata> noted(
+            String reader, Map<TopicPartition, OffsetAndMetadata> offsets, Map<TopicPartition, Map<String, Object>> more) {
         Map<TopicPartition, OffsetAndMetadata> noted = new HashMap<>(offsets);
+        noted.replaceAll((place, each) ->
+                more.containsKey(place) ? new OffsetAndMetadata(each.offset(), Json.text(more.get(place))) : each);
         commits++;
         Map<TopicPartition, Partition> own = new HashMap<>(partitions);
         own.values().removeIf(each -> !each.reader.equals(reader));
@@ -128,7 +157,9 @@ public final class Pace {
             OffsetAndMetadata given = offsets.get(place);
             long next = given == null ? partition.committed : given.offset();
             if (next >= 0) {
-                noted.put(place, new OffsetAndMetadata(next, note(place, partition, keepsUp)));
+                Map<String, Object> note = note(place, partition, keepsUp);
+                note.putAll(more.getOrDefault(place, Map.of()));
+                noted.put(place, new OffsetAndMetadata(next, Json.text(note)));
             }
         });
         return noted;
@@ -143,6 +174,12 @@ public final class Pace {
             }
         });
         look();
+    }
+
+    /** Whether a reader has committed all that it handed on. */
+    public synchronized boolean isCommitted(String reader) {
+        return partitions.values().stream()
+                .allMatch(each -> !each.reader.equals(reader) || each.committed > each.handedOn);
     }
 
     public synchronized boolean isLive() {
@@ -176,18 +213,29 @@ public final class Pace {
     }
 
     private void look() {
-        isLive = isLive || !partitions.isEmpty() && partitions.values().stream()
+        isLive = isLive || !partitions.isEmpty() && doOthersKeepUp() && partitions.values().stream()
                 .allMatch(each -> each.keepsUp() && each.committed > each.old);
     }
 
-    private String note(TopicPartition place, Partition partition, boolean keepsUp) {
+    private boolean doOthersKeepUp() {
+        return othersThroughMs == Long.MAX_VALUE || nowMs.getAsLong() - othersThroughMs <= liveMs;
+    }
+
+    /** Until when all partitions of other processes are complete; the greatest if there are none. */
+    private long othersThroughMs() {
+        return throughMs.entrySet().stream()
+                .filter(each -> !partitions.containsKey(new TopicPartition(judged, each.getKey())))
+                .mapToLong(Map.Entry::getValue).min().orElse(Long.MAX_VALUE);
+    }
+
+    private Map<String, Object> note(TopicPartition place, Partition partition, boolean keepsUp) {
         Map<String, Object> note = new LinkedHashMap<>();
         note.put("topic_id", topicIds.get(place.topic()));
         if (place.topic().equals(judged)) {
-            note.put("checkpoint", commits);
+            note.put("checkpoint", commits * instances + instance - 1); // no other process has this number
             note.put("newest_ms", partition.newestMs);
             note.put("through_ms", keepsUp ? nowMs.getAsLong() : partition.newestMs);
         }
-        return Json.text(note);
+        return note;
     }
 }

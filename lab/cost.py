@@ -1,0 +1,397 @@
+"""Measure what the declaration costs: the per-event rules of fraud, declared and written by hand, side by side.
+
+`python -m lab.cost` plays one backlog to both on a stack of its own, several times in turn, lets the oracle judge both
+outputs, and leaves a record: processor time per message of the backlog, and the ratio.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import psutil
+from confluent_kafka import Producer
+
+from lab import handwritten
+from millrace import oracle, records, stack
+from millrace.engines.streams.job import declaration
+from millrace.engines.streams.tuning import HEAP_MB
+from millrace.errors import InfraError
+from millrace.machine import processes
+from millrace.patterns import EnginePlan, Variant, engine_plans, load
+from millrace.rules import ALERTS, DEAD_LETTERS
+from millrace.servers.server import java, log4j2, properties
+from millrace.settings import PORTS_PER_STACK, Settings
+from millrace.stack.services import needed
+from millrace.stores import topics
+from millrace.stores.topics import Tail, Topic
+from millrace.target import Target
+from millrace.traffic import Message, plan_for
+from millrace.traffic.tokens import secrets_under
+from millrace.verbs.provision import wanted_topics
+from millrace.verbs.traffic import declared as traffic_of
+from pipelines.fraud.traffic.poison import POISON
+
+RULES = ("above-previous-max", "away-from-phone")
+TAPE = "cost"
+"""The topics of the backlog, which all runs read."""
+RATE_PER_S = 1_000
+POISON_EVERY = 100
+POISONS = (
+    *("cut off", "no amount", "amount as text", "negative amount", "latitude 91", "empty merchant"),
+    *("unknown merchant", "a month ahead", "cvv", "phone: no place", "phone: cut off"),
+)
+"""How messages are spoilt: what a program by hand refuses, too."""
+WARM_SHARE = 0.3
+"""Of the events, until a JVM has compiled what it runs; none of them is measured."""
+RUN_WITHIN_S = 240
+POLL_S = 0.1
+DECLARED, BY_HAND = SIDES = ("declared", "by hand")
+
+Event = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What the oracle makes of the backlog."""
+
+    messages: int
+    enriched: Mapping[int, Mapping[str, Any]]
+    """By offset."""
+    alerts: Mapping[str, oracle.Finding]
+    refused: Counter[tuple[str, int, str]]
+    """Kind, offset and reason."""
+
+
+@dataclass
+class Found:
+    """What a run has written."""
+
+    enriched: list[Event] = field(default_factory=list)
+    alerts: list[Event] = field(default_factory=list)
+    letters: list[Event] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Side:
+    """A program while it runs: the process whose time counts, and how to end it."""
+
+    record: processes.ProcessRecord
+    stop: Callable[[], object]
+
+
+Start = Callable[[Target, EnginePlan], Side]
+
+
+def main(argv: Sequence[str]) -> int:
+    given = _arguments(argv)
+    own = Settings.read(os.environ)
+    settings = replace(own, state=own.state / "cost", port_base=own.port_base + PORTS_PER_STACK)
+    stack.down(settings, purge=True)
+    try:
+        stack.up(settings, needed(given.engines, ()), report=_report)
+        target = Target.read(settings, {})
+        send_backlog(target.bootstrap, given.events, given.seed)
+        expected = expected_of(target.bootstrap)
+        figures = {
+            engine: measured(target, engine, expected, given.repeats) | {"messages": expected.messages}
+            for engine in given.engines
+        }
+    finally:
+        stack.down(settings, purge=True, report=_report)
+    path = records.append(own, "cost", figures, given.seed)
+    for engine, found in figures.items():
+        print(f"{engine}: {found['ratio']['median']} times by hand ({found['ratio']['of']}); record {path}")
+    return 0 if all(found["verdicts"] == ["ok"] for found in figures.values()) else 1
+
+
+def measured(target: Target, engine: str, expected: Expected, repeats: int) -> dict[str, Any]:
+    """Both sides in turn, so many times."""
+    used: dict[str, list[float]] = {side: [] for side in SIDES}
+    verdicts = set()
+    for number in range(repeats):
+        for side in SIDES if number % 2 == 0 else reversed(SIDES):
+            us_per_message, problems = run(target, engine, side, expected)
+            used[side].append(us_per_message)
+            verdicts.add(problems or "ok")
+            _report(f"{engine} {side}: {us_per_message} us per message, {problems or 'ok'}")
+    ratios = [round(a / b, 2) for a, b in zip(used[DECLARED], used[BY_HAND], strict=True)]
+    return {
+        "cpu_us_per_message": {side: {"median": median(of), "of": of} for side, of in used.items()},
+        "ratio": {"median": median(ratios), "least": min(ratios), "most": max(ratios), "of": ratios},
+        "verdicts": sorted(verdicts),
+    }
+
+
+def run(target: Target, engine: str, side: str, expected: Expected) -> tuple[float, str]:
+    """One run over the whole backlog: microseconds of processor time per message, and what is wrong with its output."""
+    plan = plan_of(target, engine, side)
+    outputs = (plan.use.enriched.name, ALERTS.name, DEAD_LETTERS.name)
+    variant = load(engine)
+    wanted = [
+        replace(t, name=plan.pattern + t.name.removeprefix(variant.name), partitions=1) for t in wanted_topics(variant)
+    ]
+    topics.ensure(
+        target.bootstrap, [t for t in wanted if t.is_state or t.name in {plan.topics[kind] for kind in outputs}]
+    )
+    begun = STARTS[engine, side](target, plan)
+    try:
+        marks = _watch(target.bootstrap, plan, begun.record, expected)
+    finally:
+        begun.stop()
+    (cpu_before_s, done_before), (cpu_s, done) = marks
+    problems = judged(read(target.bootstrap, plan), expected)
+    messages = (done - done_before) / len(expected.enriched) * expected.messages
+    return round((cpu_s - cpu_before_s) * 1e6 / messages, 2), problems
+
+
+def _watch(
+    bootstrap: str, plan: EnginePlan, record: processes.ProcessRecord, expected: Expected
+) -> tuple[tuple[float, int], tuple[float, int]]:
+    """Processor time and enriched events, once the program is warm and at its end."""
+    kind, total = plan.use.enriched.name, len(expected.enriched)
+    warm: tuple[float, int] | None = None
+    deadline = time.monotonic() + RUN_WITHIN_S
+    with closing(Counted(bootstrap, plan.topics[kind])) as counted:
+        while (done := counted.messages()) < total:
+            if time.monotonic() > deadline or not processes.alive(record):
+                raise InfraError(f"{plan.pattern}: {done} of {total} events came out; see {record.log}")
+            if warm is None and done >= WARM_SHARE * total:
+                warm = (_cpu_s(record), done)
+            time.sleep(POLL_S)
+    return warm or (0.0, 0), (_cpu_s(record), done)  # of a short backlog all counts
+
+
+class Counted:
+    """How many messages a topic with one partition holds."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._bootstrap, self._topics = bootstrap, {"it": topic}
+
+    def messages(self) -> int:
+        return topics.lengths(self._bootstrap, self._topics)["it"]
+
+    def close(self) -> None:
+        """Nothing is kept open."""
+
+
+def send_backlog(bootstrap: str, events: int, seed: int) -> None:
+    """Write the backlog with the times of its arrival: each message has one of its own, so their order is certain."""
+    variant = load("streams")
+    use, sent = variant.use, {}
+    for kind in (*use.raw, *use.references):
+        sent[kind.name] = f"{TAPE}.{kind.name}"
+    forged = {"message.timestamp.type": "CreateTime"}
+    topics.ensure(bootstrap, [Topic(name, 1, forged) for name in sent.values()])
+    plan = plan_for(traffic_of(use), events, RATE_PER_S, seed, TAPE, poison=0)
+    producer = Producer({**topics.PRODUCER, "bootstrap.servers": bootstrap, "queue.buffering.max.messages": 1_000_000})
+    start_ms = int(time.time() * 1000) - events * 1000 // RATE_PER_S - 60_000
+    for each in traffic_of(use).references(plan, ()):
+        producer.produce(sent[each.topic], each.value, each.key, timestamp=start_ms - 1_000)
+    arrived_ms = 0
+    for each in spoilt(traffic_of(use).messages(plan, secrets_under(use, b"lab"), start_ms), seed):
+        arrived_ms = max(arrived_ms + 1, start_ms + each.due_ms)
+        producer.produce(sent[each.topic], each.value, each.key, timestamp=arrived_ms)
+        producer.poll(0)
+    if producer.flush(120):
+        raise InfraError("the backlog was not acknowledged")
+
+
+def spoilt(messages: Iterator[Message], seed: int) -> Iterator[Message]:
+    """Some of them damaged."""
+    chosen, random_ = {each.name: each for each in POISON}, random.Random(seed)
+    by_topic = {topic: [chosen[n] for n in POISONS if chosen[n].topic == topic] for topic in {p.topic for p in POISON}}
+    for number, each in enumerate(messages):
+        if number % POISON_EVERY == 0 and each.value and by_topic.get(each.topic):
+            poison = random_.choice(by_topic[each.topic])
+            yield each._replace(value=poison.spoil(json.loads(each.value)))
+        else:
+            yield each
+
+
+def expected_of(bootstrap: str) -> Expected:
+    """The oracle's outcome of the backlog."""
+    use = load("streams").use
+    kinds = {kind.name: f"{TAPE}.{kind.name}" for kind in (*use.raw, *use.references)}
+    with closing(Tail(bootstrap, kinds)) as tail:
+        read = list(tail.new())
+    known: dict[str, dict[str, oracle.Event]] = {kind.name: {} for kind in use.references}
+    for kind in use.references:
+        for record in read:
+            if record.topic == kind.name:
+                oracle.refer(kind, known[kind.name], record)
+    raw = sorted(
+        (record for record in read if record.topic not in known),
+        key=lambda each: (each.ingest_ms, each.topic, each.offset),
+    )
+    enriched: dict[int, Mapping[str, Any]] = {}
+    alerts: dict[str, oracle.Finding] = {}
+    refused: Counter[tuple[str, int, str]] = Counter()
+    for each in oracle.judge(use, [use.rule(name) for name in RULES], raw, known):
+        if each.reason is not None:
+            refused[each.record.topic, each.record.offset, each.reason] += 1
+        elif each.record.topic == use.judged.name and each.event is not None:
+            enriched[each.record.offset] = each.event
+            alerts |= {finding.alert_id: finding for finding in each.findings}
+    return Expected(len(raw), enriched, alerts, refused)
+
+
+def read(bootstrap: str, plan: EnginePlan) -> Found:
+    """All that a run has written."""
+    found = Found()
+    kinds = {plan.use.enriched.name: found.enriched, ALERTS.name: found.alerts, DEAD_LETTERS.name: found.letters}
+    with closing(Tail(bootstrap, {kind: plan.topics[kind] for kind in kinds})) as tail:
+        for record in tail.new():
+            kinds[record.topic].append(json.loads(record.value or b""))
+    return found
+
+
+def judged(found: Found, expected: Expected) -> str:
+    """What is lost, doubled or wrong, or nothing."""
+    problems = []
+    offsets = [event["source_offset"] for event in found.enriched]
+    wrong = [event["source_offset"] for event in found.enriched if not _is_same(event, expected.enriched)]
+    if sorted(offsets) != sorted(expected.enriched) or wrong:
+        lost = expected.enriched.keys() - set(offsets)
+        problems.append(
+            f"of {len(expected.enriched)} enriched events {len(lost)} are lost, {len(wrong)} wrong {wrong[:3]}"
+        )
+    ids = Counter(alert["alert_id"] for alert in found.alerts)
+    if ids != Counter(expected.alerts.keys()):
+        missing, more = expected.alerts.keys() - ids.keys(), ids - Counter(expected.alerts.keys())
+        problems.append(f"of {len(expected.alerts)} alerts {len(missing)} are lost, {more.total()} are too many")
+    odd = [a["alert_id"] for a in found.alerts if a["alert_id"] in expected.alerts and not _is_alert(a, expected)]
+    if odd:
+        problems.append(f"{len(odd)} alerts are wrong: {odd[:3]}")
+    refused = Counter(
+        (each["topic"].removeprefix(f"{TAPE}."), each["offset"], each["reason"]) for each in found.letters
+    )
+    if refused != expected.refused:
+        differing = list((refused - expected.refused) + (expected.refused - refused))
+        problems.append(f"of {expected.refused.total()} refusals {len(differing)} differ: {differing[:3]}")
+    return "; ".join(problems)
+
+
+def _is_same(event: Event, expected: Mapping[int, Mapping[str, Any]]) -> bool:
+    meant = expected.get(event["source_offset"])
+    if meant is None:
+        return False
+    km, meant_km = event["km_from_phone"], meant["km_from_phone"]
+    is_as_far = km == meant_km if km is None or meant_km is None else abs(km - meant_km) <= 1e-9 * max(1.0, meant_km)
+    own = {**event, "km_from_phone": meant_km, "source_topic": meant["source_topic"]}
+    return is_as_far and own == meant
+
+
+def _is_alert(alert: Event, expected: Expected) -> bool:
+    meant = expected.alerts[alert["alert_id"]]
+    operands = {name: float(value) for name, value in alert["operands"].items()}
+    return (alert["rule"], alert["at_ms"], operands) == (
+        meant.rule,
+        meant.at_ms,
+        {name: float(str(value)) for name, value in meant.operands.items()},
+    )
+
+
+def plan_of(target: Target, engine: str, side: str) -> EnginePlan:
+    """The two rules over the backlog, with outputs of this run's own."""
+    variant = only_events(load(engine))
+    (plan,) = engine_plans(variant, 1, target.bootstrap, target.checkpoints, target.stores(variant))
+    own = f"{TAPE}-{side.replace(' ', '-')}-{time.time_ns() // 1_000_000}"
+    raw = {each.name: f"{TAPE}.{each.name}" for each in (*plan.use.raw, *plan.use.references)}
+    written = {kind: own + topic.removeprefix(variant.name) for kind, topic in plan.topics.items()}
+    checkpoints = plan.checkpoints.replace(f"/{variant.name}/", f"/{own}/")
+    return replace(plan, pattern=own, topics=written | raw, checkpoints=checkpoints, partitions=1)
+
+
+def only_events(variant: Variant) -> Variant:
+    """A variant with the two rules and nothing behind them."""
+    stages = variant.pattern.stages
+    events = stages.events.model_copy(update={"rules": RULES, "parallelism": 1})
+    only = stages.model_copy(update={"events": events, "windows": None, "persist": None})
+    return replace(variant, pattern=variant.pattern.model_copy(update={"stages": only, "partitions": 1}))
+
+
+def declared_on_streams(target: Target, plan: EnginePlan) -> Side:
+    engine = target.engine(plan.engine)
+    engine.start(plan, None)
+    return Side(processes.records(target.settings.run)[f"job-{plan.pattern}-streams"], lambda: engine.stop(plan))
+
+
+def by_hand_on_streams(target: Target, plan: EnginePlan) -> Side:
+    """With the settings of the declared job."""
+    settings = target.settings
+    declared = declaration(plan, settings.state / "data" / "by-hand" / plan.pattern)
+    given = {
+        name: value
+        for name, value in declared["settings"].items()
+        if not name.endswith(("auto.offset.reset", "instance.id"))  # the library's own, for what it adds to a restart
+    }
+    given |= {"application.id": plan.pattern, "state.dir": declared["folder"], "num.stream.threads": "1"}
+    job = _properties(settings, plan, given)
+    logging, log = settings.state / "by-hand-log4j2.properties", settings.state / "logs" / plan.pattern
+    logging.write_text(log4j2(log.with_suffix(".log")), encoding="utf-8")
+    class_path = [*handwritten.libraries(settings, plan.engine), handwritten.ensure(settings, plan.engine)]
+    start = java(HEAP_MB, flags=(f"-Dlog4j2.configurationFile={logging.as_uri()}",), quick_start=False)
+    command = [*start, "-cp", os.pathsep.join(map(str, class_path)), "handwritten.FraudStreams", str(job)]
+    run = settings.run
+    record = processes.start(plan.pattern, command, {}, log.with_suffix(".out"), run, folder=run)
+
+    def stop() -> None:
+        processes.stop(record, within_s=40)
+        processes.forget(record, run)
+
+    return Side(record, stop)
+
+
+def _properties(settings: Settings, plan: EnginePlan, more: Mapping[str, str]) -> Path:
+    """What a program by hand reads."""
+    given = {
+        "bootstrap.servers": plan.bootstrap,
+        **{f"kind.{kind}": topic for kind, topic in plan.topics.items()},
+        "version.above": plan.use.rule(RULES[0]).version,
+        "version.away": plan.use.rule(RULES[1]).version,
+        **more,
+    }
+    path = settings.state / f"{plan.pattern}.properties"
+    path.write_text(properties(given), encoding="utf-8")
+    return path
+
+
+STARTS: Mapping[tuple[str, str], Start] = {
+    ("streams", DECLARED): declared_on_streams,
+    ("streams", BY_HAND): by_hand_on_streams,
+}
+
+
+def _cpu_s(record: processes.ProcessRecord) -> float:
+    times = psutil.Process(record.pid).cpu_times()
+    return float(times.user + times.system)
+
+
+def _report(*words: str) -> None:
+    print(*words, file=sys.stderr, flush=True)
+
+
+def _arguments(argv: Sequence[str]) -> argparse.Namespace:
+    measurable = sorted({engine for engine, _ in STARTS})
+    parser = argparse.ArgumentParser(prog="python -m lab.cost", description=__doc__)
+    parser.add_argument("engines", nargs="*", default=measurable, metavar="ENGINE", help=f"of {', '.join(measurable)}")
+    parser.add_argument("--events", type=int, default=200_000)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=1)
+    return parser.parse_args(argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
