@@ -74,7 +74,8 @@ SPARK = (
     "millrace/engines/spark/java/millrace/spark",
     "millrace/engines/spark",
 )
-STREAMS = ("millrace/engines/streams", "millrace/kernel/java")
+STREAMS = ("millrace/engines/streams", "millrace/kernel/java", "millrace/kernel/kafka")
+STORM = ("millrace/engines/storm", "millrace/kernel/java", "millrace/kernel/kafka")
 
 FLOOD = (*(path for path in BENCH if path != "pipelines/fraud"), "pipelines/flood")
 FLOOD_COMMAND = ".venv/bin/python -m lab.bench --events 1000000 --rate 2000 --seed 1"
@@ -167,6 +168,12 @@ MEASUREMENTS = {
         "bench-streams-spark",
         (*BENCH, *STREAMS, *SPARK),
         ".venv/bin/python -m lab.bench streams-spark --seed 2",
+        minutes=5,
+    ),
+    "bench-storm-spark": Measurement(
+        "bench-storm-spark",
+        (*BENCH, *STORM, *SPARK),
+        ".venv/bin/python -m lab.bench storm-spark --seed 2",
         minutes=5,
     ),
     "bench-streams": Measurement(

@@ -77,6 +77,8 @@ class Manifest:
     """The packages, beyond the standard library, that the modules for its environment import."""
     components: tuple[str, ...] = ()
     """The jars that its servers and jobs run on."""
+    kernel_parts: tuple[str, ...] = ()
+    """The parts of the kernel that its Java uses beside the one for all: `kafka`, for jobs on Kafka's own clients."""
     needs: tuple[str, ...] = ()
     """The services that its own service needs."""
     is_default: bool = False

@@ -39,7 +39,7 @@ class Allowed:
 
 
 # An engine's folder holds its adapter, which runs in the engine's environment, and what starts it, which does not.
-OUTSIDE_THE_ENGINE = ("engine", "container", "libraries", "servers")
+OUTSIDE_THE_ENGINE = ("engine", "container", "libraries", "nimbus", "servers")
 FOLDERS = {engine.package: engine for engine in registry.manifests()}
 
 USES = [f"pipelines.{path.parent.name}" for path in PROJECT.glob("pipelines/*/__init__.py")]

@@ -38,7 +38,11 @@ from tests.searching import contents
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(1200)]
 
-ELSEWHERE = {"flink-spark": "tests/airflow/test_airflow.py", "streams": "tests/streams/test_verdict.py"}
+ELSEWHERE = {
+    "flink-spark": "tests/airflow/test_airflow.py",
+    "storm-spark": "tests/storm/test_verdict.py",
+    "streams": "tests/streams/test_verdict.py",
+}
 """The variants whose verdict another suite shows."""
 VARIANTS = sorted(
     (name for name in names() if name not in ELSEWHERE and load(name).use.traffic),

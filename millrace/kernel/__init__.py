@@ -1,4 +1,4 @@
-"""The kernel, a jar for each engine: shared Java and the engine's own, compiled against the engine's jars."""
+"""The kernel, a jar for each engine: shared parts in Java and the engine's own, compiled against the engine's jars."""
 
 import fcntl
 import hashlib
@@ -16,8 +16,11 @@ from millrace.settings import Settings
 
 SHARED = "kernel"
 """The part that all engines share."""
-SHARED_LIBRARY = "jackson-core-"
-"""Of an engine's jars the only one that the shared part is compiled against: it cannot come to need an engine."""
+LIBRARIES = {SHARED: ("jackson-core-",), "kafka": ("jackson-core-", "kafka-clients-", "slf4j-api-")}
+"""The shared parts, and of an engine's jars those that each is compiled against: it cannot come to need an engine.
+
+All engines share the first; the others are for those whose manifest names them.
+"""
 
 # -parameters: Flink reads the names of a function's arguments and state from the class file.
 OPTIONS = ("--release", "17", "-parameters", "-encoding", "UTF-8", "-Xlint:all,-serial,-processing,-classfile,-path")
@@ -95,7 +98,9 @@ def _pack(classes: Path, jar: Path) -> None:
 def _libraries(settings: Settings, engine: str) -> dict[str, list[Path]]:
     """The parts, and the jars on the class path of each, in the order of compilation."""
     found: list[Path] = registry.manifest(engine).module("libraries").compiled_against(settings)
-    libraries = {SHARED: [jar for jar in found if jar.name.startswith(SHARED_LIBRARY)], engine: found}
+    parts = (SHARED, *registry.manifest(engine).kernel_parts)
+    libraries = {part: [jar for jar in found if jar.name.startswith(LIBRARIES[part])] for part in parts}
+    libraries[engine] = found
     for part, jars in libraries.items():
         if not jars:
             raise InfraError(
@@ -122,8 +127,9 @@ def _roots(settings: Settings, parts: Iterable[str]) -> dict[str, Path]:
 
 
 def _java(settings: Settings, part: str) -> Path:
-    package = settings.package
-    return package / "kernel" / "java" if part == SHARED else package / "engines" / part.replace("-", "_") / "java"
+    if part in LIBRARIES:
+        return settings.package / SHARED / ("" if part == SHARED else part) / "java"
+    return settings.package / "engines" / part.replace("-", "_") / "java"
 
 
 def _files(root: Path) -> list[Path]:

@@ -35,6 +35,8 @@ SHARED = "package millrace.kernel; public class A { public static int twice(int 
 FLINK = "package millrace.flink; class B { org.apache.flink.types.Row row; int i = millrace.kernel.A.twice(1); }"
 SPARK = "package millrace.spark; class C { org.apache.spark.sql.Row row; int i = millrace.kernel.A.twice(1); }"
 
+KAFKA = "package millrace.kafka; public class D { org.apache.kafka.common.Metric metric = null; }"
+
 
 def test_each_engine_has_a_jar_of_the_shared_part_and_its_own(settings: Settings) -> None:
     source(settings, "kernel/java/A.java", SHARED)
@@ -46,6 +48,19 @@ def test_each_engine_has_a_jar_of_the_shared_part_and_its_own(settings: Settings
         jar = kernel.ensure(settings, engine)
         names = {name for name in zipfile.ZipFile(jar).namelist() if not name.startswith("META-INF")}
         assert names == {"note.txt", "millrace/kernel/A.class", f"millrace/{own}.class"}
+
+
+def test_a_further_part_is_in_the_jars_of_the_engines_that_name_it(settings: Settings) -> None:
+    source(settings, "kernel/java/A.java", SHARED)
+    source(settings, "kernel/kafka/java/D.java", KAFKA)
+    source(settings, "engines/streams/java/E.java", "package millrace.streams; class E extends millrace.kafka.D {}")
+    source(settings, "engines/flink/java/B.java", FLINK)
+    with_it, without = (zipfile.ZipFile(kernel.ensure(settings, each)).namelist() for each in ("streams", "flink"))
+    assert "millrace/kafka/D.class" in with_it
+    assert "millrace/kafka/D.class" not in without
+    source(settings, "kernel/kafka/java/D.java", KAFKA.replace("Metric ", "streams.KafkaStreams "))
+    with pytest.raises(InfraError, match=r"package org\.apache\.kafka\.common\.streams does not exist"):
+        kernel.ensure(settings, "streams")
 
 
 def test_an_engine_whose_environment_is_absent_is_not_needed_for_the_jar_of_another(

@@ -102,11 +102,11 @@ def test_another_engine_is_another_folder_and_no_line_elsewhere(tmp_path: Path) 
         "address": "http://127.0.0.1:26090",
         "engine": ["connected", "http://127.0.0.1:26090"],
         "schema": [
-            {"enum": ["flink", "made-up", "spark", "streams"], "title": "Engine", "type": "string"},
+            {"enum": ["flink", "made-up", "spark", "storm", "streams"], "title": "Engine", "type": "string"},
             {"enum": ["made-up", "spark"], "title": "Engine", "type": "string"},
         ],
         "environment": False,
-        "kernels": ["flink", "spark", "streams"],
+        "kernels": ["flink", "spark", "storm", "streams"],
         "can": "pattern.yaml: stages.windows.engine: it does not declare 'windows-elsewhere'; choose made-up here too",
         "cannot": "pattern.yaml: stages.windows.rules: 'burst' cannot run on made-up: it does not declare 'session'",
         "apart": "pattern.yaml: stages.windows.engine: made-up windows see their own stage only; choose flink here too",

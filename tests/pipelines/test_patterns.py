@@ -36,7 +36,7 @@ def changed(tmp_path: Path, old: str, new: str) -> Path:
         ("[burst]", "[bursts]", r"stages.windows.rules: .*did you mean 'burst'\?"),
         ("[burst]", "[spree]", "'spree' is a rule of the events stage; move it to stages.events.rules"),
         ("[spend-per-minute]", "[spend]", "stages.windows.summaries: .*choose one of: spend-per-minute|did you mean"),
-        ("engine: flink,", "engine: storm,", "stages.events.engine: .*'flink', 'spark' or 'streams'.*'storm'"),
+        ("engine: flink,", "engine: samza,", "stages.events.engine: .*'flink', 'spark', 'storm' or 'streams'.*'samza'"),
         (
             "at-least-once-with-ids",
             "exactly-once",

@@ -25,6 +25,7 @@ ENGINE = Manifest(
     },
     has_environment=False,
     components=("streams",),
+    kernel_parts=("kafka",),
     process="job-{pattern}-streams",
     # Kafka Streams makes the names of changelogs, of stores that Layout.java names.
     state_topics=(

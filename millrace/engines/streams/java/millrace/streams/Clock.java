@@ -5,6 +5,7 @@ import java.util.Map;
 import java.util.function.LongSupplier;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
+import millrace.kafka.Pace;
 
 /**
  * The event time of a job, which all its tasks share: no event before it is still to come, or it is late.

@@ -5,6 +5,7 @@ import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.HashMap;
 import java.util.Map;
+import millrace.kafka.Job;
 import millrace.kernel.Outputs;
 import millrace.kernel.Windows;
 import org.apache.kafka.common.utils.Bytes;

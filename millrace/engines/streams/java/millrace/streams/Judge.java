@@ -4,6 +4,8 @@ import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.Map;
+import millrace.kafka.Job;
+import millrace.kafka.Pace;
 import millrace.kernel.Outputs;
 import millrace.kernel.ReferenceTable;
 import millrace.kernel.Stage;

@@ -1,6 +1,7 @@
 package millrace.streams;
 
 import java.nio.charset.StandardCharsets;
+import millrace.kafka.Job;
 import millrace.kernel.Refusals;
 import org.apache.kafka.streams.processor.api.ContextualProcessor;
 import org.apache.kafka.streams.processor.api.ProcessorContext;

@@ -1,4 +1,4 @@
-package millrace.streams;
+package millrace.kafka;
 
 import java.util.HashMap;
 import java.util.LinkedHashMap;
@@ -17,7 +17,7 @@ import org.apache.kafka.common.TopicPartition;
  * acknowledged. A message that is handed on late ends that at once. Of the partitions of other processes the notes tell
  * whether they keep up: one whose note is older than a live message may be has nobody who reads it.
  */
-final class Pace {
+public final class Pace {
     private final String judged;
     private final long liveMs;
     private final LongSupplier nowMs;
@@ -57,12 +57,12 @@ final class Pace {
     }
 
     /** A message is live that is handed on so soon after its arrival. */
-    Pace(String judged, long liveMs, LongSupplier nowMs) {
+    public Pace(String judged, long liveMs, LongSupplier nowMs) {
         this(judged, liveMs, nowMs, 1, 1);
     }
 
     /** Of one process among several. */
-    Pace(String judged, long liveMs, LongSupplier nowMs, int instances, int instance) {
+    public Pace(String judged, long liveMs, LongSupplier nowMs, int instances, int instance) {
         this.instances = instances;
         this.instance = instance;
         this.judged = judged;
@@ -70,16 +70,16 @@ final class Pace {
         this.nowMs = nowMs;
     }
 
-    synchronized void identify(Map<String, String> ids) {
+    public synchronized void identify(Map<String, String> ids) {
         topicIds = Map.copyOf(ids);
     }
 
-    synchronized String idOf(String topic) {
+    public synchronized String idOf(String topic) {
         return topicIds.getOrDefault(topic, "");
     }
 
     /** Notes that a reader continues with these offsets. */
-    synchronized void assign(String reader, Map<TopicPartition, Long> next) {
+    public synchronized void assign(String reader, Map<TopicPartition, Long> next) {
         next.forEach((place, offset) -> {
             Partition partition = new Partition(reader);
             partition.committed = offset;
@@ -90,14 +90,14 @@ final class Pace {
     }
 
     /** Forgets what a reader no longer reads. */
-    synchronized void retain(String reader, Set<TopicPartition> places) {
+    public synchronized void retain(String reader, Set<TopicPartition> places) {
         partitions.entrySet().removeIf(
                 each -> each.getValue().reader.equals(reader) && !places.contains(each.getKey()));
         othersThroughMs = othersThroughMs();
     }
 
     /** Notes until when each partition of the judged topic was complete at its last commit, by whichever process. */
-    synchronized void hear(Map<Integer, Long> through) {
+    public synchronized void hear(Map<Integer, Long> through) {
         throughMs = Map.copyOf(through);
         othersThroughMs = othersThroughMs();
         look();
@@ -107,7 +107,7 @@ final class Pace {
      * Notes the newest message that was polled of a partition, or -1, and how many lay behind it at some time, or -1.
      * What lies there is out of date as soon as a thread does something else.
      */
-    synchronized void poll(TopicPartition place, long newest, long lag, long knownMs) {
+    public synchronized void poll(TopicPartition place, long newest, long lag, long knownMs) {
         Partition partition = partitions.get(place);
         if (partition == null) {
             return; // of reference data
@@ -119,7 +119,7 @@ final class Pace {
     }
 
     /** Notes that a message is handed on; gives whether it belongs to a backlog. */
-    synchronized boolean handOn(String topic, int number, long offset, long arrivedMs) {
+    public synchronized boolean handOn(String topic, int number, long offset, long arrivedMs) {
         Partition partition = partitions.computeIfAbsent(
                 new TopicPartition(topic, number), each -> new Partition(Thread.currentThread().getName()));
         partition.handedOn = offset;
@@ -132,13 +132,19 @@ final class Pace {
     }
 
     /** Notes the moment to which an event of the judged topic moves time. */
-    synchronized void move(int number, long momentMs) {
+    public synchronized void move(int number, long momentMs) {
         Partition partition = partitions.get(new TopicPartition(judged, number));
         partition.newestMs = Math.max(partition.newestMs, momentMs);
     }
 
+    /** What a reader commits in place of these offsets: all of its partitions, each with its note. */
+    public synchronized Map<TopicPartition, OffsetAndMetadata> noted(
+            String reader, Map<TopicPartition, OffsetAndMetadata> offsets) {
+        return noted(reader, offsets, Map.of());
+    }
+
     /** What a reader commits in place of these offsets: all of its partitions, each with its note and some facts more. */
-    synchronized Map<TopicPartition, OffsetAndMetadata> noted(
+    public synchronized Map<TopicPartition, OffsetAndMetadata> noted(
             String reader, Map<TopicPartition, OffsetAndMetadata> offsets, Map<TopicPartition, Map<String, Object>> more) {
         Map<TopicPartition, OffsetAndMetadata> noted = new HashMap<>(offsets);
         noted.replaceAll((place, each) ->
@@ -160,7 +166,7 @@ final class Pace {
     }
 
     /** Notes that a reader has committed these offsets. */
-    synchronized void commit(String reader, Map<TopicPartition, OffsetAndMetadata> offsets) {
+    public synchronized void commit(String reader, Map<TopicPartition, OffsetAndMetadata> offsets) {
         commitsOf.merge(reader, 1L, Long::sum);
         offsets.forEach((place, each) -> {
             if (partitions.containsKey(place)) {
@@ -171,37 +177,37 @@ final class Pace {
     }
 
     /** Whether a reader has committed all that it handed on. */
-    synchronized boolean isCommitted(String reader) {
+    public synchronized boolean isCommitted(String reader) {
         return partitions.values().stream()
                 .allMatch(each -> !each.reader.equals(reader) || each.committed > each.handedOn);
     }
 
-    synchronized boolean isLive() {
+    public synchronized boolean isLive() {
         return isLive;
     }
 
     /** How often a reader has committed. */
-    synchronized long commitsOf(String reader) {
+    public synchronized long commitsOf(String reader) {
         return commitsOf.getOrDefault(reader, 0L);
     }
 
     /** Until when all that came to the judged topic's partition of this number is handed on; the least if unknown. */
-    synchronized long atEndUntilMs(int number) {
+    public synchronized long atEndUntilMs(int number) {
         Partition partition = partitions.get(new TopicPartition(judged, number));
         return partition != null && partition.isAtEnd() ? partition.knownMs : Long.MIN_VALUE;
     }
 
-    synchronized long commits() {
+    public synchronized long commits() {
         return commits;
     }
 
     /** Whether all that is known to lie in Kafka is judged and committed. */
-    synchronized boolean isDone() {
+    public synchronized boolean isDone() {
         return !partitions.isEmpty() && partitions.values().stream()
                 .allMatch(each -> each.isAtEnd() && each.committed > each.handedOn);
     }
 
-    synchronized long lag() {
+    public synchronized long lag() {
         return partitions.values().stream()
                 .mapToLong(each -> Math.max(0, each.lag) + Math.max(0, each.polled - each.handedOn)).sum();
     }

@@ -1,4 +1,4 @@
-package millrace.streams;
+package millrace.kafka;
 
 import java.io.IOException;
 import java.nio.file.Files;
@@ -10,15 +10,22 @@ import java.util.Map;
 import millrace.kernel.Json;
 import millrace.kernel.Loss;
 
-/** The file that millrace/engines/streams/engine.py reads: the progress of a job, replaced as a whole. */
-final class ProgressFile {
+/** The file from which an engine reads the progress of a job, replaced as a whole. */
+public final class ProgressFile {
     private final Path path;
 
-    ProgressFile(Path path) {
+    public ProgressFile(Path path) {
         this.path = path;
     }
 
-    void write(String state, String problem, List<Loss> lost, long commits, long lag) throws IOException {
+    public void write(String state, String problem, List<Loss> lost, long commits, long lag) throws IOException {
+        write(state, problem, lost, commits, lag, Map.of());
+    }
+
+    /** Writes also what only one engine has. */
+    public void write(
+            String state, String problem, List<Loss> lost, long commits, long lag, Map<String, Object> more)
+            throws IOException {
         Map<String, Object> progress = new LinkedHashMap<>();
         progress.put("state", state);
         progress.put("written_ms", System.currentTimeMillis());
@@ -26,6 +33,7 @@ final class ProgressFile {
         progress.put("commits", commits);
         progress.put("lag", lag);
         progress.put("lost", lost.stream().map(Loss::fields).toList());
+        progress.putAll(more);
         Path arriving = path.resolveSibling(path.getFileName() + ".arriving");
         Files.writeString(arriving, Json.text(progress));
         Files.move(arriving, path, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);

@@ -1,4 +1,4 @@
-package millrace.streams;
+package millrace.kafka;
 
 import java.time.Duration;
 import java.util.HashMap;
@@ -16,7 +16,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /** The reference topics held in memory: read to their ends before anything is judged, then followed in the background. */
-final class ReferenceData implements AutoCloseable {
+public final class ReferenceData implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(ReferenceData.class);
     private static final Duration POLL = Duration.ofMillis(200);
 
@@ -26,7 +26,7 @@ final class ReferenceData implements AutoCloseable {
     private final Thread follower = new Thread(this::follow, "reference-data");
     private volatile RuntimeException problem;
 
-    ReferenceData(Job job) {
+    public ReferenceData(Job job) {
         job.references().forEach(each -> tables.put(each.kind(), new ReferenceTable(each.event(), each.key())));
         kinds = job.kinds();
         Properties settings = new Properties();
@@ -54,12 +54,12 @@ final class ReferenceData implements AutoCloseable {
     }
 
     /** The tables by kind. */
-    Map<String, ReferenceTable> tables() {
+    public Map<String, ReferenceTable> tables() {
         return tables;
     }
 
     /** Why it is no longer followed, or null. */
-    RuntimeException problem() {
+    public RuntimeException problem() {
         return problem;
     }
 

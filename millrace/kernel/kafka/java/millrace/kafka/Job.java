@@ -1,4 +1,4 @@
-package millrace.streams;
+package millrace.kafka;
 
 import java.io.IOException;
 import java.nio.file.Files;
@@ -11,8 +11,8 @@ import java.util.Map;
 import millrace.kernel.Json;
 import millrace.kernel.Loss;
 
-/** A job as millrace/engines/streams/job.py declares it. */
-record Job(
+/** A job as millrace/patterns/kafka_job.py declares it. */
+public record Job(
         String pattern,
         String name,
         String bootstrap,
@@ -35,13 +35,17 @@ record Job(
         Path folder,
         List<Loss> accepted,
         Map<String, String> settings) {
-    static final String EXACTLY_ONCE = "exactly-once";
+    public static final String EXACTLY_ONCE = "exactly-once";
 
     /** Reference data: its kind, the text of {@code EventType.reader()} and the name of its key. */
-    record Reference(String kind, String event, String key) {}
+    public record Reference(String kind, String event, String key) {}
 
-    static Job read(Path file) throws IOException {
-        Map<String, Object> declared = Json.object(Json.parse(Files.readString(file)));
+    public static Job read(Path file) throws IOException {
+        return parse(Files.readString(file));
+    }
+
+    public static Job parse(String text) {
+        Map<String, Object> declared = Json.object(Json.parse(text));
         Map<String, String> topics = texts(declared.get("topics"));
         Map<String, String> kinds = new HashMap<>();
         topics.forEach((kind, topic) -> kinds.put(topic, kind));
@@ -76,21 +80,21 @@ record Job(
                 texts(declared.get("settings")));
     }
 
-    String topic(String kind) {
+    public String topic(String kind) {
         return topics.get(kind);
     }
 
     /** The topics whose messages are judged or remembered, in the order in which those of one millisecond count. */
-    List<String> rawTopics() {
+    public List<String> rawTopics() {
         return raw.stream().map(topics::get).toList();
     }
 
     /** Whether other processes run the job, too. */
-    boolean isShared() {
+    public boolean isShared() {
         return instances > 1;
     }
 
-    boolean isExactlyOnce() {
+    public boolean isExactlyOnce() {
         return delivery.equals(EXACTLY_ONCE);
     }
 

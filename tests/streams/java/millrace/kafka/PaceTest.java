@@ -1,4 +1,4 @@
-package millrace.streams;
+package millrace.kafka;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;

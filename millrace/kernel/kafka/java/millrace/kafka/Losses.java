@@ -1,4 +1,4 @@
-package millrace.streams;
+package millrace.kafka;
 
 import java.time.Duration;
 import java.util.ArrayList;
@@ -26,7 +26,7 @@ import org.slf4j.LoggerFactory;
  * Finds messages that were deleted before the job read them. Beside each committed offset stands the id of its topic: one
  * that is deleted and created anew has another.
  */
-final class Losses implements AutoCloseable {
+public final class Losses implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(Losses.class);
     private static final int ANSWER_WITHIN_S = 60;
     private static final int LOOK_WITHIN_S = 5; // meanwhile the job writes no progress
@@ -36,13 +36,13 @@ final class Losses implements AutoCloseable {
     private final Admin admin;
     private final Job job;
 
-    Losses(Job job) {
+    public Losses(Job job) {
         this.job = job;
         admin = Admin.create(Map.of("bootstrap.servers", job.bootstrap()));
     }
 
     /** The ids of the raw topics now. */
-    Map<String, String> ids() {
+    public Map<String, String> ids() {
         Map<String, String> ids = new TreeMap<>();
         answer(admin.describeTopics(job.rawTopics()).allTopicNames(), LOOK_WITHIN_S).forEach(
                 (name, topic) -> ids.put(name, topic.topicId().toString()));
@@ -50,18 +50,18 @@ final class Losses implements AutoCloseable {
     }
 
     /** How many partitions the judged topic has. */
-    int partitions() {
+    public int partitions() {
         String judged = job.topic(job.judged());
         return answer(admin.describeTopics(List.of(judged)).allTopicNames()).get(judged).partitions().size();
     }
 
     /** What is gone of the messages that the job is to read next, but for what was accepted. */
-    List<Loss> found() {
+    public List<Loss> found() {
         return look().lost;
     }
 
     /** Gives each partition an offset from which the job continues: its own, or the first of one that has none. */
-    void settle() {
+    public void settle() {
         long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(EMPTY_WITHIN_MS);
         while (true) {
             Look look = look();

@@ -1,0 +1,159 @@
+package millrace.storm;
+
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.OptionalLong;
+import java.util.Set;
+import millrace.kafka.Job;
+import millrace.kafka.Losses;
+import millrace.kernel.ArrivalMerge;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.ConsumerRecords;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.storm.spout.SpoutOutputCollector;
+import org.apache.storm.task.TopologyContext;
+import org.apache.storm.topology.OutputFieldsDeclarer;
+import org.apache.storm.topology.base.BaseRichSpout;
+import org.apache.storm.tuple.Fields;
+import org.apache.storm.tuple.Values;
+import org.apache.storm.utils.Utils;
+
+/**
+ * Reads the partitions of some numbers of all topics, in the order of their arrival, and emits them as one sequence.
+ *
+ * <p>Every tuple has its number in the sequence, and the bolt takes none after a gap. A tuple that fails, or is lost on its
+ * way, begins a new sequence at the committed offsets: a single one that came again would come out of order.
+ */
+public final class Arrivals extends BaseRichSpout {
+    static final String MESSAGES = "messages";
+    static final String POSITIONS = "positions";
+    static final int TASK = 0;
+    static final int SEQUENCE = 1;
+    static final int NUMBER = 2;
+    private static final Duration POLL = Duration.ofMillis(10); // acknowledgements wait for it
+    private static final long TELL_EVERY_MS = 100;
+    private static final int HELD_MOST = 5_000; // of a partition, while another one's earlier messages are read
+
+    private final String declaration;
+    private transient Job job;
+    private transient SpoutOutputCollector collector;
+    private transient int task;
+    private transient KafkaConsumer<byte[], byte[]> consumer;
+    private transient Map<TopicPartition, Long> ends;
+    private transient Map<TopicPartition, Long> newest;
+    private transient ArrivalMerge<TopicPartition, ConsumerRecord<byte[], byte[]>> merge;
+    private transient long sequence;
+    private transient long number;
+    private transient long toldMs;
+
+    public Arrivals(String declaration) {
+        this.declaration = declaration;
+    }
+
+    @Override
+    public void open(Map<String, Object> config, TopologyContext context, SpoutOutputCollector collector) {
+        job = Job.parse(declaration);
+        this.collector = collector;
+        task = context.getThisTaskIndex();
+        try (Losses losses = new Losses(job)) {
+            if (!losses.found().isEmpty()) {
+                return; // the bolt says so
+            }
+            losses.settle();
+        }
+        consumer = Clients.consumer(job);
+        int tasks = context.getComponentTasks(context.getThisComponentId()).size();
+        consumer.assign(Clients.places(job, consumer, task, tasks));
+        rewind();
+    }
+
+    @Override
+    public void nextTuple() {
+        if (consumer == null) {
+            Utils.sleep(TELL_EVERY_MS);
+            return;
+        }
+        ConsumerRecords<byte[], byte[]> polled = consumer.poll(POLL);
+        for (TopicPartition place : polled.partitions()) {
+            List<ConsumerRecord<byte[], byte[]>> own = polled.records(place);
+            merge.add(place, own);
+            newest.put(place, own.get(own.size() - 1).offset());
+        }
+        merge.release(this::emit);
+        for (TopicPartition place : consumer.assignment()) {
+            if (merge.held(place) < HELD_MOST) {
+                consumer.resume(Set.of(place));
+            } else {
+                consumer.pause(Set.of(place));
+            }
+        }
+        long nowMs = System.currentTimeMillis();
+        if (nowMs - toldMs >= TELL_EVERY_MS) {
+            toldMs = nowMs;
+            collector.emit(POSITIONS, new Values(task, sequence, number++, positions()));
+        }
+    }
+
+    @Override
+    public void fail(Object ofSequence) {
+        if (ofSequence.equals(sequence)) {
+            rewind();
+        }
+    }
+
+    @Override
+    public void declareOutputFields(OutputFieldsDeclarer declarer) {
+        declarer.declareStream(MESSAGES, new Fields(
+                "task", "sequence", "number", "topic", "partition", "offset", "arrived_ms", "value"));
+        declarer.declareStream(POSITIONS, new Fields("task", "sequence", "number", "places"));
+    }
+
+    /** Begins a new sequence, at the committed offsets. */
+    private void rewind() {
+        sequence = Math.max(sequence + 1, System.currentTimeMillis());
+        number = 0;
+        newest = new HashMap<>();
+        List<String> raw = job.rawTopics(); // of the same millisecond, side streams come before the judged event
+        merge = new ArrivalMerge<>(ConsumerRecord::timestamp, place -> raw.indexOf(place.topic()), this::isBehind);
+        Set<TopicPartition> places = consumer.assignment();
+        Map<TopicPartition, OffsetAndMetadata> committed = consumer.committed(places);
+        ends = consumer.endOffsets(places);
+        for (TopicPartition place : places) {
+            merge.open(place);
+            if (committed.get(place) != null) {
+                consumer.seek(place, committed.get(place).offset());
+            } else { // only reference data has no offset yet
+                consumer.seekToBeginning(Set.of(place));
+            }
+        }
+    }
+
+    /** Whether more is known to lie in a partition: up to its end when the reading began, or at the last fetch. */
+    private boolean isBehind(TopicPartition place) {
+        OptionalLong lag = consumer.currentLag(place);
+        return consumer.position(place) < ends.get(place) || lag.isPresent() && lag.getAsLong() > 0;
+    }
+
+    private void emit(TopicPartition place, ConsumerRecord<byte[], byte[]> message) {
+        Values values = new Values(task, sequence, number++, place.topic(), place.partition(), message.offset(),
+                message.timestamp(), message.value());
+        collector.emit(MESSAGES, values, sequence);
+    }
+
+    /** For each partition: the topic, the number, the next offset or -1, the newest message or -1, what lies behind it. */
+    private List<List<Object>> positions() {
+        List<List<Object>> found = new ArrayList<>();
+        for (TopicPartition place : consumer.assignment()) {
+            long next = merge.held(place) == 0 ? consumer.position(place) : -1; // beyond an aborted transaction, too
+            List<Object> each = new ArrayList<>(List.of(place.topic(), place.partition(), next,
+                    newest.getOrDefault(place, -1L), consumer.currentLag(place).orElse(-1)));
+            found.add(each);
+        }
+        return found;
+    }
+}

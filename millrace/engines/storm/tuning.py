@@ -1,0 +1,34 @@
+"""The settings on which latency, delivery and recovery rest, each with its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+IDLE_MS = 5_000  # a partition without traffic holds back no window for longer than this
+HEAP_MB = 384
+CHECKPOINT_EVERY_MS = {
+    "at-least-once-with-ids": 250,  # what a restart repeats at most; no alert waits for it
+    "exactly-once": 100,  # no reader gets an output before its commit
+}
+
+SETTINGS: Mapping[str, str] = {
+    # Messages between tasks stay in the process: a worker's server has no address to bind to (decision 0048).
+    "topology.workers": "1",
+    "topology.acker.executors": "1",
+    "topology.max.spout.pending": "5000",  # more than the bolt judges between two checkpoints
+    "topology.message.timeout.secs": "120",  # a checkpoint waits for Kafka for so long
+    "topology.eventlogger.executors": "0",
+    "consumer.isolation.level": "read_committed",  # an aborted transaction has no messages
+    "consumer.enable.auto.commit": "false",
+    "consumer.auto.offset.reset": "none",  # a person accepts the loss of unread messages
+    "consumer.max.poll.records": "2000",
+    "producer.linger.ms": "0",  # outputs leave at once; many at once still travel in batches
+    "producer.acks": "all",
+    "producer.enable.idempotence": "true",
+}
+
+
+def settings_of(pattern: str, delivery: str) -> dict[str, str]:
+    """The settings of a pattern's job with a delivery guarantee."""
+    own = {"checkpoint.every.ms": str(CHECKPOINT_EVERY_MS[delivery]), "state.topic": f"{pattern}-memory"}
+    return {**SETTINGS, **own}

@@ -1,0 +1,80 @@
+"""What the engine shows of a topology, by the progress file that its worker writes."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from millrace.engines.storm.engine import Storm, job_of
+from millrace.engines.storm.nimbus import Cluster, Nimbus, Topology
+from millrace.job import EngineError
+from millrace.patterns import EnginePlan
+from millrace.patterns.loss import Loss
+from millrace.settings import PROJECT, Settings
+
+NOW_S = 1_790_000_000.0
+LOST = Loss("p.transactions", 0, 5, 9, 20, "id", "id")
+
+
+def progress(state: str, silent_s: float = 1, starts_s: tuple[float, ...] = (600,), **changes: Any) -> dict[str, Any]:
+    starts_ms = [(NOW_S - each) * 1000 for each in starts_s]
+    written = {"state": state, "written_ms": (NOW_S - silent_s) * 1000, "starts_ms": starts_ms, "pid": 7}
+    return written | {"commits": 3, "lag": 7, "lost": []} | changes
+
+
+@pytest.mark.parametrize(
+    ("written", "is_alive", "state"),
+    [
+        (progress("starting", commits=0), True, "starting"),
+        (progress("running"), True, "running"),
+        (progress("running", silent_s=5), False, "starting"),  # the supervisor starts another worker
+        (progress("running", silent_s=61), True, "stalled"),
+        (progress("finished"), True, "stopped"),
+        (progress("failed", lost=[LOST.plain()]), True, "failed"),
+        (progress("starting", starts_s=(200, 90, 60, 30, 1), commits=0), True, "crash-looping"),
+        (progress("running", starts_s=(200, 90, 60, 30, 10)), True, "running"),  # it has committed since
+    ],
+)
+def test_a_topology_is_what_its_progress_shows(written: dict[str, Any], is_alive: bool, state: str) -> None:
+    assert job_of(written, is_alive, NOW_S).state == state
+
+
+def test_each_worker_after_the_first_is_a_restart() -> None:
+    assert job_of(progress("running", starts_s=(200, 90, 60)), True, NOW_S).restarts == 2
+
+
+@dataclass(frozen=True)
+class Full(Nimbus):
+    """A cluster whose slots are all taken."""
+
+    def cluster(self) -> Cluster:
+        return Cluster((Topology("other-1-1", "other", is_active=True),), (60,), slots_free=0, has_leader=True)
+
+
+def storm(folder: Path, nimbus: Nimbus) -> Storm:
+    return Storm(Settings(project=PROJECT, home=folder, state=folder, port_base=26000), nimbus)
+
+
+PLAN = EnginePlan("p", 1, "storm", "fraud", "127.0.0.1:1", {}, "file:///nowhere")
+
+
+def test_a_cluster_without_a_free_slot_is_refused_with_the_remedy_before_anything_is_submitted(tmp_path: Path) -> None:
+    with pytest.raises(EngineError, match=r"p: 1 supervisor\(s\) of Storm have no free slot for it; stop the job of"):
+        storm(tmp_path, Full("127.0.0.1", 1)).start(PLAN, None)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_topology_that_is_no_patterns_is_left_alone(tmp_path: Path) -> None:
+    assert storm(tmp_path, Full("127.0.0.1", 1)).running() == []
+
+
+def test_a_nimbus_that_does_not_answer_is_one_line_with_the_remedy(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # and nobody listens
+        port = taken.getsockname()[1]
+        with pytest.raises(EngineError, match=rf"Nimbus at 127\.0\.0\.1:{port} does not answer .*`millrace up storm`"):
+            storm(tmp_path, Nimbus("127.0.0.1", port)).job(PLAN)
