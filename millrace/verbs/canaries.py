@@ -73,8 +73,8 @@ class RuleStatus:
     """Whether a rule is alive, by the canary that has not set it off for the longest."""
 
     rule: str
-    status: Literal["alive", "silent", "unwatched"]
-    """`unwatched`: no canary of the use sets it off."""
+    status: Literal["alive", "awaited", "silent", "unwatched"]
+    """`awaited`: sent for less than two rounds, and it was not set off yet; `unwatched`: no canary of the use does."""
     key: str = ""
     silent_s: float | None = None
     latency_ms: int | None = None
@@ -154,6 +154,8 @@ def status(settings: Settings, variant: Variant, now_ms: int | None = None) -> S
     if silent:
         named = ", ".join(f"{each.rule} ({each.key}, {each.silent_s:.0f} s)" for each in silent)
         return Status("silent", f"broken: canaries were sent, and did not set off {named}", rules, counting)
+    if awaited := [each.rule for each in rules if each.status == "awaited"]:
+        return Status("unknown", f"canaries have yet to set off {', '.join(awaited)}", rules, counting)
     return Status("alive", f"each rule was set off in each partition within {limit_s:g} s", rules, counting)
 
 
@@ -287,7 +289,9 @@ def _status_of(rule: str, canaries: Canaries, state: State, now_ms: int, limit_s
     key = min(last_ms, key=last_ms.__getitem__)
     silent_s = round((now_ms - last_ms[key]) / 1000, 1)
     latency_ms = max((each.latency_ms for each in own.values()), default=None)
-    return RuleStatus(rule, "silent" if silent_s > limit_s else "alive", key, silent_s, latency_ms)
+    is_set_off = all(each in own and own[each].arrived_ms >= state.since_ms for each in state.keys)
+    within: Literal["alive", "awaited"] = "alive" if is_set_off else "awaited"
+    return RuleStatus(rule, "silent" if silent_s > limit_s else within, key, silent_s, latency_ms)
 
 
 def _write(settings: Settings, name: str, state: State) -> None:
