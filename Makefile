@@ -24,7 +24,7 @@ check: setup ## Format, types, and the tests that start no server and build noth
 
 test: ## All tests, also those on real servers; the time of each is recorded
 	@$(PYTHON) -m millrace.machine.setup --tests
-	$(TESTS) -n 2 -m "not drill" --measure
+	$(TESTS) -n 3 -m "not drill" --measure
 
 drill: ## Long tests that `make test` leaves out; NAME=... selects one
 	@$(PYTHON) -m millrace.machine.setup --tests

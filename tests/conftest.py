@@ -21,7 +21,7 @@ from millrace.stack.services import NEEDED
 
 pytest_plugins = ["tests.measuring"]
 
-PORT_BASE, PORTS_PER_WORKER, WORKERS = 27000, 1000, 2
+PORT_BASE, PORTS_PER_WORKER, WORKERS = 26000, 1000, 3
 WORKERS_END_WITHIN_S = 20
 PROCESSORS, NEXT_AMONG = 2, 6
 # Servers and drivers live for minutes here: optimising their code takes a third of their processor time and never pays.
@@ -170,7 +170,7 @@ def umask() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def test_port_base(worker_id: str) -> int:
-    """MILLRACE_TEST_PORT_BASE, or 27000: each worker uses eight hundred of the thousand ports from there."""
+    """MILLRACE_TEST_PORT_BASE, or 26000: each worker uses eight hundred of the thousand ports from there."""
     number = int(worker_id.removeprefix("gw")) if worker_id.startswith("gw") else 0
     return int(os.environ.get("MILLRACE_TEST_PORT_BASE", PORT_BASE)) + PORTS_PER_WORKER * number
 
