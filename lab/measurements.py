@@ -228,7 +228,12 @@ MEASUREMENTS = {
         minutes=9,
     ),
     "watch": Measurement("watch", WATCH, f"{WATCH_COMMAND} killed_under_traffic", minutes=14),
-    "stores-away": Measurement("stores-away", WATCH, f"{WATCH_COMMAND} stores_that_are_away --away-s 600", minutes=15),
+    "stores-away": Measurement(
+        "stores-away", WATCH, f"{WATCH_COMMAND} 'stores_that_are_away and stores-away' --away-s 600", minutes=15
+    ),
+    "hbase-away": Measurement(
+        "hbase-away", WATCH, f"{WATCH_COMMAND} 'stores_that_are_away and hbase-away' --away-s 600", minutes=15
+    ),
     "airflow-drill": Measurement("airflow-drill", DRILL, f"{DRILL_COMMAND} --rounds 6 --seed 21", minutes=14),
     "mutations": Measurement(
         "mutations",

@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -49,7 +49,7 @@ FLINK_JOB, SPARK_JOB = "job of Flink", "job of Spark"
 STREAM = ("flink-taskmanager", "flink-jobmanager", "kafka-1", SPARK_JOB)
 OTHERS = ("namenode", "datanode-1", "datanode-2", "hbase-master", "hbase-thrift", "flink-gateway", FLINK_JOB)
 SUBJECTS = (*STREAM, *OTHERS)
-STORES = ("hbase-thrift", "hbase-master", "datanode-1", "datanode-2", "namenode")
+HBASE, HDFS = ("hbase-thrift", "hbase-master"), ("datanode-1", "datanode-2", "namenode")
 LOSES_JOBS = ("flink-jobmanager", FLINK_JOB, SPARK_JOB)
 
 
@@ -316,22 +316,32 @@ def states(target: Target) -> list[str]:
 @pytest.mark.stack
 @pytest.mark.drill
 @pytest.mark.timeout(1800)
-def test_stores_that_are_away_stop_no_alert_and_lose_nothing(watched: Watched, request: pytest.FixtureRequest) -> None:
-    """HDFS holds the checkpoints, too: its windows are late by as long as it is away, and complete."""
+@pytest.mark.parametrize(
+    ("record", "stores", "going_on"),
+    [
+        ("hbase-away", HBASE, ("enriched", "windows")),
+        # HDFS holds the checkpoints, too: Spark's windows are late by as long as it is away, and complete.
+        ("stores-away", HBASE + HDFS, ("enriched",)),
+    ],
+)
+def test_stores_that_are_away_stop_no_alert_and_lose_nothing(
+    watched: Watched, request: pytest.FixtureRequest, record: str, stores: Sequence[str], going_on: Sequence[str]
+) -> None:
     target, settings = watched.target, watched.target.settings
     away_s = request.config.getoption("--away-s")
-    record = processes.read(settings.run / f"job-{PATTERN}-spark.json")
-    sender = Sender(target, PATTERN, f"away-{away_s}", seconds=away_s + 30, closing_ms=closing_ms(FRAUD))
-    stacks.kill(settings, STORES, stay_dead=True)
+    driver = processes.read(settings.run / f"job-{PATTERN}-spark.json")
+    sender = Sender(target, PATTERN, f"{record}-{away_s}", seconds=away_s + 30, closing_ms=closing_ms(FRAUD))
+    stacks.kill(settings, stores, stay_dead=True)
     ended = time.monotonic()
     assert processes.wait_until(lambda: "degraded" in states(target), BACK_WITHIN_S), states(target)
     assert processes.wait_until(lambda: time.monotonic() > ended + away_s, away_s + 10)
-    alerts = watched.outputs_after("enriched", (time.time() - 20) * 1000, 0)
-    assert processes.wait_until(lambda: alerts() is not None, 30), "alerts wait for a store"
+    for kind in going_on:
+        came = watched.outputs_after(kind, (time.time() - 20) * 1000, 0)
+        assert processes.wait_until(lambda came=came: came() is not None, 30), f"{kind} waits for a store"
     stacks.up(settings, NEEDED)
     sender.end(away_s + 300)
-    assert processes.read(settings.run / f"job-{PATTERN}-spark.json") == record, "the driver ended"
+    assert processes.read(settings.run / f"job-{PATTERN}-spark.json") == driver, "the driver ended"
     assert processes.wait_until(lambda: set(states(target)) == {"running"}, BACK_WITHIN_S), states(target)
     verdict = validate(target, PATTERN, report=print).verdict
     assert verdict.status == "ok", [check for check in verdict.checks if check.status != "ok"]
-    records.append(Settings.read(os.environ), "stores-away", {"verdict": verdict.status, "seconds": away_s})
+    records.append(Settings.read(os.environ), record, {"verdict": verdict.status, "seconds": away_s})
