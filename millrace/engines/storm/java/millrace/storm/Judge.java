@@ -199,7 +199,10 @@ public final class Judge extends BaseRichBolt {
         for (Object each : Json.list(places)) {
             List<Object> place = Json.list(each);
             TopicPartition partition = new TopicPartition((String) place.get(0), (Integer) place.get(1));
-            next.merge(partition, (Long) place.get(2), Math::max);
+            long reached = (Long) place.get(2);
+            if (reached >= 0) {
+                next.merge(partition, reached, Math::max);
+            }
             pace.poll(partition, (Long) place.get(3), (Long) place.get(4), Long.MIN_VALUE);
         }
     }
