@@ -102,7 +102,7 @@ class Storm:
             if (of := _plan_of(each)) and of[0] == plan.pattern:
                 self._end(each)
         found = self.nimbus.cluster()
-        if not found.slots_free:
+        if found.slots_free <= 0:
             raise EngineError(
                 f"{plan.pattern}: {len(found.supervisors_up_s)} supervisor(s) of Storm have no free slot for it; "
                 "stop the job of another pattern, or run `millrace up storm`"

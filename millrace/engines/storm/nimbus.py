@@ -45,10 +45,12 @@ class Nimbus:
         """What there is now."""
         with self._client() as client:
             found = client.getClusterInfo()
+        topologies, supervisors = found.topologies or (), found.supervisors or ()
         return Cluster(
-            tuple(Topology(each.id, each.name, each.status == "ACTIVE") for each in found.topologies or ()),
-            tuple(each.uptime_secs for each in found.supervisors or ()),
-            sum(each.num_workers - each.num_used_workers for each in found.supervisors or ()),
+            tuple(Topology(each.id, each.name, each.status == "ACTIVE") for each in topologies),
+            tuple(each.uptime_secs for each in supervisors),
+            # Each has one worker. What a supervisor tells of its used slots is some seconds old.
+            sum(each.num_workers for each in supervisors) - len(topologies),
             any(each.isLeader for each in found.nimbuses or ()),
         )
 

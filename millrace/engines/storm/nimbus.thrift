@@ -3,13 +3,10 @@ struct SupervisorSummary {
   1: string host;
   2: i32 uptime_secs;
   3: i32 num_workers;
-  4: i32 num_used_workers;
 }
 struct TopologySummary {
   1: string id;
   2: string name;
-  5: i32 num_workers;
-  6: i32 uptime_secs;
   7: string status;
 }
 struct NimbusSummary {
