@@ -39,6 +39,19 @@ final class PaceTest {
     }
 
     @Test
+    void aJobIsNeitherLiveNorDoneBeforeAllItsReadersAreThere() {
+        pace.expect(2);
+        pace.poll(FIRST, -1, 0, nowMs);
+        pace.poll(SECOND, -1, 0, nowMs);
+        assertFalse(pace.isLive());
+        assertFalse(pace.isDone());
+        pace.assign("thread-2", Map.of());
+        pace.poll(SECOND, -1, 0, nowMs);
+        assertTrue(pace.isLive());
+        assertTrue(pace.isDone());
+    }
+
+    @Test
     void anOldMessageBelongsToABacklogUntilItIsCommittedAndAllPartitionsHaveCaughtUp() {
         pace.poll(FIRST, 11, 0, nowMs);
         pace.poll(SECOND, -1, 0, nowMs);

@@ -117,6 +117,7 @@ public final class Judge extends BaseRichBolt {
         job.raw().forEach(stream -> stage.identify(stream, ids.get(job.topic(stream))));
         pace = PACES.computeIfAbsent(context.getStormId(),
                 id -> new Pace(job.topic(job.judged()), job.liveMs(), System::currentTimeMillis));
+        pace.expect(tasks); // one that restores more state than the others may have a backlog
         pace.identify(ids);
         producer = Clients.producer(job, task);
         consumer = Clients.consumer(job);
@@ -306,7 +307,8 @@ public final class Judge extends BaseRichBolt {
         }
         states.forEach((partition, state) ->
                 forgetFrom.put(partition, stage.forget(forgetFrom.get(partition), FORGOTTEN_MOST, nowMs, state)));
-        report(job.isFinite() && pace.isDone() ? "finished" : "running");
+        String state = pace.areAllThere() ? "running" : "starting";
+        report(job.isFinite() && pace.isDone() ? "finished" : state);
     }
 
     private void report(String state) {

@@ -1,6 +1,7 @@
 package millrace.kafka;
 
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Set;
@@ -26,6 +27,8 @@ public final class Pace {
     private boolean isLive;
     private long commits;
     private final Map<String, Long> commitsOf = new HashMap<>();
+    private final Set<String> readers = new HashSet<>();
+    private int readersLeast;
     private final int instances;
     private final int instance;
     private Map<Integer, Long> throughMs = Map.of(); // by the notes, of each partition of the judged topic
@@ -78,8 +81,19 @@ public final class Pace {
         return topicIds.getOrDefault(topic, "");
     }
 
+    /** Waits for so many readers: before each has said where it continues, the job is neither live nor done. */
+    public synchronized void expect(int readersLeast) {
+        this.readersLeast = readersLeast;
+    }
+
+    /** Whether all readers that are waited for have said where they continue. */
+    public synchronized boolean areAllThere() {
+        return readers.size() >= readersLeast;
+    }
+
     /** Notes that a reader continues with these offsets. */
     public synchronized void assign(String reader, Map<TopicPartition, Long> next) {
+        readers.add(reader);
         next.forEach((place, offset) -> {
             Partition partition = new Partition(reader);
             partition.committed = offset;
@@ -203,7 +217,7 @@ public final class Pace {
 
     /** Whether all that is known to lie in Kafka is judged and committed. */
     public synchronized boolean isDone() {
-        return !partitions.isEmpty() && partitions.values().stream()
+        return areAllThere() && !partitions.isEmpty() && partitions.values().stream()
                 .allMatch(each -> each.isAtEnd() && each.committed > each.handedOn);
     }
 
@@ -213,7 +227,7 @@ public final class Pace {
     }
 
     private void look() {
-        isLive = isLive || !partitions.isEmpty() && doOthersKeepUp() && partitions.values().stream()
+        isLive = isLive || areAllThere() && !partitions.isEmpty() && doOthersKeepUp() && partitions.values().stream()
                 .allMatch(each -> each.keepsUp() && each.committed > each.old);
     }
 
