@@ -70,7 +70,8 @@ class ZooKeeper(Server):
 
     def command(self) -> list[str]:
         logging = f"-Dlog4j.configurationFile={(self.conf / 'log4j2.properties').as_uri()}"
-        main = "org.apache.storm.shade.org.apache.zookeeper.server.ZooKeeperServerMain"
+        # ZooKeeperServerMain alone never purges.
+        main = "org.apache.storm.shade.org.apache.zookeeper.server.quorum.QuorumPeerMain"
         start = java(ZOOKEEPER_HEAP_MB, flags=(logging,))
         return [*start, "-cp", self.jars("storm"), main, str(self.conf / "zoo.cfg")]
 
