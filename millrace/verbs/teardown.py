@@ -8,6 +8,7 @@ from itertools import chain
 from millrace import deployments
 from millrace.deployments import alone, deployed, job_name
 from millrace.errors import InfraError
+from millrace.job import Engine
 from millrace.patterns import EnginePlan, Variant, backfills, load
 from millrace.patterns.plan import state_topics, table_of, tables
 from millrace.rules.layout import FORGOTTEN
@@ -47,7 +48,8 @@ def teardown(
             discard_left(target, name)
         for deployed_plan in reversed(list(deployed(target, name).values())):
             engine = target.engine(deployed_plan.engine)
-            is_up = engine.job(deployed_plan).is_up
+            # One that has failed may still hold what it ran on.
+            is_up = engine.job(deployed_plan).is_up or _is_there(engine, deployed_plan)
             if is_up and not plan:
                 engine.stop(deployed_plan)
                 ended.append(deployed_plan)
@@ -69,6 +71,10 @@ def teardown(
                 deployments.forget(target, name)
                 backfills.forget(name)
         return changes
+
+
+def _is_there(engine: Engine, plan: EnginePlan) -> bool:
+    return plan.job_id in {each.job_id for each in engine.running()}
 
 
 def _remove_tables(target: Target, variant: Variant, jobs: Iterable[EnginePlan], *, plan: bool) -> list[Change]:
