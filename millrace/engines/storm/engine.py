@@ -219,7 +219,7 @@ class Storm:
     def _progress(self, plan: EnginePlan) -> dict[str, Any]:
         try:
             found: dict[str, Any] = json.loads(self._file(plan, "progress").read_text(encoding="utf-8"))
-        except FileNotFoundError:
+        except (FileNotFoundError, ValueError):  # a power loss may have cut it short; the worker writes it anew
             return {}
         return found if found.get("job") == _name(plan) else {}
 

@@ -335,8 +335,8 @@ public final class Judge extends BaseRichBolt {
             if (job.name().equals(before.get("job"))) {
                 found.addAll(Json.list(before.get("starts_ms")));
             }
-        } catch (IOException none) {
-            // the first
+        } catch (IOException | RuntimeException none) {
+            // the first, or a file that a power loss has cut short
         }
         found.add(System.currentTimeMillis());
         return new ArrayList<>(found.subList(Math.max(0, found.size() - STARTS_MOST), found.size()));
