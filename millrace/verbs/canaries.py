@@ -285,13 +285,20 @@ def _status_of(rule: str, canaries: Canaries, state: State, now_ms: int, limit_s
     if rule not in canaries.rules:
         return RuleStatus(rule, "unwatched")
     own = state.answers.get(rule, {})
-    last_ms = {key: max(own[key].arrived_ms if key in own else 0, state.since_ms) for key in state.keys}
+    signs_ms = {key: _sign_ms(own[key], limit_s) if key in own else 0 for key in state.keys}
+    last_ms = {key: max(sign_ms, state.since_ms) for key, sign_ms in signs_ms.items()}
     key = min(last_ms, key=last_ms.__getitem__)
     silent_s = round((now_ms - last_ms[key]) / 1000, 1)
     latency_ms = max((each.latency_ms for each in own.values()), default=None)
-    is_set_off = all(each in own and own[each].arrived_ms >= state.since_ms for each in state.keys)
+    is_set_off = all(sign_ms >= state.since_ms for sign_ms in signs_ms.values())
     within: Literal["alive", "awaited"] = "alive" if is_set_off else "awaited"
     return RuleStatus(rule, "silent" if silent_s > limit_s else within, key, silent_s, latency_ms)
+
+
+def _sign_ms(answer: Answer, limit_s: float) -> int:
+    """Of when an alert is a sign of life: one that comes later than two rounds shows what was alive when it was due."""
+    is_late = answer.latency_ms > limit_s * 1000
+    return answer.arrived_ms - answer.latency_ms if is_late else answer.arrived_ms
 
 
 def _write(settings: Settings, name: str, state: State) -> None:

@@ -72,6 +72,14 @@ def test_a_rule_that_one_partition_does_not_set_off_is_silent(settings: Settings
     assert [each.rule for each in found.rules if each.status == "silent"] == ["burst"]
 
 
+def test_alerts_that_come_an_hour_late_show_no_rule_alive(settings: Settings, flink: Variant) -> None:
+    known = state()
+    late = {key: Answer(NOW_MS - 10_000, NOW_MS - 3_500_000, 3_490_000) for key in KEYS}
+    found = status_of(settings, flink, replace(known, answers={**known.answers, "burst": late}))
+    assert found.status == "silent"
+    assert [(each.silent_s, each.latency_ms) for each in found.rules if each.rule == "burst"] == [(3_500, 3_490_000)]
+
+
 def test_a_rule_that_never_alerted_is_silent_since_the_canaries_began(settings: Settings, flink: Variant) -> None:
     known = state(spree=3600)
     assert status_of(settings, flink, known).status == "silent"
