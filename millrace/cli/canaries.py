@@ -26,7 +26,7 @@ def canaries(
 
     `millrace deploy PATTERN --canaries` keeps this running in the background. The use declares the events and the marks
     by which they are known: `alerts --no-canaries` and the live page leave them out. With --status, the exit code is 0
-    only if each rule is alive: then a pattern without alerts is quiet, not broken.
+    only if each rule that canaries set off is alive: then one without alerts is quiet, not broken.
 
     Examples:
     millrace canaries flink-spark --status

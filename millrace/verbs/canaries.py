@@ -156,7 +156,11 @@ def status(settings: Settings, variant: Variant, now_ms: int | None = None) -> S
         return Status("silent", f"broken: canaries were sent, and did not set off {named}", rules, counting)
     if awaited := [each.rule for each in rules if each.status == "awaited"]:
         return Status("unknown", f"canaries have yet to set off {', '.join(awaited)}", rules, counting)
-    return Status("alive", f"each rule was set off in each partition within {limit_s:g} s", rules, counting)
+    unwatched = [each.rule for each in rules if each.status == "unwatched"]
+    if len(unwatched) == len(rules):
+        return Status("unknown", "no canary sets off a rule of this pattern", rules, counting)
+    of = f"each rule but {', '.join(unwatched)}, which no canary sets off," if unwatched else "each rule"
+    return Status("alive", f"{of} was set off in each partition within {limit_s:g} s", rules, counting)
 
 
 def read(settings: Settings, name: str) -> State | None:

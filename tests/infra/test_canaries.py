@@ -111,6 +111,10 @@ def test_a_rule_that_no_canary_sets_off_is_named(
     found = status_of(settings, flink, state(spree=3600))
     assert found.status == "alive"
     assert [each.rule for each in found.rules if each.status == "unwatched"] == [*RULES[:4]]
+    assert f"each rule but {', '.join(RULES[:4])}, which no canary sets off, was set off" in found.why
+    none = replace(few, rules=())
+    monkeypatch.setattr(canaries, "declared", lambda variant: none)
+    assert status_of(settings, flink, state()).status == "unknown", "nothing shows that any rule is alive"
 
 
 def test_a_use_without_canaries_is_refused_before_anything_starts(
