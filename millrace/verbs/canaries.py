@@ -112,26 +112,36 @@ def send(
     declared(variant)
     lock = deployments.deployed_file(target, name).with_suffix(".canaries-lock")
     with companions.only_one(lock, f"{name}: canaries are sent already; see `millrace canaries {name} --status`"):
-        problem = ""
-        while True:
-            try:
-                with closing(_Sender(target, variant, every_s)) as sender:
-                    problem = ""
-                    report(f"canaries of {name}: {', '.join(sender.state.keys)}, every {every_s:g} s")
-                    while True:
-                        sender.round()
-                        if until():
-                            return
-            except KeyboardInterrupt:
-                stopped(target.settings, name)
-                raise
-            except InfraError as error:
-                if str(error) != problem:
-                    report(str(error))
-                problem = str(error)
-                if (state := read(target.settings, name)) is not None:
-                    _write(target.settings, name, replace(state, problem=problem))
-                time.sleep(RETRIED_AFTER_S)
+        if read(target.settings, name) is None:
+            # From here on the silence grows, though the first round may never be sent.
+            _write(target.settings, name, State(every_s, _now_ms(), _keys(variant)))
+        try:
+            _send(target, variant, every_s, until, report)
+        except KeyboardInterrupt:
+            stopped(target.settings, name)
+            raise
+
+
+def _send(
+    target: Target, variant: Variant, every_s: float, until: Callable[[], bool], report: Callable[[str], None]
+) -> None:
+    name, problem = variant.name, ""
+    while True:
+        try:
+            with closing(_Sender(target, variant, every_s)) as sender:
+                problem = ""
+                report(f"canaries of {name}: {', '.join(sender.state.keys)}, every {every_s:g} s")
+                while True:
+                    sender.round()
+                    if until():
+                        return
+        except InfraError as error:
+            if str(error) != problem:
+                report(str(error))
+            problem = str(error)
+            if (state := read(target.settings, name)) is not None:
+                _write(target.settings, name, replace(state, problem=problem))
+            time.sleep(RETRIED_AFTER_S)
 
 
 def status(settings: Settings, variant: Variant, now_ms: int | None = None) -> Status:
@@ -195,12 +205,11 @@ class _Sender:
         self._rules = rules_of(variant)
         self._topics = topics_of(variant)
         self._secrets = traffic.secrets_of(target.settings, variant.use)
-        mark = self._canaries.marks[variant.use.judged.key]
-        keys = closing_keys(lambda number: f"{mark}{number}", variant.pattern.partitions)
-        self._mark = mark.encode()
+        keys = _keys(variant)
+        self._mark = self._canaries.marks[variant.use.judged.key].encode()
         self._publisher = Publisher(target.bootstrap)
         self._publish(message for key in keys for message in self._canaries.references(key))
-        self.state = self._continued(State(every_s, _now_ms(), tuple(keys)))
+        self.state = self._continued(State(every_s, _now_ms(), keys))
         self._tail = Tail(target.bootstrap, {ALERTS.name: self._topics[ALERTS.name]})
         self._latest = {rule: dict(own) for rule, own in self.state.answers.items()}
         self._of_round: dict[str, list[int]] = {}
@@ -283,6 +292,12 @@ class _Sender:
     def _write(self, state: State) -> None:
         self.state = state
         _write(self._settings, self._variant.name, state)
+
+
+def _keys(variant: Variant) -> tuple[str, ...]:
+    """A key of a canary for each partition."""
+    mark = declared(variant).marks[variant.use.judged.key]
+    return tuple(closing_keys(lambda number: f"{mark}{number}", variant.pattern.partitions))
 
 
 def _status_of(rule: str, canaries: Canaries, state: State, now_ms: int, limit_s: float) -> RuleStatus:

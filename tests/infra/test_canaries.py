@@ -317,3 +317,25 @@ def test_a_server_that_is_away_is_awaited_and_named(settings: Settings, pipeline
     pipeline.is_away = True
     assert send(settings, pipeline, 2) == "alive"
     assert problems == ["unknown"]
+
+
+def test_canaries_that_cannot_be_sent_from_the_first_are_no_silence_that_is_unseen(
+    settings: Settings, pipeline: Pipeline, clock: Clock
+) -> None:
+    name = pipeline.variant.name
+    seen: list[canaries.Status] = []
+
+    def look(seconds: float) -> None:
+        clock.now_s += 100
+        seen.append(canaries.status(settings, pipeline.variant))
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+
+    clock.sleep = look  # type: ignore[method-assign]
+    pipeline.is_away = True
+    with pytest.raises(KeyboardInterrupt):
+        canaries.send(Target(settings, {"KAFKA_BOOTSTRAP": "nowhere"}), name)
+    assert [each.status for each in seen] == ["unknown", "unknown"]
+    assert seen[1].why == "no canary was sent for 200 s: Kafka does not answer"
+    assert {each.silent_s for each in seen[1].rules} == {200}, "the figures, and so the alarm, have it"
+    assert canaries.read(settings, name) is None, "who ends them while Kafka is away gets no alarm"
