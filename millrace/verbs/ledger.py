@@ -429,7 +429,8 @@ class Ledger:
     def labelled(self, cut_ms: int) -> list[Labelled]:
         """The labelled runs that ended before the cut and are not judged, with the alerts since each began.
 
-        A run is recorded when it has ended, so a segment that was judged before holds none of it.
+        A run is recorded when it has ended, so a segment that was judged before holds none of it. One whose first
+        alerts the topic may have deleted is not left out in silence.
         """
         assert self.state is not None
         name, topic = self.variant.name, {ALERTS.name: self.topics[ALERTS.name]}
@@ -438,7 +439,10 @@ class Ledger:
         found = []
         for run in traffic.runs(self.target.settings, name):
             identity, (start_ms, until_ms) = f"{run.name}@{run.start_ms}", run.span_ms
-            if "plan" not in run.about or identity in self.state.labelled or start_ms < since_ms or until_ms > cut_ms:
+            if "plan" not in run.about or identity in self.state.labelled or not since_ms <= until_ms <= cut_ms:
+                continue
+            if start_ms < since_ms:
+                found.append(Labelled(identity, until_ms, "it began before the oldest alert that the topic still has"))
                 continue
             if identity not in self.labels:
                 self.labels = {identity: traffic.labels_in_force(self.variant.use, run, in_force)}

@@ -384,6 +384,18 @@ def test_a_run_whose_labels_cannot_be_used_makes_one_segment_unknown(kafka: Topi
     assert "it was interrupted" in found.causes[0]
 
 
+def test_a_run_that_is_longer_than_the_topics_keep_messages_makes_one_segment_unknown(
+    kafka: Topics, target: Target
+) -> None:
+    run = sent(target)
+    traffic.forget(target.settings, NAME)
+    kept_ms = load(NAME).pattern.retention_hours * 3_600_000
+    traffic.keep(target.settings, NAME, replace(run, start_ms=START_MS - kept_ms))
+    (found,) = [entry for entry in judged(opened(target), SEGMENTS) if entry.status != "ok"]
+    assert (found.status, found.cut_ms >= run.until_ms) == ("unknown", True)
+    assert "it began before the oldest alert" in found.causes[0]
+
+
 class Files:
     """The folder of the pattern's Parquet, in memory: a file for each ten seconds."""
 
