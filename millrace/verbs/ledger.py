@@ -445,11 +445,12 @@ class Ledger:
                 found.append(Labelled(identity, until_ms, "it began before the oldest alert that the topic still has"))
                 continue
             if identity not in self.labels:
-                self.labels = {identity: traffic.labels_in_force(self.variant.use, run, in_force)}
+                self.labels = {identity: traffic.labels(self.variant.use, run)}
+            labels = traffic.labels_in_force(self.labels[identity], run, in_force)
             with closing(Tail(self.target.bootstrap, topic)) as tail:
                 tail.skip_to(start_ms - CLOCKS_DIFFER_MS)
                 alerts = [record for record in tail.new(cut_ms) if record.value]
-            found.append(Labelled(identity, until_ms, self.labels[identity], alerts))
+            found.append(Labelled(identity, until_ms, labels, alerts))
         return found
 
     def rows(self, cut_ms: int) -> tuple[list[Row], list[Row]]:

@@ -177,7 +177,7 @@ def counted(use: UseCase, tapes: Sequence[Run], in_force: Mapping[str, Versions]
         if run.lateness:
             late.append(f"no latency of the run '{run.name}' counts: {run.lateness}")
         if "plan" in run.about:
-            labelled = labels_in_force(use, run, in_force or {})
+            labelled = labels_in_force(labels(use, run), run, in_force or {})
             if isinstance(labelled, Labels):
                 found.append(labelled)
             else:
@@ -186,9 +186,8 @@ def counted(use: UseCase, tapes: Sequence[Run], in_force: Mapping[str, Versions]
     return Counted(together(found) if found else None, late_ms, (*late, *unlabelled), tuple(unlabelled))
 
 
-def labels_in_force(use: UseCase, run: Run, in_force: Mapping[str, Versions]) -> Labels | str:
-    """The labels of a generated run for the rules that the jobs ran as they are now, or why none holds."""
-    found = labels(use, run)
+def labels_in_force(found: Labels | str, run: Run, in_force: Mapping[str, Versions]) -> Labels | str:
+    """The labels of a run for the rules that the jobs ran as they are now, or why none holds."""
     if isinstance(found, str):
         return found
     later = {rule for rule, versions in in_force.items() if run.start_ms < versions.since_ms}
