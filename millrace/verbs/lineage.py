@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 from uuid import NAMESPACE_URL, uuid4, uuid5
 
@@ -35,6 +36,8 @@ Report = Callable[[str], None]
 NAMESPACE, NAMESPACE_DEFAULT = "OPENLINEAGE_NAMESPACE", "millrace"
 """The variable that names the namespace of jobs, as the other integrations of OpenLineage have it."""
 FILES = ("openlineage.yml", "~/.openlineage/openlineage.yml")
+TAKEN_WITHIN_S = 15.0
+"""A transport that takes longer counts as one that takes no events."""
 START, COMPLETE, FAIL, ABORT = "START", "COMPLETE", "FAIL", "ABORT"
 
 
@@ -145,16 +148,20 @@ def _warned(report: Report) -> Iterator[Callable[[Callable[[], Any]], None]]:
     client: OpenLineageClient | None = None
     is_broken = False
 
+    def emit(made: Callable[[], Any]) -> None:
+        nonlocal client
+        if client is None:
+            from openlineage.client import OpenLineageClient
+
+            client = OpenLineageClient()
+        client.emit(made())
+
     def send(made: Callable[[], Any]) -> None:
-        nonlocal client, is_broken
+        nonlocal is_broken
         if is_broken:
             return
         try:
-            if client is None:
-                from openlineage.client import OpenLineageClient
-
-                client = OpenLineageClient()
-            client.emit(made())
+            _in_time(partial(emit, made))
         except Exception as error:  # whatever a transport raises: a catalogue that is away stops no verb
             is_broken = True
             why = " ".join(str(error).split())[:200]
@@ -165,7 +172,26 @@ def _warned(report: Report) -> Iterator[Callable[[Callable[[], Any]], None]]:
     finally:
         if client is not None and not is_broken:
             with suppress(Exception):
-                client.close()
+                _in_time(client.close)
+
+
+def _in_time(act: Callable[[], Any]) -> None:
+    """Do it in a thread that ends with the process: a transport may wait for minutes, or for ever."""
+    failed: list[Exception] = []
+
+    def acting() -> None:
+        try:
+            act()
+        except Exception as error:
+            failed.append(error)
+
+    thread = Thread(target=acting, name="lineage", daemon=True)
+    thread.start()
+    thread.join(TAKEN_WITHIN_S)
+    if failed:
+        raise failed[0]
+    if thread.is_alive():
+        raise TimeoutError(f"it was not taken within {TAKEN_WITHIN_S:g} s")
 
 
 def _event(

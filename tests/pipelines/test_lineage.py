@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -185,6 +187,20 @@ def test_a_server_that_refuses_costs_a_line_and_no_verb(
     (line,) = lines
     assert line.startswith("warning: no OpenLineage event was sent: ")
     assert len(taken) == 1, "after the first failure nothing more is sent"
+
+
+def test_a_server_that_never_answers_costs_a_line_and_no_minutes(
+    target: Target, variant: Variant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines: list[str] = []
+    monkeypatch.setattr(lineage, "TAKEN_WITHIN_S", 1.0)
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        monkeypatch.setenv("OPENLINEAGE_URL", f"http://127.0.0.1:{deaf.getsockname()[1]}")
+        began = time.monotonic()
+        with lineage.verdict(target, variant, lines.append):
+            pass
+    assert time.monotonic() - began < 4
+    assert lines == ["warning: no OpenLineage event was sent: TimeoutError: it was not taken within 1 s"]
 
 
 def test_a_configuration_that_cannot_be_read_costs_a_line_and_no_verb(
