@@ -52,16 +52,14 @@ def traffic(target: Target, name: str, wanted: Load, *, report: Callable[[str], 
     target.require_traffic_allowed()
     settings, variant = target.settings, load(name)
     topics = topics_of(variant)
-    before = cost.cpu_seconds(settings, name)
-    with (
-        lineage.traffic(target, variant, report) as outcome,
-        listening(target.bootstrap, topics, arrivals(settings, name)),
-    ):
-        run = send(target.bootstrap, topics, wanted, folder=settings.state, report=report)
+    with lineage.traffic(target, variant, report) as outcome:
+        before = cost.cpu_seconds(settings, name)
+        with listening(target.bootstrap, topics, arrivals(settings, name)):
+            run = send(target.bootstrap, topics, wanted, folder=settings.state, report=report)
+        cpu_s = cost.spent(before, cost.cpu_seconds(settings, name))
+        run = replace(run, about={**run.about, "cpu_s": cpu_s})
+        keep(settings, name, run)
         outcome.rows = {topics[kind]: count for kind, count in run.by_topic.items()}
-    cpu_s = cost.spent(before, cost.cpu_seconds(settings, name))
-    run = replace(run, about={**run.about, "cpu_s": cpu_s})
-    keep(settings, name, run)
     if run.lateness:
         report(f"no latency of this run counts: {run.lateness}")
     elif not run.is_complete:
