@@ -18,7 +18,7 @@ from uuid import NAMESPACE_URL, uuid4, uuid5
 
 from millrace import registry
 from millrace.deployments import deployed
-from millrace.patterns import EnginePlan, Variant
+from millrace.patterns import EnginePlan, Variant, load
 from millrace.patterns import topics as topics_of
 from millrace.patterns.contracts import Schema, contracts_of
 from millrace.patterns.plan import HOP, table_of
@@ -94,9 +94,16 @@ def jobs(
             send(_event(state, run_id, name, flow, doc=variant.pattern.doc, engine=title))
 
 
-def replaced(target: Target, variant: Variant, before: Mapping[str, EnginePlan], report: Report) -> None:
-    """The jobs of now in place of those before, by engine."""
-    now = {engine: plan for engine, plan in deployed(target, variant.name).items() if plan != before.get(engine)}
+def replaced(target: Target, name: str, before: Mapping[str, EnginePlan], report: Report) -> None:
+    """The jobs of now in place of those before, by engine; `roll-back` needs no declaration, which may be broken."""
+    if not is_configured():
+        return
+    try:
+        variant = load(name)
+    except Exception as error:  # a project's own code is imported
+        report(f"warning: no OpenLineage event was sent: {type(error).__name__}: {error}")
+        return
+    now = {engine: plan for engine, plan in deployed(target, name).items() if plan != before.get(engine)}
     ended = [plan for engine, plan in before.items() if engine in now]
     jobs(target, variant, report, ended=ended, begun=now.values())
 

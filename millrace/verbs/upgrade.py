@@ -14,7 +14,7 @@ from typing import Any
 from millrace.deployments import alone, deployed, job_name, plans, record, upgrade_file, write_json
 from millrace.errors import InfraError
 from millrace.job import EngineError
-from millrace.patterns import EnginePlan, Variant, load
+from millrace.patterns import EnginePlan, Variant
 from millrace.patterns import topics as topics_of
 from millrace.stores.changes import Change
 from millrace.stores.topics import Tail
@@ -75,7 +75,7 @@ def upgrade(target: Target, variant: Variant, upgrade_id: str, *, report: Report
             _write(target, name, before)
         changes = [_next(target, before, running, wanted[engine], report) for engine, running in before.plans.items()]
     await_healthy(target, name, report)
-    lineage.replaced(target, variant, before.plans, report)
+    lineage.replaced(target, name, before.plans, report)
     gap_ms = before.gap_ms if before.gap_ms is not None else _gap_ms(target, variant, before.began_ms)
     with alone(target, name):
         _write(target, name, replace(_read(target, name) or before, gap_ms=gap_ms))
@@ -111,8 +111,8 @@ def roll_back(target: Target, name: str, *, report: Report = lambda line: None) 
                 engine.start(current, before.states.get(engine_name))
             changes.append(Change("job", job_name(current), "change", f"generation {old.generation} again"))
     await_healthy(target, name, report)
-    lineage.replaced(target, load(name), upgraded, report)
     upgrade_file(target, name).unlink(missing_ok=True)
+    lineage.replaced(target, name, upgraded, report)
     return changes
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from millrace.patterns import Variant, engine_plans, load
+from millrace.patterns import PatternError, Variant, engine_plans, load
 from millrace.settings import Settings
 from millrace.target import Target
 from millrace.verbs import lineage
@@ -211,6 +211,20 @@ def test_a_configuration_that_cannot_be_read_costs_a_line_and_no_verb(
     with lineage.verdict(target, variant, lines.append):
         pass
     assert len(lines) == 1
+
+
+def test_a_declaration_that_is_broken_costs_a_line_and_no_roll_back(
+    target: Target, into_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(name: str) -> Variant:
+        raise PatternError("flink-spark.yaml: broken")
+
+    lines: list[str] = []
+    monkeypatch.setattr(lineage, "load", broken)
+    lineage.replaced(target, "flink-spark", {}, lines.append)
+    assert lines == ["warning: no OpenLineage event was sent: PatternError: flink-spark.yaml: broken"]
+    monkeypatch.delenv("OPENLINEAGE_CONFIG")
+    lineage.replaced(target, "flink-spark", {}, pytest.fail)
 
 
 def test_a_target_without_a_store_costs_a_line_and_no_verb(target: Target, variant: Variant, into_file: Path) -> None:
