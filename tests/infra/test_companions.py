@@ -41,6 +41,25 @@ def test_the_watcher_finds_a_companion_that_is_gone_until_the_pattern_is_torn_do
     assert faults_of(target) == {}
 
 
+def test_a_companion_that_starts_while_its_pattern_is_torn_down_does_not_stay(
+    target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deployments.want(target, NAME, "")
+    deployments.want_companion(target, NAME, CANARIES)
+    (fault,) = faults_of(target).values()
+    assert fault.repair is not None
+    start = companions.start
+
+    def started(target: Target, name: str, companion: Companion) -> None:
+        deployments.unwant(target, name)
+        start(target, name, companion)
+        assert companions.is_running(target, name, companion)
+
+    monkeypatch.setattr(companions, "start", started)
+    fault.repair()
+    assert not companions.is_running(target, NAME, CANARIES)
+
+
 def continued(target: Target) -> AbstractContextManager[None]:
     return ledger.alone(target, NAME)
 

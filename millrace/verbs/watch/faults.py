@@ -37,7 +37,7 @@ def faults_of(target: Target) -> dict[str, Fault]:
         jobs = deployments.jobs(target, name).values()
         for each in deployments.COMPANIONS:
             if deployments.has_companion(target, name, each) and not companions.is_running(target, name, each):
-                found[each.of(name)] = Fault("gone", repair=partial(companions.start, target, name, each))
+                found[each.of(name)] = Fault("gone", repair=partial(_start_companion, target, name, each))
         needs = _needs(target, [plan for plan, _ in jobs])
         looping = [job for _, job in jobs if job.state == "crash-looping"]
         if stalled(target, jobs):
@@ -47,6 +47,12 @@ def faults_of(target: Target) -> dict[str, Fault]:
         elif looping:
             found[name] = Fault("crash-looping", looping[0].problem)
     return found
+
+
+def _start_companion(target: Target, name: str, companion: deployments.Companion) -> None:
+    companions.start(target, name, companion)
+    if not deployments.has_companion(target, name, companion):
+        companions.stop(target, name, companion)  # a teardown came in between, and found no process to stop
 
 
 def _needs(target: Target, plans: Sequence[EnginePlan]) -> frozenset[str]:
