@@ -108,15 +108,22 @@ def alert_places(use: UseCase, rule: Rule, alert: Mapping[str, Any]) -> Iterator
         yield key, str(alert["at_ms"])
 
 
+def key_of_full(use: UseCase, rule: Rule, alert: Mapping[str, Any]) -> str | None:
+    """The key in the places of an alert whose list of ids is full, so that it may leave some out; None of another."""
+    if not isinstance(rule, WindowRule) or _fixed_ms(use, rule) is not None or not use.judged.id:
+        return None
+    if len(alert["event_ids"]) < rule.ids_most:
+        return None
+    return str(alert["key"]) if _shows_key(use, rule) else ANY_KEY
+
+
 def places_left_out(
     use: UseCase, rule: Rule, alert: Mapping[str, Any], events: Callable[[], Iterable[Event]]
 ) -> Iterator[Place]:
     """Of these enriched events, the places of those in an alert's window that its full list of ids may leave out."""
-    if not isinstance(rule, WindowRule) or _fixed_ms(use, rule) is not None or not use.judged.id:
+    if (key := key_of_full(use, rule, alert)) is None:
         return
-    if len(alert["event_ids"]) < rule.ids_most:
-        return
-    key, time = str(alert["key"]) if _shows_key(use, rule) else ANY_KEY, use.judged.time or ""
+    time = use.judged.time or ""
     for event in events():
         if str(event[rule.key]) == alert["key"] and alert["window_start_ms"] <= event[time] <= alert["at_ms"]:
             yield key, str(event[use.judged.id])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -26,8 +27,11 @@ from millrace.rules import (
     WindowRule,
 )
 from millrace.traffic import Label, Message, message
-from millrace.traffic.labels import Labels, alert_places, labels_of, places_left_out, together
+from millrace.traffic.labels import ANY_KEY, Labels, alert_places, labels_of, places_left_out, together
 from millrace.verify import Evidence, Question, Verdict, judge
+from millrace.verify.checking import Found, Undecided
+from millrace.verify.ledger import labelled
+from millrace.verify.ledger.step import Labelled
 from tests.traffic.visits import VISITS, crowd, visit, worse
 
 START_MS = 1_790_000_000_000
@@ -148,8 +152,8 @@ def test_a_key_that_the_event_does_not_show_leaves_the_ids(key: str, window: Win
     assert labels_of(use, [sent], SPAN_MS).meant.keys() == {("pair", each) for each in alert_places(use, pair, alert)}
 
 
-@pytest.mark.parametrize("window", [Session(1_000), Tumbling(1_000)])
-def test_an_event_that_a_full_list_of_ids_leaves_out_answers_its_label(window: Window) -> None:
+def parcels(window: Window) -> UseCase:
+    """A use with a rule whose alerts list two events, by a key that only an enriched event has."""
     scans = EventType(
         "scans", "", (Text("scan"), Text("parcel"), Whole("at_ms", 0)), key="parcel", id="scan", time="at_ms"
     )
@@ -157,8 +161,16 @@ def test_an_event_that_a_full_list_of_ids_leaves_out_answers_its_label(window: W
     enriched = enrichment.enriched("enriched", "")
     enriched = replace(enriched, fields=(*enriched.fields, Text("zone")))
     pair = WindowRule("pair", "Two.", enriched, "zone", window, {"n": Count()}, lambda w: w.n > 1, ids_most=2)
-    use = UseCase("parcels", scans, enrichment, enriched, rules=(pair,))
-    full = {"rule": "pair", "key": "a", "event_ids": ["s1", "s2"], "window_start_ms": 0, "at_ms": 900}
+    return UseCase("parcels", scans, enrichment, enriched, rules=(pair,))
+
+
+FULL = {"rule": "pair", "key": "a", "event_ids": ["s1", "s2"], "window_start_ms": 0, "at_ms": 900}
+
+
+@pytest.mark.parametrize("window", [Session(1_000), Tumbling(1_000)])
+def test_an_event_that_a_full_list_of_ids_leaves_out_answers_its_label(window: Window) -> None:
+    use = parcels(window)
+    (pair,) = use.rules
     events = [
         {"scan": scan, "zone": zone, "at_ms": at_ms}
         for scan, zone, at_ms in (
@@ -169,6 +181,37 @@ def test_an_event_that_a_full_list_of_ids_leaves_out_answers_its_label(window: W
             ("s5", "b", 9),
         )
     ]
-    found = [fact for _, fact in places_left_out(use, pair, full, lambda: events)]
+    found = [fact for _, fact in places_left_out(use, pair, FULL, lambda: events)]
     assert found == ["s3", "s4"]
-    assert list(places_left_out(use, pair, {**full, "event_ids": ["s1"]}, lambda: events)) == []
+    assert list(places_left_out(use, pair, {**FULL, "event_ids": ["s1"]}, lambda: events)) == []
+
+
+def test_a_segment_does_not_decide_on_a_label_that_a_full_alert_may_leave_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    use = parcels(Session(1_000))
+    (pair,) = use.rules
+    made = Labels({("pair", (ANY_KEY, "s3")): "pair"}, frozenset(), {"pair": [SPAN_MS]})
+
+    def judged(*event_ids: str) -> Found | Undecided:
+        step: Any = SimpleNamespace(
+            use=use,
+            rules={"pair": pair},
+            question=SimpleNamespace(rules=[pair]),
+            inputs=SimpleNamespace(labelled=[Labelled("run", 0, made)]),
+            state=SimpleNamespace(labelled=[]),
+            is_over=lambda since_ms: True,
+        )
+        alert = {**FULL, "event_ids": event_ids, "rule_version": pair.version}
+        monkeypatch.setattr(labelled, "_alerts", lambda step, run: {"1": alert})
+        (checker,) = labelled.checkers(step)
+        case: Any = None
+        return checker.find(case)
+
+    found = judged("s1", "s2")
+    assert isinstance(found, Undecided)
+    assert "1 labels may be among the events that full alerts leave out" in found.why
+    found = judged("s1")
+    assert isinstance(found, Found)
+    assert list(found.offenders) == [f"{ANY_KEY} s3 (pair) raised no alert of pair"]
+    found = judged("s2", "s3")
+    assert isinstance(found, Found)
+    assert not found.offenders
