@@ -288,7 +288,7 @@ def _assertions(dataset: Dataset, verdict: Verdict | None) -> dict[str, Any]:
 
 
 def _verdict_facet(verdict: Verdict) -> Any:
-    """A facet of our own: `unknown` is no success, and no failure that an assertion could name."""
+    """A facet of our own: an assertion that is `unknown` is as one that failed."""
     from openlineage.client.generated.base import RunFacet
 
     checks = {check.name: check.status for check in verdict.checks}
