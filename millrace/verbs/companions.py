@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from millrace.deployments import Companion
+from millrace.deployments import COMPANIONS, Companion
 from millrace.errors import UsageError
 from millrace.machine import environments, processes
 from millrace.target import Target
@@ -43,6 +43,12 @@ def stop(target: Target, name: str, companion: Companion) -> None:
     if record is not None:
         processes.stop(record, within_s=STOPPED_WITHIN_S)
         processes.forget(record, target.settings.run)
+
+
+def renew(target: Target, name: str) -> None:
+    """Stop the companions of a pattern whose rules may have changed: the watcher starts them with the new ones."""
+    for companion in COMPANIONS:
+        stop(target, name, companion)
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from millrace.stack.services import services
 from millrace.stores.changes import Change
 from millrace.target import Target
 from millrace.verbs import lineage
+from millrace.verbs.companions import renew
 from millrace.verbs.provision import require_provisioned
 
 Report = Callable[[str], None]
@@ -98,6 +99,8 @@ def deploy(
             if state_from is None and not fresh:
                 state_from = engine.latest_state(step.plan)
             _start(target, step.plan, state_from, report)
+        if not only_missing and any(step.change.action != "keep" for step in steps):
+            renew(target, name)
         if wait:
             _await_deployed(target, name, [step.plan.engine for step in steps], accept_loss, report)
         begun = {step.plan.engine for step in steps if step.change.action != "keep"}

@@ -19,7 +19,7 @@ from millrace.patterns import topics as topics_of
 from millrace.stores.changes import Change
 from millrace.stores.topics import Tail
 from millrace.target import Target
-from millrace.verbs import lineage
+from millrace.verbs import companions, lineage
 from millrace.verbs.deploy import await_healthy, refuse_moved
 from millrace.verbs.rehearsal import discard_left, rehearse
 
@@ -74,6 +74,7 @@ def upgrade(target: Target, variant: Variant, upgrade_id: str, *, report: Report
             before = Before(upgrade_id, int(time.time() * 1000), last, {})
             _write(target, name, before)
         changes = [_next(target, before, running, wanted[engine], report) for engine, running in before.plans.items()]
+        companions.renew(target, name)
     await_healthy(target, name, report)
     lineage.replaced(target, name, before.plans, report)
     gap_ms = before.gap_ms if before.gap_ms is not None else _gap_ms(target, variant, before.began_ms)
@@ -110,6 +111,7 @@ def roll_back(target: Target, name: str, *, report: Report = lambda line: None) 
                 report(f"{job_name(current)}: continues from before the upgrade")
                 engine.start(current, before.states.get(engine_name))
             changes.append(Change("job", job_name(current), "change", f"generation {old.generation} again"))
+        companions.renew(target, name)
     await_healthy(target, name, report)
     upgrade_file(target, name).unlink(missing_ok=True)
     lineage.replaced(target, name, upgraded, report)

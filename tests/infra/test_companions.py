@@ -91,6 +91,8 @@ def test_a_companion_runs_alone_until_it_is_stopped(
         assert faults_of(target) == {}
         with pytest.raises(UsageError, match=busy), again(target):
             pass
+        companions.renew(target, NAME)
+        assert faults_of(target).keys() == {companion.of(NAME)}, "the watcher starts it again, with the rules of now"
     finally:
         companions.stop(target, NAME, companion)
     assert not companions.is_running(target, NAME, companion)
