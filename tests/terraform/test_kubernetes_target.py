@@ -11,10 +11,11 @@ import pytest
 import yaml
 
 from millrace.machine import processes
-from millrace.patterns import load, names
+from millrace.patterns import load
 from tests.terraform import kube
 from tests.terraform.conftest import TERRAFORM, Terraform
 from tests.terraform.kube.server import ApiServer
+from tests.terraform.test_modules import ON_KUBERNETES
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 
@@ -57,7 +58,7 @@ def root(terraform_in, tmp_path: Path, server: ApiServer) -> Terraform:
 
 
 def rendered(root: Terraform, namespace: str) -> list[dict]:
-    outputs = root.planned(EXAMPLE, "-var", f"patterns={json.dumps(names())}", f"-var=namespace={namespace}")
+    outputs = root.planned(EXAMPLE, "-var", f"patterns={json.dumps(ON_KUBERNETES)}", f"-var=namespace={namespace}")
     return list(yaml.safe_load_all(outputs["planned_values"]["outputs"]["manifests"]["value"]))
 
 
@@ -128,7 +129,7 @@ def test_the_pods_of_the_jobs_satisfy_restricted_pod_security(root: Terraform, s
     objects = rendered(root, "pods")
     taken(server, [each for each in objects if each["kind"] == "Namespace"])
     pods = [pod for each in objects for pod in pods_of(each)]
-    stages = [load(name).pattern.stages for name in names()]
+    stages = [load(name).pattern.stages for name in ON_KUBERNETES]
     used = [{s.events.engine, s.windowing.engine} | ({s.persist.engine} if s.persist else set()) for s in stages]
     assert len(pods) == len(used) + sum(map(len, used))  # provisioning for each pattern, and each of its jobs
     taken(server, pods)

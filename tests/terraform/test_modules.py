@@ -17,6 +17,8 @@ from tests.terraform.conftest import MODULES, ROOTS, TERRAFORM, resources
 FOLDERS = [*MODULES, *ROOTS]
 EXAMPLE = ["-var-file=terraform.tfvars.example"]
 ALL = ["-var", f"patterns={json.dumps(names())}"]
+ON_KUBERNETES = [name for name in names() if "storm" not in load(name).engines]
+"""The patterns for whose jobs there are manifests."""
 
 
 def name_of(folder: Path) -> str:
@@ -106,15 +108,23 @@ def test_the_addresses_of_the_local_target_are_those_of_millrace_env(terraform_i
 
 @pytest.mark.builds
 def test_jobs_on_kubernetes_get_the_plans_that_deploy_would_give_them(terraform_in):
-    planned = terraform_in(TERRAFORM / "kubernetes").planned(*EXAMPLE, *ALL)
+    chosen = ["-var", f"patterns={json.dumps(ON_KUBERNETES)}"]
+    planned = terraform_in(TERRAFORM / "kubernetes").planned(*EXAMPLE, *chosen)
     rendered = planned["planned_values"]["outputs"]["plans"]["value"]
     # Rules and tables are in the image there, so the plan does not say what they mean.
     wanted = {
         f"{plan.pattern}-{plan.engine}-plan": json.loads(replace(plan, versions={}, tables={}).to_json())
-        for name in names()
+        for name in ON_KUBERNETES
         for plan in plans_of(name)
     }
     assert rendered == wanted
+
+
+@pytest.mark.builds
+def test_an_engine_without_manifests_is_refused_on_kubernetes(terraform_in):
+    root = terraform_in(TERRAFORM / "kubernetes")
+    said = root.run("plan", "-no-color", "-input=false", *EXAMPLE, "-var", 'patterns=["storm-spark"]', codes=(1,))
+    assert "storm-spark: there is no manifest of storm for Kubernetes" in " ".join(said.split())
 
 
 def plans_of(name: str):

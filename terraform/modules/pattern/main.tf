@@ -20,7 +20,7 @@ module "job" {
   for_each = var.declared.jobs
   declared = each.value
   kubernetes = var.kubernetes == null ? null : merge(var.kubernetes, {
-    image = var.kubernetes.images[each.key]
+    image = lookup(var.kubernetes.images, each.key, "") # the job refuses an engine that has none
     plan  = each.value
   })
 }
