@@ -110,7 +110,7 @@ def alert_places(use: UseCase, rule: Rule, alert: Mapping[str, Any]) -> Iterator
 
 def key_of_full(use: UseCase, rule: Rule, alert: Mapping[str, Any]) -> str | None:
     """The key in the places of an alert whose list of ids is full, so that it may leave some out; None of another."""
-    if not isinstance(rule, WindowRule) or _fixed_ms(use, rule) is not None or not use.judged.id:
+    if not isinstance(rule, WindowRule) or _fixed_ms(use, rule) is not None or use.judged.id is None:
         return None
     if len(alert["event_ids"]) < rule.ids_most:
         return None
@@ -121,12 +121,13 @@ def places_left_out(
     use: UseCase, rule: Rule, alert: Mapping[str, Any], events: Callable[[], Iterable[Event]]
 ) -> Iterator[Place]:
     """Of these enriched events, the places of those in an alert's window that its full list of ids may leave out."""
-    if (key := key_of_full(use, rule, alert)) is None:
+    key, own_id = key_of_full(use, rule, alert), use.judged.id
+    if key is None or own_id is None:
         return
     time = use.judged.time or ""
     for event in events():
         if str(event[rule.key]) == alert["key"] and alert["window_start_ms"] <= event[time] <= alert["at_ms"]:
-            yield key, str(event[use.judged.id])
+            yield key, str(event[own_id])
 
 
 def _shows_key(use: UseCase, rule: Rule) -> bool:

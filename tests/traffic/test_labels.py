@@ -200,7 +200,7 @@ def test_a_segment_does_not_decide_on_a_label_that_a_full_alert_may_leave_out(mo
             state=SimpleNamespace(labelled=[]),
             is_over=lambda since_ms: True,
         )
-        alert = {**FULL, "event_ids": event_ids, "rule_version": pair.version}
+        alert = {**FULL, "subject": "p", "event_ids": event_ids, "rule_version": pair.version}
         monkeypatch.setattr(labelled, "_alerts", lambda step, run: {"1": alert})
         (checker,) = labelled.checkers(step)
         case: Any = None
