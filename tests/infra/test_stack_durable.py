@@ -12,7 +12,7 @@ from millrace.machine import processes
 from millrace.settings import Settings
 from tests.conftest import settings_for_tests
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.stack, pytest.mark.drill, pytest.mark.timeout(900)]
 
 PARTS = ["zookeeper", "hbase-master", "hbase-regionserver"]
 ROWS = {b"row-%04d" % number: b"%d" % number for number in range(1000)}

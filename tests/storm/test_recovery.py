@@ -45,6 +45,7 @@ def test_no_server_of_it_listens_beyond_loopback(with_storm: Settings, target: T
     }
 
 
+@pytest.mark.drill
 def test_nothing_is_lost_or_found_otherwise_when_the_worker_is_killed(
     target: Target, plan: EnginePlan, player: Player, now_ms: int
 ) -> None:
