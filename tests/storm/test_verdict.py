@@ -25,7 +25,7 @@ from tests.patterns import Sender, own_patterns
 PATTERNS = {"killed": "at-least-once-with-ids", "killed-once": "exactly-once"}
 FOLLOWED = "followed"
 SECONDS = 20
-GO_ON_WITHIN_S = 90
+GO_ON_WITHIN_S, BACK_WITHIN_S = 90, 120
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
 
@@ -61,10 +61,15 @@ def verdicts(target: Target, with_storm: Settings) -> Iterator[dict[str, Verdict
             deploy(target, name, report=print)
         senders = [Sender(target, name, f"{name}-t", SECONDS, closing_ms(load(name).use)) for name in PATTERNS]
         assert go_on()
-        for name in PATTERNS:
-            plan = deployments.deployed(target, name)["storm"]
+        jobs = {name: deployments.deployed(target, name)["storm"] for name in PATTERNS}
+        for plan in jobs.values():
             target.engine(plan.engine).end_stalled(plan)  # its worker
-        assert go_on()
+
+        def are_back() -> bool:
+            found = [target.engine(plan.engine).job(plan) for plan in jobs.values()]
+            return all(job.restarts and job.state == "running" for job in found)
+
+        assert processes.wait_until(are_back, BACK_WITHIN_S)
         for server in ("storm-nimbus", "storm-supervisor"):
             processes.kill(processes.records(with_storm.run)[server])
         stacks.up(with_storm, ["storm"], report=print)  # as the watcher would
