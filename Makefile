@@ -2,6 +2,7 @@
 MAKEFLAGS += --no-print-directory
 PYTHON ?= python3.11
 MINUTES ?= 30
+WORKERS ?= 3
 RUN := .venv/bin/python -m
 TESTS := $(RUN) pytest --dist loadfile --no-loadscope-reorder
 # Containers often set it; without byte code, every worker of pytest rewrites the assertions of all test files again.
@@ -22,9 +23,9 @@ check: setup ## Format, types, and the tests that start no server and build noth
 	@if [ -d terraform ] && command -v terraform >/dev/null; then terraform fmt -check -recursive terraform; fi
 	$(TESTS) -n 2 -q --hypothesis-profile=few -m "not stack and not builds and not long"
 
-test: ## All tests, also those on real servers; the time of each is recorded
+test: ## All tests, also those on real servers; the time of each is recorded; WORKERS=2 is slower and gentler
 	@$(PYTHON) -m millrace.machine.setup --tests
-	$(TESTS) -n 3 -m "not drill" --measure
+	$(TESTS) -n $(WORKERS) -m "not drill" --measure
 
 drill: ## Long tests that `make test` leaves out; NAME=... selects one
 	@$(PYTHON) -m millrace.machine.setup --tests
