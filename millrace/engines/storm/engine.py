@@ -48,7 +48,7 @@ def connect(target: Target) -> Storm:
 
 
 def job_of(progress: Mapping[str, Any], is_alive: bool, now_s: float) -> Job:
-    """The state of the job of an active topology, from its progress; `is_alive` tells whether its worker lives."""
+    """The state of the job of an active topology, from its progress; `is_alive`: whether its worker lives."""
     written_s = progress["written_ms"] / 1000
     starts_s = [each / 1000 for each in progress["starts_ms"]]
     lost = tuple(Loss(**each) for each in progress["lost"])

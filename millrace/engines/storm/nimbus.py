@@ -49,7 +49,7 @@ class Nimbus:
         return Cluster(
             tuple(Topology(each.id, each.name, each.status == "ACTIVE") for each in topologies),
             tuple(each.uptime_secs for each in supervisors),
-            # Each has one worker. What a supervisor tells of its used slots is some seconds old.
+            # Each has one worker. A supervisor's count of used slots is some seconds old.
             sum(each.num_workers for each in supervisors) - len(topologies),
             any(each.isLeader for each in found.nimbuses or ()),
         )

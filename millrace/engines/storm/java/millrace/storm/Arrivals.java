@@ -62,7 +62,7 @@ public final class Arrivals extends BaseRichSpout {
         task = context.getThisTaskIndex();
         try (Losses losses = new Losses(job)) {
             if (!losses.found().isEmpty()) {
-                return; // the bolt says so
+                return; // the bolt reports it
             }
             losses.settle();
         }
