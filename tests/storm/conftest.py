@@ -13,7 +13,7 @@ from tests.flink.test_recovery import CUSTOMERS, HOUR_MS, SHOPS
 from tests.player import Player
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def with_storm(stack: Settings) -> Iterator[Settings]:
     """The stack with Storm's servers, which no other test needs."""
     with beside(stack, ["storm"]):
