@@ -28,7 +28,7 @@ def backlog(target: Target, request: pytest.FixtureRequest) -> Iterator[Backlog]
     "backlog",
     [
         *("flink", "spark", "flink-spark", "streams", "streams-spark"),
-        *("flood-flink", "flood-spark", "flood-flink-spark"),
+        *("flood-flink", "flood-spark", "flood-flink-spark", "flood-streams"),
     ],
     indirect=True,
 )
