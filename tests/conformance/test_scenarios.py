@@ -25,7 +25,7 @@ from millrace import oracle, registry
 from millrace.machine.processes import wait_until
 from millrace.oracle import summary_rows, value_base64, window_findings
 from millrace.patterns import EnginePlan, Variant, load, names
-from millrace.patterns.model import Promises
+from millrace.patterns.model import AT_LEAST_ONCE, EXACTLY_ONCE, Promises
 from millrace.rules import WindowRule
 from millrace.settings import Settings
 from millrace.target import Target
@@ -38,15 +38,13 @@ from tests.player import Outcome, Player, Sent, ensure_topics, own_plan
 from tests.together import SCENARIOS, Own, placed, span_ms
 
 GUARANTEES = get_args(Promises.model_fields["delivery"].annotation)
-FORMS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
-    "flink": {
-        "heap": {"options": {"state.backend.type": "hashmap"}},
-        # Memory that is changed in place is lost on RocksDB without a word, and right on the heap by luck. Of two
-        # parallel instances one has no partition to read, and must hold nobody back.
-        "rocksdb": {"options": {"state.backend.type": "rocksdb"}, "parallelism": 2},
-    }
+FORMS: Mapping[tuple[str, str], tuple[str, Mapping[str, Any]]] = {
+    # Memory that is changed in place is lost on RocksDB without a word, and right on the heap by luck. Of two parallel
+    # instances one has no partition to read, and must hold nobody back.
+    ("flink", AT_LEAST_ONCE): ("rocksdb", {"options": {"state.backend.type": "rocksdb"}, "parallelism": 2}),
+    ("flink", EXACTLY_ONCE): ("heap", {"options": {"state.backend.type": "hashmap"}}),
 }
-"""Forms of an engine that differ in how they keep state."""
+"""How an engine keeps state while it gives a guarantee: the guarantee concerns its outputs, so each is there once."""
 COUNTS_WHAT_IS_LATE = ("spark",)
 """Its numbers are written as they grow, and may count what came too late for the windows of its rules."""
 SEED = int(os.environ.get("MILLRACE_SEED", "20261121"))
@@ -87,8 +85,7 @@ def runs() -> Iterator[Run]:
     for manifest in registry.manifests():
         assert manifest.name in wholes, f"no pattern of fraud has {manifest.name} for all that it can"
         for guarantee in (each for each in GUARANTEES if each in manifest.can):
-            for form, changes in FORMS.get(manifest.name, {"": {}}).items():
-                yield Run(wholes[manifest.name], guarantee, form, changes)
+            yield Run(wholes[manifest.name], guarantee, *FORMS.get((manifest.name, guarantee), ("", {})))
 
 
 def has_windows(engine: str) -> bool:

@@ -38,6 +38,7 @@ def said(stack: Settings, place: str) -> dict[str, Any]:
 def run(*command: str, **environment: str) -> subprocess.CompletedProcess[str]:
     python = str(environments.python(Settings.read(os.environ), "spark"))
     variables = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", "PYTHONPATH": str(PROJECT), **environment}
+    variables["JDK_JAVA_OPTIONS"] = os.environ["JDK_JAVA_OPTIONS"]
     done = subprocess.run([python, *command], cwd=PROJECT, env=variables, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     return done

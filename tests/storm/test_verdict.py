@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from millrace import deployments
 from millrace import stack as stacks
 from millrace.machine import processes
 from millrace.patterns import load
+from millrace.patterns.model import AT_LEAST_ONCE, EXACTLY_ONCE
 from millrace.settings import Settings
 from millrace.stores import topics
 from millrace.target import Target
@@ -22,10 +24,10 @@ from millrace.verbs.validate import validate
 from millrace.verify import Verdict
 from tests.patterns import Sender, own_patterns
 
-PATTERNS = {"killed": "at-least-once-with-ids", "killed-once": "exactly-once"}
+PATTERNS = {"killed": AT_LEAST_ONCE, "killed-once": EXACTLY_ONCE}
 FOLLOWED = "followed"
 SECONDS = 20
-GO_ON_WITHIN_S, BACK_WITHIN_S = 90, 120
+CONTINUES_WITHIN_S, BACK_WITHIN_S = 90, 120
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
 
@@ -42,44 +44,46 @@ def target(with_storm: Settings, tmp_path_factory: pytest.TempPathFactory) -> It
         yield Target.read(with_storm, {})
 
 
-@pytest.fixture(scope="module")
-def verdicts(target: Target, with_storm: Settings) -> Iterator[dict[str, Verdict]]:
-    topic_of = {name: load(name).topic("enriched") for name in PATTERNS}
+@dataclass(frozen=True)
+class Judged:
+    pattern: str
+    verdict: Verdict
 
-    def go_on() -> bool:
-        before = topics.lengths(target.bootstrap, topic_of)
 
-        def have_more() -> bool:
-            now = topics.lengths(target.bootstrap, topic_of)
-            return all(now[name] > before[name] + 50 for name in PATTERNS)
+@pytest.fixture(scope="module", params=["killed", pytest.param("killed-once", marks=pytest.mark.drill)])
+def judged(request: pytest.FixtureRequest, target: Target, with_storm: Settings) -> Iterator[Judged]:
+    """A pattern whose worker, Nimbus and supervisor were killed while it had traffic."""
+    name: str = request.param
+    topic = load(name).topic("enriched")
 
-        return processes.wait_until(have_more, GO_ON_WITHIN_S)
+    def continues() -> bool:
+        before = topics.lengths(target.bootstrap, {name: topic})[name]
+        return processes.wait_until(
+            lambda: topics.lengths(target.bootstrap, {name: topic})[name] > before + 50, CONTINUES_WITHIN_S
+        )
 
     try:
-        for name in PATTERNS:
-            provision(target, name)
-            deploy(target, name, report=print)
-        senders = [Sender(target, name, f"{name}-t", SECONDS, closing_ms(load(name).use)) for name in PATTERNS]
-        assert go_on()
-        jobs = {name: deployments.deployed(target, name)["storm"] for name in PATTERNS}
-        for plan in jobs.values():
-            target.engine(plan.engine).end_stalled(plan)  # its worker
+        provision(target, name)
+        deploy(target, name, report=print)
+        sender = Sender(target, name, f"{name}-t", SECONDS, closing_ms(load(name).use))
+        assert continues()
+        plan = deployments.deployed(target, name)["storm"]
+        engine = target.engine(plan.engine)
+        engine.end_stalled(plan)  # its worker
 
-        def are_back() -> bool:
-            found = [target.engine(plan.engine).job(plan) for plan in jobs.values()]
-            return all(job.restarts and job.state == "running" for job in found)
+        def is_back() -> bool:
+            job = engine.job(plan)
+            return bool(job.restarts) and job.state == "running"
 
-        assert processes.wait_until(are_back, BACK_WITHIN_S)
+        assert processes.wait_until(is_back, BACK_WITHIN_S)
         for server in ("storm-nimbus", "storm-supervisor"):
             processes.kill(processes.records(with_storm.run)[server])
         stacks.up(with_storm, ["storm"], report=print)  # as the watcher would
-        for sender, name in zip(senders, PATTERNS, strict=True):
-            await_healthy(target, name)
-            sender.end()
-        yield {name: validate(target, name, settled_after_s=10, report=print).verdict for name in PATTERNS}
+        await_healthy(target, name)
+        sender.end()
+        yield Judged(name, validate(target, name, settled_after_s=10, report=print).verdict)
     finally:
-        for name in PATTERNS:
-            teardown(target, name, data=True)
+        teardown(target, name, data=True)
 
 
 def check_it_is_ok(verdict: Verdict) -> None:
@@ -88,22 +92,20 @@ def check_it_is_ok(verdict: Verdict) -> None:
     assert verdict.status == "ok"
 
 
-@pytest.mark.parametrize("name", PATTERNS)
-def test_the_verdict_is_ok_though_worker_supervisor_and_nimbus_were_killed(
-    verdicts: dict[str, Verdict], name: str
-) -> None:
-    verdict = verdicts[name]
-    check_it_is_ok(verdict)
-    assert ("repetitions" in {check.name for check in verdict.checks}) == (PATTERNS[name] == "exactly-once")
+def test_the_verdict_is_ok_though_worker_supervisor_and_nimbus_were_killed(judged: Judged) -> None:
+    check_it_is_ok(judged.verdict)
+    checks = {check.name for check in judged.verdict.checks}
+    assert ("repetitions" in checks) == (PATTERNS[judged.pattern] == EXACTLY_ONCE)
 
 
-def test_a_teardown_with_data_leaves_none_of_its_topics(target: Target, verdicts: dict[str, Verdict]) -> None:
-    own = {topic.name for topic in wanted_topics(load("killed"))}
-    assert "killed-memory" in own
-    removed = {change.name for change in teardown(target, "killed", data=True) if change.action == "remove"}
+def test_a_teardown_with_data_leaves_none_of_its_topics(target: Target, judged: Judged) -> None:
+    name = judged.pattern
+    own = {topic.name for topic in wanted_topics(load(name))}
+    assert f"{name}-memory" in own
+    removed = {change.name for change in teardown(target, name, data=True) if change.action == "remove"}
     assert own <= removed
     with topics.admin(target.bootstrap) as admin:
-        assert [name for name in admin.list_topics() if name.startswith("killed") and "once" not in name] == []
+        assert own.isdisjoint(admin.list_topics())
 
 
 @pytest.mark.drill

@@ -17,6 +17,7 @@ from millrace import kernel
 from millrace.engines.streams.libraries import compiled_against
 from millrace.machine import processes
 from millrace.patterns import EnginePlan, load
+from millrace.patterns.model import AT_LEAST_ONCE, EXACTLY_ONCE
 from millrace.settings import PROJECT, Settings
 from millrace.target import Target
 from tests.flink.test_recovery import (
@@ -35,7 +36,7 @@ VARIANT = load("streams")
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
 
 
-@pytest.fixture(params=["at-least-once-with-ids", "exactly-once"])
+@pytest.fixture(params=[AT_LEAST_ONCE, EXACTLY_ONCE])
 def plan(request: pytest.FixtureRequest, target: Target) -> Iterator[EnginePlan]:
     """Two rules."""
     rules = ("above-previous-max", "away-from-phone")
@@ -66,11 +67,12 @@ def test_nothing_is_lost_or_found_otherwise_when_the_process_is_killed(
     player.close(now_ms + HOUR_MS)
     found = player.outcome()
     check_nothing_is_lost(plan, found)
-    if plan.delivery == "exactly-once":
+    if plan.delivery == EXACTLY_ONCE:
         assert len({event["source_offset"] for event in found.enriched}) == len(found.enriched)
         assert len({alert["alert_id"] for alert in found.alerts}) == len(found.alerts)
 
 
+@pytest.mark.parametrize("plan", [EXACTLY_ONCE], indirect=True)
 def test_a_job_that_is_replaced_by_one_with_other_rules_keeps_its_state(
     target: Target,
     plan: EnginePlan,
@@ -91,6 +93,7 @@ def test_a_job_that_is_replaced_by_one_with_other_rules_keeps_its_state(
     assert [row["purchases"] for row in found.windows if row["purchases"]] == [n for n, _ in minutes(now_ms)]
 
 
+@pytest.mark.parametrize("plan", [AT_LEAST_ONCE], indirect=True)
 def test_a_stopped_job_ends_within_seconds_and_leaves_nothing_running(
     target: Target,
     plan: EnginePlan,
@@ -107,6 +110,7 @@ def test_a_stopped_job_ends_within_seconds_and_leaves_nothing_running(
     assert plan.job_id not in {each.job_id for each in streams.running()}
 
 
+@pytest.mark.parametrize("plan", [AT_LEAST_ONCE], indirect=True)
 def test_the_command_of_a_container_runs_the_same_job(
     stack: Settings, target: Target, plan: EnginePlan, player: Player, now_ms: int, tmp_path: Path
 ) -> None:
