@@ -130,6 +130,19 @@ def patterns_that_kept_their_promise(records: Records) -> str:
     return f"In these records it was kept by {_listed(kept) or 'none'};"
 
 
+def paces_of_the_sender(records: Records) -> str:
+    """How fast one process sends generated traffic, and a recorded file, in how much memory."""
+    if not {"sender", "replay"} <= records.keys():
+        return f"One process sends {NOT_MEASURED}."
+    sent, replayed = records["sender"]["figures"], records["replay"]["figures"]
+    return (
+        f"One process sends {sent['run']['rate_per_s']:,.0f} generated messages a second, at p99 "
+        f"{sent['run']['behind_ms']['p99_ms']:.0f} ms behind its plan, and replays a log of "
+        f"{replayed['run']['sent']:,} lines at {replayed['run']['rate_per_s']:,.0f} a second in "
+        f"{replayed['memory_mb']} MB of memory."
+    )
+
+
 def shapes(_: Records) -> str:
     """A row for each shape of a pattern, a column for each engine."""
     engines = manifests()
@@ -171,7 +184,10 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 SENTENCES: dict[str, dict[str, Callable[[Records], str]]] = {
-    "README.md": {r"In these records it\s+was kept by\s[^;]*;": patterns_that_kept_their_promise},
+    "README.md": {
+        r"In these records it\s+was kept by\s[^;]*;": patterns_that_kept_their_promise,
+        r"One process\s+sends\s[^.]*\.": paces_of_the_sender,
+    },
     "docs/engines.md": {
         r"\| a pattern may have \|.*(?:\n\|.*)*": shapes,
         r"\| engine, guarantee, state \|.*(?:\n\|.*)*": conformance,

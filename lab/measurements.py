@@ -207,6 +207,19 @@ MEASUREMENTS = {
         ".venv/bin/python -m lab.sender",
         minutes=2,
     ),
+    "replay": Measurement(
+        "replay",
+        (
+            "millrace/servers/kafka.py",
+            "millrace/traffic",
+            "millrace/verbs/sending.py",
+            "lab/sender.py",
+            "pipelines/flood",
+            "uv.lock",
+        ),
+        ".venv/bin/python -m lab.sender --lines 2000000",
+        minutes=3,
+    ),
     "terraform-local": Measurement(
         "terraform-local",
         (
