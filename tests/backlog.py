@@ -27,8 +27,8 @@ from millrace.verbs.sending import partition_of
 
 PARTITIONS, PARALLELISM = 8, 4
 WEIGHTS = (4, *[1] * (PARTITIONS - 1))
-KEYS = 40
-"""In each partition."""
+KEYS = 400
+"""In each partition: with fewer, more events than not are bursts, and alerts take longer than all else."""
 SEED, MINUTE_MS = 7, 60_000
 AFTER_MS = 10 * MINUTE_MS
 """The backlog ends so long ago."""
