@@ -15,7 +15,7 @@ from millrace.settings import Settings
 from millrace.stores import topics
 from millrace.target import Target
 
-EVENTS = 4_000
+EVENTS = 20_000
 ENGINES = sorted({engine for engine, _ in STARTS})
 
 FINDING = Finding(RULES[0], "v1", "anna", "anna", ("t1",), {"amount_cents": 9, "before_highest_cents": 5}, 1_000)
