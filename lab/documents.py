@@ -26,11 +26,12 @@ FIGURE = re.compile(
 )
 CONFORMANCE = re.compile(
     r"tests/conformance/test_scenarios\.py::(?P<test>(?!test_any_two)\w+)"
-    r"\[(?P<run>[a-z]+/(?:at-least-once-with-ids|exactly-once)(?:/[a-z]+)?)(?=[-\]])"
+    r"\[(?P<run>[a-z]+/(?:at-least-once-with-ids|exactly-once|at-most-once)(?:/[a-z]+)?)(?=[-\]])"
 )
 """A test of one engine with one guarantee."""
 OF_ENGINES = {"memory": ("memory_mb", "MB"), "events": ("events_per_cpu_s", "per CPU-s")}
 """What stands before ` of ENGINE` in a figure: the key of the record, and the unit."""
+OF_LOST_STATE = ("alerts absent for lost state", "alerts that rest on lost state")
 MEASURED_LINE = re.compile(r"\n\n\*(?:Measured|Not measured)[^\n]*\*(?=\n|$)")
 
 
@@ -167,6 +168,16 @@ def conformance(records: Records) -> str:
     )
 
 
+def kills(records: Records) -> str:
+    """What the verdict counted after a worker of Storm was killed, with each guarantee."""
+    found = records.get("storm-kills", {"figures": {"guarantees": {}}})["figures"]["guarantees"]
+    head = ["accepted", "copies", "events lost", "alerts lost", *OF_LOST_STATE]
+    counts = {name: [str(counted[figure]) for figure in head] for name, counted in found.items()}
+    rows = counts or {NOT_MEASURED: [""] * len(head)}
+    table = ([f"[{name}](records/storm-kills.json)", *row] for name, row in rows.items())
+    return _table(["guarantee, worker killed", *head], table)
+
+
 def sizes(_: Records) -> str:
     """How long the folder of each engine is, to the nearest hundred lines; the kernel is that of all."""
     folders = {each.title: PROJECT / each.package.replace(".", "/") for each in manifests()}
@@ -191,6 +202,7 @@ SENTENCES: dict[str, dict[str, Callable[[Records], str]]] = {
     "docs/engines.md": {
         r"\| a pattern may have \|.*(?:\n\|.*)*": shapes,
         r"\| engine, guarantee, state \|.*(?:\n\|.*)*": conformance,
+        r"\| guarantee, worker killed \|.*(?:\n\|.*)*": kills,
         r"\| folder \|.*(?:\n\|.*)*": sizes,
     },
     "docs/airflow.md": {r"\d+\s+rounds,\s+\d+\s+of\s+them\s+while\s+`deploy`\s+ran": rounds_of_the_drill},

@@ -176,6 +176,12 @@ MEASUREMENTS = {
         ".venv/bin/python -m lab.bench storm-spark --seed 2",
         minutes=5,
     ),
+    "storm-kills": Measurement(
+        "storm-kills",
+        (*STORM, "millrace/rules", "millrace/verify", "pipelines/fraud", "tests/storm/test_verdict.py"),
+        ".venv/bin/python -m pytest -m drill tests/storm/test_verdict.py -k counts",
+        minutes=4,
+    ),
     "bench-streams": Measurement(
         "bench-streams", (*BENCH, *STREAMS, *SPARK), ".venv/bin/python -m lab.bench streams --seed 2", minutes=5
     ),

@@ -15,7 +15,8 @@ from millrace import stack
 from millrace.errors import UsageError
 from millrace.job import Job
 from millrace.patterns import EnginePlan, Variant, backfills, engine_plans, is_name, names
-from millrace.patterns.loss import Loss
+from millrace.patterns.loss import InFlight, Loss
+from millrace.patterns.model import AT_MOST_ONCE
 from millrace.target import Target
 from millrace.verify import Versions
 from millrace.verify.evidence import table_key
@@ -72,6 +73,13 @@ def jobs(target: Target, name: str) -> dict[str, tuple[EnginePlan, Job]]:
     if not stack.given_up_file(target.settings, name).exists():
         return found
     return {engine: (plan, job if job.is_up else _given_up(name, job)) for engine, (plan, job) in found.items()}
+
+
+def in_flight(target: Target, variant: Variant) -> tuple[InFlight, ...]:
+    """What the restarts of a pattern's jobs had in flight, where it promises at-most-once."""
+    if variant.pattern.promises.delivery != AT_MOST_ONCE:
+        return ()
+    return tuple(each for _, job in jobs(target, variant.name).values() for each in job.in_flight)
 
 
 def sick(target: Target) -> dict[str, Job]:

@@ -1,6 +1,6 @@
 """The interface of an engine for the verbs, and the states of its jobs.
 
-Besides this protocol, a job keeps six promises that its callers rest on:
+Besides this protocol, a job keeps seven promises that its callers rest on:
 
 - **At least once.** An output is acknowledged by Kafka before the state that covers its input is complete. A job that
   is killed and started from its newest state writes some outputs again, under the same ids.
@@ -18,6 +18,9 @@ Besides this protocol, a job keeps six promises that its callers rest on:
   follows these (decision 0042). A job without header and notes writes its events in the order of their arrival.
 - **Exactly once.** Where the plan's `delivery` is that, and the engine declares it, a reader of committed messages gets
   no output twice.
+- **At most once.** Where `delivery` is that, offsets are committed before their messages are judged, and the state is
+  written before its outputs: the promises on outputs, committed offsets and backlogs do not hold. `Job.in_flight` has
+  the offsets that each restart may have lost (decision 0055).
 - **State in topics.** State that is not below `plan.checkpoints` is in topics that the engine's manifest declares.
 - **Stable names.** State is kept by the names of rules and measures: the next generation of a job restores what the
   rules it still has remembered, and drops the rest.
@@ -31,7 +34,7 @@ from typing import Any, ClassVar, Literal, Protocol
 
 from millrace.errors import InfraError
 from millrace.patterns import EnginePlan
-from millrace.patterns.loss import Loss
+from millrace.patterns.loss import InFlight, Loss
 
 State = Literal[
     "absent", "starting", "running", "degraded", "crash-looping", "stalled", "failed", "given-up", "stopped"
@@ -80,6 +83,8 @@ class Job:
     lost: tuple[Loss, ...] = ()
     """What was deleted before the job read it: no restart helps, a person must give it up."""
     figures: Mapping[str, Any] = field(default_factory=dict)
+    in_flight: tuple[InFlight, ...] = ()
+    """At most once: what its restarts may have lost, those of earlier generations too."""
     missing: int = 0
     """Parts of it that have ended while others run: another start of the same plan runs them again."""
 

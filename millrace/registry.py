@@ -41,6 +41,7 @@ SHAPES: Mapping[str, str] = {
     "events-elsewhere": "its windows may follow another engine's per-event stage",
     "at-least-once-with-ids": "outputs may come twice, under the same ids",
     "exactly-once": "each output comes once, to readers of committed messages",
+    "at-most-once": "no output comes twice, and a restart may lose some",
 }
 """The features of an engine that a pattern can use."""
 PERSIST = "persist:"

@@ -10,6 +10,19 @@ SHOWN_MOST = 3
 
 
 @dataclass(frozen=True)
+class InFlight:
+    """At most once: messages that were committed, and whose outputs were not all acknowledged, when a worker ended."""
+
+    topic: str
+    partition: int
+    first: int
+    end: int
+    """The first offset behind them, where the next worker began."""
+    at_ms: int
+    """When it began."""
+
+
+@dataclass(frozen=True)
 class Loss:
     """The gap in one partition, as one reader finds it; Loss.java has the same fields, but for the reader."""
 

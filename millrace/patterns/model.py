@@ -53,6 +53,7 @@ STORES = ("hdfs", "hbase")
 AT_LEAST_ONCE = "at-least-once-with-ids"
 """The guarantee that every engine gives."""
 EXACTLY_ONCE = "exactly-once"
+AT_MOST_ONCE = "at-most-once"
 Engine = Annotated[str, _EngineName()]
 PersistingEngine = Annotated[str, _EngineName([f"{registry.PERSIST}{store}" for store in STORES])]
 
@@ -103,9 +104,10 @@ class Stages(Closed):
 class Promises(Closed):
     """What the pattern promises its readers; `validate` measures the numbers and reports them beside the promise."""
 
-    delivery: Literal["at-least-once-with-ids", "exactly-once"] = Field(
+    delivery: Literal["at-least-once-with-ids", "exactly-once", "at-most-once"] = Field(
         description="at-least-once-with-ids: alerts and enriched events may arrive twice; a reader that keeps one per "
-        "id has each exactly once. exactly-once: none arrives twice at a reader of committed messages."
+        "id has each exactly once. exactly-once: none arrives twice at a reader of committed messages. "
+        "at-most-once: none arrives twice at any reader, and what was in flight when the job restarted may be lost."
     )
     alert_latency_ms_p99: int = Field(
         gt=0, description="Per-event alerts, from the intended send time, at 1,000 events/s, once the jobs are warm."

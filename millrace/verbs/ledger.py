@@ -19,6 +19,7 @@ from millrace.errors import InfraError, UsageError
 from millrace.oracle import Record
 from millrace.patterns import Variant, load
 from millrace.patterns import topics as topics_of
+from millrace.patterns.model import AT_MOST_ONCE
 from millrace.patterns.parquet import COMPACTED, is_data_file
 from millrace.patterns.plan import HOP
 from millrace.rules import ALERTS, DEAD_LETTERS
@@ -238,6 +239,11 @@ class Ledger:
     def __post_init__(self) -> None:
         if self.variant.is_finite:
             raise UsageError(f"{self.variant.name} is a backfill, which ends; `millrace validate` judges it")
+        if self.variant.pattern.promises.delivery == AT_MOST_ONCE:
+            raise UsageError(
+                f"{self.variant.name} promises at-most-once, and what a restart lost is found in a whole run only; "
+                "`millrace validate` judges it"
+            )
         topics = topics_of(self.variant)
         self.topics = {kind: topic for kind, topic in topics.items() if kind != HOP}
         self.folder = folder_of(self.target, self.variant)

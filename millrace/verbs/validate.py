@@ -47,6 +47,7 @@ def validate(
             settled_after_s=settled_after_s,
             in_force=in_force,
             lost=[loss for each in deployments.losses(target, name).values() for loss in each],
+            in_flight=lambda: deployments.in_flight(target, variant),
             counted=traffic.counted(variant.use, tapes, in_force),
             tapes=tapes,
             report=report,

@@ -19,8 +19,8 @@ from millrace.errors import InfraError
 from millrace.oracle import Record
 from millrace.patterns import Variant
 from millrace.patterns import topics as topics_of
-from millrace.patterns.loss import Loss
-from millrace.patterns.model import EXACTLY_ONCE
+from millrace.patterns.loss import InFlight, Loss
+from millrace.patterns.model import AT_LEAST_ONCE, AT_MOST_ONCE
 from millrace.patterns.parquet import live
 from millrace.patterns.plan import HOP, table_of
 from millrace.rules import ALERTS, DEAD_LETTERS
@@ -60,6 +60,7 @@ def verdict(
     bounds: Bounds | None = None,
     in_force: Mapping[str, Versions] | None = None,
     lost: Sequence[Loss] = (),
+    in_flight: Callable[[], Sequence[InFlight]] = tuple,
     counted: Counted | None = None,
     tapes: Sequence[Run] = (),
     report: Callable[[str], None] = lambda line: None,
@@ -67,7 +68,7 @@ def verdict(
     """Judge the pattern as soon as all inputs have come out, or at the deadline.
 
     A verdict that is not ok is returned when nothing has arrived for `settled_after_s`, or at once if no output that
-    may still come changes it.
+    may still come changes it. `in_flight` gives what restarts until now had in flight.
     """
     deadline = time.monotonic() + within_s
     runs = counted or Counted()
@@ -94,7 +95,7 @@ def verdict(
                     break
                 time.sleep(0.5)
             began = time.monotonic()
-            found = judge(question, reading.evidence(runs))
+            found = judge(replace(question, in_flight=in_flight()), reading.evidence(runs))
             quiet_s = max(QUIET_S, QUIET_OF_JUDGING * (time.monotonic() - began))
             is_quiet = time.monotonic() > changed_at + settled_after_s
             is_fixed = (found.is_final or found.is_settled) and reading.is_whole()
@@ -104,7 +105,7 @@ def verdict(
             lags = any(check.status != "ok" and check.name in reading.tables for check in found.checks)
             if not reading.wait_for_more(min(settled_after_s, max(0.0, deadline - time.monotonic())), in_tables=lags):
                 # Tables that were ok are not polled, so judge once more.
-                return judge(question, reading.evidence(runs))
+                return judge(replace(question, in_flight=in_flight()), reading.evidence(runs))
 
 
 def finished(
@@ -112,6 +113,7 @@ def finished(
     variant: Variant,
     *,
     in_force: Mapping[str, Versions],
+    in_flight: Sequence[InFlight] = (),
     counted: Counted,
     tapes: Sequence[Run],
     report: Callable[[str], None] = lambda line: None,
@@ -123,6 +125,7 @@ def finished(
         uncounted_ms=counted.uncounted_ms,
         notes=counted.notes,
         runs=tapes,
+        in_flight=in_flight,
     )
     with closing(_Reading(target, variant)) as reading:
         reading.read()
@@ -151,7 +154,8 @@ def question_about(variant: Variant, bounds: Bounds, in_force: Mapping[str, Vers
         kept_since_ms=0 if variant.is_finite else kept_since_ms,
         bounds=bounds,
         in_force=in_force,
-        is_once=pattern.promises.delivery == EXACTLY_ONCE,
+        is_once=pattern.promises.delivery != AT_LEAST_ONCE,
+        is_at_most_once=pattern.promises.delivery == AT_MOST_ONCE,
         is_finite=variant.is_finite,
     )
 

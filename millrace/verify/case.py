@@ -10,7 +10,7 @@ from functools import cached_property, partial
 from typing import Any
 
 from millrace.oracle import Finding, Origin, Record, Refusal, accept, starts, summary_rows
-from millrace.patterns.loss import Loss
+from millrace.patterns.loss import InFlight, Loss
 from millrace.rules import ENRICHMENT, LIMITS, Rule, UseCase, WindowRule, WindowSummary
 from millrace.rules.events import WHOLE_MOST
 from millrace.rules.outputs import (
@@ -39,6 +39,7 @@ from millrace.verify.evidence import (
     read,
 )
 from millrace.verify.expected import Expected, expect, expected_windows, time_passed_ms
+from millrace.verify.losses import Losses, Outputs, find, without
 
 RowKey = tuple[Any, ...]
 """Of a summary's row: the start of its window, then its keys."""
@@ -75,6 +76,10 @@ class Question:
     """The recorded runs of traffic."""
     is_once: bool = False
     """Whether no output may be there twice."""
+    is_at_most_once: bool = False
+    """Whether what was in flight at a restart may be absent."""
+    in_flight: Sequence[InFlight] = ()
+    """What the restarts had in flight."""
     is_finite: bool = False
     """Whether the topics hold all that they ever will: all windows are closed, and no latency means anything."""
 
@@ -98,6 +103,7 @@ class Case:
 
     is_whole = True
     """Whether it holds the whole run, and not one segment of it."""
+    losses = Losses()
 
     def __init__(self, question: Question, evidence: Evidence, like: Case | None = None) -> None:
         """`like` is a case already judged, with which this one shares most of its evidence."""
@@ -119,12 +125,15 @@ class Case:
         }
         if like and self.has_same_events(like):
             self.expected = like.expected
+        if question.in_flight and not self.unread:
+            self.losses = self._lost()
+            self.raw = without(self.raw, self.losses.lost)
 
     def has_same_events(self, other: Case) -> bool:
         """Whether both have the same question, raw messages and enriched events, and so the same expected outputs."""
         own, its = self.evidence, other.evidence
         is_same = own.raw is its.raw and own.outputs.get(ENRICHED) is its.outputs.get(ENRICHED)
-        return is_same and self.question is other.question
+        return is_same and self.question is other.question and not self.question.in_flight
 
     @property
     def has_lost_input(self) -> bool:
@@ -199,17 +208,24 @@ class Case:
 
     @cached_property
     def expected(self) -> Expected:
-        """The oracle's outcome for every raw message."""
-        question = self.question
-        return expect(
-            question.use,
-            question.rules,
-            self.raw,
-            self.copies,
-            question.bounds,
-            self._not_yet_in_force(),
-            question.kept_since_ms,
-        )
+        """The oracle's outcome for every raw message, but for those that a restart lost."""
+        if not self.losses.lost and not self.losses.forgotten:
+            return self._expect(self.raw)
+        raw = {kind: self.evidence.raw.get(kind) or () for kind in self.raw}
+        return self._expect(without(raw, self.losses.forgotten)).without(self.losses.lost)
+
+    @cached_property
+    def absent_alerts(self) -> dict[str, Finding]:
+        """The alerts that are absent because of what restarts lost: their events, or the state that they rest on."""
+        if self.losses.whole is None:
+            return {}
+        found = {alert["alert_id"] for _, alert in self.alerts}
+        return {
+            identity: each
+            for identity, each in {**self.losses.whole.findings, **self.expected.findings}.items()
+            if identity not in found
+            and (identity not in self.expected.findings or self.losses.in_flight.issuperset(each.origins))
+        }
 
     def windows_of(self, rule: WindowRule) -> tuple[dict[str, Finding], dict[str, Finding]]:
         """A rule's findings in windows that are closed, and those in windows that may still be open."""
@@ -240,6 +256,30 @@ class Case:
                 position += 1
             found[origin] = newest_ms - accepted[origin][time]
         return found
+
+    def _expect(self, raw: Mapping[str, Sequence[Record]]) -> Expected:
+        question = self.question
+        return expect(
+            question.use,
+            question.rules,
+            raw,
+            self.copies,
+            question.bounds,
+            self._not_yet_in_force(),
+            question.kept_since_ms,
+        )
+
+    def _lost(self) -> Losses:
+        """What the restarts lost."""
+        refused: dict[Origin, set[str]] = defaultdict(set)
+        for origin, reason in self.letters:
+            if reason != LATE:
+                refused[origin].add(reason)
+        alerts: dict[str, list[Event]] = defaultdict(list)
+        for _, alert in self.alerts:
+            alerts[alert["alert_id"]].append(alert)
+        question, outputs = self.question, Outputs(self.copies, refused, alerts)
+        return find(question.use, self.evidence, outputs, question.in_flight, question.bounds.clocks_ms, self._expect)
 
     def _moment_ms(self, record: Record) -> Iterator[int]:
         """The time to which a raw message moves time, if it does: all that can be read, even if refused later."""

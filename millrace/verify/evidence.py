@@ -179,3 +179,17 @@ def is_same(expected: Any, got: Any) -> bool:
     if isinstance(expected, list | tuple) and isinstance(got, list | tuple):
         return len(expected) == len(got) and all(map(is_same, expected, got))
     return type(expected) is type(got) and bool(expected == got)
+
+
+def is_text_of(text: Any, value: Any) -> bool:
+    """Whether an operand, which an alert carries as text, is this value."""
+    if value is None or text is None:
+        return value is text
+    if isinstance(value, bool):
+        return str(text).lower() == str(value).lower()
+    if isinstance(value, str):
+        return bool(text == value)
+    try:
+        return is_same(float(value), float(text)) if isinstance(value, float) else int(text) == value
+    except ValueError:
+        return False

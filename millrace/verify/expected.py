@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
@@ -59,6 +59,15 @@ class Expected:
         self.accepted[origin] = each.event
         for finding in each.findings:
             self.findings[finding.alert_id] = finding
+
+    def without(self, origins: Collection[Origin]) -> Expected:
+        """The same without the outcomes of these messages."""
+        return replace(
+            self,
+            refused={origin: reason for origin, reason in self.refused.items() if origin not in origins},
+            accepted={origin: event for origin, event in self.accepted.items() if origin not in origins},
+            findings={i: each for i, each in self.findings.items() if not any(o in origins for o in each.origins)},
+        )
 
     def admissible(self, rule: str, key: str, identity: str) -> list[Finding]:
         """The findings of a per-event rule in an event, by all possible views of the other streams."""

@@ -42,7 +42,12 @@ def changed(tmp_path: Path, old: str, new: str) -> Path:
             "exactly-once",
             "promises.delivery: flink does not deliver exactly-once: flink sends alerts at once",
         ),
-        ("at-least-once-with-ids", "at-most-once", "promises.delivery: .*'exactly-once', but it is 'at-most-once'"),
+        (
+            "at-least-once-with-ids",
+            "at-most-once",
+            "promises.delivery: flink does not deliver at-most-once: .*; choose at-least-once-with-ids",
+        ),
+        ("at-least-once-with-ids", "perhaps", "promises.delivery: .*'at-most-once', but it is 'perhaps'"),
         ("spree, burst-at-once]", "spree], parallelism: 3", "3 instances cannot share 2 partition"),
         ("title:", "title: [", "not valid YAML"),
         ("[burst]", "[burst, burst]", "stages.windows.rules: 'burst' is there 2 times; name each rule once"),

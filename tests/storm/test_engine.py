@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from millrace.engines.storm.engine import Storm, job_of
+from millrace.engines.storm.engine import Storm, in_flight, job_of
 from millrace.engines.storm.nimbus import Cluster, Nimbus, Topology
 from millrace.job import EngineError
 from millrace.patterns import EnginePlan
-from millrace.patterns.loss import Loss
+from millrace.patterns.loss import InFlight, Loss
 from millrace.settings import PROJECT, Settings
 
 NOW_S = 1_790_000_000.0
@@ -45,6 +45,15 @@ def test_a_topology_is_what_its_progress_shows(written: dict[str, Any], is_alive
 
 def test_each_worker_after_the_first_is_a_restart() -> None:
     assert job_of(progress("running", starts_s=(200, 90, 60)), True, NOW_S).restarts == 2
+
+
+def test_what_workers_had_in_flight_is_read_line_by_line(tmp_path: Path) -> None:
+    file = tmp_path / "in-flight.jsonl"
+    assert in_flight(file) == ()
+    line = '{"topic":"p.transactions","partition":1,"first":7,"end":9,"at_ms":42}'
+    file.write_text(f"{line}\n{line.replace('42', '43')}\n")
+    one = InFlight("p.transactions", 1, 7, 9, 42)
+    assert in_flight(file) == (one, InFlight("p.transactions", 1, 7, 9, 43))
 
 
 @dataclass(frozen=True)

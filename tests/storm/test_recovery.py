@@ -9,7 +9,7 @@ import pytest
 
 from millrace.machine import processes
 from millrace.patterns import EnginePlan, load
-from millrace.patterns.model import AT_LEAST_ONCE, EXACTLY_ONCE
+from millrace.patterns.model import AT_LEAST_ONCE, AT_MOST_ONCE, EXACTLY_ONCE
 from millrace.settings import Settings
 from millrace.target import Target
 from tests.flink.test_recovery import HOUR_MS, ROUNDS, check_no_event_is_lost, one_by_one, pays, rounds_of_purchases
@@ -84,7 +84,7 @@ def test_a_job_that_is_replaced_by_one_with_other_rules_keeps_what_it_knew(
     assert {event["transaction_id"] for event in found.enriched} == {"b1", "b2", "b3", "b4"}
 
 
-@pytest.mark.parametrize("plan", [AT_LEAST_ONCE], indirect=True)
+@pytest.mark.parametrize("plan", [AT_LEAST_ONCE, pytest.param(AT_MOST_ONCE, marks=pytest.mark.drill)], indirect=True)
 def test_a_finite_job_judges_all_that_lies_there_and_ends(
     target: Target, plan: EnginePlan, player: Player, now_ms: int
 ) -> None:

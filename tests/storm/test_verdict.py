@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from millrace import deployments
+from millrace import deployments, records
 from millrace import stack as stacks
+from millrace.engines.storm import tuning
 from millrace.machine import processes
 from millrace.patterns import load
-from millrace.patterns.model import AT_LEAST_ONCE, EXACTLY_ONCE
+from millrace.patterns.model import AT_LEAST_ONCE, AT_MOST_ONCE, EXACTLY_ONCE
 from millrace.settings import Settings
 from millrace.stores import topics
 from millrace.target import Target
@@ -26,6 +28,9 @@ from tests.patterns import Sender, own_patterns
 
 PATTERNS = {"killed": AT_LEAST_ONCE, "killed-once": EXACTLY_ONCE}
 FOLLOWED = "followed"
+COUNTED = {"counted": AT_LEAST_ONCE, "counted-once": EXACTLY_ONCE, "counted-lossy": AT_MOST_ONCE}
+IN_FLIGHT_MS = 2_000
+"""The worker that loses has up to so much in flight when it is killed."""
 SECONDS = 20
 CONTINUES_WITHIN_S, BACK_WITHIN_S = 90, 120
 
@@ -37,7 +42,7 @@ def target(with_storm: Settings, tmp_path_factory: pytest.TempPathFactory) -> It
     """The stack, with patterns that persist nothing; one has its windows in Spark."""
     changes: dict[str, dict[str, Any]] = {
         name: {"of": "storm-spark", "stages": {"windows": None, "persist": None}, "promises": {"delivery": delivery}}
-        for name, delivery in PATTERNS.items()
+        for name, delivery in {**PATTERNS, **COUNTED}.items()
     }
     changes[FOLLOWED] = {"of": "storm-spark", "stages": {"persist": None}}
     with own_patterns(tmp_path_factory.mktemp("patterns"), changes):
@@ -54,28 +59,8 @@ class Judged:
 def judged(request: pytest.FixtureRequest, target: Target, with_storm: Settings) -> Iterator[Judged]:
     """A pattern whose worker, Nimbus and supervisor were killed while it had traffic."""
     name: str = request.param
-    topic = load(name).topic("enriched")
-
-    def continues() -> bool:
-        before = topics.lengths(target.bootstrap, {name: topic})[name]
-        return processes.wait_until(
-            lambda: topics.lengths(target.bootstrap, {name: topic})[name] > before + 50, CONTINUES_WITHIN_S
-        )
-
     try:
-        provision(target, name)
-        deploy(target, name, report=print)
-        sender = Sender(target, name, f"{name}-t", SECONDS, closing_ms(load(name).use))
-        assert continues()
-        plan = deployments.deployed(target, name)["storm"]
-        engine = target.engine(plan.engine)
-        engine.end_stalled(plan)  # its worker
-
-        def is_back() -> bool:
-            job = engine.job(plan)
-            return bool(job.restarts) and job.state == "running"
-
-        assert processes.wait_until(is_back, BACK_WITHIN_S)
+        sender = killed_under_traffic(target, name)
         for server in ("storm-nimbus", "storm-supervisor"):
             processes.kill(processes.records(with_storm.run)[server])
         stacks.up(with_storm, ["storm"], report=print)  # as the watcher would
@@ -84,6 +69,32 @@ def judged(request: pytest.FixtureRequest, target: Target, with_storm: Settings)
         yield Judged(name, validate(target, name, settled_after_s=10, report=print).verdict)
     finally:
         teardown(target, name, data=True)
+
+
+def killed_under_traffic(target: Target, name: str) -> Sender:
+    """Deploy a pattern, kill its worker while it has traffic, and return when another one runs."""
+    topic = load(name).topic("enriched")
+
+    def continues() -> bool:
+        before = topics.lengths(target.bootstrap, {name: topic})[name]
+        return processes.wait_until(
+            lambda: topics.lengths(target.bootstrap, {name: topic})[name] > before + 50, CONTINUES_WITHIN_S
+        )
+
+    provision(target, name)
+    deploy(target, name, report=print)
+    sender = Sender(target, name, f"{name}-t", SECONDS, closing_ms(load(name).use))
+    assert continues()
+    plan = deployments.deployed(target, name)["storm"]
+    engine = target.engine(plan.engine)
+    engine.end_stalled(plan)
+
+    def is_back() -> bool:
+        job = engine.job(plan)
+        return bool(job.restarts) and job.state == "running"
+
+    assert processes.wait_until(is_back, BACK_WITHIN_S)
+    return sender
 
 
 def check_it_is_ok(verdict: Verdict) -> None:
@@ -117,3 +128,39 @@ def test_the_verdict_is_ok_with_windows_in_spark_behind(target: Target) -> None:
         check_it_is_ok(validate(target, FOLLOWED, settled_after_s=30, report=print).verdict)
     finally:
         teardown(target, FOLLOWED, data=True)
+
+
+@pytest.mark.drill
+def test_a_killed_worker_loses_something_at_most_once_and_the_verdict_counts_it(
+    target: Target, with_storm: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(tuning.CHECKPOINT_EVERY_MS, AT_MOST_ONCE, IN_FLIGHT_MS)
+
+    def judged(name: str) -> Verdict:
+        killed_under_traffic(target, name).end()
+        return validate(target, name, settled_after_s=10, report=print).verdict
+
+    try:
+        with ThreadPoolExecutor(len(COUNTED)) as all_at_once:
+            found = dict(zip(COUNTED.values(), all_at_once.map(judged, COUNTED), strict=True))
+    finally:
+        for name in COUNTED:
+            teardown(target, name, data=True)
+    for verdict in found.values():
+        check_it_is_ok(verdict)
+    figures = {guarantee: counts(verdict) for guarantee, verdict in found.items()}
+    assert figures[AT_LEAST_ONCE]["events lost"] == figures[EXACTLY_ONCE]["events lost"] == 0
+    assert figures[AT_MOST_ONCE]["events lost"] > 0
+    assert figures[EXACTLY_ONCE]["copies"] == figures[AT_MOST_ONCE]["copies"] == 0
+    records.append(with_storm, "storm-kills", {"in_flight_ms": IN_FLIGHT_MS, "guarantees": figures})
+
+
+def counts(verdict: Verdict) -> dict[str, Any]:
+    """What a verdict counts of losses and copies; one that is ok without the check of absences has no loss."""
+    conserved = verdict.check("conservation").figures
+    absent = next((check.figures for check in verdict.checks if check.name == "absences"), {})
+    of_state = ("alerts absent for lost state", "alerts that rest on lost state")
+    return {
+        **{name: conserved[name] for name in ("accepted", "copies")},
+        **{name: absent.get(name, 0) for name in ("events lost", "refusals lost", "alerts lost", *of_state)},
+    }

@@ -15,6 +15,7 @@ ENGINE = Manifest(
         "events-elsewhere": "flink windows run inside the flink events stage",
         "persist:hdfs": "flink writes to Kafka only",
         "persist:hbase": "flink writes to Kafka only",
+        "at-most-once": "flink reads again from its newest checkpoint; choose at-least-once-with-ids",
         "exactly-once": "flink sends alerts at once instead of with its checkpoints, and a restart repeats them",
     },
     imports=frozenset({"pyflink", "py4j"}),

@@ -9,7 +9,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -24,7 +24,7 @@ from millrace.engines.storm.tuning import IDLE_MS, settings_of
 from millrace.job import EngineError, Job, Running, State, is_crash_loop
 from millrace.machine import processes
 from millrace.patterns import EnginePlan, kafka_job
-from millrace.patterns.loss import Loss, problem_of
+from millrace.patterns.loss import InFlight, Loss, problem_of
 from millrace.servers.server import java
 from millrace.settings import Settings
 from millrace.whole_files import write_whole
@@ -38,6 +38,8 @@ SUBMIT_WITHIN_S, STOP_WITHIN_S, KILL_WITHIN_S = 120, 60, 10
 STALLED_AFTER_S = 60
 """A job writes its progress every second; a worker that dies is back within seconds."""
 STARTED_WITHIN_S = 180
+IN_FLIGHT = "in-flight.jsonl"
+"""In the folder of a pattern: what its workers had in flight when they ended, a line each; Ahead.java writes it."""
 SUBMITTER_HEAP_MB = 128
 
 
@@ -66,6 +68,12 @@ def job_of(progress: Mapping[str, Any], is_alive: bool, now_s: float) -> Job:
     return Job(state, progress["commits"], len(starts_s) - 1, problem=problem, lost=lost, figures=figures)
 
 
+def in_flight(file: Path) -> tuple[InFlight, ...]:
+    """What a pattern's workers had in flight when they ended."""
+    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    return tuple(InFlight(**json.loads(line)) for line in lines if line)
+
+
 @dataclass(frozen=True)
 class Storm:
     """A cluster by its Nimbus."""
@@ -77,22 +85,7 @@ class Storm:
 
     def job(self, plan: EnginePlan) -> Job:
         """The state of the job, from Nimbus and its progress file."""
-        topology = self._topology(plan)
-        progress = self._progress(plan)
-        if topology is None:
-            return Job("stopped" if progress.get("state") == "finished" else "absent")
-        if not topology.is_active:
-            return Job("stopped")
-        if not progress:
-            since_s = time.time() - self._file(plan, "job").stat().st_mtime
-            if since_s < STARTED_WITHIN_S:
-                return Job("starting")
-            return Job(
-                "stalled",
-                problem=f"its worker has not begun within {since_s:.0f} s; see `millrace logs storm-supervisor`",
-            )
-        found = job_of(progress, psutil.pid_exists(progress["pid"]), time.time())
-        return found if not found.lost else _with_problem(found, problem_of(plan.pattern, found.lost))
+        return replace(self._job(plan), in_flight=in_flight(self._folder(plan) / IN_FLIGHT))
 
     def start(self, plan: EnginePlan, state_from: str | None) -> None:
         """Submit the topology; it continues from the topic of its state and the committed offsets."""
@@ -159,6 +152,24 @@ class Storm:
     def latest_state(self, plan: EnginePlan) -> str | None:
         """None: a job finds its state by the pattern's name."""
         return None
+
+    def _job(self, plan: EnginePlan) -> Job:
+        topology = self._topology(plan)
+        progress = self._progress(plan)
+        if topology is None:
+            return Job("stopped" if progress.get("state") == "finished" else "absent")
+        if not topology.is_active:
+            return Job("stopped")
+        if not progress:
+            since_s = time.time() - self._file(plan, "job").stat().st_mtime
+            if since_s < STARTED_WITHIN_S:
+                return Job("starting")
+            return Job(
+                "stalled",
+                problem=f"its worker has not begun within {since_s:.0f} s; see `millrace logs storm-supervisor`",
+            )
+        found = job_of(progress, psutil.pid_exists(progress["pid"]), time.time())
+        return found if not found.lost else replace(found, problem=problem_of(plan.pattern, found.lost))
 
     def _topology(self, plan: EnginePlan) -> Topology | None:
         own = [each for each in self.nimbus.cluster().topologies if each.name == _name(plan)]
@@ -228,10 +239,6 @@ class Storm:
 
     def _file(self, plan: EnginePlan, what: str) -> Path:
         return self._folder(plan) / f"{what}.json"
-
-
-def _with_problem(job: Job, problem: str) -> Job:
-    return Job(job.state, job.checkpoints, job.restarts, problem=problem, lost=job.lost, figures=job.figures)
 
 
 def _name(plan: EnginePlan) -> str:

@@ -9,6 +9,7 @@ HEAP_MB = 384
 CHECKPOINT_EVERY_MS = {
     "at-least-once-with-ids": 250,  # what a restart repeats at most; no alert waits for it
     "exactly-once": 100,  # no reader gets an output before its commit
+    "at-most-once": 50,  # an output waits until its state is written; what was judged since is lost with the worker
 }
 
 SETTINGS: Mapping[str, str] = {
@@ -27,8 +28,17 @@ SETTINGS: Mapping[str, str] = {
     "producer.enable.idempotence": "true",
 }
 
+UNACKNOWLEDGED: Mapping[str, str] = {
+    # What waits for its turn to be judged is lost with the worker.
+    "topology.executor.receive.buffer.size": "256",
+    "consumer.max.poll.records": "200",
+    "keeper.linger.ms": "1000",  # until the flush: the state of a checkpoint is one batch
+    "keeper.batch.size": "900000",  # Kafka takes none above 1 MB
+}
+"""At most once: Storm counts no pending tuples."""
+
 
 def settings_of(pattern: str, delivery: str) -> dict[str, str]:
     """The settings of a pattern's job with a delivery guarantee."""
     own = {"checkpoint.every.ms": str(CHECKPOINT_EVERY_MS[delivery]), "state.topic": f"{pattern}-memory"}
-    return {**SETTINGS, **own}
+    return {**SETTINGS, **(UNACKNOWLEDGED if delivery == "at-most-once" else {}), **own}

@@ -19,6 +19,7 @@ ENGINE = Manifest(
     ),
     cannot={
         "fold": "a fold in plain Python is Flink's escape hatch; declare the rule with measures instead",
+        "at-most-once": "Kafka Streams commits offsets after the outputs; choose exactly-once",
         "events-elsewhere": "its windows run inside its own events stage",
         "persist:hdfs": "Kafka Streams writes to Kafka only",
         "persist:hbase": "Kafka Streams writes to Kafka only",

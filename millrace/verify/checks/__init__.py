@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from millrace.verify.case import Case
 from millrace.verify.checking import Checker
 from millrace.verify.checks import (
+    absences,
     acknowledged,
     alert_ids,
     alerts,
@@ -34,6 +35,8 @@ def checkers(case: Case) -> Iterator[Checker]:
     if case.question.runs:
         yield acknowledged.CHECKER
     yield conservation.CHECKER
+    if case.question.is_at_most_once:
+        yield absences.CHECKER
     if case.question.is_once:
         yield repetitions.CHECKER
     yield refusals.CHECKER

@@ -13,10 +13,11 @@ def acknowledged(case: Case) -> Found:
     sent: Counter[str] = Counter()
     for run in case.question.runs:
         sent.update({kind: count for kind, count in run.by_topic.items() if kind in case.raw})
+    there = {kind: len(case.evidence.raw.get(kind) or ()) for kind in sent}
     offenders = [
-        f"{kind}: {count} messages were acknowledged, the topic holds {len(case.raw[kind])}"
+        f"{kind}: {count} messages were acknowledged, the topic holds {there[kind]}"
         for kind, count in sent.items()
-        if len(case.raw[kind]) < count
+        if there[kind] < count
     ]
     return Found({"runs": len(case.question.runs), **sent}, offenders)
 

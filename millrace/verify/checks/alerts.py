@@ -13,7 +13,7 @@ from millrace.rules import ALERTS, DEAD_LETTERS, EventRule, Rule, WindowRule
 from millrace.verify.case import Case
 from millrace.verify.checking import Checker, Found, Undecided
 from millrace.verify.checks.alert_ids import fact_of
-from millrace.verify.evidence import Event, is_same
+from millrace.verify.evidence import Event, is_text_of
 from millrace.verify.expected import Expected
 
 
@@ -48,7 +48,11 @@ def alerts(rule: Rule, case: Case) -> Found | Undecided:
             earlier += 1
         elif alert["rule"] == rule.name:
             copies[alert["alert_id"]].append((record, alert))
-    offenders = [f"missing: {_text(finding)}" for identity, finding in found.must.items() if identity not in copies]
+    offenders = [
+        f"missing: {_text(finding)}"
+        for identity, finding in found.must.items()
+        if identity not in copies and identity not in case.absent_alerts
+    ]
     raced = 0
     for identity, own in copies.items():
         for record, alert in own:
@@ -125,25 +129,11 @@ def _wrong(case: Case, finding: Finding, record: Record, alert: Event) -> list[s
     wrong += [
         f"{name} is {shown.get(name)!r}, not {value!r}"
         for name, value in finding.operands.items()
-        if not _is_text_of(shown.get(name), value)
+        if not is_text_of(shown.get(name), value)
     ]
     if sorted(alert["event_ids"]) != list(finding.event_ids):
         wrong.append("it names other events")
     return wrong
-
-
-def _is_text_of(text: Any, value: Any) -> bool:
-    """Whether an operand, which an alert carries as text, is this value."""
-    if value is None or text is None:
-        return value is text
-    if isinstance(value, bool):
-        return str(text).lower() == str(value).lower()
-    if isinstance(value, str):
-        return bool(text == value)
-    try:
-        return is_same(float(value), float(text)) if isinstance(value, float) else int(text) == value
-    except ValueError:
-        return False
 
 
 def _text(finding: Finding) -> str:

@@ -50,6 +50,15 @@ def labels(case: Case) -> Found | Undecided:
         yield from ((rule.name, place) for place in chain(alert_places(use, rule, alert), left_out))
 
     figures, missing = compared(case.question.use, case.question.rules, made, _distinct(case), places)
+    lost = {
+        place
+        for finding in case.absent_alerts.values()
+        if finding.rule in rules
+        for place in places(rules[finding.rule], vars(finding))
+    }
+    if declared := lost & missing.keys():
+        figures["lost at restarts"] = len(declared)
+        missing = {meant: kind for meant, kind in missing.items() if meant not in declared}
     if not missing and (why := _unused(case)):
         return Undecided(why, figures, is_settled=True)
     due = set(_due(case, [rules[name] for name in dict.fromkeys(rule for rule, _ in missing)], places))

@@ -1,4 +1,4 @@
-"""Repetitions: a pattern that promises exactly-once writes nothing twice."""
+"""Repetitions: a pattern that promises exactly-once, or at-most-once, writes nothing twice."""
 
 from __future__ import annotations
 

@@ -28,6 +28,8 @@ import org.apache.storm.utils.Utils;
  *
  * <p>Every tuple has its number in the sequence, and the bolt takes none after a gap. A tuple that fails, or is lost on its
  * way, begins a new sequence at the committed offsets: a single one that came again would come out of order.
+ *
+ * <p>At most once, offsets are committed before their messages are emitted, and no tuple is acknowledged.
  */
 public final class Arrivals extends BaseRichSpout {
     static final String MESSAGES = "messages";
@@ -37,6 +39,7 @@ public final class Arrivals extends BaseRichSpout {
     static final int NUMBER = 2;
     private static final Duration POLL = Duration.ofMillis(10); // acknowledgements wait for it
     private static final long TELL_EVERY_MS = 100;
+    private static final long COMMIT_EVERY_MS = 1_000; // without traffic, at most once
     private static final int HELD_MOST = 5_000; // of a partition, while another one's earlier messages are read
 
     private final String declaration;
@@ -50,6 +53,11 @@ public final class Arrivals extends BaseRichSpout {
     private transient long sequence;
     private transient long number;
     private transient long toldMs;
+    private transient Ahead ahead; // at most once
+    private transient Map<String, String> topicIds;
+    private transient Map<TopicPartition, Long> emitted;
+    private transient Map<TopicPartition, OffsetAndMetadata> committed;
+    private transient long committedMs;
 
     public Arrivals(String declaration) {
         this.declaration = declaration;
@@ -65,10 +73,17 @@ public final class Arrivals extends BaseRichSpout {
                 return; // the bolt reports it
             }
             losses.settle();
+            topicIds = losses.ids();
         }
         consumer = Clients.consumer(job);
         int tasks = context.getComponentTasks(context.getThisComponentId()).size();
         consumer.assign(Clients.places(job, consumer, task, tasks));
+        if (job.isAtMostOnce()) {
+            ahead = Ahead.of(context.getStormId());
+            ahead.begin(consumer.committed(consumer.assignment()), job.folder(), System.currentTimeMillis());
+            emitted = new HashMap<>();
+            committed = Map.of();
+        }
         rewind();
     }
 
@@ -84,7 +99,22 @@ public final class Arrivals extends BaseRichSpout {
             merge.add(place, own);
             newest.put(place, own.get(own.size() - 1).offset());
         }
-        merge.release(this::emit);
+        if (job.isAtMostOnce()) {
+            List<ConsumerRecord<byte[], byte[]>> released = new ArrayList<>();
+            merge.release((place, message) -> {
+                released.add(message);
+                emitted.put(place, message.offset() + 1);
+            });
+            for (TopicPartition place : consumer.assignment()) {
+                if (merge.held(place) == 0) {
+                    emitted.put(place, consumer.position(place)); // beyond an aborted transaction, too
+                }
+            }
+            commit(!released.isEmpty());
+            released.forEach(message -> collector.emit(MESSAGES, values(message)));
+        } else {
+            merge.release((place, message) -> collector.emit(MESSAGES, values(message), sequence));
+        }
         for (TopicPartition place : consumer.assignment()) {
             if (merge.held(place) < HELD_MOST) {
                 consumer.resume(Set.of(place));
@@ -139,10 +169,22 @@ public final class Arrivals extends BaseRichSpout {
         return consumer.position(place) < ends.get(place) || lag.isPresent() && lag.getAsLong() > 0;
     }
 
-    private void emit(TopicPartition place, ConsumerRecord<byte[], byte[]> message) {
-        Values values = new Values(task, sequence, number++, place.topic(), place.partition(), message.offset(),
+    private Values values(ConsumerRecord<byte[], byte[]> message) {
+        return new Values(task, sequence, number++, message.topic(), message.partition(), message.offset(),
                 message.timestamp(), message.value());
-        collector.emit(MESSAGES, values, sequence);
+    }
+
+    /** Commits what is about to be emitted; without traffic, how far the outputs have come since. */
+    private void commit(boolean isMore) {
+        long nowMs = System.currentTimeMillis();
+        if (isMore || nowMs - committedMs >= COMMIT_EVERY_MS) {
+            committedMs = nowMs;
+            Map<TopicPartition, OffsetAndMetadata> noted = ahead.noted(emitted, topicIds);
+            if (!noted.equals(committed)) {
+                consumer.commitSync(noted);
+                committed = noted;
+            }
+        }
     }
 
     /** For each partition: the topic, the number, the next offset or -1, the newest message or -1, what lies behind it. */

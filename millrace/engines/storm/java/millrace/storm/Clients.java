@@ -15,6 +15,7 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
 final class Clients {
     private static final String OF_CONSUMERS = "consumer.";
     private static final String OF_PRODUCERS = "producer.";
+    private static final String OF_KEEPERS = "keeper.";
 
     private Clients() {}
 
@@ -30,6 +31,13 @@ final class Clients {
         if (job.isExactlyOnce()) {
             settings.put("transactional.id", job.pattern() + "-" + task);
         }
+        return new KafkaProducer<>(settings, new ByteArraySerializer(), new ByteArraySerializer());
+    }
+
+    /** At most once: a producer of the state alone, which waits until it is flushed. */
+    static KafkaProducer<byte[], byte[]> keeper(Job job) {
+        Map<String, Object> settings = settings(job, OF_PRODUCERS);
+        settings.putAll(settings(job, OF_KEEPERS));
         return new KafkaProducer<>(settings, new ByteArraySerializer(), new ByteArraySerializer());
     }
 

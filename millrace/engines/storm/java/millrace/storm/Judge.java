@@ -44,6 +44,9 @@ import org.apache.storm.tuple.Tuple;
  * The per-event stage: {@link Stage} over a state that a topic holds. It sends outputs at once, and keeps them ahead of
  * the state that covers them: at each checkpoint outputs are acknowledged first, then the changes of the state, then
  * offsets are committed, and only then the tuples are acknowledged.
+ *
+ * <p>At most once, the spout has committed the offsets, and the state goes ahead of the outputs: what came out once is
+ * remembered, so its id is a duplicate whenever it comes again.
  */
 public final class Judge extends BaseRichBolt {
     private static final Map<String, Pace> PACES = new ConcurrentHashMap<>(); // which the tasks of a job share
@@ -67,6 +70,10 @@ public final class Judge extends BaseRichBolt {
     private transient Refusals refusals;
     private transient KafkaConsumer<byte[], byte[]> consumer;
     private transient KafkaProducer<byte[], byte[]> producer;
+    private transient KafkaProducer<byte[], byte[]> keeper; // at most once: of the state
+    private transient List<ProducerRecord<byte[], byte[]>> waiting; // at most once: for the state behind them
+    private transient Map<TopicPartition, Long> sent; // at most once: before these, outputs have been sent
+    private transient Ahead ahead;
     private transient volatile Exception failure;
     private transient String memory;
     private transient Map<Integer, RocksState> states;
@@ -126,6 +133,12 @@ public final class Judge extends BaseRichBolt {
         sequence = new Sequence();
         judged = new ArrayList<>();
         next = new HashMap<>();
+        if (job.isAtMostOnce()) {
+            keeper = Clients.keeper(job);
+            waiting = new ArrayList<>();
+            sent = Map.of();
+            ahead = Ahead.of(context.getStormId());
+        }
         takeUp(tasks);
         checkpointedMs = System.currentTimeMillis();
     }
@@ -133,7 +146,8 @@ public final class Judge extends BaseRichBolt {
     @Override
     public void execute(Tuple tuple) {
         if (lost.isEmpty() && !tuple.getSourceStreamId().equals(Constants.SYSTEM_TICK_STREAM_ID)) {
-            if (!sequence.takes(tuple.getLong(Arrivals.SEQUENCE), tuple.getLong(Arrivals.NUMBER))) {
+            boolean isNext = sequence.takes(tuple.getLong(Arrivals.SEQUENCE), tuple.getLong(Arrivals.NUMBER));
+            if (!isNext && !job.isAtMostOnce()) {
                 collector.fail(tuple);
                 return;
             }
@@ -169,7 +183,7 @@ public final class Judge extends BaseRichBolt {
         long arrivedMs = tuple.getLongByField("arrived_ms");
         byte[] value = (byte[]) tuple.getValueByField("value");
         TopicPartition place = new TopicPartition(topic, partition);
-        if (offset < next.getOrDefault(place, 0L)) {
+        if (offset < next.getOrDefault(place, 0L) && !job.isAtMostOnce()) {
             return; // a new sequence begins at the committed offsets
         }
         String kind = job.kinds().get(topic);
@@ -190,8 +204,13 @@ public final class Judge extends BaseRichBolt {
         return (kind, key, value) -> {
             boolean isMarked = isBacklog && kind.equals(job.enriched());
             List<Header> headers = isMarked ? List.of(new RecordHeader(BACKLOG, MARK)) : List.of();
-            send(new ProducerRecord<>(
-                    job.topic(kind), null, arrivedMs, key.getBytes(StandardCharsets.UTF_8), value, headers));
+            ProducerRecord<byte[], byte[]> message = new ProducerRecord<>(
+                    job.topic(kind), null, arrivedMs, key.getBytes(StandardCharsets.UTF_8), value, headers);
+            if (job.isAtMostOnce()) {
+                waiting.add(message);
+            } else {
+                send(message);
+            }
         };
     }
 
@@ -209,17 +228,43 @@ public final class Judge extends BaseRichBolt {
     }
 
     private void checkpoint() {
-        flush(); // outputs are acknowledged before the state that covers them is sent
+        if (job.isAtMostOnce()) {
+            sendBehindState();
+        } else {
+            sendStateBehind();
+        }
+        judged.forEach(collector::ack);
+        judged.clear();
+    }
+
+    /** At most once: the state is acknowledged before its outputs are sent. */
+    private void sendBehindState() {
+        states.forEach((partition, state) -> state.drain(
+                (key, value) -> send(keeper, new ProducerRecord<>(memory, partition, key, value))));
+        keeper.flush(); // of a partition in one batch, which is there as a whole or not at all
+        flush(); // the outputs of the checkpoint before
+        ahead.reach(sent);
+        pace.commit(reader, pace.noted(reader, offsets(sent)));
+        waiting.forEach(message -> send(producer, message));
+        waiting.clear();
+        sent = Map.copyOf(next);
+    }
+
+    /** Outputs are acknowledged before the state that covers them is sent, and both before the offsets. */
+    private void sendStateBehind() {
+        flush();
         states.forEach((partition, state) -> state.drain(
                 (key, value) -> send(new ProducerRecord<>(memory, partition, key, value))));
         flush();
-        Map<TopicPartition, OffsetAndMetadata> offsets = new HashMap<>();
-        next.forEach((place, offset) -> offsets.put(place, new OffsetAndMetadata(offset)));
-        Map<TopicPartition, OffsetAndMetadata> noted = pace.noted(reader, offsets);
+        Map<TopicPartition, OffsetAndMetadata> noted = pace.noted(reader, offsets(next));
         commit(noted);
         pace.commit(reader, noted);
-        judged.forEach(collector::ack);
-        judged.clear();
+    }
+
+    private static Map<TopicPartition, OffsetAndMetadata> offsets(Map<TopicPartition, Long> next) {
+        Map<TopicPartition, OffsetAndMetadata> offsets = new HashMap<>();
+        next.forEach((place, offset) -> offsets.put(place, new OffsetAndMetadata(offset)));
+        return offsets;
     }
 
     private void commit(Map<TopicPartition, OffsetAndMetadata> offsets) {
@@ -242,7 +287,11 @@ public final class Judge extends BaseRichBolt {
 
     private void send(ProducerRecord<byte[], byte[]> message) {
         ensureTransaction();
-        producer.send(message, (written, error) -> {
+        send(producer, message);
+    }
+
+    private void send(KafkaProducer<byte[], byte[]> by, ProducerRecord<byte[], byte[]> message) {
+        by.send(message, (written, error) -> {
             if (error != null) {
                 failure = error;
             }
@@ -262,12 +311,15 @@ public final class Judge extends BaseRichBolt {
             producer.initTransactions(); // a predecessor can commit nothing more
         }
         List<TopicPartition> places = Clients.places(job, consumer, task, tasks);
+        Map<TopicPartition, Long> continued = new HashMap<>();
         consumer.committed(Set.copyOf(places)).forEach((place, each) -> {
             if (each != null) { // only reference data has none yet
-                next.put(place, each.offset());
+                continued.put(place, each.offset());
             }
         });
-        Map<TopicPartition, Long> continued = new HashMap<>(next);
+        if (!job.isAtMostOnce()) { // then the spout may have committed more by now, which is to be judged
+            next.putAll(continued);
+        }
         continued.keySet().removeIf(place -> !job.rawTopics().contains(place.topic()));
         states = new HashMap<>();
         forgetFrom = new HashMap<>();

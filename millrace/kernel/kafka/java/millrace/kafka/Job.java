@@ -36,6 +36,7 @@ public record Job(
         List<Loss> accepted,
         Map<String, String> settings) {
     public static final String EXACTLY_ONCE = "exactly-once";
+    public static final String AT_MOST_ONCE = "at-most-once";
 
     /** Reference data: its kind, the text of {@code EventType.reader()} and the name of its key. */
     public record Reference(String kind, String event, String key) {}
@@ -96,6 +97,10 @@ public record Job(
 
     public boolean isExactlyOnce() {
         return delivery.equals(EXACTLY_ONCE);
+    }
+
+    public boolean isAtMostOnce() {
+        return delivery.equals(AT_MOST_ONCE);
     }
 
     private static Map<String, String> texts(Object declared) {
