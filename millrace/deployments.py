@@ -32,15 +32,17 @@ class Companion:
     """The verb that it runs, and the words after the pattern."""
     mark: str
     """The suffix of the file that exists while it should run."""
+    lock: str
+    """The suffix of the file that whoever runs the verb holds, also by hand."""
 
     def of(self, pattern: str) -> str:
         """The name of the process for a pattern."""
         return f"{self.name}-{pattern}"
 
 
-VALIDATOR = Companion("validator", ("validate", "--continuous"), ".judged")
+VALIDATOR = Companion("validator", ("validate", "--continuous"), ".judged", ".ledger")
 """Continues the ledger."""
-CANARIES = Companion("canaries", ("canaries",), ".canaries")
+CANARIES = Companion("canaries", ("canaries",), ".canaries", ".canaries-lock")
 """Sends canaries, and records which rules they set off."""
 COMPANIONS = (VALIDATOR, CANARIES)
 

@@ -105,12 +105,19 @@ class _Figures(Collector):
             "How long ago canaries last set off the rule, in the partition where that is longest ago.",
             labels=["pattern", "rule"],
         )
+        limit = GaugeMetricFamily(
+            "millrace_canary_silence_limit_seconds",
+            "How long a rule may be silent: two rounds of canaries.",
+            labels=["pattern"],
+        )
         took = GaugeMetricFamily(
             "millrace_canary_latency_seconds",
             "How long the newest alerts of canaries took: from the intended send, or from the end of their window.",
             labels=["pattern", "rule"],
         )
         for name, found in self._around.get("patterns", {}).items():
+            if found["canaries"]:
+                limit.add_metric([name], found["canaries"]["limit_s"])
             for rule in (found["canaries"] or {}).get("rules", ()):
                 if rule["silent_s"] is not None:
                     silence.add_metric([name, rule["rule"]], rule["silent_s"])
@@ -128,7 +135,7 @@ class _Figures(Collector):
             if found["verdict"]:
                 for status in VERDICTS:
                     verdicts.add_metric([name, status], float(found["verdict"]["status"] == status))
-        yield from (deployed, lag, jobs, restarts, checkpoints, checkpointed, verdicts, silence, took)
+        yield from (deployed, lag, jobs, restarts, checkpoints, checkpointed, verdicts, silence, limit, took)
 
 
 def _buckets(histogram: Histogram) -> list[tuple[str, float]]:

@@ -7,6 +7,7 @@ newest of each rule and key, for `--status` and `/metrics`, and a line for each 
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
@@ -66,6 +67,8 @@ class State:
     """Why the round after it was not sent whole."""
     answers: Mapping[str, Mapping[str, Answer]] = field(default_factory=dict)
     """Rule -> key -> its newest alert."""
+    began_ms: Mapping[str, int] = field(default_factory=dict)
+    """Since when the keys of partitions that were added are sent."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,8 @@ class Status:
     rules: tuple[RuleStatus, ...] = ()
     counting: tuple[str, ...] = ()
     """Summaries of the pattern that count canaries beside others."""
+    limit_s: float = 0
+    """For longer than this no rule may be silent."""
 
 
 def declared(variant: Variant) -> Canaries:
@@ -110,7 +115,7 @@ def send(
     """Send rounds until `until` holds after one; a server that is away is awaited."""
     variant = load(name)
     declared(variant)
-    lock = deployments.deployed_file(target, name).with_suffix(".canaries-lock")
+    lock = companions.lock_of(target, name, deployments.CANARIES)
     with companions.only_one(lock, f"{name}: canaries are sent already; see `millrace canaries {name} --status`"):
         if read(target.settings, name) is None:
             # From here on the silence grows, though the first round may never be sent.
@@ -160,17 +165,17 @@ def status(settings: Settings, variant: Variant, now_ms: int | None = None) -> S
     if sent_s > limit_s:
         log = settings.state / "logs" / f"{deployments.CANARIES.of(variant.name)}.log"
         why = state.problem or f"see `millrace status` for the watcher, and {log}"
-        return Status("unknown", f"no canary was sent for {sent_s:.0f} s: {why}", rules, counting)
+        return Status("unknown", f"no canary was sent for {sent_s:.0f} s: {why}", rules, counting, limit_s)
     if silent:
         named = ", ".join(f"{each.rule} ({each.key}, {each.silent_s:.0f} s)" for each in silent)
-        return Status("silent", f"broken: canaries were sent, and did not set off {named}", rules, counting)
+        return Status("silent", f"broken: canaries were sent, and did not set off {named}", rules, counting, limit_s)
     if awaited := [each.rule for each in rules if each.status == "awaited"]:
-        return Status("unknown", f"canaries have yet to set off {', '.join(awaited)}", rules, counting)
+        return Status("unknown", f"canaries have yet to set off {', '.join(awaited)}", rules, counting, limit_s)
     unwatched = [each.rule for each in rules if each.status == "unwatched"]
     if len(unwatched) == len(rules):
-        return Status("unknown", "no canary sets off a rule of this pattern", rules, counting)
+        return Status("unknown", "no canary sets off a rule of this pattern", rules, counting, limit_s)
     of = f"each rule but {', '.join(unwatched)}, which no canary sets off," if unwatched else "each rule"
-    return Status("alive", f"{of} was set off in each partition within {limit_s:g} s", rules, counting)
+    return Status("alive", f"{of} was set off in each partition within {limit_s:g} s", rules, counting, limit_s)
 
 
 def read(settings: Settings, name: str) -> State | None:
@@ -195,6 +200,12 @@ def forget(settings: Settings, name: str) -> None:
         series.unlink()
 
 
+def written_as(mark: str) -> bytes:
+    """The beginning of a mark that all writers of JSON leave as it is: most alerts lack it, and are not parsed."""
+    found = re.match(r"[A-Za-z0-9 _.:-]*", mark)
+    return found[0].encode() if found else b""
+
+
 class _Sender:
     """Sends rounds to the topics of a pattern, and reads its alerts meanwhile."""
 
@@ -206,7 +217,7 @@ class _Sender:
         self._topics = topics_of(variant)
         self._secrets = traffic.secrets_of(target.settings, variant.use)
         keys = _keys(variant)
-        self._mark = self._canaries.marks[variant.use.judged.key].encode()
+        self._mark = written_as(self._canaries.marks[variant.use.judged.key])
         self._publisher = Publisher(target.bootstrap)
         self._publish(message for key in keys for message in self._canaries.references(key))
         self.state = self._continued(State(every_s, _now_ms(), keys))
@@ -287,7 +298,8 @@ class _Sender:
         before = read(self._settings, self._variant.name)
         if before is None or state.since_ms - before.sent_ms > SILENT_AFTER_ROUNDS * state.every_s * 1000:
             return state
-        return replace(before, every_s=state.every_s, keys=state.keys)
+        began_ms = {key: before.began_ms.get(key, 0) if key in before.keys else state.since_ms for key in state.keys}
+        return replace(before, every_s=state.every_s, keys=state.keys, began_ms=began_ms)
 
     def _write(self, state: State) -> None:
         self.state = state
@@ -305,11 +317,12 @@ def _status_of(rule: str, canaries: Canaries, state: State, now_ms: int, limit_s
         return RuleStatus(rule, "unwatched")
     own = state.answers.get(rule, {})
     signs_ms = {key: _sign_ms(own[key], limit_s) if key in own else 0 for key in state.keys}
-    last_ms = {key: max(sign_ms, state.since_ms) for key, sign_ms in signs_ms.items()}
+    since_ms = {key: max(state.since_ms, state.began_ms.get(key, 0)) for key in state.keys}
+    last_ms = {key: max(sign_ms, since_ms[key]) for key, sign_ms in signs_ms.items()}
     key = min(last_ms, key=last_ms.__getitem__)
     silent_s = round((now_ms - last_ms[key]) / 1000, 1)
     latency_ms = max((each.latency_ms for each in own.values()), default=None)
-    is_set_off = all(sign_ms >= state.since_ms for sign_ms in signs_ms.values())
+    is_set_off = all(sign_ms >= since_ms[key] for key, sign_ms in signs_ms.items())
     within: Literal["alive", "awaited"] = "alive" if is_set_off else "awaited"
     return RuleStatus(rule, "silent" if silent_s > limit_s else within, key, silent_s, latency_ms)
 

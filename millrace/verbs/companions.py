@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from millrace.deployments import COMPANIONS, Companion
+from millrace.deployments import COMPANIONS, Companion, deployed_file
 from millrace.errors import UsageError
 from millrace.machine import environments, processes
 from millrace.target import Target
@@ -59,4 +59,25 @@ def only_one(file: Path, why: str) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise BusyError(why) from None
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
         yield
+
+
+def lock_of(target: Target, name: str, companion: Companion) -> Path:
+    """The file that the verb of a companion holds for a pattern."""
+    return deployed_file(target, name).with_suffix(companion.lock)
+
+
+def others(target: Target, name: str) -> dict[str, str]:
+    """The verbs of companions that run for a pattern though these are stopped, and their processes."""
+    found = {}
+    for companion in COMPANIONS:
+        file = lock_of(target, name, companion)
+        try:
+            with only_one(file, ""):
+                pass
+        except BusyError:
+            found[" ".join(("millrace", companion.verb[0], name, *companion.verb[1:]))] = file.read_text()
+    return found

@@ -205,7 +205,7 @@ def forget(target: Target, variant: Variant) -> None:
 def alone(target: Target, name: str) -> Iterator[None]:
     """Hold the lock of a pattern's ledger: two validators would write two chains into one topic."""
     why = f"{name}: another validator is running; `millrace verdicts {name}` shows its ledger"
-    with companions.only_one(deployments.deployed_file(target, name).with_suffix(".ledger"), why):
+    with companions.only_one(companions.lock_of(target, name, deployments.VALIDATOR), why):
         yield
 
 

@@ -45,7 +45,7 @@ def exposed() -> set[str]:
         board.take(record)
     verdict = {"status": "ok", "at": "2026-11-21T00:00:00+00:00", "page": "", "checks": {}}
     alive = {"rule": "r", "status": "alive", "key": "k", "silent_s": 4.2, "latency_ms": 40}
-    canaries = {"status": "alive", "why": "", "rules": [alive], "counting": ()}
+    canaries = {"status": "alive", "why": "", "rules": [alive], "counting": (), "limit_s": 120}
     around = {"kafka": UP, "patterns": {"flink": pattern_around("flink", verdict=verdict, canaries=canaries)}}
     families = text_string_to_metric_families(figures.text({"flink": board}, around).decode())
     return {sample.name for family in families for sample in family.samples}
@@ -133,7 +133,7 @@ def test_alerts_fire_while_what_the_page_reports_is_wrong(page: tuple[int, Playb
     sick = pattern_around("flink", verdict={"status": "unknown", "at": "", "page": "", "checks": {}})
     sick["jobs"][0]["state"] = "crash-looping"
     silent = {"rule": "burst", "silent_s": 180, "latency_ms": None, "is_alive": False}
-    sick["canaries"] = {"status": "silent", "why": "", "rules": [silent], "counting": ()}
+    sick["canaries"] = {"status": "silent", "why": "", "rules": [silent], "counting": (), "limit_s": 120}
     well, down = dict(reader.around), {"state": "down", "since_ms": 0, "problem": ""}
     wrong = {"kafka": down, "patterns": {**well["patterns"], "flink": sick}}
     reader.ask(lambda: reader.around.update(wrong)).result(5)

@@ -96,6 +96,15 @@ def test_canaries_that_are_not_sent_say_nothing_of_the_rules(settings: Settings,
     assert (found.status, found.why) == ("unknown", "no canary was sent for 121 s: Kafka does not answer")
 
 
+def test_a_partition_that_was_added_is_awaited_for_two_rounds(settings: Settings, flink: Variant) -> None:
+    known = replace(state(), keys=(*KEYS, "canary:7"))
+    added = replace(known, began_ms={"canary:7": NOW_MS - 30_000})
+    found = status_of(settings, flink, added)
+    assert (found.status, {each.status for each in found.rules}) == ("unknown", {"awaited"})
+    later = replace(known, began_ms={"canary:7": NOW_MS - 121_000})
+    assert status_of(settings, flink, later).status == "silent"
+
+
 def test_a_damaged_file_is_as_none(settings: Settings, flink: Variant) -> None:
     canaries._write(settings, "flink", state())
     file = settings.state / "canaries" / "flink.json"
@@ -300,6 +309,25 @@ def test_a_sender_that_follows_without_a_gap_knows_since_when_a_rule_is_silent(
     assert canaries.status(settings, pipeline.variant).status == "unknown", "nothing was sent for an hour"
     pipeline.is_alive = True
     assert send(settings, pipeline, 2) == "alive", "and of that hour nothing is known"
+
+
+def test_partitions_that_are_added_begin_with_the_sender_that_knows_them(
+    settings: Settings, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    every = canaries._keys(pipeline.variant)
+    monkeypatch.setattr(canaries, "_keys", lambda variant: every[:1])
+    assert send(settings, pipeline, 4) == "alive"
+    monkeypatch.setattr(canaries, "_keys", lambda variant: every)
+    send(settings, pipeline, 1)
+    assert "silent" not in {each.status for each in canaries.status(settings, pipeline.variant).rules}
+    assert send(settings, pipeline, 3) == "alive"
+
+
+@pytest.mark.parametrize("mark", ["canary:", "é-canary:", "kanárek/<&>:"])
+@pytest.mark.parametrize("ensure_ascii", [True, False])
+def test_an_alert_of_a_mark_is_found_whether_its_writer_escapes_letters_or_not(mark: str, ensure_ascii: bool) -> None:
+    alert = json.dumps({"subject": f"{mark}0"}, ensure_ascii=ensure_ascii).replace("<", "\\u003c").encode()
+    assert canaries.written_as(mark) in alert
 
 
 def test_a_server_that_is_away_is_awaited_and_named(settings: Settings, pipeline: Pipeline, clock: Clock) -> None:

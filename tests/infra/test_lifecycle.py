@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from millrace import deployments
+from millrace.deployments import CANARIES
 from millrace.errors import InfraError
 from millrace.job import EngineError, Job
 from millrace.patterns import EnginePlan, Variant, load
@@ -17,6 +19,7 @@ from millrace.patterns.loss import Loss
 from millrace.settings import Settings
 from millrace.stores.changes import Change
 from millrace.target import Target
+from millrace.verbs import companions
 from millrace.verbs import deploy as deploying
 from millrace.verbs import rehearsal as rehearsing
 from millrace.verbs.deploy import LostError, await_healthy, deploy
@@ -82,6 +85,17 @@ def test_a_run_tears_down_what_it_deployed(target: Target, engine: Engine) -> No
     deploy(target, PATTERN, for_run=RUN)  # as a task does that was killed and tried again
     teardown(target, PATTERN, for_run=RUN)
     assert (engine.is_up, deployments.is_wanted(target, PATTERN)) == (False, False)
+
+
+def test_a_teardown_names_a_sender_that_was_started_by_hand(target: Target, engine: Engine) -> None:
+    deploy(target, PATTERN)
+    with companions.only_one(companions.lock_of(target, PATTERN, CANARIES), ""):
+        found = [each for each in teardown(target, PATTERN) if each.kind == "process"]
+    (change,) = found
+    assert (change.name, change.action) == (f"millrace canaries {PATTERN}", "keep")
+    assert f"process {os.getpid()} goes on" in change.detail
+    deploy(target, PATTERN)
+    assert "process" not in {each.kind for each in teardown(target, PATTERN)}
 
 
 @pytest.mark.parametrize("deployed_for", ["", "another run"], ids=["deployed for good", "kept by another run"])
