@@ -59,15 +59,15 @@ def of_dag(dag_id: str) -> Response:
 @router.post("/alerts/{pattern}/{alert_id}/mark")
 async def mark(request: Request, pattern: str, alert_id: str, user: Annotated[BaseUser, Depends(may_mark)]) -> Response:
     """Mark an alert in the name of the user who has logged in."""
-    if urlsplit(request.headers.get("origin", "")).netloc not in _own_hosts(request):
+    if request.headers.get("origin", "") not in _own_origins(request):
         raise HTTPException(403, "only a page of this Airflow may mark alerts")
     if int(request.headers.get("content-length") or BODY_MOST + 1) > BODY_MOST:
         raise HTTPException(413, f"a request has at most {BODY_MOST} bytes")
     try:
         asked = dict(await request.json())
-    except (ValueError, TypeError):
+        body = json.dumps(asked | {"by": user.get_name()}).encode()
+    except (ValueError, TypeError, RecursionError):
         raise HTTPException(400, "a mark is an object of JSON") from None
-    body = json.dumps(asked | {"by": user.get_name()}).encode()
     return await _passed_on(request, f"alerts/{quote(pattern, safe='')}/{quote(alert_id, safe='')}/mark", body)
 
 
@@ -77,9 +77,10 @@ async def page(request: Request, path: str) -> Response:
     return await _passed_on(request, quote(path))
 
 
-def _own_hosts(request: Request) -> set[str]:
+def _own_origins(request: Request) -> set[str]:
     """Airflow's address as the browser has it: of the request, or as configured where a proxy is in between."""
-    return {request.headers.get("host", ""), urlsplit(conf.get("api", "base_url", fallback="")).netloc} - {""}
+    host, configured = request.headers.get("host", ""), urlsplit(conf.get("api", "base_url", fallback=""))
+    return {f"{request.url.scheme}://{host}"} | ({f"{configured.scheme}://{configured.netloc}"} - {"://"})
 
 
 async def _passed_on(request: Request, path: str, body: bytes | None = None) -> Response:

@@ -135,7 +135,7 @@ def application(
             words = {name: str(asked.get(name, "")) for name in ("mark", "by", "note")}
             alert = {"alert_id": found["id"], **{name: found[name] for name in ("rule", "rule_version", "at_ms")}}
             made = await asyncio.to_thread(dispositions.mark, publisher, board.variant, alert, **words)
-        except (ValueError, AttributeError, UsageError) as error:
+        except (ValueError, AttributeError, RecursionError, UsageError) as error:
             return JSONResponse({"problem": str(error)}, status_code=400)
         except InfraError as error:
             return JSONResponse({"problem": str(error)}, status_code=503)

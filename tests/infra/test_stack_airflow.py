@@ -79,15 +79,17 @@ def test_only_who_may_trigger_runs_may_mark_an_alert_and_only_from_a_page_of_air
         one.http("GET", "/millrace/live/up")
     token = live(with_airflow, admin._token)["token"]
 
-    def status(one: AirflowRest, origin: str, token: str) -> int:
+    def status(one: AirflowRest, origin: str, token: str, body: bytes = b'{"mark": "unsure"}') -> int:
         headers = {"Origin": origin, "X-Millrace-Token": token, "Content-Type": "application/json"}
         with pytest.raises(urllib.error.HTTPError) as refused:
-            opened(with_airflow, "/millrace/live/alerts/flink/none/mark", one._token, b'{"mark": "unsure"}', headers)
+            opened(with_airflow, "/millrace/live/alerts/flink/none/mark", one._token, body, headers)
         return refused.value.code
 
     own = airflow.url(with_airflow)
     assert status(viewer, own, token) == 403
     assert status(admin, "http://evil.example", token) == 403
+    assert status(admin, own.replace("http:", "https:"), token) == 403
+    assert status(admin, own, token, b'{"note": ' + b"[" * 4_000 + b"]" * 4_000 + b"}") == 400
     assert status(admin, own, "guessed") == 403
     assert status(admin, own, token) == 404, "the page's server was asked, and knows no such alert"
 
