@@ -84,7 +84,7 @@ class Forgotten:
 
     def of(self, field: str, value: Any) -> Mark:
         """The mark of one key."""
-        return self.marks.get(_digest(field, value), Mark()) if self.marks else Mark()
+        return self.marks.get(mark_row(field, value), Mark()) if self.marks else Mark()
 
     def has_event(self, table: Table, use: UseCase, event: Event) -> bool:
         """Whether a table no longer holds an event."""
@@ -179,7 +179,7 @@ def event_cells(event: Event, columns: Iterable[str]) -> dict[bytes, bytes]:
 
 def row_of(table: Table, use: UseCase, row: bytes, cells: Cells) -> dict[str, Any]:
     """A row as it is shown: its key, then the event, or the state and the number of alerts by rule."""
-    key = _key_of(table, use, row)
+    key = key_of(table, use, row)
     if table.columns:
         columns = table.columns_of(use.enriched)
         event = event_of(use.enriched, columns, cells)
@@ -267,7 +267,7 @@ def mark_put(field: str, value: str, mark: Mark) -> tuple[bytes, dict[bytes, byt
     """The row of a mark."""
     if (mark.times + 1) * VALUES > _LARGEST:
         raise RuleError(f"{field} '{value}' was forgotten {mark.times} times; HBase has no larger timestamps")
-    return _digest(field, value), {_UNTIL: b"%d" % mark.until_ms, _TIMES: b"%d" % mark.times}
+    return mark_row(field, value), {_UNTIL: b"%d" % mark.until_ms, _TIMES: b"%d" % mark.times}
 
 
 def _of_alerts(table: Table, use: UseCase, alerts: Iterable[Event], forgotten: Forgotten) -> Iterator[Put]:
@@ -320,8 +320,8 @@ def _arrival(event: Event) -> int:
     return int(event[INGEST_MS.name] << OFFSET_BITS | event["source_offset"] % (1 << OFFSET_BITS))
 
 
-def _key_of(table: Table, use: UseCase, row: bytes) -> dict[str, Any]:
-    """The inverse of `row_key`."""
+def key_of(table: Table, use: UseCase, row: bytes) -> dict[str, Any]:
+    """The fields of a row key: the inverse of `row_key`."""
     found: dict[str, Any] = {}
     for part, text in zip(table.parts, row.decode().split("|"), strict=True):
         name = part.field if isinstance(part, NewestFirst) else part
@@ -345,7 +345,8 @@ def _part(value: Any) -> str:
     return value.replace("%", "%25").replace("|", "%7C") if isinstance(value, str) else f"{value:019d}"
 
 
-def _digest(field: str, value: Any) -> bytes:
+def mark_row(field: str, value: Any) -> bytes:
+    """The row of the mark of a key: a digest, from which nobody reads the key."""
     return hashlib.sha256(f"{field}|{value}".encode()).hexdigest().encode()
 
 

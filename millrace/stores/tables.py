@@ -19,6 +19,7 @@ from millrace.stores.changes import Change
 
 TIMEOUT_MS = 60_000
 MUTATIONS_MOST = 2_000  # in one call
+ROWS_MOST = 2_000  # in one call
 FOREVER_S = 2**31 - 1
 Families = Mapping[str, Mapping[str, Any]]
 """Column family -> its options, as happybase takes them."""
@@ -65,13 +66,21 @@ class HBase:
     def scan(self, table: str, **bounds: Any) -> Iterator[tuple[bytes, dict[bytes, bytes]]]:
         """The rows of a table; `bounds` are those of happybase (row_prefix, limit, columns ...)."""
         with self.connection() as hbase:
-            yield from hbase.table(table).scan(batch_size=2_000, **bounds)
+            yield from hbase.table(table).scan(batch_size=ROWS_MOST, **bounds)
 
     def row(self, table: str, key: bytes) -> dict[bytes, bytes]:
         """One row; empty if it does not exist."""
         with self.connection() as hbase:
             found: dict[bytes, bytes] = hbase.table(table).row(key)
             return found
+
+    def rows(self, table: str, keys: Sequence[bytes]) -> dict[bytes, dict[bytes, bytes]]:
+        """Those of these rows that exist."""
+        found: dict[bytes, dict[bytes, bytes]] = {}
+        with self.connection() as hbase:
+            for at in range(0, len(keys), ROWS_MOST):
+                found |= dict(hbase.table(table).rows(list(keys[at : at + ROWS_MOST])))
+        return found
 
     def forgotten(self, pattern: str) -> Forgotten:
         """The keys that were forgotten in the tables of a pattern."""

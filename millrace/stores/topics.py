@@ -239,6 +239,17 @@ def lengths(bootstrap: str, topics: Mapping[str, str]) -> dict[str, int]:
     return {kind: sum(end for (name, _), end in ends.items() if name == topic) for kind, topic in topics.items()}
 
 
+def ends(bootstrap: str, topics: Mapping[str, str]) -> Offsets:
+    """The offset behind the last message of each partition, by the kind that maps to each topic."""
+    with closing(
+        Consumer({"bootstrap.servers": bootstrap, "group.id": group(topics, "ends"), "log_level": 0})
+    ) as reader:
+        found = _ends(reader, bootstrap, topics.values())
+    return {
+        kind: {number: end for (name, number), end in found.items() if name == topic} for kind, topic in topics.items()
+    }
+
+
 def unread(bootstrap: str, group: str, topics: Iterable[str]) -> int:
     """How many messages of topics lie behind the offsets that a consumer group has committed."""
     with closing(Consumer({"bootstrap.servers": bootstrap, "group.id": group, "log_level": 0})) as reader:

@@ -7,12 +7,12 @@ import gzip
 import math
 import time
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from millrace import deployments
 from millrace.errors import InfraError, UsageError
@@ -21,12 +21,14 @@ from millrace.patterns import Variant, load
 from millrace.patterns import topics as topics_of
 from millrace.patterns.model import AT_MOST_ONCE
 from millrace.patterns.parquet import COMPACTED, is_data_file
-from millrace.patterns.plan import HOP
+from millrace.patterns.plan import HOP, table_of
 from millrace.rules import ALERTS, DEAD_LETTERS
+from millrace.rules.layout import Forgotten
 from millrace.rules.outputs import VERDICTS_TOPIC, WINDOWS_TOPIC
 from millrace.settings import EVERY_S, SETTLE_S
 from millrace.stores.files import Hdfs, NoFileError
-from millrace.stores.topics import Offsets, Publisher, Tail, lengths
+from millrace.stores.tables import HBase
+from millrace.stores.topics import Offsets, Publisher, Tail, ends, lengths
 from millrace.target import ROOT, Target
 from millrace.traffic.labels import Labels
 from millrace.verbs import companions, traffic
@@ -41,7 +43,7 @@ from millrace.verify.ledger.ids import Ids, IdsError
 from millrace.verify.ledger.memory import IDS_LONGER_MS
 from millrace.verify.ledger.segments import Segment, advance, anchored
 from millrace.verify.ledger.state import State, StateError
-from millrace.verify.ledger.step import Inputs, Labelled, Limits
+from millrace.verify.ledger.step import Cells, Inputs, Labelled, Limits, UnreadError
 
 Row = dict[str, Any]
 FILES_LATE_MS = 3_600_000
@@ -101,6 +103,43 @@ class HdfsFolder:
 
     def remove(self, name: str) -> None:
         self.hdfs.remove(f"{self.path}/{name}")
+
+
+@dataclass(frozen=True)
+class StoredTables:
+    """The tables of a pattern in HBase."""
+
+    hbase: HBase
+    bootstrap: str
+    pattern: str
+    topics: Mapping[str, str]
+    """The intermediate topic and the alerts, by kind."""
+
+    def forgotten(self) -> Forgotten:
+        return _whole(lambda: self.hbase.forgotten(self.pattern))
+
+    def rows(self, table: str, rows: Sequence[bytes]) -> Mapping[bytes, Cells]:
+        return _whole(lambda: self.hbase.rows(table_of(self.pattern, table), rows)) if rows else {}
+
+    def scan(self, table: str, start: bytes, stop: bytes, limit: int | None) -> Sequence[tuple[bytes, Cells]]:
+        bounds = {"row_start": start or None, "row_stop": stop or None, "limit": limit}
+        return _whole(lambda: list(self.hbase.scan(table_of(self.pattern, table), **bounds)))
+
+    def now(self) -> tuple[int, Offsets]:
+        return _whole(lambda: (int(time.time() * 1000), ends(self.bootstrap, self.topics)))
+
+
+Answer = TypeVar("Answer")
+
+
+def _whole(read: Callable[[], Answer]) -> Answer:
+    """What a server answers, if it can be read."""
+    try:
+        return read()
+    except InfraError as error:
+        raise UnreadError(str(error)) from None
+    except (KeyError, ValueError) as error:
+        raise UnreadError(f"an answer of HBase is damaged: {error!r}") from None
 
 
 def folder_of(target: Target, variant: Variant) -> Folder:
@@ -249,7 +288,8 @@ class Ledger:
         self.folder = folder_of(self.target, self.variant)
         persist = self.variant.pattern.stages.persist
         is_stored = persist is not None and "hdfs" in persist.to and "WEBHDFS_URL" in self.target.addresses
-        self.stores = ("hdfs",) if is_stored else ()
+        has_tables = persist is not None and "hbase" in persist.to and "HBASE_THRIFT_HOST" in self.target.addresses
+        self.stores = ("hdfs",) * is_stored + ("hbase",) * has_tables
         # Only where ids are remembered; they are too many for memory.
         file = _ids_file(self.target, self.variant)
         self.ids = Ids(file) if self.variant.use.judged.id else None
@@ -428,9 +468,16 @@ class Ledger:
         outputs = {ENRICHED: parts[use.enriched.name]}
         outputs |= {kind: parts[kind] for kind in (ALERTS.name, DEAD_LETTERS.name, WINDOWS_TOPIC)}
         kinds = {topic: kind for kind, topic in self.topics.items()}
-        rows, rewritten = self.rows(cut_ms) if self.stores else ([], [])
+        rows, rewritten = self.rows(cut_ms) if "hdfs" in self.stores else ([], [])
         raw = {each.name: parts[each.name] for each in (*use.raw, *use.references)}
-        return Inputs(raw, outputs, kinds, rows, rewritten, self.labelled(cut_ms))
+        return Inputs(raw, outputs, kinds, rows, rewritten, self.labelled(cut_ms), self.tables())
+
+    def tables(self) -> StoredTables | None:
+        """The tables of the pattern, if it has any."""
+        if "hbase" not in self.stores:
+            return None
+        topics = {ENRICHED: self.topics[self.variant.use.enriched.name], ALERTS.name: self.topics[ALERTS.name]}
+        return StoredTables(self.target.hbase, self.target.bootstrap, self.variant.name, topics)
 
     def labelled(self, cut_ms: int) -> list[Labelled]:
         """The labelled runs that ended before the cut and are not judged, with the alerts since each began.
@@ -482,7 +529,7 @@ class Ledger:
         return rows, rewritten
 
     def question(self, cut_ms: int) -> Question:
-        """The pattern as it is deployed now; its tables are judged by `validate`."""
+        """The pattern as it is deployed now."""
         in_force = deployments.in_force(self.target, self.variant.name)
         question = question_about(self.variant, bounds_of(self.variant), in_force)
         # By the time of the topics, so that a segment is the same whenever it is judged.

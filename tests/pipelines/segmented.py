@@ -11,7 +11,7 @@ from millrace.verify.evidence import FILES
 from millrace.verify.ledger import state as states
 from millrace.verify.ledger.segments import Segment, advance, anchored
 from millrace.verify.ledger.state import State
-from millrace.verify.ledger.step import Inputs, Labelled, Limits
+from millrace.verify.ledger.step import Inputs, Labelled, Limits, Tables
 
 NEVER_MS = 4_000_000_000_000
 RUN = "the run"
@@ -40,6 +40,7 @@ class Ledger:
         self.read: dict[str, dict[int, int]] = {}
         self.segments: list[Segment] = []
         self.stored = 0
+        self.tables: Tables | None = None
 
     def to(self, cut_ms: int, *, is_last: bool = False) -> Segment:
         parts: dict[str, list[Record]] = {}
@@ -49,7 +50,7 @@ class Ledger:
         raw = {kind: parts[kind] for kind in self.evidence.raw}
         outputs = {kind: parts[kind] for kind in self.evidence.outputs}
         rows = self.rows(cut_ms, is_last=is_last)
-        inputs = Inputs(raw, outputs, self.evidence.kinds, rows, labelled=self.labelled(cut_ms))
+        inputs = Inputs(raw, outputs, self.evidence.kinds, rows, labelled=self.labelled(cut_ms), tables=self.tables)
         found = advance(self.state, self.question, inputs, cut_ms, self.limits, is_last=is_last)
         self.segments.append(found)
         return found
@@ -83,7 +84,7 @@ class Ledger:
         """Another one that continues from what the first has written down."""
         other = Ledger(self.question, self.evidence, self.limits)
         other.state, other.read = again(self.state), {kind: dict(own) for kind, own in self.read.items()}
-        other.stored = self.stored
+        other.stored, other.tables = self.stored, self.tables
         return other
 
 

@@ -95,7 +95,7 @@ def keys(table: Table, case: Case) -> Found:
             continue
         for name, expected in states.items():
             possible, cell = expected(own.get(row, [])), rows[row].get(state_column(name))
-            if not any(_is_cell_of(cell, value) for value in possible):
+            if not any(is_cell_of(cell, value) for value in possible):
                 offenders.append(f"wrong: {_text(row)}: {name} is {cell!r}, not {possible[0]}")
         listed = {column: cell for column, cell in rows[row].items() if column.startswith(f"{ALERT}:".encode())}
         known = {**may_be_there[row], **alerted[row]}
@@ -161,7 +161,8 @@ def _has_value(possible: Iterable[Any]) -> bool:
     return any(value is not None for value in possible)
 
 
-def _is_cell_of(cell: bytes | None, value: Any) -> bool:
+def is_cell_of(cell: bytes | None, value: Any) -> bool:
+    """Whether a cell of a state shows a value; None stands for no cell."""
     if cell is None or value is None:
         return cell is None and value is None
     try:

@@ -97,6 +97,7 @@ def _reached(state: State) -> dict[str, dict[int, int]]:
 def pending(state: State) -> dict[str, int]:
     """How much is not judged yet."""
     alerts_waiting = sum(map(len, state.alerts.values()))
+    of_tables = (each for own in state.tables.values() for each in (*own.waiting.values(), *own.unsure.values()))
     return {
         "events": len(state.units),
         "outputs": len(state.outputs),
@@ -104,6 +105,7 @@ def pending(state: State) -> dict[str, int]:
         "rows": len(state.rows),
         "windows overdue": sum(1 for since_ms in state.due_since.values() if since_ms != JUDGED),
         "events in open windows": len(state.counted),
+        "rows of tables": sum(not each.is_reported for each in of_tables),
     }
 
 

@@ -19,7 +19,7 @@ from millrace.verify.case import Case, Question, problems
 from millrace.verify.checking import Checker, Found
 from millrace.verify.checks import alert_ids, alerts, conservation, enrichment, lateness, numbers, readable, refusals
 from millrace.verify.evidence import ENRICHED, FILES, Read, read
-from millrace.verify.ledger import labelled, memory, outputs, raw, units, windows
+from millrace.verify.ledger import labelled, memory, outputs, raw, tables, units, windows
 from millrace.verify.ledger.case import SegmentCase
 from millrace.verify.ledger.state import Done, State
 from millrace.verify.ledger.step import OUTPUTS, Inputs, Limits, Step
@@ -67,8 +67,9 @@ def advance(
     outputs.take_rows(step)
     windows.judge(step)
     outputs.judge_foreign(step)
+    of_tables = list(tables.judged(step, parsed))
     step.case.outputs = {kind: Read(tuple(step.due[kind]), parsed[kind].unreadable) for kind in OUTPUTS}
-    checks = tuple(_checked(step, each) for each in _checkers(step))
+    checks = tuple(_checked(step, each) for each in (*_checkers(step), *of_tables))
     memory.forget(step)
     return Segment(
         state.number, since_ms, cut_ms, checks, messages, memory.pending(state), memory.whole_until_ms(state)

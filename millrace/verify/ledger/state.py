@@ -13,6 +13,7 @@ from typing import Any
 
 from millrace import oracle
 from millrace.oracle import Finding, Judged, Origin, Record
+from millrace.rules.layout import Mark
 from millrace.verify.evidence import Event
 from millrace.verify.expected import Arrival
 from millrace.verify.ledger.ids import Ids
@@ -101,6 +102,82 @@ class Done:
 
 
 @dataclass
+class Reading:
+    """What a table showed of a row, or of a group of rows, that was not what the messages up to the cut left."""
+
+    at_ms: int
+    ends: dict[str, dict[str, int]]
+    """Kind -> partition -> the end of the topic then: only a message before it may explain what was shown."""
+    expected: list[int]
+    """The number and sum of digests of the rows of a group, or of the alerts of a key, that should have been there."""
+    rows: dict[str, int] = field(default_factory=dict)
+    """Of a group: the digests of its rows that no later event explains so far."""
+    cells: dict[str, str] = field(default_factory=dict)
+    """Of the row of a key."""
+    open: list[str] = field(default_factory=list)
+    """Its columns that no later message explains so far."""
+
+
+@dataclass
+class Waiting:
+    """A row, or a group of rows, that a table has not yet shown right."""
+
+    due_ms: int
+    """The cut from which on it is wrong."""
+    is_taken_over: bool = False
+    """Whether it is taken as it is, because the ledger has not seen all that it holds."""
+    is_reported: bool = False
+    """Whether it was red."""
+    forms: list[int] = field(default_factory=list)
+    """The digests that the row of an event may have."""
+    origin: Origin | None = None
+    """The raw message of this event."""
+    passed: dict[str, list[Any]] = field(default_factory=dict)
+    """What the columns of a key may show: what they were when it began to wait, and since then."""
+    reading: Reading | None = None
+
+
+@dataclass
+class Held:
+    """What the messages have left in the row of a key."""
+
+    values: dict[str, list[Any]] = field(default_factory=dict)
+    """By state; more than one of an event that came out in several forms."""
+    orders: dict[str, list[int]] = field(default_factory=dict)
+    """When the last values arrived."""
+    alerts: list[int] = field(default_factory=lambda: [0, 0])
+    """How many, and the sum of their digests."""
+    excused: dict[str, str | None] = field(default_factory=dict)
+    """Cells that were red, or that are older than the ledger: as long as they show this, they are not red again."""
+
+
+@dataclass
+class TableState:
+    """What must be in a table of HBase, and how far it was compared."""
+
+    version: str
+    """Of its declaration."""
+    is_known: bool
+    """Whether the ledger has seen all that it holds; else the next round of the audit takes over what is there."""
+    cursor: str = ""
+    """The row at which the next slice of the audit begins."""
+    rounds: int = 0
+    """How often the audit has read the whole table."""
+    waiting: dict[str, Waiting] = field(default_factory=dict)
+    """By row."""
+    unsure: dict[str, Waiting] = field(default_factory=dict)
+    """By group."""
+    groups: dict[str, list[int]] = field(default_factory=dict)
+    """The rows of events that were right, by the first part of the row key: their number and the sum of digests."""
+    held: dict[str, Held] = field(default_factory=dict)
+    """The rows of keys."""
+    seen: dict[int, Done] = field(default_factory=dict)
+    """By partition the digests of the rows of events, to recognise later copies."""
+    alerts: dict[str, int] = field(default_factory=dict)
+    """The last alerts by id, with the cut at which they came."""
+
+
+@dataclass
 class State:
     """All that judging the next segment needs besides its messages."""
 
@@ -160,6 +237,10 @@ class State:
     """The first cut for which that holds."""
     labelled: list[str] = field(default_factory=list)
     """The runs of labelled traffic that are judged."""
+    tables: dict[str, TableState] = field(default_factory=dict)
+    """By table."""
+    marks: dict[str, Mark] = field(default_factory=dict)
+    """The keys that were forgotten, by the rows of their marks."""
 
 
 def lines(state: State) -> Iterator[bytes]:
@@ -208,6 +289,15 @@ def lines(state: State) -> Iterator[bytes]:
     yield from (_line(["done late", *origin, cut_ms]) for origin, cut_ms in state.done_late.items())
     yield from (_line(["varied", *origin, cut_ms]) for origin, cut_ms in state.varied.items())
     yield from (_line(["done row", key, *found]) for key, found in state.done_rows.items())
+    yield from (_line(["mark", row, mark.until_ms, mark.times]) for row, mark in state.marks.items())
+    for name, table in state.tables.items():
+        yield _line(["table", name, table.version, table.is_known, table.cursor, table.rounds])
+        for part in ("waiting", "unsure", "held"):
+            yield from (_line([part, name, key, asdict(each)]) for key, each in getattr(table, part).items())
+        yield from (_line(["group", name, key, *found]) for key, found in table.groups.items())
+        yield from (_line(["alert of table", name, key, cut_ms]) for key, cut_ms in table.alerts.items())
+        for partition, done in table.seen.items():
+            yield _line(["seen", name, partition, done.base, base64.b64encode(done.digests.tobytes()).decode()])
 
 
 def digest_of(written: Iterable[bytes]) -> str:
@@ -300,6 +390,22 @@ def _take(state: State, kind: str, rest: list[Any]) -> None:
             state.varied[topic, partition, offset] = cut_ms
         case "done row", [key, values, with_late, cut_ms]:
             state.done_rows[key] = values, with_late, cut_ms
+        case "mark", [row, until_ms, times]:
+            state.marks[row] = Mark(until_ms, times)
+        case "table", [name, version, is_known, cursor, rounds]:
+            state.tables[name] = TableState(version, is_known, cursor, rounds)
+        case "waiting" | "unsure" as part, [name, key, each]:
+            getattr(state.tables[name], part)[key] = _read_waiting(each)
+        case "held", [name, key, each]:
+            state.tables[name].held[key] = Held(**each)
+        case "group", [name, key, *found]:
+            state.tables[name].groups[key] = found
+        case "alert of table", [name, key, cut_ms]:
+            state.tables[name].alerts[key] = cut_ms
+        case "seen", [name, partition, base, packed]:
+            digests = array("Q")
+            digests.frombytes(base64.b64decode(packed))
+            state.tables[name].seen[partition] = Done(base, digests, bytearray(len(digests)))
         case _:
             raise StateError(f"the state has a line of an unknown kind: {kind!r}")
 
@@ -365,6 +471,11 @@ def _read_unit(found: dict[str, Any]) -> Unit:
     judged = Judged(_read_record(found["record"]), found["reason"], found["event"], found["before"], findings)
     copies, letters = (list(map(_read_output, found[name])) for name in ("copies", "letters"))
     return Unit(found["since_ms"], judged, copies, letters, found["behind_ms"])
+
+
+def _read_waiting(found: dict[str, Any]) -> Waiting:
+    origin, reading = found["origin"], found["reading"]
+    return Waiting(**{**found, "origin": origin and tuple(origin), "reading": reading and Reading(**reading)})
 
 
 def _read_finding(found: dict[str, Any]) -> Finding:

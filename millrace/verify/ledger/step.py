@@ -8,11 +8,12 @@ import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from millrace.oracle import Finding, Origin, Record
 from millrace.rules import Count, EventRule, Last, WindowRule, WindowSummary
 from millrace.rules.expressions import fields_of
+from millrace.rules.layout import Forgotten
 from millrace.rules.outputs import ALERTS, DEAD_LETTERS, FLAGS, PROVENANCE, WINDOWS_TOPIC, names
 from millrace.traffic.labels import Labels
 from millrace.verify.case import Question
@@ -40,6 +41,10 @@ class Limits:
     """For so long a later copy of a judged output is compared with it."""
     segments_of_races: int = 60
     """Races are counted over so many segments."""
+    rows_most: int = 50_000
+    """So many waiting rows of a table are read in a segment; it is unknown while more wait."""
+    audited_rows: int = 5_000
+    """So many rows of each table are compared in a segment, whatever happened to them."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,25 @@ class Labelled:
     labels: Labels | str
     """Or why they do not hold."""
     alerts: Sequence[Record] = ()
+
+
+Cells = Mapping[bytes, bytes]
+
+
+class UnreadError(Exception):
+    """A store does not answer, or its answer is damaged."""
+
+
+class Tables(Protocol):
+    """The tables of HBase, as they are now; raises UnreadError where they do not answer."""
+
+    def forgotten(self) -> Forgotten: ...
+    def rows(self, table: str, rows: Sequence[bytes]) -> Mapping[bytes, Cells]: ...
+    def scan(self, table: str, start: bytes, stop: bytes, limit: int | None) -> Sequence[tuple[bytes, Cells]]:
+        """The rows from one on, and before another; without an end if it is empty."""
+
+    def now(self) -> tuple[int, Mapping[str, Mapping[int, int]]]:
+        """The time, and the ends of the intermediate topic and of the alerts, by kind and partition."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +93,8 @@ class Inputs:
     """The places of rows of files that a compaction wrote: what they hold was there before."""
     labelled: Sequence[Labelled] = ()
     """The runs that ended before the cut and are not judged."""
+    tables: Tables | None = None
+    """None where they are not judged."""
 
 
 class Step:
