@@ -1,6 +1,7 @@
 """A ledger on a running pattern: segments under traffic, a crash, a state that is gone, messages that were deleted.
 
-Canaries are sent beside the traffic, and show when a job no longer alerts.
+Canaries are sent beside the traffic, and show when a job no longer alerts. The ledger of tables has a pattern of its
+own without a job: the test writes what one would have written.
 """
 
 from __future__ import annotations
@@ -10,19 +11,27 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from kafka import KafkaAdminClient, TopicPartition
 
+from millrace import oracle
 from millrace import stack as stacks
+from millrace.engines.spark.hbase import Writer
 from millrace.machine.processes import wait_until
+from millrace.oracle import Record
 from millrace.patterns import load
 from millrace.patterns import topics as topics_of
+from millrace.patterns.plan import table_of
+from millrace.rules import ALERTS, DEAD_LETTERS
 from millrace.rules.outputs import VERDICTS_TOPIC
 from millrace.settings import Settings
 from millrace.stack.services import NEEDED
 from millrace.stores import topics
 from millrace.target import Target
+from millrace.traffic import plan_for
 from millrace.verbs import canaries, ledger
 from millrace.verbs.alerts import alerts
 from millrace.verbs.deploy import await_healthy, deploy
@@ -32,11 +41,14 @@ from millrace.verbs.traffic import closing_ms
 from millrace.verify.ledger.chain import Chain, Entry
 from millrace.verify.ledger.step import Limits
 from pipelines.fraud import FRAUD
+from pipelines.fraud.traffic import TRAFFIC
 from tests.patterns import Sender, own_patterns
+from tests.pipelines import pretend
+from tests.pipelines.pretend import SECRETS
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 
-PATTERN = "followed"
+PATTERN, STORED = "followed", "stored"
 EVERY_S, SETTLE_S, SENDS_S = 10.0, 3.0, 50.0
 LIMITS = Limits(outstanding_ms=90_000, grace_ms=15_000)
 KILLED_AFTER = 2
@@ -49,10 +61,14 @@ SEEN_WITHIN_S = 90
 @pytest.fixture(scope="module")
 def target(stack: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
     target = Target.read(stack, {})
-    said = {PATTERN: {"of": "flink", "stages": {"persist": None}}}
+    said = {
+        PATTERN: {"of": "flink", "stages": {"persist": None}},
+        STORED: {"of": "flink", "stages": {"persist": {"engine": "spark", "to": ["hbase"]}}},
+    }
     with own_patterns(tmp_path_factory.mktemp("patterns"), said):
         yield target
-        teardown(target, PATTERN, data=True)
+        for pattern in said:
+            teardown(target, pattern, data=True)
 
 
 @pytest.fixture(scope="module")
@@ -204,3 +220,83 @@ def test_the_alerts_of_canaries_can_be_left_out(target: Target, followed: Chain)
     assert {each.alert["rule"] for each in every if ids[each.alert["alert_id"]]} == {rule.name for rule in FRAUD.rules}
     assert {each.alert["alert_id"] for each in others} == {own for own, is_canary in ids.items() if not is_canary}
     assert others
+
+
+def written(target: Target) -> None:
+    """Purchases, and what a job of the pattern would have made of them: topics and tables."""
+    variant = load(STORED)
+    names, use = topics_of(variant), variant.use
+    plan = plan_for(TRAFFIC, 600, 60, seed=3, name="stored", frauds=0.3, customers=100)
+    start_ms = int(time.time() * 1000) - 10_000
+    for sent in (TRAFFIC.references(plan, ()), TRAFFIC.messages(plan, SECRETS, start_ms)):
+        publish(target, [(names[each.topic], each.key, each.value) for each in sent])
+    ranks = {each.name: rank for rank, each in enumerate((*use.references, *use.others, use.judged))}
+    with closing(topics.Tail(target.bootstrap, {kind: names[kind] for kind in ranks})) as tail:
+        tape = sorted(tail.new(), key=lambda r: (r.ingest_ms, ranks[r.topic], r.partition, r.offset))
+    events: list[dict[str, Any]] = []
+    alerts: list[dict[str, Any]] = []
+    letters: list[dict[str, Any]] = []
+
+    def refuse(record: Record, reason: str) -> None:
+        letters.append(pretend.letter(record, reason) | {"topic": names[record.topic]})
+
+    known: dict[str, dict[str, oracle.Event]] = {reference.name: {} for reference in use.references}
+    for reference in use.references:
+        for record in tape:
+            if record.topic == reference.name and (reason := oracle.refer(reference, known[reference.name], record)):
+                refuse(record, reason)
+    raw = [record for record in tape if record.topic not in known]
+    for each in oracle.judge(use, variant.event_rules, raw, known):
+        if each.reason is not None:
+            refuse(each.record, each.reason)
+        elif each.record.topic == use.judged.name and each.event is not None:
+            events.append({**each.event, "source_topic": names[use.judged.name]})
+            at_ms = each.record.ingest_ms
+            alerts += [pretend.alert(found, each.event["sent_ms"], at_ms, at_ms) for found in each.findings]
+    outputs = {use.enriched.name: events, ALERTS.name: alerts, DEAD_LETTERS.name: letters}
+    publish(target, [(names[kind], b"k", json.dumps(each).encode()) for kind, own in outputs.items() for each in own])
+    assert len(events) > 20
+    assert len(alerts) > 3
+    Writer(use, target.stores(variant)).write(events, alerts)
+
+
+def publish(target: Target, messages: list[tuple[str, bytes | None, bytes | None]]) -> None:
+    topics.publish(target.bootstrap, messages)
+
+
+def test_a_spoilt_row_of_a_table_turns_one_segment_red(target: Target) -> None:
+    provision(target, STORED)
+    written(target)
+    limits = Limits(outstanding_ms=6_000, grace_ms=2_000)
+
+    def next_entries(target: Target, until: Callable[[Entry], bool], more: int = 0) -> list[Entry]:
+        found: list[Entry] = []
+
+        def is_over(entry: Entry) -> bool:
+            found.append(entry)
+            return any(map(until, found[: len(found) - more]))
+
+        ledger.follow(target, STORED, every_s=2, settle_s=0.5, limits=limits, until=is_over, within_s=60, report=print)
+        return found
+
+    right = next_entries(target, lambda entry: "rows" in entry.figures["table of customers"], more=3)
+    assert {(entry.status, entry.causes) for entry in right} == {("ok", ())}
+    assert "rows of tables" not in right[-1].pending
+    table = table_of(STORED, "transactions")
+    (row, cells), *_ = target.hbase.scan(table, limit=1)
+    amount = cells[b"t:amount_cents"]
+    target.hbase.put(table, row, {b"t:amount_cents": b"1"})
+    target.hbase.put(table_of(STORED, "customers"), b"zoe", {b"s:highest_cents": b"1"})
+    spoilt = next_entries(target, lambda entry: entry.status == "failed", more=4)
+    (red,) = [entry for entry in spoilt if entry.status != "ok"]
+    count = sum(each.split(b"|")[0] == row.split(b"|")[0] for each, _ in target.hbase.scan(table))
+    customer = row.split(b"|")[0].decode()
+    assert red.causes == (
+        f"table of transactions: wrong: one of the {count} rows that begin with {customer} is not what its event left",
+        "table of customers: extra: zoe",
+    )
+    target.hbase.put(table, row, {b"t:amount_cents": amount})
+    nowhere = replace(target, addresses={**target.addresses, "HBASE_THRIFT_PORT": "1"})
+    (away,) = next_entries(nowhere, lambda entry: True)
+    assert away.status == "unknown"
+    assert "table of customers: could not be read: HBase does not answer at" in away.causes[1]

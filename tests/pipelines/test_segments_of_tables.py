@@ -245,6 +245,22 @@ def test_a_spoilt_row_turns_one_segment_red_within_the_bound(
     assert cut_ms <= CALM_MS + BOUND_MS
 
 
+def test_a_cell_that_is_spoilt_alike_after_its_repair_is_red_again(
+    good: Evidence, calm: Ledger, chosen: Chosen
+) -> None:
+    ledger = calm.again()
+    ledger.tables = Tables(good, after_ms=15_000)
+    _, alter = SPOILINGS["a maximum that is less"]
+
+    def spoil(content: Content, chosen: Chosen) -> None:
+        if not CALM_MS + BOUND_MS <= tables_of(ledger).cut_ms < CALM_MS + 2 * BOUND_MS:
+            alter(content, chosen)
+
+    spoilt(ledger, chosen, CALM_MS, spoil)
+    found = red(through(ledger, range(CALM_MS, CALM_MS + 3 * BOUND_MS, EVERY_MS)))
+    assert [name for _, name, _ in found] == ["table of customers"] * 2
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["an amount", "a row that is gone", "a maximum that is less", "an alert that is gone"])
 def test_a_row_that_is_spoilt_under_traffic_turns_one_segment_red(good: Evidence, chosen: Chosen, name: str) -> None:

@@ -519,6 +519,8 @@ class KeyRows(Watch):
         held, waiting = self.own.held.get(row) or Held(), self.own.waiting.get(row)
         shown = {_text(column): _text(cell) for column, cell in cells.items()}
         left = self._left(held)
+        if held.excused and not list(self._wrong(replace(held, excused={}), shown, left)):
+            held.excused = {}  # what was red is repaired
         if not list(self._wrong(held, shown, left)):
             self.own.waiting.pop(row, None)
             return
