@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from millrace.rules.layout import NOTHING_FORGOTTEN, Forgotten, Mark, mark_row, puts
 from millrace.traffic import plan_for
-from millrace.verify import Evidence, Question
+from millrace.verify import Evidence, Question, Versions
 from millrace.verify.ledger import state as states
 from millrace.verify.ledger.segments import Segment
 from millrace.verify.ledger.step import Cells, Limits, UnreadError
@@ -396,6 +396,14 @@ def test_a_forgotten_key_is_no_fault_and_red_if_it_is_still_there(good: Evidence
             ledger.to(cut_ms)
         found = red(ledger.segments)
         assert {name for _, name, _ in found} == (set() if is_gone else {f"table of {t.name}" for t in FRAUD.tables})
+
+
+def test_what_a_table_holds_from_before_its_present_version_is_taken_over(good: Evidence) -> None:
+    changed = Versions(START_MS + 10_000, frozenset({"0"}))
+    asked = replace(ASKED, in_force={f"table of {table.name}": changed for table in FRAUD.tables})
+    segments = through(opened(good, asked=asked))
+    assert {cut_ms for cut_ms, *_ in red(segments)} == {START_MS}
+    assert {each.status for each in segments} == {"ok", "unknown"}
 
 
 def test_a_table_of_another_declaration_is_unknown_in_one_segment(good: Evidence) -> None:

@@ -39,7 +39,7 @@ from millrace.rules.outputs import FLAGS, INGEST_MS
 from millrace.verify.case import Case
 from millrace.verify.checking import Checker, Found, Undecided
 from millrace.verify.checks.tables import is_cell_of
-from millrace.verify.evidence import ENRICHED, Event, Read, table_key
+from millrace.verify.evidence import ENRICHED, Event, Read, Versions, table_key
 from millrace.verify.ledger.raw import GAP_MOST
 from millrace.verify.ledger.state import Done, Held, Reading, TableState, Waiting
 from millrace.verify.ledger.step import Cells, Step, Tables, UnreadError
@@ -98,10 +98,11 @@ class Watch:
     def __init__(self, step: Step, table: Table, forgotten: Forgotten) -> None:
         self.step, self.table, self.name, self.forgotten = step, table, table_key(table.name), forgotten
         state, present = step.state, version(table, step.use)
+        self.since_ms = step.question.in_force.get(self.name, Versions()).since_ms
         own = state.tables.get(table.name)
         is_other = own is not None and own.version != present
         if own is None or is_other or state.assumed_since_ms == step.cut_ms:
-            is_first = own is None and state.number == 0 and not state.assumed
+            is_first = own is None and state.number == 0 and not state.assumed and not self.since_ms
             own = TableState(present, is_known=is_first)
             if not is_first:
                 why = "is declared otherwise" if is_other else "holds what this ledger has not seen"
@@ -117,12 +118,14 @@ class Watch:
 
     def take(self, parsed: Mapping[str, Read]) -> None:
         """Take in the messages of the segment."""
-        since_ms = self.step.question.in_force[self.name].since_ms if self.name in self.step.question.in_force else 0
         for record, event in parsed[ENRICHED].events:
             is_whole = all(event.get(name) is not None for name in (*self.table.fields, INGEST_MS.name))
-            is_judged = is_whole and event[INGEST_MS.name] >= since_ms
-            if is_judged and not self.forgotten.has_event(self.table, self.step.use, event):
+            if not is_whole or self.forgotten.has_event(self.table, self.step.use, event):
+                continue
+            if event[INGEST_MS.name] >= self.since_ms:
                 self.take_event(record, event)
+            else:
+                self.await_anything(_text(row_key(self.table, event)))
 
     def take_event(self, record: Record, event: Event) -> None:
         """Expect what an event leaves."""
@@ -143,6 +146,10 @@ class Watch:
 
     def awaited(self) -> Waiting:
         return Waiting(self.step.cut_ms + self.step.limits.outstanding_ms, not self.own.is_known)
+
+    def await_anything(self, row: str) -> None:
+        """Take over what is there in the place of a row."""
+        self.waits.setdefault(_group(row) if self.table.columns else row, self.awaited()).is_taken_over = True
 
     def is_over(self, waiting: Waiting) -> bool:
         return self.step.is_last or waiting.due_ms <= self.step.cut_ms
@@ -220,8 +227,7 @@ class Watch:
                 met.add(mark)
                 # What came between the mark and the last cut is in no sum: what is there counts.
                 if self.forgotten.marks[mark].until_ms < self.step.state.cut_ms:
-                    waiting = self.waits.setdefault(_group(name) if self.table.columns else name, self.awaited())
-                    waiting.is_taken_over = True
+                    self.await_anything(name)
         if changed - met and reached_by(self.table, self.step.use) - {self.table.first}:
             self.step.unknown[self.name] = "keys within its rows were forgotten: the audit takes over what is there"
             own.is_known, own.cursor = False, ""
