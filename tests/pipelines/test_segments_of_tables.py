@@ -193,12 +193,19 @@ def put(table: str, column: bytes, cell: bytes) -> Spoiling:
     return spoil
 
 
+def empty(rows: dict[bytes, Any], of: bytes) -> None:
+    """Remove the rows of a customer."""
+    for row in [row for row in rows if row.split(b"|")[0] == of.split(b"|")[0]]:
+        del rows[row]
+
+
 SPOILINGS: dict[str, tuple[str, Spoiling]] = {
     "an amount": ("transactions", put("transactions", b"t:amount_cents", b"1")),
     "a flag": ("transactions", put("transactions", b"t:flags", b'["x"]')),
     "a damaged cell": ("transactions", put("transactions", b"t:amount_cents", b"{")),
     "a column more": ("transactions", put("transactions", b"t:x", b"1")),
     "a row that is gone": ("transactions", lambda c, chosen: c["transactions"].pop(chosen.purchase, None)),
+    "all rows of a customer are gone": ("transactions", lambda c, chosen: empty(c["transactions"], chosen.purchase)),
     "a row that nobody wrote": ("transactions", lambda c, _: c["transactions"].update({b"zoe|1|t": {b"t:x": b"1"}})),
     "one more row of a customer": (
         "transactions",
@@ -231,7 +238,6 @@ def calm(good: Evidence) -> Ledger:
     return ledger
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", SPOILINGS)
 def test_a_spoilt_row_turns_one_segment_red_within_the_bound(
     good: Evidence, calm: Ledger, chosen: Chosen, name: str
