@@ -277,7 +277,7 @@ def test_a_row_that_is_spoilt_under_traffic_turns_one_segment_red(good: Evidence
 
 
 @pytest.mark.long
-@settings(max_examples=6, phases=(Phase.explicit, Phase.generate))
+@settings(max_examples=15, phases=(Phase.explicit, Phase.generate))
 @given(
     name=st.sampled_from(sorted(SPOILINGS)),
     after_ms=st.integers(-20_000, 40_000),
