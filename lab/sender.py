@@ -44,11 +44,11 @@ def main(argv: Sequence[str]) -> int:
             stack.up(settings, ["kafka"], report=_report)
             bootstrap = stack.addresses(settings)["KAFKA_BOOTSTRAP"]
             topics.ensure(bootstrap, wanted_topics(variant))
+            name = f"s{time.time_ns():x}"
+            plan = plan_for(declared(variant.use), given.events, given.rate, given.seed, name=name)
             if given.lines:
-                load = from_file(variant.use, _made_log(Path(folder), given), secrets, given.speed)
+                load = from_file(variant.use, _made_log(Path(folder), given), secrets, given.speed, plan)
             else:
-                name = f"s{time.time_ns():x}"
-                plan = plan_for(declared(variant.use), given.events, given.rate, given.seed, name=name)
                 load = generated(variant.use, plan, secrets, for_ms=0)
             run = send(bootstrap, topics_of(variant), load, folder=settings.state, report=_report)
         finally:
