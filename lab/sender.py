@@ -85,7 +85,7 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--rate", type=float, default=50_000, help="events per second")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--lines", type=int, default=0, help=f"replay a made log of so many lines with {OF_LINES}")
-    parser.add_argument("--speed", type=float, default=1500.0, help="of the replay; default: as fast as it can be sent")
+    parser.add_argument("--speed", type=float, default=1440.0, help="of the replay; default: a day takes a minute")
     return parser.parse_args(argv)
 
 
