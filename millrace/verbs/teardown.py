@@ -44,9 +44,11 @@ def teardown(
             deployments.unwant(target, name)  # first: the watcher restarts none of the jobs from here on
             for companion in deployments.COMPANIONS:
                 companions.stop(target, name, companion)
-            # What a person started goes on until that person ends it.
+            # What a person started runs until that person ends it.
             for verb, process in companions.others(target, name).items():
-                changes.append(Change("process", verb, "keep", f"not started by `deploy`: process {process} goes on"))
+                changes.append(
+                    Change("process", verb, "keep", f"not started by `deploy`: process {process} still runs")
+                )
             canaries.stopped(target.settings, name)
             discard_left(target, name)
         for deployed_plan in reversed(list(deployed(target, name).values())):

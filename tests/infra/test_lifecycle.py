@@ -93,7 +93,7 @@ def test_a_teardown_names_a_sender_that_was_started_by_hand(target: Target, engi
         found = [each for each in teardown(target, PATTERN) if each.kind == "process"]
     (change,) = found
     assert (change.name, change.action) == (f"millrace canaries {PATTERN}", "keep")
-    assert f"process {os.getpid()} goes on" in change.detail
+    assert f"process {os.getpid()} still runs" in change.detail
     deploy(target, PATTERN)
     assert "process" not in {each.kind for each in teardown(target, PATTERN)}
 
