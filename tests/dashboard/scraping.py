@@ -19,7 +19,7 @@ from millrace.settings import PROJECT
 
 FOLDER = PROJECT / "infra" / "prometheus"
 RULES = [rule for group in yaml.safe_load((FOLDER / "rules.yml").read_text())["groups"] for rule in group["rules"]]
-STARTS_WITHIN_S = 30
+STARTS_WITHIN_S = 120
 MINUTES = re.compile(r"(?<=\[)(\d+)m(?=\])|(?<=for: )(\d+)m")
 
 

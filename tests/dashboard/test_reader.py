@@ -26,7 +26,7 @@ from tests.patterns import own_patterns
 pytestmark = pytest.mark.stack
 
 NAME = "counted"
-WITHIN_S = 30
+WITHIN_S = 90
 BUSY_S = 4
 
 

@@ -166,7 +166,7 @@ def test_a_backlog_is_judged_in_the_order_of_arrival_before_and_after_a_change_o
     counts = Counter((plan.topics[record.topic], record.partition) for record in arrived)
     ends = ends_of(plan, counts)
     assert all(end > counts[place] for place, end in ends.items()), "a transaction's messages and marker lie there too"
-    assert processes.wait_until(lambda: committed(plan, ends) == ends, 60), "it says how far it has come"
+    assert processes.wait_until(lambda: committed(plan, ends) == ends, 120), "it says how far it has come"
 
     assert arrived[-1].ingest_ms - arrived[0].ingest_ms > 20 * MINUTE_MS
     assert len({record.partition for record in arrived}) == PARTITIONS
@@ -225,7 +225,7 @@ def test_judged_offsets_are_committed_for_the_pattern_once_their_outputs_are_ack
             )
             look()
         ends = ends_of(plan, places)
-        assert processes.wait_until(lambda: look() == ends, 60), f"in silence it reaches the ends: {ends}"
+        assert processes.wait_until(lambda: look() == ends, 120), f"in silence it reaches the ends: {ends}"
 
 
 def test_of_a_backlog_no_partition_runs_ahead_of_another(target: Target, plan: EnginePlan) -> None:

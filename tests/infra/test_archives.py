@@ -47,7 +47,7 @@ def start(settings: Settings, jar: Path) -> Iterator[Callable[[], ProcessRecord]
         name = f"waits-{len(begun)}"
         record = processes.start(name, command, {}, settings.state / f"{name}.out", settings.run)
         begun.append(record)
-        assert processes.wait_until(lambda: record.log.read_text().endswith("up\n"), 20), record.log.read_text()
+        assert processes.wait_until(lambda: record.log.read_text().endswith("up\n"), 60), record.log.read_text()
         return record
 
     yield begin

@@ -169,7 +169,7 @@ def test_ctrl_c_leaves_no_job_and_the_name_can_be_removed(millrace: Commands, st
             break
     running.stderr.read()
     assert running.wait(120) == 130
-    assert wait_until(lambda: not up(millrace, BROKEN_OFF), 10)
+    assert wait_until(lambda: not up(millrace, BROKEN_OFF), 60)
     removed = millrace("teardown", BROKEN_OFF, "--data", "--yes")["changes"]
     assert f"{BROKEN_OFF}.requests" in [change["name"] for change in removed if change["action"] == "remove"]
 

@@ -43,7 +43,7 @@ def lives(server: Postgres, output: Path) -> bool:
     with output.open("w") as log:
         running = subprocess.Popen(server.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     try:
-        return processes.wait_until(lambda: server.is_ready(0), 30)
+        return processes.wait_until(lambda: server.is_ready(0), 120)
     finally:
         running.send_signal(signal.SIGINT)
         running.wait(30)

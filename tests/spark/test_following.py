@@ -12,6 +12,7 @@ import pytest
 from confluent_kafka import Producer
 from kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
 
+from millrace.machine import processes
 from millrace.machine.processes import wait_until
 from millrace.oracle import Record
 from millrace.patterns import EnginePlan, load
@@ -23,12 +24,13 @@ from millrace.stores.topics import Tail
 from millrace.target import Target
 from pipelines.fraud import FRAUD
 from tests.player import ensure_topics, own_plan
-from tests.spark.test_event_time import HOUR_MS, STARTED_WITHIN_S, TAKEN_WITHIN_S, Driven, _bursts, _hour
+from tests.spark.test_event_time import HOUR_MS, STARTED_WITHIN_S, TAKEN_WITHIN_S, TOLD_WITHIN_S, Driven, _bursts, _hour
 
 VARIANT = load("flink-spark")
 JUDGED = 3
 SILENT_S = 30
-"""Ten seconds without traffic, the burst's ten, and five in which another could come late; and five more."""
+"""Ten seconds without traffic, the burst's ten, five in which another could come late, and five more: what was judged
+would be told by then."""
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
 
@@ -62,7 +64,9 @@ def test_the_last_window_closes_in_silence_once_all_that_was_judged_is_committed
         early: list[list[str]] = []
         assert not wait_until(lambda: early.extend(_bursts(tail)) or early, SILENT_S), "the last one is being judged"
         commit(plan, judged, JUDGED)
-        assert wait_until(lambda: ["last-0", "last-1"] in _bursts(tail), SILENT_S), spark.job(plan)
+        told = wait_until(lambda: ["last-0", "last-1"] in _bursts(tail), TOLD_WITHIN_S)
+        log = processes.records(stack.run)[f"job-{plan.pattern}-spark"].log
+        assert told, "\n".join([str(spark.job(plan)), *processes.tail(log, 40)])
 
 
 def test_a_task_that_is_ahead_in_a_backlog_makes_no_event_of_another_late(stack: Settings, plan: EnginePlan) -> None:

@@ -87,7 +87,7 @@ def told(target: Target, name: str) -> Story:
     sender = Sender(target, name, f"{name}-t", SECONDS, closing_ms(variant.use))
     time.sleep(BACKLOG_S)  # what was sent until then is a backlog
     deploy(target, name, report=print)
-    assert processes.wait_until(lambda: unread() < FEW, 60)
+    assert processes.wait_until(lambda: unread() < FEW, 120)
     processes.kill(processes.records(target.settings.run)[f"job-{name}-streams-2"])
     ((_, alone),) = jobs(target, name).values()
     assert processes.wait_until(lambda: unread() > 2 * FEW, 20), "nobody read what the dead process would have read"

@@ -65,11 +65,11 @@ def killed_under_traffic(target: Target, name: str) -> Verdict:
     def process() -> processes.ProcessRecord:
         return processes.records(target.settings.run)[f"job-{name}-streams"]
 
-    assert processes.wait_until(lambda: has_read(100), 60)
+    assert processes.wait_until(lambda: has_read(100), 120)
     processes.kill(process())
     reconcile(target, report=print)
     await_healthy(target, name)
-    assert processes.wait_until(lambda: has_read(300), 60)
+    assert processes.wait_until(lambda: has_read(300), 120)
     processes.send(process(), signal.SIGSTOP)  # as a busy machine would
     time.sleep(STANDS_STILL_S)
     processes.send(process(), signal.SIGCONT)
