@@ -17,6 +17,7 @@ from millrace import deployments
 from millrace.errors import InfraError
 from millrace.job import EngineError
 from millrace.machine import processes
+from millrace.oracle import Record
 from millrace.patterns import Variant, load, names
 from millrace.patterns import topics as topics_of
 from millrace.patterns.contracts import contracts_of
@@ -44,12 +45,14 @@ ELSEWHERE = {
     "streams": "tests/streams/test_verdict.py",
 }
 """The variants whose verdict another suite shows."""
+KILLED, KILLED_AFTER = "spark", 1_000
+"""The variant whose driver dies in the middle of the traffic, and the events that it has judged by then."""
 VARIANTS = sorted(
     (name for name in names() if name not in ELSEWHERE and load(name).use.traffic),
     key=lambda name: (load(name).use.name, name),
 )
-EVENTS, RATE_PER_S = 6_000, 300
-SEEDS = {"fraud": 20, "flood": 21}
+EVENTS, RATE_PER_S = {"fraud": 5_000, "flood": 3_000}, 300
+SEEDS = {"fraud": 28, "flood": 15}
 SHARES = {"fraud": {"poison": 0.02}, "flood": {"poison": 0.02, "attacks": 0.2}}
 """More than usual: the traffic is short. With these seeds it has every kind that the tests here need."""
 REFUSED = {
@@ -136,11 +139,28 @@ def deployed(target: Target, name: str) -> None:
 def run_of(target: Target, variant: Variant) -> Ran:
     use = variant.use
     made, seed = traffic.declared(use), SEEDS.get(use.name, 1)
-    plan = plan_for(made, EVENTS, RATE_PER_S, seed, name=f"{variant.name}-t", **SHARES.get(use.name, {}))
+    plan = plan_for(made, EVENTS[use.name], RATE_PER_S, seed, name=f"{variant.name}-t", **SHARES.get(use.name, {}))
     secrets = traffic.secrets_of(target.settings, use)
-    run = sending.send(target.bootstrap, topics_of(variant), traffic.generated(use, plan, secrets))
-    traffic.keep(target.settings, variant.name, run)
+    with ThreadPoolExecutor() as pool:
+        sent = pool.submit(sending.send, target.bootstrap, topics_of(variant), traffic.generated(use, plan, secrets))
+        if variant.name == KILLED:
+            kill_at_work(target, variant)
+            deploy(target, variant.name, report=print)
+        traffic.keep(target.settings, variant.name, sent.result())
     return Ran(target, variant, validate(target, variant.name, report=print))
+
+
+def kill_at_work(target: Target, variant: Variant) -> None:
+    """Kill the driver of Spark once it has judged a part of the traffic."""
+    judged: list[Record] = []
+    with closing(Tail(target.bootstrap, {"enriched": variant.topic("enriched")})) as tail:
+
+        def is_at_work() -> bool:
+            judged.extend(tail.new())
+            return len(judged) >= KILLED_AFTER
+
+        assert processes.wait_until(is_at_work, within_s=180), len(judged)
+    processes.kill(processes.records(target.settings.run)[f"job-{variant.name}-spark"])
 
 
 def second_life(run: Ran) -> Again:

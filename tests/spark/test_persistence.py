@@ -33,10 +33,11 @@ from millrace.verbs.provision import wanted_topics
 from millrace.verify.checks.numbers import is_between
 from pipelines.fraud import FRAUD
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.stack, pytest.mark.drill, pytest.mark.timeout(1800)]
 
 SEED = int(os.environ.get("MILLRACE_SEED", "20261121"))
 SECONDS, EVENTS_PER_S = 35, 60  # at least so long, and until it was killed as often as the test asks for
+KILLS = 4
 BURST = FRAUD.rule("burst")
 WITHIN_S = 400
 
@@ -70,8 +71,8 @@ class Story:
         return [event for name, event in self.sent.items() if name not in late]
 
 
-@pytest.fixture(scope="module", params=[1, pytest.param(4, marks=pytest.mark.drill)], ids="killed {} times".format)
-def story(request: pytest.FixtureRequest, stack: Settings) -> Iterator[Story]:
+@pytest.fixture(scope="module")
+def story(stack: Settings) -> Iterator[Story]:
     """Events with repetitions, latecomers and garbage, and a driver that is killed in the middle of it."""
     print(f"MILLRACE_SEED={SEED}")
     target = Target.read(stack, {})
@@ -81,7 +82,7 @@ def story(request: pytest.FixtureRequest, stack: Settings) -> Iterator[Story]:
     spark.start(plan, None)
     try:
         _await(lambda: spark.job(plan).state == "running", "the driver to run", spark, plan)
-        tell(told, spark, stack, kills=request.param)
+        tell(told, spark, stack, kills=KILLS)
         _await(lambda: _is_whole(told), "everything to be written", spark, plan)
         yield told
     finally:
