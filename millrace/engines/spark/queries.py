@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal
 
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -52,6 +54,7 @@ class RunningQuery:
         self._again_at = 0.0
         self._problem: str | None = None
         self._reported: tuple[str, Any] = ("", None)
+        self._looked_at: str | None = None
 
     def ensure(self) -> str | None:
         """Start or restart the query; the reason if it has failed too often."""
@@ -70,6 +73,7 @@ class RunningQuery:
             self._restarts += self._failures > 0
             # A pool for each query, so that they take turns task by task.
             self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", self.query.name)
+            self._reported, self._looked_at = ("", None), None
             try:
                 self._stream = self._writer.start()
             except Py4JJavaError as error:  # for example, the checkpoint's store is unreachable
@@ -138,20 +142,22 @@ class RunningQuery:
         )
 
     def _report(self) -> Any:
-        """Spark's report on the last batch; None before the first. It is text at each request, so it is read once."""
-        stream = self._stream
-        report = stream._jsq.lastProgress() if stream is not None else None
-        if report is None:
+        """Spark's report on the last batch; None before the first."""
+        if (stream := self._stream) is None:
             return None
-        identity, (known, content) = f"{report.runId().toString()} {report.timestamp()}", self._reported
-        if identity != known:
-            content = json.loads(report.json())
-            self._reported = identity, content
+        known, content = self._reported
+        if text := _later(self._spark)(stream._jsq, known):
+            content = json.loads(text)
+            self._reported = f"{content['runId']} {content['timestamp']}", content
         return content
 
     def committed(self) -> Committed | None:
-        """The last completed batch; None before the first."""
-        return self.checkpoint.committed()
+        """The last completed batch; None before the first. Without a new report there is no other."""
+        self._report()
+        if (reported := self._reported[0]) != self._looked_at:
+            self.checkpoint.committed()
+            self._looked_at = reported
+        return self.checkpoint.latest
 
     def holds_windows(self) -> bool:
         """Whether a window is open; true if that is unclear."""
@@ -163,6 +169,12 @@ class RunningQuery:
             latest = self.checkpoint.latest
             return latest is not None and latest.watermark_ms > 0
         return any(each["numRowsTotal"] for each in last["stateOperators"] if each["operatorName"] in WINDOW_STATES)
+
+
+@cache
+def _later(spark: SparkSession) -> Callable[[Any, str], str]:
+    later: Callable[[Any, str], str] = spark._jvm.millrace.spark.Reports.later
+    return later
 
 
 def _reason(stream: StreamingQuery) -> str:
