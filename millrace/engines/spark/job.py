@@ -22,7 +22,14 @@ from millrace.engines.spark.driver import Driver
 from millrace.engines.spark.progress import ProgressFile
 from millrace.engines.spark.queries import Query
 from millrace.engines.spark.session import session
-from millrace.engines.spark.tuning import EVENTS_EVERY, FILES_EVERY, SUMMARIES_EVERY, TABLES_EVERY, WINDOWS_EVERY
+from millrace.engines.spark.tuning import (
+    EVENTS_EVERY,
+    FILES_EVERY,
+    SUMMARIES_EVERY,
+    TABLES_EVERY,
+    WINDOWS_EVERY,
+    WINDOWS_OF_ONE_RULE_EVERY,
+)
 from millrace.patterns import EnginePlan
 
 
@@ -53,11 +60,12 @@ def queries(spark: SparkSession, plan: EnginePlan) -> Iterator[Query]:
         checkpoint = f"{place}/events"
         writer = events.messages(spark, plan).writeStream.format("kafka").options(**options)
         yield Query("events", writer, checkpoint, EVENTS_EVERY)
+    windows_every = WINDOWS_EVERY if len(plan.window_rules) > 1 else WINDOWS_OF_ONE_RULE_EVERY
     for rule in plan.window_rules:
         # Another version of a rule has other windows: it starts with what the topic still holds.
         name, checkpoint = f"window-{rule.name}", f"{place}/window-{rule.name}-{rule.version}"
         writer = windows.messages(spark, plan, rule, name).writeStream.format("kafka").options(**options)
-        yield Query(name, writer, checkpoint, WINDOWS_EVERY, follows="events")
+        yield Query(name, writer, checkpoint, windows_every, follows="events")
     for summary in plan.window_summaries:
         name, checkpoint = f"summary-{summary.name}", f"{place}/numbers-{summary.name}-{summary.version}"
         rows = windows.numbers(spark, plan, summary, name)
