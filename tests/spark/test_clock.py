@@ -140,16 +140,16 @@ def test_events_that_have_moved_time_as_far_need_no_tick() -> None:
     assert room.keep(0) == [("summary-s", 80_000)]
 
 
-def test_time_is_what_all_partitions_have_reached_at_one_checkpoint() -> None:
-    def note(checkpoint: int, newest_ms: int, through_ms: int) -> str:
-        return json.dumps({"checkpoint": checkpoint, "newest_ms": newest_ms, "through_ms": through_ms})
+def test_time_is_what_all_partitions_have_reached() -> None:
+    def note(newest_ms: int, through_ms: int) -> str:
+        return json.dumps({"newest_ms": newest_ms, "through_ms": through_ms})
 
-    assert reached_ms([note(1, 50, 50), note(1, 70, 70)]) == 50
-    assert reached_ms([note(1, 50, 900), note(1, 70, 70)]) == 70, "a partition without a backlog holds nothing back"
-    assert reached_ms([note(1, 50, 900), note(1, 70, 900)]) == 70
-    assert reached_ms([note(1, 0, 0), note(1, 70, 70)]) == 0, "it has a backlog, and no event of it moved time yet"
-    assert reached_ms([note(1, 50, 50), note(2, 70, 70)]) == 0
-    assert reached_ms([note(1, 50, 50), ""]) == 0
+    assert reached_ms([note(50, 50), note(70, 70)]) == 50
+    assert reached_ms([note(50, 900), note(70, 70)]) == 70, "a partition without a backlog holds nothing back"
+    assert reached_ms([note(50, 900), note(70, 900)]) == 70
+    assert reached_ms([note(0, 0), note(70, 70)]) == 0, "it has a backlog, and no event of it moved time yet"
+    assert reached_ms([note(50, 60), note(70, 900)]) == 60, "its note is older than the other's"
+    assert reached_ms([note(50, 50), ""]) == 0
     assert reached_ms([]) == 0
 
 

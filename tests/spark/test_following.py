@@ -59,7 +59,7 @@ def test_a_task_that_is_ahead_in_a_backlog_makes_no_event_of_another_late(behind
             publish_backlog(plan.bootstrap, _hour(plan, task, began_ms))
             await_taken(behind)
         newest_ms = began_ms + HOUR_MS
-        commit(behind, 0, {"checkpoint": 1, "newest_ms": newest_ms, "through_ms": newest_ms})
+        commit(behind, 0, {"newest_ms": newest_ms, "through_ms": newest_ms})
         found: list[Record] = []
 
         def of(kind: str) -> list[dict[str, Any]]:

@@ -81,7 +81,7 @@ final class PaceTest {
         pace.move(0, 900_000);
         Map<TopicPartition, OffsetAndMetadata> noted = commit(Map.of(FIRST, 11L));
         assertEquals(11, noted.get(FIRST).offset());
-        assertEquals(Map.of("topic_id", "id-1", "checkpoint", 1L, "newest_ms", 900_000L, "through_ms", 900_000L),
+        assertEquals(Map.of("topic_id", "id-1", "newest_ms", 900_000L, "through_ms", 900_000L),
                 note(noted.get(FIRST)));
     }
 
@@ -94,7 +94,6 @@ final class PaceTest {
         Map<TopicPartition, OffsetAndMetadata> noted = commit(Map.of(SECOND, 21L));
         assertEquals(10, noted.get(FIRST).offset());
         assertEquals(nowMs, note(noted.get(FIRST)).get("through_ms"));
-        assertEquals(note(noted.get(FIRST)).get("checkpoint"), note(noted.get(SECOND)).get("checkpoint"));
         assertEquals(Map.of(), pace.noted("thread-2", Map.of(), Map.of()));
     }
 
@@ -118,7 +117,7 @@ final class PaceTest {
 
     @Test
     void aJobIsLiveOnlyWhileThePartitionsOfOtherProcessesKeepUp() {
-        Pace one = new Pace("t.purchases", LIVE_MS, () -> nowMs, 2, 2);
+        Pace one = new Pace("t.purchases", LIVE_MS, () -> nowMs);
         one.assign(THREAD, Map.of(FIRST, 10L));
         one.hear(Map.of(0, 0L, 1, 0L)); // the second has a backlog
         one.poll(FIRST, -1, 0, nowMs);
@@ -133,17 +132,6 @@ final class PaceTest {
         one.poll(FIRST, 11, 0, nowMs);
         one.poll(SECOND, -1, 0, nowMs);
         assertTrue(one.isLive());
-    }
-
-    @Test
-    void noTwoProcessesCommitNotesOfOneNumber() {
-        Pace other = new Pace("t.purchases", LIVE_MS, () -> nowMs, 2, 2);
-        Pace first = new Pace("t.purchases", LIVE_MS, () -> nowMs, 2, 1);
-        first.assign(THREAD, Map.of(FIRST, 10L));
-        other.assign(THREAD, Map.of(SECOND, 20L));
-        Object one = note(first.noted(THREAD, Map.of(), Map.of()).get(FIRST)).get("checkpoint");
-        Object two = note(other.noted(THREAD, Map.of(), Map.of()).get(SECOND)).get("checkpoint");
-        assertEquals(java.util.List.of(2L, 3L), java.util.List.of(one, two));
     }
 
     @Test

@@ -59,7 +59,7 @@ final class TwoProcessesTest {
         Process(int number) {
             reader = "thread-" + number;
             windows = number;
-            pace = new Pace(TOPIC, LIVE_MS, () -> nowMs, 2, number);
+            pace = new Pace(TOPIC, LIVE_MS, () -> nowMs);
             clock = new Clock(PARTITIONS, DISORDER_MS, IDLE_MS, pace, () -> nowMs);
         }
 

@@ -53,7 +53,7 @@ public final class Main {
     private Main(Job job, ProgressFile progress) {
         this.job = job;
         this.progress = progress;
-        pace = new Pace(job.topic(job.judged()), job.liveMs(), System::currentTimeMillis, job.instances(), job.instance());
+        pace = new Pace(job.topic(job.judged()), job.liveMs(), System::currentTimeMillis);
     }
 
     public static void main(String[] arguments) throws Exception {

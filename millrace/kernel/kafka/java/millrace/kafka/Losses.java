@@ -116,7 +116,7 @@ public final class Losses implements AutoCloseable {
                 LOG.info("{} is read from offset {} on", place, first);
                 Map<String, Object> note = new HashMap<>(Map.of("topic_id", id));
                 if (place.topic().equals(job.topic(job.judged()))) {
-                    note.putAll(Map.of("checkpoint", 0L, "newest_ms", 0L, "through_ms", 0L));
+                    note.putAll(Map.of("newest_ms", 0L, "through_ms", 0L));
                 }
                 settled.put(place, new OffsetAndMetadata(first, Json.text(note)));
             }

@@ -29,8 +29,6 @@ public final class Pace {
     private final Map<String, Long> commitsOf = new HashMap<>();
     private final Set<String> readers = new HashSet<>();
     private int readersLeast;
-    private final int instances;
-    private final int instance;
     private Map<Integer, Long> throughMs = Map.of(); // by the notes, of each partition of the judged topic
     private long othersThroughMs = Long.MAX_VALUE;
 
@@ -61,13 +59,6 @@ public final class Pace {
 
     /** A message is live that is handed on so soon after its arrival. */
     public Pace(String judged, long liveMs, LongSupplier nowMs) {
-        this(judged, liveMs, nowMs, 1, 1);
-    }
-
-    /** Of one process among several. */
-    public Pace(String judged, long liveMs, LongSupplier nowMs, int instances, int instance) {
-        this.instances = instances;
-        this.instance = instance;
         this.judged = judged;
         this.liveMs = liveMs;
         this.nowMs = nowMs;
@@ -246,7 +237,6 @@ public final class Pace {
         Map<String, Object> note = new LinkedHashMap<>();
         note.put("topic_id", topicIds.get(place.topic()));
         if (place.topic().equals(judged)) {
-            note.put("checkpoint", commits * instances + instance - 1); // no other process has this number
             note.put("newest_ms", partition.newestMs);
             note.put("through_ms", keepsUp ? nowMs.getAsLong() : partition.newestMs);
         }

@@ -157,7 +157,7 @@ final class ArrivalSource implements Source<RowData, ArrivalSplit, ArrivalEnumer
             boolean isLive = backlog.isLiveAt(checkpoint);
             long nowMs = System.currentTimeMillis();
             checkpoints.put(checkpoint, splits.stream()
-                    .map(split -> Checkpointed.at(checkpoint, split, isLive, nowMs))
+                    .map(split -> Checkpointed.at(split, isLive, nowMs))
                     .toList());
             return splits;
         }

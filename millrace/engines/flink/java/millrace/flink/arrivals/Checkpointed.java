@@ -7,13 +7,12 @@ import millrace.kernel.Json;
 /** A split as a checkpoint has it, with the note that stands beside its committed offsets. */
 record Checkpointed(ArrivalSplit split, String note) {
     /**
-     * With the checkpoint, the newest moment to which an event of the split has moved time, and the moment behind which
+     * With the newest moment to which an event of the split has moved time, and the moment behind which
      * no more of it will come: the present for a task that keeps up. millrace/engines/spark/event_time/elsewhere.py
      * reads it.
      */
-    static Checkpointed at(long checkpoint, ArrivalSplit split, boolean isLive, long nowMs) {
+    static Checkpointed at(ArrivalSplit split, boolean isLive, long nowMs) {
         Map<String, Object> note = new LinkedHashMap<>();
-        note.put("checkpoint", checkpoint);
         note.put("newest_ms", split.newestMs());
         note.put("through_ms", isLive ? nowMs : split.newestMs());
         return new Checkpointed(split, Json.text(note));
