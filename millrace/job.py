@@ -14,7 +14,8 @@ Besides this protocol, a job keeps seven promises that its callers rest on:
   and all that they wrote before is acknowledged; windows of another engine take no time from it. Beside the committed
   offsets of the judged topic stands a note, as JSON: `newest_ms`, the newest moment to which an event of the partition
   has moved time, or 0; `through_ms`, the moment before which no event of the partition is still to be written. It may
-  have more, for the engine itself. Time follows these (decision 0042). A job without header and notes writes its events in the order of their arrival.
+  have more, for the engine itself. Time follows these (decision 0042). A job without header and notes writes its events
+  in the order of their arrival.
 - **Exactly once.** Where the plan's `delivery` is that, and the engine declares it, a reader of committed messages gets
   no output twice.
 - **At most once.** Where `delivery` is that, offsets are committed before their messages are judged, and the state is

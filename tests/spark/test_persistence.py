@@ -153,7 +153,7 @@ def has_worked(spark: Spark, plan: EnginePlan) -> bool:
 
 def time_has_begun(spark: Spark, plan: EnginePlan) -> bool:
     """Whether an event can be late: of the first batch none is, however old."""
-    window = spark.job(plan).figures.get("queries", {}).get(f"window-{BURST.name}")
+    window = spark.job(plan).figures.get("queries", {}).get("windows")
     return bool(window and window["watermark"] and not window["watermark"].startswith("1970"))
 
 

@@ -8,6 +8,7 @@ its restarts, or when messages were deleted unread.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
 import signal
 import sys
@@ -22,15 +23,9 @@ from millrace.engines.spark.driver import Driver
 from millrace.engines.spark.progress import ProgressFile
 from millrace.engines.spark.queries import Query
 from millrace.engines.spark.session import session
-from millrace.engines.spark.tuning import (
-    EVENTS_EVERY,
-    FILES_EVERY,
-    SUMMARIES_EVERY,
-    TABLES_EVERY,
-    WINDOWS_EVERY,
-    WINDOWS_OF_ONE_RULE_EVERY,
-)
+from millrace.engines.spark.tuning import EVENTS_EVERY, FILES_EVERY, SUMMARIES_EVERY, TABLES_EVERY, WINDOWS_EVERY
 from millrace.patterns import EnginePlan
+from millrace.rules import WindowRule
 
 
 def main(argv: Sequence[str]) -> int:
@@ -60,12 +55,9 @@ def queries(spark: SparkSession, plan: EnginePlan) -> Iterator[Query]:
         checkpoint = f"{place}/events"
         writer = events.messages(spark, plan).writeStream.format("kafka").options(**options)
         yield Query("events", writer, checkpoint, EVENTS_EVERY)
-    windows_every = WINDOWS_EVERY if len(plan.window_rules) > 1 else WINDOWS_OF_ONE_RULE_EVERY
-    for rule in plan.window_rules:
-        # Another version of a rule has other windows: it starts with what the topic still holds.
-        name, checkpoint = f"window-{rule.name}", f"{place}/window-{rule.name}-{rule.version}"
-        writer = windows.messages(spark, plan, rule, name).writeStream.format("kafka").options(**options)
-        yield Query(name, writer, checkpoint, windows_every, follows="events")
+    if plan.window_rules:
+        writer = windows.messages(spark, plan, "windows").writeStream.format("kafka").options(**options)
+        yield Query("windows", writer, f"{place}/{windows_name(plan.window_rules)}", WINDOWS_EVERY, follows="events")
     for summary in plan.window_summaries:
         name, checkpoint = f"summary-{summary.name}", f"{place}/numbers-{summary.name}-{summary.version}"
         rows = windows.numbers(spark, plan, summary, name)
@@ -78,6 +70,14 @@ def queries(spark: SparkSession, plan: EnginePlan) -> Iterator[Query]:
     if "hbase" in plan.persist:
         writer = tables.messages(spark, plan).writeStream.foreachBatch(tables.writer(plan))
         yield Query("tables", writer, f"{place}/tables", TABLES_EVERY, is_store=True)
+
+
+def windows_name(rules: Sequence[WindowRule]) -> str:
+    """The checkpoint of the rules' windows. Other rules or versions begin with what the topic holds."""
+    versions = [f"{rule.name}-{rule.version}" for rule in rules]
+    if len(versions) == 1:
+        return f"window-{versions[0]}"
+    return f"windows-{hashlib.sha256('|'.join(versions).encode()).hexdigest()[:12]}"
 
 
 def _arguments(argv: Sequence[str]) -> argparse.Namespace:

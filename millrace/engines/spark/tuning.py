@@ -7,9 +7,7 @@ DISORDER_MARGIN_MS = 1
 # Spark starts a batch when the time since 1970 is a multiple of the interval. Queries whose intervals have a common
 # divisor start together and wait for each other's tasks, so the longer intervals are prime.
 EVENTS_EVERY = "1 second"  # where Spark is the per-event engine
-# One batch moves the watermark past a window's end, and only the next one closes it. Each rule has a query with its own
-# watermark: started every second, two of them disagree on whether an event is late (decision 0051); one has no other.
-WINDOWS_EVERY, WINDOWS_OF_ONE_RULE_EVERY = "5 seconds", "1 second"
+WINDOWS_EVERY = "1 second"  # one batch moves the watermark past a window's end, and only the next one closes it
 TABLES_EVERY = "5 seconds"
 SUMMARIES_EVERY = "7 seconds"  # each batch looks through all ids that it keeps
 FILES_EVERY = "17 seconds"  # each batch makes a file for each hour that it touches, so not too often

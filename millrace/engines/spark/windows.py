@@ -7,6 +7,7 @@ window. Every other event is in all windows of its time. The package event_time 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -27,17 +28,22 @@ from millrace.rules.outputs import LATE, PROVENANCE, WINDOW_SPAN, WINDOWS_TOPIC,
 UNREADABLE = "json"
 
 
-def messages(spark: SparkSession, plan: EnginePlan, rule: WindowRule, query: str) -> DataFrame:
-    """The messages that a rule writes: an alert for each window that fulfils it, a dead letter for each late event."""
-    events = admitted(spark, timed(spark, plan, rule, query), plan.use.judged)
-    return _written(plan, rule, _windows(rule, _refused(events, plan.use.disorder_ms)))
+def messages(spark: SparkSession, plan: EnginePlan, query: str) -> DataFrame:
+    """The messages of all rules: an alert for each window that fulfils one, a dead letter for each late event.
+
+    They are one query, and read each batch with one watermark: no rule counts what another calls late.
+    """
+    events = _refused(admitted(spark, timed(spark, plan, query), plan.use.judged), plan.use.disorder_ms)
+    first, *others = plan.window_rules
+    written = (_written(plan, rule, _windows(rule, events), letters=rule is first) for rule in (first, *others))
+    return reduce(DataFrame.union, written)
 
 
-def timed(spark: SparkSession, plan: EnginePlan, rule: WindowRule, query: str) -> DataFrame:
+def timed(spark: SparkSession, plan: EnginePlan, query: str) -> DataFrame:
     """Events and the query's ticks, with the watermark that they move."""
     moves = F.lit(not plan.judges_events) & F.col("id").isNotNull() & ~F.col("is_backlog")
     moment_ms = F.when(moves, moved_to(F.col("at_ms"), F.col("event.ingest_ms")))
-    events = _read(spark, plan, rule, headers=True).withColumn("clock_ms", moment_ms).drop("is_backlog")
+    events = _read(spark, plan, *plan.window_rules, headers=True).withColumn("clock_ms", moment_ms).drop("is_backlog")
     moments = ticks(spark, query).withColumn("clock_ms", F.col("at_ms"))
     # Spark requests the sources' ends in this order, so the events that belong to a tick are read with it.
     first, second = (moments, events) if plan.judges_events else (events, moments)
@@ -45,11 +51,11 @@ def timed(spark: SparkSession, plan: EnginePlan, rule: WindowRule, query: str) -
     return watermarked(both, F.col("clock_ms"), plan.use.disorder_ms).drop(CLOCK, "clock_ms")
 
 
-def _read(spark: SparkSession, plan: EnginePlan, of: WindowRule | WindowSummary, *, headers: bool = False) -> DataFrame:
-    on = of.on
+def _read(spark: SparkSession, plan: EnginePlan, *of: WindowRule | WindowSummary, headers: bool = False) -> DataFrame:
+    on = plan.use.enriched
     messages = topics.source(spark, plan.bootstrap, [plan.topics[on.name]], headers=headers)
     # Not the whole event: each field of each row is converted for Java and back on its way through a step of ours.
-    read = messages.withColumn("event", topics.parsed(on, F.col("value"), _fields_read(of)))
+    read = messages.withColumn("event", topics.parsed(on, F.col("value"), frozenset().union(*map(_fields_read, of))))
     is_whole = topics.is_whole(on, "event")
     return read.select(
         *("topic", "partition", "offset", "ingest_ms", "event"),
@@ -130,10 +136,11 @@ def _windows(rule: WindowRule, events: DataFrame) -> DataFrame:
     )
 
 
-def _written(plan: EnginePlan, rule: WindowRule, windows: DataFrame) -> DataFrame:
+def _written(plan: EnginePlan, rule: WindowRule, windows: DataFrame, *, letters: bool) -> DataFrame:
+    """The alerts of a rule, and the dead letters if they are its: one of the rules writes those of all."""
     is_refused = F.col("reason").isNotNull()
     has_fired = compiled(rule.condition, lambda field: F.col(f"w_{field.name}"))
-    letter = dead_letter(plan, WINDOWS, F.lit(None).cast("string"))
+    letter = dead_letter(plan, WINDOWS, F.lit(None).cast("string")) if letters else F.lit(None)
     sent = F.when(is_refused, letter).when(has_fired, _alert(plan, rule))
     if isinstance(rule.window, Sliding):
         is_latest = _start_ms(rule.window) > F.col("placed_ms") - rule.window.step_ms

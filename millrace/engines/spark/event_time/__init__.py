@@ -1,6 +1,6 @@
 """Event time of Spark's windows: what moves it, and how it reaches each query.
 
-    raw topics --> per-event stage --> intermediate topic ----> window-RULE ----------> alerts
+    raw topics --> per-event stage --> intermediate topic ----> windows --------------> alerts
                           |                    |                  ^     |
                           |                    |                  | (1) | time of its last commit
        time of its last   |                    |                  |     v
