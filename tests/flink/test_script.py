@@ -27,7 +27,11 @@ class Here:
         (field("a") > field("b"), "(`a` > `b`)"),
         (field("a") == 1, "(`a` = CAST(1 AS BIGINT))"),
         (field("a") != -5, "(`a` <> CAST(-5 AS BIGINT))"),
-        (field("a") * 3 - 1 >= 7, "(((`a` * CAST(3 AS BIGINT)) - CAST(1 AS BIGINT)) >= CAST(7 AS BIGINT))"),
+        (
+            field("a") * 3 - 1 >= 7,
+            "(compute('-', compute('*', `a`, CAST(3 AS BIGINT)), CAST(1 AS BIGINT)) >= CAST(7 AS BIGINT))",
+        ),
+        (field("a") + field("r", "real") > 0.0, "(compute('+', CAST(`a` AS DOUBLE), `r`) > CAST('0.0' AS DOUBLE))"),
         (field("r", "real") < 0.1, "(`r` < CAST('0.1' AS DOUBLE))"),
         (field("r", "real") < 1e-7, "(`r` < CAST('1e-07' AS DOUBLE))"),
         (field("t", "text") == "it's", "(`t` = 'it''s')"),
@@ -64,6 +68,12 @@ def test_the_stage_without_windows_keeps_no_window_and_calls_nothing_late() -> N
     assert "SESSION" not in " ".join(alone.inserts)
     assert "SESSION" in " ".join(whole.inserts)
     assert "TUMBLE" in " ".join(whole.inserts)
+
+
+def test_windows_read_what_the_enrichment_adds() -> None:
+    (timed,) = (query for name, query in script(plan("flink")).views.items() if name == "timed")
+    assert "AS `km_from_phone`" in timed
+    assert "_topic AS `source_topic`, CAST(_partition AS BIGINT) AS `source_partition`" in timed
 
 
 def test_an_event_of_a_backlog_has_a_header_beside_its_value() -> None:

@@ -124,13 +124,17 @@ def folded_columns(stage: StageMemory) -> list[str]:
 def enriched(stage: StageMemory, folds: Sequence[FoldRule]) -> str:
     """The events of the intermediate topic, and their headers."""
     use = stage.use
-    column = _columns(stage, use.enrichment.remembers)
-    values = {f.name: quoted(f.name) for f in use.judged.fields}
-    values |= {name: quoted(name) for name in _taken(use)}
-    values |= {name: compiled(made, column) for name, made in use.enrichment.built.items()}
-    values |= {FLAGS.name: _flags(stage, folds), **provenance(TOPIC, PARTITION, OFFSET, INGEST_MS)}
+    values = {name: quoted(name) for name in (*use.judged.names, *_taken(use))}
+    values |= {**added(stage), FLAGS.name: _flags(stage, folds)}
     headers = f"CASE WHEN {BACKLOG} THEN MAP[CAST({text(BACKLOG_HEADER)} AS STRING), CAST(x'01' AS BYTES)] END"
     return f"SELECT {', '.join([*row(use.enriched.names, values).values(), headers])} FROM {JUDGED}"
+
+
+def added(stage: StageMemory) -> dict[str, str]:
+    """What an enriched event has and a judged one has not, by name: computed numbers, and where it comes from."""
+    column = _columns(stage, stage.use.enrichment.remembers)
+    built = {name: compiled(made, column) for name, made in stage.use.enrichment.built.items()}
+    return built | provenance(TOPIC, f"CAST({PARTITION} AS BIGINT)", OFFSET, INGEST_MS)
 
 
 def alerts(stage: StageMemory, folds: Sequence[FoldRule]) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from millrace.rules.expressions import Binary, Call, Expression, Field, Literal, Not, RuleError
+from millrace.rules.expressions import Binary, Call, Expression, Field, Kind, Literal, Not, RuleError
 
 _OPERATORS = {"==": "=", "!=": "<>", "&": "AND", "|": "OR"}
 _FUNCTIONS = {"km": "km"}
@@ -26,11 +26,19 @@ def compiled(expression: Expression, column: Callable[[Field], str]) -> str:
             return f"CAST('{float(value)!r}' AS DOUBLE)"
         case Not(inner=inner):
             return f"(NOT {compiled(inner, column)})"
+        case Binary(op="+" | "-" | "*" as op, kind=kind):
+            left, right = (_of_kind(kind, each, column) for each in (expression.left, expression.right))
+            return f"compute('{op}', {left}, {right})"
         case Binary(op=op, left=left, right=right):
             return f"({compiled(left, column)} {_OPERATORS.get(op, op)} {compiled(right, column)})"
         case Call(function=function, arguments=arguments) if function in _FUNCTIONS:
             return f"{_FUNCTIONS[function]}({', '.join(compiled(each, column) for each in arguments)})"
     raise RuleError(f"{expression} has no equivalent in Flink SQL")
+
+
+def _of_kind(kind: Kind, number: Expression, column: Callable[[Field], str]) -> str:
+    own = compiled(number, column)
+    return own if number.kind == kind else f"CAST({own} AS DOUBLE)"
 
 
 def quoted(name: str) -> str:

@@ -26,6 +26,7 @@ FUNCTIONS = {
     "remember": "millrace.flink.Remember",
     "fold": "millrace.flink.Fold",
     "look_up": "millrace.flink.LookUp",
+    "compute": "millrace.flink.Compute",
     "km": "millrace.flink.Km",
     "millis": "millrace.flink.Millis",
     "base64": "millrace.flink.Base64",

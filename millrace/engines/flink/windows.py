@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from millrace.engines.flink.alerts import NOW_MS, alert_columns, operands
-from millrace.engines.flink.events import JUDGED
+from millrace.engines.flink.events import JUDGED, added, event_stage
 from millrace.engines.flink.expressions import compiled, interval, quoted, text
 from millrace.engines.flink.topics import BEHIND, INGEST_MS, OFFSET, PARTITION, TYPES
 from millrace.engines.flink.tuning import LATE_MARGIN_MS
@@ -27,10 +27,11 @@ def has_windows(plan: EnginePlan) -> bool:
 
 
 def views(plan: EnginePlan) -> Iterator[tuple[str, str]]:
-    """Judged events with whether they are late, and those that are not."""
+    """Enriched events with whether they are late, and those that are not."""
     if has_windows(plan):
+        columns = ", ".join(f"{value} AS {quoted(name)}" for name, value in added(event_stage(plan)).items())
         is_late = f"rowtime <= CURRENT_WATERMARK(rowtime) + {interval(LATE_MARGIN_MS)}"
-        yield TIMED, f"SELECT *, {BEHIND} OR COALESCE({is_late}, FALSE) AS {LATE} FROM {JUDGED}"
+        yield TIMED, f"SELECT *, {columns}, {BEHIND} OR COALESCE({is_late}, FALSE) AS {LATE} FROM {JUDGED}"
         yield TIMELY, f"SELECT * FROM {TIMED} WHERE NOT {LATE}"
 
 

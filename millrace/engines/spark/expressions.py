@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from pyspark.sql import Column
@@ -24,10 +25,12 @@ def compiled(expression: Expression, column: Callable[[Field], Column]) -> Colum
             return F.lit(value)
         case Not(inner=inner):
             return ~compiled(inner, column)
+        case Binary(op=op, left=left, right=right, kind="real"):
+            return _finite(_binary(op, compiled(left, column), compiled(right, column)))
         case Binary(op=op, left=left, right=right):
             return _binary(op, compiled(left, column), compiled(right, column))
         case Call(function="km", arguments=arguments):
-            return _km(*(compiled(each, column) for each in arguments))
+            return _finite(_km(*(compiled(each, column) for each in arguments)))
     raise RuleError(f"{expression} has no equivalent in Spark columns")
 
 
@@ -52,6 +55,11 @@ def _binary(op: str, left: Column, right: Column) -> Column:
         case "|":
             return left | right
     raise RuleError(f"the operator {op} has no equivalent in Spark columns")
+
+
+def _finite(value: Column) -> Column:
+    """The number without the sign of a zero, or null; NaN is no less than infinity to Spark."""
+    return F.when(F.abs(value) < math.inf, value + 0.0)
 
 
 def _km(latitude: Column, longitude: Column, other_latitude: Column, other_longitude: Column) -> Column:

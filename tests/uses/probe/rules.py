@@ -43,7 +43,11 @@ readings = EventType(
 enrichment = Enrichment(
     on=readings,
     remembers={"peak": Max("level"), "seen": Count()},
-    adds={"peak_before": lambda now, before: before.peak, "seen_before": lambda now, before: before.seen},
+    adds={
+        "peak_before": lambda now, before: before.peak,
+        "seen_before": lambda now, before: before.seen,
+        "stretched": lambda now, before: now.level * 1e307,
+    },
 )
 enriched = enrichment.enriched("enriched", "A reading, with the highest level before it.")
 
@@ -67,6 +71,13 @@ full = EventRule(
     readings,
     remembers={"units": Sum("units"), "others": DistinctOthers("code", within_ms=500), "least": Min("units")},
     alert_when=lambda now, before: (before.units == 2**63 - 1) & (before.others >= 1),
+)
+
+beyond = EventRule(
+    "beyond",
+    "Twice the units are negative, or the stretched level is huge: null where a number leaves its kind.",
+    readings,
+    alert_when=lambda now, before: (now.units * 2 < 0) | (now.level * 1e307 > 1.7e308),
 )
 
 FAILED = Count(where=lambda now: (now.code == 401) | (now.code == 403))
@@ -94,6 +105,9 @@ sliding = WindowRule(
         "lowest": Min("level"),
         "highest": Max("level"),
         "least": Min("units"),
+        "stretched": Max("stretched"),
+        "seen": Last("seen_before"),
+        "offset": Max("source_offset"),
     },
     lambda w: w.sensors >= 3,
 )
@@ -120,7 +134,7 @@ moving = WindowSummary(
     enriched,
     ("site",),
     Sliding(3_000, 1_000),
-    {"lowest": Min("level"), "highest": Max("level"), "last": Last("code")},
+    {"lowest": Min("level"), "highest": Max("level"), "last": Last("code"), "stretched": Min("stretched")},
 )
 by_value = WindowSummary(
     "by-value",
@@ -139,7 +153,7 @@ PROBE = UseCase(
     judged=readings,
     enrichment=enrichment,
     enriched=enriched,
-    rules=(higher, hurried, full, tumbling, sliding, session),
+    rules=(higher, hurried, full, beyond, tumbling, sliding, session),
     summaries=(per_site, moving, by_value, altogether),
     disorder_ms=1_000,
 )

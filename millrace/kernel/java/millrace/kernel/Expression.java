@@ -117,7 +117,8 @@ public interface Expression {
                 ? left.longValue() == right.longValue() : left.doubleValue() == right.doubleValue();
     }
 
-    private static Object computed(char op, Object left, Object right) {
+    /** A sum, difference or product; null for a null, and for a number that leaves the 64 bits or the finite doubles. */
+    public static Object computed(char op, Object left, Object right) {
         if (!(left instanceof Number a) || !(right instanceof Number b)) {
             return null;
         }
