@@ -31,7 +31,7 @@ drill: ## Long tests that `make test` leaves out; NAME=... selects one
 	@$(PYTHON) -m millrace.machine.setup --tests
 	$(RUN) pytest -m drill $(if $(NAME),-k "$(NAME)")
 
-fuzz: setup ## Property tests with new examples, for MINUTES=30; fails on a counterexample
+fuzz: setup ## Property tests with new examples, then engines with new rules, for MINUTES=30; fails on a counterexample
 	$(RUN) tests.fuzz $(MINUTES)
 
 up: setup ## Start the default stack and wait until it is ready

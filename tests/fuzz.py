@@ -1,5 +1,6 @@
-"""New examples for the property tests until the time is over: python -m tests.fuzz MINUTES [SEED]."""
+"""New examples for the property tests, then new rules for the engines: python -m tests.fuzz MINUTES [SEED]."""
 
+import os
 import random
 import re
 import secrets
@@ -9,7 +10,11 @@ from collections.abc import Iterator
 
 import pytest
 
-WORDS = ["-q", "--no-header", "-m", "hypothesis", "-p", "no:cacheprovider", "--timeout=0", "--hypothesis-profile=fuzz"]
+WORDS = ["-q", "--no-header", "-p", "no:cacheprovider", "--timeout=0"]
+PROPERTIES = [*WORDS, "-m", "hypothesis", "--hypothesis-profile=fuzz"]
+ON_ENGINES = [*WORDS, "-m", "drill", "--rounds=1000", "-k", "agree", "tests/uses/test_invented_on_engines.py"]
+ENGINES_SHARE = 0.4
+"""Of the time; a round that has begun comes to its end."""
 SEEDS = 2**32
 
 
@@ -61,20 +66,23 @@ def example_of(error: BaseException, fixtures: dict[str, object]) -> str:
 
 def main(minutes: float, seed: int) -> int:
     """1 when a counterexample was found; pytest's own code when the tests cannot run."""
-    search = Search(time.monotonic() + 60 * minutes)
+    ends = time.monotonic() + 60 * minutes
+    search = Search(ends - 60 * minutes * ENGINES_SHARE)
     while not search.is_over():
         print(f"\nseed {seed}", flush=True)
         search.order.seed(seed)
-        code = pytest.main([*WORDS, f"--hypothesis-seed={seed}"], plugins=[search])
+        code = pytest.main([*PROPERTIES, f"--hypothesis-seed={seed}"], plugins=[search])
         if code == pytest.ExitCode.NO_TESTS_COLLECTED and search.found:
             break
         if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) and not search.is_over():
             return int(code)
         seed = (seed + 1) % SEEDS
+    search.deadline, os.environ["MILLRACE_SEED"] = ends, str(seed)
+    code = pytest.main(ON_ENGINES, plugins=[search])
     for test, examples in search.found.items():
         print("", f"# {test}", *examples, sep="\n")
-    print(f"\n{len(search.found)} property tests with counterexamples")
-    return 1 if search.found else 0
+    print(f"\n{len(search.found)} tests with counterexamples")
+    return 1 if search.found else 0 if search.is_over() else int(code)
 
 
 if __name__ == "__main__":

@@ -8,28 +8,15 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from hypothesis import strategies as st
 
-from millrace import rules as vocabulary
 from millrace.oracle import Record
-from millrace.rules import (
-    Enrichment,
-    EventRule,
-    EventType,
-    Lookup,
-    Real,
-    Text,
-    UseCase,
-    Whole,
-    WindowRule,
-    WindowSummary,
-)
-from millrace.rules.measures import Measure
+from millrace.rules import UseCase
 
 START_MS = 1_790_000_000_000
 LIMITS = {"narrow": (-9, 9), "wide": (-(2**63), 2**63 - 1)}
@@ -61,6 +48,11 @@ class Invented:
     @property
     def use(self) -> UseCase:
         return _use(self)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of its rules and summaries."""
+        return tuple(each.name for each in (*self.use.rules, *self.use.summaries))
 
 
 @dataclass(frozen=True)
@@ -97,53 +89,63 @@ def tape_of(use: UseCase, sent: Sequence[Sent]) -> list[Record]:
 
 @lru_cache(maxsize=64)
 def _use(invented: Invented) -> UseCase:
+    return declared(source_of(invented))
+
+
+def declared(source: str) -> UseCase:
+    """The use that a module declares."""
+    module: dict[str, Any] = {}
+    exec(source, module)
+    use: UseCase = module["INVENTED"]
+    return use
+
+
+def source_of(invented: Invented, past_ms: int = 1_000, future_ms: int = 1_000, disorder_ms: int = 5_000) -> str:
+    """The use as a module of Python."""
     least, most = LIMITS[invented.limits]
     farthest = 90.0 if invented.limits == "narrow" else 1e300
-    numbers = (
-        Whole("whole", least, most),
-        Whole("may_whole", least, most, required=False),
-        Real("latitude", -farthest, farthest),
-        Real("longitude", -farthest, farthest, required=False),
-        Text("may_text", ANY, required=False),
-    )
-    span: dict[str, Any] = {"key": "key", "time": "at_ms", "past_ms": 1_000, "future_ms": 1_000}
-    ids = (Text("id", ANY, may_pass_luhn=True),) if invented.has_ids else ()
-    own = (Text("key", ANY), *ids, Whole("at_ms", least=0))
-    events = EventType("events", "", (*own, *numbers), id="id" if ids else None, **span)
-    others = EventType("others", "", (Text("key", ANY), Whole("at_ms", least=0), *numbers), **span)
-    labels = EventType("labels", "", (Text("name", ANY), Text("label"), Whole("weight")), key="name", compacted=True)
-    names = {**vars(vocabulary), "events": events, "others": others}
-    measures = _measures(invented.remembers, names)
-    lookups = (Lookup(labels, "key", {"label": "label", "weight": "weight"}),) if invented.looks_up else ()
-    adds = {name: _of_event(text) for name, text in invented.adds}
-    enrichment = Enrichment(events, lookups, measures, adds)
-    enriched = enrichment.enriched("enriched", "")
-    on_events = [
-        EventRule(f"event-{n}", "", events, _of_event(text), measures) for n, text in enumerate(invented.alert_when)
+    id_, own_id = ("id", 'Text("id", ANY, may_pass_luhn=True), ') if invented.has_ids else (None, "")
+    lookups = 'Lookup(labels, "key", {"label": "label", "weight": "weight"}), ' if invented.looks_up else ""
+    lines = [
+        "from millrace.rules import *",
+        f"ANY = {ANY!r}",
+        f'SPAN = dict(key="key", time="at_ms", past_ms={past_ms}, future_ms={future_ms})',
+        f"LEAST, MOST, FAR = {least}, {most}, {farthest}",
+        'WHOLES = Whole("whole", LEAST, MOST), Whole("may_whole", LEAST, MOST, required=False)',
+        'REALS = Real("latitude", -FAR, FAR), Real("longitude", -FAR, FAR, required=False)',
+        'FIELDS = (Whole("at_ms", least=0), *WHOLES, *REALS, Text("may_text", ANY, required=False))',
+        f'events = EventType("events", "", (Text("key", ANY), {own_id}*FIELDS), id={id_!r}, **SPAN)',
+        'others = EventType("others", "", (Text("key", ANY), *FIELDS), **SPAN)',
+        'NAMED = Text("name", ANY), Text("label"), Whole("weight")',
+        'labels = EventType("labels", "", NAMED, key="name", compacted=True)',
+        f"REMEMBERED = {_mapping(invented.remembers)}",
+        f"ADDED = {_mapping((name, f'lambda now, before: {text}') for name, text in invented.adds)}",
+        f"enrichment = Enrichment(events, ({lookups}), REMEMBERED, ADDED)",
+        'enriched = enrichment.enriched("enriched", "")',
+        "RULES = (",
+        *(
+            f'    EventRule("event-{n}", "", events, lambda now, before: {text}, REMEMBERED),'
+            for n, text in enumerate(invented.alert_when)
+        ),
+        *(
+            f'    WindowRule("window-{n}", "", enriched, {key!r}, {window}, {_mapping(named)}, lambda w: {text}),'
+            for n, (key, window, named, text) in enumerate(invented.windows)
+        ),
+        ")",
+        "SUMMARIES = (",
+        *(
+            f'    WindowSummary("summary-{n}", "", enriched, {keys!r}, {window}, {_mapping(named)}),'
+            for n, (keys, window, named) in enumerate(invented.summaries)
+        ),
+        ")",
+        "STREAMS = events, enrichment, enriched, (others,), (labels,)",
+        f'INVENTED = UseCase("invented", *STREAMS, RULES, SUMMARIES, disorder_ms={disorder_ms})',
     ]
-    on_windows = [
-        WindowRule(f"window-{n}", "", enriched, key, eval(window, names), _measures(named, names), _of_window(text))
-        for n, (key, window, named, text) in enumerate(invented.windows)
-    ]
-    summaries = [
-        WindowSummary(f"summary-{n}", "", enriched, keys, eval(window, names), _measures(named, names))
-        for n, (keys, window, named) in enumerate(invented.summaries)
-    ]
-    return UseCase(
-        "invented", events, enrichment, enriched, (others,), (labels,), (*on_events, *on_windows), tuple(summaries)
-    )
+    return "\n".join((*lines, ""))
 
 
-def _measures(named: Named, names: Mapping[str, Any]) -> dict[str, Measure]:
-    return {name: eval(text, dict(names)) for name, text in named}
-
-
-def _of_event(text: str) -> Callable[[Any, Any], Any]:
-    return lambda now, before: eval(text, {"now": now, "before": before, "km": vocabulary.km})
-
-
-def _of_window(text: str) -> Callable[[Any], Any]:
-    return lambda w: eval(text, {"w": w})
+def _mapping(named: Iterable[tuple[str, str]]) -> str:
+    return f"{{{', '.join(f'{name!r}: {text}' for name, text in named)}}}"
 
 
 WHOLES, REALS, TEXTS = ("whole", "may_whole", "at_ms"), ("latitude", "longitude"), ("may_text", "key")
@@ -154,6 +156,8 @@ SPAN_MS = st.sampled_from([50, 100, 1, 200])
 
 Column = tuple[str, str]
 """How a condition names a value, and its kind."""
+Span = tuple[int, int]
+"""The least and the largest number."""
 
 
 @st.composite
@@ -177,13 +181,13 @@ def remembered(draw: st.DrawFn, name: str) -> tuple[str, list[Column]]:
 
 
 @st.composite
-def counted(draw: st.DrawFn, name: str, columns: Sequence[Column]) -> tuple[str, list[Column]]:
+def counted(draw: st.DrawFn, name: str, columns: Sequence[Column], summed: Sequence[str]) -> tuple[str, list[Column]]:
     """A measure of a window over events with these columns as text, with the value that it gives."""
     op = draw(st.sampled_from(["Count", "Where", "CountDistinct", "Max", "Min", "Sum", "Last"]))
     if op in ("Count", "Where"):
         where = f"where=lambda now: {draw(conditions(columns))}" if op == "Where" else ""
         return f"Count({where})", [(f"w.{name}", "whole")]
-    of, kind = draw(st.sampled_from([each for each in columns if op != "Sum" or each[1] != "text"]))
+    of, kind = draw(st.sampled_from([each for each in columns if op != "Sum" or each[1] in summed]))
     return f"{op}({of.removeprefix('now.')!r})", [(f"w.{name}", "whole" if op == "CountDistinct" else kind)]
 
 
@@ -244,11 +248,18 @@ SESSION = st.builds("Session({})".format, SPAN_MS)
 
 
 @st.composite
-def uses(draw: st.DrawFn) -> Invented:
-    """Uses of one to three measures, and rules and windows over them."""
+def uses(
+    draw: st.DrawFn,
+    measures: Span = (0, 3),
+    on_events: Span = (0, 2),
+    on_windows: Span = (0, 2),
+    charts: Span = (0, 1),
+    summed: Sequence[str] = ("whole", "real"),
+) -> Invented:
+    """Uses of so many measures, and of rules and summaries over them; `summed` are the kinds that windows sum."""
     own = [(f"now.{name}", kind) for name, kind in FIELDS.items()]
     remembers, columns = [], [*own]
-    for n in range(draw(st.integers(0, 3))):
+    for n in range(draw(st.integers(*measures))):
         text, values = draw(remembered(f"m{n}"))
         remembers.append((f"m{n}", text))
         columns += values
@@ -259,20 +270,20 @@ def uses(draw: st.DrawFn) -> Invented:
         draw(st.booleans()),
         looks_up,
         tuple(remembers),
-        tuple(draw(st.lists(conditions(columns), max_size=2))),
+        tuple(draw(st.lists(conditions(columns), min_size=on_events[0], max_size=on_events[1]))),
         tuple(adds),
     )
     kinds = {each.name: each.kind for each in invented.use.enriched.readable}
     enriched = [(f"now.{name}", kind) for name, kind in kinds.items() if name not in ("source_topic", "id")]
     windows = []
-    for _ in range(draw(st.integers(0, 2))):
-        named, values = _named(draw, enriched)
+    for _ in range(draw(st.integers(*on_windows))):
+        named, values = _named(draw, enriched, summed)
         key = draw(st.sampled_from(["key", "label"] if looks_up else ["key"]))
         windows.append((key, draw(TUMBLING | SLIDING | SESSION), named, draw(conditions(values))))
     summaries = []
-    for _ in range(draw(st.integers(0, 1))):
+    for _ in range(draw(st.integers(*charts))):
         keys = draw(st.lists(st.sampled_from(sorted(FIELDS)), max_size=2, unique=True))
-        summaries.append((tuple(keys), draw(TUMBLING | SLIDING), _named(draw, enriched)[0]))
+        summaries.append((tuple(keys), draw(TUMBLING | SLIDING), _named(draw, enriched, summed)[0]))
     return Invented(
         invented.limits,
         invented.has_ids,
@@ -285,11 +296,11 @@ def uses(draw: st.DrawFn) -> Invented:
     )
 
 
-def _named(draw: st.DrawFn, enriched: Sequence[Column]) -> tuple[Named, list[Column]]:
+def _named(draw: st.DrawFn, enriched: Sequence[Column], summed: Sequence[str]) -> tuple[Named, list[Column]]:
     """The measures of a window: a count, so that a condition has a number, and others."""
     named, values = [("n", "Count()")], [("w.n", "whole")]
     for n in range(draw(st.integers(0, 3))):
-        text, more = draw(counted(f"m{n}", enriched))
+        text, more = draw(counted(f"m{n}", enriched, summed))
         named.append((f"m{n}", text))
         values += more
     return tuple(named), values

@@ -6,7 +6,7 @@ import json
 import random
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,30 +15,41 @@ from kafka import KafkaProducer
 PER_S = 150
 SENSORS, SITES, CODES = 30, 4, (200, 200, 301, 401, 403)
 POISON = (b"", b"{", b"\xff", b"[]", b'{"sensor":"a"}', b'{"sensor":"a","site":"b","code":9999,"at_ms":1}')
-CLOSES_FOR_S = 14
+CLOSES_FOR_S, CLOSERS = 14, 8
 EDGES_MS = 1_000
 """Every tumbling and sliding window of the use begins and ends at a multiple of it."""
 
 
+Due = tuple[float, str, bytes, Callable[[int], bytes | None]]
+"""After how many seconds a message is due, its topic and key, and what makes it of the moment at which it is sent."""
+
+
 def main(argv: Sequence[str]) -> None:
     bootstrap, pattern, seed, seconds = argv
-    send(bootstrap, pattern, random.Random(seed), float(seconds))
+    send(bootstrap, plan(pattern, random.Random(seed), float(seconds)))
 
 
-def send(bootstrap: str, pattern: str, random_: random.Random, seconds: float) -> None:
+def send(bootstrap: str, due: Iterable[Due]) -> None:
     producer = KafkaProducer(bootstrap_servers=bootstrap.split(","), linger_ms=5)
     began = time.monotonic()
-    for number, (key, value) in enumerate(messages(random_, seconds)):
-        time.sleep(max(0.0, began + number / PER_S - time.monotonic()))
-        producer.send(f"{pattern}.readings", value(int(time.time() * 1000)), key)
-    # Time goes on in every partition until the last windows are complete.
-    for step in range(CLOSES_FOR_S * 2):
-        for sensor in range(8):
-            now_ms = int(time.time() * 1000)
-            event = {"sensor": f"closer-{sensor}", "site": f"none-{sensor}", "code": 200, "at_ms": now_ms}
-            producer.send(f"{pattern}.readings", json.dumps(event).encode(), f"closer-{sensor}".encode())
-        time.sleep(max(0.0, began + seconds + step / 2 - time.monotonic()))
+    for after_s, topic, key, value in due:
+        time.sleep(max(0.0, began + after_s - time.monotonic()))
+        producer.send(topic, value(int(time.time() * 1000)), key)
     producer.flush()
+
+
+def plan(pattern: str, random_: random.Random, seconds: float) -> Iterator[Due]:
+    topic = f"{pattern}.readings"
+    for number, (key, value) in enumerate(messages(random_, seconds)):
+        yield number / PER_S, topic, key, value
+    for after_s, number in closing(seconds):
+        event = {"sensor": f"closer-{number}", "site": f"none-{number}", "code": 200}
+        yield after_s, topic, f"closer-{number}".encode(), partial(read, event, 0, None)
+
+
+def closing(seconds: float) -> Iterator[tuple[float, int]]:
+    """Moments and numbers of keys: event time passes in every partition until the last windows are complete."""
+    return ((seconds + step / 2, number) for step in range(CLOSES_FOR_S * 2) for number in range(CLOSERS))
 
 
 def messages(random_: random.Random, seconds: float) -> Iterator[tuple[bytes, Callable[[int], bytes]]]:
