@@ -131,6 +131,20 @@ def test_a_flink_job_is_what_its_failures_and_checkpoints_show(
     )
 
 
+@pytest.mark.parametrize(
+    ("tasks", "state", "problem"),
+    [
+        (("RUNNING", "RUNNING"), "running", ""),
+        (("FINISHED", "RUNNING"), "running", ""),
+        (("INITIALIZING", "RUNNING"), "starting", ""),
+        (("SCHEDULED", "CREATED"), "starting", "its tasks wait for a TaskManager"),
+    ],
+)
+def test_a_flink_job_runs_only_when_its_tasks_do(tasks: tuple[str, ...], state: str, problem: str) -> None:
+    job = flink_job("RUNNING", 5) | {"vertices": [{"status": each} for each in tasks]}
+    assert state_of(job, completed(5), [], interval_ms=10_000) == (state, problem)
+
+
 def test_a_flink_job_names_what_it_lost_whatever_wraps_its_error() -> None:
     gap = Loss("p.transactions", 1, 2, 5, 10, "id", "was")
     fields = {name: value for name, value in gap.plain().items() if name != "reader"}

@@ -43,6 +43,8 @@ _STATES: Mapping[str, State] = {
     "SUSPENDED": "stopped",
     "FINISHED": "stopped",
 }
+ALL_WORKS, WAITING = {"RUNNING", "FINISHED"}, {"CREATED", "SCHEDULED"}
+"""States of tasks."""
 NAME = re.compile(r"[a-z0-9-]+ \(generation \d+\)")
 """How millrace/engines/flink/job.py names its jobs."""
 LOST = re.compile(r"^lost: (\[.*\])$", re.MULTILINE)
@@ -367,6 +369,9 @@ def state_of(
         failed = (checkpoints.get("latest") or {}).get("failed") or {}
         why = f": {failed['failure_message']}" if failed.get("failure_message") else ""
         return "stalled", f"no checkpoint was completed for {without_ms / 1000:.0f} s{why}"
+    if word == "RUNNING" and (tasks := {vertex["status"] for vertex in job.get("vertices", ())} - ALL_WORKS):
+        # Flink calls a job running that has no TaskManager.
+        return "starting", "its tasks wait for a TaskManager" if tasks & WAITING else ""
     return state, problem if word in ("RESTARTING", "FAILING") else ""
 
 
