@@ -107,6 +107,18 @@ WATCH = (
     "tests/infra/test_watch.py",
 )
 WATCH_COMMAND = ".venv/bin/python -m pytest -m drill tests/infra/test_watch.py -k"
+RUNBOOK = (
+    *SERVERS,
+    *JOBS,
+    "infra/prometheus",
+    "millrace/cli",
+    "millrace/dashboard",
+    "millrace/deployments.py",
+    "millrace/verbs",
+    "tests/dashboard/scraping.py",
+    "tests/infra/test_runbook.py",
+)
+RUNBOOK_COMMAND = ".venv/bin/python -m pytest -m drill tests/infra/test_runbook.py"
 TERRAFORM_TEST = "tests/terraform/test_local_target.py::test_a_pattern_of_two_engines_and_stores_lives_a_whole_life"
 # What a machine must have, and what is fetched for it.
 NEW_ROOT = (
@@ -253,6 +265,7 @@ MEASUREMENTS = {
     "hbase-away": Measurement(
         "hbase-away", WATCH, f"{WATCH_COMMAND} 'stores_that_are_away and hbase-away' --away-s 600", minutes=15
     ),
+    "runbook": Measurement("runbook", RUNBOOK, RUNBOOK_COMMAND, minutes=20),
     "airflow-drill": Measurement("airflow-drill", DRILL, f"{DRILL_COMMAND} --rounds 6 --seed 21", minutes=14),
     "mutations": Measurement(
         "mutations",
