@@ -227,7 +227,7 @@ class Surroundings(threading.Thread):
         return asdict(canaries.status(self._target.settings, variant))
 
     def _verdict_of(self, name: str) -> dict[str, Any] | None:
-        """The latest verdict on a pattern; a record is read once."""
+        """The latest verdict on a pattern, with its report once there is one; a record is read once."""
         folder = self._target.settings.state / "records"
         latest = max(folder.glob(f"*-verdict-{name}.json"), default=None)
         if latest is None:
@@ -235,13 +235,11 @@ class Surroundings(threading.Thread):
         if self._verdicts.get(name, (None,))[0] != latest:
             with suppress(OSError, ValueError, LookupError):
                 record = json.loads(latest.read_text(encoding="utf-8"))
-                page = latest.with_suffix(".html")
                 self._verdicts[name] = (
                     latest,
                     {
                         "status": record["figures"]["status"],
                         "at": record["at"],
-                        "page": page.name if page.exists() else "",
                         "checks": {
                             check["name"]: check["status"]
                             for check in record["figures"].get("checks", ())
@@ -249,7 +247,11 @@ class Surroundings(threading.Thread):
                         },
                     },
                 )
-        return self._verdicts.get(name, (None, None))[1]
+        if name not in self._verdicts:
+            return None
+        path, verdict = self._verdicts[name]
+        page = path.with_suffix(".html")  # written after its record
+        return {**verdict, "page": page.name if page.exists() else ""}
 
 
 def _lag(ends: Mapping[Any, int], reached: Mapping[Any, int]) -> int | None:

@@ -138,3 +138,17 @@ def test_changed_code_is_taken_once_it_can_be_imported(
 
 def test_the_uses_of_this_project_can_be_imported() -> None:
     assert around._import_problem() == ""
+
+
+def test_a_report_is_linked_though_it_is_written_after_its_record(target: Target, reader: Reader) -> None:
+    record = target.settings.state / "records" / "20260101T000000.0-verdict-flink.json"
+    record.parent.mkdir()
+    record.write_text(json.dumps({"at": "2026-01-01T00:00:00+00:00", "figures": {"status": "failed"}}))
+
+    def linked() -> str | None:
+        verdict = reader.ask(lambda: reader.around.get("patterns", {}).get("flink", {}).get("verdict")).result(5)
+        return None if verdict is None else str(verdict["page"])
+
+    assert wait_until(lambda: linked() == "", WITHIN_S)
+    record.with_suffix(".html").touch()
+    assert wait_until(lambda: linked() == record.with_suffix(".html").name, WITHIN_S)
