@@ -173,8 +173,14 @@ public final class Main {
         pace.identify(ids);
     }
 
-    /** Messages that must not be written before the outputs that they rest on: {@link millrace.kernel.Stage}. */
+    /**
+     * Messages that must not be written before the outputs that they rest on: {@link millrace.kernel.Stage}. A
+     * transaction holds both or neither.
+     */
     private Predicate<ProducerRecord<byte[], byte[]>> waits() {
+        if (job.isExactlyOnce()) {
+            return message -> false;
+        }
         String memory = Layout.changelog(job.pattern(), Layout.MEMORY);
         String windows = Layout.changelog(job.pattern(), Layout.WINDOWS);
         return message -> message.topic().equals(memory)
