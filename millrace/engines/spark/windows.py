@@ -34,8 +34,8 @@ def messages(spark: SparkSession, plan: EnginePlan, query: str) -> DataFrame:
     They are one query, and read each batch with one watermark: no rule counts what another calls late.
     """
     events = _refused(admitted(spark, timed(spark, plan, query), plan.use.judged), plan.use.disorder_ms)
-    first, *others = plan.window_rules
-    written = (_written(plan, rule, _windows(rule, events), letters=rule is first) for rule in (first, *others))
+    soonest = min(plan.window_rules, key=lambda rule: rule.window.closes_after_ms)
+    written = (_written(plan, rule, _windows(rule, events), letters=rule is soonest) for rule in plan.window_rules)
     return reduce(DataFrame.union, written)
 
 
@@ -137,7 +137,7 @@ def _windows(rule: WindowRule, events: DataFrame) -> DataFrame:
 
 
 def _written(plan: EnginePlan, rule: WindowRule, windows: DataFrame, *, letters: bool) -> DataFrame:
-    """The alerts of a rule, and the dead letters if they are its: one of the rules writes those of all."""
+    """The alerts of a rule, and the dead letters if it writes those of all."""
     is_refused = F.col("reason").isNotNull()
     has_fired = compiled(rule.condition, lambda field: F.col(f"w_{field.name}"))
     letter = dead_letter(plan, WINDOWS, F.lit(None).cast("string")) if letters else F.lit(None)
