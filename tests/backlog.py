@@ -44,9 +44,9 @@ class Messages:
 
     key: str
     references: Sequence[tuple[str, str, Event]]
-    closing_rule: str
+    closing_rules: Sequence[str]
     closing: int
-    """So many events at once are an alert of that rule."""
+    """So many events at once are an alert of each of these rules."""
 
     def event(self, number: int, key: str, at_ms: int, *, is_closing: bool = False) -> bytes:
         if self.key == "group_id":
@@ -61,10 +61,10 @@ class Messages:
 
 def messages_of(use: UseCase, keys: Sequence[str]) -> Messages:
     if not use.references:
-        return Messages("group_id", (), "flood-ip", FLOOD)
+        return Messages("group_id", (), ("flood-ip", "flood-group"), FLOOD)
     shop = ("merchants", "shop", {"merchant": "shop", "category": "food", "place": "Ulm"})
     customers = (("customers", key, {"customer": key, "segment": "private"}) for key in keys)
-    return Messages("customer", (shop, *customers), "burst", 2)
+    return Messages("customer", (shop, *customers), ("burst",), 2)
 
 
 @dataclass
@@ -151,9 +151,9 @@ class Backlog:
                 engine.stop(plan)
 
     def outcome(self, within_s: float) -> Outcome:
-        """What came out, once an alert of each partition has, which is the last thing that happens."""
+        """What came out, once the last alerts of each partition have."""
         deadline, found = time.monotonic() + within_s, Outcome()
-        wanted = {(self.make.closing_rule, key) for key in self.closers}
+        wanted = {(rule, key) for rule in self.make.closing_rules for key in self.closers}
         kinds = (self.variant.use.enriched.name, ALERTS.name, DEAD_LETTERS.name, WINDOWS_TOPIC)
         with closing(Tail(self.plan.bootstrap, {kind: self.plan.topics[kind] for kind in kinds})) as tail:
             while not (wanted <= found.subjects and len(found.enriched) >= self.sent):
