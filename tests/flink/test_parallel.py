@@ -7,8 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from millrace.settings import Settings
 from millrace.target import Target
 from tests.backlog import Backlog, backlog_of
+from tests.beside import beside
 
 EVENTS, SPAN_MS = 1_000_000, 6 * 3_600_000
 WITHIN_S = 3_000
@@ -17,17 +19,18 @@ pytestmark = [pytest.mark.stack, pytest.mark.timeout(3600)]
 
 
 @pytest.fixture
-def backlog(target: Target, request: pytest.FixtureRequest) -> Iterator[Backlog]:
-    backlog = backlog_of(target, request.param)
-    yield backlog
-    backlog.stop()
+def backlog(target: Target, stack: Settings, request: pytest.FixtureRequest) -> Iterator[Backlog]:
+    with beside(stack, ["storm"] if request.param.startswith("storm") else []):
+        backlog = backlog_of(target, request.param)
+        yield backlog
+        backlog.stop()
 
 
 @pytest.mark.drill
 @pytest.mark.parametrize(
     "backlog",
     [
-        *("flink", "spark", "flink-spark", "streams", "streams-spark"),
+        *("flink", "spark", "flink-spark", "streams", "streams-spark", "storm-spark"),
         *("flood-flink", "flood-spark", "flood-flink-spark", "flood-streams"),
     ],
     indirect=True,
