@@ -32,7 +32,6 @@ def declaration(plan: EnginePlan, folder: Path, name: str, idle_ms: int, setting
         "delivery": plan.delivery,
         "threads": plan.parallelism,
         "instances": 1,
-        "instance": 1,
         "disorder_ms": use.disorder_ms,
         "idle_ms": idle_ms,
         "live_ms": use.disorder_ms // 2,

@@ -121,7 +121,7 @@ def test_each_process_has_a_member_and_a_folder_of_its_own_and_one_thread(tmp_pa
     plan = replace(RUNNING, parallelism=2, topics=TOPICS)
     one, two = (declaration(plan, tmp_path / str(number), number, 2) for number in (1, 2))
     assert one["settings"][MEMBER] + "-2" == two["settings"][MEMBER]
-    assert (one["threads"], two["instance"], one["folder"]) == (1, 2, str(tmp_path / "1"))
+    assert (one["threads"], two["instances"], one["folder"]) == (1, 2, str(tmp_path / "1"))
     assert declaration(plan, tmp_path)["threads"] == 2, "one process has all tasks"
 
 

@@ -22,7 +22,7 @@ def declaration(plan: EnginePlan, folder: Path, instance: int = 1, instances: in
     settings = settings_of(plan.delivery) | {MEMBER: _member(plan, instance)}
     name = f"{plan.pattern} (generation {plan.generation})"
     threads = plan.parallelism if instances == 1 else 1
-    own = {"threads": threads, "instances": instances, "instance": instance}
+    own = {"threads": threads, "instances": instances}
     return kafka_job.declaration(plan, folder, name, IDLE_MS, settings) | own
 
 
