@@ -144,6 +144,20 @@ def paces_of_the_sender(records: Records) -> str:
     )
 
 
+def open_pages(records: Records) -> str:
+    """What open pages change, and the memory of their server."""
+    if "pages" not in records:
+        return f"Open pages change the stream's p99 by an amount that is {NOT_MEASURED}."
+    found = records["pages"]["figures"]
+    memory_mb = found["memory_mb"]
+    return (
+        f"Open pages, {found['pages']} of them, change the stream's p99 at {found['rate_per_s']:,} events a second by "
+        f"{found['change_ms']:.0f} ms, where its stretches without a page deviate by {found['noise_ms']:.0f} ms, and "
+        f"their server has {memory_mb['second quarter']:.0f} MB in the second quarter of "
+        f"{found['seconds'] // 60} minutes, {memory_mb['last quarter']:.0f} MB in the last."
+    )
+
+
 def shapes(_: Records) -> str:
     """A row for each shape of a pattern, a column for each engine."""
     engines = manifests()
@@ -205,6 +219,7 @@ SENTENCES: dict[str, dict[str, Callable[[Records], str]]] = {
         r"\| guarantee, worker killed \|.*(?:\n\|.*)*": kills,
         r"\| folder \|.*(?:\n\|.*)*": sizes,
     },
+    "docs/decisions/0045-live-page.md": {r"Open\s+pages[^.]*\.": open_pages},
     "docs/airflow.md": {r"\d+\s+rounds,\s+\d+\s+of\s+them\s+while\s+`deploy`\s+ran": rounds_of_the_drill},
 }
 """By document: what is computed from more than one record, and so is no link."""

@@ -266,6 +266,12 @@ MEASUREMENTS = {
         "hbase-away", WATCH, f"{WATCH_COMMAND} 'stores_that_are_away and hbase-away' --away-s 600", minutes=15
     ),
     "runbook": Measurement("runbook", RUNBOOK, RUNBOOK_COMMAND, minutes=20),
+    "pages": Measurement(
+        "pages",
+        ("lab/pages.py", "millrace/dashboard", *FLINK, "pipelines/fraud"),
+        ".venv/bin/python -m lab.pages",
+        minutes=70,
+    ),
     "airflow-drill": Measurement("airflow-drill", DRILL, f"{DRILL_COMMAND} --rounds 6 --seed 21", minutes=14),
     "mutations": Measurement(
         "mutations",

@@ -5,11 +5,12 @@ import io
 import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pyarrow.parquet as pq
 import pytest
 
@@ -175,7 +176,10 @@ def second_life(run: Ran) -> Again:
     deploy(target, name, report=print)
     up_again = {engine for engine, (_, job) in deployments.jobs(target, name).items() if job.is_up}
     driver = processes.records(target.settings.run)[f"job-{name}-spark"]
-    mapped = [each.path for process in processes.family(driver) for each in process.memory_maps()]
+    mapped: list[str] = []
+    for process in processes.family(driver):
+        with suppress(psutil.NoSuchProcess):  # the driver starts short-lived ones
+            mapped += [each.path for each in process.memory_maps()]
     archives = [path for path in mapped if path.startswith(str(target.settings.home / "archives"))]
     return Again(up, drivers, up_again, archives, validate(target, name, report=print))
 

@@ -1,0 +1,190 @@
+"""Measure what open pages cost the stream: an hour of traffic, in turn without a page and with twenty.
+
+`python -m lab.pages` runs `flink` on a stack of its own and leaves a record: the p99 of the alerts of each stretch, the
+noise of the stretches without a page, and the memory of the page's server. A page is a connection that reads as a
+browser does; it draws nothing, as browsers have machines of their own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from statistics import median, stdev
+from typing import Any
+
+from millrace import records, stack
+from millrace.machine import processes
+from millrace.patterns import Variant, load
+from millrace.patterns import topics as topics_of
+from millrace.patterns.plan import HOP
+from millrace.rules import ALERTS
+from millrace.servers.dashboard import url
+from millrace.settings import PORTS_PER_STACK, Settings
+from millrace.stack.services import needed
+from millrace.stores.topics import Tail
+from millrace.target import Target
+from millrace.traffic import plan_for
+from millrace.verbs.deploy import deploy
+from millrace.verbs.provision import provision
+from millrace.verbs.teardown import teardown
+from millrace.verbs.traffic import declared, generated, secrets_of, traffic
+from millrace.verbs.validate import validate
+from millrace.verify.latency import latency
+
+PATTERN = "flink"
+SAMPLE_EVERY_S = 10
+READ_BYTES, READ_WITHIN_S = 1 << 16, 30
+
+
+def main(argv: Sequence[str]) -> int:
+    given = _arguments(argv)
+    own = Settings.read(os.environ)
+    settings = replace(own, state=own.state / "pages", port_base=own.port_base + PORTS_PER_STACK)
+    variant = load(PATTERN)
+    stack.down(settings, purge=True)
+    try:
+        stack.up(settings, [*needed(variant.engines, variant.stores), "dashboard"], report=_report)
+        figures = measured(Target.read(settings, {}), variant, given)
+    finally:
+        stack.down(settings, purge=True, report=_report)
+    path = records.append(own, "pages", figures, given.seed)
+    change, noise = figures["change_ms"], figures["noise_ms"]
+    print(f"{given.pages} pages change p99 by {change} ms, noise is {noise} ms; {figures['memory_mb']}; record {path}")
+    return 0 if figures["verdict"] == "ok" else 1
+
+
+def measured(target: Target, variant: Variant, given: argparse.Namespace) -> dict[str, Any]:
+    """Stretches of traffic, each with its own run, with pages or without."""
+    name = variant.name
+    provision(target, name)
+    try:
+        deploy(target, name, report=_report)
+        kinds = {kind: topics_of(variant)[kind] for kind in (ALERTS.name, HOP)}
+        with closing(Tail(target.bootstrap, kinds)) as tail, sampled(target.settings) as samples_mb:
+            stretch(target, variant, tail, given, 0, 0)  # until the jobs are warm
+            samples_mb.clear()
+            began = time.monotonic()
+            # Without, with, with, without: what changes slowly falls on both alike.
+            stretches = [
+                stretch(target, variant, tail, given, number, given.pages if number % 4 in (2, 3) else 0)
+                for number in range(1, given.stretches + 1)
+            ]
+            seconds = time.monotonic() - began
+        found = validate(target, name, within_s=900, report=lambda line: _report(name, line))
+        without = [each["p99_ms"] for each in stretches if not each["pages"]]
+        beside = [each["p99_ms"] for each in stretches if each["pages"]]
+        is_valid = all(not each["is_late"] and all(each["read_kb"]) for each in stretches)
+        quarter = max(len(samples_mb) // 4, 1)
+        return {
+            "verdict": found.verdict.status if is_valid else "unknown",
+            "pages": given.pages,
+            "rate_per_s": given.rate,
+            "seconds": round(seconds),
+            "p99_ms": {"without": median(without), "with": median(beside)},
+            "change_ms": round(median(beside) - median(without), 1),
+            "noise_ms": round(stdev(without), 1),
+            "memory_mb": {
+                "second quarter": median(samples_mb[quarter : 2 * quarter] or samples_mb),
+                "last quarter": median(samples_mb[-quarter:]),
+                "most": max(samples_mb),
+            },
+            "stretches": stretches,
+        }
+    finally:
+        teardown(target, name, data=True)
+
+
+def stretch(
+    target: Target, variant: Variant, tail: Tail, given: argparse.Namespace, number: int, pages: int
+) -> dict[str, Any]:
+    """One run of traffic beside so many open pages: the latency of its alerts, and of the bare hop."""
+    plan = plan_for(
+        declared(variant.use), given.rate * given.seconds, given.rate, given.seed + number, name=f"p{number}"
+    )
+    wanted = generated(variant.use, plan, secrets_of(target.settings, variant.use))
+    with opened(url(target.settings), pages) as read:
+        run = traffic(target, variant.name, wanted, report=lambda line: _report(variant.name, line))
+        read_kb = [sum(sizes) >> 10 for sizes in read]
+    per_event = {rule.name for rule in variant.event_rules}
+    times: dict[str, list[float]] = {ALERTS.name: [], HOP: []}
+    for record in tail.new():
+        content = json.loads(record.value or b"{}")
+        is_own = isinstance(sent_ms := content.get("sent_ms"), int) and sent_ms >= run.start_ms
+        if is_own and content.get("rule", HOP) in (*per_event, HOP):
+            times[record.topic].append(record.ingest_ms - sent_ms)
+    alerts, hop = (latency(kind, own).record() for kind, own in times.items())
+    found: dict[str, Any] = {
+        "pages": pages,
+        "p50_ms": alerts["p50_ms"],
+        "p99_ms": alerts["p99_ms"],
+        "alerts": alerts["count"],
+    }
+    found |= {"hop_p99_ms": hop["p99_ms"], "is_late": bool(run.lateness), "read_kb": read_kb}
+    _report(f"stretch {number}", json.dumps(found))
+    return found
+
+
+@contextmanager
+def opened(address: str, pages: int) -> Iterator[list[list[int]]]:
+    """So many connections that read the stream of the page, as the browser does; yields what each has read."""
+    ended = threading.Event()
+    read: list[list[int]] = [[] for _ in range(pages)]
+
+    def follow(sizes: list[int]) -> None:
+        with urllib.request.urlopen(f"{address}live", timeout=READ_WITHIN_S) as answer:
+            while not ended.is_set():
+                sizes.append(len(answer.read1(READ_BYTES)))
+
+    threads = [threading.Thread(target=follow, args=(sizes,)) for sizes in read]
+    for each in threads:
+        each.start()
+    try:
+        yield read
+    finally:
+        ended.set()
+        for each in threads:
+            each.join()
+
+
+@contextmanager
+def sampled(settings: Settings) -> Iterator[list[int]]:
+    """The memory of the page's server, in MB, time after time."""
+    ended, samples_mb = threading.Event(), list[int]()
+
+    def sample() -> None:
+        while not ended.wait(SAMPLE_EVERY_S):
+            samples_mb.append(processes.memory_bytes(processes.records(settings.run)["dashboard"]) >> 20)
+
+    thread = threading.Thread(target=sample)
+    thread.start()
+    try:
+        yield samples_mb
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _report(subject: str, what: str = "") -> None:
+    print(f"{subject:<20} {what}", file=sys.stderr, flush=True)
+
+
+def _arguments(argv: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m lab.pages", description=__doc__)
+    parser.add_argument("--pages", type=int, default=20)
+    parser.add_argument("--stretches", type=int, default=28, help="of traffic; half of them with pages")
+    parser.add_argument("--seconds", type=int, default=120, help="of each stretch")
+    parser.add_argument("--rate", type=int, default=1_000, help="events per second")
+    parser.add_argument("--seed", type=int, default=1)
+    return parser.parse_args(argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
