@@ -17,6 +17,9 @@ from millrace.stores import topics
 from millrace.stores.changes import Action, Change
 from millrace.target import Target
 
+SEGMENTS_KEPT = 24
+"""Kafka deletes a segment once its newest message is too old: a slow topic would fill one for 7 days."""
+
 
 class ContractError(InfraError):
     """A change of a topic's contract that breaks its readers or its old messages."""
@@ -57,7 +60,8 @@ def wanted_topics(variant: Variant) -> list[topics.Topic]:
     compacted = {event_type.name for event_type in use.references}
     # By time alone: a broker's limit in bytes would delete sooner than the pattern declares.
     retention_ms = str(pattern.retention_hours * 3_600_000)
-    keeps = {"retention.ms": retention_ms, "retention.bytes": "-1"}
+    segment_ms = str(pattern.retention_hours * 3_600_000 // SEGMENTS_KEPT)
+    keeps = {"retention.ms": retention_ms, "retention.bytes": "-1", "segment.ms": segment_ms}
     # Reference data stays as long as the messages judged by it: the verdict reads both.
     overwrites = topics.COMPACTED | {"min.compaction.lag.ms": retention_ms}
     carried = [

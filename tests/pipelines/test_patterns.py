@@ -11,6 +11,7 @@ from millrace.patterns.contracts import breaking_changes, contracts_of
 from millrace.patterns.generated import generated
 from millrace.patterns.model import files
 from millrace.rules import LIMITS, Enrichment, EventType, Text, UseCase, Whole, limits_version
+from millrace.verbs.provision import wanted_topics
 from pipelines.fraud import FRAUD
 
 STORES = Stores("hdfs://store/p", "localhost", 1, "p")
@@ -94,6 +95,12 @@ def test_all_variants_of_this_repository_load_and_run_every_rule_of_their_use():
     assert {"flink", "flink-spark", "spark", "flood-flink"} <= {variant.name for variant in own}
     for variant in own:
         assert {r.name for r in (*variant.event_rules, *variant.window_rules)} == {r.name for r in variant.use.rules}
+
+
+def test_a_slow_topic_too_keeps_its_messages_for_hardly_longer_than_declared():
+    of_time = [each.configs for v in load_all() for each in wanted_topics(v) if each.name == v.topic("alerts")]
+    assert len(of_time) == len(names())
+    assert all(int(each["segment.ms"]) <= 0.05 * int(each["retention.ms"]) for each in of_time)
 
 
 def test_a_plan_survives_its_way_through_json():
