@@ -159,10 +159,10 @@ def _gap_ms(target: Target, variant: Variant, since_ms: int) -> int:
     """The longest time since then without output of the per-event stage while messages arrived."""
     kinds = (variant.use.judged.name, variant.use.enriched.name)
     with closing(Tail(target.bootstrap, {kind: topics_of(variant)[kind] for kind in kinds})) as tail:
+        tail.skip_to(since_ms)
         at_ms: dict[str, list[int]] = {kind: [since_ms] for kind in kinds}
         for each in tail.new():
-            if each.ingest_ms >= since_ms:
-                at_ms[each.topic].append(each.ingest_ms)
+            at_ms[each.topic].append(each.ingest_ms)
     came_in, came_out = sorted(at_ms[kinds[0]]), sorted(at_ms[kinds[1]])
     waited = [
         after - before for before, after in pairwise(came_out) if bisect(came_in, before) < bisect(came_in, after)
