@@ -43,6 +43,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="leave the tests' stack running at the end; the next session with this option adopts it with its data",
     )
     parser.addoption("--away-s", type=int, default=100, help="for how long the drill of lost stores takes them away")
+    parser.addoption("--endless-s", type=int, default=7_200, help="for how long the endless drill sends traffic")
     parser.addoption("--rounds", type=int, default=1, help="how many invented uses the drill of invented rules tries")
     parser.addoption(
         "--write-golden", action="store_true", help="write the golden files instead of comparing with them"
