@@ -83,10 +83,11 @@ def rewritten(document: str, text: str, records: Records) -> str:
         except InfraError as error:
             raise InfraError(f"{document}: [{_one_line(found[1])}] of docs/records/{found[2]}.json: {error}") from None
 
-    text = LINK.sub(link, text)
+    # First what is written as a whole: a table without its record links to it by a text that is no figure of it.
     for pattern, sentence in SENTENCES.get(document, {}).items():
         for found in re.findall(pattern, text):
             text = text.replace(found, _kept_if_equal(found, sentence(records)))
+    text = LINK.sub(link, text)
     return with_measured_lines(text, records)
 
 

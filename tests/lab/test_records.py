@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -308,6 +309,13 @@ Not linked.
 def test_a_sentence_is_computed_from_all_its_records(document: str, text: str, there: Any, shown: str) -> None:
     all_ = {name: recorded("f" * 40, name, **figures) for name, figures in there.items()}
     assert documents.rewritten(document, text, all_) == shown
+
+
+def test_a_table_without_its_record_has_a_link_that_is_no_figure() -> None:
+    there = {"storm-kills": recorded("f" * 40, "storm-kills", guarantees={"at-most-once": defaultdict(int)})}
+    before = documents.rewritten("docs/engines.md", "| guarantee, worker killed |\n| old |", {})
+    assert "[not measured](records/storm-kills.json)" in before
+    assert "| [at-most-once](records/storm-kills.json) | 0 |" in documents.rewritten("docs/engines.md", before, there)
 
 
 def test_the_command_ends_with_1_exactly_when_it_lists_something() -> None:
