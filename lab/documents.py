@@ -193,6 +193,15 @@ def kills(records: Records) -> str:
     return _table(["guarantee, worker killed", *head], table)
 
 
+def memory_of_hours(records: Records) -> str:
+    """The memory of each process of a stack in the quarters of a run that lasts for hours."""
+    found = records.get("endless", {"figures": {"quarters_mb": {}}})["figures"]["quarters_mb"]
+    rows = {name: [*map(str, mb)] for name, mb in found.items()} or {NOT_MEASURED: [""] * 4}
+    return _table(
+        ["MB of memory", "first quarter", "second", "third", "last"], ([name, *mb] for name, mb in rows.items())
+    )
+
+
 def sizes(_: Records) -> str:
     """How long the folder of each engine is, to the nearest hundred lines; the kernel is that of all."""
     folders = {each.title: PROJECT / each.package.replace(".", "/") for each in manifests()}
@@ -221,6 +230,7 @@ SENTENCES: dict[str, dict[str, Callable[[Records], str]]] = {
         r"\| folder \|.*(?:\n\|.*)*": sizes,
     },
     "docs/decisions/0045-live-page.md": {r"Open\s+pages[^.]*\.": open_pages},
+    "docs/decisions/0046-ledger.md": {r"\| MB of memory \|.*(?:\n\|.*)*": memory_of_hours},
     "docs/airflow.md": {r"\d+\s+rounds,\s+\d+\s+of\s+them\s+while\s+`deploy`\s+ran": rounds_of_the_drill},
 }
 """By document: what is computed from more than one record, and so is no link."""

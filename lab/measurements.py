@@ -119,6 +119,15 @@ RUNBOOK = (
     "tests/infra/test_runbook.py",
 )
 RUNBOOK_COMMAND = ".venv/bin/python -m pytest -m drill tests/infra/test_runbook.py"
+ENDLESS = (
+    *WATCH,
+    "millrace/dashboard",
+    "millrace/traffic",
+    "millrace/verbs",
+    "millrace/verify",
+    "tests/infra/test_endless.py",
+)
+ENDLESS_COMMAND = ".venv/bin/python -m pytest -m drill tests/infra/test_endless.py"
 TERRAFORM_TEST = "tests/terraform/test_local_target.py::test_a_pattern_of_two_engines_and_stores_lives_a_whole_life"
 # What a machine must have, and what is fetched for it.
 NEW_ROOT = (
@@ -272,6 +281,7 @@ MEASUREMENTS = {
         ".venv/bin/python -m lab.pages",
         minutes=70,
     ),
+    "endless": Measurement("endless", ENDLESS, ENDLESS_COMMAND, minutes=135),
     "airflow-drill": Measurement("airflow-drill", DRILL, f"{DRILL_COMMAND} --rounds 6 --seed 21", minutes=14),
     "mutations": Measurement(
         "mutations",

@@ -304,6 +304,13 @@ Not linked.
             "| engine, guarantee, state | scenarios | checks of the tape |\n| --- | --- | --- |\n"
             "| one/exactly-once | 2 | 1 |\n| two/exactly-once/heap | 0 | 1 |\n\nmore",
         ),
+        (
+            "docs/decisions/0046-ledger.md",
+            "| MB of memory | first quarter |\n| --- | --- |\n| not measured |  |\n\nmore",
+            {"endless": {"quarters_mb": {"kafka-1": [310, 320, 320, 321]}}},
+            "| MB of memory | first quarter | second | third | last |\n| --- | --- | --- | --- | --- |\n"
+            "| kafka-1 | 310 | 320 | 320 | 321 |\n\nmore",
+        ),
     ],
 )
 def test_a_sentence_is_computed_from_all_its_records(document: str, text: str, there: Any, shown: str) -> None:
