@@ -175,8 +175,10 @@ def read(path: Path) -> ProcessRecord | None:
 
 
 def forget(record: ProcessRecord, run_dir: Path) -> None:
-    """Remove the record of an ended process."""
-    (run_dir / f"{record.name}.json").unlink(missing_ok=True)
+    """Remove the record of an ended process; one that was started under its name meanwhile keeps its own."""
+    path = run_dir / f"{record.name}.json"
+    if read(path) == record:
+        path.unlink(missing_ok=True)
 
 
 def alive(record: ProcessRecord) -> bool:

@@ -83,6 +83,18 @@ def test_a_pid_that_now_belongs_to_another_is_left_alone(tmp_path: Path) -> None
         other.wait()
 
 
+def test_one_that_was_started_meanwhile_under_the_same_name_keeps_its_record(tmp_path: Path) -> None:
+    """The watcher may start a process again before whoever has stopped it removes its record."""
+    first = start(tmp_path, *FOREVER)
+    processes.stop(first, within_s=5)
+    second = start(tmp_path, *FOREVER)
+    processes.forget(first, tmp_path / "run")
+    assert processes.records(tmp_path / "run") == {second.name: second}
+    processes.stop(second, within_s=5)
+    processes.forget(second, tmp_path / "run")
+    assert processes.records(tmp_path / "run") == {}
+
+
 def test_a_record_that_was_never_finished_is_no_record(tmp_path: Path) -> None:
     (tmp_path / "one.json").write_text('{"name": "one", "pid"')
     assert processes.records(tmp_path) == {}
