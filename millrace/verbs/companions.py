@@ -12,6 +12,7 @@ from pathlib import Path
 from millrace.deployments import COMPANIONS, Companion, deployed_file
 from millrace.errors import UsageError
 from millrace.machine import environments, processes
+from millrace.stack import given_up_file
 from millrace.target import Target
 
 STOPPED_WITHIN_S = 10.0
@@ -33,22 +34,30 @@ def start(target: Target, name: str, companion: Companion) -> None:
 
 def is_running(target: Target, name: str, companion: Companion) -> bool:
     """Whether the process of a companion runs."""
-    record = processes.read(target.settings.run / f"{companion.of(name)}.json")
+    record = recorded(target, name, companion)
     return record is not None and processes.alive(record)
+
+
+def recorded(target: Target, name: str, companion: Companion) -> processes.ProcessRecord | None:
+    """The record of a companion, dead or alive; None if it was not started yet, or was stopped."""
+    return processes.read(target.settings.run / f"{companion.of(name)}.json")
 
 
 def stop(target: Target, name: str, companion: Companion) -> None:
     """Stop a companion; what it has not written down is done again by the next."""
-    record = processes.read(target.settings.run / f"{companion.of(name)}.json")
-    if record is not None:
+    if (record := recorded(target, name, companion)) is not None:
         processes.stop(record, within_s=STOPPED_WITHIN_S)
         processes.forget(record, target.settings.run)
 
 
 def renew(target: Target, name: str) -> None:
-    """Stop the companions of a pattern whose rules may have changed: the watcher starts them with the new ones."""
+    """Stop the companions of a pattern whose rules may have changed: the watcher starts them with the new ones.
+
+    One that it had given up gets another chance.
+    """
     for companion in COMPANIONS:
         stop(target, name, companion)
+        given_up_file(target.settings, companion.of(name)).unlink(missing_ok=True)
 
 
 @contextmanager

@@ -26,6 +26,8 @@ class Fault:
     """None where the engine itself restarts the job: the watcher only reports it."""
     needs: frozenset[str] | None = None
     """The servers without which no restart succeeds; None: any."""
+    is_failure: bool = True
+    """Whether its restart counts among those after which the watcher gives up."""
 
 
 def faults_of(target: Target) -> dict[str, Fault]:
@@ -37,7 +39,10 @@ def faults_of(target: Target) -> dict[str, Fault]:
         jobs = deployments.jobs(target, name).values()
         for each in deployments.COMPANIONS:
             if deployments.has_companion(target, name, each) and not companions.is_running(target, name, each):
-                found[each.of(name)] = Fault("gone", repair=partial(_start_companion, target, name, each))
+                repair = partial(_start_companion, target, name, each)
+                # One that a deploy or an upgrade has stopped has no record: it starts again with the rules of now.
+                is_failure = companions.recorded(target, name, each) is not None
+                found[each.of(name)] = Fault("gone", repair=repair, is_failure=is_failure)
         needs = _needs(target, [plan for plan, _ in jobs])
         looping = [job for _, job in jobs if job.state == "crash-looping"]
         if stalled(target, jobs):

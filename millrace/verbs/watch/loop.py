@@ -124,7 +124,7 @@ class Watch:
         repair()
         self._problems[name] = ""
         self.journal.write(name, "restarted")
-        return True
+        return fault.is_failure
 
     def _look(self, at: str, look: Callable[[], None]) -> None:
         """Look once; a new error is journaled, and none ends the watch."""
