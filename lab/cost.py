@@ -1,30 +1,36 @@
 """Measure what the declaration costs: the per-event rules of fraud, declared and written by hand, side by side.
 
 `python -m lab.cost` plays one backlog to both on a stack of its own, several times in turn, lets the oracle judge both
-outputs, and leaves a record: processor time per message of the backlog, and the ratio.
+outputs, and leaves a record: processor time per message of the backlog, and the ratio. Every run has JVMs of its own.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import random
+import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-import psutil
 from confluent_kafka import Producer
 
 from lab import handwritten
 from millrace import oracle, records, stack
+from millrace.engines.flink.servers import configuration
+from millrace.engines.flink.submission import remote
+from millrace.engines.spark.servers import OPENS
+from millrace.engines.spark.tuning import EVENTS_EVERY, SPARK_SETTINGS
 from millrace.engines.streams.job import declaration
 from millrace.engines.streams.tuning import HEAP_MB
 from millrace.errors import InfraError
@@ -55,8 +61,13 @@ POISONS = (
 """How messages are spoilt: what a program by hand refuses, too."""
 WARM_SHARE = 0.3
 """Of the events, until a JVM has compiled what it runs; none of them is measured."""
+IN_BATCHES = ("spark",)
+"""Engines that make one batch of all they find: what is measured is a batch of its own."""
 RUN_WITHIN_S = 240
+SUBMIT_WITHIN_S = 120
+TASKMANAGER = "flink-taskmanager"
 POLL_S = 0.1
+PRODUCER = {**topics.PRODUCER, "queue.buffering.max.messages": 1_000_000}
 DECLARED, BY_HAND = SIDES = ("declared", "by hand")
 
 Event = dict[str, Any]
@@ -66,7 +77,8 @@ Event = dict[str, Any]
 class Expected:
     """What the oracle makes of the backlog."""
 
-    messages: int
+    raw: Sequence[oracle.Record]
+    """In the order of their arrival."""
     enriched: Mapping[int, Mapping[str, Any]]
     """By offset."""
     alerts: Mapping[str, oracle.Finding]
@@ -105,7 +117,7 @@ def main(argv: Sequence[str]) -> int:
         send_backlog(target.bootstrap, given.events, given.seed)
         expected = expected_of(target.bootstrap)
         figures = {
-            engine: measured(target, engine, expected, given.repeats) | {"messages": expected.messages}
+            engine: measured(target, engine, expected, given.repeats) | {"messages": len(expected.raw)}
             for engine in given.engines
         }
     finally:
@@ -145,19 +157,24 @@ def run(target: Target, engine: str, side: str, expected: Expected) -> tuple[flo
     topics.ensure(
         target.bootstrap, [t for t in wanted if t.is_state or t.name in {plan.topics[kind] for kind in outputs}]
     )
+    add_rest = in_two(target.bootstrap, plan, expected) if engine in IN_BATCHES else lambda: None
     begun = STARTS[engine, side](target, plan)
     try:
-        marks = _watch(target.bootstrap, plan, begun.record, expected)
+        marks = _watch(target.bootstrap, plan, begun.record, expected, add_rest)
     finally:
         begun.stop()
     (cpu_before_s, done_before), (cpu_s, done) = marks
     problems = judged(read(target.bootstrap, plan), expected)
-    messages = (done - done_before) / len(expected.enriched) * expected.messages
+    messages = (done - done_before) / len(expected.enriched) * len(expected.raw)
     return round((cpu_s - cpu_before_s) * 1e6 / messages, 2), problems
 
 
 def _watch(
-    bootstrap: str, plan: EnginePlan, record: processes.ProcessRecord, expected: Expected
+    bootstrap: str,
+    plan: EnginePlan,
+    record: processes.ProcessRecord,
+    expected: Expected,
+    add_rest: Callable[[], object],
 ) -> tuple[tuple[float, int], tuple[float, int]]:
     """Processor time and enriched events, once the program is warm and at its end."""
     kind, total = plan.use.enriched.name, len(expected.enriched)
@@ -168,9 +185,35 @@ def _watch(
             if time.monotonic() > deadline or not processes.alive(record):
                 raise InfraError(f"{plan.pattern}: {done} of {total} events came out; see {record.log}")
             if warm is None and done >= WARM_SHARE * total:
+                add_rest()
                 warm = (_cpu_s(record), done)
             time.sleep(POLL_S)
     return warm or (0.0, 0), (_cpu_s(record), done)  # of a short backlog all counts
+
+
+def in_two(bootstrap: str, plan: EnginePlan, expected: Expected) -> Callable[[], None]:
+    """Write the part of the backlog that warms to the plan's own topics; gives what adds the rest in one moment."""
+    enriched = (
+        number
+        for number, each in enumerate(expected.raw, 1)
+        if each.topic == plan.use.judged.name and each.offset in expected.enriched
+    )
+    first = next(islice(enriched, math.ceil(WARM_SHARE * len(expected.enriched)) - 1, None))
+    topics.ensure(bootstrap, [Topic(plan.topics[kind.name], 1, topics.CREATE_TIME) for kind in plan.use.raw])
+
+    def written(records: Iterable[oracle.Record]) -> Iterator[topics.TimedMessage]:
+        return ((plan.topics[each.topic], each.key, each.value, each.ingest_ms) for each in records)
+
+    def add_rest() -> None:
+        producer = Producer({**PRODUCER, "bootstrap.servers": bootstrap, "transactional.id": plan.pattern})
+        producer.init_transactions()
+        producer.begin_transaction()
+        for topic, key, value, at_ms in written(expected.raw[first:]):
+            producer.produce(topic, value, key, timestamp=at_ms)
+        producer.commit_transaction()
+
+    topics.publish(bootstrap, written(expected.raw[:first]))
+    return add_rest
 
 
 class Counted:
@@ -192,10 +235,9 @@ def send_backlog(bootstrap: str, events: int, seed: int) -> None:
     use, sent = variant.use, {}
     for kind in (*use.raw, *use.references):
         sent[kind.name] = f"{TAPE}.{kind.name}"
-    forged = {"message.timestamp.type": "CreateTime"}
-    topics.ensure(bootstrap, [Topic(name, 1, forged) for name in sent.values()])
+    topics.ensure(bootstrap, [Topic(name, 1, topics.CREATE_TIME) for name in sent.values()])
     plan = plan_for(traffic_of(use), events, RATE_PER_S, seed, TAPE, poison=0)
-    producer = Producer({**topics.PRODUCER, "bootstrap.servers": bootstrap, "queue.buffering.max.messages": 1_000_000})
+    producer = Producer({**PRODUCER, "bootstrap.servers": bootstrap})
     start_ms = int(time.time() * 1000) - events * 1000 // RATE_PER_S - 60_000
     for each in traffic_of(use).references(plan, ()):
         producer.produce(sent[each.topic], each.value, each.key, timestamp=start_ms - 1_000)
@@ -244,7 +286,7 @@ def expected_of(bootstrap: str) -> Expected:
         elif each.record.topic == use.judged.name and each.event is not None:
             enriched[each.record.offset] = each.event
             alerts |= {finding.alert_id: finding for finding in each.findings}
-    return Expected(len(raw), enriched, alerts, refused)
+    return Expected(raw, enriched, alerts, refused)
 
 
 def read(bootstrap: str, plan: EnginePlan) -> Found:
@@ -274,9 +316,7 @@ def judged(found: Found, expected: Expected) -> str:
     odd = [a["alert_id"] for a in found.alerts if a["alert_id"] in expected.alerts and not _is_alert(a, expected)]
     if odd:
         problems.append(f"{len(odd)} alerts are wrong: {odd[:3]}")
-    refused = Counter(
-        (each["topic"].removeprefix(f"{TAPE}."), each["offset"], each["reason"]) for each in found.letters
-    )
+    refused = Counter((each["topic"].rpartition(".")[2], each["offset"], each["reason"]) for each in found.letters)
     if refused != expected.refused:
         differing = list((refused - expected.refused) + (expected.refused - refused))
         problems.append(f"of {expected.refused.total()} refusals {len(differing)} differ: {differing[:3]}")
@@ -308,7 +348,8 @@ def plan_of(target: Target, engine: str, side: str) -> EnginePlan:
     variant = only_events(load(engine))
     (plan,) = engine_plans(variant, 1, target.bootstrap, target.checkpoints, target.stores(variant))
     own = f"{TAPE}-{side.replace(' ', '-')}-{time.time_ns() // 1_000_000}"
-    raw = {each.name: f"{TAPE}.{each.name}" for each in (*plan.use.raw, *plan.use.references)}
+    taped = plan.use.references if engine in IN_BATCHES else (*plan.use.raw, *plan.use.references)
+    raw = {each.name: f"{TAPE}.{each.name}" for each in taped}
     written = {kind: own + topic.removeprefix(variant.name) for kind, topic in plan.topics.items()}
     checkpoints = plan.checkpoints.replace(f"/{variant.name}/", f"/{own}/")
     return replace(plan, pattern=own, topics=written | raw, checkpoints=checkpoints, partitions=1)
@@ -339,12 +380,70 @@ def by_hand_on_streams(target: Target, plan: EnginePlan) -> Side:
     }
     given |= {"application.id": plan.pattern, "state.dir": declared["folder"], "num.stream.threads": "1"}
     job = _properties(settings, plan, given)
+    return _process(settings, plan, java(HEAP_MB, quick_start=False), "handwritten.FraudStreams", job)
+
+
+def declared_on_flink(target: Target, plan: EnginePlan) -> Side:
+    record = _fresh_taskmanager(target)
+    engine = target.engine(plan.engine)
+    engine.start(plan, None)
+    return Side(record, lambda: engine.stop(plan))
+
+
+def by_hand_on_flink(target: Target, plan: EnginePlan) -> Side:
+    """With the settings of the declared job, and under its id, so that it is stopped as that one is."""
+    record = _fresh_taskmanager(target)
+    settings, engine, home = target.settings, target.engine(plan.engine), Path(target.addresses["FLINK_HOME"])
+    job = _properties(settings, plan, {"name": f"{plan.pattern} (generation {plan.generation})"})
+    command = [
+        *("java", *configuration(settings)["env.java.opts.all"].split()),
+        *("-cp", f"{home}/lib/*{os.pathsep}{home}/conf", "org.apache.flink.client.cli.CliFrontend"),
+        *("run", "--target", "remote", "--detached", "--class", "handwritten.FraudFlink"),
+        *(f"-D{name}={value}" for name, value in remote(plan, target.address("FLINK_REST_URL"), None).items()),
+        *(str(handwritten.ensure(settings, plan.engine)), str(job)),
+    ]
+    env = processes.environment({"FLINK_CONF_DIR": str(home / "conf")})
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=SUBMIT_WITHIN_S)
+    if done.returncode:
+        raise InfraError(f"{plan.pattern} was not submitted:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    return Side(record, lambda: engine.stop(plan))
+
+
+def _fresh_taskmanager(target: Target) -> processes.ProcessRecord:
+    stack.restart(target.settings, [TASKMANAGER])
+    return processes.records(target.settings.run)[TASKMANAGER]
+
+
+def declared_on_spark(target: Target, plan: EnginePlan) -> Side:
+    engine = target.engine(plan.engine)
+    engine.start(plan, None)
+    return Side(processes.records(target.settings.run)[f"job-{plan.pattern}-spark"], lambda: engine.stop(plan))
+
+
+def by_hand_on_spark(target: Target, plan: EnginePlan) -> Side:
+    """With the settings of the declared job."""
+    given = {
+        **SPARK_SETTINGS,
+        **plan.options,
+        "spark.master": target.address("SPARK_MASTER"),
+        "spark.app.name": plan.pattern,
+        "checkpoint": f"{plan.checkpoints}/events",
+        "every": EVENTS_EVERY,
+    }
+    job = _properties(target.settings, plan, given)
+    options = SPARK_SETTINGS["spark.driver.extraJavaOptions"].split()
+    start = ["java", f"-Xmx{SPARK_SETTINGS['spark.driver.memory']}", *options, *OPENS]
+    return _process(target.settings, plan, start, "handwritten.FraudSpark", job)
+
+
+def _process(settings: Settings, plan: EnginePlan, start: Sequence[str], main: str, job: Path) -> Side:
+    """A program by hand in a JVM of its own."""
     logging, log = settings.state / "by-hand-log4j2.properties", settings.state / "logs" / plan.pattern
     logging.write_text(log4j2(log.with_suffix(".log")), encoding="utf-8")
     class_path = [*handwritten.libraries(settings, plan.engine), handwritten.ensure(settings, plan.engine)]
-    start = java(HEAP_MB, flags=(f"-Dlog4j2.configurationFile={logging.as_uri()}",), quick_start=False)
-    command = [*start, "-cp", os.pathsep.join(map(str, class_path)), "handwritten.FraudStreams", str(job)]
+    words = [f"-Dlog4j2.configurationFile={logging.as_uri()}", "-cp", os.pathsep.join(map(str, class_path))]
     run = settings.run
+    command = [*start, *words, main, str(job)]
     record = processes.start(plan.pattern, command, {}, log.with_suffix(".out"), run, folder=run)
 
     def stop() -> None:
@@ -371,12 +470,17 @@ def _properties(settings: Settings, plan: EnginePlan, more: Mapping[str, str]) -
 STARTS: Mapping[tuple[str, str], Start] = {
     ("streams", DECLARED): declared_on_streams,
     ("streams", BY_HAND): by_hand_on_streams,
+    ("flink", DECLARED): declared_on_flink,
+    ("flink", BY_HAND): by_hand_on_flink,
+    ("spark", DECLARED): declared_on_spark,
+    ("spark", BY_HAND): by_hand_on_spark,
 }
 
 
 def _cpu_s(record: processes.ProcessRecord) -> float:
-    times = psutil.Process(record.pid).cpu_times()
-    return float(times.user + times.system)
+    """Of the process and its descendants: a declared job of Spark is Python, and its JVM a child."""
+    times = [process.cpu_times() for process in processes.family(record)]
+    return float(sum(each.user + each.system for each in times))
 
 
 def _report(*words: str) -> None:

@@ -20,7 +20,7 @@ ENGINES = sorted({engine for engine, _ in STARTS})
 
 FINDING = Finding(RULES[0], "v1", "anna", "anna", ("t1",), {"amount_cents": 9, "before_highest_cents": 5}, 1_000)
 ENRICHED = {"transaction_id": "t1", "km_from_phone": 1.5, "source_topic": "transactions", "source_offset": 7}
-EXPECTED = Expected(2, {7: ENRICHED}, {FINDING.alert_id: FINDING}, Counter({("transactions", 8, "json"): 1}))
+EXPECTED = Expected([], {7: ENRICHED}, {FINDING.alert_id: FINDING}, Counter({("transactions", 8, "json"): 1}))
 
 
 def found() -> Found:

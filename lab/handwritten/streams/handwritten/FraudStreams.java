@@ -4,7 +4,6 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -55,8 +54,7 @@ public final class FraudStreams {
         ByteArrayDeserializer value = new ByteArrayDeserializer();
         Topology topology = new Topology();
         topology.addSource(AutoOffsetReset.earliest(), "raw", key, value, purchases, phones);
-        topology.addProcessor("judge",
-                () -> new Judge(purchases, given.getProperty("version.above"), given.getProperty("version.away")), "raw");
+        topology.addProcessor("judge", () -> new JudgeMessages(given), "raw");
         topology.addStateStore(Stores.keyValueStoreBuilder(
                 Stores.persistentKeyValueStore("highest"), Serdes.String(), Serdes.Long()).withCachingEnabled(), "judge");
         topology.addStateStore(Stores.keyValueStoreBuilder(
@@ -64,7 +62,8 @@ public final class FraudStreams {
         topology.addStateStore(Stores.keyValueStoreBuilder(
                 Stores.persistentKeyValueStore("seen"), Serdes.String(), Serdes.Long()).withCachingEnabled(), "judge");
         for (String kind : List.of("enriched", "alerts", "dead-letters")) {
-            topology.addSink(kind, given.getProperty("kind." + kind), new StringSerializer(), new ByteArraySerializer(), "judge");
+            String topic = given.getProperty("kind." + kind);
+            topology.addSink(topic, topic, new StringSerializer(), new ByteArraySerializer(), "judge");
         }
         for (String kind : List.of("merchants", "customers")) {
             topology.addGlobalStore(Stores.keyValueStoreBuilder(
@@ -121,12 +120,9 @@ public final class FraudStreams {
         }
     }
 
-    private static final class Judge extends ContextualProcessor<String, byte[], String, byte[]> {
-        private final String purchases;
-        private final String aboveVersion;
-        private final String awayVersion;
+    private static final class JudgeMessages extends ContextualProcessor<String, byte[], String, byte[]> implements Memory {
+        private final Judge judge;
         private final Reading reading = new Reading();
-        private final Writing writing = new Writing();
         private final Read<Merchant> shops = new Read<>(reading::merchant);
         private final Read<String> segments = new Read<>(reading::segment);
         private KeyValueStore<String, Long> highest;
@@ -135,10 +131,9 @@ public final class FraudStreams {
         private KeyValueStore<String, byte[]> merchants;
         private KeyValueStore<String, byte[]> customers;
 
-        Judge(String purchases, String aboveVersion, String awayVersion) {
-            this.purchases = purchases;
-            this.aboveVersion = aboveVersion;
-            this.awayVersion = awayVersion;
+        JudgeMessages(Properties given) {
+            judge = new Judge(given, this, (topic, key, value, arrivedMs) ->
+                    context().forward(new Record<>(key, value, arrivedMs), topic));
         }
 
         @Override
@@ -155,55 +150,55 @@ public final class FraudStreams {
         @Override
         public void process(Record<String, byte[]> message) {
             RecordMetadata at = context().recordMetadata().orElseThrow();
-            Place place = new Place(at.topic(), at.partition(), at.offset(), message.timestamp());
             try {
-                if (place.topic().equals(purchases)) {
-                    judge(reading.purchase(message.value(), place.arrivedMs()), place, message);
-                } else {
-                    Phone phone = reading.phone(message.value(), place.arrivedMs());
-                    phones.put(phone.customer(), phone.bytes());
-                }
-            } catch (Refused refused) {
-                byte[] letter = writing.deadLetter(refused.getMessage(), place, message.value());
-                context().forward(new Record<>(place.topic(), letter, place.arrivedMs()), "dead-letters");
+                judge.take(new Place(at.topic(), at.partition(), at.offset(), message.timestamp()), message.value());
+            } catch (RuntimeException error) {
+                throw error;
+            } catch (Exception error) {
+                throw new IllegalStateException(error);
             }
         }
 
-        private void judge(Purchase purchase, Place place, Record<String, byte[]> message) throws Refused {
-            Merchant shop = shops.of(purchase.merchant(), merchants.get(purchase.merchant()));
-            if (shop == null) {
-                throw new Refused("unknown:merchants");
-            }
-            String segment = segments.of(purchase.customer(), customers.get(purchase.customer()));
-            if (segment == null) {
-                throw new Refused("unknown:customers");
-            }
+        @Override
+        public Merchant merchant(String name) throws Refused {
+            return shops.of(name, merchants.get(name));
+        }
+
+        @Override
+        public String segment(String customer) throws Refused {
+            return segments.of(customer, customers.get(customer));
+        }
+
+        @Override
+        public boolean isNew(Purchase purchase, long arrivedMs) {
             String identity = purchase.customer() + "|" + purchase.id();
             Long until = seen.get(identity);
-            if (until != null && until >= place.arrivedMs()) {
-                throw new Refused("duplicate");
+            if (until != null && until >= arrivedMs) {
+                return false;
             }
-            seen.put(identity, place.arrivedMs() + Rules.REMEMBERED_MS);
-            Long highestCents = highest.get(purchase.customer());
-            byte[] known = phones.get(purchase.customer());
-            Phone phone = known == null ? null : Phone.of(purchase.customer(), known);
-            List<String> flags = new ArrayList<>(2);
-            if (Rules.isAboveMax(purchase, highestCents)) {
-                flags.add(Rules.ABOVE_MAX);
-                send("alerts", purchase, writing.aboveMax(aboveVersion, purchase, highestCents, place), place);
-            }
-            if (Rules.isAway(purchase, phone)) {
-                flags.add(Rules.AWAY);
-                send("alerts", purchase, writing.away(awayVersion, purchase, phone, place), place);
-            }
-            if (highestCents == null || purchase.amountCents() > highestCents) {
-                highest.put(purchase.customer(), purchase.amountCents());
-            }
-            send("enriched", purchase, writing.enriched(purchase, shop, segment, phone, flags, place), place);
+            seen.put(identity, arrivedMs + Rules.REMEMBERED_MS);
+            return true;
         }
 
-        private void send(String sink, Purchase purchase, byte[] value, Place place) {
-            context().forward(new Record<>(purchase.customer(), value, place.arrivedMs()), sink);
+        @Override
+        public Long highestCents(String customer) {
+            return highest.get(customer);
+        }
+
+        @Override
+        public void keepHighest(String customer, long cents) {
+            highest.put(customer, cents);
+        }
+
+        @Override
+        public Phone phone(String customer) {
+            byte[] known = phones.get(customer);
+            return known == null ? null : Phone.of(customer, known);
+        }
+
+        @Override
+        public void keep(Phone phone) {
+            phones.put(phone.customer(), phone.bytes());
         }
 
         private void forget(long nowMs) {
