@@ -211,7 +211,7 @@ MEASUREMENTS = {
     ),
     "cost": Measurement(
         "cost",
-        ("lab/cost.py", "lab/handwritten", *STREAMS, "millrace/rules", "pipelines/fraud"),
+        ("lab/cost.py", "lab/handwritten", *FLINK, *SPARK, *STREAMS, "millrace/rules", "pipelines/fraud"),
         ".venv/bin/python -m lab.cost",
         minutes=6,
     ),
