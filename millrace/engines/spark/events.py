@@ -115,19 +115,23 @@ def written(spark: SparkSession, plan: EnginePlan, events: DataFrame) -> DataFra
         F.when(~is_refused, _enriched(plan, stage, fired)),
         *(F.when(~is_refused & has_fired, _alert(plan, stage, rule)) for rule, has_fired in fired),
     ]
-    return events.select(F.explode(F.array_compact(F.array(*sent))).alias("message")).select("message.*")
+    # Spark generates no code for a function on arrays, nor for what is computed inside one: so columns come first.
+    made = events.select(*(message.alias(f"message_{i}") for i, message in enumerate(sent)))
+    messages = made.select(F.explode(F.array(*made.columns)).alias("message"))
+    return messages.filter(F.col("message").isNotNull()).select("message.*")
 
 
 def _enriched(plan: EnginePlan, stage: StageMemory, fired: Sequence[tuple[EventRule, Column]]) -> Column:
     use = plan.use
     names = [F.when(has_fired, F.lit(rule.name)) for rule, has_fired in fired]
+    none = F.lit(None).cast("string")
     values = {f.name: _field(use.judged.name, f.name) for f in use.judged.fields}
     values |= {name: F.col(name) for lookup in use.enrichment.lookups for name in lookup.take}
     values |= {
         name: compiled(made, _column(stage, use.enrichment.remembers)) for name, made in use.enrichment.built.items()
     }
     values |= {
-        FLAGS.name: F.array_compact(F.array(*names, F.lit(None).cast("string"))),
+        FLAGS.name: F.array_except(F.array(*names, none), F.array(none)),
         **provenance(*map(F.col, ("topic", "partition", "offset", "ingest_ms"))),
     }
     ordered = row(use.enriched.names, values)
