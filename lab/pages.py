@@ -139,9 +139,13 @@ def opened(address: str, pages: int) -> Iterator[list[list[int]]]:
     read: list[list[int]] = [[] for _ in range(pages)]
 
     def follow(sizes: list[int]) -> None:
-        with urllib.request.urlopen(f"{address}live", timeout=READ_WITHIN_S) as answer:
-            while not ended.is_set():
-                sizes.append(len(answer.read1(READ_BYTES)))
+        try:
+            with urllib.request.urlopen(f"{address}live", timeout=READ_WITHIN_S) as answer:
+                while not ended.is_set() and (part := answer.read1(READ_BYTES)):
+                    sizes.append(len(part))
+        finally:
+            if not ended.is_set():  # the page was closed: a stretch with fewer pages counts for nothing
+                sizes.clear()
 
     threads = [threading.Thread(target=follow, args=(sizes,)) for sizes in read]
     for each in threads:

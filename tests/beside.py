@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
+from millrace import registry
 from millrace import stack as stacks
 from millrace.machine import processes
+from millrace.patterns import Variant
 from millrace.settings import Settings
 from millrace.stack.services import services
+
+
+def extra_services(variant: Variant) -> list[str]:
+    """The servers of a pattern's engines that the default stack lacks."""
+    return [name for name in variant.engines if not registry.manifest(name).is_default]
 
 
 @contextmanager

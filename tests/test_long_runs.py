@@ -23,20 +23,20 @@ from millrace.verbs.deploy import await_healthy
 from millrace.verbs.reconcile import reconcile
 from millrace.verbs.teardown import teardown
 from millrace.verbs.validate import validate
-from tests.beside import beside
+from tests.beside import beside, extra_services
 from tests.test_variants import deployed
 
 pytestmark = [pytest.mark.stack, pytest.mark.drill, pytest.mark.timeout(1800)]
 
 EVENTS, RATE_PER_S = 100_000, 1_000
-KILLED_WITHIN_S = 300
+KILLED_AFTER, KILLED_WITHIN_S = EVENTS // 4, 300
+"""Accepted events: of `fraud`, half of what is sent may be places of phones."""
 
 
 @pytest.fixture(params=[name for name in names() if load(name).use.traffic])
 def running(stack: Settings, request: pytest.FixtureRequest) -> Iterator[tuple[Target, Variant]]:
     variant = load(request.param)
-    stages = {variant.pattern.stages.events.engine, variant.pattern.stages.windowing.engine}
-    with beside(stack, sorted(name for name in stages if not registry.manifest(name).is_default)):
+    with beside(stack, extra_services(variant)):
         target = Target.read(stack, {})
         try:
             deployed(target, variant.name)
@@ -50,11 +50,11 @@ def test_the_verdict_is_ok_though_the_worker_was_killed_in_the_middle(running: t
     use = variant.use
     plan = plan_for(traffic.declared(use), EVENTS, RATE_PER_S, name=f"{variant.name}-long")
     load_ = traffic.generated(use, plan, traffic.secrets_of(target.settings, use))
-    with ThreadPoolExecutor() as beside_:
-        sent = beside_.submit(sending.send, target.bootstrap, topics_of(variant), load_)
+    with ThreadPoolExecutor() as pool:
+        sent = pool.submit(sending.send, target.bootstrap, topics_of(variant), load_)
         judged = {"judged": variant.topic(use.enriched.name)}
         assert wait_until(
-            lambda: topics.lengths(target.bootstrap, judged)["judged"] > EVENTS // 4, KILLED_WITHIN_S, every_s=1
+            lambda: topics.lengths(target.bootstrap, judged)["judged"] > KILLED_AFTER, KILLED_WITHIN_S, every_s=1
         )
         kill_the_worker(target, variant)
         reconcile(target, report=print)  # as the watcher does

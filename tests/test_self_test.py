@@ -6,13 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from millrace import registry
 from millrace.patterns import load, names
 from millrace.settings import Settings
 from millrace.target import Target
 from millrace.verbs.self_test import self_test
 from millrace.verbs.teardown import teardown
-from tests.beside import beside
+from tests.beside import beside, extra_services
 from tests.pipelines.test_spoiling import SPOILINGS_LEAST
 from tests.test_variants import Ran, deployed, run_of
 
@@ -22,8 +21,7 @@ pytestmark = [pytest.mark.stack, pytest.mark.drill, pytest.mark.timeout(1200)]
 @pytest.fixture(params=[name for name in names() if load(name).use.traffic])
 def ran(stack: Settings, request: pytest.FixtureRequest) -> Iterator[Ran]:
     variant = load(request.param)
-    stages = (variant.pattern.stages.events.engine, variant.pattern.stages.windowing.engine)
-    with beside(stack, sorted(name for name in set(stages) if not registry.manifest(name).is_default)):
+    with beside(stack, extra_services(variant)):
         target = Target.read(stack, {})
         try:
             deployed(target, variant.name)

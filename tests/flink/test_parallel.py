@@ -7,10 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from millrace.patterns import load
 from millrace.settings import Settings
 from millrace.target import Target
 from tests.backlog import Backlog, backlog_of
-from tests.beside import beside
+from tests.beside import beside, extra_services
 
 EVENTS, SPAN_MS = 1_000_000, 6 * 3_600_000
 WITHIN_S = 3_000
@@ -20,7 +21,7 @@ pytestmark = [pytest.mark.stack, pytest.mark.timeout(3600)]
 
 @pytest.fixture
 def backlog(target: Target, stack: Settings, request: pytest.FixtureRequest) -> Iterator[Backlog]:
-    with beside(stack, ["storm"] if request.param.startswith("storm") else []):
+    with beside(stack, extra_services(load(request.param))):
         backlog = backlog_of(target, request.param)
         yield backlog
         backlog.stop()
