@@ -50,8 +50,9 @@ from tests.uses.team import Team
 
 PATTERN = "flink-spark"
 SEED, RATE_PER_S = 1, 500
-CUSTOMERS = 2_000
-"""Of each run, which has customers of its own: what is remembered of keys grows with their number, by design."""
+CUSTOMERS = 700
+"""Of each run, which has customers of its own: what is remembered of keys grows with their number, and in two hours it
+is about ten thousand, as many as decision 0046 names."""
 JUDGED_WITHIN_S = SETTLE_S + 2 * EVERY_S
 """The labels of a run are judged so long after its end: its closing, the rest of a segment, the time to settle."""
 KEPT_SHARE, KEPT_S_LEAST = 1 / 6, JUDGED_WITHIN_S + 2 * EVERY_S
