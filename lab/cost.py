@@ -23,6 +23,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import psutil
 from confluent_kafka import Producer
 
 from lab import handwritten
@@ -66,7 +67,7 @@ IN_BATCHES = ("spark",)
 RUN_WITHIN_S = 240
 SUBMIT_WITHIN_S = 120
 TASKMANAGER = "flink-taskmanager"
-POLL_S = 0.1
+POLL_S = 0.5
 COMPILERS = ("C1 ", "C2 ")
 """How the threads of Java's compilers are named."""
 PRODUCER = {**topics.PRODUCER, "queue.buffering.max.messages": 1_000_000}
@@ -181,16 +182,17 @@ def _watch(
     """Processor time and enriched events, once the program is warm and at its end."""
     kind, total = plan.use.enriched.name, len(expected.enriched)
     warm: tuple[float, int] | None = None
-    deadline = time.monotonic() + RUN_WITHIN_S
+    deadline, meter = time.monotonic() + RUN_WITHIN_S, Meter(record)
     with closing(Counted(bootstrap, plan.topics[kind])) as counted:
         while (done := counted.messages()) < total:
+            meter.look()
             if time.monotonic() > deadline or not processes.alive(record):
                 raise InfraError(f"{plan.pattern}: {done} of {total} events came out; see {record.log}")
             if warm is None and done >= WARM_SHARE * total:
                 add_rest()
-                warm = (_cpu_s(record), done)
+                warm = (meter.used_s(), done)
             time.sleep(POLL_S)
-    return warm or (0.0, 0), (_cpu_s(record), done)  # of a short backlog all counts
+    return warm or (0.0, 0), (meter.used_s(), done)  # of a short backlog all counts
 
 
 def in_two(bootstrap: str, plan: EnginePlan, expected: Expected) -> Callable[[], None]:
@@ -216,6 +218,32 @@ def in_two(bootstrap: str, plan: EnginePlan, expected: Expected) -> Callable[[],
 
     topics.publish(bootstrap, written(expected.raw[:first]))
     return add_rest
+
+
+class Meter:
+    """The processor time of a process and its descendants: a declared job of Spark is Python, and its JVM a child.
+
+    Without Java's compilers: they end their work within minutes, and are half of a run that ends before.
+    """
+
+    def __init__(self, record: processes.ProcessRecord) -> None:
+        self._record = record
+        self._compilers: dict[tuple[int, int], float] = {}
+
+    def look(self) -> None:
+        """To be called often: a compiler without work ends, and its time stays in that of its process."""
+        for process in processes.family(self._record):
+            with suppress(psutil.NoSuchProcess):
+                self._compilers |= {
+                    (process.pid, each.id): each.user_time + each.system_time
+                    for each in process.threads()
+                    if _thread_name(process.pid, each.id).startswith(COMPILERS)
+                }
+
+    def used_s(self) -> float:
+        self.look()
+        times = [process.cpu_times() for process in processes.family(self._record)]
+        return sum(each.user + each.system for each in times) - sum(self._compilers.values())
 
 
 class Counted:
@@ -477,19 +505,6 @@ STARTS: Mapping[tuple[str, str], Start] = {
     ("spark", DECLARED): declared_on_spark,
     ("spark", BY_HAND): by_hand_on_spark,
 }
-
-
-def _cpu_s(record: processes.ProcessRecord) -> float:
-    """Of the process and its descendants: a declared job of Spark is Python, and its JVM a child.
-
-    Without Java's compilers: they end their work within minutes, and are half of a run that ends before.
-    """
-    cpu_s = 0.0
-    for process in processes.family(record):
-        times = process.cpu_times()
-        compilers = [each for each in process.threads() if _thread_name(process.pid, each.id).startswith(COMPILERS)]
-        cpu_s += times.user + times.system - sum(each.user_time + each.system_time for each in compilers)
-    return cpu_s
 
 
 def _thread_name(pid: int, thread: int) -> str:
