@@ -122,6 +122,7 @@ class EnginePlan:
         """A lookup as the kernel reads it: where its reference data is, and what it takes."""
         return json.dumps(
             {
+                "reference": lookup.reference.name,
                 "bootstrap": self.bootstrap,
                 "topic": self.topics[lookup.reference.name],
                 "key": lookup.reference.key,

@@ -45,7 +45,8 @@ def views(plan: EnginePlan) -> Iterator[tuple[str, str]]:
     """The queries from arrivals to judged events, in order, by name."""
     stage, folds = event_stage(plan), plan.fold_rules
     yield LOOKED_UP, looked_up(plan.use, plan.reference)
-    yield KNOWN, f"SELECT * FROM {LOOKED_UP} WHERE {UNKNOWN} IS NULL"
+    kept = ", ".join([*_read(plan.use), *map(quoted, _taken(plan.use))])
+    yield KNOWN, f"SELECT {kept} FROM {LOOKED_UP} WHERE {UNKNOWN} IS NULL"
     if not stage.is_needed and not folds:
         yield JUDGED, f"SELECT *, {AT} AS rowtime FROM {KNOWN} WHERE {STREAM} = {text(plan.use.judged.name)}"
         return
@@ -61,19 +62,18 @@ def views(plan: EnginePlan) -> Iterator[tuple[str, str]]:
 def looked_up(use: UseCase, reference: Callable[[Lookup], str]) -> str:
     """Readable arrivals with the reference data of then, and the first reference that lacked a judged event's key.
 
-    Only judged events are refused for a missing key; side streams pass.
+    Only judged events are looked up, and refused for a missing key; side streams pass.
     """
-    joins, taken, unknown = [], [], []
-    for i, lookup in enumerate(use.enrichment.lookups):
-        call = f"look_up({text(reference(lookup))}, e.{quoted(lookup.by)}, e.{INGEST_MS})"
-        names = ", ".join(quoted(name) for name in lookup.take)
-        joins.append(f", LATERAL TABLE({call}) AS l{i}(known, {names})")
-        taken += [f"l{i}.{quoted(name)}" for name in lookup.take]
-        unknown.append(f"WHEN NOT l{i}.known THEN {text('unknown:' + lookup.reference.name)}")
-    aside = f"WHEN e.{STREAM} <> {text(use.judged.name)} THEN CAST(NULL AS STRING)"
-    first_unknown = f"CASE {' '.join([aside, *unknown])} END" if unknown else "CAST(NULL AS STRING)"
-    columns = ", ".join(["e.*", *taken, f"{first_unknown} AS {UNKNOWN}"])
-    return f"SELECT {columns} FROM {ARRIVALS} AS e{''.join(joins)} WHERE e.{REFUSED} IS NULL"
+    # The columns that are needed, and nothing computed behind the call: Flink copies each column at each step.
+    readable = f"SELECT {', '.join(_read(use))} FROM {ARRIVALS} WHERE {REFUSED} IS NULL"
+    lookups = use.enrichment.lookups
+    if not lookups:
+        return f"SELECT *, CAST(NULL AS STRING) AS {UNKNOWN} FROM ({readable})"
+    is_judged = f"e.{STREAM} = {text(use.judged.name)}"
+    keys = (f"e.{quoted(lookup.by)}" for lookup in lookups)
+    arguments = ", ".join([text(f"[{', '.join(map(reference, lookups))}]"), f"e.{INGEST_MS}", is_judged, *keys])
+    found = ", ".join([UNKNOWN, *map(quoted, _taken(use))])
+    return f"SELECT * FROM ({readable}) AS e, LATERAL TABLE(look_up({arguments})) AS l({found})"
 
 
 def remembered(stage: StageMemory, *, passes: bool) -> str:
@@ -115,10 +115,7 @@ def folded(use: UseCase, folds: Sequence[FoldRule]) -> str:
 
 def folded_columns(stage: StageMemory) -> list[str]:
     """The columns that a fold passes on, because what follows it reads them."""
-    own = dict.fromkeys(
-        column for columns in topics.columns_of_streams(stage.use).values() for column in columns.values()
-    )
-    return [*own, *_taken(stage.use), *stage.columns, STREAM, *topics.ADDED]
+    return [*_own(stage.use), *_taken(stage.use), *stage.columns, STREAM, *topics.ADDED]
 
 
 def enriched(stage: StageMemory, folds: Sequence[FoldRule]) -> str:
@@ -171,6 +168,17 @@ def _flags(stage: StageMemory, folds: Sequence[FoldRule]) -> str:
     fired += [(f"{FOUND}{i} IS NOT NULL", rule.name) for i, rule in enumerate(folds)]
     listed = "".join(f"CASE WHEN {condition} THEN {text(name)} END, " for condition, name in fired)
     return f"ARRAY_REMOVE(ARRAY[{listed}CAST(NULL AS STRING)], CAST(NULL AS STRING))"
+
+
+def _read(use: UseCase) -> list[str]:
+    """The columns of arrivals that the stage needs, quoted."""
+    return [*map(quoted, _own(use)), STREAM, *topics.ADDED, AT]
+
+
+def _own(use: UseCase) -> list[str]:
+    """The columns of the raw streams."""
+    streams = topics.columns_of_streams(use).values()
+    return list(dict.fromkeys(column for columns in streams for column in columns.values()))
 
 
 def _taken(use: UseCase) -> list[str]:

@@ -20,24 +20,29 @@ import org.apache.flink.table.types.inference.InputTypeStrategies;
 import org.apache.flink.table.types.inference.TypeInference;
 
 /**
- * {@code look_up(declaration, key)}: one row with whether the reference data has the key, and the fields to take.
+ * {@code look_up(declarations, at_ms, is_judged, key, ...)}: one row with why a judged event is refused, or null, and the
+ * fields to take of all references.
  *
- * <p>The declaration is {"bootstrap", "topic", "key", "event", "take": {new name: field}}. A table function, since
- * the planner would call a scalar one again for every field of its result.
+ * <p>The declarations are [{"reference", "bootstrap", "topic", "key", "event", "take": {new name: field}}], one for each key.
+ * A table function, since the planner would call a scalar one again for every field of its result; and one for all
+ * references, since each call copies the whole event.
  */
 public final class LookUp extends TableFunction<RowData> implements SpecializedFunction {
     private static final long serialVersionUID = 1L;
 
-    private final String declaration;
-    private transient Reference reference;
-    private transient int[] columns;
+    private final String declarations;
+    private transient List<Known> references;
+    private transient int width;
+
+    /** A reference, the reason for refusal where it lacks a key, and which of its fields are taken. */
+    private record Known(StringData lacking, Reference reference, int[] columns) {}
 
     public LookUp() {
         this(null);
     }
 
-    private LookUp(String declaration) {
-        this.declaration = declaration;
+    private LookUp(String declarations) {
+        this.declarations = declarations;
     }
 
     @Override
@@ -49,45 +54,66 @@ public final class LookUp extends TableFunction<RowData> implements SpecializedF
     public TypeInference getTypeInference(DataTypeFactory types) {
         DataType text = DataTypes.STRING().bridgedTo(StringData.class);
         return TypeInference.newBuilder()
-                .inputTypeStrategy(InputTypeStrategies.explicitSequence(text, text, DataTypes.BIGINT()))
+                .inputTypeStrategy(InputTypeStrategies.varyingSequence(
+                        InputTypeStrategies.explicit(text),
+                        InputTypeStrategies.explicit(DataTypes.BIGINT()),
+                        InputTypeStrategies.explicit(DataTypes.BOOLEAN()),
+                        InputTypeStrategies.explicit(text)))
                 .outputTypeStrategy(call -> Optional.of(outputType(Calls.literal(call, 0))))
                 .build();
     }
 
     @Override
     public void open(FunctionContext context) throws Exception {
-        Map<String, Object> declared = Json.object(Json.parse(declaration));
-        reference = Reference.acquire(new Reference.Source((String) declared.get("bootstrap"),
-                (String) declared.get("topic"), (String) declared.get("event"), (String) declared.get("key")));
-        columns = reference.columns(Json.object(declared.get("take")).values());
+        references = new ArrayList<>();
+        width = 1;
+        for (Map<String, Object> declared : declared(declarations)) {
+            Reference reference = Reference.acquire(new Reference.Source((String) declared.get("bootstrap"),
+                    (String) declared.get("topic"), (String) declared.get("event"), (String) declared.get("key")));
+            int[] columns = reference.columns(Json.object(declared.get("take")).values());
+            references.add(new Known(StringData.fromString("unknown:" + declared.get("reference")), reference, columns));
+            width += columns.length;
+        }
     }
 
     @Override
     public void close() {
-        if (reference != null) {
-            reference.release();
-            reference = null;
+        if (references != null) {
+            references.forEach(each -> each.reference.release());
+            references = null;
         }
     }
 
-    public void eval(StringData declaration, StringData key, Long atMs) {
-        Object[] event = key == null ? null : reference.get(key.toString(), atMs);
-        GenericRowData row = new GenericRowData(columns.length + 1);
-        row.setField(0, event != null);
-        for (int i = 0; event != null && i < columns.length; i++) {
-            Object value = event[columns[i]];
-            row.setField(i + 1, value instanceof String ? StringData.fromString((String) value) : value);
+    public void eval(StringData declarations, Long atMs, Boolean isJudged, StringData... keys) {
+        GenericRowData row = new GenericRowData(width);
+        int at = 1;
+        for (int i = 0; isJudged && i < keys.length; i++) {
+            Known known = references.get(i);
+            Object[] event = keys[i] == null ? null : known.reference.get(keys[i].toString(), atMs);
+            if (event == null) {
+                row.setField(0, known.lacking);
+                break;
+            }
+            for (int column : known.columns) {
+                Object value = event[column];
+                row.setField(at++, value instanceof String ? StringData.fromString((String) value) : value);
+            }
         }
         collect(row);
     }
 
-    private static DataType outputType(String declaration) {
-        Map<String, Object> declared = Json.object(Json.parse(declaration));
-        EventReader event = new EventReader((String) declared.get("event"));
+    private static DataType outputType(String declarations) {
         List<DataTypes.Field> fields = new ArrayList<>();
-        fields.add(DataTypes.FIELD("known", DataTypes.BOOLEAN().notNull()));
-        Json.object(declared.get("take")).forEach((name, field) ->
-                fields.add(DataTypes.FIELD(name, Types.of(event.kind((String) field)))));
+        fields.add(DataTypes.FIELD("_unknown", DataTypes.STRING()));
+        for (Map<String, Object> declared : declared(declarations)) {
+            EventReader event = new EventReader((String) declared.get("event"));
+            Json.object(declared.get("take")).forEach((name, field) ->
+                    fields.add(DataTypes.FIELD(name, Types.of(event.kind((String) field)))));
+        }
         return DataTypes.ROW(fields).notNull().bridgedTo(RowData.class);
+    }
+
+    private static List<Map<String, Object>> declared(String declarations) {
+        return Json.list(Json.parse(declarations)).stream().map(Json::object).toList();
     }
 }
