@@ -144,7 +144,7 @@ def measured(target: Target, engine: str, expected: Expected, repeats: int) -> d
     ratios = [round(a / b, 2) for a, b in zip(used[DECLARED], used[BY_HAND], strict=True)]
     return {
         "cpu_us_per_message": {side: {"median": median(of), "of": of} for side, of in used.items()},
-        "ratio": {"median": median(ratios), "least": min(ratios), "most": max(ratios), "of": ratios},
+        "ratio": {"median": round(median(ratios), 2), "least": min(ratios), "most": max(ratios), "of": ratios},
         "verdicts": sorted(verdicts),
     }
 
