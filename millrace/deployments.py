@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import fcntl
 import json
+import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from millrace import stack
-from millrace.errors import UsageError
+from millrace import kept, stack
+from millrace.errors import InfraError, UsageError
 from millrace.job import Job
-from millrace.patterns import EnginePlan, Variant, backfills, engine_plans, is_name, names
+from millrace.patterns import EnginePlan, Pattern, Variant, backfills, engine_plans, is_name, load, names
 from millrace.patterns.loss import InFlight, Loss
 from millrace.patterns.model import AT_MOST_ONCE
+from millrace.rules.expressions import DeclarationError
 from millrace.target import Target
 from millrace.verify import Versions
 from millrace.verify.evidence import table_key
@@ -53,14 +55,45 @@ def job_name(plan: EnginePlan) -> str:
 
 
 def plans(target: Target, variant: Variant, generation: int = 1) -> list[EnginePlan]:
-    """The plan that each engine of the pattern should run."""
+    """The plan that each engine of the pattern should run; `keep` makes the copy of declarations that it names."""
+    copy = variant.declared or str(kept.place(_copies(target, variant.name), *_declarations(variant)))
     made = engine_plans(variant, generation, target.bootstrap, target.checkpoints, target.stores(variant))
     last = deployed(target, variant.name)
     since = {engine: plan.since for engine, plan in last.items()}
     return [
-        replace(plan, accepted=accepted(target, variant.name, plan.engine), since=since.get(plan.engine, 1))
+        replace(
+            plan,
+            accepted=accepted(target, variant.name, plan.engine),
+            since=since.get(plan.engine, 1),
+            declared=copy,
+        )
         for plan in made
     ]
+
+
+def keep(plans: Sequence[EnginePlan], variant: Variant) -> None:
+    """Copy what the pattern and its use declare, before a job starts: it runs with that until the next `deploy`."""
+    for each in plans:
+        kept.make(Path(each.declared), *_declarations(variant))
+
+
+def as_deployed(target: Target, name: str) -> Variant:
+    """The pattern as its jobs run it: as the project declares it, if that is deployed, or else as it was deployed."""
+    last = deployed(target, name)
+    copies = list(
+        dict.fromkeys(plan.declared for plan in last.values() if plan.declared and Path(plan.declared).is_dir())
+    )
+    try:
+        declared = load(name)
+        if not copies or _is_deployed(target, declared, last):
+            return declared
+    except (InfraError, DeclarationError):
+        if not copies:
+            raise
+    is_finite = backfills.content(name) is not None
+    found = [Variant(name, Pattern.model_validate_json(kept.pattern(Path(copy))), is_finite, copy) for copy in copies]
+    # After a `deploy` that changed one engine's job, the other's has an older copy, which says the same of that engine.
+    return next((each for each in found if _is_deployed(target, each, last)), found[-1])
 
 
 def deployed(target: Target, name: str) -> dict[str, EnginePlan]:
@@ -137,12 +170,14 @@ def is_judged(target: Target, name: str) -> bool:
 
 def record(target: Target, name: str, plan: EnginePlan) -> None:
     """Record the plan as the last one of its engine, and until when changed rules had their previous versions."""
+    plan.refuse_other_rules()
     last = deployed(target, name).get(plan.engine)
     if last is not None and (changed := _changed_versions(last, plan)):
         write_json(_past_file(target, name), [*_read(_past_file(target, name), []), *changed])
     content = {engine: json.loads(each.to_json()) for engine, each in deployed(target, name).items()}
     content[plan.engine] = json.loads(plan.to_json())
     write_json(deployed_file(target, name), content)
+    _forget_copies(target, name)
 
 
 def in_force(target: Target, name: str) -> dict[str, Versions]:
@@ -196,6 +231,7 @@ def forget(target: Target, name: str) -> None:
     files = (deployed_file, upgrade_file, _past_file, _losses_file)
     for file in files:
         file(target, name).unlink(missing_ok=True)
+    shutil.rmtree(_copies(target, name), ignore_errors=True)
 
 
 def deployed_file(target: Target, name: str) -> Path:
@@ -223,6 +259,31 @@ def alone(target: Target, name: str) -> Iterator[None]:
     with deployed_file(target, name).with_suffix(".lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+def _declarations(variant: Variant) -> tuple[str, str]:
+    return variant.pattern.use, variant.pattern.model_dump_json()
+
+
+def _is_deployed(target: Target, variant: Variant, last: Mapping[str, EnginePlan]) -> bool:
+    made = {plan.engine: plan for plan in plans(target, variant)}
+    return made.keys() == last.keys() and all(plan.is_same_as(last[engine]) for engine, plan in made.items())
+
+
+def _forget_copies(target: Target, name: str) -> None:
+    """Remove the copies of declarations that neither a deployed plan names nor one that a roll-back would restore."""
+    folder = _copies(target, name)
+    named = "".join(
+        file.read_text(encoding="utf-8") for at in (deployed_file, upgrade_file) if (file := at(target, name)).exists()
+    )
+    for copy in folder.glob("*"):
+        if copy.name not in named:
+            shutil.rmtree(copy)
+
+
+def _copies(target: Target, name: str) -> Path:
+    """The folder of the copies of a pattern's declarations."""
+    return deployed_file(target, name).with_suffix(".declared")
 
 
 def _given_up(name: str, job: Job) -> Job:

@@ -100,6 +100,21 @@ def use_folder(use: str) -> Path:
     return _found()[use].folder
 
 
+@dataclass(frozen=True)
+class Code:
+    """Where the code of a use is."""
+
+    module: str
+    """The module that holds the use."""
+    top: Path
+    """The folder of its top-level package."""
+
+
+def code(use: str) -> Code:
+    """Where the code of one use is."""
+    return _found()[use].code
+
+
 def own_uses() -> dict[str, UseCase]:
     """The uses in pipelines/, by name: those whose files this project may write."""
     return {name: found.use for name, found in _found().items() if found.is_own}
@@ -143,6 +158,7 @@ class _Found:
     folder: Path
     origin: str
     is_own: bool
+    code: Code
 
 
 @cache
@@ -170,7 +186,7 @@ def _in_folders() -> Iterator[_Found]:
         module = _imported(f"{FOLDER}.{package.name}")
         folder = Path(str(module.__file__)).parent
         for use in {id(value): value for value in vars(module).values() if isinstance(value, UseCase)}.values():
-            yield _Found(use, folder, str(folder), is_own=True)
+            yield _Found(use, folder, str(folder), is_own=True, code=Code(module.__name__, root() / FOLDER))
 
 
 def _imported(name: str) -> ModuleType:
@@ -205,4 +221,4 @@ def _loaded(brought: Installed) -> _Found:
         raise ProjectError(f"{brought} cannot be loaded: {error}; repair or uninstall the package") from error
     if not isinstance(use, UseCase):
         raise ProjectError(f"{brought} is {type(use).__name__}, not a UseCase; name the use, as in acme_shop:SHOP")
-    return _Found(use, brought.folder, str(brought), is_own=False)
+    return _Found(use, brought.folder, str(brought), is_own=False, code=Code(module, brought.top))

@@ -16,6 +16,7 @@ RULES = ("millrace.rules",)
 ENGINES = ("millrace.registry",)
 MEANING = (
     *ENGINES,
+    "millrace.kept",
     "millrace.oracle",
     "millrace.project",
     "millrace.whole_files",
@@ -49,6 +50,7 @@ MAY_IMPORT = {
     "millrace.traffic": Allowed(MEANING),
     "millrace.oracle": Allowed(MEANING),
     "millrace.project": Allowed(("millrace.errors", *RULES)),
+    "millrace.kept": Allowed(("millrace.errors", "millrace.project", *RULES)),
     "millrace.whole_files": Allowed(()),
     **{use: Allowed((use, *MEANING), ("kafka",)) for use in USES},  # for Kafka's own hash
     "millrace.charts": Allowed(()),

@@ -14,7 +14,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import PydanticCustomError, core_schema
 
-from millrace import project, registry
+from millrace import kept, project, registry
 from millrace.patterns import backfills
 from millrace.rules import EventRule, EventType, FoldRule, RuleError, UseCase, WindowRule
 from millrace.rules.expressions import DeclarationError
@@ -145,10 +145,12 @@ class Variant:
     pattern: Pattern
     is_finite: bool = False
     """Whether it is a backfill: its topics hold all that they ever will."""
+    declared: str = ""
+    """The copy of its use's code, as it was deployed; without one, the project's is meant."""
 
     @property
     def use(self) -> UseCase:
-        return project.uses()[self.pattern.use]
+        return kept.use_of(self.declared, self.pattern.use)
 
     @property
     def engines(self) -> tuple[str, ...]:

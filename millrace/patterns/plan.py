@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from millrace import project, registry
+from millrace import kept, registry
 from millrace.patterns.loss import Loss
 from millrace.patterns.model import AT_LEAST_ONCE, Variant
 from millrace.registry import StateTopic
@@ -26,11 +26,16 @@ from millrace.rules import (
     WindowSummary,
     limits_version,
 )
+from millrace.rules.expressions import DeclarationError
 from millrace.rules.layout import families, version
 from millrace.rules.outputs import WINDOWS_TOPIC
 
 HOP = "hop"
 """The topic of bare messages: their time through Kafka stands beside the latencies of alerts."""
+
+
+class OtherRulesError(DeclarationError):
+    """Declarations of other versions than those that were deployed."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +86,8 @@ class EnginePlan:
     """Whether the topics hold all that they ever will: once that is judged, all windows close and the job ends."""
     accepted: tuple[Loss, ...] = field(default=(), compare=False)
     """Losses that an operator accepted: a job that meets one of them continues behind it."""
+    declared: str = field(default="", compare=False)
+    """The copy of the declarations that it runs with; without one, those of the project."""
 
     def is_same_as(self, other: EnginePlan) -> bool:
         """Whether both describe the same job, whatever its generation."""
@@ -88,7 +95,7 @@ class EnginePlan:
 
     @property
     def use(self) -> UseCase:
-        return project.uses()[self.use_name]
+        return kept.use_of(self.declared, self.use_name)
 
     @property
     def event_rules(self) -> tuple[EventRule, ...]:
@@ -131,9 +138,21 @@ class EnginePlan:
             }
         )
 
+    def refuse_other_rules(self) -> None:
+        """Refuse to run with declarations of other versions than the plan's."""
+        tables = {table.name: version(table, self.use) for table in self.use.tables}
+        compared = [(name, wanted, _version(self.use, name)) for name, wanted in self.versions.items()]
+        compared += [(name, wanted, tables.get(name)) for name, wanted in self.tables.items()]
+        for name, wanted, found in compared:
+            if found != wanted:
+                raise OtherRulesError(
+                    f"{self.pattern}: '{name}' is deployed in version {wanted} and declared "
+                    f"{f'in version {found}' if found else 'no more'}; run `millrace deploy {self.pattern}`"
+                )
+
     def to_json(self) -> str:
         content = asdict(self)
-        usual = {"accepted": (), "tables": {}, "delivery": AT_LEAST_ONCE, "finite": False, "since": 1}
+        usual = {"accepted": (), "tables": {}, "delivery": AT_LEAST_ONCE, "finite": False, "since": 1, "declared": ""}
         for name, value in usual.items():
             if content[name] == value:
                 del content[name]
@@ -142,7 +161,10 @@ class EnginePlan:
     @staticmethod
     def read(given: str) -> EnginePlan:
         """The plan in a job's argument: JSON, or @ and the name of a JSON file."""
-        return EnginePlan.from_json(Path(given[1:]).read_text(encoding="utf-8") if given.startswith("@") else given)
+        text = Path(given[1:]).read_text(encoding="utf-8") if given.startswith("@") else given
+        plan = EnginePlan.from_json(text)
+        plan.refuse_other_rules()
+        return plan
 
     @staticmethod
     def from_json(text: str) -> EnginePlan:
@@ -229,15 +251,21 @@ def _table_versions(variant: Variant, engine: str) -> dict[str, str]:
 
 
 def _versions(variant: Variant, engine: str) -> dict[str, str]:
-    stages, use = variant.pattern.stages, variant.use
-    versions = {LIMITS: limits_version(use)}
+    stages, names = variant.pattern.stages, [LIMITS]
     if stages.events.engine == engine:
-        versions |= {name: use.rule(name).version for name in stages.events.rules}
-        versions[ENRICHMENT] = use.enrichment.version
+        names += [*stages.events.rules, ENRICHMENT]
     if stages.windowing.engine == engine:
-        versions |= {name: use.rule(name).version for name in stages.windowing.rules}
-        versions |= {name: use.summary(name).version for name in stages.windowing.summaries}
-    return versions
+        names += [*stages.windowing.rules, *stages.windowing.summaries]
+    return {name: found for name in names if (found := _version(variant.use, name))}
+
+
+def _version(use: UseCase, name: str) -> str | None:
+    """The version of a rule or a summary, of the limits or of the enrichment; None if the use has none of that name."""
+    if name == LIMITS:
+        return limits_version(use)
+    if name == ENRICHMENT:
+        return use.enrichment.version
+    return next((each.version for each in (*use.rules, *use.summaries) if each.name == name), None)
 
 
 __all__ = [

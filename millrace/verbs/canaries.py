@@ -21,7 +21,7 @@ from millrace import deployments
 from millrace.alerts import rules_of
 from millrace.errors import InfraError, UsageError
 from millrace.oracle import Record
-from millrace.patterns import Variant, load
+from millrace.patterns import Variant
 from millrace.patterns import topics as topics_of
 from millrace.rules import ALERTS, WindowRule
 from millrace.rules.canaries import Canaries
@@ -113,7 +113,7 @@ def send(
     report: Callable[[str], None] = lambda line: None,
 ) -> None:
     """Send rounds until `until` holds after one; a server that is away is awaited."""
-    variant = load(name)
+    variant = deployments.as_deployed(target, name)
     declared(variant)
     lock = companions.lock_of(target, name, deployments.CANARIES)
     with companions.only_one(lock, f"{name}: canaries are sent already; see `millrace canaries {name} --status`"):

@@ -68,7 +68,7 @@ def deploy(
     takes the pattern over. With `engines` only the jobs of these engines are touched. The watcher keeps the
     `companions` of the pattern running until `teardown`.
     """
-    variant = load(name)
+    variant = deployments.as_deployed(target, name) if only_missing else load(name)
     if not plan:  # what else is missing is in the plan of `provision`
         require_provisioned(target, variant)
     with alone(target, name):
@@ -87,6 +87,7 @@ def deploy(
         if plan:
             return [step.change for step in steps]
         if not only_missing:
+            deployments.keep([step.plan for step in steps if step.change.action != "keep"], variant)
             deployments.want(target, name, for_run)
             for companion in companions:
                 deployments.want_companion(target, name, companion)

@@ -161,7 +161,8 @@ def follow(
     report: Callable[[str], None] = lambda line: None,
 ) -> Entry:
     """Judge a pattern's segments as they end, until an entry satisfies `until`; a server that is away is awaited."""
-    with alone(target, name), closing(Ledger(target, load(name), every_s, settle_s, limits or Limits())) as ledger:
+    limits, variant = limits or Limits(), deployments.as_deployed(target, name)
+    with alone(target, name), closing(Ledger(target, variant, every_s, settle_s, limits)) as ledger:
         problem, deadline = "", time.monotonic() + within_s
         while time.monotonic() < deadline:
             try:
@@ -187,7 +188,8 @@ def update(target: Target, name: str, *, report: Callable[[str], None] = lambda 
     """Judge the segments that have ended since the last entry. None are judged while another process does it."""
     entries: list[Entry] = []
     try:
-        with alone(target, name), closing(Ledger(target, load(name), EVERY_S, SETTLE_S, Limits())) as ledger:
+        variant = deployments.as_deployed(target, name)
+        with alone(target, name), closing(Ledger(target, variant, EVERY_S, SETTLE_S, Limits())) as ledger:
             while (entry := ledger.judge_next()) is not None:
                 report(f"{name} {line_of(entry)}")
                 entries.append(entry)

@@ -60,7 +60,7 @@ def differences(old: EnginePlan, new: EnginePlan) -> list[str]:
     found: list[str] = []
     for part in fields(EnginePlan):
         before, after = getattr(old, part.name), getattr(new, part.name)
-        if part.name == "generation" or before == after:
+        if part.name in ("generation", "declared") or before == after:
             continue
         if isinstance(before, Mapping) and isinstance(after, Mapping):
             keys = [*before, *(key for key in after if key not in before)]

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
-from millrace.deployments import alone, deployed, job_name, plans, record, upgrade_file, write_json
+from millrace.deployments import alone, deployed, job_name, keep, plans, record, upgrade_file, write_json
 from millrace.errors import InfraError
 from millrace.job import EngineError
 from millrace.patterns import EnginePlan, Variant
@@ -61,6 +61,7 @@ def upgrade(target: Target, variant: Variant, upgrade_id: str, *, report: Report
     wanted: dict[str, EnginePlan] = {plan.engine: plan for plan in plans(target, variant)}
     with alone(target, name):
         discard_left(target, name)
+        keep([*wanted.values()], variant)
         before = _read(target, name)
         if before is None or before.upgrade != upgrade_id:
             last: dict[str, EnginePlan] = {

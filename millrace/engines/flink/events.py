@@ -54,7 +54,7 @@ def views(plan: EnginePlan) -> Iterator[tuple[str, str]]:
     if folds:
         columns = ", ".join(map(quoted, folded_columns(stage)))
         yield UNFOLDED, f"SELECT {columns}, rowtime AS {AT} FROM {REMEMBERED} WHERE NOT {DUPLICATE}"
-        yield JUDGED, folded(plan.use, folds)
+        yield JUDGED, folded(plan, folds)
     else:
         yield JUDGED, f"SELECT * FROM {REMEMBERED} WHERE NOT {DUPLICATE}"
 
@@ -96,19 +96,19 @@ def remembered(stage: StageMemory, *, passes: bool) -> str:
     )
 
 
-def folded(use: UseCase, folds: Sequence[FoldRule]) -> str:
+def folded(plan: EnginePlan, folds: Sequence[FoldRule]) -> str:
     """Each judged event with the findings of rules in plain Python."""
     declaration = {
-        "stream": use.judged.name,
-        "columns": topics.columns_of_streams(use),
+        "stream": plan.use.judged.name,
+        "columns": topics.columns_of_streams(plan.use),
         "rules": len(folds),
         "python": sys.executable,
         # The interpreter inside the worker has neither its own environment nor ours on its path.
         "paths": [str(PROJECT), sysconfig.get_path("purelib")],
-        "steps": steps_of(folds),
+        "steps": steps_of(folds, plan.declared),
     }
     return (
-        f"SELECT * FROM fold(events => TABLE {UNFOLDED} PARTITION BY {quoted(use.judged.key)}, "
+        f"SELECT * FROM fold(events => TABLE {UNFOLDED} PARTITION BY {quoted(plan.use.judged.key)}, "
         f"declaration => {text(json.dumps(declaration))}, on_time => DESCRIPTOR({AT}), uid => 'fold')"
     )
 

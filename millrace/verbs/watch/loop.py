@@ -15,7 +15,7 @@ from millrace import stack
 from millrace.errors import InfraError
 from millrace.machine import processes
 from millrace.machine.processes import ProcessRecord
-from millrace.patterns import PatternError
+from millrace.rules.expressions import DeclarationError
 from millrace.servers.server import Server
 from millrace.settings import Settings
 from millrace.stack import WATCH
@@ -132,7 +132,7 @@ class Watch:
         try:
             look()
         except Exception as error:
-            known = isinstance(error, InfraError | PatternError)
+            known = isinstance(error, InfraError | DeclarationError)
             problem = str(error) if known else f"{type(error).__name__}: {error}"
         if problem and problem != self._problems.get(at):
             self.journal.write(at, "unknown", problem)
@@ -162,7 +162,7 @@ class Watch:
         try:
             if act():
                 attempts.count(now)
-        except InfraError as error:
+        except (InfraError, DeclarationError) as error:
             away = self._away if needs is None else self._away & needs
             if away - {subject}:
                 raise

@@ -1,0 +1,192 @@
+"""A job runs with the declarations that it was deployed with, whatever the project declares since."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from millrace import deployments, kept, project
+from millrace.engines.flink.folds import fold_of
+from millrace.patterns import EnginePlan, load
+from millrace.patterns.plan import OtherRulesError
+from millrace.settings import PROJECT, Settings
+from millrace.target import Target
+from millrace.verbs import deploy as deploying
+from millrace.verbs.deploy import deploy
+from millrace.verbs.teardown import teardown
+from millrace.verbs.upgrade import Before, _write
+from tests.infra.test_lifecycle import Engine
+
+PATTERN = "spark"
+MORE_MERCHANTS = "before.other_merchants >= 4", "before.other_merchants >= 3"
+
+
+class Compiled(Engine):
+    """An engine without a server that compiles the rules of each job that it starts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.versions: list[str] = []
+
+    def start(self, plan: EnginePlan, state_from: str | None) -> None:
+        self.versions.append(EnginePlan.read(plan.to_json()).use.rule("spree").version)
+        super().start(plan, state_from)
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> Compiled:
+    engine = Compiled()
+    monkeypatch.setattr(Target, "engine", lambda *_: engine)
+    monkeypatch.setattr(deploying, "require_provisioned", lambda *_: None)
+    return engine
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Target:
+    return Target.read(Settings.read({"MILLRACE_STATE": str(tmp_path / "state")}), {})
+
+
+@pytest.fixture
+def rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The rules of the use `fraud` in a project that may be edited."""
+    top = tmp_path / "pipelines"
+    shutil.copytree(PROJECT / "pipelines", top, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(project, "code", lambda use: project.Code(f"pipelines.{use}", top))
+    return top / "fraud/rules.py"
+
+
+def edit(rules: Path) -> None:
+    before = rules.read_text(encoding="utf-8")
+    assert before.count(MORE_MERCHANTS[0]) == 1
+    rules.write_text(before.replace(*MORE_MERCHANTS), encoding="utf-8")
+
+
+def as_declared_now(rules: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let this process have the use as its files declare it, as a new one would."""
+    at = kept.place(rules.parent, "fraud", "{}")
+    kept.make(at, "fraud", "{}")
+    monkeypatch.setitem(project.uses(), "fraud", kept.use_of(str(at), "fraud"))
+    shutil.rmtree(at)
+
+
+def copies(target: Target) -> list[Path]:
+    return [*deployments._copies(target, PATTERN).glob("*")]
+
+
+def test_a_dead_job_runs_again_with_the_rules_that_were_deployed(
+    target: Target, engine: Compiled, rules: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deploy(target, PATTERN)
+    edit(rules)
+    as_declared_now(rules, monkeypatch)
+    engine.jobs.clear()
+    (change,) = deploy(target, PATTERN, only_missing=True)
+    assert (change.action, engine.versions[0]) == ("start", engine.versions[1])
+    deploy(target, PATTERN)
+    assert engine.versions[2] != engine.versions[0]
+    assert len(copies(target)) == 1, "nothing returns to the first one"
+
+
+def test_a_dead_job_runs_again_though_the_project_cannot_be_read(
+    target: Target, engine: Compiled, rules: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deploy(target, PATTERN)
+
+    def broken(name: str) -> None:
+        raise project.ProjectError("rules.py, line 1: SyntaxError")
+
+    monkeypatch.setattr(deployments, "load", broken)
+    monkeypatch.setattr(deploying, "load", broken)
+    engine.jobs.clear()
+    deploy(target, PATTERN, only_missing=True)
+    assert engine.is_up
+    with pytest.raises(project.ProjectError):
+        deploy(target, PATTERN)
+
+
+def test_a_pattern_is_what_the_project_declares_until_that_differs_from_what_is_deployed(
+    target: Target, engine: Compiled, rules: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert deployments.as_deployed(target, PATTERN) == load(PATTERN)
+    deploy(target, PATTERN)
+    assert deployments.as_deployed(target, PATTERN) == load(PATTERN)
+    edit(rules)
+    as_declared_now(rules, monkeypatch)
+    found = deployments.as_deployed(target, PATTERN)
+    assert found.declared != ""
+    assert found.pattern == load(PATTERN).pattern
+    assert found.use.rule("spree").version == engine.versions[0] != load(PATTERN).use.rule("spree").version
+    deploy(target, PATTERN)
+    assert deployments.as_deployed(target, PATTERN) == load(PATTERN)
+
+
+def test_a_job_without_a_copy_does_not_run_other_rules_than_those_of_its_plan(
+    target: Target, engine: Compiled, rules: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deploy(target, PATTERN)
+    shutil.rmtree(deployments._copies(target, PATTERN))
+    engine.jobs.clear()
+    deploy(target, PATTERN, only_missing=True)  # the project declares the same
+    edit(rules)
+    as_declared_now(rules, monkeypatch)
+    engine.jobs.clear()
+    with pytest.raises(OtherRulesError, match=r"'spree' is deployed in version .* and declared in version .*; run"):
+        deploy(target, PATTERN, only_missing=True)
+    monkeypatch.setitem(project.uses(), "fraud", replace(project.uses()["fraud"], rules=(), canaries=None))
+    with pytest.raises(OtherRulesError, match="declared no more"):
+        deployments.deployed(target, PATTERN)["spark"].refuse_other_rules()
+
+
+def test_files_that_change_during_a_deployment_are_not_deployed(
+    target: Target, engine: Compiled, rules: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = kept.place(rules.parent, "fraud", "{}")
+    edit(rules)
+    with pytest.raises(kept.ChangedError, match="has changed during the deployment"):
+        kept.make(place, "fraud", "{}")
+    assert not place.exists()
+
+
+def test_copies_stay_while_a_job_or_a_roll_back_needs_them(
+    target: Target, engine: Compiled, rules: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deploy(target, PATTERN)
+    _write(target, PATTERN, Before("one", 0, deployments.deployed(target, PATTERN), {}))
+    edit(rules)
+    as_declared_now(rules, monkeypatch)
+    deploy(target, PATTERN)
+    assert len(copies(target)) == 2
+    teardown(target, PATTERN)
+    assert len(copies(target)) == 2, "its data stays, and with it what made them"
+    deployments.forget(target, PATTERN)
+    assert copies(target) == []
+
+
+def test_a_copy_is_imported_beside_what_the_process_has_imported(rules: Path, tmp_path: Path) -> None:
+    imported = {name: module for name, module in sys.modules.items() if name.startswith("pipelines")}
+    edit(rules)
+    at = kept.place(tmp_path / "copies", "fraud", "{}")
+    kept.make(at, "fraud", "{}")
+    (rules.parent / "__pycache__").mkdir(exist_ok=True)
+    (rules.parent / "__pycache__/rules.pyc").write_bytes(b"")
+    assert kept.place(tmp_path / "copies", "fraud", "{}") == at, "caches are no declaration"
+    use = kept.use_of(str(at), "fraud")
+    assert use.rule("spree").version != project.uses()["fraud"].rule("spree").version
+    assert {name: module for name, module in sys.modules.items() if name.startswith("pipelines")} == imported
+    assert str(at) not in sys.path
+
+
+def test_a_worker_runs_the_step_that_was_deployed(rules: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps, more = rules.parent / "steps.py", rules.parent / "more.py"
+    steps.write_text("from pipelines.fraud.more import FOUND\n\ndef step(state, event, stream):\n    return 1, FOUND\n")
+    more.write_text("FOUND = {'which': 'deployed'}\n")
+    at = kept.place(tmp_path / "copies", "fraud", "{}")
+    kept.make(at, "fraud", "{}")
+    more.write_text("FOUND = {'which': 'edited'}\n")
+    each = {"state": "r 1", "module": "pipelines.fraud.steps", "step": "step", "streams": ["s"], "declared": str(at)}
+    assert json.loads(fold_of(json.dumps([each]))(None, "{}", "s"))["found"] == [{"which": "deployed"}]
