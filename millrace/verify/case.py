@@ -7,9 +7,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property, partial
+from itertools import combinations
 from typing import Any
 
-from millrace.oracle import Finding, Origin, Record, Refusal, accept, starts, summary_rows
+from millrace.oracle import Finding, Origin, Record, Refusal, accept, starts, summary_rows, window_findings
 from millrace.patterns.loss import InFlight, Loss
 from millrace.rules import ENRICHMENT, LIMITS, Rule, UseCase, WindowRule, WindowSummary
 from millrace.rules.events import WHOLE_MOST
@@ -45,6 +46,8 @@ RowKey = tuple[Any, ...]
 """Of a summary's row: the start of its window, then its keys."""
 REFUSED_LATER = (DUPLICATE, "unknown:")
 """The reasons of refusals that need more than the message itself."""
+READ_AGAIN_MOST = 3
+"""Of the late events of one key that came out twice, so many at most are tried together."""
 
 
 @dataclass(frozen=True)
@@ -231,6 +234,19 @@ class Case:
         """A rule's findings in windows that are closed, and those in windows that may still be open."""
         idle_ms = self.question.bounds.idle_ms
         return expected_windows(rule, self.expected.accepted, self.late, self.settled_after_ms, idle_ms)
+
+    def before_a_restart(self, rule: WindowRule, key: str) -> Iterator[Finding]:
+        """What a rule found in windows of a key if it counted events that were late when they were read again.
+
+        A job that restarts from an older state reads the partitions in another order. An event that came out twice was
+        read twice, and the windows that counted it may have been reported before.
+        """
+        own = {origin: event for origin, event in self.expected.accepted.items() if event[rule.key] == key}
+        again = [origin for origin in own if origin in self.late and len(self.copies.get(origin, ())) > 1]
+        for size in range(1, min(len(again), READ_AGAIN_MOST) + 1):
+            for counted in combinations(again, size):
+                events = (event for origin, event in own.items() if origin not in self.late or origin in counted)
+                yield from window_findings(rule, events)
 
     def accepted(self, origin: Origin) -> Event:
         """The enriched event that an accepted raw message must have become."""

@@ -528,6 +528,27 @@ def called_late(evidence: Evidence, at: int) -> Evidence:
     return spoilt(evidence, dead_letters=[*output(evidence, "dead-letters"), record])
 
 
+@pytest.mark.parametrize(
+    ("came_out_twice", "status"),
+    [("the late one", "ok"), ("another", "failed"), ("none", "failed")],
+)
+def test_an_alert_from_before_a_restart_may_count_an_event_that_is_late_when_it_is_read_again(
+    good: Evidence, came_out_twice: str, status: str
+) -> None:
+    alerts = [json.loads(record.value or b"") for record in output(good, "alerts")]
+    pair = next(each for each in alerts if each["rule"] == "burst" and each["operands"]["n"] == "2")
+    enriched = output(good, "enriched")
+    at = position(enriched, lambda event: event[FRAUD.judged.id or ""] == pair["event_ids"][0])
+    again = {"the late one": [enriched[at]], "another": [enriched[at - 1]], "none": []}[came_out_twice]
+    copies = [replace(each, offset=10**6) for each in again]
+    check = judge(QUESTION, spoilt(called_late(good, at), enriched=[*enriched, *copies])).check("alerts: burst")
+    assert (check.status, check.figures["races"]) == (status, status == "ok")
+    wrong = position(output(good, "alerts"), lambda each: each["alert_id"] == pair["alert_id"])
+    other = changed(output(good, "alerts"), lambda each: each["operands"].update(total_cents="1"), wrong)
+    spoiled = spoilt(called_late(good, at), enriched=[*enriched, *copies], alerts=other)
+    assert judge(QUESTION, spoiled).check("alerts: burst").status == "failed"
+
+
 def test_a_wrong_or_missing_number_in_a_summary_is_red(good: Evidence) -> None:
     wrong = changed(output(good, "windows"), lambda row: row.update(total_cents=row["total_cents"] + 1))
     assert red(judge(QUESTION, spoilt(good, windows=wrong))) == {"numbers: spend-per-minute"}

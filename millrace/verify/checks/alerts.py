@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -14,7 +14,6 @@ from millrace.verify.case import Case
 from millrace.verify.checking import Checker, Found, Undecided
 from millrace.verify.checks.alert_ids import fact_of
 from millrace.verify.evidence import Event, is_text_of
-from millrace.verify.expected import Expected
 
 
 def checker(rule: Rule) -> Checker:
@@ -40,7 +39,7 @@ class Alternatives:
 
 def alerts(rule: Rule, case: Case) -> Found | Undecided:
     """The alerts of one rule: none missing, none wrong, none too many."""
-    expected, found = case.expected, alternatives(rule, case)
+    found = alternatives(rule, case)
     copies: dict[str, list[tuple[Record, Event]]] = defaultdict(list)
     earlier = 0
     for record, alert in case.alerts:
@@ -59,7 +58,7 @@ def alerts(rule: Rule, case: Case) -> Found | Undecided:
             wanted = found.must.get(identity) or found.may.get(identity) or found.before.get(identity)
             if wanted is not None and not (wrong := _wrong(case, wanted, record, alert)):
                 continue
-            if any(not _wrong(case, other, record, alert) for other in _admissible(rule, alert, expected)):
+            if any(not _wrong(case, other, record, alert) for other in _admissible(rule, alert, case)):
                 raced += 1
                 continue
             named = f"{rule.name} {alert['key']} {fact_of(alert)}"
@@ -101,10 +100,13 @@ def alternatives(rule: Rule, case: Case) -> Alternatives:
     return Alternatives({i: f for i, f in must.items() if i not in before}, may, before)
 
 
-def _admissible(rule: Rule, alert: Event, expected: Expected) -> list[Finding]:
+def _admissible(rule: Rule, alert: Event, case: Case) -> Iterable[Finding]:
+    """What a rule may have found instead, where topics or partitions were read in another order."""
+    if isinstance(rule, WindowRule):
+        return case.before_a_restart(rule, alert["key"])
     if not isinstance(rule, EventRule) or len(alert["event_ids"]) != 1:
-        return []
-    return expected.admissible(rule.name, alert["key"], alert["event_ids"][0])
+        return ()
+    return case.expected.admissible(rule.name, alert["key"], alert["event_ids"][0])
 
 
 def _wrong(case: Case, finding: Finding, record: Record, alert: Event) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 from millrace.oracle import Finding, Origin, Record
@@ -64,6 +64,10 @@ class SegmentCase(Case):
 
     def windows_of(self, rule: WindowRule) -> tuple[dict[str, Finding], dict[str, Finding]]:
         return self.found[rule.name]
+
+    def before_a_restart(self, rule: WindowRule, key: str) -> Iterator[Finding]:
+        """Nothing: a window is judged long after its last event, with what is late by then."""
+        yield from ()
 
     def rows_of(self, summary: WindowSummary) -> Rows:
         return self.rows[summary.name]
