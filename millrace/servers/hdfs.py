@@ -1,6 +1,7 @@
 """HDFS: a NameNode and DataNodes, each a process, with WebHDFS for clients over HTTP."""
 
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -156,14 +157,14 @@ class DataNode(Server):
         info = namenode_bean(self.settings, "NameNodeInfo")
         if own is None or state is None or info is None or state.get("FSState") != "Operational":
             return False
-        # Both are probed: the NameNode lists a killed one until it misses its heartbeats.
-        if not any(actor["ActorState"] == "RUNNING" for actor in part(own, "BPServiceActorInfo")):
-            return False
-        # A NameNode that came back lists it a second before it has its report of blocks, and with fewer than a
-        # thousand blocks the safe mode may end before the last of them is reported.
-        has_blocks = any(volume["numBlocks"] for volume in part(own, "VolumeInfo").values())
-        living = part(info, "LiveNodes").values()
-        return any(node["xferaddr"] == self.address and (node["numBlocks"] or not has_blocks) for node in living)
+        # Both are probed: the NameNode lists a killed one until it misses its heartbeats. One that came back lists it a
+        # second before it has its report of blocks, and with fewer than a thousand the safe mode may end before that.
+        up_s = time.time() - info["NNStartedTimeInMillis"] / 1000
+        has_reported = any(
+            actor["ActorState"] == "RUNNING" and int(actor["LastBlockReport"]) + 1 < up_s
+            for actor in part(own, "BPServiceActorInfo")
+        )
+        return has_reported and any(node["xferaddr"] == self.address for node in part(info, "LiveNodes").values())
 
 
 def client_site(datanodes: int) -> dict[str, object]:
