@@ -193,6 +193,21 @@ def kills(records: Records) -> str:
     return _table(["guarantee, worker killed", *head], table)
 
 
+def costs(records: Records) -> str:
+    """The processor time of a message by the declared rules, and by the same rules written by hand for the engine."""
+    titles = {each.name: each.title for each in manifests()}
+    rows = [
+        [
+            f"[{titles[name]}](records/cost.json)",
+            *(f"{found['cpu_us_per_message'][side]['median']:.0f} µs" for side in ("declared", "by hand")),
+            f"{found['ratio']['median']:.2f} ({found['ratio']['least']:.2f} to {found['ratio']['most']:.2f})",
+        ]
+        for name, found in records.get("cost", {"figures": {}})["figures"].items()
+    ]
+    rows = rows or [[f"[{NOT_MEASURED}](records/cost.json)", "", "", ""]]
+    return _table(["processor time of a message", "declared", "by hand", "ratio, and its range"], rows)
+
+
 def memory_of_hours(records: Records) -> str:
     """The memory of each process of a stack in the quarters of a run that lasts for hours."""
     found = records.get("endless", {"figures": {"quarters_mb": {}}})["figures"]["quarters_mb"]
@@ -227,6 +242,7 @@ SENTENCES: dict[str, dict[str, Callable[[Records], str]]] = {
         r"\| a pattern may have \|.*(?:\n\|.*)*": shapes,
         r"\| engine, guarantee, state \|.*(?:\n\|.*)*": conformance,
         r"\| guarantee, worker killed \|.*(?:\n\|.*)*": kills,
+        r"\| processor time of a message \|.*(?:\n\|.*)*": costs,
         r"\| folder \|.*(?:\n\|.*)*": sizes,
     },
     "docs/decisions/0045-live-page.md": {r"Open\s+pages[^.]*\.": open_pages},
