@@ -150,9 +150,8 @@ def judged(report: str, red: str) -> Outcome:
     failures, errors = list(root.iter("failure")), list(root.iter("error"))
     if red:  # a server that a broken `down` leaves fails a fixture after the test, too
         errors = [each for each in errors if not each.get("message", "").startswith("failed on teardown")]
-    for failure in failures:
-        is_meant = red and re.search(rf"^>\s+{re.escape(red)}", failure.text or "", re.MULTILINE)
-        if is_meant and failure.get("message", "").startswith(ASSERTION) and not errors:
+        # Where many tests share what a fixture does, its assertion is theirs.
+        if any(is_meant(each, red) for each in (*failures, *errors)) and all(is_meant(each, red) for each in errors):
             return Outcome("red", "")
     if others := [*errors, *failures]:
         return Outcome("unclear", "; ".join(each.get("message", "").splitlines()[0] for each in others[:3]))
@@ -160,6 +159,13 @@ def judged(report: str, red: str) -> Outcome:
         return Outcome("unclear", f"did not run: {skipped[0].get('message')}")
     is_run = bool(list(root.iter("testcase")))
     return Outcome("survived" if red else "green", "") if is_run else Outcome("unclear", "no test ran")
+
+
+def is_meant(found: ElementTree.Element, red: str) -> bool:
+    """Whether the statement `red` failed, as an assertion: in the test, or in a fixture before it."""
+    message = found.get("message", "").removeprefix('failed on setup with "')
+    is_there = re.search(rf"^>\s+{re.escape(red)}", found.text or "", re.MULTILINE) is not None
+    return is_there and message.startswith(ASSERTION)
 
 
 def end_all(folder: Path, session: int) -> None:
