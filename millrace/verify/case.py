@@ -236,17 +236,13 @@ class Case:
         return expected_windows(rule, self.expected.accepted, self.late, self.settled_after_ms, idle_ms)
 
     def before_a_restart(self, rule: WindowRule, key: str) -> Iterator[Finding]:
-        """What a rule found in windows of a key if it counted events that were late when they were read again.
-
-        A job that restarts from an older state reads the partitions in another order. An event that came out twice was
-        read twice, and the windows that counted it may have been reported before.
-        """
-        own = {origin: event for origin, event in self.expected.accepted.items() if event[rule.key] == key}
-        again = [origin for origin in own if origin in self.late and len(self.copies.get(origin, ())) > 1]
-        for size in range(1, min(len(again), READ_AGAIN_MOST) + 1):
-            for counted in combinations(again, size):
-                events = (event for origin, event in own.items() if origin not in self.late or origin in counted)
-                yield from window_findings(rule, events)
+        """What a rule found in windows of a key before a restart had events read again, which are late since then."""
+        own = {
+            origin: event
+            for origin, event in self.expected.accepted.items()
+            if event[rule.key] == key and (origin not in self.late or len(self.copies.get(origin, ())) > 1)
+        }
+        yield from before_a_restart(rule, own, [origin for origin in own if origin in self.late])
 
     def accepted(self, origin: Origin) -> Event:
         """The enriched event that an accepted raw message must have become."""
@@ -378,6 +374,18 @@ class Case:
         """The raw message that an enriched event comes from."""
         topic, partition, offset = (event[name] for name in names(SOURCE))
         return self.evidence.origin(topic, partition, offset)
+
+
+def before_a_restart(rule: WindowRule, own: Mapping[Origin, Event], late: Sequence[Origin]) -> Iterator[Finding]:
+    """What a rule found in events of one key if it counted some that were late when they were read again.
+
+    A job that restarts from an older state reads the partitions in another order. An event that came out twice was
+    read twice, and the windows that counted it may have been reported before.
+    """
+    for size in range(1, min(len(late), READ_AGAIN_MOST) + 1):
+        for counted in combinations(late, size):
+            events = (event for origin, event in own.items() if origin not in late or origin in counted)
+            yield from (each for each in window_findings(rule, events) if not set(counted).isdisjoint(each.origins))
 
 
 def moment_ms(at_ms: int, record: Record) -> int:

@@ -123,6 +123,58 @@ def test_a_validator_that_was_killed_continues_to_the_same_digest(
         assert states.digest_of(states.lines(first.state)) == states.digest_of(states.lines(other.state))
 
 
+def with_more(records: Sequence[Record] | None, *more: Record) -> list[Record]:
+    """A topic with more messages, in the order of their arrival."""
+    ordered = sorted([*(records or ()), *more], key=lambda record: record.ingest_ms)
+    return [replace(record, offset=offset) for offset, record in enumerate(ordered)]
+
+
+@pytest.mark.parametrize("came_out_twice", ["the late one", "another", "none"])
+@pytest.mark.parametrize("is_spoilt", [False, True])
+@pytest.mark.parametrize("is_judged_before", [False, True])
+def test_an_alert_from_before_a_restart_may_count_an_event_that_is_late_when_it_is_read_again(
+    good: Evidence, came_out_twice: str, is_spoilt: bool, is_judged_before: bool
+) -> None:
+    contents = {kind: [json.loads(r.value or b"") for r in own or ()] for kind, own in good.outputs.items()}
+    at = next(
+        i for i, each in enumerate(contents["alerts"]) if (each["rule"], each["operands"].get("n")) == ("burst", "2")
+    )
+    alert, record = contents["alerts"][at], (good.outputs["alerts"] or ())[at]
+    again = next(i for i, each in enumerate(contents["enriched"]) if each["transaction_id"] == alert["event_ids"][0])
+    late = contents["enriched"][again]
+    raw = next(
+        each
+        for each in good.raw["transactions"] or ()
+        if (each.partition, each.offset) == (late["source_partition"], late["source_offset"])
+    )
+    restart_ms = record.ingest_ms + (40_000 if is_judged_before else 1_000)
+    letter = json.dumps(pretend.letter(raw, "late") | {"stage": "windows"}).encode()
+    copies = {"the late one": [again], "another": [again - 1], "none": []}[came_out_twice]
+    alerts = list(good.outputs["alerts"] or ())
+    if is_spoilt:
+        alert["operands"]["total_cents"] = "1"
+        alerts[at] = replace(record, value=json.dumps(alert).encode())
+    outputs = {
+        "alerts": alerts,
+        "enriched": with_more(
+            good.outputs["enriched"],
+            *(replace((good.outputs["enriched"] or ())[copy], ingest_ms=restart_ms) for copy in copies),
+        ),
+        "dead-letters": with_more(
+            good.outputs["dead-letters"], Record("dead-letters", 0, 0, restart_ms + 1_000, None, letter)
+        ),
+    }
+    evidence = replace(good, outputs={**good.outputs, **outputs})
+    found = Ledger(STREAM, evidence, LIMITS).through(range(START_MS, START_MS + 200_000, 10_000))
+    red = {check.name for segment in found for check in segment.checks if check.status != "ok"}
+    is_again = came_out_twice == "the late one"
+    if is_judged_before:
+        assert ("lateness" in red, "alerts: burst" in red) == (not is_again, is_spoilt)
+    else:  # in this run it was not late when it was read first
+        assert ("lateness" in red, "alerts: burst" in red) == (True, is_spoilt or not is_again)
+        assert figures(found)["alerts: burst"]["races"] == (is_again and not is_spoilt)
+
+
 SOON_MS = 15_000
 MANY = (
     "half of it",

@@ -38,6 +38,8 @@ class SegmentCase(Case):
         self.events: dict[Origin, Event] = {}
         """The events of the windows that are judged."""
         self.out_ms: dict[Origin, int] = {}
+        self.before: dict[tuple[str, str], list[Finding]] = {}
+        """By rule and key: alerts that count events which only a restart made late."""
         self.of_late: dict[Origin, Counted] = {}
         self.races_before = races_before
         self.raced: dict[str, int] = {}
@@ -66,8 +68,7 @@ class SegmentCase(Case):
         return self.found[rule.name]
 
     def before_a_restart(self, rule: WindowRule, key: str) -> Iterator[Finding]:
-        """Nothing: a window is judged long after its last event, with what is late by then."""
-        yield from ()
+        yield from self.before.get((rule.name, key), ())
 
     def rows_of(self, summary: WindowSummary) -> Rows:
         return self.rows[summary.name]

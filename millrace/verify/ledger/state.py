@@ -223,6 +223,8 @@ class State:
     """Judged late dead letters: their cut."""
     varied: dict[Origin, int] = field(default_factory=dict)
     """Events that came out in several forms, and the cut: another order of arrival across topics."""
+    again: dict[Origin, int] = field(default_factory=dict)
+    """Events that came out more than once, and the cut: a restart had them read again."""
     done_rows: dict[str, tuple[Any, Any, int]] = field(default_factory=dict)
     """Judged rows by the JSON of their key: the numbers of the events in time, those of all events, the cut."""
     cuts: list[tuple[int, dict[str, dict[int, int]]]] = field(default_factory=list)
@@ -288,6 +290,7 @@ def lines(state: State) -> Iterator[bytes]:
     yield from (_line(["done alert", key, *found]) for key, found in state.done_alerts.items())
     yield from (_line(["done late", *origin, cut_ms]) for origin, cut_ms in state.done_late.items())
     yield from (_line(["varied", *origin, cut_ms]) for origin, cut_ms in state.varied.items())
+    yield from (_line(["again", *origin, cut_ms]) for origin, cut_ms in state.again.items())
     yield from (_line(["done row", key, *found]) for key, found in state.done_rows.items())
     yield from (_line(["mark", row, mark.until_ms, mark.times]) for row, mark in state.marks.items())
     for name, table in state.tables.items():
@@ -388,6 +391,8 @@ def _take(state: State, kind: str, rest: list[Any]) -> None:
             state.done_late[topic, partition, offset] = cut_ms
         case "varied", [topic, partition, offset, cut_ms]:
             state.varied[topic, partition, offset] = cut_ms
+        case "again", [topic, partition, offset, cut_ms]:
+            state.again[topic, partition, offset] = cut_ms
         case "done row", [key, values, with_late, cut_ms]:
             state.done_rows[key] = values, with_late, cut_ms
         case "mark", [row, until_ms, times]:

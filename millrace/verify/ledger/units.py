@@ -72,6 +72,8 @@ def _judge_accepted(
     step.done(origin, digests[-1] if digests else NOTHING)
     if len(set(digests)) > 1:
         step.state.varied[origin] = step.cut_ms
+    if len(digests) > 1:
+        step.state.again[origin] = step.cut_ms
     if (counted := step.state.counted.get(origin)) is not None:
         counted.event = {name: found.event[name] for name in step.kept}
         counted.out_ms = max((copy.ingest_ms for copy, _ in unit.copies), default=0)
