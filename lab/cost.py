@@ -16,7 +16,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -26,7 +26,7 @@ from typing import Any
 import psutil
 from confluent_kafka import Producer
 
-from lab import handwritten
+from lab import handwritten, profile
 from millrace import oracle, records, stack
 from millrace.engines.flink.servers import configuration
 from millrace.engines.flink.submission import remote
@@ -120,24 +120,28 @@ def main(argv: Sequence[str]) -> int:
         send_backlog(target.bootstrap, given.events, given.seed)
         expected = expected_of(target.bootstrap)
         figures = {
-            engine: measured(target, engine, expected, given.repeats) | {"messages": len(expected.raw)}
+            engine: measured(target, engine, expected, given.repeats, is_profiled=given.profile)
+            | {"messages": len(expected.raw)}
             for engine in given.engines
         }
     finally:
         stack.down(settings, purge=True, report=_report)
-    path = records.append(own, "cost", figures, given.seed)
+    path = records.append(own, "profile" if given.profile else "cost", figures, given.seed)
     for engine, found in figures.items():
         print(f"{engine}: {found['ratio']['median']} times by hand ({found['ratio']['of']}); record {path}")
     return 0 if all(found["verdicts"] == ["ok"] for found in figures.values()) else 1
 
 
-def measured(target: Target, engine: str, expected: Expected, repeats: int) -> dict[str, Any]:
+def measured(
+    target: Target, engine: str, expected: Expected, repeats: int, *, is_profiled: bool = False
+) -> dict[str, Any]:
     """Both sides in turn, so many times."""
     used: dict[str, list[float]] = {side: [] for side in SIDES}
+    samples: dict[str, Counter[str]] = {side: Counter() for side in SIDES}
     verdicts = set()
     for number in range(repeats):
         for side in SIDES if number % 2 == 0 else reversed(SIDES):
-            us_per_message, problems = run(target, engine, side, expected)
+            us_per_message, problems = run(target, engine, side, expected, samples[side] if is_profiled else None)
             used[side].append(us_per_message)
             verdicts.add(problems or "ok")
             _report(f"{engine} {side}: {us_per_message} us per message, {problems or 'ok'}")
@@ -146,10 +150,12 @@ def measured(target: Target, engine: str, expected: Expected, repeats: int) -> d
         "cpu_us_per_message": {side: {"median": median(of), "of": of} for side, of in used.items()},
         "ratio": {"median": round(median(ratios), 2), "least": min(ratios), "most": max(ratios), "of": ratios},
         "verdicts": sorted(verdicts),
-    }
+    } | ({"samples": samples} if is_profiled else {})
 
 
-def run(target: Target, engine: str, side: str, expected: Expected) -> tuple[float, str]:
+def run(
+    target: Target, engine: str, side: str, expected: Expected, samples: Counter[str] | None = None
+) -> tuple[float, str]:
     """One run over the whole backlog: microseconds of processor time per message, and what is wrong with its output."""
     plan = plan_of(target, engine, side)
     outputs = (plan.use.enriched.name, ALERTS.name, DEAD_LETTERS.name)
@@ -163,13 +169,33 @@ def run(target: Target, engine: str, side: str, expected: Expected) -> tuple[flo
     add_rest = in_two(target.bootstrap, plan, expected) if engine in IN_BATCHES else lambda: None
     begun = STARTS[engine, side](target, plan)
     try:
-        marks = _watch(target.bootstrap, plan, begun.record, expected, add_rest)
+        with _profiled(begun.record, target.settings.state, samples) as is_warm:
+            marks = _watch(target.bootstrap, plan, begun.record, expected, lambda: (add_rest(), is_warm()))
     finally:
         begun.stop()
     (cpu_before_s, done_before), (cpu_s, done) = marks
     problems = judged(read(target.bootstrap, plan), expected)
     messages = (done - done_before) / len(expected.enriched) * len(expected.raw)
     return round((cpu_s - cpu_before_s) * 1e6 / messages, 2), problems
+
+
+@contextmanager
+def _profiled(
+    record: processes.ProcessRecord, folder: Path, samples: Counter[str] | None
+) -> Iterator[Callable[[], None]]:
+    """Samples the stacks of the JVM from the call on that it yields, if they are wanted."""
+    begun = []
+
+    def is_warm() -> None:
+        if samples is not None:
+            (pid,) = (each.pid for each in processes.family(record) if each.name() == "java")
+            profile.begin(pid)
+            begun.append(pid)
+
+    yield is_warm
+    for pid in begun:
+        assert samples is not None
+        samples.update(profile.end(pid, folder / f"{pid}.jfr"))
 
 
 def _watch(
@@ -524,6 +550,7 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--events", type=int, default=200_000)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--profile", action="store_true", help="sample the stacks as well: a record of its own")
     return parser.parse_args(argv)
 
 

@@ -208,6 +208,25 @@ def costs(records: Records) -> str:
     return _table(["processor time of a message", "declared", "by hand", "ratio, and its range"], rows)
 
 
+def profiles(records: Records) -> str:
+    """What the processor time of a message is spent on, by the declared rules and by those written by hand."""
+    titles = {each.name: each.title for each in manifests()}
+    found = records.get("profile", {"figures": {}})["figures"]
+    sides = [(name, side) for name in found for side in ("declared", "by hand")]
+    layers = Counter[str]()
+    for name, side in sides:
+        layers.update(found[name]["samples"][side])
+
+    def us(layer: str, name: str, side: str) -> str:
+        samples = found[name]["samples"][side]
+        share = samples.get(layer, 0) / sum(samples.values())
+        return f"{share * found[name]['cpu_us_per_message'][side]['median']:.1f}"
+
+    rows = [[layer, *(us(layer, *each) for each in sides)] for layer, _ in layers.most_common()]
+    head = ["[µs of a message](records/profile.json)", *(f"{titles[name]}, {side}" for name, side in sides)]
+    return _table(head, rows or [[NOT_MEASURED]])
+
+
 def memory_of_hours(records: Records) -> str:
     """The memory of each process of a stack in the quarters of a run that lasts for hours."""
     found = records.get("endless", {"figures": {"quarters_mb": {}}})["figures"]["quarters_mb"]
@@ -243,6 +262,7 @@ SENTENCES: dict[str, dict[str, Callable[[Records], str]]] = {
         r"\| engine, guarantee, state \|.*(?:\n\|.*)*": conformance,
         r"\| guarantee, worker killed \|.*(?:\n\|.*)*": kills,
         r"\| processor time of a message \|.*(?:\n\|.*)*": costs,
+        r"\| \[µs of a message\].*(?:\n\|.*)*": profiles,
         r"\| folder \|.*(?:\n\|.*)*": sizes,
     },
     "docs/decisions/0045-live-page.md": {r"Open\s+pages[^.]*\.": open_pages},

@@ -215,6 +215,12 @@ MEASUREMENTS = {
         ".venv/bin/python -m lab.cost",
         minutes=6,
     ),
+    "profile": Measurement(
+        "profile",
+        ("lab/profile.py", "lab/handwritten", *FLINK, *SPARK, *STREAMS, "millrace/rules", "pipelines/fraud"),
+        ".venv/bin/python -m lab.cost --profile",
+        minutes=6,
+    ),
     "kafka-clients": Measurement(
         "kafka-clients",
         ("millrace/machine/jars/kafka", "millrace/servers/kafka.py", "lab/clients.py", "uv.lock"),
