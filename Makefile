@@ -16,7 +16,7 @@ help: ## List the verbs
 setup: ## Download and build everything; a second call takes a moment
 	@$(PYTHON) -m millrace.machine.setup
 
-check: setup ## Format, types, and the tests that start no server and build nothing; takes 45 seconds
+check: setup ## Format, types, and the tests that start no server and build nothing, within a minute
 	$(RUN) ruff format --check .
 	$(RUN) ruff check .
 	$(RUN) mypy
@@ -27,9 +27,9 @@ test: ## All tests, also those on real servers; the time of each is recorded; WO
 	@$(PYTHON) -m millrace.machine.setup --tests
 	$(TESTS) -n $(WORKERS) -m "not drill" --measure
 
-drill: ## Long tests that `make test` leaves out; NAME=... selects one
+drill: ## Long tests that `make test` leaves out; NAME=... selects one, also one that takes hours
 	@$(PYTHON) -m millrace.machine.setup --tests
-	$(RUN) pytest -m drill $(if $(NAME),-k "$(NAME)")
+	$(RUN) pytest $(if $(NAME),-m drill -k "$(NAME)",-m "drill and not hours")
 
 fuzz: setup ## Property tests with new examples, then engines with new rules, for MINUTES=30; fails on a counterexample
 	$(RUN) tests.fuzz $(MINUTES)

@@ -92,6 +92,7 @@ def settings(test_port_base: int, tmp_path: Path) -> Iterator[Settings]:
 
 @pytest.mark.stack
 @pytest.mark.drill
+@pytest.mark.hours
 @pytest.mark.timeout(4 * 3_600)
 def test_what_runs_for_hours_is_ok_in_every_segment_and_grows_in_no_process(
     settings: Settings, request: pytest.FixtureRequest
