@@ -16,6 +16,7 @@ from millrace.rules.rules import (
     WindowRule,
     WindowSummary,
     limits_version,
+    read_by_windows,
 )
 from millrace.rules.tables import Table, newest_first
 from millrace.rules.windows import Session, Sliding, Tumbling, Window
@@ -60,4 +61,5 @@ __all__ = [
     "km",
     "limits_version",
     "newest_first",
+    "read_by_windows",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from millrace.rules.canaries import Canaries
 from millrace.rules.events import EventType, Real, Text, Whole
 from millrace.rules.expressions import Expression, Field, Kind, RuleError, condition, fields_of
 from millrace.rules.measures import (
+    Count,
     Last,
     Measure,
     as_data,
@@ -242,6 +243,29 @@ class FoldRule:
 
 
 Rule = EventRule | WindowRule | FoldRule
+
+
+def read_by_windows(rules: Sequence[WindowRule], summaries: Sequence[WindowSummary]) -> list[str]:
+    """The fields of an enriched event that windows, their alerts and their rows read."""
+    found: list[str] = []
+    for rule in rules:
+        found += [rule.key, rule.on.key, rule.on.time or "", rule.on.id or "", *_measured_of(rule), "sent_ms"]
+    for summary in summaries:
+        found += [*summary.keys, summary.on.time or "", *_measured_of(summary)]
+    on = [*(rule.on for rule in rules), *(summary.on for summary in summaries)]
+    there = {name for each in on for name in each.names}
+    return [name for name in dict.fromkeys(found) if name in there]
+
+
+def _measured_of(of: WindowRule | WindowSummary) -> Iterator[str]:
+    """The fields that the measures of a window read."""
+    for measure in of.measures.values():
+        if isinstance(measure, Last):
+            yield from measure.fields
+        elif not isinstance(measure, Count):
+            yield measure.field
+    for where in of.where.values():
+        yield from (each.name for each in fields_of(where))
 
 
 @dataclass(frozen=True)

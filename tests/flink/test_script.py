@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 import pytest
 
 from millrace.engines.flink.expressions import compiled, interval, quoted, text
 from millrace.engines.flink.job import script
 from millrace.engines.flink.topics import columns_of
 from millrace.patterns import EnginePlan, Stores, engine_plans, load
-from millrace.rules import RuleError
+from millrace.rules import Max, RuleError
 from millrace.rules.expressions import Call, Expression, Field, Literal, km
 from pipelines.fraud import FRAUD
 
@@ -70,10 +73,14 @@ def test_the_stage_without_windows_keeps_no_window_and_calls_nothing_late() -> N
     assert "TUMBLE" in " ".join(whole.inserts)
 
 
-def test_windows_read_what_the_enrichment_adds() -> None:
-    (timed,) = (query for name, query in script(plan("flink")).views.items() if name == "timed")
-    assert "AS `km_from_phone`" in timed
-    assert "_topic AS `source_topic`, CAST(_partition AS BIGINT) AS `source_partition`" in timed
+def test_windows_get_the_columns_that_they_read_also_what_the_enrichment_adds(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = plan("flink")
+    assert not {"km_from_phone", "merchant"} & set(re.findall(r"\w+", script(whole).views["timed"]))
+    (summary,) = whole.window_summaries
+    far = replace(summary, keys=("source_partition",), measures={"km": Max("km_from_phone")})
+    monkeypatch.setattr(EnginePlan, "window_summaries", (far,))
+    assert "AS `km_from_phone`" in script(whole).views["timed"]
+    assert "CAST(_partition AS BIGINT) AS `source_partition`" in script(whole).views["timed"]
 
 
 def test_an_event_of_a_backlog_has_a_header_beside_its_value() -> None:
@@ -81,7 +88,15 @@ def test_an_event_of_a_backlog_has_a_header_beside_its_value() -> None:
     (table,) = (d for d in found.definitions if f"`{FRAUD.enriched.name}`" in d.splitlines()[0])
     assert "`_headers` MAP<STRING, BYTES> METADATA FROM 'headers'\n)" in table, "the last column, and in no value"
     (insert,) = (i for i in found.inserts if i.startswith(f"INSERT INTO `{FRAUD.enriched.name}`"))
-    assert "CASE WHEN _backlog THEN MAP[CAST('backlog' AS STRING), CAST(x'01' AS BYTES)] END FROM judged" in insert
+    assert "CASE WHEN _backlog THEN MAP[CAST('backlog' AS STRING), CAST(x'01' AS BYTES)] END FROM remembered" in insert
+
+
+def test_no_step_of_the_stage_only_filters_or_selects() -> None:
+    """Flink would copy every column there once more."""
+    found = script(plan("flink-spark"))
+    assert list(found.views) == ["looked_up", "remembered"]
+    assert "TABLE looked_up PARTITION BY" in found.views["remembered"]
+    assert all(" FROM remembered WHERE NOT _duplicate" in insert for insert in found.inserts[:2])
 
 
 def test_the_columns_of_every_topic_are_those_of_its_contract() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from millrace.engines.flink import events, windows
 from millrace.engines.flink.expressions import quoted, text
-from millrace.engines.flink.topics import ARRIVALS, INGEST_MS, OFFSET, PARTITION, REFERENCES, REFUSED, TOPIC, VALUE
+from millrace.engines.flink.topics import INGEST_MS, OFFSET, PARTITION, REFERENCES, REFUSED, TOPIC, VALUE
 from millrace.patterns import EnginePlan
 from millrace.rules.outputs import DEAD_LETTERS, DUPLICATE, LATE, row
 
@@ -16,11 +16,10 @@ EVENTS, WINDOWS = "events", "windows"
 
 def dead_letters(plan: EnginePlan) -> Iterator[str]:
     """A query for each place of the job that refuses messages."""
-    yield _refused(REFUSED, EVENTS, ARRIVALS, f"{REFUSED} IS NOT NULL")
+    reason = events.refusal(plan.use)
+    yield _refused(reason, EVENTS, events.arrived(plan.use), f"{reason} IS NOT NULL")
     if plan.use.references:
         yield _refused(REFUSED, EVENTS, quoted(REFERENCES), f"{REFUSED} IS NOT NULL")
-    if plan.use.enrichment.lookups:
-        yield _refused(events.UNKNOWN, EVENTS, events.LOOKED_UP, f"{events.UNKNOWN} IS NOT NULL")
     if plan.use.judged.id:
         yield _refused(text(DUPLICATE), EVENTS, events.REMEMBERED, events.DUPLICATE)
     if windows.has_windows(plan):

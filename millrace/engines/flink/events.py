@@ -1,10 +1,11 @@
 """The per-event stage as Flink SQL: each arrival is looked up, remembered and judged.
 
-    arrivals -> looked_up -> known -> remembered -> judged
-                                   (-> unfolded -> fold ->)    where a rule is a step in plain Python
+    arrivals -> looked_up -> remembered
+                                        -> unfolded -> judged    where a rule is a step in plain Python
 
-A message leaves where it is refused: dead_letters.py lists the places. All streams share this one path up to the
-memory: where paths part and meet again, order is lost.
+Refused messages take this path up to the memory, and end there; dead_letters.py lists where each is reported. All
+streams share it: where paths part and meet again, order is lost. No step only filters or selects: Flink would copy
+every column there once more.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from millrace.rules.measures import Measure
 from millrace.rules.memory import StageMemory
 from millrace.rules.outputs import BACKLOG_HEADER, FLAGS, operand_name, provenance, row
 
-LOOKED_UP, KNOWN, REMEMBERED, UNFOLDED, JUDGED = "looked_up", "known", "remembered", "unfolded", "judged"
+LOOKED_UP, REMEMBERED, UNFOLDED, JUDGED = "looked_up", "remembered", "unfolded", "judged"
 UNKNOWN, DUPLICATE = "_unknown", "_duplicate"
 HEADERS = "`_headers` MAP<STRING, BYTES> METADATA FROM 'headers'"
 """A column of the intermediate topic's table; an event of a backlog has the header `BACKLOG_HEADER`."""
@@ -44,40 +45,54 @@ def event_stage(plan: EnginePlan) -> StageMemory:
 def views(plan: EnginePlan) -> Iterator[tuple[str, str]]:
     """The queries from arrivals to judged events, in order, by name."""
     stage, folds = event_stage(plan), plan.fold_rules
-    yield LOOKED_UP, looked_up(plan.use, plan.reference)
-    kept = ", ".join([*_read(plan.use), *map(quoted, _taken(plan.use))])
-    yield KNOWN, f"SELECT {kept} FROM {LOOKED_UP} WHERE {UNKNOWN} IS NULL"
-    if not stage.is_needed and not folds:
-        yield JUDGED, f"SELECT *, {AT} AS rowtime FROM {KNOWN} WHERE {STREAM} = {text(plan.use.judged.name)}"
-        return
-    yield REMEMBERED, remembered(stage, passes=bool(folds))
+    if plan.use.enrichment.lookups:
+        yield LOOKED_UP, looked_up(plan.use, plan.reference)
+    if stage.is_needed or folds:
+        yield REMEMBERED, remembered(stage, passes=bool(folds))
     if folds:
         columns = ", ".join(map(quoted, folded_columns(stage)))
         yield UNFOLDED, f"SELECT {columns}, rowtime AS {AT} FROM {REMEMBERED} WHERE NOT {DUPLICATE}"
         yield JUDGED, folded(plan, folds)
+
+
+def arrived(use: UseCase) -> str:
+    """The view of all messages with their reference data."""
+    return LOOKED_UP if use.enrichment.lookups else ARRIVALS
+
+
+def refusal(use: UseCase) -> str:
+    """Why a message of that view is refused, or null."""
+    return f"COALESCE({REFUSED}, {UNKNOWN})" if use.enrichment.lookups else REFUSED
+
+
+def from_judged(stage: StageMemory, folds: Sequence[FoldRule], condition: str = "") -> str:
+    """The judged events that meet a condition, as the end of a query."""
+    if folds:
+        view, is_judged = JUDGED, ""
+    elif stage.is_needed:
+        view, is_judged = REMEMBERED, f"NOT {DUPLICATE}"
     else:
-        yield JUDGED, f"SELECT * FROM {REMEMBERED} WHERE NOT {DUPLICATE}"
+        view = f"(SELECT *, {AT} AS rowtime FROM {arrived(stage.use)})"
+        is_judged = f"{STREAM} = {text(stage.use.judged.name)} AND {refusal(stage.use)} IS NULL"
+    conditions = " AND ".join(filter(None, [is_judged, condition and f"({condition})"]))
+    return f"FROM {view}" + (conditions and f" WHERE {conditions}")
 
 
 def looked_up(use: UseCase, reference: Callable[[Lookup], str]) -> str:
-    """Readable arrivals with the reference data of then, and the first reference that lacked a judged event's key.
+    """Arrivals with the reference data of then, and the first reference that lacked a judged event's key.
 
     Only judged events are looked up, and refused for a missing key; side streams pass.
     """
-    # The columns that are needed, and nothing computed behind the call: Flink copies each column at each step.
-    readable = f"SELECT {', '.join(_read(use))} FROM {ARRIVALS} WHERE {REFUSED} IS NULL"
     lookups = use.enrichment.lookups
-    if not lookups:
-        return f"SELECT *, CAST(NULL AS STRING) AS {UNKNOWN} FROM ({readable})"
-    is_judged = f"e.{STREAM} = {text(use.judged.name)}"
+    is_judged = f"e.{STREAM} = {text(use.judged.name)} AND e.{REFUSED} IS NULL"
     keys = (f"e.{quoted(lookup.by)}" for lookup in lookups)
     arguments = ", ".join([text(f"[{', '.join(map(reference, lookups))}]"), f"e.{INGEST_MS}", is_judged, *keys])
     found = ", ".join([UNKNOWN, *map(quoted, _taken(use))])
-    return f"SELECT * FROM ({readable}) AS e, LATERAL TABLE(look_up({arguments})) AS l({found})"
+    return f"SELECT * FROM {ARRIVALS} AS e, LATERAL TABLE(look_up({arguments})) AS l({found})"
 
 
 def remembered(stage: StageMemory, *, passes: bool) -> str:
-    """Each known event with the stage's measures over its key's earlier events.
+    """Each event that is not refused with the stage's measures over its key's earlier events.
 
     Side streams end here, unless a fold behind needs them: it `passes` them on.
     """
@@ -91,7 +106,7 @@ def remembered(stage: StageMemory, *, passes: bool) -> str:
         "passes": passes,
     }
     return (
-        f"SELECT * FROM remember(events => TABLE {KNOWN} PARTITION BY {quoted(judged.key)}, "
+        f"SELECT * FROM remember(events => TABLE {arrived(stage.use)} PARTITION BY {quoted(judged.key)}, "
         f"declaration => {text(json.dumps(declaration))}, on_time => DESCRIPTOR({AT}), uid => 'remember')"
     )
 
@@ -124,7 +139,8 @@ def enriched(stage: StageMemory, folds: Sequence[FoldRule]) -> str:
     values = {name: quoted(name) for name in (*use.judged.names, *_taken(use))}
     values |= {**added(stage), FLAGS.name: _flags(stage, folds)}
     headers = f"CASE WHEN {BACKLOG} THEN MAP[CAST({text(BACKLOG_HEADER)} AS STRING), CAST(x'01' AS BYTES)] END"
-    return f"SELECT {', '.join([*row(use.enriched.names, values).values(), headers])} FROM {JUDGED}"
+    columns = ", ".join([*row(use.enriched.names, values).values(), headers])
+    return f"SELECT {columns} {from_judged(stage, folds)}"
 
 
 def added(stage: StageMemory) -> dict[str, str]:
@@ -139,12 +155,12 @@ def alerts(stage: StageMemory, folds: Sequence[FoldRule]) -> Iterator[str]:
     for rule in stage.rules:
         column = _columns(stage, rule.remembers)
         named = operands({operand_name(field): compiled(field, column) for field in rule.operands})
-        yield _alerts(stage.use, rule, named, _condition(stage, rule))
+        yield _alerts(stage.use, rule, named, from_judged(stage, folds, _condition(stage, rule)))
     for i, fold in enumerate(folds):
-        yield _alerts(stage.use, fold, f"{FOUND}{i}", f"{FOUND}{i} IS NOT NULL")
+        yield _alerts(stage.use, fold, f"{FOUND}{i}", from_judged(stage, folds, f"{FOUND}{i} IS NOT NULL"))
 
 
-def _alerts(use: UseCase, rule: EventRule | FoldRule, named_operands: str, condition: str) -> str:
+def _alerts(use: UseCase, rule: EventRule | FoldRule, named_operands: str, from_alerting: str) -> str:
     key, identity = quoted(rule.key), identity_of(use.judged)
     values = {
         "subject": key,
@@ -155,7 +171,7 @@ def _alerts(use: UseCase, rule: EventRule | FoldRule, named_operands: str, condi
         "sent_ms": "sent_ms",
         "ingest_ms": INGEST_MS,
     }
-    return f"SELECT {alert_columns(rule, key, identity, values)} FROM {JUDGED} WHERE {condition}"
+    return f"SELECT {alert_columns(rule, key, identity, values)} {from_alerting}"
 
 
 def identity_of(judged: EventType) -> str:
@@ -168,11 +184,6 @@ def _flags(stage: StageMemory, folds: Sequence[FoldRule]) -> str:
     fired += [(f"{FOUND}{i} IS NOT NULL", rule.name) for i, rule in enumerate(folds)]
     listed = "".join(f"CASE WHEN {condition} THEN {text(name)} END, " for condition, name in fired)
     return f"ARRAY_REMOVE(ARRAY[{listed}CAST(NULL AS STRING)], CAST(NULL AS STRING))"
-
-
-def _read(use: UseCase) -> list[str]:
-    """The columns of arrivals that the stage needs, quoted."""
-    return [*map(quoted, _own(use)), STREAM, *topics.ADDED, AT]
 
 
 def _own(use: UseCase) -> list[str]:

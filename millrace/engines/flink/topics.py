@@ -14,7 +14,7 @@ ARRIVALS, REFERENCES = "arrivals", "references"
 TYPES = {"text": "STRING", "whole": "BIGINT", "real": "DOUBLE", "flag": "BOOLEAN"}
 
 # What the source adds to an event's own fields; no field of an event may begin with an underscore.
-STREAM, BACKLOG, BEHIND, REFUSED, VALUE, TOPIC, PARTITION, OFFSET, INGEST_MS, AT_MS, AT = (
+STREAM, BACKLOG, BEHIND, REFUSED, VALUE, TOPIC, PARTITION, OFFSET, INGEST_MS, AT = (
     "_stream",
     "_backlog",
     "_behind",
@@ -24,7 +24,6 @@ STREAM, BACKLOG, BEHIND, REFUSED, VALUE, TOPIC, PARTITION, OFFSET, INGEST_MS, AT
     "_partition",
     "_offset",
     "_ingest_ms",
-    "_at_ms",
     "_at",
 )
 ADDED = (BACKLOG, BEHIND, VALUE, TOPIC, PARTITION, OFFSET, INGEST_MS)
@@ -52,11 +51,8 @@ def arrivals(name: str, plan: EnginePlan) -> str:
     # Of the same millisecond, side streams come before the judged event.
     streams = (*plan.use.others, plan.use.judged)
     delay = interval(plan.use.disorder_ms + DISORDER_MARGIN_MS)
-    time = [
-        f"{AT} AS TO_TIMESTAMP_LTZ({AT_MS}, 3)",
-        f"WATERMARK FOR {AT} AS TO_TIMESTAMP_LTZ(LEAST({AT_MS}, {INGEST_MS}), 3) - {delay}",
-    ]
-    return _arrivals(name, plan, streams, time)
+    watermark = f"WATERMARK FOR {AT} AS LEAST({AT}, TO_TIMESTAMP_LTZ({INGEST_MS}, 3)) - {delay}"
+    return _arrivals(name, plan, streams, [watermark])
 
 
 def references(name: str, plan: EnginePlan) -> str:
@@ -76,7 +72,7 @@ def _arrivals(name: str, plan: EnginePlan, streams: Sequence[EventType], time: S
         f"{PARTITION} INT",
         f"{OFFSET} BIGINT",
         f"{INGEST_MS} BIGINT",
-        f"{AT_MS} BIGINT",
+        f"{AT} TIMESTAMP_LTZ(3)",
         f"{REFUSED} STRING",
         f"{VALUE} BYTES",
         *time,

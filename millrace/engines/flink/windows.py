@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from millrace.engines.flink.alerts import NOW_MS, alert_columns, operands
-from millrace.engines.flink.events import JUDGED, added, event_stage
+from millrace.engines.flink.events import added, event_stage, from_judged
 from millrace.engines.flink.expressions import compiled, interval, quoted, text
-from millrace.engines.flink.topics import BEHIND, INGEST_MS, OFFSET, PARTITION, TYPES
+from millrace.engines.flink.topics import BEHIND, INGEST_MS, OFFSET, PARTITION, TOPIC, TYPES, VALUE
 from millrace.engines.flink.tuning import LATE_MARGIN_MS
 from millrace.patterns import EnginePlan
-from millrace.rules import Count, Last, Session, Sliding, Window, WindowRule, WindowSummary
+from millrace.rules import Count, Last, Session, Sliding, Window, WindowRule, WindowSummary, read_by_windows
 from millrace.rules.events import WHOLE_LEAST, WHOLE_MOST
 from millrace.rules.measures import fits_64_bits
 from millrace.rules.outputs import WINDOWS_TOPIC, row
@@ -27,12 +27,19 @@ def has_windows(plan: EnginePlan) -> bool:
 
 
 def views(plan: EnginePlan) -> Iterator[tuple[str, str]]:
-    """Enriched events with whether they are late, and those that are not."""
+    """Enriched events with whether they are late, and those that are not; with the columns that are read from them."""
     if has_windows(plan):
-        columns = ", ".join(f"{value} AS {quoted(name)}" for name, value in added(event_stage(plan)).items())
+        stage = event_stage(plan)
+        computed = added(stage)
+        # Flink copies each column at each step.
+        fields = dict.fromkeys([*read_by_windows(plan.window_rules, plan.window_summaries), "sent_ms"])
+        made = [f"{computed[name]} AS {quoted(name)}" if name in computed else quoted(name) for name in fields]
         is_late = f"rowtime <= CURRENT_WATERMARK(rowtime) + {interval(LATE_MARGIN_MS)}"
-        yield TIMED, f"SELECT *, {columns}, {BEHIND} OR COALESCE({is_late}, FALSE) AS {LATE} FROM {JUDGED}"
-        yield TIMELY, f"SELECT * FROM {TIMED} WHERE NOT {LATE}"
+        of_late = [TOPIC, VALUE, f"{BEHIND} OR COALESCE({is_late}, FALSE) AS {LATE}"]
+        columns = ", ".join([*made, INGEST_MS, PARTITION, OFFSET, "rowtime", *of_late])
+        yield TIMED, f"SELECT {columns} {from_judged(stage, plan.fold_rules)}"
+        read = ", ".join([*map(quoted, fields), INGEST_MS, PARTITION, OFFSET, "rowtime"])
+        yield TIMELY, f"SELECT {read} FROM {TIMED} WHERE NOT {LATE}"
 
 
 def alerts(rule: WindowRule) -> str:

@@ -6,13 +6,12 @@ import json
 import math
 import zlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from millrace.oracle import Finding, Origin, Record
-from millrace.rules import Count, EventRule, Last, WindowRule, WindowSummary
-from millrace.rules.expressions import fields_of
+from millrace.rules import EventRule, WindowRule, read_by_windows
 from millrace.rules.layout import Forgotten
 from millrace.rules.outputs import ALERTS, DEAD_LETTERS, FLAGS, PROVENANCE, WINDOWS_TOPIC, names
 from millrace.traffic.labels import Labels
@@ -115,7 +114,7 @@ class Step:
         self.event_rules = [rule for rule in question.rules if isinstance(rule, EventRule)]
         self.window_rules = [rule for rule in question.rules if isinstance(rule, WindowRule)]
         self.windows = [*(rule.name for rule in self.window_rules), *(each.name for each in question.summaries)]
-        self.kept = _read_by_windows(self.window_rules, list(question.summaries))
+        self.kept = list(dict.fromkeys([*names(PROVENANCE), *read_by_windows(self.window_rules, question.summaries)]))
         self.time = self.use.judged.time or ""
         self.reals = [name for name, kind in kinds_of(self.use.enriched.fields).items() if kind == "real"]
         self.raw: dict[str, list[Record]] = {each.name: [] for each in (*self.use.raw, *self.use.references)}
@@ -164,29 +163,6 @@ class Step:
 
     def letter_origin(self, letter: Event) -> Origin:
         return self.evidence.origin(letter["topic"], letter["partition"], letter["offset"])
-
-
-def _read_by_windows(rules: Iterable[WindowRule], summaries: Iterable[WindowSummary]) -> list[str]:
-    """The fields of an enriched event that windows, their alerts and their rows show."""
-    found = [*names(PROVENANCE)]
-    for rule in rules:
-        found += [rule.key, rule.on.key, rule.on.time or "", rule.on.id or "", *_measured_of(rule), "sent_ms"]
-    for summary in summaries:
-        found += [*summary.keys, summary.on.time or "", *_measured_of(summary)]
-    on = [*(rule.on for rule in rules), *(summary.on for summary in summaries)]
-    there = {name for each in on for name in each.names}
-    return [name for name in dict.fromkeys(found) if name in there]
-
-
-def _measured_of(of: WindowRule | WindowSummary) -> Iterator[str]:
-    """The fields that the measures of a window read."""
-    for measure in of.measures.values():
-        if isinstance(measure, Last):
-            yield from measure.fields
-        elif not isinstance(measure, Count):
-            yield measure.field
-    for where in of.where.values():
-        yield from (field.name for field in fields_of(where))
 
 
 def _sorted(words: Any) -> Any:

@@ -26,7 +26,8 @@ import org.apache.flink.table.types.inference.TypeInference;
 import org.apache.flink.types.Row;
 
 /**
- * Adds to each event what its key's earlier events left behind, and whether its id was seen before.
+ * Adds to each event what its key's earlier events left behind, and whether its id was seen before. Refused messages
+ * end here.
  *
  * <p>The events of one stream are judged; those of the others are learnt from, and are in the result only where the
  * declaration has {@code passes}, for the next function. All are taken in the order in which they come. The declaration
@@ -36,6 +37,8 @@ import org.apache.flink.types.Row;
 public final class Remember extends ProcessTableFunction<RowData> implements SpecializedFunction {
     private static final long serialVersionUID = 1L;
     private static final String DUPLICATE = "_duplicate";
+    /** The columns with a reason where a message is refused; without reference data there is no second one. */
+    private static final List<String> REFUSALS = List.of("_refused", "_unknown");
 
     private final String declaration;
     private final DataType eventsType;
@@ -43,6 +46,7 @@ public final class Remember extends ProcessTableFunction<RowData> implements Spe
     private transient boolean passes;
     private transient Measures measures;
     private transient int stream;
+    private transient int[] refusals;
     private transient Columns id;
     private transient Map<StringData, Inputs> inputs;
 
@@ -83,7 +87,9 @@ public final class Remember extends ProcessTableFunction<RowData> implements Spe
         passes = (Boolean) declared.get("passes");
         String own = (String) declared.get("stream");
         judged = StringData.fromString(own);
-        stream = DataType.getFieldNames(eventsType).indexOf(Calls.STREAM);
+        List<String> names = DataType.getFieldNames(eventsType);
+        stream = names.indexOf(Calls.STREAM);
+        refusals = REFUSALS.stream().mapToInt(names::indexOf).filter(column -> column >= 0).toArray();
         Map<String, Object> columns = Json.object(declared.get("columns"));
         String identity = (String) declared.get("id");
         id = identity == null ? null : Columns.ofStream(eventsType, Json.object(columns.get(own)), List.of(identity));
@@ -94,6 +100,11 @@ public final class Remember extends ProcessTableFunction<RowData> implements Spe
 
     public void eval(Row memory, MapView<String, Boolean> seen, RowData events, StringData declaration)
             throws Exception {
+        for (int column : refusals) {
+            if (!events.isNullAt(column)) {
+                return;
+            }
+        }
         StringData name = events.getString(stream);
         Inputs from = inputs.get(name);
         Object[] values = from.columns.of(events);

@@ -16,7 +16,7 @@ import org.junit.jupiter.api.Test;
 
 final class RowsTest {
     private static final List<String> COLUMNS = List.of("who", "phones.at_ms", "at_ms", "_stream", "_topic",
-            "_partition", "_offset", "_ingest_ms", "_at_ms", "_refused", "_value", "_backlog", "_behind");
+            "_partition", "_offset", "_ingest_ms", "_at", "_refused", "_value", "_backlog", "_behind");
     private static final String EVENT = """
             {\\"max_bytes\\": 100, \\"max_depth\\": 8, \\"past_ms\\": 10000, \\"future_ms\\": 100, \\"time\\": \\"at_ms\\",
              \\"forbidden\\": [], \\"fields\\": [
@@ -42,7 +42,7 @@ final class RowsTest {
         assertEquals(5_000, row.getLong(2));
         assertEquals("pays p.pays", row.getString(3) + " " + row.getString(4));
         assertEquals(List.of(3, 41L, 6_000L, 5_000L),
-                List.of(row.getInt(5), row.getLong(6), row.getLong(7), row.getLong(8)));
+                List.of(row.getInt(5), row.getLong(6), row.getLong(7), row.getTimestamp(8, 3).getMillisecond()));
         assertTrue(row.isNullAt(9));
         assertTrue(row.getBoolean(11));
         assertEquals("{\"who\":\"anna\",\"at_ms\":5000}", new String(row.getBinary(10), StandardCharsets.UTF_8));
@@ -60,7 +60,7 @@ final class RowsTest {
     void aRefusedMessageHasItsReasonItsBytesAndNoTime() {
         RowData row = row("p.phones", "{\"who\":\"anna\"}");
         assertEquals("missing:at_ms", row.getString(9).toString());
-        assertEquals(0, row.getLong(8));
+        assertEquals(0, row.getTimestamp(8, 3).getMillisecond());
         assertTrue(row.isNullAt(0));
         assertArrayEquals("{\"who\":\"anna\"}".getBytes(StandardCharsets.UTF_8), row.getBinary(10));
     }

@@ -12,6 +12,7 @@ import org.apache.flink.kafka.shaded.org.apache.kafka.clients.consumer.ConsumerR
 import org.apache.flink.table.data.GenericRowData;
 import org.apache.flink.table.data.RowData;
 import org.apache.flink.table.data.StringData;
+import org.apache.flink.table.data.TimestampData;
 
 /**
  * What becomes of a message: a row with its stream's columns filled, and those that every message has.
@@ -57,7 +58,7 @@ final class Rows implements Serializable {
         private final StringData leads;
         private final int inStream;
         private final int inIngestMs;
-        private final int inAtMs;
+        private final int inAt;
         private final int inRefused;
 
         private Reader(String declaration, String leads, List<String> columns) {
@@ -68,7 +69,7 @@ final class Rows implements Serializable {
             this.leads = StringData.fromString(leads);
             inStream = columns.indexOf(STREAM);
             inIngestMs = columns.indexOf("_ingest_ms");
-            inAtMs = columns.indexOf("_at_ms");
+            inAt = columns.indexOf("_at");
             inRefused = columns.indexOf(REFUSED);
         }
 
@@ -80,7 +81,7 @@ final class Rows implements Serializable {
         /** The moment to which a row moves time: that of its event, but not beyond its arrival; 0 for none. */
         long momentMs(RowData row) {
             boolean moves = row.isNullAt(inRefused) && row.getString(inStream).equals(leads);
-            return moves ? Math.min(row.getLong(inAtMs), row.getLong(inIngestMs)) : 0;
+            return moves ? Math.min(row.getTimestamp(inAt, 3).getMillisecond(), row.getLong(inIngestMs)) : 0;
         }
     }
 
@@ -100,7 +101,7 @@ final class Rows implements Serializable {
         private final int inPartition;
         private final int inOffset;
         private final int inIngestMs;
-        private final int inAtMs;
+        private final int inAt;
         private final int inRefused;
         private final int inValue;
 
@@ -122,7 +123,7 @@ final class Rows implements Serializable {
             inPartition = columns.indexOf("_partition");
             inOffset = columns.indexOf("_offset");
             inIngestMs = columns.indexOf("_ingest_ms");
-            inAtMs = columns.indexOf("_at_ms");
+            inAt = columns.indexOf("_at");
             inRefused = columns.indexOf(REFUSED);
             inValue = columns.indexOf("_value");
         }
@@ -141,7 +142,7 @@ final class Rows implements Serializable {
             row.setField(inPartition, message.partition());
             row.setField(inOffset, message.offset());
             row.setField(inIngestMs, message.timestamp());
-            row.setField(inAtMs, atMs);
+            row.setField(inAt, TimestampData.fromEpochMillis(atMs));
             row.setField(inRefused, isAccepted ? null : StringData.fromString((String) refused));
             row.setField(inValue, kept);
             for (int i = 0; i < fields.length; i++) {
