@@ -145,6 +145,8 @@ def measured(
             used[side].append(us_per_message)
             verdicts.add(problems or "ok")
             _report(f"{engine} {side}: {us_per_message} us per message, {problems or 'ok'}")
+    if is_profiled and not all(samples.values()):
+        raise InfraError(f"{engine}: the run was too short for a sample; give it more --events")
     ratios = [round(a / b, 2) for a, b in zip(used[DECLARED], used[BY_HAND], strict=True)]
     return {
         "cpu_us_per_message": {side: {"median": median(of), "of": of} for side, of in used.items()},
@@ -170,7 +172,7 @@ def run(
     begun = STARTS[engine, side](target, plan)
     try:
         with _profiled(begun.record, target.settings.state, samples) as is_warm:
-            marks = _watch(target.bootstrap, plan, begun.record, expected, lambda: (add_rest(), is_warm()))
+            marks = _watch(target.bootstrap, plan, begun.record, expected, lambda: (is_warm(), add_rest()))
     finally:
         begun.stop()
     (cpu_before_s, done_before), (cpu_s, done) = marks
@@ -203,7 +205,7 @@ def _watch(
     plan: EnginePlan,
     record: processes.ProcessRecord,
     expected: Expected,
-    add_rest: Callable[[], object],
+    when_warm: Callable[[], object],
 ) -> tuple[tuple[float, int], tuple[float, int]]:
     """Processor time and enriched events, once the program is warm and at its end."""
     kind, total = plan.use.enriched.name, len(expected.enriched)
@@ -215,8 +217,8 @@ def _watch(
             if time.monotonic() > deadline or not processes.alive(record):
                 raise InfraError(f"{plan.pattern}: {done} of {total} events came out; see {record.log}")
             if warm is None and done >= WARM_SHARE * total:
-                add_rest()
-                warm = (meter.used_s(), done)
+                when_warm()
+                warm = (meter.used_s(), counted.messages())
             time.sleep(POLL_S)
     return warm or (0.0, 0), (meter.used_s(), done)  # of a short backlog all counts
 

@@ -217,7 +217,16 @@ MEASUREMENTS = {
     ),
     "profile": Measurement(
         "profile",
-        ("lab/profile.py", "lab/handwritten", *FLINK, *SPARK, *STREAMS, "millrace/rules", "pipelines/fraud"),
+        (
+            "lab/cost.py",
+            "lab/profile.py",
+            "lab/handwritten",
+            *FLINK,
+            *SPARK,
+            *STREAMS,
+            "millrace/rules",
+            "pipelines/fraud",
+        ),
         ".venv/bin/python -m lab.cost --profile",
         minutes=6,
     ),

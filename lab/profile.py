@@ -10,6 +10,7 @@ import subprocess
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from shutil import which
 
 NAME = "millrace"
 FRAMES_MOST = 64
@@ -34,7 +35,15 @@ def begin(pid: int) -> None:
 def end(pid: int, recording: Path) -> Counter[str]:
     """The samples since `begin`, by layer."""
     _jcmd(pid, "JFR.stop", f"name={NAME}", f"filename={recording}")
-    words = ["jfr", "print", "--events", "jdk.ExecutionSample", "--stack-depth", str(FRAMES_MOST), str(recording)]
+    words: list[str | Path] = [
+        _tool("jfr"),
+        "print",
+        "--events",
+        "jdk.ExecutionSample",
+        "--stack-depth",
+        str(FRAMES_MOST),
+        str(recording),
+    ]
     printed = subprocess.run(words, check=True, capture_output=True, text=True).stdout
     return Counter(map(layer_of, stacks(printed)))
 
@@ -54,4 +63,9 @@ def layer_of(frames: Iterable[str]) -> str:
 
 
 def _jcmd(pid: int, *words: str) -> None:
-    subprocess.run(["jcmd", str(pid), *words], check=True, capture_output=True, text=True)
+    subprocess.run([_tool("jcmd"), str(pid), *words], check=True, capture_output=True, text=True)
+
+
+def _tool(name: str) -> Path:
+    """A program beside `java`: PATH may have java alone."""
+    return Path(which("java") or "java").resolve().with_name(name)

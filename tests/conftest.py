@@ -21,7 +21,7 @@ from millrace.stack.services import NEEDED
 
 pytest_plugins = ["tests.measuring"]
 
-PORT_BASE, PORTS_PER_WORKER, WORKERS = 26000, 1000, 3
+PORT_BASE, PORTS_PER_WORKER = 26000, 1000
 WORKERS_END_WITHIN_S = 20
 PROCESSORS, NEXT_AMONG = 2, 6
 # Servers and drivers live for minutes here: optimising their code takes a third of their processor time and never pays.
@@ -71,7 +71,8 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     least = int(os.environ.get("MILLRACE_TEST_PORT_BASE", PORT_BASE))
     for folder in _folder_of_stacks().glob("*"):
         name, _, port_base = folder.name.rpartition(" ")
-        is_ours = port_base.isdigit() and least <= int(port_base) < least + WORKERS * PORTS_PER_WORKER
+        workers = session.config.getoption("numprocesses", None) or 1
+        is_ours = port_base.isdigit() and least <= int(port_base) < least + workers * PORTS_PER_WORKER
         if is_ours and not wait_until(lambda folder=folder: _is_free(folder), WORKERS_END_WITHIN_S):
             print(f"{folder} belongs to another session, or its worker still runs; it is left as it is")
         elif is_ours:
@@ -126,7 +127,8 @@ def _in_turns(suites: dict[str, dict[str, float]]) -> Iterator[str]:
     """The dearest first, but one that waits where the processors are busy: busy ones hold up each other's servers."""
     left = sorted(suites, key=lambda suite: -suites[suite]["seconds"])
     busy = {suite: suites[suite]["cpu_s"] / max(suites[suite]["seconds"], 1) for suite in left}
-    ends, runs = [0.0] * WORKERS, [""] * WORKERS
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    ends, runs = [0.0] * workers, [""] * workers
     while left:
         worker = ends.index(min(ends))
         beside = sum(busy.get(suite, 0) for other, suite in enumerate(runs) if other != worker)

@@ -46,8 +46,8 @@ RowKey = tuple[Any, ...]
 """Of a summary's row: the start of its window, then its keys."""
 REFUSED_LATER = (DUPLICATE, "unknown:")
 """The reasons of refusals that need more than the message itself."""
-READ_AGAIN_MOST = 3
-"""Of the late events of one key that came out twice, so many at most are tried together."""
+LATE_MOST, READ_AGAIN_MOST = 12, 3
+"""So many late events of one key that came out twice are tried, and so many at most together."""
 
 
 @dataclass(frozen=True)
@@ -382,10 +382,11 @@ def before_a_restart(rule: WindowRule, own: Mapping[Origin, Event], late: Sequen
     A job that restarts from an older state reads the partitions in another order. An event that came out twice was
     read twice, and the windows that counted it may have been reported before.
     """
-    for size in range(1, min(len(late), READ_AGAIN_MOST) + 1):
-        for counted in combinations(late, size):
-            events = (event for origin, event in own.items() if origin not in late or origin in counted)
-            yield from (each for each in window_findings(rule, events) if not set(counted).isdisjoint(each.origins))
+    tried, of_late = late[:LATE_MOST], set(late)
+    for size in range(1, min(len(tried), READ_AGAIN_MOST) + 1):
+        for counted in map(set, combinations(tried, size)):
+            events = (event for origin, event in own.items() if origin in counted or origin not in of_late)
+            yield from (each for each in window_findings(rule, events) if not counted.isdisjoint(each.origins))
 
 
 def moment_ms(at_ms: int, record: Record) -> int:

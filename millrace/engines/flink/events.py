@@ -3,9 +3,9 @@
     arrivals -> looked_up -> remembered
                                         -> unfolded -> judged    where a rule is a step in plain Python
 
-Refused messages take this path up to the memory, and end there; dead_letters.py lists where each is reported. All
-streams share it: where paths part and meet again, order is lost. No step only filters or selects: Flink would copy
-every column there once more.
+Refused messages take this path up to the memory, and end there, in the one task of those without a key; dead_letters.py
+lists where each is reported. All streams share the path: where paths part and meet again, order is lost. No step on it
+only filters or selects, since Flink would copy every column there once more.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from millrace.rules import WindowRule, WindowSummary
 from millrace.verify.case import Case, Question, Rows
 from millrace.verify.evidence import Event, Evidence, Read
 from millrace.verify.expected import Expected
+from millrace.verify.ledger import restarts
 from millrace.verify.ledger.state import Counted, State
 
 
@@ -32,20 +33,21 @@ class SegmentCase(Case):
         self.outputs = dict(outputs)
         since = self._other_limits()
         self.unread = [f"messages from before {since}, which the pattern judged by other limits"] if since else []
-        self.counted = state.counted
+        self.state, self.counted = state, state.counted
         self.found: dict[str, tuple[dict[str, Finding], dict[str, Finding]]] = {}
         self.rows: dict[str, Rows] = {}
         self.events: dict[Origin, Event] = {}
         """The events of the windows that are judged."""
         self.out_ms: dict[Origin, int] = {}
-        self.before: dict[tuple[str, str], list[Finding]] = {}
-        """By rule and key: alerts that count events which only a restart made late."""
         self.of_late: dict[Origin, Counted] = {}
         self.races_before = races_before
         self.raced: dict[str, int] = {}
 
     def accepted(self, origin: Origin) -> Event:
-        return self.events[origin] if origin in self.events else self.expected.accepted[origin]
+        if origin in self.events:
+            return self.events[origin]
+        found = self.expected.accepted.get(origin)
+        return restarts.event_of(self.state, origin) if found is None else found
 
     @cached_property
     def records(self) -> dict[Origin, Record]:
@@ -68,7 +70,7 @@ class SegmentCase(Case):
         return self.found[rule.name]
 
     def before_a_restart(self, rule: WindowRule, key: str) -> Iterator[Finding]:
-        yield from self.before.get((rule.name, key), ())
+        return restarts.findings(self.state, rule.name, key)
 
     def rows_of(self, summary: WindowSummary) -> Rows:
         return self.rows[summary.name]

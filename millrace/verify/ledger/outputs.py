@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 from millrace.oracle import Origin, Record
-from millrace.rules import WindowRule
 from millrace.rules.outputs import ALERTS, DEAD_LETTERS, LATE, REPLAYED, SOURCE, WINDOWS_TOPIC, names
-from millrace.verify.case import before_a_restart
 from millrace.verify.checks import numbers
 from millrace.verify.evidence import ENRICHED, FILES, Event, Read, kinds_of, misfit, place_of
+from millrace.verify.ledger import restarts
 from millrace.verify.ledger.state import Output
 from millrace.verify.ledger.step import ENRICHED_TAG, LOST, NOTHING, Step, alert_digest, letter_digest
 from millrace.verify.ledger.windows import row_name
@@ -99,7 +96,7 @@ def _compare(step: Step, kind: str, origin: Origin, digest: int, event: Event) -
     was_enriched = digest & NOTHING == ENRICHED_TAG
     if kind == ENRICHED:
         now = step.digest_of(event)
-        step.state.again[origin] = step.cut_ms
+        restarts.came_again(step.state, origin)
         if now == digest:
             step.copies += 1
         elif not was_enriched:
@@ -154,6 +151,8 @@ def _put_alert(step: Step, output: Output) -> None:
         step.due[ALERTS.name].append(output)
     elif (known := step.state.done_alerts.get(alert["alert_id"])) is not None and known[0] == alert_digest(alert):
         step.copies += 1
+    elif known is not None and alert["alert_id"] in step.state.before:
+        step.due[ALERTS.name].append(output)
     elif known is not None:
         step.offenders[f"alerts: {rule.name}"].append(
             f"wrong: {rule.name} {alert['key']}: a later copy differs from the first"
@@ -182,7 +181,7 @@ def judge_late_letters(step: Step) -> None:
     """Judge the late dead letters of events that are accepted, and can be compared with those around them."""
     state = step.state
     waiting, state.outputs = state.outputs, []
-    read_again: dict[str, dict[Any, list[Origin]]] = defaultdict(lambda: defaultdict(list))
+    late = []
     for kind, since_ms, output in waiting:
         _, event = output
         if kind != DEAD_LETTERS.name or event["reason"] != LATE:
@@ -195,45 +194,24 @@ def judge_late_letters(step: Step) -> None:
             step.copies += 1
         elif counted is not None and counted.behind_ms is not None:
             counted.is_late = True
-            if origin in state.again or (unit is not None and len(unit.copies) > 1):
-                for rule in step.window_rules:
-                    if rule.name in counted.windows:
-                        read_again[rule.name][counted.event[rule.key]].append(origin)
-            counted.windows = [name for name in counted.windows if name not in step.rules]
+            late.append(origin)
             state.behind.pop(origin, None)
             state.done_late[origin] = step.cut_ms
             step.case.of_late[origin] = counted
             step.due[kind].append(output)
         elif unit is not None and unit.judged.reason is not None:
             step.due[kind].append(output)
-        elif done is not None and done.get(origin[2]) is not None and counted is None and origin in state.again:
-            state.done_late[origin] = step.cut_ms
-            step.raced += 1
         elif done is not None and done.get(origin[2]) is not None and counted is None:
             step.offenders["lateness"].append(
                 f"{place_of(origin)} is a late dead letter, but windows that count it were judged"
             )
         else:
             state.outputs.append((kind, since_ms, output))
-    for rule in step.window_rules:
-        _judge_before(step, rule, read_again[rule.name])
-
-
-def _judge_before(step: Step, rule: WindowRule, late: Mapping[Any, Sequence[Origin]]) -> None:
-    """Judge the alerts that count events which were late, by key, only when a restart had them read again."""
-    by_key: dict[Any, dict[Origin, Event]] = defaultdict(dict)
-    for origin, each in step.state.counted.items() if late else ():
-        key = each.event[rule.key]
-        if key in late and (rule.name in each.windows or origin in late[key]):
-            by_key[key][origin] = each.event
-    for key, own in by_key.items():
-        for finding in before_a_restart(rule, own, late[key]):
-            if finding.alert_id in step.state.alerts:
-                step.judge_alerts([finding.alert_id])
-                step.case.before.setdefault((rule.name, key), []).append(finding)
-                for origin in finding.origins:
-                    step.case.events[origin] = step.state.counted[origin].event
-                    step.case.out_ms[origin] = step.state.counted[origin].out_ms
+    may_be_late = [origin for origin in late if state.counted[origin].record is not None]
+    restarts.remember(state, step.cut_ms, step.window_rules, may_be_late)
+    for origin in late:
+        each = state.counted[origin]
+        each.windows = [name for name in each.windows if name not in step.rules]
 
 
 def judge_foreign(step: Step) -> None:
@@ -246,5 +224,7 @@ def judge_foreign(step: Step) -> None:
             step.due[kind].append(output)
     state.outputs = [each for each in state.outputs if not step.is_over(each[1])]
     for identity, own in list(state.alerts.items()):
-        if any(step.is_over(since_ms) for since_ms, _ in own):
+        # Where a window may have been reported twice under one id, both are judged with the window.
+        longer_ms = step.limits.outstanding_ms if identity in state.before else 0
+        if any(step.is_over(since_ms + longer_ms) for since_ms, _ in own):
             step.judge_alerts([identity])
