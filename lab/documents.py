@@ -153,7 +153,7 @@ def open_pages(records: Records) -> str:
     memory_mb = found["memory_mb"]
     return (
         f"Open pages, {found['pages']} of them, change the stream's p99 at {found['rate_per_s']:,} events a second by "
-        f"{found['change_ms']:.0f} ms, where its stretches without a page deviate by {found['noise_ms']:.0f} ms, and "
+        f"{found['change_ms']:.0f} ms, where stretches without a page differ by {found['noise_ms']:.0f} ms, and "
         f"their server has {memory_mb['second quarter']:.0f} MB in the second quarter of "
         f"{found['seconds'] // 60} minutes, {memory_mb['last quarter']:.0f} MB in the last."
     )

@@ -1,8 +1,11 @@
 """Measure what open pages cost the stream: an hour of traffic, in turn without a page and with twenty.
 
-`python -m lab.pages` runs `flink` on a stack of its own and leaves a record: the p99 of the alerts of each stretch, the
-noise of the stretches without a page, and the memory of the page's server. A page is a connection that reads as a
-browser does; it draws nothing, as browsers have machines of their own.
+`python -m lab.pages` runs `flink` without stores on a stack of its own and leaves a record: the p99 of the alerts of
+each stretch, what pages change of it, the noise, and the memory of the page's server. A page is a connection that reads
+as a browser does; it draws nothing, as browsers have machines of their own. With stores that grow over the hour, alerts
+came seconds later in the end on two cores, with pages or without.
+
+Four stretches are a block: without, with, with, without. What changes slowly falls on both alike.
 """
 
 from __future__ import annotations
@@ -17,12 +20,16 @@ import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from statistics import median, stdev
+from pathlib import Path
+from statistics import mean, median
+from tempfile import TemporaryDirectory
 from typing import Any
+
+import yaml
 
 from millrace import records, stack
 from millrace.machine import processes
-from millrace.patterns import Variant, load
+from millrace.patterns import Variant, load, model
 from millrace.patterns import topics as topics_of
 from millrace.patterns.plan import HOP
 from millrace.rules import ALERTS
@@ -39,7 +46,9 @@ from millrace.verbs.traffic import declared, generated, secrets_of, traffic
 from millrace.verbs.validate import validate
 from millrace.verify.latency import latency
 
-PATTERN = "flink"
+OF, PATTERN = "flink", "without-stores"
+BLOCK = (0, 1, 1, 0)
+"""Whether each stretch of a block has pages."""
 SAMPLE_EVERY_S = 10
 READ_BYTES, READ_WITHIN_S = 1 << 16, 30
 
@@ -47,18 +56,29 @@ READ_BYTES, READ_WITHIN_S = 1 << 16, 30
 def main(argv: Sequence[str]) -> int:
     given = _arguments(argv)
     own = Settings.read(os.environ)
-    settings = replace(own, state=own.state / "pages", port_base=own.port_base + PORTS_PER_STACK)
-    variant = load(PATTERN)
-    stack.down(settings, purge=True)
-    try:
-        stack.up(settings, [*needed(variant.engines, variant.stores), "dashboard"], report=_report)
-        figures = measured(Target.read(settings, {}), variant, given)
-    finally:
-        stack.down(settings, purge=True, report=_report)
+    with TemporaryDirectory() as folder:
+        os.environ["MILLRACE_PATTERNS"] = str(without_stores(Path(folder)))
+        settings = Settings.read(os.environ)
+        settings = replace(settings, state=own.state / "pages", port_base=own.port_base + PORTS_PER_STACK)
+        variant = load(PATTERN)
+        stack.down(settings, purge=True)
+        try:
+            stack.up(settings, [*needed(variant.engines, variant.stores), "dashboard"], report=_report)
+            figures = measured(Target.read(settings, {}), variant, given)
+        finally:
+            stack.down(settings, purge=True, report=_report)
     path = records.append(own, "pages", figures, given.seed)
     change, noise = figures["change_ms"], figures["noise_ms"]
     print(f"{given.pages} pages change p99 by {change} ms, noise is {noise} ms; {figures['memory_mb']}; record {path}")
     return 0 if figures["verdict"] == "ok" else 1
+
+
+def without_stores(folder: Path) -> Path:
+    """A folder of patterns with the one that is measured."""
+    pattern = yaml.safe_load(model.files()[OF].read_text(encoding="utf-8"))
+    pattern["stages"].pop("persist")
+    (folder / f"{PATTERN}.yaml").write_text(yaml.safe_dump(pattern), encoding="utf-8")
+    return folder
 
 
 def measured(target: Target, variant: Variant, given: argparse.Namespace) -> dict[str, Any]:
@@ -72,15 +92,12 @@ def measured(target: Target, variant: Variant, given: argparse.Namespace) -> dic
             stretch(target, variant, tail, given, 0, 0)  # until the jobs are warm
             samples_mb.clear()
             began = time.monotonic()
-            # Without, with, with, without: what changes slowly falls on both alike.
-            stretches = [
-                stretch(target, variant, tail, given, number, given.pages if number % 4 in (2, 3) else 0)
-                for number in range(1, given.stretches + 1)
-            ]
+            wanted = [given.pages * is_with for _ in range(given.blocks) for is_with in BLOCK]
+            stretches = [stretch(target, variant, tail, given, number, pages) for number, pages in enumerate(wanted, 1)]
             seconds = time.monotonic() - began
         found = validate(target, name, within_s=900, report=lambda line: _report(name, line))
-        without = [each["p99_ms"] for each in stretches if not each["pages"]]
-        beside = [each["p99_ms"] for each in stretches if each["pages"]]
+        p99_ms = [each["p99_ms"] for each in stretches]
+        blocks = [p99_ms[at : at + len(BLOCK)] for at in range(0, len(p99_ms), len(BLOCK))]
         is_valid = all(not each["is_late"] and all(each["read_kb"]) for each in stretches)
         quarter = max(len(samples_mb) // 4, 1)
         return {
@@ -88,9 +105,7 @@ def measured(target: Target, variant: Variant, given: argparse.Namespace) -> dic
             "pages": given.pages,
             "rate_per_s": given.rate,
             "seconds": round(seconds),
-            "p99_ms": {"without": median(without), "with": median(beside)},
-            "change_ms": round(median(beside) - median(without), 1),
-            "noise_ms": round(stdev(without), 1),
+            **compared(blocks),
             "memory_mb": {
                 "second quarter": median(samples_mb[quarter : 2 * quarter] or samples_mb),
                 "last quarter": median(samples_mb[-quarter:]),
@@ -100,6 +115,18 @@ def measured(target: Target, variant: Variant, given: argparse.Namespace) -> dic
         }
     finally:
         teardown(target, name, data=True)
+
+
+def compared(blocks: Sequence[Sequence[float]]) -> dict[str, Any]:
+    """What pages change in a block, and how far its two stretches without them are apart: the medians of all blocks."""
+    return {
+        "p99_ms": {
+            "without": median(each for block in blocks for each in (block[0], block[3])),
+            "with": median(each for block in blocks for each in block[1:3]),
+        },
+        "change_ms": round(median(mean(block[1:3]) - mean((block[0], block[3])) for block in blocks), 1),
+        "noise_ms": round(median(abs(block[0] - block[3]) for block in blocks), 1),
+    }
 
 
 def stretch(
@@ -183,7 +210,7 @@ def _report(subject: str, what: str = "") -> None:
 def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m lab.pages", description=__doc__)
     parser.add_argument("--pages", type=int, default=20)
-    parser.add_argument("--stretches", type=int, default=28, help="of traffic; half of them with pages")
+    parser.add_argument("--blocks", type=int, default=7, help="of four stretches of traffic, two of them with pages")
     parser.add_argument("--seconds", type=int, default=120, help="of each stretch")
     parser.add_argument("--rate", type=int, default=1_000, help="events per second")
     parser.add_argument("--seed", type=int, default=1)
