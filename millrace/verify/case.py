@@ -46,8 +46,8 @@ RowKey = tuple[Any, ...]
 """Of a summary's row: the start of its window, then its keys."""
 REFUSED_LATER = (DUPLICATE, "unknown:")
 """The reasons of refusals that need more than the message itself."""
-LATE_MOST, READ_AGAIN_MOST = 12, 3
-"""So many late events of one key that came out twice are tried, and so many at most together."""
+READ_AGAIN_MOST = 3
+"""Of the late events of one key that came out twice, so many at most are tried together."""
 
 
 @dataclass(frozen=True)
@@ -236,13 +236,17 @@ class Case:
         return expected_windows(rule, self.expected.accepted, self.late, self.settled_after_ms, idle_ms)
 
     def before_a_restart(self, rule: WindowRule, key: str) -> Iterator[Finding]:
-        """What a rule found in windows of a key before a restart had events read again, which are late since then."""
-        own = {
-            origin: event
-            for origin, event in self.expected.accepted.items()
-            if event[rule.key] == key and (origin not in self.late or len(self.copies.get(origin, ())) > 1)
-        }
-        yield from before_a_restart(rule, own, [origin for origin in own if origin in self.late])
+        """What a rule found in windows of a key if it counted events that were late when they were read again.
+
+        A job that restarts from an older state reads the partitions in another order. An event that came out twice was
+        read twice, and the windows that counted it may have been reported before.
+        """
+        own = {origin: event for origin, event in self.expected.accepted.items() if event[rule.key] == key}
+        again = [origin for origin in own if origin in self.late and len(self.copies.get(origin, ())) > 1]
+        for size in range(1, min(len(again), READ_AGAIN_MOST) + 1):
+            for counted in combinations(again, size):
+                events = (event for origin, event in own.items() if origin not in self.late or origin in counted)
+                yield from window_findings(rule, events)
 
     def accepted(self, origin: Origin) -> Event:
         """The enriched event that an accepted raw message must have become."""
@@ -374,19 +378,6 @@ class Case:
         """The raw message that an enriched event comes from."""
         topic, partition, offset = (event[name] for name in names(SOURCE))
         return self.evidence.origin(topic, partition, offset)
-
-
-def before_a_restart(rule: WindowRule, own: Mapping[Origin, Event], late: Sequence[Origin]) -> Iterator[Finding]:
-    """What a rule found in events of one key if it counted some that were late when they were read again.
-
-    A job that restarts from an older state reads the partitions in another order. An event that came out twice was
-    read twice, and the windows that counted it may have been reported before.
-    """
-    tried, of_late = late[:LATE_MOST], set(late)
-    for size in range(1, min(len(tried), READ_AGAIN_MOST) + 1):
-        for counted in map(set, combinations(tried, size)):
-            events = (event for origin, event in own.items() if origin in counted or origin not in of_late)
-            yield from (each for each in window_findings(rule, events) if not counted.isdisjoint(each.origins))
 
 
 def moment_ms(at_ms: int, record: Record) -> int:

@@ -24,7 +24,7 @@ from pipelines.fraud import FRAUD
 from pipelines.fraud.traffic import TRAFFIC
 from tests.pipelines import pretend
 from tests.pipelines.pretend import QUESTION, START_MS, messages, ran, topics
-from tests.pipelines.segmented import NEVER_MS, Ledger, figures, wrong
+from tests.pipelines.segmented import Ledger, figures, wrong
 
 PLAN = plan_for(TRAFFIC, 800, 20, seed=3, name="p", customers=100, frauds=0.1, edges=0.1, races=0.02)
 STREAM = replace(QUESTION, stores=("hdfs",))
@@ -121,103 +121,6 @@ def test_a_validator_that_was_killed_continues_to_the_same_digest(
             other = other.again()
         other.to(cut_ms)
         assert states.digest_of(states.lines(first.state)) == states.digest_of(states.lines(other.state))
-
-
-EARLY = replace(STREAM, use=replace(FRAUD, disorder_ms=1_000))
-"""Here an event may be late that is a little behind."""
-BURST = next(rule for rule in FRAUD.rules if isinstance(rule, WindowRule))
-
-
-def restarted(good: Evidence, of: int, late: Sequence[int], again: str = "late", again_ms: int = 1_000) -> Evidence:
-    """A burst of so many was alerted, then a restart made some of its events late, and its window closed again."""
-    events = [json.loads(record.value or b"") for record in good.outputs["enriched"] or ()]
-    before = next(each for each in oracle.window_findings(BURST, events) if len(each.event_ids) == of)
-    alerted = list(good.outputs["alerts"] or ())
-    reported = next(each for each in alerted if json.loads(each.value or b"")["alert_id"] == before.alert_id)
-    counted = pretend.among_of(before, events)
-    left = [event for at, event in enumerate(counted) if at not in late]
-    restart_ms = reported.ingest_ms
-    for after in oracle.window_findings(BURST, left):
-        alert = pretend.window_alert(after, BURST, left) | {"emit_ms": restart_ms + 3_000}
-        alerted.append(replace(reported, ingest_ms=restart_ms + 3_000, value=json.dumps(alert).encode()))
-    letters, copies = [], []
-    for at in late:
-        place = counted[at]["source_partition"], counted[at]["source_offset"]
-        raw = next(each for each in good.raw["transactions"] or () if (each.partition, each.offset) == place)
-        letter = json.dumps(pretend.letter(raw, "late") | {"stage": "windows"}).encode()
-        letters.append(Record("dead-letters", 0, 0, restart_ms + 2_000, None, letter))
-        index = events.index(counted[at]) - (again == "another")
-        copies.append(replace((good.outputs["enriched"] or ())[index], ingest_ms=restart_ms + again_ms))
-    outputs = {
-        "alerts": with_more(alerted),
-        "enriched": with_more(good.outputs["enriched"], *(copies if again != "none" else ())),
-        "dead-letters": with_more(good.outputs["dead-letters"], *letters),
-    }
-    return replace(good, outputs={**good.outputs, **outputs})
-
-
-def with_more(records: Sequence[Record] | None, *more: Record) -> list[Record]:
-    """A topic with more messages, in the order of their arrival."""
-    ordered = sorted([*(records or ()), *more], key=lambda record: record.ingest_ms)
-    return [replace(record, offset=offset) for offset, record in enumerate(ordered)]
-
-
-def of_bursts(evidence: Evidence) -> tuple[set[str], int]:
-    """The checks that are red, and how many alerts of bursts raced, where each segment reads the state of the last one.
-
-    The labels do not know of the restart.
-    """
-    ledger, found = Ledger(EARLY, evidence, LIMITS), []
-    for cut_ms in range(START_MS, START_MS + 200_000, 10_000):
-        found.append(ledger.to(cut_ms))
-        ledger = ledger.again()
-    found.append(ledger.to(NEVER_MS, is_last=True))
-    red = {check.name for segment in found for check in segment.checks if check.status != "ok"}
-    return red - {"labels"}, figures(found)["alerts: burst"]["races"]
-
-
-@pytest.mark.parametrize("again_ms", [1_000, 15_000])
-@pytest.mark.parametrize(("of", "late"), [(5, [2]), (5, [1, 3]), (5, [0]), (2, [0]), (3, [1, 2])])
-def test_an_alert_from_before_a_restart_may_count_events_that_are_late_when_they_are_read_again(
-    good: Evidence, of: int, late: list[int], again_ms: int
-) -> None:
-    """They come out again before their dead letters, or one segment later."""
-    assert of_bursts(restarted(good, of, late, again_ms=again_ms)) == (set(), 1)
-
-
-@pytest.mark.parametrize("again", ["another", "none"])
-@pytest.mark.parametrize(("of", "late"), [(5, [2]), (2, [0])])
-def test_an_alert_that_counts_a_late_event_which_came_out_once_is_red(
-    good: Evidence, of: int, late: list[int], again: str
-) -> None:
-    assert of_bursts(restarted(good, of, late, again)) == ({"alerts: burst"}, 0)
-
-
-@pytest.mark.parametrize(("spoilt", "count"), [("5", "6"), ("4", "6"), ("4", "")])
-def test_what_a_restart_does_not_explain_is_red(good: Evidence, spoilt: str, count: str) -> None:
-    """Of the alert with the late event, or of the one without it: it is wrong, or missing."""
-    evidence = restarted(good, 5, [2])
-    alerts = list(evidence.outputs["alerts"] or ())
-    contents = [json.loads(record.value or b"") for record in alerts]
-    ids = {each["alert_id"] for each in contents if each["operands"].get("n") == "4"}
-    at = next(i for i, each in enumerate(contents) if each["alert_id"] in ids and each["operands"]["n"] == spoilt)
-    contents[at]["operands"]["n"] = count
-    alerts[at : at + 1] = [replace(alerts[at], value=json.dumps(contents[at]).encode())] if count else []
-    red, _ = of_bursts(replace(evidence, outputs={**evidence.outputs, "alerts": with_more(alerts)}))
-    assert red == {"alerts: burst"}
-
-
-def test_an_alert_that_rightly_omits_a_late_event_is_no_race(good: Evidence) -> None:
-    evidence = restarted(good, 5, [2])
-    alerts = list(evidence.outputs["alerts"] or ())
-    contents = [json.loads(record.value or b"") for record in alerts]
-    ids = {each["alert_id"] for each in contents if each["operands"].get("n") == "4"}
-    rest = [
-        record
-        for record, each in zip(alerts, contents, strict=True)
-        if each["alert_id"] not in ids or each["operands"]["n"] == "4"
-    ]
-    assert of_bursts(replace(evidence, outputs={**evidence.outputs, "alerts": with_more(rest)})) == (set(), 0)
 
 
 SOON_MS = 15_000

@@ -10,7 +10,6 @@ from millrace.rules import WindowRule, WindowSummary
 from millrace.verify.case import Case, Question, Rows
 from millrace.verify.evidence import Event, Evidence, Read
 from millrace.verify.expected import Expected
-from millrace.verify.ledger import restarts
 from millrace.verify.ledger.state import Counted, State
 
 
@@ -33,7 +32,7 @@ class SegmentCase(Case):
         self.outputs = dict(outputs)
         since = self._other_limits()
         self.unread = [f"messages from before {since}, which the pattern judged by other limits"] if since else []
-        self.state, self.counted = state, state.counted
+        self.counted = state.counted
         self.found: dict[str, tuple[dict[str, Finding], dict[str, Finding]]] = {}
         self.rows: dict[str, Rows] = {}
         self.events: dict[Origin, Event] = {}
@@ -44,10 +43,7 @@ class SegmentCase(Case):
         self.raced: dict[str, int] = {}
 
     def accepted(self, origin: Origin) -> Event:
-        if origin in self.events:
-            return self.events[origin]
-        found = self.expected.accepted.get(origin)
-        return restarts.event_of(self.state, origin) if found is None else found
+        return self.events[origin] if origin in self.events else self.expected.accepted[origin]
 
     @cached_property
     def records(self) -> dict[Origin, Record]:
@@ -70,7 +66,8 @@ class SegmentCase(Case):
         return self.found[rule.name]
 
     def before_a_restart(self, rule: WindowRule, key: str) -> Iterator[Finding]:
-        return restarts.findings(self.state, rule.name, key)
+        """Nothing: a window is judged long after its last event, with what is late by then."""
+        yield from ()
 
     def rows_of(self, summary: WindowSummary) -> Rows:
         return self.rows[summary.name]

@@ -11,7 +11,6 @@ from typing import Any
 from millrace.rules import EventRule, FoldRule, Session
 from millrace.verify.case import Question
 from millrace.verify.evidence import place_of
-from millrace.verify.ledger import restarts
 from millrace.verify.ledger.state import State
 from millrace.verify.ledger.step import ENRICHED_TAG, NOTHING, Step
 from millrace.verify.ledger.windows import JUDGED
@@ -66,7 +65,6 @@ def forget(step: Step) -> None:
     for of_events in (state.done_late, state.varied):
         for origin in [origin for origin, at_ms in of_events.items() if at_ms < since_ms]:
             del of_events[origin]
-    restarts.forget(state, step.cut_ms - 3 * step.limits.outstanding_ms)
     if isinstance(state.oracle.seen_ms, dict):
         _forget_ids(state.oracle.seen_ms, step.cut_ms - use.judged.remembered_ms - IDS_LONGER_MS)
     state.cuts.append((step.cut_ms, _reached(state)))

@@ -8,7 +8,6 @@ from millrace.oracle import Origin, Record
 from millrace.rules.outputs import ALERTS, DEAD_LETTERS, LATE, REPLAYED, SOURCE, WINDOWS_TOPIC, names
 from millrace.verify.checks import numbers
 from millrace.verify.evidence import ENRICHED, FILES, Event, Read, kinds_of, misfit, place_of
-from millrace.verify.ledger import restarts
 from millrace.verify.ledger.state import Output
 from millrace.verify.ledger.step import ENRICHED_TAG, LOST, NOTHING, Step, alert_digest, letter_digest
 from millrace.verify.ledger.windows import row_name
@@ -96,7 +95,6 @@ def _compare(step: Step, kind: str, origin: Origin, digest: int, event: Event) -
     was_enriched = digest & NOTHING == ENRICHED_TAG
     if kind == ENRICHED:
         now = step.digest_of(event)
-        restarts.came_again(step.state, origin)
         if now == digest:
             step.copies += 1
         elif not was_enriched:
@@ -151,8 +149,6 @@ def _put_alert(step: Step, output: Output) -> None:
         step.due[ALERTS.name].append(output)
     elif (known := step.state.done_alerts.get(alert["alert_id"])) is not None and known[0] == alert_digest(alert):
         step.copies += 1
-    elif known is not None and alert["alert_id"] in step.state.before:
-        step.due[ALERTS.name].append(output)
     elif known is not None:
         step.offenders[f"alerts: {rule.name}"].append(
             f"wrong: {rule.name} {alert['key']}: a later copy differs from the first"
@@ -181,7 +177,6 @@ def judge_late_letters(step: Step) -> None:
     """Judge the late dead letters of events that are accepted, and can be compared with those around them."""
     state = step.state
     waiting, state.outputs = state.outputs, []
-    late = []
     for kind, since_ms, output in waiting:
         _, event = output
         if kind != DEAD_LETTERS.name or event["reason"] != LATE:
@@ -194,7 +189,7 @@ def judge_late_letters(step: Step) -> None:
             step.copies += 1
         elif counted is not None and counted.behind_ms is not None:
             counted.is_late = True
-            late.append(origin)
+            counted.windows = [name for name in counted.windows if name not in step.rules]
             state.behind.pop(origin, None)
             state.done_late[origin] = step.cut_ms
             step.case.of_late[origin] = counted
@@ -207,11 +202,6 @@ def judge_late_letters(step: Step) -> None:
             )
         else:
             state.outputs.append((kind, since_ms, output))
-    may_be_late = [origin for origin in late if state.counted[origin].record is not None]
-    restarts.remember(state, step.cut_ms, step.window_rules, may_be_late)
-    for origin in late:
-        each = state.counted[origin]
-        each.windows = [name for name in each.windows if name not in step.rules]
 
 
 def judge_foreign(step: Step) -> None:
@@ -224,7 +214,5 @@ def judge_foreign(step: Step) -> None:
             step.due[kind].append(output)
     state.outputs = [each for each in state.outputs if not step.is_over(each[1])]
     for identity, own in list(state.alerts.items()):
-        # Where a window may have been reported twice under one id, both are judged with the window.
-        longer_ms = step.limits.outstanding_ms if identity in state.before else 0
-        if any(step.is_over(since_ms + longer_ms) for since_ms, _ in own):
+        if any(step.is_over(since_ms) for since_ms, _ in own):
             step.judge_alerts([identity])

@@ -41,19 +41,6 @@ class Unit:
     """How far it is behind the newest event that may have been read before it, once that is certain."""
 
 
-@dataclass(frozen=True)
-class Before:
-    """An alert that windows may have raised before a restart had events read again, which are late since then."""
-
-    since_ms: int
-    """The cut of the segment in which the dead letters of these events are judged."""
-    finding: Finding
-    late: tuple[Origin, ...]
-    """The events that came out twice, if a restart had them read again."""
-    events: dict[Origin, Event]
-    """The events of the finding."""
-
-
 @dataclass
 class Counted:
     """An accepted event, as long as a window that counts it is not judged."""
@@ -236,10 +223,6 @@ class State:
     """Judged late dead letters: their cut."""
     varied: dict[Origin, int] = field(default_factory=dict)
     """Events that came out in several forms, and the cut: another order of arrival across topics."""
-    before: dict[str, list[Before]] = field(default_factory=dict)
-    """Alerts by id that count late events."""
-    again: set[Origin] = field(default_factory=set)
-    """Of the events that may be late, those that came out more than once."""
     done_rows: dict[str, tuple[Any, Any, int]] = field(default_factory=dict)
     """Judged rows by the JSON of their key: the numbers of the events in time, those of all events, the cut."""
     cuts: list[tuple[int, dict[str, dict[int, int]]]] = field(default_factory=list)
@@ -305,8 +288,6 @@ def lines(state: State) -> Iterator[bytes]:
     yield from (_line(["done alert", key, *found]) for key, found in state.done_alerts.items())
     yield from (_line(["done late", *origin, cut_ms]) for origin, cut_ms in state.done_late.items())
     yield from (_line(["varied", *origin, cut_ms]) for origin, cut_ms in state.varied.items())
-    yield from (_line(["again", *origin]) for origin in sorted(state.again))
-    yield from (_line(["before", _before(each)]) for found in state.before.values() for each in found)
     yield from (_line(["done row", key, *found]) for key, found in state.done_rows.items())
     yield from (_line(["mark", row, mark.until_ms, mark.times]) for row, mark in state.marks.items())
     for name, table in state.tables.items():
@@ -407,11 +388,6 @@ def _take(state: State, kind: str, rest: list[Any]) -> None:
             state.done_late[topic, partition, offset] = cut_ms
         case "varied", [topic, partition, offset, cut_ms]:
             state.varied[topic, partition, offset] = cut_ms
-        case "again", [topic, partition, offset]:
-            state.again.add((topic, partition, offset))
-        case "before", [each]:
-            before = _read_before(each)
-            state.before.setdefault(before.finding.alert_id, []).append(before)
         case "done row", [key, values, with_late, cut_ms]:
             state.done_rows[key] = values, with_late, cut_ms
         case "mark", [row, until_ms, times]:
@@ -505,20 +481,6 @@ def _read_waiting(found: dict[str, Any]) -> Waiting:
 def _read_finding(found: dict[str, Any]) -> Finding:
     origins = tuple((topic, partition, offset) for topic, partition, offset in found["origins"])
     return Finding(**{**found, "event_ids": tuple(found["event_ids"]), "origins": origins})
-
-
-def _before(each: Before) -> dict[str, Any]:
-    return {
-        "since_ms": each.since_ms,
-        "finding": asdict(each.finding),
-        "late": each.late,
-        "events": _pairs(each.events),
-    }
-
-
-def _read_before(found: dict[str, Any]) -> Before:
-    late = tuple((topic, partition, offset) for topic, partition, offset in found["late"])
-    return Before(found["since_ms"], _read_finding(found["finding"]), late, dict(_keyed(found["events"])))
 
 
 def _counted(each: Counted) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from millrace.rules.layout import Forgotten
 from millrace.rules.outputs import ALERTS, DEAD_LETTERS, FLAGS, PROVENANCE, WINDOWS_TOPIC, names
 from millrace.traffic.labels import Labels
 from millrace.verify.case import Question
-from millrace.verify.evidence import ENRICHED, Event, Evidence, is_text_of, kinds_of
+from millrace.verify.evidence import ENRICHED, Event, Evidence, kinds_of
 from millrace.verify.expected import Expected, Views
 from millrace.verify.ledger.case import SegmentCase
 from millrace.verify.ledger.state import Done, Output, State
@@ -141,12 +141,7 @@ class Step:
                 self.state.done_alerts[identity] = alert_digest(output[1]), self.cut_ms
 
     def is_alerted(self, finding: Finding) -> bool:
-        """Whether its alert is there; after a restart another one may have its id."""
-        waiting = self.state.alerts.get(finding.alert_id, ())
-        is_there = bool(waiting) and (
-            finding.alert_id not in self.state.before or any(_shows(alert, finding) for _, (_, alert) in waiting)
-        )
-        return is_there or finding.alert_id in self.state.done_alerts
+        return finding.alert_id in self.state.alerts or finding.alert_id in self.state.done_alerts
 
     def done(self, origin: Origin, digest: int) -> None:
         """Remember what came out of a message."""
@@ -168,11 +163,6 @@ class Step:
 
     def letter_origin(self, letter: Event) -> Origin:
         return self.evidence.origin(letter["topic"], letter["partition"], letter["offset"])
-
-
-def _shows(alert: Event, finding: Finding) -> bool:
-    shown = alert.get("operands") or {}
-    return all(is_text_of(shown.get(name), value) for name, value in finding.operands.items())
 
 
 def _sorted(words: Any) -> Any:

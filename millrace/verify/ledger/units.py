@@ -11,7 +11,6 @@ from millrace.rules import WindowRule
 from millrace.rules.outputs import DEAD_LETTERS
 from millrace.verify.evidence import ENRICHED, Versions
 from millrace.verify.expected import Settled, settled
-from millrace.verify.ledger import restarts
 from millrace.verify.ledger.state import Unit
 from millrace.verify.ledger.step import NOTHING, Step, letter_digest
 
@@ -73,8 +72,6 @@ def _judge_accepted(
     step.done(origin, digests[-1] if digests else NOTHING)
     if len(set(digests)) > 1:
         step.state.varied[origin] = step.cut_ms
-    if len(digests) > 1:
-        restarts.came_again(step.state, origin)
     if (counted := step.state.counted.get(origin)) is not None:
         counted.event = {name: found.event[name] for name in step.kept}
         counted.out_ms = max((copy.ingest_ms for copy, _ in unit.copies), default=0)
