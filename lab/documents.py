@@ -223,8 +223,8 @@ def profiles(records: Records) -> str:
         return f"{share * found[name]['cpu_us_per_message'][side]['median']:.1f}"
 
     rows = [[layer, *(us(layer, *each) for each in sides)] for layer, _ in layers.most_common()]
-    head = ["[µs of a message](records/profile.json)", *(f"{titles[name]}, {side}" for name, side in sides)]
-    return _table(head, rows or [[NOT_MEASURED]])
+    head = [f"{titles[name]}, {side}" for name, side in sides] or [NOT_MEASURED]
+    return _table(["µs of a message", *(f"[{each}](records/profile.json)" for each in head)], rows)
 
 
 def memory_of_hours(records: Records) -> str:
@@ -262,7 +262,7 @@ SENTENCES: dict[str, dict[str, Callable[[Records], str]]] = {
         r"\| engine, guarantee, state \|.*(?:\n\|.*)*": conformance,
         r"\| guarantee, worker killed \|.*(?:\n\|.*)*": kills,
         r"\| processor time of a message \|.*(?:\n\|.*)*": costs,
-        r"\| \[µs of a message\].*(?:\n\|.*)*": profiles,
+        r"\| µs of a message \|.*(?:\n\|.*)*": profiles,
         r"\| folder \|.*(?:\n\|.*)*": sizes,
     },
     "docs/decisions/0045-live-page.md": {r"Open\s+pages[^.]*\.": open_pages},

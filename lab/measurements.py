@@ -217,18 +217,9 @@ MEASUREMENTS = {
     ),
     "profile": Measurement(
         "profile",
-        (
-            "lab/cost.py",
-            "lab/profile.py",
-            "lab/handwritten",
-            *FLINK,
-            *SPARK,
-            *STREAMS,
-            "millrace/rules",
-            "pipelines/fraud",
-        ),
-        ".venv/bin/python -m lab.cost --profile",
-        minutes=6,
+        ("lab/cost.py", "lab/profile.py", "lab/handwritten", *FLINK, "millrace/rules", "pipelines/fraud"),
+        ".venv/bin/python -m lab.cost flink --events 800000 --repeats 1 --profile",
+        minutes=4,
     ),
     "kafka-clients": Measurement(
         "kafka-clients",
