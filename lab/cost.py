@@ -191,7 +191,7 @@ def _profiled(
     def is_warm() -> None:
         if samples is not None:
             (pid,) = (each.pid for each in processes.family(record) if each.name() == "java")
-            profile.begin(pid)
+            profile.begin(pid, folder)
             begun.append(pid)
 
     yield is_warm

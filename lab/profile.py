@@ -13,6 +13,12 @@ from pathlib import Path
 from shutil import which
 
 NAME = "millrace"
+SETTINGS = """<?xml version="1.0" encoding="UTF-8"?>
+<configuration version="2.0">
+  <event name="jdk.ExecutionSample"><setting name="enabled">true</setting><setting name="period">10 ms</setting></event>
+</configuration>
+"""
+"""Samples and nothing else, which would cost the job more."""
 FRAMES_MOST = 64
 EVERYTHING_ELSE = "everything else"
 LAYERS = {
@@ -28,15 +34,15 @@ LAYERS = {
 """By what the frame that is nearest to the top, and fits one, is named."""
 
 
-def begin(pid: int) -> None:
-    # Nothing else: with all that a profile records, a message takes half as much time again.
-    sampled = [f"jdk.ExecutionSample#{name}={value}" for name, value in (("enabled", "true"), ("period", "10ms"))]
-    _jcmd(pid, "JFR.start", f"name={NAME}", "settings=none", *sampled)
+def begin(pid: int, folder: Path) -> None:
+    settings = folder / "samples.jfc"
+    settings.write_text(SETTINGS, encoding="utf-8")
+    _jcmd(pid, "JFR.start", f"name={NAME}", f'settings="{settings}"')
 
 
 def end(pid: int, recording: Path) -> Counter[str]:
     """The samples since `begin`, by layer."""
-    _jcmd(pid, "JFR.stop", f"name={NAME}", f"filename={recording}")
+    _jcmd(pid, "JFR.stop", f"name={NAME}", f'filename="{recording}"')
     words: list[str | Path] = [
         _tool("jfr"),
         "print",
