@@ -69,9 +69,9 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     if is_worker or exitstatus != pytest.ExitCode.INTERRUPTED or session.config.getoption("--keep-stack"):
         return
     least = int(os.environ.get("MILLRACE_TEST_PORT_BASE", PORT_BASE))
+    workers = session.config.getoption("numprocesses", None) or 1
     for folder in _folder_of_stacks().glob("*"):
         name, _, port_base = folder.name.rpartition(" ")
-        workers = session.config.getoption("numprocesses", None) or 1
         is_ours = port_base.isdigit() and least <= int(port_base) < least + workers * PORTS_PER_WORKER
         if is_ours and not wait_until(lambda folder=folder: _is_free(folder), WORKERS_END_WITHIN_S):
             print(f"{folder} belongs to another session, or its worker still runs; it is left as it is")
