@@ -80,7 +80,7 @@ class Sampler:
 
     def _sample(self) -> None:
         before, parents = sum(self._ticks.values()), {}
-        found: dict[int, tuple[int, str, int, int]] = {}
+        found: dict[int, tuple[int, bytes, int, int]] = {}
         for entry in os.scandir("/proc"):
             if entry.name.isdecimal() and (facts := _facts(entry.name)):
                 found[int(entry.name)] = facts
@@ -93,7 +93,7 @@ class Sampler:
                 self._ours[process] = self._is_ours(pid, parents)
             if self._ours[process]:
                 self._ticks[process] = ticks
-                if name == "java":
+                if name == b"java":
                     self._java.add(process)
         now = time.monotonic()
         cpu_s = (sum(self._ticks.values()) - before) / TICKS_PER_S
@@ -115,15 +115,16 @@ class Sampler:
         return any(folder.encode() in environment for folder in FOLDERS)
 
 
-def _facts(pid: str) -> tuple[int, str, int, int] | None:
+def _facts(pid: str) -> tuple[int, bytes, int, int] | None:
     """Parent, name, start and ticks of a process."""
     try:
-        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+        with open(f"/proc/{pid}/stat", "rb", buffering=0) as stat:  # of each process, twice a second
+            text = stat.read()
     except OSError:
         return None
-    head, _, tail = text.rpartition(") ")
-    fields = tail.split()
-    return int(fields[1]), head.partition(" (")[2], int(fields[19]), int(fields[11]) + int(fields[12])
+    head, _, tail = text.rpartition(b") ")
+    fields = tail.split(b" ", 20)
+    return int(fields[1]), head.partition(b" (")[2], int(fields[19]), int(fields[11]) + int(fields[12])
 
 
 @dataclass(eq=False)

@@ -63,7 +63,8 @@ def ended(target: Target, plan: EnginePlan) -> Job:
     def is_decided() -> bool:
         nonlocal found
         found = flink.job(plan)
-        return found.state == "failed" or found.checkpoints > 0
+        # Its checkpoints are asked for after its state.
+        return found.state == "failed" or (found.state == "running" and found.checkpoints > 0)
 
     assert processes.wait_until(is_decided, NAMED_WITHIN_S), found
     return found

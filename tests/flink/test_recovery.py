@@ -186,6 +186,7 @@ def minutes(now_ms: int) -> list[tuple[int, int]]:
     return [(count, 5 * count) for _, count in sorted(counts.items())]
 
 
+@pytest.mark.drill
 def test_nothing_is_lost_or_found_otherwise_when_the_taskmanager_is_killed(
     stack: Settings, target: Target, plan: EnginePlan, player: Player, now_ms: int
 ) -> None:
