@@ -549,7 +549,7 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     measurable = sorted({engine for engine, _ in STARTS})
     parser = argparse.ArgumentParser(prog="python -m lab.cost", description=__doc__)
     parser.add_argument("engines", nargs="*", default=measurable, metavar="ENGINE", help=f"of {', '.join(measurable)}")
-    parser.add_argument("--events", type=int, default=200_000)
+    parser.add_argument("--events", type=int, default=800_000)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--profile", action="store_true", help="sample the stacks as well: a record of its own")

@@ -12,9 +12,13 @@ final class Columns {
     private final RowData.FieldGetter[] getters;
 
     Columns(DataType table, List<String> names) {
+        getters = getters(table, names);
+    }
+
+    static RowData.FieldGetter[] getters(DataType table, List<String> names) {
         List<String> all = DataType.getFieldNames(table);
         List<DataType> types = DataType.getFieldDataTypes(table);
-        getters = names.stream()
+        return names.stream()
                 .map(all::indexOf)
                 .map(column -> RowData.createFieldGetter(types.get(column).getLogicalType(), column))
                 .toArray(RowData.FieldGetter[]::new);

@@ -14,7 +14,6 @@ import org.apache.flink.table.catalog.DataTypeFactory;
 import org.apache.flink.table.data.GenericRowData;
 import org.apache.flink.table.data.RowData;
 import org.apache.flink.table.data.StringData;
-import org.apache.flink.table.data.utils.JoinedRowData;
 import org.apache.flink.table.functions.FunctionContext;
 import org.apache.flink.table.functions.ProcessTableFunction;
 import org.apache.flink.table.functions.SpecializedFunction;
@@ -49,6 +48,7 @@ public final class Remember extends ProcessTableFunction<RowData> implements Spe
     private transient int[] refusals;
     private transient Columns id;
     private transient Map<StringData, Inputs> inputs;
+    private transient RowData.FieldGetter[] columns;
 
     /** A stream's name, and what the measures take from its events. */
     private record Inputs(String stream, Columns columns) {}
@@ -90,12 +90,13 @@ public final class Remember extends ProcessTableFunction<RowData> implements Spe
         List<String> names = DataType.getFieldNames(eventsType);
         stream = names.indexOf(Calls.STREAM);
         refusals = REFUSALS.stream().mapToInt(names::indexOf).filter(column -> column >= 0).toArray();
-        Map<String, Object> columns = Json.object(declared.get("columns"));
+        Map<String, Object> streams = Json.object(declared.get("columns"));
         String identity = (String) declared.get("id");
-        id = identity == null ? null : Columns.ofStream(eventsType, Json.object(columns.get(own)), List.of(identity));
+        id = identity == null ? null : Columns.ofStream(eventsType, Json.object(streams.get(own)), List.of(identity));
         inputs = new HashMap<>();
-        columns.forEach((name, fields) -> inputs.put(StringData.fromString(name), new Inputs(
+        streams.forEach((name, fields) -> inputs.put(StringData.fromString(name), new Inputs(
                 name, Columns.ofStream(eventsType, Json.object(fields), measures.inputs(name)))));
+        columns = Columns.getters(eventsType, names);
     }
 
     public void eval(Row memory, MapView<String, Boolean> seen, RowData events, StringData declaration)
@@ -113,7 +114,7 @@ public final class Remember extends ProcessTableFunction<RowData> implements Spe
             measures.learn(from.stream, values);
             memory.setField(0, measures.save());
             if (passes) {
-                collect(new JoinedRowData(events.getRowKind(), events, added(new Object[measures.outputs().size()], false)));
+                collect(with(events, new Object[measures.outputs().size()], false));
             }
             return;
         }
@@ -128,16 +129,21 @@ public final class Remember extends ProcessTableFunction<RowData> implements Spe
             measures.learn(from.stream, values);
             memory.setField(0, measures.save());
         }
-        collect(new JoinedRowData(events.getRowKind(), events, added(before, isDuplicate)));
+        collect(with(events, before, isDuplicate));
     }
 
-    private static GenericRowData added(Object[] before, boolean isDuplicate) {
-        GenericRowData added = new GenericRowData(before.length + 1);
-        for (int i = 0; i < before.length; i++) {
-            added.setField(i, before[i] instanceof String ? StringData.fromString((String) before[i]) : before[i]);
+    /** One row and no pair of rows: each query behind this reads most columns, and a pair asks both for their width. */
+    private GenericRowData with(RowData events, Object[] before, boolean isDuplicate) {
+        GenericRowData row = new GenericRowData(events.getRowKind(), columns.length + before.length + 1);
+        int at = 0;
+        for (RowData.FieldGetter column : columns) {
+            row.setField(at++, column.getFieldOrNull(events));
         }
-        added.setField(before.length, isDuplicate);
-        return added;
+        for (Object value : before) {
+            row.setField(at++, value instanceof String ? StringData.fromString((String) value) : value);
+        }
+        row.setField(at, isDuplicate);
+        return row;
     }
 
     private static DataType outputType(CallContext call) {
