@@ -45,6 +45,8 @@ SHAPES: Mapping[str, str] = {
 }
 """The features of an engine that a pattern can use."""
 PERSIST = "persist:"
+PROMETHEUS = "prometheus"
+"""The profile in which an engine serves its own figures for Prometheus."""
 INSTANCES_MOST = 64
 """Of one stage of a pattern."""
 

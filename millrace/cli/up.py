@@ -60,8 +60,9 @@ def up(
     die, until `down`; `millrace watch --journal` shows the restarts.
 
     Profiles: three-brokers starts three Kafka brokers instead of one. durable adds HBase's log on HDFS, so that the
-    loss of any one server loses no data. spark-cluster starts a Spark master and a worker. airflow-postgres gives
-    Airflow PostgreSQL instead of SQLite. The file of a MILLRACE_TARGET can set profiles, too.
+    loss of any one server loses no data. spark-cluster starts a Spark master and a worker. prometheus has Flink and
+    Spark's drivers serve their own figures for it. airflow-postgres gives Airflow PostgreSQL instead of SQLite. The
+    file of a MILLRACE_TARGET can set profiles, too.
 
     Examples:
     millrace up

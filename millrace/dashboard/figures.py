@@ -1,9 +1,11 @@
-"""`/metrics`: the figures of the boards for Prometheus, under conventional names."""
+"""For Prometheus: the figures of the boards at `/metrics`, and at `/targets` where the engines serve their own."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
@@ -23,6 +25,23 @@ def text(boards: Mapping[str, Board], around: Mapping[str, Any]) -> bytes:
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Figures(boards, around))
     return generate_latest(registry)
+
+
+def targets(around: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Where Prometheus reads the engines' own figures, as its discovery over HTTP takes them."""
+    found: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for name, pattern in around.get("patterns", {}).items():
+        for job in pattern["jobs"]:
+            for url in job.get("metrics", ()):
+                found[url].append((job["engine"], name))
+    return [_target(url, jobs) for url, jobs in found.items()]
+
+
+def _target(url: str, jobs: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """A process that runs jobs of several patterns is of none."""
+    place, (engine, name) = urlsplit(url), jobs[0]
+    labels = {"__metrics_path__": place.path, "engine": engine, **({"pattern": name} if len(jobs) == 1 else {})}
+    return {"targets": [place.netloc], "labels": labels}
 
 
 class _Figures(Collector):
@@ -97,6 +116,11 @@ class _Figures(Collector):
             "When the job completed a checkpoint, as seen by the page.",
             labels=["pattern", "engine"],
         )
+        watermark = GaugeMetricFamily(
+            "millrace_job_watermark_timestamp_seconds",
+            "The moment of event time that all windows of the job have reached.",
+            labels=["pattern", "engine"],
+        )
         verdicts = GaugeMetricFamily(
             "millrace_verdict", "1 for the status of the latest verdict.", labels=["pattern", "status"]
         )
@@ -132,10 +156,12 @@ class _Figures(Collector):
                 checkpoints.add_metric([name, job["engine"]], job["checkpoints"])
                 if job.get("checkpointed_ms"):
                     checkpointed.add_metric([name, job["engine"]], job["checkpointed_ms"] / 1000)
+                if job.get("watermark_ms"):
+                    watermark.add_metric([name, job["engine"]], job["watermark_ms"] / 1000)
             if found["verdict"]:
                 for status in VERDICTS:
                     verdicts.add_metric([name, status], float(found["verdict"]["status"] == status))
-        yield from (deployed, lag, jobs, restarts, checkpoints, checkpointed, verdicts, silence, limit, took)
+        yield from (deployed, lag, jobs, restarts, checkpoints, checkpointed, watermark, verdicts, silence, limit, took)
 
 
 def _buckets(histogram: Histogram) -> list[tuple[str, float]]:

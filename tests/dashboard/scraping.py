@@ -28,7 +28,9 @@ def prometheus(port: int, page: int, folder: Path, minute_s: int) -> Iterator[No
     """It scrapes the page twice a second while the block runs."""
     config = yaml.safe_load((FOLDER / "prometheus.yml").read_text())
     config["global"] = {"scrape_interval": "500ms", "evaluation_interval": "500ms"}
-    config["scrape_configs"][0]["static_configs"][0]["targets"] = [f"127.0.0.1:{page}"]
+    own, engines = config["scrape_configs"]
+    own["static_configs"][0]["targets"] = [f"127.0.0.1:{page}"]
+    engines["http_sd_configs"][0] |= {"url": f"http://127.0.0.1:{page}/targets", "refresh_interval": "1s"}
     (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
     (folder / "rules.yml").write_text(shortened((FOLDER / "rules.yml").read_text(), minute_s))
     words = ["--config.file=prometheus.yml", "--storage.tsdb.path=data", f"--web.listen-address=127.0.0.1:{port}"]

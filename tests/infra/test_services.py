@@ -66,5 +66,5 @@ def test_a_drill_names_one_server_or_a_whole_service() -> None:
 def test_a_misspelt_name_is_answered_with_the_one_that_is_meant() -> None:
     with pytest.raises(InfraError, match="did you mean 'kafka'"):
         names([], "kakfa")
-    with pytest.raises(InfraError, match="choose one of: three-brokers, durable, spark-cluster"):
+    with pytest.raises(InfraError, match="choose one of: three-brokers, durable, prometheus, spark-cluster"):
         services(HERE, ["enormous"])

@@ -1,6 +1,6 @@
 """Flink: jobs of a session cluster, each event as it arrives."""
 
-from millrace.registry import Manifest
+from millrace.registry import PROMETHEUS, Manifest
 
 ENGINE = Manifest(
     name="flink",
@@ -22,6 +22,7 @@ ENGINE = Manifest(
     components=("flink", "flink-hadoop"),
     needs=("hdfs",),
     is_default=True,
+    profiles=(PROMETHEUS,),
     ports={
         "flink": 30,  # REST and web page
         "flink-jobmanager": 31,
@@ -30,6 +31,8 @@ ENGINE = Manifest(
         "flink-taskmanager": 34,
         "flink-taskmanager-data": 35,
         "flink-taskmanager-metrics": 36,
+        "flink-jobmanager-prometheus": 37,
+        "flink-taskmanager-prometheus": 38,
     },
     process="flink-taskmanager",  # which all jobs share: the cost is a pattern's own while it runs alone
     skew_ms=200,  # its source keeps the order of arrival across topics (decision 0005)

@@ -15,6 +15,7 @@ from millrace.engines.flink import ENGINE, gateway
 from millrace.engines.flink.libraries import package
 from millrace.machine import jars
 from millrace.machine.environments import python, python_path
+from millrace.registry import PROMETHEUS
 from millrace.servers import hdfs
 from millrace.servers.server import LOOPBACK, Server, hadoop_xml, java, log4j2
 from millrace.settings import Settings
@@ -29,10 +30,18 @@ JOBMANAGER_HEAP_MB = 512
 GATEWAY_HEAP_MB = 160
 GATEWAY_METASPACE_MB = 128
 
+REPORTING = ("jobmanager", "taskmanager")
+REPORTER = "org.apache.flink.metrics.prometheus.PrometheusReporterFactory"
+REPORTER_ON_LOOPBACK = (
+    "-Dcom.sun.net.httpserver.HttpServerProvider=millrace.flink.rest.OnLoopback",
+    "--add-exports=jdk.httpserver/sun.net.httpserver=ALL-UNNAMED",
+)
+
 
 def servers(settings: Settings, profiles: Collection[str]) -> tuple[Server, ...]:
-    """Flink's servers, the same in all forms of the stack."""
-    return JobManager(settings), TaskManager(settings), Gateway(settings)
+    """Flink's servers, with its reporter for Prometheus where the profile has it."""
+    reports = PROMETHEUS in profiles
+    return JobManager(settings, reports=reports), TaskManager(settings, reports=reports), Gateway(settings)
 
 
 def addresses(settings: Settings, profiles: Collection[str]) -> dict[str, str]:
@@ -43,12 +52,21 @@ def addresses(settings: Settings, profiles: Collection[str]) -> dict[str, str]:
         "FLINK_GATEWAY": str(gateway_socket(settings)),
         "FLINK_HOME": str(home),
         "FLINK_CONF_DIR": str(home / "conf"),
+        **({"FLINK_PROMETHEUS": " ".join(reporters(settings))} if PROMETHEUS in profiles else {}),
     }
+
+
+def reporters(settings: Settings) -> list[str]:
+    """Where Prometheus reads Flink's own figures."""
+    return [f"http://{LOOPBACK}:{settings.port(f'flink-{each}-prometheus')}/metrics" for each in REPORTING]
 
 
 @dataclass(frozen=True)
 class Flink(Server):
     """What JobManager and TaskManager share: one FLINK_HOME of this stack, made of links into the wheel."""
+
+    reports: bool = False
+    """Whether Prometheus can read its figures."""
 
     components: ClassVar[tuple[str, ...]] = ENGINE.components
     environments: ClassVar[tuple[str, ...]] = (ENGINE.name,)
@@ -74,7 +92,9 @@ class Flink(Server):
         }
 
     def links(self) -> dict[str, Path]:
-        return {"opt": package(self.settings) / "opt"} | {f"lib/{jar.name}": jar for jar in self._library()}
+        wheel, plugin = package(self.settings), "plugins/metrics-prometheus"
+        library = {f"lib/{jar.name}": jar for jar in self._library()}
+        return {"opt": wheel / "opt", **library, **({plugin: wheel / plugin} if self.reports else {})}
 
     def _library(self) -> list[Path]:
         wheel = package(self.settings)
@@ -89,13 +109,28 @@ class Flink(Server):
             "FLINK_HOME": str(self.conf),
             "FLINK_CONF_DIR": str(self.conf / "conf"),
             "HADOOP_CONF_DIR": str(self.conf / "conf"),
+            **({"FLINK_PLUGINS_DIR": str(self.conf / "plugins")} if self.reports else {}),
         }
+
+    @property
+    def _reporter_door(self) -> dict[str, int]:
+        return {"prometheus": self.settings.port(f"{self.name}-prometheus")} if self.reports else {}
+
+    @property
+    def _reporter(self) -> list[str]:
+        """Options of the server's, after those of its JVM."""
+        if not self.reports:
+            return []
+        port = self._reporter_door["prometheus"]
+        options = {"reporters": "prom", "reporter.prom.factory.class": REPORTER, "reporter.prom.port": port}
+        return [f"-Dmetrics.{name}={value}" for name, value in options.items()]
 
     def _java(self, heap_mb: int, main: str, *flags: str, quick: bool = False) -> list[str]:
         conf = self.conf / "conf"
         logging = (f"-Dlog.file={self.log}", f"-Dlog4j.configurationFile={(conf / 'log4j.properties').as_uri()}")
         opens = tuple(configuration(self.settings)["env.java.opts.all"].split())
-        start = java(heap_mb, flags=(*opens, *logging, *flags), quick_start=quick)
+        on_loopback = REPORTER_ON_LOOPBACK if self.reports else ()
+        start = java(heap_mb, flags=(*opens, *logging, *on_loopback, *flags), quick_start=quick)
         # The jars where they are, not the links to them: an archive of their classes serves every stack.
         return [*start, "-cp", os.pathsep.join(map(str, [*self._library(), conf])), main]
 
@@ -120,6 +155,7 @@ class JobManager(Flink):
             "rpc": port("flink-jobmanager"),
             "blob": port("flink-jobmanager-blob"),
             "metrics": port("flink-jobmanager-metrics"),
+            **self._reporter_door,
         }
 
     @property
@@ -132,6 +168,7 @@ class JobManager(Flink):
             *self._java(JOBMANAGER_HEAP_MB, main, "-XX:MaxMetaspaceSize=256m", quick=True),
             *self._config_dir,
             f"-Dmetrics.internal.query-service.port={self.settings.port('flink-jobmanager-metrics')}",
+            *self._reporter,
             *("--executionMode", "cluster"),
         ]
 
@@ -158,6 +195,7 @@ class TaskManager(Flink):
             "rpc": port("flink-taskmanager"),
             "data": port("flink-taskmanager-data"),
             "metrics": port("flink-taskmanager-metrics"),
+            **self._reporter_door,
         }
 
     def command(self) -> list[str]:
@@ -172,6 +210,7 @@ class TaskManager(Flink):
             ),
             *self._config_dir,
             f"-Dmetrics.internal.query-service.port={self.settings.port('flink-taskmanager-metrics')}",
+            *self._reporter,
         ]
 
     def is_ready(self, since: float) -> bool:
@@ -277,6 +316,7 @@ def configuration(settings: Settings) -> dict[str, Any]:
         "execution.checkpointing.dir": f"{hdfs.uri(settings)}/flink/checkpoints",
         "execution.checkpointing.savepoint-dir": f"{hdfs.uri(settings)}/flink/savepoints",
         "execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION",
+        "execution.checkpointing.num-retained": 3,  # the newest may be damaged
         # A dead TaskManager is detected by two refused calls, after 2 s; a busy one has 30 s.
         "heartbeat.interval": "1 s",
         "heartbeat.timeout": "30 s",

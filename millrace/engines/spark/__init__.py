@@ -1,6 +1,6 @@
 """Spark: a driver for each pattern, small batches of events."""
 
-from millrace.registry import Manifest
+from millrace.registry import PROMETHEUS, Manifest
 
 ENGINE = Manifest(
     name="spark",
@@ -20,7 +20,7 @@ ENGINE = Manifest(
     imports=frozenset({"pyspark", "py4j", "pandas", "pyarrow", "happybase", "kafka"}),
     components=("spark",),
     is_default=True,
-    profiles=("spark-cluster",),
+    profiles=("spark-cluster", PROMETHEUS),
     ports={
         "spark": 40,  # spark://
         "spark-http": 41,

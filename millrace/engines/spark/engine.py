@@ -6,6 +6,7 @@ import os
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -30,7 +31,7 @@ STARTED_WITHIN_S = 180
 
 def connect(target: Target) -> Spark:
     """The drivers of a target's stack."""
-    return Spark(target.settings, target.address("SPARK_MASTER"))
+    return Spark(target.settings, target.address("SPARK_MASTER"), target.addresses.get("SPARK_PROMETHEUS", ""))
 
 
 def job_of(progress: Mapping[str, Any], record: processes.ProcessRecord, now_s: float) -> Job:
@@ -53,9 +54,17 @@ def job_of(progress: Mapping[str, Any], record: processes.ProcessRecord, now_s: 
         checkpoints=batches,
         restarts=sum(query.get("restarts", 0) for query in queries.values()),
         web=progress.get("web", ""),
+        metrics=(progress["metrics"],) if progress.get("metrics") else (),
         problem=problem,
-        figures={"queries": queries, "pid": record.pid},
+        figures={"queries": queries, "pid": record.pid, "watermark_ms": _watermark_ms(queries)},
     )
+
+
+def _watermark_ms(queries: Mapping[str, Any]) -> int | None:
+    """That of the slowest query which has one."""
+    shown = [query["watermark"] for query in queries.values() if query.get("watermark")]
+    found = [int(datetime.fromisoformat(each).timestamp() * 1000) for each in shown]
+    return min((each for each in found if each > 0), default=None)
 
 
 @dataclass(frozen=True)
@@ -63,6 +72,8 @@ class Spark(ProcessJobs):
     """Drivers in processes of their own."""
 
     master: str
+    prometheus: str = ""
+    """The path of each driver's figures for Prometheus; without one it has no page."""
 
     engine: ClassVar[Manifest] = ENGINE
     called: ClassVar[str] = "driver"
@@ -88,6 +99,7 @@ class Spark(ProcessJobs):
                 os.pathsep.join(map(str, self._jars())),
                 "--progress",
                 str(self.file(plan, "progress")),
+                *(("--prometheus", self.prometheus) if self.prometheus else ()),
                 f"--java-options={shlex.join(self._java_options())}",
             ],
             environments.variables_of_python(self.settings),

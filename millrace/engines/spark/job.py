@@ -14,6 +14,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -23,7 +24,14 @@ from millrace.engines.spark.driver import Driver
 from millrace.engines.spark.progress import ProgressFile
 from millrace.engines.spark.queries import Query
 from millrace.engines.spark.session import session
-from millrace.engines.spark.tuning import EVENTS_EVERY, FILES_EVERY, SUMMARIES_EVERY, TABLES_EVERY, WINDOWS_EVERY
+from millrace.engines.spark.tuning import (
+    EVENTS_EVERY,
+    FILES_EVERY,
+    SUMMARIES_EVERY,
+    TABLES_EVERY,
+    WINDOWS_EVERY,
+    reporting,
+)
 from millrace.patterns import EnginePlan
 from millrace.rules import WindowRule
 
@@ -38,7 +46,10 @@ def main(argv: Sequence[str]) -> int:
     progress.write("starting", {})
     jars = [Path(jar) for jar in arguments.jars.split(os.pathsep)]
     name = f"{plan.pattern} (generation {plan.generation})"
-    spark = session(name, arguments.master, jars, plan.options, java_options=arguments.java_options)
+    settings = {**plan.options, **(reporting(arguments.prometheus) if arguments.prometheus else {})}
+    spark = session(name, arguments.master, jars, settings, java_options=arguments.java_options)
+    if web := spark.sparkContext.uiWebUrl:
+        progress = replace(progress, web=web, metrics=f"{web}/{arguments.prometheus}")
     try:
         problem = Driver(spark, plan, list(queries(spark, plan)), progress).run(stop)
     finally:
@@ -86,6 +97,7 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--jars", required=True, help="the Kafka connector's jars and the kernel's")
     parser.add_argument("--progress", required=True, type=Path, help="the file to keep the progress in")
     parser.add_argument("--master", default="local[2]")
+    parser.add_argument("--prometheus", default="", metavar="PATH", help="give it a page with figures for Prometheus")
     parser.add_argument("--java-options", default="", help="of the driver's JVM, besides its settings")
     return parser.parse_args(argv)
 

@@ -44,6 +44,10 @@ class ProgressFile:
     """The file that the engine's client reads."""
 
     path: Path
+    web: str = ""
+    """The driver's page."""
+    metrics: str = ""
+    """Where Prometheus reads the driver's figures."""
 
     def write(
         self,
@@ -55,5 +59,5 @@ class ProgressFile:
         """Replace the file."""
         content: dict[str, Any] = {"state": state, "pid": os.getpid(), "written_ms": int(time.time() * 1000)}
         content |= {"problem": problem, "queries": {name: asdict(query) for name, query in queries.items()}}
-        content |= {"lost": [each.plain() for each in lost]}
+        content |= {"lost": [each.plain() for each in lost], "web": self.web, "metrics": self.metrics}
         write_whole(self.path, json.dumps(content, indent=1))

@@ -9,9 +9,12 @@ from typing import Any, ClassVar
 from millrace.engines.spark import ENGINE
 from millrace.engines.spark.libraries import package
 from millrace.machine.environments import python
+from millrace.registry import PROMETHEUS
 from millrace.servers.server import LOOPBACK, Server, java, log4j2
 from millrace.settings import Settings
 
+PROMETHEUS_PATH = "metrics/prometheus"
+"""On the page of each driver, which has its figures."""
 CLUSTER = "spark-cluster"
 """The profile with servers."""
 WORKER_CORES = 2
@@ -34,8 +37,11 @@ def servers(settings: Settings, profiles: Collection[str]) -> tuple[Server, ...]
 
 
 def addresses(settings: Settings, profiles: Collection[str]) -> dict[str, str]:
-    """The master that drivers take their cores from, as an environment variable."""
-    return {"SPARK_MASTER": master_url(settings) if CLUSTER in profiles else "local[2]"}
+    """The master that drivers take their cores from, and where on their pages Prometheus reads their figures."""
+    return {
+        "SPARK_MASTER": master_url(settings) if CLUSTER in profiles else "local[2]",
+        **({"SPARK_PROMETHEUS": PROMETHEUS_PATH} if PROMETHEUS in profiles else {}),
+    }
 
 
 @dataclass(frozen=True)

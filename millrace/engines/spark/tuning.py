@@ -74,3 +74,17 @@ SPARK_SETTINGS = {
     # A NameNode that refuses connections counts as down after 3 s, not 10: the driver has other queries to look at.
     "spark.hadoop.ipc.client.connect.max.retries": "3",
 }
+
+
+def reporting(path: str) -> dict[str, str]:
+    """The settings of a driver that has a page, on any free port, with its figures for Prometheus at this path."""
+    sink = "spark.metrics.conf.driver.sink.prometheusServlet"
+    return {
+        "spark.ui.enabled": "true",
+        "spark.ui.port": "0",
+        "spark.ui.killEnabled": "false",  # any web page of this machine could press its buttons
+        "spark.sql.streaming.metricsEnabled": "true",
+        "spark.metrics.namespace": "spark",  # else each start of a driver has names of its own
+        f"{sink}.class": "org.apache.spark.metrics.sink.PrometheusServlet",
+        f"{sink}.path": f"/{path}",
+    }
