@@ -79,6 +79,8 @@ class Job:
     """Completed since it started: with one, a crash loses nothing."""
     restarts: int = 0
     web: str = ""
+    metrics: tuple[str, ...] = ()
+    """Where Prometheus reads the engine's own figures of it."""
     problem: str = ""
     lost: tuple[Loss, ...] = ()
     """What was deleted before the job read it: no restart helps, a person must give it up."""
@@ -129,6 +131,9 @@ class Engine(Protocol):
 
     def job(self, plan: EnginePlan) -> Job:
         """The state of the plan's job now."""
+
+    def watermark_ms(self, plan: EnginePlan) -> int | None:
+        """The moment of event time that all windows of the plan's job have reached; None where there is none."""
 
     def start(self, plan: EnginePlan, state_from: str | None) -> None:
         """Submit the job, with the state at that place if one is given; return once the engine has taken it.

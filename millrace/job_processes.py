@@ -142,6 +142,11 @@ class ProcessJobs(ABC):
         """Stop the process; its state is that of all generations and stays."""
         self.stop(plan)
 
+    def watermark_ms(self, plan: EnginePlan) -> int | None:
+        """As the processes report it, if they do."""
+        found: int | None = self.job(plan).figures.get("watermark_ms")
+        return found
+
     def end_stalled(self, plan: EnginePlan) -> None:
         """End the processes without progress, and their descendants."""
         for number in self._numbers(plan):

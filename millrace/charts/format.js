@@ -7,6 +7,9 @@ const money = new Intl.NumberFormat("en", { minimumFractionDigits: 2, maximumFra
 /** A whole number with thousands; from a hundred thousand on it is shortened. */
 export const count = (value) => (value >= 100_000 ? short.format(value) : number.format(value));
 
+/** A share of a whole. */
+export const share = (value) => `${Math.round(100 * value)} %`;
+
 /** Messages a second. */
 export const rate = (value) => (value >= 100 ? number.format(Math.round(value)) : number.format(value));
 

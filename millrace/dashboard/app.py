@@ -1,4 +1,4 @@
-"""The web server of the live page: the page, its stream of events, one alert and its mark, the reports, `/metrics`."""
+"""The web server of the live page: page, stream of events, alerts and their marks, reports, `/metrics`, `/targets`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SEND_WITHIN_S = 10
 PING_EVERY_S = 5
 BODY_MOST = 10_000
 TOKEN_HEADER = "x-millrace-token"
-TOO_OLD = "this alert is older than those that the page keeps"
+TOO_OLD = "this alert is older than those that the page keeps; `millrace explain {}` finds it"
 
 # The page builds all it shows as text nodes: with trusted types a browser refuses every text as HTML, ours included.
 PAGE_POLICY = (
@@ -114,7 +114,7 @@ def application(
         board = reader.boards.get(name)
         found = await _answer(reader, lambda: board.alert(alert_id)) if board else None
         if board is None or found is None:
-            return JSONResponse({"problem": TOO_OLD}, status_code=404)
+            return JSONResponse({"problem": TOO_OLD.format(alert_id)}, status_code=404)
         subject = found.pop("full_subject")
         rows, problem = await asyncio.to_thread(history.of, board.variant, str(subject))
         return JSONResponse({**found, "history": rows, "history_problem": problem})
@@ -129,7 +129,7 @@ def application(
         board, alert_id = reader.boards.get(request.path_params["pattern"]), request.path_params["alert_id"]
         found = await _answer(reader, lambda: board.alert(alert_id)) if board else None
         if board is None or found is None:
-            return JSONResponse({"problem": TOO_OLD}, status_code=404)
+            return JSONResponse({"problem": TOO_OLD.format(alert_id)}, status_code=404)
         try:
             asked = await request.json()
             words = {name: str(asked.get(name, "")) for name in ("mark", "by", "note")}
@@ -151,6 +151,9 @@ def application(
         found = await _answer(reader, lambda: figures.text(reader.boards, reader.around))
         return Response(found, media_type="text/plain; version=0.0.4; charset=utf-8")
 
+    async def targets(request: Request) -> Response:
+        return JSONResponse(await _answer(reader, lambda: figures.targets(reader.around)))
+
     async def is_up(request: Request) -> Response:
         return PlainTextResponse("up")
 
@@ -169,6 +172,7 @@ def application(
             Route("/up", is_up),
             Route("/live", live),
             Route("/metrics", metrics),
+            Route("/targets", targets),
             Route("/alerts/{pattern}/{alert_id}", alert),
             Route("/alerts/{pattern}/{alert_id}/mark", mark, methods=["POST"]),
             Route("/reports/{name}", report),

@@ -10,8 +10,10 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections import Counter, OrderedDict, deque
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Mapping
+from datetime import UTC, datetime
+from operator import itemgetter
 from typing import Any
 
 from millrace.alerts import rules_of, why
@@ -22,19 +24,20 @@ from millrace.oracle import Record
 from millrace.patterns import Variant
 from millrace.patterns.plan import HOP
 from millrace.rules import ALERTS, DEAD_LETTERS, TOKEN_PATTERN, WindowRule
-from millrace.rules.outputs import DISPOSITIONS, LATE, REPLAYED, WINDOWS_TOPIC
+from millrace.rules.outputs import CONFIRMED, DISMISSED, DISPOSITIONS, LATE, REPLAYED, WINDOWS_TOPIC
 
 SERIES = ("in", "accepted", "refused", "alerts")
 SERIES_S = 300
 RATE_OVER_S = 5
 RECENT_S = 4
 """Each tick repeats so many seconds of the series: a message may be read some time after its append."""
-ALERTS_KEPT, ALERTS_PER_TICK, ALERTS_AT_FIRST = 1_000, 60, 300
+ALERTS_KEPT = 1_000
 IDS_KEPT = 50_000
 EVENTS_KEPT, EVENT_BYTES_KEPT = 20_000, 16_000_000
-REASONS_KEPT, SAMPLE_KEPT, EXCERPT_MOST = 40, 30, 400
+REASONS_KEPT, SAMPLES_KEPT, EXCERPT_MOST = 40, 3, 400
 POINTS_KEPT, POINTS_PER_TICK = 600, 40
 KEYS_EVENTS_MOST = 20
+DAYS_OF_PRECISION = 7
 NOT_REFUSED = (LATE, REPLAYED)
 """Reasons of dead letters whose event is accepted, or was counted before."""
 OTHER_REASONS = "other reasons"
@@ -68,14 +71,16 @@ class Board:
         self._events: OrderedDict[str, bytes] = OrderedDict()
         self._event_bytes = 0
         self._alerts: deque[dict[str, Any]] = deque(maxlen=ALERTS_KEPT)
-        self._new_alerts: deque[dict[str, Any]] = deque(maxlen=ALERTS_PER_TICK)
-        self._letters: deque[dict[str, Any]] = deque(maxlen=SAMPLE_KEPT)
+        self._new_alerts: deque[dict[str, Any]] = deque(maxlen=ALERTS_KEPT)
+        self._letters: defaultdict[str, deque[dict[str, Any]]] = defaultdict(lambda: deque(maxlen=SAMPLES_KEPT))
         self._has_new_letters = False
         self._points: deque[dict[str, Any]] = deque(maxlen=POINTS_KEPT)
         self._new_points: deque[dict[str, Any]] = deque(maxlen=POINTS_PER_TICK)
         self._alerts_at: dict[str, dict[str, Any]] = {}
         self._marks: OrderedDict[str, dict[str, Any]] = OrderedDict()
         self._new_marks: dict[str, dict[str, Any]] = {}
+        self._decided: Counter[tuple[str, str, str]] = Counter()
+        """Of each day and rule, how many alerts have a mark."""
 
     def skip(self, kind: str, messages: int) -> None:
         """Count messages of a topic that are too old to be read."""
@@ -101,12 +106,13 @@ class Board:
         """All that a browser needs to begin."""
         return {
             "series": self._series(now_ms, SERIES_S),
-            "alerts": [self._with_event(each) for each in list(self._alerts)[-ALERTS_AT_FIRST:]],
+            "alerts": [self._with_event(each) for each in self._alerts],
             "points": list(self._points),
             "marks": {each["id"]: self._marks[each["id"]] for each in self._alerts if each["id"] in self._marks},
             "charts": self.windows.charts(),
             "figures": self.windows.figures(),
             "letters": self._letters_shown(),
+            "precision": self._precision(),
             **self._numbers(now_ms),
         }
 
@@ -121,6 +127,7 @@ class Board:
             self._new_points.clear()
         if self._new_marks:
             found["marks"], self._new_marks = self._new_marks, {}
+            found["precision"] = self._precision()
         if self._has_new_letters:
             found["letters"] = self._letters_shown()
             self._has_new_letters = False
@@ -247,9 +254,12 @@ class Board:
         }
 
     def _take_mark(self, made: dict[str, Any]) -> None:
+        day = datetime.fromtimestamp(made["alert_at_ms"] / 1000, UTC).date().isoformat()
         mark = {"mark": str(made["mark"]), "by": text(made["by"]), "note": text(made["note"]), "at_ms": made["at_ms"]}
+        before = self._marks.pop(made["alert_id"], None)
+        self._decided.subtract([(day, str(made["rule"]), before["mark"])] if before else [])
+        self._decided[day, str(made["rule"]), mark["mark"]] += 1
         self._marks[made["alert_id"]] = self._new_marks[made["alert_id"]] = mark
-        self._marks.move_to_end(made["alert_id"])
         if len(self._marks) > IDS_KEPT:
             self._marks.popitem(last=False)
 
@@ -267,14 +277,15 @@ class Board:
         reason = str(letter["reason"])
         if not reason.startswith(NOT_REFUSED):
             self._count("refused", record.ingest_ms)
-        is_known = reason in self.reasons or len(self.reasons) < REASONS_KEPT
-        self.reasons[reason if is_known else OTHER_REASONS] += 1
+        counted = reason if reason in self.reasons or len(self.reasons) < REASONS_KEPT else OTHER_REASONS
+        self.reasons[counted] += 1
         self._has_new_letters = True
         value = letter.get("value_base64")
         excerpt = text(base64.b64decode(value).decode("utf-8", errors="replace"))[:EXCERPT_MOST] if value else ""
-        self._letters.append(
+        self._letters[counted].append(
             {
-                "reason": reason,
+                "reason": counted,
+                "full_reason": reason,
                 "at_ms": record.ingest_ms,
                 "topic": str(letter["topic"]),
                 "partition": letter["partition"],
@@ -284,7 +295,19 @@ class Board:
         )
 
     def _letters_shown(self) -> dict[str, Any]:
-        return {"reasons": dict(self.reasons.most_common()), "sample": list(self._letters)}
+        """Of each reason some messages: a rare one is not driven out by the others."""
+        sample = sorted((each for own in self._letters.values() for each in own), key=itemgetter("at_ms"))
+        return {"reasons": dict(self.reasons.most_common()), "sample": sample}
+
+    def _precision(self) -> list[dict[str, Any]]:
+        """How many alerts people have confirmed, of those that they decided, by day and rule, the latest day first."""
+        days = sorted({day for day, _, _ in self._decided}, reverse=True)[:DAYS_OF_PRECISION]
+        return [
+            {"day": day, "rule": rule, **{mark: self._decided[day, rule, mark] for mark in (CONFIRMED, DISMISSED)}}
+            for day in days
+            for rule in self._rules
+            if self._decided[day, rule, CONFIRMED] + self._decided[day, rule, DISMISSED]
+        ]
 
     def _numbers(self, now_ms: int) -> dict[str, Any]:
         names = [*self._raw, "accepted", "refused", "alerts-of-events", "alerts-of-windows", WINDOWS_TOPIC]

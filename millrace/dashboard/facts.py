@@ -42,6 +42,7 @@ def facts(variant: Variant, view: views.View) -> dict[str, Any]:
     """A pattern for the page."""
     pattern, use = variant.pattern, variant.use
     stages = pattern.stages
+    numbers = {field.name for field in use.enriched.fields if getattr(field, "kind", "") in ("whole", "real")}
     rules = [
         {"name": rule.name, "doc": rule.doc, "sentence": rule.sentence(), "stage": stage}
         for stage, own in (("events", variant.event_rules), ("windows", variant.window_rules))
@@ -65,7 +66,9 @@ def facts(variant: Variant, view: views.View) -> dict[str, Any]:
         "map": _map(view),
         "marks": view.marks.model_dump(),
         "event": [{"name": name, "title": words(name), "unit": views.unit(name)} for name in view.event],
-        "alert": [views.unit(name) for name in view.alert],
+        "alert": [
+            {"title": words(name), "unit": views.unit(name), "is_number": name in numbers} for name in view.alert
+        ],
         "nodes": [asdict(each) for each in nodes(variant)],
         "edges": [asdict(each) for each in edges(variant)],
     }

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -22,17 +22,19 @@ from millrace.dashboard import facts, view
 from millrace.dashboard.board import Board
 from millrace.dashboard.reader import Place, Reader, Span
 from millrace.errors import InfraError
-from millrace.patterns import Variant, model, readable
+from millrace.patterns import EnginePlan, Variant, model, readable
 from millrace.patterns import topics as topics_of
 from millrace.rules.expressions import DeclarationError
 from millrace.rules.outputs import DISPOSITIONS
 from millrace.stores import topics
 from millrace.target import Target
-from millrace.verbs import canaries
+from millrace.verbs import canaries, comparison
 
 Files = Mapping[Path, int]
 LOOK_EVERY_S = 2.0
 JOBS_EVERY_S = 8.0
+COMPARED_MOST = 3
+"""Tapes."""
 ANSWERS_WITHIN_S = 3.0
 IMPORTS_WITHIN_S = 30
 READER_ANSWERS_WITHIN_S = 30
@@ -58,6 +60,7 @@ class Surroundings(threading.Thread):
         self._kafka: dict[str, Any] = {"state": "starting", "since_ms": _now_ms(), "problem": ""}
         self._jobs: dict[str, list[dict[str, Any]]] = {}
         self._jobs_at = -JOBS_EVERY_S
+        self._comparisons: list[dict[str, Any]] = []
         self._checkpointed: dict[tuple[str, str], tuple[int, int]] = {}
         self._verdicts: dict[str, tuple[Path, dict[str, Any]]] = {}
         self._facts = "[]"
@@ -105,9 +108,11 @@ class Surroundings(threading.Thread):
         self._look_at_kafka(variants, views)
         if self._kafka["state"] == "up" and time.monotonic() > self._jobs_at + JOBS_EVERY_S:
             self._jobs = {name: self._jobs_of(name) for name in self._provisioned}
+            self._comparisons = list(self._compared(self._provisioned))
             self._jobs_at = time.monotonic()
         found = {
             "kafka": self._kafka,
+            "comparisons": self._comparisons,
             "patterns": {
                 each.name: {
                     "is_provisioned": each.name in self._provisioned,
@@ -207,18 +212,39 @@ class Surroundings(threading.Thread):
                 "state": job.state,
                 "problem": job.problem,
                 "web": job.web,
+                "metrics": job.metrics,
                 "restarts": job.restarts,
                 "checkpoints": job.checkpoints,
                 "checkpointed_ms": self._checkpointed_ms(name, engine, job.checkpoints),
+                "watermark_ms": self._watermark_ms(plan) if job.is_up and (plan.windows or plan.summaries) else None,
             }
-            for engine, (_, job) in jobs.items()
+            for engine, (plan, job) in jobs.items()
         ]
+
+    def _watermark_ms(self, plan: EnginePlan) -> int | None:
+        with suppress(InfraError):  # it has just ended
+            return self._target.engine(plan.engine).watermark_ms(plan)
+        return None
 
     def _checkpointed_ms(self, name: str, engine: str, checkpoints: int) -> int | None:
         """When the job had one more checkpoint than before, as seen from here; every engine counts them."""
         if checkpoints != self._checkpointed.get((name, engine), (0, 0))[0]:
             self._checkpointed[name, engine] = (checkpoints, _now_ms())
         return self._checkpointed[name, engine][1] if checkpoints else None
+
+    def _compared(self, names: Iterable[str]) -> Iterator[dict[str, Any]]:
+        """The patterns that were sent the same tape, side by side."""
+        for tape, runs in comparison.shared(self._target.settings, names)[:COMPARED_MOST]:
+            patterns = [
+                {
+                    "name": name,
+                    "events": run.sent,
+                    "cpu_s": run.about.get("cpu_s", {}),
+                    "verdict": self._verdict_of(name),
+                }
+                for name, run in runs.items()
+            ]
+            yield {"tape": tape, "patterns": patterns}
 
     def _canaries_of(self, variant: Variant) -> dict[str, Any] | None:
         """What canaries show of a pattern, if any were sent."""
@@ -240,6 +266,7 @@ class Surroundings(threading.Thread):
                     {
                         "status": record["figures"]["status"],
                         "at": record["at"],
+                        "latencies": record["figures"].get("latencies", []),
                         "checks": {
                             check["name"]: check["status"]
                             for check in record["figures"].get("checks", ())

@@ -5,12 +5,14 @@ It compares no alerts: `validate` has compared those of each pattern with the or
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from millrace import records
 from millrace.errors import InfraError, UsageError
+from millrace.settings import Settings
 from millrace.target import Target
 from millrace.traffic.runs import Run
 from millrace.verbs import traffic
@@ -37,6 +39,22 @@ def compare(target: Target, left: str, right: str, tape: str) -> Comparison:
     runs = {name: _run(target, name, tape) for name in (left, right)}
     _require_the_same(runs)
     return Comparison(left, right, tape, {name: _figures(target, name, run) for name, run in runs.items()})
+
+
+def shared(settings: Settings, names: Iterable[str]) -> list[tuple[str, dict[str, Run]]]:
+    """The tapes that several patterns were sent, the latest first, with the last run of each; the same tape for all."""
+    sent: dict[str, dict[str, Run]] = defaultdict(dict)
+    for name in names:
+        for run in traffic.runs(settings, name):
+            if traffic.plan_of(run) is not None:
+                sent[run.name][name] = run
+    found = {}
+    for tape, runs in sent.items():
+        first = min(runs, key=lambda name: runs[name].start_ms)
+        same = {name: run for name, run in runs.items() if _settings(name, run) == _settings(first, runs[first])}
+        if len(same) > 1:
+            found[tape] = same
+    return sorted(found.items(), key=lambda each: -max(run.start_ms for run in each[1].values()))
 
 
 def _run(target: Target, name: str, tape: str) -> Run:

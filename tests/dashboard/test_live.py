@@ -20,22 +20,22 @@ from millrace import stack as stacks
 from millrace.dashboard import view
 from millrace.machine import processes
 from millrace.machine.processes import wait_until
-from millrace.patterns import Variant, load, topics
+from millrace.patterns import Variant, load, model, topics
 from millrace.rules import ALERTS, DEAD_LETTERS
 from millrace.rules.outputs import LATE, REPLAYED
 from millrace.servers.dashboard import url
 from millrace.settings import Settings
-from millrace.stores.topics import Publisher, Tail, publish
+from millrace.stores.topics import Tail, publish
 from millrace.target import Target
 from millrace.traffic import plan_for
-from millrace.verbs import alerts, deploy, dispositions, provision, sending, teardown, traffic
+from millrace.verbs import deploy, dispositions, provision, sending, teardown, traffic
 from tests.browser import browser
 from tests.patterns import own_patterns
 
 pytestmark = pytest.mark.stack
 
 PATTERNS = {
-    "live-fraud": {"of": "flink", "stages": {"persist": None}, "partitions": 1},
+    "live-fraud": {"of": "flink-spark", "partitions": 1},
     "live-flood": {"of": "flood-flink", "partitions": 1},
 }
 SECONDS, RATE_PER_S = 12, 100
@@ -53,6 +53,10 @@ def target(stack: Settings) -> Target:
 def lineage_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where OpenLineage's events go."""
     return tmp_path_factory.mktemp("lineage") / "events.jsonl"
+
+
+def jobs() -> list[str]:
+    return [f"{name}.{engine}" for name in PATTERNS for engine in load(name).engines]
 
 
 def jobs_in(lineage_file: Path) -> set[tuple[str, str]]:
@@ -77,7 +81,7 @@ def patterns(target: Target, tmp_path_factory: pytest.TempPathFactory, lineage_f
         yield
         for name in PATTERNS:
             teardown.teardown(target, name, data=True)
-        assert jobs_in(lineage_file) >= {(f"{name}.flink", "COMPLETE") for name in PATTERNS}
+        assert jobs_in(lineage_file) >= {(job, "COMPLETE") for job in jobs()}
         page = processes.records(target.settings.run)["dashboard"]
         processes.stop(page, within_s=5)
         processes.forget(page, target.settings.run)
@@ -118,14 +122,16 @@ def test_its_totals_are_those_counted_from_kafka(window: Page, target: Target, n
 
     assert wait_until(lambda: shown() == counted(), within_s=90, every_s=2), (shown(), counted())
     assert totals(target, load(name))["accepted"] > 0
-    for part in ("Health", "Latency"):
-        assert "Nothing measured" not in page.get_by_role("region", name=part).inner_text()
-    expect(page.get_by_role("region", name="Health")).to_contain_text("flink running", timeout=SHOWN_WITHIN_MS)
+    measured = page.get_by_role("region", name="Latency").locator("tbody tr")
+    expect(measured.filter(has_text="accepted events")).to_have_count(1, timeout=SHOWN_WITHIN_MS)
+    health = page.get_by_role("region", name="Health")
+    expect(health).to_contain_text("flink running", timeout=SHOWN_WITHIN_MS)
+    expect(health).to_contain_text("windows judged up to", timeout=SHOWN_WITHIN_MS)
     page.screenshot(path=tmp_path / f"{name}.png", full_page=True)
 
 
 def test_openlineage_gets_the_jobs_that_a_deploy_has_started(lineage_file: Path) -> None:
-    assert jobs_in(lineage_file) == {(f"{name}.flink", "START") for name in PATTERNS}
+    assert jobs_in(lineage_file) == {(job, "START") for job in jobs()}
 
 
 SHOWS = """(key) => {
@@ -174,22 +180,43 @@ def test_a_refused_message_that_looks_like_html_is_text(window: Page, target: Ta
     assert page.title() == "live-fraud · millrace"
 
 
-def test_it_recovers_when_its_server_and_when_kafka_were_killed(window: Page, target: Target) -> None:
-    page = opened(window, target, "live-fraud")
-    variant = load("live-fraud")
-    first = alerts.alerts(target, variant)[-1].alert
-    made = dispositions.mark(Publisher(target.bootstrap), variant, first, "confirmed", by="anna")
-    marks = page.locator("button.alert .mark", has_text=view.of(variant.use).marks.confirmed)
-    expect(marks).to_have_count(1, timeout=SHOWN_WITHIN_MS)
-    stacks.kill(target.settings, ["dashboard"])
+def test_a_mark_appears_in_another_window_and_both_recover_when_their_server_and_kafka_were_killed(
+    window: Page, target: Target
+) -> None:
+    page, variant = opened(window, target, "live-fraud"), load("live-fraud")
+    settings = replace(target.settings, patterns=model.folders()[0])
+    assert page.context.browser
+    other = opened(page.context.browser.new_page(), target, "live-fraud")
+    confirmed = view.of(variant.use).marks.confirmed
+
+    def both_show_the_mark() -> None:
+        for each in (page, other):
+            expect(each.locator("button.alert .mark", has_text=confirmed)).to_have_count(1, timeout=SHOWN_WITHIN_MS)
+
+    # One of the traffic's: its customer is in HBase, soon after the alert.
+    page.locator("button.alert", has_not_text="anna-now").first.click()
+    expect(page.locator("#detail")).to_contain_text("The customer in HBase", timeout=SHOWN_WITHIN_MS)
+    page.get_by_label("Your name").fill("anna")
+    page.get_by_role("button", name=confirmed, exact=True).click()
+    expect(page.locator("#detail")).to_contain_text(f"{confirmed}, by anna, ")
+    page.keyboard.press("Escape")
+    both_show_the_mark()
+    stacks.kill(settings, ["dashboard"])
     expect(page.locator("#connection")).to_have_text("server away; reconnecting …", timeout=SHOWN_WITHIN_MS)
-    stacks.up(target.settings, ["dashboard"])
+    stacks.up(settings, ["dashboard"])
     expect(page.locator("#connection")).to_have_text("live", timeout=SHOWN_WITHIN_MS)
-    stacks.kill(target.settings, ["kafka-1"])
+    both_show_the_mark()
+    stacks.kill(settings, ["kafka-1"])
     expect(page.locator("#notices")).to_contain_text("Kafka does not answer since", timeout=SHOWN_WITHIN_MS)
-    stacks.up(target.settings, ["kafka"])
+    stacks.up(settings, ["kafka"])
     expect(page.locator("#notices")).to_be_empty(timeout=SHOWN_WITHIN_MS)
-    assert dispositions.dispositions(target, variant) == {made.alert_id: made}
+    # A page that is loaded now has its marks from Kafka alone.
+    stacks.restart(settings, ["dashboard"])
+    opened(other, target, "live-fraud")
+    both_show_the_mark()
+    (made,) = dispositions.dispositions(target, variant).values()
+    assert (made.mark, made.by) == ("confirmed", "anna")
+    other.close()
 
 
 def totals(target: Target, variant: Variant) -> dict[str, int]:

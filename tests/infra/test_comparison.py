@@ -15,7 +15,7 @@ from millrace.target import Target
 from millrace.traffic import plan_for
 from millrace.traffic.runs import Run
 from millrace.verbs import traffic
-from millrace.verbs.comparison import compare
+from millrace.verbs.comparison import compare, shared
 from pipelines.fraud.traffic import TRAFFIC
 
 
@@ -69,6 +69,18 @@ def test_tapes_that_differ_or_are_missing_are_refused(target: Target) -> None:
         compare(target, "flink", "spark", "tape-1")
     with pytest.raises(UsageError, match="flink was named twice"):
         compare(target, "flink", "flink", "tape-1")
+
+
+def test_the_tapes_that_several_patterns_were_sent_are_found(target: Target) -> None:
+    sent(target, "flink", seed=3)
+    assert shared(target.settings, ["flink", "spark", "streams"]) == []
+    sent(target, "spark", seed=4)
+    assert shared(target.settings, ["flink", "spark", "streams"]) == [], (
+        "under the name of the tape another one was sent"
+    )
+    sent(target, "streams", seed=3)
+    ((tape, runs),) = shared(target.settings, ["flink", "spark", "streams"])
+    assert (tape, list(runs)) == ("tape-1", ["flink", "streams"])
 
 
 def test_a_tape_of_before_plans_had_shares_is_refused_with_the_remedy(target: Target) -> None:

@@ -89,6 +89,16 @@ def test_what_a_driver_waits_for_is_its_problem() -> None:
     assert silent.problem == "pid 1 runs, and has made no progress for 45 s"
 
 
+def test_the_windows_of_a_driver_have_reached_the_time_of_the_slowest_query() -> None:
+    def at(watermark: str | None) -> dict[str, Any]:
+        return query() | {"watermark": watermark}
+
+    written = progress(a=at("2026-11-26T02:03:05.500Z"), b=at("2026-11-26T02:03:04.000Z"), tables=at(None))
+    assert job_of(written, RECORD, NOW_S).figures["watermark_ms"] == 1_795_658_584_000
+    none_yet = progress(a=at("1970-01-01T00:00:00.000Z"))
+    assert job_of(none_yet, RECORD, NOW_S).figures["watermark_ms"] is None
+
+
 def flink_job(word: str, for_s: float) -> dict[str, Any]:
     return {"state": word, "now": NOW_MS, "timestamps": {word: NOW_MS - int(for_s * 1000)}}
 

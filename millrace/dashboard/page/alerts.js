@@ -1,10 +1,13 @@
 // The alerts as they come, newest first. While a person reads them, new ones wait behind a button.
 
 import { h, setText } from "../charts/dom.js";
-import { clock, count, span, withUnit } from "../charts/format.js";
+import { clock, count, share, span, withUnit } from "../charts/format.js";
 
 const ROWS_MOST = 300;
 const UNMARKED = "none";
+
+/** What the use calls a right alert and a wrong one. */
+const judgements = ({ marks }) => [marks.confirmed, marks.dismissed];
 
 /** @param {(id: string) => void} open shows one alert */
 export function alerts(place, facts, open) {
@@ -13,9 +16,12 @@ export function alerts(place, facts, open) {
   let chosen = "";
   let wanted = "";
   let marked = "";
+  let sinceMs = -Infinity;
+  let least = -Infinity;
   let board = null;
   let newest = null;
   let isHeld = false;
+  let drawn = null;
 
   const chips = h("div.chips", { role: "group", "aria-label": "Show the alerts of a rule" });
   const search = h("input", {
@@ -40,6 +46,31 @@ export function alerts(place, facts, open) {
     h("option", { value: UNMARKED }, "not marked"),
     ...Object.entries(facts.marks).map(([mark, title]) => h("option", { value: mark }, title)),
   );
+  const since = h("input", {
+    type: "datetime-local",
+    step: 1,
+    "aria-label": "Only alerts since",
+    title: "only alerts since",
+    oninput: () => {
+      sinceMs = since.value ? Date.parse(since.value) : -Infinity;
+      rebuild();
+    },
+  });
+  // What an alert's row shows first of the numbers of its event: an amount, for instance.
+  const measured = facts.alert.findIndex((each) => each.is_number);
+  const { title: amount = "", unit = "" } = facts.alert[measured] ?? {};
+  const atLeast = h("input.amount", {
+    type: "number",
+    min: 0,
+    step: "any",
+    hidden: measured < 0,
+    placeholder: `${amount} from`,
+    "aria-label": `Only alerts with at least this ${amount}`,
+    oninput: () => {
+      least = atLeast.value === "" ? -Infinity : Number(atLeast.value) * (unit === "cents" ? 100 : 1);
+      rebuild();
+    },
+  });
   const more = h("button.more", {
     type: "button",
     hidden: true,
@@ -51,7 +82,21 @@ export function alerts(place, facts, open) {
   });
   const list = h("ol.alert-list", { "aria-label": "Alerts, newest first" });
   const empty = h("p.empty");
-  place.append(h("div.bar", {}, chips, marks, search), more, list, empty);
+  const rest = h("p.note");
+  const decided = h("tbody");
+  const precision = h(
+    "details.precision",
+    {},
+    h("summary", {}, "how many were right, by day and rule"),
+    h(
+      "table",
+      {},
+      h("thead", {}, h("tr", {}, ...["day", "rule", ...judgements(facts), "right"].map((title) => h("th", { scope: "col" }, title)))),
+      decided,
+    ),
+    h("p.empty", {}, "Nobody has marked an alert yet."),
+  );
+  place.append(h("div.bar", {}, chips, marks, since, atLeast, search), more, list, empty, rest, precision);
   const buttons = new Map();
   for (const name of ["", ...order]) {
     const figure = h("b");
@@ -81,6 +126,8 @@ export function alerts(place, facts, open) {
   const fits = (alert) =>
     (!chosen || alert.rule === chosen) &&
     (!marked || (board.marks[alert.id]?.mark ?? UNMARKED) === marked) &&
+    alert.arrived_ms >= sinceMs &&
+    (least === -Infinity || (alert.about?.[measured] ?? -Infinity) >= least) &&
     (!wanted || `${alert.subject} ${alert.key} ${alert.rule} ${alert.sentence}`.toLowerCase().includes(wanted));
 
   function row(alert) {
@@ -94,7 +141,7 @@ export function alerts(place, facts, open) {
       h(
         "span.why",
         {},
-        alert.about ? h("b", {}, alert.about.map((value, n) => withUnit(value, facts.alert[n])).join(" · ")) : null,
+        alert.about ? h("b", {}, alert.about.map((value, n) => withUnit(value, facts.alert[n].unit)).join(" · ")) : null,
         alert.sentence,
       ),
       h("span.took", { title: "latency" }, span(alert.latency_ms)),
@@ -113,11 +160,28 @@ export function alerts(place, facts, open) {
 
   function rebuild() {
     if (!board) return;
-    const shown = board.alerts.filter(fits).slice(-ROWS_MOST).reverse();
-    list.replaceChildren(...shown.map(row));
+    const found = board.alerts.filter(fits);
+    list.replaceChildren(...found.slice(-ROWS_MOST).reverse().map(row));
     newest = board.alerts[board.alerts.length - 1]?.id ?? null;
     more.hidden = true;
-    finish(shown.length);
+    finish(list.childElementCount);
+  }
+
+  function drawPrecision() {
+    const rows = board.precision;
+    precision.querySelector("table").hidden = rows.length === 0;
+    precision.querySelector(".empty").hidden = rows.length > 0;
+    decided.replaceChildren(
+      ...rows.map(({ day, rule, confirmed, dismissed }) =>
+        h(
+          "tr",
+          {},
+          ...[day, rule, count(confirmed), count(dismissed), share(confirmed / (confirmed + dismissed))].map((value) =>
+            h("td", {}, value),
+          ),
+        ),
+      ),
+    );
   }
 
   function finish(length) {
@@ -125,6 +189,8 @@ export function alerts(place, facts, open) {
     if (first && !list.querySelector('button[tabindex="0"]')) first.tabIndex = 0;
     empty.hidden = length > 0;
     list.hidden = length === 0;
+    const all = board.totals.alerts;
+    setText(rest, all > length && length > 0 ? `${count(length)} of ${count(all)}; millrace alerts ${facts.name} finds all, and --to FILE exports them` : "");
     if (length === 0)
       setText(
         empty,
@@ -175,6 +241,10 @@ export function alerts(place, facts, open) {
     show(next) {
       const isAnother = board !== next;
       board = next;
+      if (drawn !== board.precision) {
+        drawn = board.precision;
+        drawPrecision();
+      }
       for (const [name, { figure }] of buttons)
         setText(figure, count(name ? (board.by_rule[name] ?? 0) : board.totals.alerts));
       if (isAnother) rebuild();

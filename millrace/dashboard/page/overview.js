@@ -1,10 +1,51 @@
 // All patterns side by side.
 
 import { sparkline } from "../charts/charts.js";
-import { h, setText } from "../charts/dom.js";
+import { h, panel, setText } from "../charts/dom.js";
 import { count, rate, span } from "../charts/format.js";
 import { stateOf } from "./state.js";
 import { SERIES } from "./store.js";
+
+/** A table for each tape: a column for each pattern, a row for each figure. */
+function comparisons(found) {
+  if (!found.length)
+    return [
+      h("p.empty", {}, "No two patterns were sent the same traffic yet: millrace traffic PATTERN --name TAPE, for each of them."),
+    ];
+  return found.map(({ tape, patterns }) => {
+    const row = (title, value) =>
+      h("tr", {}, h("th", { scope: "row" }, title), ...patterns.map((each) => h("td", {}, value(each) ?? "–")));
+    const names = (of) => [...new Set(patterns.flatMap(of))];
+    const latency = (each, name) => each.verdict?.latencies?.find((one) => one.name === name);
+    const both = (one) => one && `${span(one.p50_ms)} / ${span(one.p99_ms)}`;
+    return h(
+      "table",
+      {},
+      h(
+        "thead",
+        {},
+        h(
+          "tr",
+          {},
+          h("th", { scope: "col" }, tape),
+          ...patterns.map(({ name }) => h("th", { scope: "col" }, h("a", { href: `#/${name}` }, name))),
+        ),
+      ),
+      h(
+        "tbody",
+        {},
+        row("verdict", (each) => each.verdict?.status),
+        row("events", (each) => count(each.events)),
+        ...names((each) => Object.keys(each.cpu_s)).map((part) =>
+          row(`processor time of ${part}`, (each) => (part in each.cpu_s ? span(1_000 * each.cpu_s[part]) : null)),
+        ),
+        ...names((each) => (each.verdict?.latencies ?? []).map((one) => one.name)).map((name) =>
+          row(`${name}, p50 / p99`, (each) => both(latency(each, name))),
+        ),
+      ),
+    );
+  });
+}
 
 /** @returns {{element: HTMLElement, show: (store: any) => void}} */
 export function overview(patterns) {
@@ -34,14 +75,26 @@ export function overview(patterns) {
     );
     return { facts, word, text, state, body, rows, latency };
   });
+  const compared = h("div.scroll", { tabindex: 0 });
+  let drawn = "";
   return {
     element: h(
       "article",
       {},
       h("header.title", {}, h("h1", {}, "Patterns"), h("p", {}, "What runs now, side by side.")),
-      grid,
+      h(
+        "div.parts",
+        {},
+        grid,
+        panel("Compared", "patterns that were sent the same traffic, with their latest verdicts", compared),
+      ),
     ),
     show(store) {
+      const found = JSON.stringify(store.around.comparisons ?? []);
+      if (drawn !== found) {
+        drawn = found;
+        compared.replaceChildren(...comparisons(store.around.comparisons ?? []));
+      }
       for (const { facts, word, text, state, body, rows, latency } of panels) {
         const found = stateOf(facts.name, store);
         const board = store.boards[facts.name];

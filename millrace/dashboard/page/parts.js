@@ -138,7 +138,7 @@ export function letters(place) {
           h(
             "p",
             {},
-            h("b", {}, each.reason),
+            h("b", {}, each.full_reason),
             ` ${clock(each.at_ms)} · ${each.topic} · partition ${each.partition}, offset ${each.offset}`,
           ),
           h("code", {}, each.excerpt || "(empty)"),
@@ -182,6 +182,7 @@ export function health(place) {
               `${count(job.checkpoints)} checkpoints`,
               job.checkpointed_ms ? ` (the last one: ${ago(job.checkpointed_ms, nowMs)})` : "",
               `, ${count(job.restarts ?? 0)} restarts`,
+              job.watermark_ms ? `, windows judged up to ${clock(job.watermark_ms)} (${ago(job.watermark_ms, nowMs)})` : "",
             ),
             job.problem ? h("p.problem", {}, job.problem) : null,
           );

@@ -75,6 +75,7 @@ def connect(target: Target) -> Flink:
         home=Path(addresses.get("FLINK_HOME", settings.state / "conf" / "flink")),
         kernel=partial(kernel.ensure, settings, ENGINE.name),
         gateway=Path(addresses["FLINK_GATEWAY"]) if "FLINK_GATEWAY" in addresses else None,
+        metrics=tuple(addresses.get("FLINK_PROMETHEUS", "").split()),
     )
 
 
@@ -92,6 +93,8 @@ class Flink:
     """The kernel's jar as the sources are now."""
     gateway: Path | None = None
     """The socket of a warm client; without one each job is planned in a JVM that is started for it."""
+    metrics: tuple[str, ...] = ()
+    """Where Prometheus reads the figures of JobManager and TaskManager."""
 
     restarts_stalled: ClassVar[bool] = False
 
@@ -115,7 +118,15 @@ class Flink:
             problem=problem_of(plan.pattern, lost) if lost else problem,
             lost=lost,
             figures={"vertices": len(answer.get("vertices", ())), "since_ms": answer.get("start-time")},
+            metrics=self.metrics,
         )
+
+    def watermark_ms(self, plan: EnginePlan) -> int | None:
+        """That of the slowest task which has one."""
+        vertices = (self._get(f"/jobs/{plan.job_id}") or {}).get("vertices", ())
+        shown = [self._get(f"/jobs/{plan.job_id}/vertices/{vertex['id']}/watermarks") or () for vertex in vertices]
+        found = [int(each["value"]) for tasks in shown for each in tasks]
+        return min((each for each in found if each > 0), default=None)
 
     def start(self, plan: EnginePlan, state_from: str | None) -> None:
         """Submit the job under the plan's id; the cluster refuses a second one with it."""

@@ -132,6 +132,10 @@ class Storm:
         """Stop the job; its state is that of all generations and stays."""
         self.stop(plan)
 
+    def watermark_ms(self, plan: EnginePlan) -> int | None:
+        """None: it has no windows."""
+        return None
+
     def end_stalled(self, plan: EnginePlan) -> None:
         """Kill the worker; the supervisor starts it again."""
         if (topology := self._topology(plan)) is not None:
