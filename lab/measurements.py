@@ -213,12 +213,12 @@ MEASUREMENTS = {
         "cost",
         ("lab/cost.py", "lab/handwritten", *FLINK, *SPARK, *STREAMS, "millrace/rules", "pipelines/fraud"),
         ".venv/bin/python -m lab.cost",
-        minutes=6,
+        minutes=22,
     ),
     "profile": Measurement(
         "profile",
         ("lab/cost.py", "lab/profile.py", "lab/handwritten", *FLINK, "millrace/rules", "pipelines/fraud"),
-        ".venv/bin/python -m lab.cost flink --events 800000 --repeats 1 --profile",
+        ".venv/bin/python -m lab.cost flink --repeats 1 --profile",
         minutes=4,
     ),
     "kafka-clients": Measurement(
@@ -283,7 +283,7 @@ MEASUREMENTS = {
     "runbook": Measurement("runbook", RUNBOOK, RUNBOOK_COMMAND, minutes=20),
     "pages": Measurement(
         "pages",
-        ("lab/pages.py", "millrace/dashboard", *FLINK, "pipelines/fraud"),
+        ("lab/pages.py", "lab/readers.py", "millrace/dashboard", *FLINK, "pipelines/fraud"),
         ".venv/bin/python -m lab.pages",
         minutes=70,
     ),

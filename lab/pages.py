@@ -2,7 +2,7 @@
 
 `python -m lab.pages` runs `flink` without stores on a stack of its own and leaves a record: the p99 of the alerts of
 each stretch, what pages change of it, the noise, and the memory of the page's server. A page is a connection that reads
-as a browser does; it draws nothing, as browsers have machines of their own. With stores that grow over the hour, alerts
+as a browser does (`lab/readers.py`); it draws nothing. With stores that grow over the hour, alerts
 came seconds later in the end on two cores, with pages or without.
 
 Four stretches are a block: without, with, with, without. What changes slowly falls on both alike.
@@ -13,10 +13,10 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import subprocess
 import sys
 import threading
 import time
-import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -34,7 +34,7 @@ from millrace.patterns import topics as topics_of
 from millrace.patterns.plan import HOP
 from millrace.rules import ALERTS
 from millrace.servers.dashboard import url
-from millrace.settings import PORTS_PER_STACK, Settings
+from millrace.settings import PORTS_PER_STACK, PROJECT, Settings
 from millrace.stack.services import needed
 from millrace.stores.topics import Tail
 from millrace.target import Target
@@ -50,7 +50,6 @@ OF, PATTERN = "flink", "without-stores"
 BLOCK = (0, 1, 1, 0)
 """Whether each stretch of a block has pages."""
 SAMPLE_EVERY_S = 10
-READ_BYTES, READ_WITHIN_S = 1 << 16, 30
 
 
 def main(argv: Sequence[str]) -> int:
@@ -137,9 +136,8 @@ def stretch(
         declared(variant.use), given.rate * given.seconds, given.rate, given.seed + number, name=f"p{number}"
     )
     wanted = generated(variant.use, plan, secrets_of(target.settings, variant.use))
-    with opened(url(target.settings), pages) as read:
+    with opened(url(target.settings), pages) as read_kb:
         run = traffic(target, variant.name, wanted, report=lambda line: _report(variant.name, line))
-        read_kb = [sum(sizes) >> 10 for sizes in read]
     per_event = {rule.name for rule in variant.event_rules}
     times: dict[str, list[float]] = {ALERTS.name: [], HOP: []}
     for record in tail.new():
@@ -160,29 +158,17 @@ def stretch(
 
 
 @contextmanager
-def opened(address: str, pages: int) -> Iterator[list[list[int]]]:
-    """So many connections that read the stream of the page, as the browser does; yields what each has read."""
-    ended = threading.Event()
-    read: list[list[int]] = [[] for _ in range(pages)]
-
-    def follow(sizes: list[int]) -> None:
-        try:
-            with urllib.request.urlopen(f"{address}live", timeout=READ_WITHIN_S) as answer:
-                while not ended.is_set() and (part := answer.read1(READ_BYTES)):
-                    sizes.append(len(part))
-        finally:
-            if not ended.is_set():  # the page was closed: a stretch with fewer pages counts for nothing
-                sizes.clear()
-
-    threads = [threading.Thread(target=follow, args=(sizes,)) for sizes in read]
-    for each in threads:
-        each.start()
-    try:
+def opened(address: str, pages: int) -> Iterator[list[int]]:
+    """So many open pages; what each has read, in kB, is there at the end."""
+    read: list[int] = []
+    words = [sys.executable, "-m", "lab.readers", address, str(pages)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=PROJECT) as readers:
+        assert readers.stdin is not None
+        assert readers.stdout is not None
+        assert readers.stdout.readline() == "open\n"
         yield read
-    finally:
-        ended.set()
-        for each in threads:
-            each.join()
+        readers.stdin.close()
+        read += json.loads(readers.stdout.readline())
 
 
 @contextmanager
