@@ -47,7 +47,7 @@ def check(settings: Settings, environ: Mapping[str, str], ours: Collection[int] 
     return [
         *essential(settings, environ),
         python(environ),
-        *([make(environ)] if (settings.package.parent / "Makefile").exists() else []),
+        *makes(settings, environ),
         memory(),
         ports(settings, ours),
         terraform(environ),
@@ -62,7 +62,13 @@ def for_setup(settings: Settings, environ: Mapping[str, str], *, tests: bool) ->
 
 def for_tests(settings: Settings, environ: Mapping[str, str]) -> list[Finding]:
     """Check what tests need and a stack does not."""
-    return [git(environ), promtool(environ), disk_for_tests(environ), postgresql(settings), browser(settings)]
+    needed = [*makes(settings, environ), git(environ), promtool(environ), disk_for_tests(environ)]
+    return [*needed, postgresql(settings), browser(settings)]
+
+
+def makes(settings: Settings, environ: Mapping[str, str]) -> list[Finding]:
+    """Check make, which a clone has verbs for."""
+    return [make(environ)] if (settings.package.parent / "Makefile").exists() else []
 
 
 def essential(settings: Settings, environ: Mapping[str, str]) -> list[Finding]:
@@ -91,10 +97,11 @@ def lacks(findings: list[Finding]) -> list[Finding]:
 
 
 def install(findings: list[Finding], environ: Mapping[str, str]) -> bool:
-    """Install the packages of what is missing, if that is allowed; False if nothing was installed."""
-    wanted = packages(lacks(findings))
+    """Install the packages of what is missing, if that is allowed and enough; False if nothing was installed."""
+    lacking = lacks(findings)
+    wanted = packages(lacking)
     become_root = as_root(environ)
-    if not wanted or become_root is None:
+    if not wanted or not all(finding.package for finding in lacking) or become_root is None:
         return False
     print(f"installing {', '.join(wanted)}; MILLRACE_INSTALL=no forbids it", file=sys.stderr, flush=True)
     # dpkg refuses a PATH without the folders of root's programs.

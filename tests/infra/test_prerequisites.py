@@ -136,6 +136,7 @@ PROGRAMS = {
     "java": says("17.0.15"),
     "javac": "",
     "mvn": "exit 1",
+    "make": "",
     "git": "",
     "promtool": "",
     "python3.11": "echo 3.11.9",
@@ -146,6 +147,7 @@ PACKAGES = {
     "java": "openjdk-17-jdk-headless",
     "javac": "openjdk-17-jdk-headless",
     "mvn": "maven",
+    "make": "make",
     "git": "git",
     "promtool": "prometheus",
 }
@@ -163,7 +165,7 @@ def test_one_command_that_installs_what_is_missing_ends_make_test(tmp_path: Path
 
 def test_one_command_installs_all_that_is_missing(tmp_path: Path) -> None:
     done = set_up("--tests", environ=machine(tmp_path, **{"apt-get": "", "python3.11": "exit 1"}), tmp_path=tmp_path)
-    wanted = "git maven openjdk-17-jdk-headless prometheus python3.11-venv"
+    wanted = "git make maven openjdk-17-jdk-headless prometheus python3.11-venv"
     assert done.stderr.splitlines()[-1].endswith(f"apt-get install --yes --no-install-recommends {wanted}")
 
 
@@ -209,12 +211,14 @@ def test_packages_are_installed_by_root_and_by_who_may_become_root(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     installed = tmp_path / "installed"
-    lacking = [Finding("Maven", False, "no mvn", package="maven"), Finding("old", False, "", package="")]
+    lacking = [Finding("Maven", False, "no mvn", package="maven"), Finding("fine", True, "", package="")]
     environ = machine(
         tmp_path, **{"apt-get": f'echo "$1 $DEBIAN_FRONTEND" >> {installed}', "env": 'exec /usr/bin/env "$@"'}
     )
     assert prerequisites.install(lacking, environ | {"MILLRACE_INSTALL": "no"}) is False
     monkeypatch.setattr(os, "getuid", lambda: 0)
+    assert prerequisites.install([*lacking, Finding("disk", False, "")], environ) is False, "it would not be enough"
+    assert not installed.exists()
     assert prerequisites.install(lacking, environ) is True
     assert installed.read_text() == "update noninteractive\ninstall noninteractive\n"
     monkeypatch.setattr(os, "getuid", lambda: 1000)
