@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from shutil import which
 
+from millrace.machine.archives import beside
+
 NAME = "millrace"
 SETTINGS = """<?xml version="1.0" encoding="UTF-8"?>
 <configuration version="2.0">
@@ -75,5 +77,4 @@ def _jcmd(pid: int, *words: str) -> None:
 
 
 def _tool(name: str) -> Path:
-    """A program beside `java`: PATH may have java alone."""
-    return Path(which("java") or "java").resolve().with_name(name)
+    return beside(which("java") or "java", name)

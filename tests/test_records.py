@@ -28,6 +28,18 @@ def test_a_latency_is_that_of_its_record(what: str, p50: str, p99: str, name: st
     assert found[what] == (int(p50), int(p99))
 
 
+BACK_WITHIN_S = {"flink-taskmanager": 10, "kafka-1": 15, "flink-jobmanager": 30, "job of Spark": 30, "job of Flink": 30}
+"""The goals for what is killed while nobody watches."""
+
+
+def test_what_was_killed_came_back_as_soon_as_it_should() -> None:
+    record = json.loads((RECORDS / "watch.json").read_text())["figures"]
+    assert record["verdict"] == "ok"
+    assert {name: record["seconds"][name] <= most_s for name, most_s in BACK_WITHIN_S.items()} == dict.fromkeys(
+        BACK_WITHIN_S, True
+    )
+
+
 def test_every_pattern_has_its_figure_measured_or_not() -> None:
     assert {f"bench-{name}" for name in PATTERNS} <= set(re.findall(r"\(docs/records/([\w-]+)\.json\)", README))
 

@@ -88,6 +88,7 @@ def plain_table(*columns: str) -> Table:
 
 def print_json(verb: str, **answer: Any) -> None:
     """Print the result of a verb as one JSON object, with the version of the format."""
+    assert "version" not in answer, "it would hide that of the format"
     print(json.dumps({"version": JSON_VERSION, "verb": verb, **answer}, indent=1, default=_plain), flush=True)
 
 

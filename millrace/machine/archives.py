@@ -59,7 +59,7 @@ def archived(settings: Settings, command: Sequence[str]) -> list[str]:
 def options(settings: Settings, main: str, class_path: str) -> list[str]:
     """The options of a JVM that runs this class with these jars: use its archive, or record one."""
     java, folder = shutil.which("java"), settings.home / "archives"
-    if java is None or not _jcmd(java).exists() or _has_folder_before_jars(class_path):
+    if java is None or not beside(java, "jcmd").exists() or _has_folder_before_jars(class_path):
         return []
     try:
         kind = f"{main.rpartition('.')[2]}-{_content(java, main, class_path)}"
@@ -138,7 +138,7 @@ def _missing(settings: Settings, idle: Collection[str]) -> dict[Path, int]:
 def _dump(place: Path, pid: int, report: Report) -> Path | None:
     """Make a JVM write its archive to another file, and rename it when it is complete."""
     arriving = place.with_name(f"{place.name}-{os.getpid()}.arriving")
-    jcmd = str(_jcmd(shutil.which("java") or ""))
+    jcmd = str(beside(shutil.which("java") or "", "jcmd"))
     try:
         done = subprocess.run(
             [jcmd, str(pid), "VM.cds", "dynamic_dump", f'"{arriving}"'],
@@ -217,5 +217,6 @@ def _can_record(java: str, given: str) -> bool:
     return not subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True).returncode
 
 
-def _jcmd(java: str) -> Path:
-    return Path(java).resolve().with_name("jcmd")
+def beside(java: str, program: str) -> Path:
+    """A program of the same JDK; PATH may have its `java` alone."""
+    return Path(java).resolve().with_name(program)

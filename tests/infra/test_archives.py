@@ -156,7 +156,7 @@ def test_a_failed_dump_costs_one_line_of_output(
     settings: Settings, start: Callable[[], ProcessRecord], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record, said = start(), list[str]()
-    monkeypatch.setattr(archives, "_jcmd", lambda java: Path("/nowhere/jcmd"))
+    monkeypatch.setattr(archives, "beside", lambda java, program: Path("/nowhere") / program)
     archives.make(settings, said.append)
     assert processes.alive(record)
     assert kept(settings) == []

@@ -11,13 +11,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from millrace import stack
+from millrace import deployments, stack
+from millrace.job import Job
 from millrace.machine import processes
 from millrace.patterns import Stores, engine_plans, load
 from millrace.settings import PROJECT, Settings
 from millrace.target import Target
 from millrace.verbs import observation_server
-from millrace.verbs.observe import differences, notes, observe
+from millrace.verbs.observe import differences, notes, observe, sick_of
 
 STORES = Stores("hdfs://store/p", "localhost", 1, "p")
 
@@ -46,6 +47,15 @@ def test_a_page_that_is_away_is_a_difference_and_hides_no_other(
     found = observe(Target.read(settings, {}), ["flink"], {})
     assert found.servers["dashboard"] == ["dashboard is dead"]
     assert found.deploy == {"flink": ["job is sick"]}
+
+
+def test_each_sick_job_is_a_difference() -> None:
+    plan = engine_plans(load("flink"), 3, "k:1", "hdfs://c", STORES)[0]
+    jobs = [(plan, Job("running")), (plan, Job("crash-looping", problem="no slot")), (plan, Job("stalled"))]
+    assert sick_of(jobs) == [
+        f"job {deployments.job_name(plan)} is crash-looping: no slot",
+        f"job {deployments.job_name(plan)} is stalled: ",
+    ]
 
 
 def test_notes_come_back_as_they_were_left(settings: Settings):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-BACK_OFF_S = (0.0, 1.0, 2.0, 5.0, 15.0, 30.0)
+BACK_OFF_S = (0.0, 1.0, 5.0, 15.0, 30.0)
 """Before the first restart within the span, the second, and so on."""
 RESTARTS_MOST, SPAN_S = 5, 600.0
 
