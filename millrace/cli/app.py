@@ -42,6 +42,7 @@ from millrace.cli.reconcile import reconcile
 from millrace.cli.replay import replay
 from millrace.cli.restart import restart
 from millrace.cli.roll_back import roll_back
+from millrace.cli.service import service
 from millrace.cli.setup import setup
 from millrace.cli.show import names, show, verb
 from millrace.cli.status import status
@@ -81,7 +82,7 @@ PANELS = {
     ),
 }
 VERBS = tuple(chain.from_iterable(PANELS.values()))
-GROUPS = {"topics": topics, "dead-letters": dead_letters}  # in the last panel
+GROUPS = {"topics": topics, "dead-letters": dead_letters, "service": service}  # in the last panel
 
 EPILOG = """Exit codes: 0 done, 1 failed, 2 usage error, 3 --plan has changes, 130 Ctrl-C
 

@@ -147,8 +147,10 @@ def test_a_stalled_job_is_ended_before_it_is_started(tmp_path: Path, monkeypatch
     assert (fault.event, done) == ("stalled", ["ended", "started"])
 
 
-def test_a_crash_loop_is_journaled_once_and_left_to_the_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Flink restarts a failing job without end: a restart by the watcher would only lose time."""
+def test_a_crash_loop_and_a_stall_are_journaled_once_and_left_to_the_engine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Flink restarts a failing job without end, and one without checkpoints still works: a restart would lose time."""
     settings = Settings.read({"MILLRACE_STATE": str(tmp_path)})
     settings.run.mkdir(parents=True)
     plan = EnginePlan(PATTERN, 1, "flink", "fraud", "127.0.0.1:1", {}, "file:///nowhere")
@@ -160,12 +162,17 @@ def test_a_crash_loop_is_journaled_once_and_left_to_the_engine(tmp_path: Path, m
     watching = Watch(settings, lambda: faults_of(Target.read(settings, {})))
     for _ in range(2 * RESTARTS_MOST):
         watching._look("jobs", watching._repair_jobs)
+    job = Job("stalled", problem="no checkpoint was completed for 300 s")
+    for _ in range(2):
+        watching._look("jobs", watching._repair_jobs)
     job = Job("running")
     for _ in range(2):
         watching._look("jobs", watching._repair_jobs)
     assert [(each["subject"], each["event"], each.get("detail")) for each in watching.journal.read()] == [
         (PATTERN, "crash-looping", "java.lang.ArithmeticException: / by zero"),
         (PATTERN, "crash-loop-ended", None),
+        (PATTERN, "stalled", "no checkpoint was completed for 300 s"),
+        (PATTERN, "stall-ended", None),
     ]
     assert not stacks.given_up_file(settings, PATTERN).exists()
 

@@ -1,7 +1,8 @@
 """`watch` restarts servers that die or hang, and deployed jobs that are gone or stalled.
 
 `millrace up` starts it beside the servers, `millrace down` stops it first. What fails again and again is given up until
-the next `up` or `deploy`. A job that crash-loops is restarted by its engine, without end; the watcher journals it.
+the next `up` or `deploy`. A job that crash-loops is restarted by its engine, without end, and some engines work on
+without checkpoints; the watcher journals both.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ class Fault:
     event: Literal["gone", "stalled", "crash-looping"]
     detail: str = ""
     repair: Callable[[], None] | None = None
-    """None where the engine itself restarts the job: the watcher only reports it."""
+    """None where no restart by the watcher helps: it only reports the job."""
     needs: frozenset[str] | None = None
     """The servers without which no restart succeeds; None: any."""
     is_failure: bool = True
@@ -44,13 +44,13 @@ def faults_of(target: Target) -> dict[str, Fault]:
                 is_failure = companions.recorded(target, name, each) is not None
                 found[each.of(name)] = Fault("gone", repair=repair, is_failure=is_failure)
         needs = _needs(target, [plan for plan, _ in jobs])
-        looping = [job for _, job in jobs if job.state == "crash-looping"]
+        sick = [job for _, job in jobs if job.state in ("crash-looping", "stalled")]
         if stalled(target, jobs):
             found[name] = Fault("stalled", repair=partial(_restart_stalled, target, name), needs=needs)
         elif not all(job.is_whole for _, job in jobs) and _is_missing(target, name):
             found[name] = Fault("gone", repair=partial(_start_missing, target, name), needs=needs)
-        elif looping:
-            found[name] = Fault("crash-looping", looping[0].problem)
+        elif sick:
+            found[name] = Fault("stalled" if sick[0].state == "stalled" else "crash-looping", sick[0].problem)
     return found
 
 

@@ -26,6 +26,7 @@ from millrace.verbs.watch.journal import Journal
 LOOK_EVERY_S = 1.0
 JOBS_EVERY_S = 2.0
 PROBE_EVERY_S = 5.0
+ENDED = {"crash-looping": "crash-loop-ended", "stalled": "stall-ended"}
 
 
 class Watch:
@@ -39,7 +40,7 @@ class Watch:
         self._given_up: set[str] = set()
         self._problems: dict[str, str] = {}
         """What was last journaled of a subject, until it is well again."""
-        self._looping: set[str] = set()
+        self._sick: set[tuple[str, str]] = set()
         self._ready_at: dict[ProcessRecord, float] = {}
         """When each process was last ready, or was first seen: a new one of the same server has its time to start."""
         self._probed_at = 0.0
@@ -107,15 +108,15 @@ class Watch:
         for name, fault in found.items():
             if fault.repair:
                 self._once_due(name, partial(self._repair, name, fault, fault.repair), fault.needs)
-        self._report_loops({name: fault for name, fault in found.items() if not fault.repair})
+        self._report({(name, fault.event): fault.detail for name, fault in found.items() if not fault.repair})
 
-    def _report_loops(self, looping: Mapping[str, Fault]) -> None:
-        """Journal each crash loop once when it begins and once when it ends: the engine restarts the job itself."""
-        for name in sorted(looping.keys() - self._looping):
-            self.journal.write(name, looping[name].event, looping[name].detail)
-        for name in sorted(self._looping - looping.keys()):
-            self.journal.write(name, "crash-loop-ended")
-        self._looping = set(looping)
+    def _report(self, sick: Mapping[tuple[str, str], str]) -> None:
+        """Journal each crash loop and stall that is left to the engine, once when it begins and once when it ends."""
+        for name, event in sorted(self._sick - sick.keys()):
+            self.journal.write(name, ENDED[event])
+        for name, event in sorted(sick.keys() - self._sick):
+            self.journal.write(name, event, sick[name, event])
+        self._sick = set(sick)
 
     def _repair(self, name: str, fault: Fault, repair: Callable[[], None]) -> bool:
         if self._problems.get(name) != fault.event:
