@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from xdist.remote import Producer
 
-from tests.scheduling import STACKS_MOST, Scheduling, needs_servers
+from tests.scheduling import STACKS_MOST, Scheduling, only_computes
 
-WITH, WITHOUT = "tests/test_variants.py", "tests/test_scheduling.py"
+WAITING = "tests/test_variants.py", "tests/dashboard/test_page.py", "tests/test_makefile.py"
+COMPUTING = "tests/pipelines/test_segments.py", "tests/kernel/test_reading.py"
 
 
 class Worker:
@@ -32,7 +33,7 @@ def scheduled(
 ) -> list[Any]:
     """The suites, by number, that each worker was sent until none was left, and whether it was shut down."""
     names = [f"tests/{number}-{suite}" for number, suite in enumerate(suites)]
-    monkeypatch.setattr("tests.scheduling.needs_servers", lambda suite: suite.endswith("with"))
+    monkeypatch.setattr("tests.scheduling.only_computes", lambda suite: suite.endswith("computes"))
     monkeypatch.setattr("xdist.scheduler.loadscope.parse_tx_spec_config", lambda _: range(workers))
     scheduling, own = (
         Scheduling(pytestconfig, Producer("scheduling", enabled=False)),
@@ -53,22 +54,22 @@ def scheduled(
     return [(sorted(did), worker.shutting_down) for worker, did in zip(own, done, strict=True)]
 
 
-def test_suites_that_need_servers_go_to_as_many_workers_as_there_may_be_stacks(pytestconfig, monkeypatch) -> None:
-    suites = ["without"] * 9 + ["with"] * 12
+def test_what_waits_goes_to_as_many_workers_as_there_may_be_stacks(pytestconfig, monkeypatch) -> None:
+    suites = ["computes"] * 9 + ["waits"] * 12
     found = scheduled(pytestconfig, monkeypatch, suites, STACKS_MOST + 1)
     *with_stack, (rest, _) = found
     assert sorted(test for own, _ in found for test in own) == list(range(len(suites)))
-    assert all(suites[test] == "without" for test in rest)
-    assert all(any(suites[test] == "with" for test in own) for own, _ in with_stack)
+    assert all(suites[test] == "computes" for test in rest)
+    assert all(any(suites[test] == "waits" for test in own) for own, _ in with_stack)
     assert all(is_down for _, is_down in found)
 
 
-@pytest.mark.parametrize("suites", [["with"] * 12, ["without"] * 12])
+@pytest.mark.parametrize("suites", [["waits"] * 12, ["computes"] * 12])
 def test_where_all_suites_are_of_one_kind_none_is_left(pytestconfig, monkeypatch, suites) -> None:
     found = scheduled(pytestconfig, monkeypatch, suites, STACKS_MOST + 1)
     assert sorted(test for own, _ in found for test in own) == list(range(len(suites)))
 
 
-def test_a_suite_needs_servers_by_its_mark() -> None:
-    assert needs_servers(WITH)
-    assert not needs_servers(WITHOUT)
+def test_a_suite_only_computes_if_it_starts_no_process() -> None:
+    assert not any(map(only_computes, WAITING))
+    assert all(map(only_computes, COMPUTING))

@@ -288,10 +288,12 @@ def test_a_spoilt_row_of_a_table_turns_one_segment_red(target: Target) -> None:
     target.hbase.put(table, row, {b"t:amount_cents": b"1"})
     target.hbase.put(table_of(STORED, "customers"), b"zoe", {b"s:highest_cents": b"1"})
     spoilt = next_entries(target, lambda entry: entry.status == "failed", more=4)
-    (red,) = [entry for entry in spoilt if entry.status != "ok"]
+    # A cut may fall between the two.
+    red = [entry for entry in spoilt if entry.status != "ok"]
+    assert len(red) <= 2
     count = sum(each.split(b"|")[0] == row.split(b"|")[0] for each, _ in target.hbase.scan(table))
     customer = row.split(b"|")[0].decode()
-    assert red.causes == (
+    assert tuple(cause for entry in red for cause in entry.causes) == (
         f"table of transactions: wrong: one of the {count} rows that begin with {customer} is not what its event left",
         "table of customers: extra: zoe",
     )

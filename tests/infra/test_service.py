@@ -48,5 +48,6 @@ def test_a_unit_that_is_removed_is_gone_and_one_that_is_not_there_is_named(envir
     path = service.install(settings, environ)
     assert service.uninstall(settings, environ) == path
     assert not path.exists()
-    with pytest.raises(InfraError, match=r"there is no .*millrace-20000\.service; `millrace service install` writes it"):
+    named = r"there is no .*millrace-20000\.service; `millrace service install` writes it"
+    with pytest.raises(InfraError, match=named):
         service.uninstall(settings, environ)
