@@ -19,7 +19,7 @@ from millrace.machine.processes import wait_until
 from millrace.settings import PROJECT, Settings
 from millrace.stack.services import NEEDED
 
-pytest_plugins = ["tests.measuring", "tests.scheduling"]
+pytest_plugins = ["tests.measuring"]
 
 PORT_BASE, PORTS_PER_WORKER = 26000, 1000
 WORKERS_END_WITHIN_S = 20
@@ -114,30 +114,20 @@ def temporary_files_are_measured(tmp_path_factory: pytest.TempPathFactory) -> No
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Modules without servers come first; of both kinds those that the last record lacks, then its dearest."""
-    recorded = _last_record()["suites"]
-    with_servers = {_module(item) for item in items if _needs_servers(item)}
-    turns = _in_turns({suite: figures for suite, figures in recorded.items() if suite in with_servers})
-    ranks = {
-        suite: rank for rank, suite in enumerate([*(each for each in recorded if each not in with_servers), *turns])
-    }
+    ranks = {suite: rank for rank, suite in enumerate(_in_turns(_last_record()["suites"]))}
 
     def turn(item: pytest.Item) -> tuple[bool, int, str]:
-        return _needs_servers(item), ranks.get(_module(item), -1), _module(item)
+        needs_servers = item.get_closest_marker("stack") is not None
+        return needs_servers, ranks.get(_module(item), -1), _module(item)
 
     items.sort(key=turn)
 
 
-def _needs_servers(item: pytest.Item) -> bool:
-    return item.get_closest_marker("stack") is not None
-
-
 def _in_turns(suites: dict[str, dict[str, float]]) -> Iterator[str]:
     """The dearest first, but one that waits where the processors are busy: busy ones hold up each other's servers."""
-    from tests.scheduling import STACKS_MOST  # here, as above
-
     left = sorted(suites, key=lambda suite: -suites[suite]["seconds"])
     busy = {suite: suites[suite]["cpu_s"] / max(suites[suite]["seconds"], 1) for suite in left}
-    workers = min(int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")), STACKS_MOST)
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     ends, runs = [0.0] * workers, [""] * workers
     while left:
         worker = ends.index(min(ends))

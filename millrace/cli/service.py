@@ -36,7 +36,7 @@ def uninstall(json: Json = False) -> None:
     """Remove the unit; servers that run stay up until `down`.
 
     Examples:
-    systemctl --user disable millrace-20000 && millrace service uninstall
+    millrace service uninstall
     """
     from millrace.verbs import service as services
 

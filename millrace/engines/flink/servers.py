@@ -118,7 +118,7 @@ class Flink(Server):
 
     @property
     def _reporter(self) -> list[str]:
-        """Options of the server's, after those of its JVM."""
+        """Options of the server, which stand behind those of its JVM."""
         if not self.reports:
             return []
         port = self._reporter_door["prometheus"]
