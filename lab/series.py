@@ -19,7 +19,8 @@ from millrace import records
 from millrace.settings import PROJECT, Settings
 
 TESTS = ["make", "test"]
-SPIN = [sys.executable, "-c", "while True: pass"]
+SPIN = [sys.executable, "-c", "import os\nparent = os.getppid()\nwhile os.getppid() == parent: pass"]
+"""It ends with its parent, however that ends."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -46,16 +47,29 @@ def main(argv: Sequence[str]) -> int:
 
 
 def ended(command: Sequence[str]) -> int:
-    """Run a command to its end; it gets each Ctrl-C from here, and stops what it started."""
+    """Run a command to its end; it gets each Ctrl-C from here, and stops what it started.
+
+    Not as an exception: one that is raised while the command starts would leave it running.
+    """
+    started: list[subprocess.Popen[bytes]] = []
     is_interrupted = False
-    with subprocess.Popen(command, cwd=PROJECT, start_new_session=True) as running:
-        while running.returncode is None:
-            try:
-                running.wait()
-            except KeyboardInterrupt:
-                is_interrupted = True
-                with suppress(ProcessLookupError):
-                    os.killpg(running.pid, signal.SIGINT)
+
+    def interrupt(*_: object) -> None:
+        nonlocal is_interrupted
+        is_interrupted = True
+        for running in started:
+            with suppress(ProcessLookupError):
+                os.killpg(running.pid, signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        with subprocess.Popen(command, cwd=PROJECT, start_new_session=True) as running:
+            started.append(running)
+            if is_interrupted:
+                interrupt()
+            running.wait()
+    finally:
+        signal.signal(signal.SIGINT, before)
     if is_interrupted:
         raise KeyboardInterrupt
     return running.returncode
