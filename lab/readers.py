@@ -27,6 +27,7 @@ def main(argv: Sequence[str]) -> None:
     def follow(sizes: list[int]) -> None:
         try:
             with urllib.request.urlopen(f"{address}live", timeout=READ_WITHIN_S) as answer:
+                sizes.append(len(answer.read1(READ_BYTES)))
                 are_open.wait(READ_WITHIN_S)
                 while not ended.is_set() and (part := answer.read1(READ_BYTES)):
                     sizes.append(len(part))
@@ -34,7 +35,8 @@ def main(argv: Sequence[str]) -> None:
             if not ended.is_set():  # the page was closed: a stretch with fewer pages counts for nothing
                 sizes.clear()
 
-    threads = [threading.Thread(target=follow, args=(sizes,)) for sizes in read]
+    # Of a page that did not open, the others are not waited for.
+    threads = [threading.Thread(target=follow, args=(sizes,), daemon=True) for sizes in read]
     for each in threads:
         each.start()
     are_open.wait(READ_WITHIN_S)

@@ -12,7 +12,6 @@ import json
 import re
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from operator import itemgetter
 from typing import Any
 
@@ -25,6 +24,7 @@ from millrace.patterns import Variant
 from millrace.patterns.plan import HOP
 from millrace.rules import ALERTS, DEAD_LETTERS, TOKEN_PATTERN, WindowRule
 from millrace.rules.outputs import CONFIRMED, DISMISSED, DISPOSITIONS, LATE, REPLAYED, WINDOWS_TOPIC
+from millrace.verbs.dispositions import day_of
 
 SERIES = ("in", "accepted", "refused", "alerts")
 SERIES_S = 300
@@ -80,7 +80,7 @@ class Board:
         self._marks: OrderedDict[str, dict[str, Any]] = OrderedDict()
         self._new_marks: dict[str, dict[str, Any]] = {}
         self._decided: Counter[tuple[str, str, str]] = Counter()
-        """Of each day and rule, how many alerts have a mark."""
+        """By day, rule and mark, how many alerts have it."""
 
     def skip(self, kind: str, messages: int) -> None:
         """Count messages of a topic that are too old to be read."""
@@ -254,7 +254,7 @@ class Board:
         }
 
     def _take_mark(self, made: dict[str, Any]) -> None:
-        day = datetime.fromtimestamp(made["alert_at_ms"] / 1000, UTC).date().isoformat()
+        day = day_of(made["alert_at_ms"])
         mark = {"mark": str(made["mark"]), "by": text(made["by"]), "note": text(made["note"]), "at_ms": made["at_ms"]}
         before = self._marks.pop(made["alert_id"], None)
         self._decided.subtract([(day, str(made["rule"]), before["mark"])] if before else [])

@@ -114,13 +114,17 @@ def marked(found: Iterable[Found], marks: Mapping[str, Disposition], mark: str) 
     return [each for each in found if own.get(each.alert["alert_id"], NONE) == mark]
 
 
+def day_of(at_ms: int) -> str:
+    """The day of an alert for which its mark counts."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC).date().isoformat()
+
+
 def precision(found: Iterable[Found], marks: Mapping[str, Disposition]) -> Sequence[Precision]:
     """Of each rule, in each version, and each day."""
     counts: dict[tuple[str, str, str], dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for each in found:
         alert = each.alert
-        day = datetime.fromtimestamp(alert["at_ms"] / 1000, UTC).date().isoformat()
-        own = counts[day, alert["rule"], alert["rule_version"]]
+        own = counts[day_of(alert["at_ms"]), alert["rule"], alert["rule_version"]]
         own["alerts"] += 1
         if (disposition := marks.get(alert["alert_id"])) is not None:
             own[disposition.mark] += 1

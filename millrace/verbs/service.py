@@ -21,7 +21,6 @@ def unit(settings: Settings, environ: Mapping[str, str]) -> str:
     lines = [
         "[Unit]",
         f"Description=millrace, the stack of {settings.state}".replace("%", "%%"),
-        "After=network.target",
         "",
         "[Service]",
         "Type=oneshot",

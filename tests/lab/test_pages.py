@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from lab.pages import compared
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from lab.pages import compared, opened
+from millrace.patterns import load
+from millrace.settings import Settings
+from tests.dashboard.playback import UP, pattern_around, served, without_tables
 
 
 def test_what_changes_slowly_falls_on_both_alike() -> None:
@@ -14,3 +23,21 @@ def test_what_changes_slowly_falls_on_both_alike() -> None:
 def test_what_pages_change_is_the_median_of_all_blocks() -> None:
     found = compared([[10, 30, 30, 10], [10, 30, 34, 14], [10, 900, 900, 12]])
     assert (found["change_ms"], found["noise_ms"]) == (20, 2)
+
+
+@pytest.mark.builds
+def test_open_pages_read_until_they_are_closed(tmp_path: Path) -> None:
+    read = Settings.read(os.environ)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = int(free.getsockname()[1])
+    variant = without_tables(load("flink"))
+    around = {"kafka": UP, "patterns": {"flink": pattern_around("flink")}}
+    with served(Settings(read.project, read.home, tmp_path, read.port_base), [variant], {"flink": []}, around, port):
+        with opened(f"http://127.0.0.1:{port}/", 3) as read_kb:
+            pass
+        assert len(read_kb) == 3
+        assert all(read_kb)
+        with opened(f"http://127.0.0.1:{port}/", 0) as none:
+            pass
+        assert none == []
