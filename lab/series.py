@@ -52,25 +52,27 @@ def ended(command: Sequence[str]) -> int:
     Not as an exception: one that is raised while the command starts would leave it running.
     """
     started: list[subprocess.Popen[bytes]] = []
-    is_interrupted = False
+    interrupts: list[int] = []
+    too_early: list[int] = []
 
-    def interrupt(*_: object) -> None:
-        nonlocal is_interrupted
-        is_interrupted = True
+    def interrupt(number: int, _: object) -> None:
+        interrupts.append(number)
+        if not started:
+            too_early.append(number)
         for running in started:
             with suppress(ProcessLookupError):
-                os.killpg(running.pid, signal.SIGINT)
+                os.killpg(running.pid, number)
 
     before = signal.signal(signal.SIGINT, interrupt)
     try:
         with subprocess.Popen(command, cwd=PROJECT, start_new_session=True) as running:
             started.append(running)
-            if is_interrupted:
-                interrupt()
+            if too_early:
+                interrupt(too_early[0], None)
             running.wait()
     finally:
         signal.signal(signal.SIGINT, before)
-    if is_interrupted:
+    if interrupts:
         raise KeyboardInterrupt
     return running.returncode
 

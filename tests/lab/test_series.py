@@ -10,8 +10,8 @@ from millrace.settings import PROJECT
 
 LONG = """
 import time
-print("servers run", flush=True)
 try:
+    print("servers run", flush=True)
     time.sleep(60)
 except KeyboardInterrupt:
     print("servers are down", flush=True)
