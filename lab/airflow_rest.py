@@ -103,6 +103,17 @@ class AirflowRest:
                 raise
             return self._http(method, path, body, self._log_in())
 
+    def live(self) -> dict[str, Any]:
+        """The first message of the live page's stream, which stays open meanwhile."""
+        with self.opened("/millrace/live/live") as stream:
+            first = next(line for line in stream if line.startswith(b"data: {"))
+        return dict(json.loads(first.removeprefix(b"data: ")))
+
+    def opened(self, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None) -> Any:
+        """An answer that can be read while it comes."""
+        logged_in = {"Authorization": f"Bearer {self._token or self._log_in()}"}
+        return _opened(urllib.request.Request(self.url + path, body, logged_in | dict(headers or {})))
+
     def _await_heartbeat(self) -> None:
         seen = self._heartbeat()
         if not wait_until(lambda: self._heartbeat() != seen, HEARTBEAT_WITHIN_S):
@@ -123,11 +134,15 @@ class AirflowRest:
             {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {}),
             method=method,
         )
-        try:
-            with urllib.request.urlopen(request, timeout=ANSWER_WITHIN_S) as answer:
-                return bytes(answer.read())
-        except urllib.error.HTTPError as error:
-            raise Refused(error.code, error.read().decode("utf-8", errors="replace")) from None
+        with _opened(request) as answer:
+            return bytes(answer.read())
+
+
+def _opened(request: urllib.request.Request) -> Any:
+    try:
+        return urllib.request.urlopen(request, timeout=ANSWER_WITHIN_S)
+    except urllib.error.HTTPError as error:
+        raise Refused(error.code, error.read().decode("utf-8", errors="replace")) from None
 
 
 def _quoted(run_id: str) -> str:

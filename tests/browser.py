@@ -33,6 +33,20 @@ def browser(width: int = 1440, height: int = 900) -> Iterator[Page]:
         running.close()
 
 
+def barriers(page: Page) -> list[str]:
+    """What keeps people out of the page as it is now: the rules of WCAG 2.1 AA that axe finds broken, and where."""
+    source = npm.ensure(Settings.read(os.environ), "browser") / "node_modules" / "axe-core" / "axe.min.js"
+    page.evaluate(source.read_text(encoding="utf-8"))
+    asked = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"], "resultTypes": ["violations"]}
+    found = page.evaluate("(asked) => axe.run(document, asked)", asked)
+    assert found["passes"], "axe judged nothing"
+    return [
+        f"{each['id']}: {node['target']} {node['failureSummary']}"
+        for each in found["violations"]
+        for node in each["nodes"]
+    ]
+
+
 def shows(page: Page, text: str) -> None:
     """Wait until the page shows a text."""
     expect(page.locator("body")).to_contain_text(text, use_inner_text=True, timeout=WITHIN_MS)

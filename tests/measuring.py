@@ -20,7 +20,7 @@ import pytest
 from millrace import records
 from millrace.settings import Settings
 
-SAMPLE_S = 0.5
+SAMPLE_S = 1.0
 FRESH_S = 0.1
 """A reading is not taken anew within so long: what thousands of short tests use is counted with the next one."""
 LOOKS_MOST = 10
@@ -118,7 +118,7 @@ class Sampler:
 def _facts(pid: str) -> tuple[int, bytes, int, int] | None:
     """Parent, name, start and ticks of a process."""
     try:
-        with open(f"/proc/{pid}/stat", "rb", buffering=0) as stat:  # of each process, twice a second
+        with open(f"/proc/{pid}/stat", "rb", buffering=0) as stat:  # of each process, every second
             text = stat.read()
     except OSError:
         return None

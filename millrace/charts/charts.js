@@ -1,9 +1,12 @@
 // Charts by uPlot: lines of the last minutes, bars of windows, and the tails of latencies.
 
 import uPlot from "../assets/uPlot.js";
-import { h, setText } from "./dom.js";
+import { asTable, h, setText } from "./dom.js";
 import { clock, onAxis, rate, span, withUnit } from "./format.js";
 import { colour, colourOf, onTheme } from "./theme.js";
+
+const LATEST_SECONDS = 30;
+const LATEST_WINDOWS = 12;
 
 /** Keeps a chart as wide as its place, and draws it anew in the colours of another theme. */
 function placed(place, make) {
@@ -49,12 +52,13 @@ export function sparkline(place, name) {
 }
 
 /** All rates of the last minutes on one axis. */
-export function lines(place, names) {
+export function lines(place, names, title) {
   const legend = h("ul.legend");
   const figures = names.map((name) => h("b"));
   legend.append(...names.map((name, n) => h("li", {}, h(`i.line-${name}`), name, " ", figures[n])));
-  const canvas = h("div.plot");
+  const canvas = h("div.plot", { role: "img", "aria-label": title });
   place.append(legend, canvas);
+  const table = asTable(place, title);
   const make = (width, data) =>
     new uPlot(
       {
@@ -79,7 +83,28 @@ export function lines(place, names) {
       },
       data,
     );
-  return placed(canvas, make);
+  const chart = placed(canvas, make);
+  return {
+    show(data) {
+      chart.show(data);
+      table.show(() => [
+        ["second", ...names],
+        ...data[0]
+          .map((second, at) => [clock(second * 1_000), ...names.map((_, n) => `${rate(data[n + 1][at])}/s`)])
+          .slice(-LATEST_SECONDS)
+          .reverse(),
+      ]);
+    },
+  };
+}
+
+/** The latest windows of each group, as rows of a table. */
+export function windowRows(found, facts) {
+  const shown = found.starts.map((_, at) => at).slice(-LATEST_WINDOWS).reverse();
+  return [
+    [facts.by || "windows", ...shown.map((at) => `from ${clock(found.starts[at])}`)],
+    ...found.groups.map((group, n) => [group, ...shown.map((at) => withUnit(found.values[n][at] ?? null, facts.unit))]),
+  ];
 }
 
 /** Bars of windows, one on the other where the values add up, else lines. */
@@ -88,6 +113,7 @@ export function bars(place, facts) {
   const canvas = h("div.plot", { role: "img", "aria-label": facts.title });
   const note = h("p.note");
   place.append(legend, canvas, note);
+  const table = asTable(place, facts.title);
   let names = [];
   let figures = [];
   let values = [];
@@ -154,6 +180,7 @@ export function bars(place, facts) {
       values.forEach((own, n) => tops.push(own.map((value, at) => (value ?? 0) + (tops[n - 1]?.[at] ?? 0))));
       const drawn = facts.is_additive ? tops.reverse() : values;
       chart.show([found.starts.map((ms) => ms / 1_000), ...drawn], isAnew);
+      table.show(() => windowRows(found, facts));
     },
   };
 }

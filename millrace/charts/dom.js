@@ -34,6 +34,30 @@ export function panel(title, hint, ...children) {
   );
 }
 
+/** What a drawing shows, as a table: for whoever has no pointer or does not see it. It is built only while it is open. */
+export function asTable(place, title) {
+  const table = h("table", { "aria-label": title });
+  const inside = h("div.scrolls", { role: "region", "aria-label": `${title}, as a table`, tabindex: 0 }, table);
+  const details = h("details.values", { ontoggle: draw }, h("summary", {}, "as a table"), inside);
+  let cells = () => [];
+  place.append(details);
+  function draw() {
+    if (!details.open) return;
+    const [head = [], ...rows] = cells();
+    table.replaceChildren(
+      h("thead", {}, h("tr", {}, ...head.map((each) => h("th", { scope: "col" }, each)))),
+      h("tbody", {}, ...rows.map(([first, ...others]) => h("tr", {}, h("th", { scope: "row" }, first), ...others.map((each) => h("td", {}, each))))),
+    );
+  }
+  return {
+    /** @param {() => (string|number)[][]} next its rows, the first of them the head */
+    show(next) {
+      cells = next;
+      draw();
+    },
+  };
+}
+
 function filled(node, classes, attributes, children) {
   if (classes.length) node.setAttribute("class", classes.join(" "));
   for (const [key, value] of Object.entries(attributes)) {

@@ -18,14 +18,15 @@ from lab.airflow_rest import AirflowRest, Refused
 from millrace import deployments
 from millrace import stack as stacks
 from millrace.machine import processes
-from millrace.patterns import names
+from millrace.patterns import load, names
 from millrace.servers.postgres import Postgres
 from millrace.settings import Settings
 from millrace.stack.startup import stop_all
 from millrace.stores import topics
 from millrace.target import Target
+from millrace.verbs import dispositions, traffic
 from millrace.verbs import reconcile as reconciling
-from millrace.verbs import traffic
+from millrace.verbs.alerts import alerts
 from millrace.verbs.provision import provision
 from tests.airflow.test_dags import UPKEEP
 from tests.browser import browser, shows
@@ -56,11 +57,12 @@ def patterns(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def airflow(stack: Settings, patterns: Path) -> Iterator[AirflowRest]:
     """Airflow beside the tests' stack, gone after these tests."""
-    stacks.up(replace(stack, patterns=patterns), ["airflow"], ["airflow-postgres"], report=print)
+    stacks.up(replace(stack, patterns=patterns), ["airflow", "dashboard"], ["airflow-postgres"], report=print)
     rest = AirflowRest(stack)
     assert processes.wait_until(lambda: len(rest.api("GET", "/dags")["dags"]) == 2 * len(names()) + len(UPKEEP), 300)
     yield rest
-    own = {name: one for name, one in processes.records(stack.run).items() if name.startswith(("airflow-", "postgres"))}
+    ours = ("airflow-", "postgres", "dashboard")
+    own = {name: one for name, one in processes.records(stack.run).items() if name.startswith(ours)}
     stop_all(stack, own, own, lambda *_: None)
 
 
@@ -218,6 +220,27 @@ def test_a_pattern_that_was_deployed_is_proven_as_it_runs_and_stays_up(airflow, 
     assert airflow.tasks(PROVE_QUICK, proven_as_deployed)["fault[0]"]["state"] == "success"
     target = Target.read(airflow.settings, {})
     assert [job.is_up for _, job in deployments.jobs(target, QUICK).values()] == [True]
+
+
+def test_an_alert_is_marked_through_airflow_in_the_name_of_who_has_logged_in(airflow, proven_as_deployed):
+    target = Target.read(airflow.settings, {})
+    alert_id = alerts(target, load(QUICK))[0].alert["alert_id"]
+    headers = {"Origin": airflow.url, "X-Millrace-Token": airflow.live()["token"], "Content-Type": "application/json"}
+    body = json.dumps({"mark": "unsure", "by": "somebody else", "note": "asked the bank"}).encode()
+
+    def is_marked() -> bool:
+        """The page may not have read the alert yet."""
+        try:
+            airflow.opened(f"/millrace/live/alerts/{QUICK}/{alert_id}/mark", body, headers).close()
+        except Refused as refused:
+            if refused.status != 404:
+                raise
+            return False
+        return True
+
+    assert processes.wait_until(is_marked, 60)
+    (made,) = dispositions.dispositions(target, load(QUICK)).values()
+    assert (made.mark, made.by, made.note) == ("unsure", "admin", "asked the bank")
 
 
 def test_a_verdict_is_an_asset_event_small_enough_for_one(airflow, proven):

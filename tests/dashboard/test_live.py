@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from statistics import median
@@ -77,7 +79,8 @@ def patterns(target: Target, tmp_path_factory: pytest.TempPathFactory, lineage_f
         for name in PATTERNS:
             provision.provision(target, name)
             deploy.deploy(target, name)
-            send(target, load(name))
+        with ThreadPoolExecutor() as both:
+            list(both.map(partial(send, target), map(load, PATTERNS)))
         yield
         for name in PATTERNS:
             teardown.teardown(target, name, data=True)

@@ -8,7 +8,10 @@ import socket
 import time
 import urllib.error
 import urllib.request
+from base64 import b64encode
 from collections.abc import Iterator
+from itertools import combinations
+from math import dist
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +26,7 @@ from millrace.oracle import Record
 from millrace.patterns import Variant, load
 from millrace.settings import Settings
 from millrace.verify.report import html
-from tests.browser import browser
+from tests.browser import barriers, browser
 from tests.dashboard.playback import UP, PlaybackReader, pattern_around, records, served, without_tables
 from tests.pipelines.test_report import VERDICT
 
@@ -32,6 +35,8 @@ pytestmark = pytest.mark.builds
 NAMES = ("flink", "flood-flink", "spark", "flink-spark")
 SHOWN_WITHIN_MS = 60_000
 MEASURED_S = 8
+TELLS_APART = 0.05
+"""A distance of colours; 0.02 is just seen where they touch."""
 NOTHING = "\N{EN DASH}"
 EXPECTED = ("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "TrustedHTML", "status of 400")
 """What the browser logs where a test takes the server away, tries to write HTML, or marks an alert without a name."""
@@ -325,6 +330,81 @@ def test_pictures_of_it_are_kept(page: Page, reader: PlaybackReader, port: int, 
     expect(page.locator("#notices")).to_contain_text("Kafka does not answer since", timeout=SHOWN_WITHIN_MS)
     taken("kafka-down")
     page.emulate_media(color_scheme="light")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_has_no_barrier_that_axe_finds(page: Page, port: int, scheme: str) -> None:
+    """Contrast, names for screen readers, what the keyboard reaches: of each kind of page, with all of it unfolded."""
+    page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+    found = set()
+    for pattern in ("", "flink", "flood-flink", "spark", "flink-spark"):
+        opened(page, port, pattern)
+        page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+        found |= set(barriers(page))
+    opened(page, port, "flink")
+    page.locator("button.alert").first.click()
+    expect(page.locator("#detail")).to_contain_text("found in")
+    assert found | set(barriers(page)) == set()
+    page.keyboard.press("Escape")
+    page.evaluate("document.querySelector('#main').style.color = getComputedStyle(document.body).backgroundColor")
+    assert any(each.startswith("color-contrast") for each in barriers(page))
+    page.emulate_media(color_scheme="light")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_colour_blind_tell_lines_and_groups_apart(page: Page, port: int, scheme: str) -> None:
+    page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+    opened(page, port, "flink")
+    assert page.context.browser
+    devtools, other = page.context.new_cdp_session(page), page.context.browser.new_page()
+    for sight in ("none", "protanopia", "deuteranopia", "tritanopia"):
+        devtools.send("Emulation.setEmulatedVisionDeficiency", {"type": sight})
+        for title in ("Rates", "spent by merchant category"):
+            swatches = page.get_by_role("region", name=title).locator("ul.legend i")
+            seen = [oklab(other.evaluate(MIDDLE, b64encode(each.screenshot()).decode())) for each in swatches.all()]
+            assert len(seen) > 3
+            assert min(dist(one, another) for one, another in combinations(seen, 2)) > TELLS_APART, (sight, title)
+    devtools.send("Emulation.setEmulatedVisionDeficiency", {"type": "none"})
+    other.close()
+    page.emulate_media(color_scheme="light")
+
+
+MIDDLE = """async (picture) => {
+  const image = new Image();
+  image.src = `data:image/png;base64,${picture}`;
+  await image.decode();
+  const canvas = new OffscreenCanvas(image.width, image.height).getContext("2d");
+  canvas.drawImage(image, 0, 0);
+  return [...canvas.getImageData(image.width / 2, image.height / 2, 1, 1).data].slice(0, 3);
+}"""
+
+
+def oklab(rgb: list[int]) -> tuple[float, float, float]:
+    """Where a colour is in a space whose distances are as people see them (Ottosson 2020)."""
+    r, g, b = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in (n / 255 for n in rgb))
+    long = cbrt(0.4122214708 * r + 0.5363325363 * g + 0.0514459929 * b)
+    mid = cbrt(0.2119034982 * r + 0.6806995451 * g + 0.1073969566 * b)
+    short = cbrt(0.0883024619 * r + 0.2817188376 * g + 0.6299787005 * b)
+    return (
+        0.2104542553 * long + 0.7936177850 * mid - 0.0040720468 * short,
+        1.9779984951 * long - 2.4285922050 * mid + 0.4505937099 * short,
+        0.0259040371 * long + 0.7827717662 * mid - 0.8086757660 * short,
+    )
+
+
+def cbrt(number: float) -> float:
+    return number ** (1 / 3)
+
+
+@pytest.mark.parametrize("name", ["flink", "flood-flink"])
+def test_what_is_drawn_is_a_table_too_that_the_keyboard_opens(page: Page, port: int, name: str) -> None:
+    opened(page, port, name)
+    drawn = page.locator("details.values")
+    assert drawn.count() == {"flink": 4, "flood-flink": 4}[name]
+    for each in drawn.all():
+        each.locator("summary").focus()
+        page.keyboard.press("Enter")
+        expect(each.locator("tbody td").first).to_be_visible()
 
 
 def test_a_thousand_alerts_keep_it_quick(page: Page, reader: PlaybackReader) -> None:

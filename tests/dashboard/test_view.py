@@ -70,3 +70,19 @@ def test_the_page_builds_nothing_from_text() -> None:
         assert not re.search(
             r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function", path.read_text()
         ), path
+
+
+OF_ANY_PAGE = {"browser", "code", "find", "idx", "latitude", "longitude", "requests", "size"}
+"""Fields and topics of uses that are words of any page's code, too."""
+
+
+@pytest.mark.parametrize("use", project.uses().values(), ids=lambda use: use.name)
+def test_no_word_of_a_use_is_in_the_code_of_the_page(use: view.UseCase) -> None:
+    of_all = set[str].intersection(*(set(each.enriched.names) for each in project.uses().values()))
+    fields = {name for event in (*use.raw, use.enriched) for name in event.names} - of_all
+    declared = {each.name for each in (*use.raw, *use.rules, *use.summaries)}
+    own = ({use.name} | declared | fields) - OF_ANY_PAGE
+    written = [path for path in PAGE.rglob("*") if path.suffix in {".py", ".js", ".css", ".html"}]
+    assert len(written) > 20
+    for path in written:
+        assert not own & set(re.findall(r"[\w-]+", path.read_text(encoding="utf-8"))), path

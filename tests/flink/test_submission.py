@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from millrace.engines.flink import gateway, submission
-from millrace.engines.flink.warm_up import submissions
+from millrace.engines.flink import gateway, submission, warm_up
 from millrace.patterns import load_all
 from millrace.settings import PROJECT
 
@@ -143,20 +142,21 @@ def test_the_jars_are_named_by_what_the_links_point_to(
     ]
 
 
-def test_a_gateway_warms_up_with_the_flink_job_of_every_pattern() -> None:
-    jobs = [json.loads(line) for line in submissions()]
-    expected = [f"{one.name} (generation 1)" for one in load_all() if one.pattern.stages.events.engine == "flink"]
-    assert [each["name"] for each in jobs] == expected
-    assert {each["settings"]["rest.address"] for each in jobs} == {"127.0.0.1"}
-    assert all(each["definitions"] and each["inserts"] for each in jobs)
+def test_a_gateway_warms_up_with_a_flink_job_of_the_patterns() -> None:
+    job = json.loads(warm_up.submission())
+    first = next(one for one in load_all() if one.pattern.stages.events.engine == "flink")
+    assert job["name"] == f"{first.name} (generation 1)"
+    assert job["settings"]["rest.address"] == "127.0.0.1"
+    assert job["definitions"]
+    assert job["inserts"]
 
 
-def test_the_gateway_finds_the_jobs_on_its_input() -> None:
-    assert became_cat("").splitlines() == list(submissions())
+def test_the_gateway_finds_the_job_on_its_input() -> None:
+    assert became_cat("") == warm_up.submission()
 
 
 def test_the_gateway_starts_with_rules_that_cannot_be_read() -> None:
-    broken = "warm_up.submissions = lambda: [][0]; "
+    broken = "warm_up.submission = lambda: [][0]; "
     assert became_cat(broken) == "no warm-up, the first submission takes longer: list index out of range\n"
 
 

@@ -17,7 +17,7 @@ import pytest
 from millrace import stack as stacks
 from millrace.engines.flink import gateway
 from millrace.engines.flink.servers import Gateway
-from millrace.engines.flink.warm_up import submissions
+from millrace.engines.flink.warm_up import submission
 from millrace.machine import processes
 from millrace.patterns import EnginePlan, load
 from millrace.settings import Settings
@@ -58,7 +58,7 @@ def library(server: Gateway) -> Path:
 
 def job() -> dict[str, Any]:
     """A job for a cluster that does not exist."""
-    return dict(json.loads(next(submissions())))
+    return dict(json.loads(submission()))
 
 
 def record(server: Gateway) -> processes.ProcessRecord:

@@ -49,7 +49,7 @@ from tests.pipelines.pretend import SECRETS
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 
 PATTERN, STORED = "followed", "stored"
-EVERY_S, SETTLE_S, SENDS_S = 10.0, 3.0, 50.0
+EVERY_S, SETTLE_S, SENDS_S = 10.0, 3.0, 35.0
 LIMITS = Limits(outstanding_ms=90_000, grace_ms=15_000)
 KILLED_AFTER = 2
 """Segments with messages."""
@@ -92,7 +92,7 @@ def followed(target: Target, stack: Settings) -> Chain:
             ended.append(entry)
         labelled.extend([entry] if "labels" in entry.figures else [])
         is_judged = labelled and ended and not entry.messages and not entry.pending.get("events")
-        return (is_judged and entry.cut_ms > busy[-1].cut_ms + 30_000) or time.monotonic() > deadline
+        return (is_judged and entry.cut_ms > busy[-1].cut_ms + 10_000) or time.monotonic() > deadline
 
     with canaries_sent(target, sender.is_alive):
         follow(target, is_over)
@@ -155,9 +155,15 @@ def test_messages_that_were_deleted_before_they_were_judged_make_a_segment_unkno
     target: Target, followed: Chain
 ) -> None:
     kind = FRAUD.judged.name
-    topic = topics_of(load(PATTERN))[kind]
+    topic, refused = (topics_of(load(PATTERN))[each] for each in (kind, DEAD_LETTERS.name))
+    before = topics.lengths(target.bootstrap, {"refused": refused})["refused"]
     # A partition is read by its key's hash: these come to both.
     topics.publish(target.bootstrap, [(topic, str(n).encode(), b"{") for n in range(20)])
+
+    def are_refused() -> bool:
+        return topics.lengths(target.bootstrap, {"refused": refused})["refused"] >= before + 20
+
+    assert wait_until(are_refused, SEEN_WITHIN_S), "the job needs them no longer; only the ledger has not read them"
     with closing(KafkaAdminClient(bootstrap_servers=target.bootstrap)) as admin:
         admin.delete_records({TopicPartition(topic, n): -1 for n in range(load(PATTERN).pattern.partitions)})
     last = ledger.verdicts(target, PATTERN).entries[-1].number

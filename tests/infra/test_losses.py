@@ -1,4 +1,4 @@
-"""Data that was deleted before it was read: each engine fails by name, and continues where the loss is accepted."""
+"""Data that was deleted before it was read: the job fails by name, and continues where the loss is accepted."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ from tests.patterns import Sender, own_patterns
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 
-PATTERN = "lossy"
+ONE_JOB, TWO_JOBS = "lossy", "lossy-apart"
 KINDS = {"flink": FRAUD.judged.name, "spark": FRAUD.enriched.name}
 """What each engine reads."""
+QUERIES = {"flink": 1, "spark": 2}
 STARTED_WITHIN_S = 240
 """A job that is deployed, with its first output, on a machine that does something else too."""
 
@@ -38,81 +39,90 @@ STARTED_WITHIN_S = 240
 @pytest.fixture(scope="module")
 def target(stack: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
     target = Target.read(stack, {})
-    said = {PATTERN: {"of": "flink-spark", "stages": {"persist": None}}}
+    without_stores = {"stages": {"persist": None}}
+    said = {ONE_JOB: {"of": "flink", **without_stores}, TWO_JOBS: {"of": "flink-spark", **without_stores}}
     with own_patterns(tmp_path_factory.mktemp("patterns"), said):
         yield target
-        teardown(target, PATTERN, data=True)
+        for name in said:
+            teardown(target, name, data=True)
 
 
-def topic(kind: str) -> str:
-    return topics_of(load(PATTERN))[kind]
+def topic(name: str, kind: str) -> str:
+    return topics_of(load(name))[kind]
 
 
-def records(target: Target, kind: str) -> int:
-    with closing(topics.Tail(target.bootstrap, {kind: topic(kind)})) as tail:
+def records(target: Target, name: str, kind: str) -> int:
+    with closing(topics.Tail(target.bootstrap, {kind: topic(name, kind)})) as tail:
         return sum(1 for _ in tail.new())
 
 
-def delete_all(target: Target, kind: str) -> None:
+def delete_all(target: Target, name: str, kind: str) -> None:
     with closing(KafkaAdminClient(bootstrap_servers=target.bootstrap)) as admin:
-        places = [TopicPartition(topic(kind), number) for number in range(load(PATTERN).pattern.partitions)]
+        places = [TopicPartition(topic(name, kind), number) for number in range(load(name).pattern.partitions)]
         admin.delete_records(dict.fromkeys(places, -1))
 
 
-def lost(target: Target) -> dict[str, set[tuple[str, bool]]]:
+def lost(target: Target, name: str) -> dict[str, set[tuple[str, bool]]]:
     """The topics that the failed jobs name, by engine, and whether they were created anew."""
-    found = {engine: job for engine, (_, job) in deployments.jobs(target, PATTERN).items() if job.state == "failed"}
-    assert all(job.problem.endswith(f"`millrace deploy {PATTERN} --accept-loss` continues without them")
+    found = {engine: job for engine, (_, job) in deployments.jobs(target, name).items() if job.state == "failed"}
+    assert all(job.problem.endswith(f"`millrace deploy {name} --accept-loss` continues without them")
                for job in found.values())  # fmt: skip
     return {engine: {(loss.topic, loss.is_new_topic) for loss in job.lost} for engine, job in found.items()}
 
 
-def test_what_was_deleted_unread_stops_both_engines_until_it_is_accepted_and_the_verdict_names_it(
-    target: Target,
+@pytest.mark.parametrize("name", [ONE_JOB, pytest.param(TWO_JOBS, marks=pytest.mark.drill)])
+def test_what_was_deleted_unread_stops_each_engine_until_it_is_accepted_and_the_verdict_names_it(
+    target: Target, name: str
 ) -> None:
-    provision(target, PATTERN)
-    deploy(target, PATTERN, report=print)
-    Sender(target, PATTERN, "before", seconds=3, closing_ms=closing_ms(FRAUD)).end()
-    assert processes.wait_until(lambda: records(target, WINDOWS_TOPIC) > 0, STARTED_WITHIN_S), (
-        "Spark has read what Flink wrote"
+    kinds = {engine: KINDS[engine] for engine in load(name).engines}
+    provision(target, name)
+    deploy(target, name, report=print)
+    Sender(target, name, "before", seconds=3, closing_ms=closing_ms(FRAUD)).end()
+    assert processes.wait_until(lambda: records(target, name, WINDOWS_TOPIC) > 0, STARTED_WITHIN_S), (
+        "the last stage has read what was judged"
     )
-    teardown(target, PATTERN)
-    for kind in KINDS.values():
-        topics.publish(target.bootstrap, [(topic(kind), str(n).encode(), b"{") for n in range(20)])
-        delete_all(target, kind)
+    teardown(target, name)
+    for kind in kinds.values():
+        topics.publish(target.bootstrap, [(topic(name, kind), str(n).encode(), b"{") for n in range(20)])
+        delete_all(target, name, kind)
 
-    with pytest.raises(LostError, match=topic(KINDS["flink"])):
-        deploy(target, PATTERN, report=print)
-    meant = {engine: {(topic(kind), False)} for engine, kind in KINDS.items()}
-    assert processes.wait_until(lambda: lost(target) == meant, 120), deployments.jobs(target, PATTERN)
+    with pytest.raises(LostError, match=topic(name, KINDS["flink"])):
+        deploy(target, name, report=print)
+    meant = {engine: {(topic(name, kind), False)} for engine, kind in kinds.items()}
+    assert processes.wait_until(lambda: lost(target, name) == meant, 120), deployments.jobs(target, name)
     changes, _ = reconcile(target, report=print)
     assert {change.action for change in changes} == {"keep"}, "no restart brings the messages back"
 
-    deploy(target, PATTERN, accept_loss=True, report=print)
-    assert lost(target) == {}
-    Sender(target, PATTERN, "after", seconds=3, closing_ms=closing_ms(FRAUD)).end()
-    assert processes.wait_until(lambda: records(target, FRAUD.enriched.name) > 0, STARTED_WITHIN_S), "Flink continues"
-    found = validate(target, PATTERN, within_s=20, settled_after_s=3, report=print)
+    deploy(target, name, accept_loss=True, report=print)
+    assert lost(target, name) == {}
+    judged = records(target, name, FRAUD.enriched.name)
+    Sender(target, name, "after", seconds=3, closing_ms=closing_ms(FRAUD)).end()
+    assert processes.wait_until(lambda: records(target, name, FRAUD.enriched.name) > judged, STARTED_WITHIN_S), (
+        "Flink continues"
+    )
+    found = validate(target, name, within_s=20, settled_after_s=3, report=print)
     assert found.verdict.status == "unknown"
     check = found.verdict.check("loss")
-    assert check.figures["gaps"] == 2 + 2 * 2, "in two partitions: Flink, and each of the driver's two queries"
-    assert int(check.figures["messages at least"] or 0) >= 2 * 20
+    assert check.figures["gaps"] == 2 * sum(QUERIES[engine] for engine in kinds), "in two partitions, for each query"
+    assert int(check.figures["messages at least"] or 0) >= 20 * len(kinds)
     kept = json.loads(found.record.read_text())["figures"]["checks"]
-    assert all(topic(kind) in json.dumps(kept) and topic(kind) in found.page.read_text() for kind in KINDS.values())
-    assert set(deployments.losses(target, PATTERN)) == set(KINDS)
+    assert all(
+        topic(name, kind) in json.dumps(kept) and topic(name, kind) in found.page.read_text() for kind in kinds.values()
+    )
+    assert set(deployments.losses(target, name)) == set(kinds)
 
 
 @pytest.mark.drill
 def test_a_topic_that_is_created_anew_under_a_driver_stops_it_until_that_is_accepted(target: Target) -> None:
-    provision(target, PATTERN)
-    deploy(target, PATTERN, accept_loss=True, report=print)
-    windows = records(target, WINDOWS_TOPIC)
-    topics.remove(target.bootstrap, [topic(KINDS["spark"])])
-    provision(target, PATTERN)
-    meant = {"spark": {(topic(KINDS["spark"]), True)}}
-    assert processes.wait_until(lambda: lost(target) == meant, 120), deployments.jobs(target, PATTERN)
+    provision(target, TWO_JOBS)
+    deploy(target, TWO_JOBS, accept_loss=True, report=print)
+    windows = records(target, TWO_JOBS, WINDOWS_TOPIC)
+    topics.remove(target.bootstrap, [topic(TWO_JOBS, KINDS["spark"])])
+    provision(target, TWO_JOBS)
+    meant = {"spark": {(topic(TWO_JOBS, KINDS["spark"]), True)}}
+    assert processes.wait_until(lambda: lost(target, TWO_JOBS) == meant, 120), deployments.jobs(target, TWO_JOBS)
 
-    deploy(target, PATTERN, accept_loss=True, report=print)
-    Sender(target, PATTERN, "anew", seconds=3, closing_ms=closing_ms(FRAUD)).end()
-    assert processes.wait_until(lambda: records(target, WINDOWS_TOPIC) > windows, 120), "the windows continue"
-    assert deployments.losses(target, PATTERN)["spark"][-1].is_new_topic
+    deploy(target, TWO_JOBS, accept_loss=True, report=print)
+    Sender(target, TWO_JOBS, "anew", seconds=3, closing_ms=closing_ms(FRAUD)).end()
+    assert processes.wait_until(lambda: records(target, TWO_JOBS, WINDOWS_TOPIC) > windows, 120), "the windows continue"
+    assert deployments.losses(target, TWO_JOBS)["spark"][-1].is_new_topic

@@ -1,7 +1,6 @@
 """Airflow runs as four processes of the stack, and comes back when they are killed. The live page is behind it."""
 
 import json
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from typing import Any
@@ -67,23 +66,21 @@ def test_the_live_page_is_for_those_who_have_logged_in(with_airflow: Settings) -
     assert b'<main id="main"' in viewer.http("GET", "/millrace/live/")
     assert viewer.http("GET", "/millrace/live/page/main.js") == direct(with_airflow, "page/main.js")
     assert viewer.http("GET", "/millrace/live/assets/world.json") == direct(with_airflow, "assets/world.json")
-    with opened(with_airflow, "/millrace/live/", viewer._token) as answer:
+    with viewer.opened("/millrace/live/") as answer:
         assert "frame-ancestors 'self'" in answer.headers["Content-Security-Policy"]
         assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
-    assert live(with_airflow, viewer._token)["boards"] == {}
+    assert viewer.live()["boards"] == {}
 
 
 def test_only_who_may_trigger_runs_may_mark_an_alert_and_only_from_a_page_of_airflow(with_airflow: Settings) -> None:
     admin, viewer = AirflowRest(with_airflow, "admin"), AirflowRest(with_airflow, "viewer")
-    for one in (admin, viewer):
-        one.http("GET", "/millrace/live/up")
-    token = live(with_airflow, admin._token)["token"]
+    token = admin.live()["token"]
 
     def status(one: AirflowRest, origin: str, token: str, body: bytes = b'{"mark": "unsure"}') -> int:
         headers = {"Origin": origin, "X-Millrace-Token": token, "Content-Type": "application/json"}
-        with pytest.raises(urllib.error.HTTPError) as refused:
-            opened(with_airflow, "/millrace/live/alerts/flink/none/mark", one._token, body, headers)
-        return refused.value.code
+        with pytest.raises(Refused) as refused:
+            one.opened("/millrace/live/alerts/flink/none/mark", body, headers)
+        return refused.value.status
 
     own = airflow.url(with_airflow)
     assert status(viewer, own, token) == 403
@@ -122,24 +119,6 @@ def status_of(rest: AirflowRest, path: str) -> int:
     except Refused as refused:
         return refused.status
     return 200
-
-
-def opened(
-    settings: Settings, path: str, token: str, body: bytes | None = None, headers: dict[str, str] | None = None
-) -> Any:
-    asked = urllib.request.Request(
-        airflow.url(settings) + path, body, {"Authorization": f"Bearer {token}"} | (headers or {})
-    )
-    return urllib.request.urlopen(asked, timeout=30)
-
-
-def live(settings: Settings, token: str) -> dict[str, Any]:
-    """What the stream of events begins with, which comes while the stream stays open."""
-    with opened(settings, "/millrace/live/live", token) as stream:
-        for line in stream:
-            if line.startswith(b"data: {"):
-                return dict(json.loads(line.removeprefix(b"data: ")))
-    raise AssertionError("the stream has ended")
 
 
 def direct(settings: Settings, path: str) -> bytes:

@@ -32,7 +32,7 @@ export function flow(place, facts) {
     links = [];
     const drawn = s(narrow ? "svg.flow.upright" : "svg.flow", {
       viewBox: `0 0 ${size.width} ${size.height}`,
-      role: "img",
+      role: "group",
       "aria-label": `The flow of ${facts.name}`,
     });
     for (const edge of facts.edges) drawn.append(...edgeOf(edge, nodes, narrow));

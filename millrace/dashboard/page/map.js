@@ -1,6 +1,6 @@
 // A map of events: each place once, as large as its events are many; flagged events with a line to their other place.
 
-import { h, setText } from "../charts/dom.js";
+import { asTable, h, setText } from "../charts/dom.js";
 import { colour, onTheme } from "../charts/theme.js";
 
 const SHOWN_MS = 60_000;
@@ -22,6 +22,7 @@ export function map(place, facts) {
     facts.other_title ? h("li", {}, h("i.ring"), facts.other_title) : null,
   );
   place.append(legend, canvas, note);
+  const table = asTable(place, facts.title);
   let points = [];
   let nowMs = Date.now();
   let spots = [];
@@ -125,7 +126,7 @@ export function map(place, facts) {
     );
     setText(
       note,
-      near ? `${near.label || "here"}: ${near.count} in the last minute, ${near.flagged} with an alert` : "",
+      near ? `${named(near)}: ${near.count} in the last minute, ${near.flagged} with an alert` : "",
     );
   });
   canvas.addEventListener("pointerleave", () => setText(note, ""));
@@ -136,8 +137,24 @@ export function map(place, facts) {
       points = next;
       nowMs = now;
       draw();
+      table.show(() => [["place", "events in the last minute", "with an alert"], ...rows(spots)]);
     },
   };
+}
+
+/** A spot's place; the use may have no word for it. */
+function named({ label, place: [longitude, latitude] }) {
+  return label || `${latitude.toFixed(1)}, ${longitude.toFixed(1)}`;
+}
+
+/** Each named place once, the one with the most events first. */
+function rows(spots) {
+  const byName = new Map();
+  for (const spot of spots) {
+    const row = byName.get(named(spot)) ?? [named(spot), 0, 0];
+    byName.set(row[0], [row[0], row[1] + spot.count, row[2] + spot.flagged]);
+  }
+  return [...byName.values()].sort((one, other) => other[1] - one[1]);
 }
 
 /** The part of the world that holds all points, with room around them. */

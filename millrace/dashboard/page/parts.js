@@ -16,7 +16,7 @@ export function figures(place) {
     place.append(
       h(
         `section.panel.figure.${name}`,
-        { "aria-label": TITLES[name] },
+        { "aria-label": `${TITLES[name]} a second` },
         h("h2", {}, TITLES[name]),
         h("p", {}, now, h("small", {}, "/s"), total),
         plot,
@@ -141,7 +141,7 @@ export function letters(place) {
             h("b", {}, each.full_reason),
             ` ${clock(each.at_ms)} · ${each.topic} · partition ${each.partition}, offset ${each.offset}`,
           ),
-          h("code", {}, each.excerpt || "(empty)"),
+          h("code", { tabindex: 0 }, each.excerpt || "(empty)"),
         ),
       ),
     );

@@ -72,7 +72,7 @@ export function patternPage(facts) {
     right.append(row);
   }
   const rates = h("div");
-  const chart = lines(rates, SERIES);
+  const chart = lines(rates, SERIES, "Rates");
   shown.push(
     of({
       show: ({ series }) =>

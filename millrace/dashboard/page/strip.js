@@ -1,6 +1,7 @@
 // A strip: a row for each group, a column for each window; the darker, the more.
 
-import { h, setText } from "../charts/dom.js";
+import { windowRows } from "../charts/charts.js";
+import { asTable, h, setText } from "../charts/dom.js";
 import { clock, withUnit } from "../charts/format.js";
 import { colour, onTheme } from "../charts/theme.js";
 
@@ -14,6 +15,7 @@ export function strip(place, facts) {
   const note = h("p.note");
   const scale = h("p.scale");
   place.append(canvas, scale, note);
+  const table = asTable(place, facts.title);
   let found = null;
   let most = 1;
   let columns = LEAST_COLUMNS;
@@ -79,6 +81,7 @@ export function strip(place, facts) {
     show(next) {
       found = next;
       draw();
+      table.show(() => windowRows(next, facts));
     },
   };
 }

@@ -235,7 +235,7 @@ class Gateway(Flink):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        # Not required, but a warm-up takes 8 s of processor time, by which all others would start later.
+        # Not required, but a warm-up takes 4 s of processor time, by which all others would start later.
         return ("flink-taskmanager",)
 
     @property
