@@ -155,6 +155,16 @@ def test_a_flink_job_runs_only_when_its_tasks_do(tasks: tuple[str, ...], state: 
     assert state_of(job, completed(5), [], interval_ms=10_000) == (state, problem)
 
 
+def test_a_flink_job_names_the_cause_at_the_root_of_its_failure() -> None:
+    trace = "IOException: one or more\n\tat x\nCaused by: RuntimeException: no\n\tat y\nCaused by: TooLarge: 101 bytes"
+    ended = "org.apache.flink.util.FlinkExpectedException: The TaskExecutor is shutting down.\n\tat x"
+    latest, before = failed(1, 20)
+    failures = [latest | {"stacktrace": ended}, before | {"stacktrace": trace}]
+    job = flink_job("RESTARTING", 1)
+    assert state_of(job, completed(90), failures, 10_000)[1] == "IOException: one or more; cause: TooLarge: 101 bytes"
+    assert state_of(job, completed(10), failures, 10_000)[1] == ended.splitlines()[0], "the other one is over"
+
+
 def test_a_flink_job_names_what_it_lost_whatever_wraps_its_error() -> None:
     gap = Loss("p.transactions", 1, 2, 5, 10, "id", "was")
     fields = {name: value for name, value in gap.plain().items() if name != "reader"}

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 from playwright.sync_api import Page
 
 from millrace import records
@@ -144,6 +145,8 @@ class Row:
     remedies: Sequence[Remedy]
     after: Sequence[Remedy] = ()
     """Lines that are followed once the alert no longer fires."""
+    page: str = ""
+    """Where another row of the same page has its name."""
     traffic: str = "--rate 40 --frauds 0.2 --seconds 900"
     """While the alert is caused and its page followed."""
 
@@ -186,6 +189,19 @@ def stalled(settings: Settings, server: str, stopped_s: float, runs_s: float) ->
 
 def stall(server: str, stopped_s: float, runs_s: float) -> Act:
     return lambda drill: drill.cause.enter_context(stalled(drill.settings, server, stopped_s, runs_s))
+
+
+def refused_by_the_broker(drill: Drill) -> None:
+    """Somebody has limited the messages of a topic to fewer bytes than the job writes."""
+    variant = load(PATTERN)
+
+    def change(how: str) -> None:
+        limit = {"max.message.bytes": (how, "100")}
+        with closing(KafkaAdminClient(bootstrap_servers=drill.target.bootstrap)) as admin:
+            admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, variant.topic(variant.use.enriched), limit)])
+
+    change("SET")
+    drill.cause.callback(change, "DELETE")
 
 
 def left_dead(service: str) -> Act:
@@ -275,6 +291,12 @@ ROWS = {
         (Look("Flink does not answer", exits=(1,)), Look(r"jobs\s+unknown"), Look(r"flink-jobmanager\s+dead")),
         (Remedy("`unknown`: "),),
     ),
+    "crash-loop": Row(
+        refused_by_the_broker,
+        (Look("crash-looping.*RecordTooLarge", exits=(1,)), Look("crash-looping"), Look(r"kafka-1\s+running")),
+        (Remedy("Otherwise remove the cause", Drill.end_cause),),
+        page="job-sick",
+    ),
     "nothing-judged": Row(
         left_dead("flink-taskmanager"),
         (
@@ -320,6 +342,10 @@ ROWS = {
 """In this order: the last one removes the pattern's data."""
 
 
+def page_of(name: str) -> str:
+    return ROWS[name].page or name
+
+
 def lines(page: str, title: str, kind: re.Pattern[str]) -> list[str]:
     """The steps or remedies of a page, in their order."""
     text = (RUNBOOK / f"{page}.md").read_text(encoding="utf-8")
@@ -327,19 +353,20 @@ def lines(page: str, title: str, kind: re.Pattern[str]) -> list[str]:
 
 
 def line_of(name: str, remedy: Remedy) -> str:
-    found = [each for each in lines(remedy.page or name, "What to do", REMEDY) if each.startswith(remedy.begins)]
-    assert len(found) == 1, f"{remedy.page or name}.md: {len(found)} lines begin with {remedy.begins}"
+    page = remedy.page or page_of(name)
+    found = [each for each in lines(page, "What to do", REMEDY) if each.startswith(remedy.begins)]
+    assert len(found) == 1, f"{page}.md: {len(found)} lines begin with {remedy.begins}"
     return found[0]
 
 
 def test_every_alert_has_a_row() -> None:
-    assert ROWS.keys() == PAGES.keys()
+    assert set(map(page_of, ROWS)) == PAGES.keys()
 
 
 @pytest.mark.parametrize("name", ROWS)
 def test_what_is_followed_stands_in_the_page(name: str) -> None:
     row = ROWS[name]
-    assert len(lines(name, "How to look", STEP)) == len(row.looks)
+    assert len(lines(page_of(name), "How to look", STEP)) == len(row.looks)
     assert all(line_of(name, each) for each in (*row.remedies, *row.after))
 
 
@@ -359,7 +386,7 @@ def drill(stack: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         ends.enter_context(drill.senders)
         ends.enter_context(drill.cause)
         yield drill
-    if drill.followed.keys() == PAGES.keys():
+    if drill.followed.keys() == ROWS.keys():
         named = {"fired after": "fired", "was clear": "clear"}
         seconds = {f"{name} {text}": each[of] for name, each in drill.followed.items() for text, of in named.items()}
         # Where lab/records.py looks for it, not in the folder of the tests' stack.
@@ -387,7 +414,7 @@ def ended() -> Iterator[ExitStack]:
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("name", ROWS)
 def test_a_page_is_followed_while_its_alert_fires_until_it_is_over(drill: Drill, name: str, ended: ExitStack) -> None:
-    row, alert, others = ROWS[name], PAGES[name], set[str]()
+    row, alert, others = ROWS[name], PAGES[page_of(name)], set[str]()
     ended.callback(drill.run, "millrace", "up")  # after a failure, too, the next one begins with all servers
     ended.callback(drill.end_cause)
     ended.callback(drill.end_senders)
@@ -403,7 +430,7 @@ def test_a_page_is_followed_while_its_alert_fires_until_it_is_over(drill: Drill,
 
     assert wait_until(fires, FIRES_WITHIN_S, every_s=0.5), firing(drill.port)
     fired_s, drill.commands = time.monotonic() - began, []
-    for step, look in zip(lines(name, "How to look", STEP), row.looks, strict=True):
+    for step, look in zip(lines(page_of(name), "How to look", STEP), row.looks, strict=True):
         if look:
             see(drill, step, look)
     remedied = time.monotonic()

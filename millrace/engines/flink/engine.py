@@ -48,6 +48,10 @@ ALL_WORKS, WAITING = {"RUNNING", "FINISHED"}, {"CREATED", "SCHEDULED"}
 NAME = re.compile(r"[a-z0-9-]+ \(generation \d+\)")
 """How millrace/engines/flink/job.py names its jobs."""
 LOST = re.compile(r"^lost: (\[.*\])$", re.MULTILINE)
+CAUSE = "Caused by: "
+"""Begins a line of a stack trace."""
+CONSEQUENCE = "org.apache.flink.util.FlinkExpectedException"
+"""Begins a failure that another one has caused: the end of a TaskManager, which a failing sink takes down with it."""
 RESTARTING_MOST_S = 60
 STALLED_AFTER_INTERVALS = 6
 SUBMIT_WITHIN_S = 180
@@ -322,7 +326,7 @@ class Flink:
         return int(answer[0]["value"]) if answer else 0
 
     def _problem(self, job_id: str) -> str:
-        return next((_first_line(failure) for failure in self._failures(job_id)), "")
+        return next((_problem(failure) for failure in self._failures(job_id)), "")
 
     def _failures(self, job_id: str) -> list[dict[str, Any]]:
         """What the job has failed of, newest first."""
@@ -365,12 +369,12 @@ def state_of(
 ) -> tuple[State, str]:
     """The state of a job and what is wrong with it, from what Flink shows of it, its checkpoints and its failures."""
     state, word, now_ms = _STATES.get(job["state"], "starting"), job["state"], job.get("now", 0)
-    problem = _first_line(failures[0]) if failures else ""
+    completed = (checkpoints.get("latest") or {}).get("completed") or {}
+    healthy_ms = completed.get("latest_ack_timestamp", 0)
+    problem = _problem_of(failures, healthy_ms)
     if state not in ("starting", "running"):
         return state, problem if state == "failed" else ""
     since_ms = job.get("timestamps", {}).get(word, now_ms)
-    completed = (checkpoints.get("latest") or {}).get("completed") or {}
-    healthy_ms = completed.get("latest_ack_timestamp", 0)
     restarting_s = (now_ms - since_ms) / 1000 if word == "RESTARTING" else 0
     failed_s = [failure["timestamp"] / 1000 for failure in failures]
     if restarting_s > RESTARTING_MOST_S or is_crash_loop(failed_s, healthy_ms / 1000, now_ms / 1000):
@@ -398,8 +402,22 @@ def _interval_ms(plan: EnginePlan) -> int:
     return int(given[1]) * {"ms": 1, "s": 1000, "min": 60_000}[given[2]] if given else CHECKPOINT_INTERVAL_MS
 
 
-def _first_line(failure: Mapping[str, Any]) -> str:
-    return str(failure["stacktrace"]).splitlines()[0]
+def _problem_of(failures: Sequence[Mapping[str, Any]], healthy_ms: int) -> str:
+    """The newest failure since the job was healthy that no other one has caused, else the newest of all."""
+    own = (each for each in failures if each["timestamp"] > healthy_ms and not _is_consequence(each))
+    newest = next(own, failures[0] if failures else None)
+    return _problem(newest) if newest else ""
+
+
+def _is_consequence(failure: Mapping[str, Any]) -> bool:
+    return str(failure["stacktrace"]).startswith(CONSEQUENCE)
+
+
+def _problem(failure: Mapping[str, Any]) -> str:
+    """What has failed, and the cause at the root of it: Flink and Kafka's sink wrap it several times."""
+    first, *others = str(failure["stacktrace"]).splitlines()
+    causes = [line.removeprefix(CAUSE) for line in others if line.startswith(CAUSE)]
+    return f"{first}; cause: {causes[-1]}" if causes else first
 
 
 def _path(uri: str) -> str:
