@@ -21,7 +21,7 @@ check: setup ## Format, types, and the tests that start no server and build noth
 	$(RUN) ruff check .
 	$(RUN) mypy
 	@if [ -d terraform ] && command -v terraform >/dev/null; then terraform fmt -check -recursive terraform; fi
-	$(TESTS) -n 2 -q --hypothesis-profile=few -m "not stack and not builds and not long"
+	$(TESTS) -n $(WORKERS) -q --hypothesis-profile=few -m "not stack and not builds and not long"
 
 test: ## All tests, also those on real servers; the time of each is recorded; WORKERS=2 is slower and gentler
 	@$(PYTHON) -m millrace.machine.setup --tests

@@ -29,7 +29,7 @@ def doctor(
     if tests:
         findings += prerequisites.for_tests(chosen, os.environ)
         if not prerequisites.lacks(findings):
-            findings += registries.reached(chosen)
+            findings += registries.reached(chosen, tests)
     healthy = all(finding.ok for finding in findings if finding.needed)
     if json:
         print_json("doctor", ok=healthy, findings=findings)

@@ -4,12 +4,13 @@ Standard library only: `make setup` checks before it downloads anything.
 """
 
 import os
+import shutil
 import subprocess
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from millrace.machine import environments, jars
+from millrace.machine import environments, jars, npm
 from millrace.machine.prerequisites import Finding
 from millrace.settings import Settings
 
@@ -30,7 +31,7 @@ POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 """
 
 
-def reached(settings: Settings) -> list[Finding]:
+def reached(settings: Settings, tests: bool) -> list[Finding]:
     """Check the registries from which something must be downloaded."""
     with ThreadPoolExecutor() as workers:
         checks = []
@@ -38,6 +39,9 @@ def reached(settings: Settings) -> list[Finding]:
             checks.append(workers.submit(_pip, pip))
         if jars.absent(settings, jars.components(settings)):
             checks.append(workers.submit(_maven))
+        # Where npm is not yet there, it comes with the Python packages, and names an error itself.
+        if npm.absent(settings, npm.components(tests)) and shutil.which("npm"):
+            checks.append(workers.submit(_npm))
         return [each.result() for each in checks]
 
 
@@ -63,6 +67,11 @@ def _maven() -> Finding:
         return _reached("jars", ["mvn", *words, "validate"], remedy)
 
 
+def _npm() -> Finding:
+    remedy = "connect this machine, or set a mirror (`npm config set registry`) or a proxy (HTTPS_PROXY)"
+    return _reached("npm packages", ["npm", "view", "--fetch-retries", "0", "uplot", "version"], remedy)
+
+
 def _reached(name: str, command: list[str], remedy: str) -> Finding:
     client = Path(command[0]).name
     try:
@@ -81,7 +90,7 @@ def _reached(name: str, command: list[str], remedy: str) -> Finding:
     except FileNotFoundError:
         return Finding(f"registry of {name}", False, f"no {client} on PATH to check it", remedy)
     if done.returncode:
-        errors = [line for line in done.stdout.splitlines() if "ERROR" in line] or [str(done.returncode)]
-        reason = next((line for line in errors if "Could not" in line), errors[0])
+        errors = [line for line in done.stdout.splitlines() if "error" in line.lower()] or [str(done.returncode)]
+        reason = next((line for line in errors if "Could not" in line or "reason: " in line), errors[0])
         return Finding(f"registry of {name}", False, f"{client}: {reason}", remedy)
     return Finding(f"registry of {name}", True, f"answers {client}")

@@ -19,7 +19,6 @@ from millrace.machine import environments, jars, npm, prerequisites, registries
 from millrace.settings import Settings
 
 TESTS = "--tests"
-NPM, NPM_OF_TESTS = ("dashboard",), ("browser",)
 
 
 def main(argv: list[str]) -> int:
@@ -46,7 +45,7 @@ def everything(settings: Settings) -> None:
     begun = _started()
     prerequisites.require(settings, os.environ)
     if _is_incomplete(settings, environments.SHARED):
-        _announce(settings)
+        _announce(settings, tests=False)
     make_the_rest(settings, begun, tests=False)
 
 
@@ -60,7 +59,7 @@ def begin(settings: Settings, tests: bool) -> dict[str, Any]:
             findings = prerequisites.for_setup(settings, os.environ, tests=tests)
         prerequisites.refuse(findings, os.environ)
     if is_incomplete:
-        _announce(settings)
+        _announce(settings, tests)
     return begun
 
 
@@ -92,9 +91,7 @@ def make_the_rest(settings: Settings, begun: dict[str, Any], tests: bool) -> Non
 
     with bars(console) as progress, ThreadPoolExecutor() as workers:
         making = [workers.submit(make, name) for name in environments.absent(settings)]
-        making += [
-            workers.submit(bring, name) for name in npm.absent(settings, (*NPM, *(NPM_OF_TESTS if tests else ())))
-        ]
+        making += [workers.submit(bring, name) for name in npm.absent(settings, npm.components(tests))]
         downloads = jars.ensure(settings, jars.components(settings), progress)
         for one in making:
             one.result()
@@ -116,8 +113,8 @@ def _is_incomplete(settings: Settings, names: Iterable[str]) -> bool:
     return bool(environments.absent(settings, names) or jars.absent(settings, jars.components(settings)))
 
 
-def _announce(settings: Settings) -> None:
-    prerequisites.refuse(registries.reached(settings), os.environ)
+def _announce(settings: Settings, tests: bool) -> None:
+    prerequisites.refuse(registries.reached(settings, tests), os.environ)
     print("setting up; the first set-up downloads some 1.8 GB", file=sys.stderr, flush=True)
 
 

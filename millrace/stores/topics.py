@@ -92,9 +92,9 @@ def admin(bootstrap: str) -> Iterator[KafkaAdminClient]:
         yield client
 
 
-def opened_admin(bootstrap: str, answers_within_s: float = ANSWERS_WITHIN_S) -> KafkaAdminClient:
+def opened_admin(bootstrap: str, answers_within_s: float | None = None) -> KafkaAdminClient:
     """An admin client to be closed by the caller; it connects again by itself after a broker was away."""
-    timeout_ms = round(answers_within_s * 1_000)
+    timeout_ms = round((answers_within_s or ANSWERS_WITHIN_S) * 1_000)
     return KafkaAdminClient(
         bootstrap_servers=bootstrap.split(","), request_timeout_ms=timeout_ms, bootstrap_timeout_ms=timeout_ms
     )

@@ -195,7 +195,9 @@ def test_terraform_may_be_absent_unless_it_is_required(tmp_path: Path) -> None:
 
 def test_registries_that_do_not_answer_are_named_before_the_first_download(tmp_path: Path) -> None:
     machine(tmp_path, pip='[ "$4" = --dry-run ] && echo "ERROR: Could not find a version"; exit 1')
-    environ = machine(tmp_path, **PROGRAMS | {"mvn": "echo '[ERROR] Unknown host repository.test'; exit 1"})
+    programs = {"mvn": "echo '[ERROR] Unknown host repository.test'; exit 1"}
+    programs |= {"npm": "echo 'npm error code E'; echo 'npm error request failed, reason: no host npm.test'; exit 1"}
+    environ = machine(tmp_path, **PROGRAMS | programs)
     pip = tmp_path / "höme" / f"uv-{environments.UV_VERSION}" / "bin" / "pip"
     pip.parent.mkdir(parents=True)
     pip.symlink_to(tmp_path / "bin" / "pip")  # the real one is made in seconds
@@ -204,6 +206,7 @@ def test_registries_that_do_not_answer_are_named_before_the_first_download(tmp_p
     assert "  registry of Python packages: pip: ERROR: Could not find a version\n" in done.stderr
     assert "PIP_INDEX_URL" in done.stderr
     assert "  registry of jars: mvn: [ERROR] Unknown host repository.test\n" in done.stderr
+    assert "  registry of npm packages: npm: npm error request failed, reason: no host npm.test\n" in done.stderr
     assert [path for path in (tmp_path / "höme").rglob("*") if not path.is_dir()] == [pip]
 
 

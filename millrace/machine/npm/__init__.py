@@ -20,6 +20,11 @@ from millrace.settings import Settings
 HERE = Path(__file__).resolve().parent
 
 
+def components(tests: bool) -> tuple[str, ...]:
+    """What a set-up installs, and what tests need beside it."""
+    return ("dashboard", "browser") if tests else ("dashboard",)
+
+
 def folder(settings: Settings, component: str) -> Path:
     """Where a component is installed, its packages in `node_modules`."""
     digest = hashlib.sha256()
