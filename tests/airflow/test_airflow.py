@@ -24,7 +24,7 @@ from millrace.settings import Settings
 from millrace.stack.startup import stop_all
 from millrace.stores import topics
 from millrace.target import Target
-from millrace.verbs import dispositions, traffic
+from millrace.verbs import dispositions, letters, traffic
 from millrace.verbs import reconcile as reconciling
 from millrace.verbs.alerts import alerts
 from millrace.verbs.provision import provision
@@ -241,6 +241,20 @@ def test_an_alert_is_marked_through_airflow_in_the_name_of_who_has_logged_in(air
     assert processes.wait_until(is_marked, 60)
     (made,) = dispositions.dispositions(target, load(QUICK)).values()
     assert (made.mark, made.by, made.note) == ("unsure", "admin", "asked the bank")
+
+
+def test_dead_letters_are_replayed_through_airflow(airflow, proven_as_deployed):
+    target, variant = Target.read(airflow.settings, {}), load(QUICK)
+    sources = {each.name: variant.topic(each) for each in (*variant.use.raw, *variant.use.references)}
+    there = sum(topics.lengths(target.bootstrap, sources).values())
+    refused = letters.read(target, variant, "missing:")
+    assert refused
+    run = unique("replay")
+    airflow.trigger("replay-dead-letters", run, {"pattern": QUICK, "reason": "missing:"})
+    ends_as(airflow, "replay-dead-letters", run, "success")
+    assert airflow.xcom("replay-dead-letters", run, "replay")["replayed"] == len(refused)
+    assert sum(topics.lengths(target.bootstrap, sources).values()) == there + len(refused)
+    assert processes.wait_until(lambda: len(letters.read(target, variant, "missing:")) > len(refused), 60), "again"
 
 
 def test_a_verdict_is_an_asset_event_small_enough_for_one(airflow, proven):
