@@ -287,7 +287,7 @@ class Flink:
             if last.state != "running" or not last.checkpoints:
                 raise EngineError(
                     f"its state cannot be restored: the trial was {last.state} after at most {REHEARSE_WITHIN_S} s "
-                    f"({self._problem(rehearsal.job_id) or 'no error; are there task slots for a second job?'})"
+                    f"({self._failure(rehearsal.job_id) or 'no error; are there task slots for a second job?'})"
                 )
         finally:
             self.discard(rehearsal)
@@ -325,8 +325,8 @@ class Flink:
         answer = self._get(f"/jobs/{job_id}/metrics?get={name}")
         return int(answer[0]["value"]) if answer else 0
 
-    def _problem(self, job_id: str) -> str:
-        return next((_problem(failure) for failure in self._failures(job_id)), "")
+    def _failure(self, job_id: str) -> str:
+        return _problem_of(self._failures(job_id), healthy_ms=0)
 
     def _failures(self, job_id: str) -> list[dict[str, Any]]:
         """What the job has failed of, newest first."""
@@ -406,14 +406,14 @@ def _problem_of(failures: Sequence[Mapping[str, Any]], healthy_ms: int) -> str:
     """The newest failure since the job was healthy that no other one has caused, else the newest of all."""
     own = (each for each in failures if each["timestamp"] > healthy_ms and not _is_consequence(each))
     newest = next(own, failures[0] if failures else None)
-    return _problem(newest) if newest else ""
+    return _described(newest) if newest else ""
 
 
 def _is_consequence(failure: Mapping[str, Any]) -> bool:
     return str(failure["stacktrace"]).startswith(CONSEQUENCE)
 
 
-def _problem(failure: Mapping[str, Any]) -> str:
+def _described(failure: Mapping[str, Any]) -> str:
     """What has failed, and the cause at the root of it: Flink and Kafka's sink wrap it several times."""
     first, *others = str(failure["stacktrace"]).splitlines()
     causes = [line.removeprefix(CAUSE) for line in others if line.startswith(CAUSE)]

@@ -19,7 +19,13 @@ from millrace.engines.spark.event_time.ticks import ticking
 from millrace.engines.spark.losses import Losses
 from millrace.engines.spark.progress import DriverState, ProgressFile
 from millrace.engines.spark.queries import Query, RunningQuery
-from millrace.engines.spark.tuning import BACKGROUND_NICE, LOOK_EVERY_S, STORES_WAIT_S
+from millrace.engines.spark.tuning import (
+    BACKGROUND_NICE,
+    LOOK_AT_EVENTS_EVERY_S,
+    LOOK_EVERY_S,
+    PROGRESS_EVERY_S,
+    STORES_WAIT_S,
+)
 from millrace.patterns import EnginePlan
 from millrace.patterns.loss import problem_of
 
@@ -48,7 +54,7 @@ class Driver:
                 due = self._due()
                 problem = self._find_lost(due) or next((found for each in due if (found := each.ensure())), None)
                 self._keep_time()
-                stop.wait(LOOK_EVERY_S)
+                stop.wait(LOOK_AT_EVENTS_EVERY_S if self.plan.judges_events else LOOK_EVERY_S)
         except Exception as error:
             problem = f"{type(error).__name__}: {error}"
         ended.set()
@@ -62,7 +68,7 @@ class Driver:
 
     def _keep_writing_progress(self, ended: threading.Event) -> None:
         # A thread of its own: a check of an unreachable store takes minutes; the driver must report progress meanwhile.
-        while not ended.wait(LOOK_EVERY_S):
+        while not ended.wait(PROGRESS_EVERY_S):
             self._write_progress("running")
 
     def _due(self) -> Sequence[RunningQuery]:

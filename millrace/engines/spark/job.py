@@ -27,6 +27,7 @@ from millrace.engines.spark.session import session
 from millrace.engines.spark.tuning import (
     EVENTS_EVERY,
     FILES_EVERY,
+    LOCAL,
     SUMMARIES_EVERY,
     TABLES_EVERY,
     WINDOWS_EVERY,
@@ -96,7 +97,7 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--plan", required=True, help="an engine plan as JSON, or @FILE")
     parser.add_argument("--jars", required=True, help="the Kafka connector's jars and the kernel's")
     parser.add_argument("--progress", required=True, type=Path, help="the file to keep the progress in")
-    parser.add_argument("--master", default="local[2]")
+    parser.add_argument("--master", default=LOCAL)
     parser.add_argument("--prometheus", default="", metavar="PATH", help="give it a page with figures for Prometheus")
     parser.add_argument("--java-options", default="", help="of the driver's JVM, besides its settings")
     return parser.parse_args(argv)

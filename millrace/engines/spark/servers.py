@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from millrace.engines.spark import ENGINE
 from millrace.engines.spark.libraries import package
+from millrace.engines.spark.tuning import LOCAL
 from millrace.machine.environments import python
 from millrace.registry import PROMETHEUS
 from millrace.servers.server import LOOPBACK, Server, java, log4j2
@@ -39,7 +40,7 @@ def servers(settings: Settings, profiles: Collection[str]) -> tuple[Server, ...]
 def addresses(settings: Settings, profiles: Collection[str]) -> dict[str, str]:
     """The master that drivers take their cores from, and where on their pages Prometheus reads their figures."""
     return {
-        "SPARK_MASTER": master_url(settings) if CLUSTER in profiles else "local[2]",
+        "SPARK_MASTER": master_url(settings) if CLUSTER in profiles else LOCAL,
         **({"SPARK_PROMETHEUS": PROMETHEUS_PATH} if PROMETHEUS in profiles else {}),
     }
 

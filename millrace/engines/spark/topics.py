@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from millrace.engines.spark.tuning import TASKS
+from millrace.engines.spark.tuning import FETCH_WAIT_MS, TASKS
 from millrace.patterns import EnginePlan
 from millrace.rules import EventType, Lookup, Real, Text, Whole, Words
 from millrace.rules.outputs import BACKLOG_HEADER, SOURCE, names
@@ -42,6 +42,7 @@ def source(
         .option("startingOffsets", "earliest")
         .option("failOnDataLoss", "true")
         .option("kafka.isolation.level", "read_committed")
+        .option("kafka.fetch.max.wait.ms", str(FETCH_WAIT_MS))
     )
     if rows_most:
         reader = reader.option("maxOffsetsPerTrigger", str(rows_most))

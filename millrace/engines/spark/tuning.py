@@ -6,8 +6,8 @@ from __future__ import annotations
 DISORDER_MARGIN_MS = 1
 # Spark starts a batch when the time since 1970 is a multiple of the interval. Queries whose intervals have a common
 # divisor start together and wait for each other's tasks, so the longer intervals are prime.
-EVENTS_EVERY = "1 second"  # where Spark is the per-event engine
-WINDOWS_EVERY = "1 second"  # one batch moves the watermark past a window's end, and only the next one closes it
+EVENTS_EVERY = "500 milliseconds"  # where Spark is the per-event engine
+WINDOWS_EVERY = "500 milliseconds"  # one batch moves the watermark past a window's end, and only the next one closes it
 TABLES_EVERY = "5 seconds"
 SUMMARIES_EVERY = "7 seconds"  # each batch looks through all ids that it keeps
 FILES_EVERY = "17 seconds"  # each batch makes a file for each hour that it touches, so not too often
@@ -15,7 +15,9 @@ PERSIST_ROWS_MOST = 100_000  # in one batch of a store, so that a backlog does n
 IDLE_MS = 10_000  # after so long without traffic, event time follows the wall clock (event_time/silence.py)
 END_MARGIN_MS = 60_000  # how far beyond the last window's end the time of a finite stream moves
 IDS_EVERY_S = 10.0  # how long a topic that was deleted and created anew may be read as if it were the same
-LOOK_EVERY_S = 1.0  # the age of the progress file, and the step of event time in a silence
+PROGRESS_EVERY_S = 1.0  # the age of the progress file
+LOOK_EVERY_S = 1.0  # the step of event time in a silence
+LOOK_AT_EVENTS_EVERY_S = 0.25  # behind Spark's own per-event stage: windows wait for the look at each of its commits
 RESTARTS_MOST = 5  # of a query that completes no batch in between
 RESTART_PAUSE_S_MOST = 30
 STORE_PAUSE_S_MOST = 60  # a query that writes to a store retries without limit: the store may be down for hours
@@ -27,6 +29,14 @@ BACKGROUND_NICE = 10
 
 # A batch of windows or of the per-event stage has no limit: with one, a partition or topic could run ahead of another
 # by minutes, and events would be late, or judged in the wrong order, for no reason.
+
+# The reader of a partition sends its next request before the last answer is used. At the end of the topic the broker
+# holds that request back, and every other one of the connection with it: by default for 500 ms, in nearly every batch.
+FETCH_WAIT_MS = 10
+
+# How many tasks run at once without a cluster. Some only wait for Kafka or HDFS, while those of other queries are due.
+TASKS_AT_ONCE = 4
+LOCAL = f"local[{TASKS_AT_ONCE}]"
 
 # A small batch costs what its plan costs, task by task, and hardly what its rows cost; and there are more queries than
 # cores. A cluster that is to share one query among machines raises this before the first start: state cannot be split.

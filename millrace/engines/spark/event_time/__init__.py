@@ -18,8 +18,8 @@ each other, and what they write is in no order. Then time follows the job's comm
 per-event stage no event moves time. That stage writes a batch key by key, so half a batch in the topic is all of some
 keys and nothing of others; time moves once the batch is committed.
 
-The Clock (clock.py) looks at all of this about once a second and sends ticks (ticks.py), rows of a second source that
-hold nothing but a moment:
+The Clock (clock.py) looks at all of this about once a second, behind Spark's own stage four times, and sends ticks
+(ticks.py), rows of a second source that hold nothing but a moment:
 
 (1) to the windows of rules, the time of the last commit of the per-event stage: of Spark's own, or of another engine's
     once they have read what it covers; and during a silence (silence.py),
