@@ -54,26 +54,14 @@ BENCH = (
     "millrace/verbs/traffic.py",
     "lab/bench.py",
     "pipelines/fraud",
-    "millrace/kernel/java/millrace/kernel",
+    "millrace/kernel/java",
     "millrace/patterns",
     "millrace/rules",
     "millrace/verify/latency.py",
     "uv.lock",
 )
-FLINK = (
-    "millrace/engines/flink/engine.py",
-    "millrace/engines/flink/servers.py",
-    "millrace/engines/flink",
-    "millrace/engines/flink/java/META-INF",
-    "millrace/engines/flink/java/millrace/flink",
-)
-SPARK = (
-    "millrace/engines/spark/engine.py",
-    "millrace/job_processes.py",
-    "millrace/engines/spark/servers.py",
-    "millrace/engines/spark/java/millrace/spark",
-    "millrace/engines/spark",
-)
+FLINK = ("millrace/engines/flink", "millrace/kernel/java")
+SPARK = ("millrace/engines/spark", "millrace/job_processes.py", "millrace/kernel/java")
 STREAMS = ("millrace/engines/streams", "millrace/kernel/java", "millrace/kernel/kafka")
 STORM = ("millrace/engines/storm", "millrace/kernel/java", "millrace/kernel/kafka")
 
@@ -97,6 +85,8 @@ WATCH = (
     *SERVERS,
     *JOBS,
     "millrace/deployments.py",
+    "millrace/job.py",
+    "millrace/job_processes.py",
     "millrace/verbs/deploy.py",
     "millrace/stores",
     "millrace/verbs/validation.py",
