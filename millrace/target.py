@@ -114,7 +114,9 @@ class Target:
 
     @property
     def hbase(self) -> HBase:
-        return HBase(self.address("HBASE_THRIFT_HOST"), int(self.address("HBASE_THRIFT_PORT")))
+        return HBase(
+            self.address("HBASE_THRIFT_HOST"), self.port_of("HBASE_THRIFT_PORT", self.address("HBASE_THRIFT_PORT"))
+        )
 
     @property
     def checkpoints(self) -> str:
@@ -133,6 +135,17 @@ class Target:
         """The engine of that name."""
         engine: Engine = registry.manifest(name).module("engine").connect(self)
         return engine
+
+    def host_and_port(self, name: str) -> tuple[str, int]:
+        """The address under this name, HOST:PORT, in its parts."""
+        host, _, port = self.address(name).rpartition(":")
+        return host, self.port_of(name, port)
+
+    def port_of(self, name: str, port: str) -> int:
+        """The number of a port in the address of this name."""
+        if not port.isdecimal():
+            raise InfraError(f"{name} in MILLRACE_TARGET is {self.address(name)!r}, which does not end with a port")
+        return int(port)
 
     def address(self, name: str) -> str:
         """The address that the target must have under this name."""

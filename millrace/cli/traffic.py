@@ -22,7 +22,7 @@ def traffic(
         float,
         typer.Option(metavar="RATE", min=10, max=100_000, help="How many events to send per second."),
     ] = 1_000,
-    seconds: Annotated[float, typer.Option(metavar="SECONDS", min=1, help="How long to send.")] = 60,
+    seconds: Annotated[float, typer.Option(metavar="SECONDS", min=1, max=604_800, help="How long to send.")] = 60,
     events: Annotated[
         int, typer.Option(metavar="COUNT", min=0, help="How many events to send; 0: as many as rate times seconds.")
     ] = 0,

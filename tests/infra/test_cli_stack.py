@@ -106,6 +106,7 @@ def test_patterns_lists_what_can_be_read_and_names_all_that_cannot(
         ["patterns", "nope"],
         ["observe", "nope"],
         ["traffic", "flink", "--rate", "inf"],
+        ["traffic", "flink", "--seconds", "inf"],
         ["dead-letters", "replay", "flink", "--reason", "--json"],
         ["traffic", "flink", "--name", "--json"],
     ],
@@ -315,7 +316,9 @@ def test_down_of_nothing_is_done(millrace: Millrace, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("words", [["down", "--purge"], ["teardown", "flink", "--data"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "words", [["down", "--purge"], ["teardown", "flink", "--data"], ["forget", "flink", "k"]], ids=" ".join
+)
 def test_a_removal_without_a_terminal_is_refused(millrace: Millrace, tmp_path: Path, words: list[str]) -> None:
     precious = tmp_path / "data" / "precious"
     precious.parent.mkdir()

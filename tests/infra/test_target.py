@@ -1,6 +1,7 @@
 """Which servers the verbs work on, and with what."""
 
 import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,20 @@ def test_only_this_stack_and_what_allows_it_gets_traffic(environ: dict[str, str]
 def test_an_allowance_that_is_neither_true_nor_false_is_refused(given: object) -> None:
     with pytest.raises(InfraError, match=r"allow_traffic is .*; give true or false"):
         Target.read(SETTINGS, {"MILLRACE_TARGET": json.dumps(KAFKA | {"allow_traffic": given})})
+
+
+@pytest.mark.parametrize(
+    ("given", "use"),
+    [
+        ({"HBASE_THRIFT_HOST": "hbase", "HBASE_THRIFT_PORT": "9o90"}, lambda target: target.hbase),
+        ({"STORM_NIMBUS": "nimbus"}, lambda target: target.engine("storm")),
+    ],
+    ids=["no number", "no port"],
+)
+def test_an_address_without_its_port_is_named(given: Mapping[str, str], use: Callable[[Target], object]) -> None:
+    target = Target.read(SETTINGS, {"MILLRACE_TARGET": json.dumps(given)})
+    with pytest.raises(InfraError, match=f"{list(given)[-1]} in MILLRACE_TARGET is .*, which does not end with a port"):
+        use(target)
 
 
 def test_each_target_of_the_project_can_be_named() -> None:

@@ -45,8 +45,7 @@ SUBMITTER_HEAP_MB = 128
 
 def connect(target: Target) -> Storm:
     """The cluster of a target's stack."""
-    host, _, port = target.address("STORM_NIMBUS").rpartition(":")
-    return Storm(target.settings, Nimbus(host, int(port)))
+    return Storm(target.settings, Nimbus(*target.host_and_port("STORM_NIMBUS")))
 
 
 def job_of(progress: Mapping[str, Any], is_alive: bool, now_s: float) -> Job:

@@ -37,6 +37,8 @@ def faults_of(target: Target) -> dict[str, Fault]:
         if not deployments.is_wanted(target, name):
             continue
         jobs = deployments.jobs(target, name).values()
+        if any(plan.bootstrap != target.bootstrap for plan, _ in jobs):
+            continue  # deployed to other servers than these, by the same folder
         for each in deployments.COMPANIONS:
             if deployments.has_companion(target, name, each) and not companions.is_running(target, name, each):
                 repair = partial(_start_companion, target, name, each)

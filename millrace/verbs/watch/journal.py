@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,12 +23,18 @@ class Journal:
         return cls(settings.state / "watch.jsonl")
 
     def write(self, subject: str, event: str, detail: str = "") -> None:
+        """Add an event; a full disk loses it, so that the watcher works on."""
         line = {"at": datetime.now(UTC).isoformat(timespec="milliseconds"), "subject": subject, "event": event}
-        with self.path.open("a", encoding="utf-8") as opened:
+        with suppress(OSError), self.path.open("a", encoding="utf-8") as opened:
             opened.write(json.dumps(line | ({"detail": detail} if detail else {})) + "\n")
 
     def read(self) -> list[dict[str, str]]:
         try:
-            return [json.loads(line) for line in self.path.read_text(encoding="utf-8").splitlines()]
+            lines = self.path.read_text(encoding="utf-8").splitlines()
         except FileNotFoundError:
             return []
+        events = []
+        for line in lines:
+            with suppress(json.JSONDecodeError):  # a disk became full while it was written
+                events.append(json.loads(line))
+        return events

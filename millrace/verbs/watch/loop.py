@@ -154,8 +154,8 @@ class Watch:
         attempts = self._attempts.setdefault(subject, Attempts())
         wait_s = attempts.wait_s(now)
         if wait_s is None:
-            self._given_up.add(subject)
             given_up.touch()
+            self._given_up.add(subject)
             self.journal.write(subject, "given-up", f"{RESTARTS_MOST} restarts within {SPAN_S:.0f} s")
             return
         if wait_s > 0:
