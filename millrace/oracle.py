@@ -434,6 +434,21 @@ def kept(event_type: EventType, value: bytes | None, reason: str) -> bytes | Non
     return card_numbers.masked(value)
 
 
+def without_tokens(event_type: EventType, value: bytes) -> bytes:
+    """The message without its valid tokens and ids, whose digits may be those of a card number by chance."""
+    try:
+        read, _ = _READER.read(value.decode())
+        pairs = json.loads(value, object_pairs_hook=list)
+    except (ValueError, RecursionError):
+        return value
+    if not isinstance(read, dict):
+        return value
+    once = [name for name, _ in pairs if [other for other, _ in pairs].count(name) == 1]
+    may_hold = [f for f in event_type.readable if not isinstance(f, Real) and f.may_pass_luhn and f.name in once]
+    valid = {each.name for each in may_hold if _problem(each, read) is None}
+    return json.dumps([pair for pair in pairs if pair[0] not in valid]).encode() if valid else value
+
+
 def value_base64(event_type: EventType, value: bytes | None, reason: str) -> str | None:
     """How a dead letter carries what it keeps."""
     keeps = kept(event_type, value, reason)

@@ -66,9 +66,9 @@ variable "flink_home" {
 }
 
 variable "spark_master" {
-  description = "Spark's master; with local[2] each pattern's driver runs on this machine."
+  description = "Spark's master; with local[4] each pattern's driver runs on this machine."
   type        = string
-  default     = "local[2]"
+  default     = "local[4]"
 
   validation {
     condition     = can(regex("^(local(\\[[0-9*]+\\])?|spark://.+|yarn)$", var.spark_master))

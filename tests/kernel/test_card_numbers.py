@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millrace.oracle import kept, value_base64
+from millrace.oracle import kept, value_base64, without_tokens
 from millrace.rules import EventType, RuleError, Text, Whole, card_numbers
+from millrace.testing import token
 from pipelines.fraud.events import transactions
 from pipelines.fraud.invented_cards import invented_card, invented_cards_in
 from pipelines.fraud.traffic.poison import NUMBER, POISON, REFERENCE_POISON
@@ -193,6 +194,35 @@ def test_no_dead_letter_of_the_invented_traffic_has_a_card_number(partner: Partn
     carried = value_base64(transactions, value, poison.reason)
     assert invented_cards_in(base64.b64decode(carried or "")) == set()
     assert partner.kept(transactions, value, poison.reason) == carried
+
+
+LIKE_A_CARD = token("t756")
+"""A token whose digits are those of a card number by chance."""
+
+
+@pytest.mark.parametrize(
+    ("event", "is_hidden"),
+    [
+        ({"card": LIKE_A_CARD}, False),
+        ({"transaction_id": VISA}, False),
+        ({"card": VISA}, True),
+        ({"card": LIKE_A_CARD, "note": VISA}, True),
+        ({"card": LIKE_A_CARD, "more": {"card": VISA}}, True),
+    ],
+    ids=["a token", "an id", "no token", "a card number beside it", "a card number inside"],
+)
+def test_what_is_no_token_is_searched_before_a_message_is_sent_again(event: dict[str, Any], is_hidden: bool) -> None:
+    value = json.dumps(GOOD | event).encode()
+    assert card_numbers.masked(value) != value
+    searched = without_tokens(transactions, value)
+    assert (kept(transactions, searched, "unknown:merchants") != searched) is is_hidden
+
+
+def test_a_name_that_comes_twice_and_no_json_are_searched_whole() -> None:
+    twice = json.dumps(GOOD).replace("{", f'{{"card": "{VISA}", ', 1).encode()
+    assert VISA in without_tokens(transactions, twice).decode()
+    for value in (f"[{VISA}]".encode(), VISA.encode(), f'{{"card": "{VISA}'.encode(), b"\xff"):
+        assert without_tokens(transactions, value) == value
 
 
 def test_a_forbidden_name_that_could_never_be_found_is_refused() -> None:
