@@ -10,6 +10,7 @@ import json
 import math
 import re
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -443,8 +444,8 @@ def without_tokens(event_type: EventType, value: bytes) -> bytes:
         return value
     if not isinstance(read, dict):
         return value
-    once = [name for name, _ in pairs if [other for other, _ in pairs].count(name) == 1]
-    may_hold = [f for f in event_type.readable if not isinstance(f, Real) and f.may_pass_luhn and f.name in once]
+    times = Counter(name for name, _ in pairs)
+    may_hold = [f for f in event_type.readable if not isinstance(f, Real) and f.may_pass_luhn and times[f.name] == 1]
     valid = {each.name for each in may_hold if _problem(each, read) is None}
     return json.dumps([pair for pair in pairs if pair[0] not in valid]).encode() if valid else value
 

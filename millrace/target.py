@@ -114,9 +114,8 @@ class Target:
 
     @property
     def hbase(self) -> HBase:
-        return HBase(
-            self.address("HBASE_THRIFT_HOST"), self.port_of("HBASE_THRIFT_PORT", self.address("HBASE_THRIFT_PORT"))
-        )
+        port = self._port("HBASE_THRIFT_PORT", self.address("HBASE_THRIFT_PORT"))
+        return HBase(self.address("HBASE_THRIFT_HOST"), port)
 
     @property
     def checkpoints(self) -> str:
@@ -139,12 +138,14 @@ class Target:
     def host_and_port(self, name: str) -> tuple[str, int]:
         """The address under this name, HOST:PORT, in its parts."""
         host, _, port = self.address(name).rpartition(":")
-        return host, self.port_of(name, port)
+        return host, self._port(name, port)
 
-    def port_of(self, name: str, port: str) -> int:
-        """The number of a port in the address of this name."""
+    def _port(self, name: str, port: str) -> int:
         if not port.isdecimal():
-            raise InfraError(f"{name} in MILLRACE_TARGET is {self.address(name)!r}, which does not end with a port")
+            raise InfraError(
+                f"{name} in MILLRACE_TARGET is {self.address(name)!r}, without the number of a port at its end; "
+                "`millrace env` shows an example"
+            )
         return int(port)
 
     def address(self, name: str) -> str:

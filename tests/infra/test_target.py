@@ -67,7 +67,7 @@ def test_an_allowance_that_is_neither_true_nor_false_is_refused(given: object) -
 )
 def test_an_address_without_its_port_is_named(given: Mapping[str, str], use: Callable[[Target], object]) -> None:
     target = Target.read(SETTINGS, {"MILLRACE_TARGET": json.dumps(given)})
-    with pytest.raises(InfraError, match=f"{list(given)[-1]} in MILLRACE_TARGET is .*, which does not end with a port"):
+    with pytest.raises(InfraError, match=f"{list(given)[-1]} in MILLRACE_TARGET is .*, without the number of a port"):
         use(target)
 
 

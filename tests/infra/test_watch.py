@@ -161,7 +161,6 @@ def test_a_full_disk_does_not_end_the_watch(tmp_path: Path, monkeypatch: pytest.
     watching.journal.write("kafka-1", "restarted")
     with watching.journal.path.open("a", encoding="utf-8") as opened:
         opened.write('{"at": "2026-')  # what fitted on the disk
-        opened.write("\n")
 
     def full(path: Path, *words: str, **named: str) -> IO[str]:
         if path == watching.journal.path:
@@ -174,18 +173,27 @@ def test_a_full_disk_does_not_end_the_watch(tmp_path: Path, monkeypatch: pytest.
     with monkeypatch.context() as patched:
         patched.setattr(Path, "open", full)
         watching._look("jobs", fail)
-    watching.journal.write("kafka-1", "restarted")
+    for event in ("unready", "restarted"):  # the first ends the half line, and is lost with it
+        watching.journal.write("kafka-1", event)
     assert [each["event"] for each in watching.journal.read()] == ["restarted", "restarted"]
 
 
 def test_a_job_on_other_servers_is_not_restarted_on_these(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One folder may hold the plans of a pattern that was deployed to servers from MILLRACE_TARGET."""
-    plan = EnginePlan(PATTERN, 1, "spark", "fraud", "elsewhere:9092", {}, "file:///nowhere")
+    target, planned = Target.read(Settings.read({"MILLRACE_STATE": str(tmp_path)}), {}), list[str]()
+
+    def look(bootstrap: str) -> None:
+        plan = EnginePlan(PATTERN, 1, "spark", "fraud", bootstrap, {}, "file:///nowhere")
+        monkeypatch.setattr("millrace.deployments.jobs", lambda *_: {"spark": (plan, Job("absent"))})
+        assert faults_of(target) == {}
+
     monkeypatch.setattr(faults, "names", lambda: [PATTERN])
     monkeypatch.setattr("millrace.deployments.is_wanted", lambda *_: True)
-    monkeypatch.setattr("millrace.deployments.jobs", lambda *_: {"spark": (plan, Job("absent"))})
-    monkeypatch.setattr("millrace.verbs.watch.faults.deploy", lambda *_, **__: pytest.fail("it was planned"))
-    assert faults_of(Target.read(Settings.read({"MILLRACE_STATE": str(tmp_path)}), {})) == {}
+    monkeypatch.setattr("millrace.verbs.watch.faults.deploy", lambda *_, **__: planned.append(PATTERN) or [])
+    look("elsewhere:9092,elsewhere:9093")
+    assert planned == []
+    look(f"{target.bootstrap},127.0.0.1:1")  # one more broker
+    assert planned == [PATTERN]
 
 
 def test_a_stalled_job_is_ended_before_it_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,7 +37,7 @@ def faults_of(target: Target) -> dict[str, Fault]:
         if not deployments.is_wanted(target, name):
             continue
         jobs = deployments.jobs(target, name).values()
-        if any(plan.bootstrap != target.bootstrap for plan, _ in jobs):
+        if any(_brokers(plan.bootstrap).isdisjoint(_brokers(target.bootstrap)) for plan, _ in jobs):
             continue  # deployed to other servers than these, by the same folder
         for each in deployments.COMPANIONS:
             if deployments.has_companion(target, name, each) and not companions.is_running(target, name, each):
@@ -54,6 +54,10 @@ def faults_of(target: Target) -> dict[str, Fault]:
         elif sick:
             found[name] = Fault("stalled" if sick[0].state == "stalled" else "crash-looping", sick[0].problem)
     return found
+
+
+def _brokers(bootstrap: str) -> frozenset[str]:
+    return frozenset(bootstrap.split(","))
 
 
 def _start_companion(target: Target, name: str, companion: deployments.Companion) -> None:

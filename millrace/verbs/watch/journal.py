@@ -23,7 +23,7 @@ class Journal:
         return cls(settings.state / "watch.jsonl")
 
     def write(self, subject: str, event: str, detail: str = "") -> None:
-        """Add an event; a full disk loses it, so that the watcher works on."""
+        """Add an event; a full disk loses it, and what follows half a line, so that the watcher works on."""
         line = {"at": datetime.now(UTC).isoformat(timespec="milliseconds"), "subject": subject, "event": event}
         with suppress(OSError), self.path.open("a", encoding="utf-8") as opened:
             opened.write(json.dumps(line | ({"detail": detail} if detail else {})) + "\n")
@@ -35,6 +35,6 @@ class Journal:
             return []
         events = []
         for line in lines:
-            with suppress(json.JSONDecodeError):  # a disk became full while it was written
+            with suppress(json.JSONDecodeError):  # the disk became full in the middle of it
                 events.append(json.loads(line))
         return events
