@@ -31,7 +31,7 @@ from millrace import oracle, records, stack
 from millrace.engines.flink.servers import configuration
 from millrace.engines.flink.submission import remote
 from millrace.engines.spark.servers import OPENS
-from millrace.engines.spark.tuning import EVENTS_EVERY, SPARK_SETTINGS
+from millrace.engines.spark.tuning import EVENTS_EVERY, SPARK_SETTINGS, master_for
 from millrace.engines.streams.job import declaration
 from millrace.engines.streams.tuning import HEAP_MB
 from millrace.errors import InfraError
@@ -483,7 +483,7 @@ def by_hand_on_spark(target: Target, plan: EnginePlan) -> Side:
     given = {
         **SPARK_SETTINGS,
         **plan.options,
-        "spark.master": target.address("SPARK_MASTER"),
+        "spark.master": master_for(target.address("SPARK_MASTER"), judges_events=True),
         "spark.app.name": plan.pattern,
         "checkpoint": f"{plan.checkpoints}/events",
         "every": EVENTS_EVERY,

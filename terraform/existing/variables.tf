@@ -66,13 +66,13 @@ variable "flink_home" {
 }
 
 variable "spark_master" {
-  description = "Spark's master; with local[4] each pattern's driver runs on this machine."
+  description = "Spark's master; with local each pattern's driver runs on this machine."
   type        = string
-  default     = "local[4]"
+  default     = "local"
 
   validation {
     condition     = can(regex("^(local(\\[[0-9*]+\\])?|spark://.+|yarn)$", var.spark_master))
-    error_message = "Give local[N], spark://host:port or yarn."
+    error_message = "Give local, local[N], spark://host:port or yarn."
   }
 }
 

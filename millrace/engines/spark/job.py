@@ -31,6 +31,7 @@ from millrace.engines.spark.tuning import (
     SUMMARIES_EVERY,
     TABLES_EVERY,
     WINDOWS_EVERY,
+    master_for,
     reporting,
 )
 from millrace.patterns import EnginePlan
@@ -48,7 +49,8 @@ def main(argv: Sequence[str]) -> int:
     jars = [Path(jar) for jar in arguments.jars.split(os.pathsep)]
     name = f"{plan.pattern} (generation {plan.generation})"
     settings = {**plan.options, **(reporting(arguments.prometheus) if arguments.prometheus else {})}
-    spark = session(name, arguments.master, jars, settings, java_options=arguments.java_options)
+    master = master_for(arguments.master, judges_events=plan.judges_events)
+    spark = session(name, master, jars, settings, java_options=arguments.java_options)
     if web := spark.sparkContext.uiWebUrl:
         progress = replace(progress, web=web, metrics=f"{web}/{arguments.prometheus}")
     try:
@@ -97,7 +99,9 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--plan", required=True, help="an engine plan as JSON, or @FILE")
     parser.add_argument("--jars", required=True, help="the Kafka connector's jars and the kernel's")
     parser.add_argument("--progress", required=True, type=Path, help="the file to keep the progress in")
-    parser.add_argument("--master", default=LOCAL)
+    parser.add_argument(
+        "--master", default=LOCAL, help="as Spark names it; the plan decides how many tasks `local` runs"
+    )
     parser.add_argument("--prometheus", default="", metavar="PATH", help="give it a page with figures for Prometheus")
     parser.add_argument("--java-options", default="", help="of the driver's JVM, besides its settings")
     return parser.parse_args(argv)

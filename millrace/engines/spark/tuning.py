@@ -34,9 +34,12 @@ BACKGROUND_NICE = 10
 # holds that request back, and every other one of the connection with it: by default for 500 ms, in nearly every batch.
 FETCH_WAIT_MS = 10
 
-# How many tasks run at once without a cluster. Some only wait for Kafka or HDFS, while those of other queries are due.
-TASKS_AT_ONCE = 4
-LOCAL = f"local[{TASKS_AT_ONCE}]"
+# A driver without a cluster. How many tasks it runs at once is its own choice: see `master_for`.
+LOCAL = "local"
+# Some tasks only wait for Kafka or HDFS, while those of other queries are due.
+TASKS_AT_ONCE_WITH_EVENTS = 4
+# Behind another engine, Spark shares what that leaves of the processors, and windows are the only output in a hurry.
+TASKS_AT_ONCE_BEHIND_ANOTHER_ENGINE = 2
 
 # A small batch costs what its plan costs, task by task, and hardly what its rows cost; and there are more queries than
 # cores. A cluster that is to share one query among machines raises this before the first start: state cannot be split.
@@ -84,6 +87,13 @@ SPARK_SETTINGS = {
     # A NameNode that refuses connections counts as down after 3 s, not 10: the driver has other queries to look at.
     "spark.hadoop.ipc.client.connect.max.retries": "3",
 }
+
+
+def master_for(given: str, *, judges_events: bool) -> str:
+    """Spark's own name of the master: `local` gets its number of tasks, every other one stays."""
+    if given != LOCAL:
+        return given
+    return f"local[{TASKS_AT_ONCE_WITH_EVENTS if judges_events else TASKS_AT_ONCE_BEHIND_ANOTHER_ENGINE}]"
 
 
 def reporting(path: str) -> dict[str, str]:
