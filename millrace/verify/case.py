@@ -243,10 +243,8 @@ class Case:
         """
         own = {origin: event for origin, event in self.expected.accepted.items() if event[rule.key] == key}
         again = [origin for origin in own if origin in self.late and len(self.copies.get(origin, ())) > 1]
-        for size in range(1, min(len(again), READ_AGAIN_MOST) + 1):
-            for counted in combinations(again, size):
-                events = (event for origin, event in own.items() if origin not in self.late or origin in counted)
-                yield from window_findings(rule, events)
+        in_time = [event for origin, event in own.items() if origin not in self.late]
+        yield from findings_with(rule, in_time, [own[origin] for origin in again])
 
     def accepted(self, origin: Origin) -> Event:
         """The enriched event that an accepted raw message must have become."""
@@ -378,6 +376,13 @@ class Case:
         """The raw message that an enriched event comes from."""
         topic, partition, offset = (event[name] for name in names(SOURCE))
         return self.evidence.origin(topic, partition, offset)
+
+
+def findings_with(rule: WindowRule, in_time: Sequence[Event], again: Sequence[Event]) -> Iterator[Finding]:
+    """What a rule finds in windows that count one or more of the late events that came out twice."""
+    for size in range(1, min(len(again), READ_AGAIN_MOST) + 1):
+        for counted in combinations(again, size):
+            yield from window_findings(rule, [*in_time, *counted])
 
 
 def moment_ms(at_ms: int, record: Record) -> int:

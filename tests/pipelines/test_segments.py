@@ -123,6 +123,69 @@ def test_a_validator_that_was_killed_continues_to_the_same_digest(
         assert states.digest_of(states.lines(first.state)) == states.digest_of(states.lines(other.state))
 
 
+DELAYED_MS, RESTARTED_MS = 8_000, 17_000
+PATIENT = replace(LIMITS, grace_ms=60_000, outstanding_ms=90_000)
+
+
+def restarted(*, comes_again: bool = True, spent: str = "") -> Evidence:
+    """A run in which a purchase was counted, and was late when it was read again; `spent` spoils its alert."""
+    sent = messages(PLAN)
+    plain = ran(PLAN, topics(sent))
+    rule = FRAUD.rule("burst")
+    assert isinstance(rule, WindowRule)
+    events = {each["transaction_id"]: each for each in map(read, plain.outputs["enriched"] or ())}
+    pair = next(each for each in map(read, plain.outputs["alerts"] or ()) if each["operands"].get("n") == "2")
+    identity = max(pair["event_ids"], key=lambda each: events[each]["at_ms"])
+    at = next(at for at, each in enumerate(sent) if identity.encode() in (each.value or b""))
+    sent[at] = sent[at]._replace(due_ms=sent[at].due_ms + DELAYED_MS)
+    evidence = live(ran(PLAN, topics(sorted(sent, key=lambda each: each.due_ms))))
+    enriched = list(map(read, evidence.outputs["enriched"] or ()))
+    delayed = next(each for each in enriched if each["transaction_id"] == identity)
+    late = next(each for each in evidence.outputs["dead-letters"] or () if read(each)["reason"] == "late")
+    (found,) = oracle.window_findings(rule, [each for each in enriched if each["transaction_id"] in pair["event_ids"]])
+    before = pretend.window_alert(found, rule, pretend.among_of(found, enriched))
+    before["operands"] |= {"total_cents": spent} if spent else {}
+    restarted_ms = delayed["ingest_ms"] + RESTARTED_MS
+    more = {
+        "alerts": [pretend.records("alerts", [before], [before["emit_ms"]])],
+        "enriched": [pretend.records("enriched", [delayed], [restarted_ms])] if comes_again else [],
+    }
+    outputs = {kind: [*(evidence.outputs[kind] or ()), *(each for own in more[kind] for each in own)] for kind in more}
+    letters = [each for each in evidence.outputs["dead-letters"] or () if each is not late]
+    outputs["dead-letters"] = [*letters, replace(late, ingest_ms=restarted_ms)]
+    return replace(evidence, outputs={**evidence.outputs, **{kind: arrived(own) for kind, own in outputs.items()}})
+
+
+def read(record: Record) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(record.value or b"")
+    return found
+
+
+def arrived(records: Sequence[Record]) -> list[Record]:
+    """The records of a topic in the order of their arrival."""
+    ordered = sorted(records, key=lambda each: each.ingest_ms)
+    return [replace(each, offset=offset) for offset, each in enumerate(ordered)]
+
+
+@settings(max_examples=8, phases=UNSHRUNK)
+@given(cuts_ms=CUTS)
+def test_an_alert_from_before_a_restart_may_count_an_event_that_is_late_when_it_is_read_again(
+    cuts_ms: list[int],
+) -> None:
+    evidence = restarted()
+    segments = Ledger(STREAM, evidence, PATIENT).through(cuts_ms)
+    assert wrong(segments) == {}
+    assert figures(segments)["alerts: burst"]["races"] == whole(STREAM, evidence)["alerts: burst"]["races"] == 1
+
+
+@pytest.mark.parametrize("spoiled", [{"comes_again": False}, {"spent": "1"}])
+def test_no_other_alert_may_count_a_late_event(spoiled: dict[str, Any]) -> None:
+    evidence = restarted(**spoiled)
+    assert judge(STREAM, evidence).check("alerts: burst").status == "failed"
+    segments = Ledger(STREAM, evidence, PATIENT).through(range(START_MS, LAST_MS, 10_000))
+    assert {name.partition(" ")[2] for name in wrong(segments)} == {"alerts: burst"}
+
+
 SOON_MS = 15_000
 MANY = (
     "half of it",

@@ -39,6 +39,8 @@ class SegmentCase(Case):
         """The events of the windows that are judged."""
         self.out_ms: dict[Origin, int] = {}
         self.of_late: dict[Origin, Counted] = {}
+        self.again: dict[tuple[str, str], list[Finding]] = {}
+        """By rule and key: findings in windows that count late events which came out twice."""
         self.races_before = races_before
         self.raced: dict[str, int] = {}
 
@@ -66,8 +68,7 @@ class SegmentCase(Case):
         return self.found[rule.name]
 
     def before_a_restart(self, rule: WindowRule, key: str) -> Iterator[Finding]:
-        """Nothing: a window is judged long after its last event, with what is late by then."""
-        yield from ()
+        yield from self.again.get((rule.name, key), ())
 
     def rows_of(self, summary: WindowSummary) -> Rows:
         return self.rows[summary.name]

@@ -66,7 +66,9 @@ def _put(step: Step, kind: str, since_ms: int, output: Output) -> None:
         # A late one is judged by the windows, whether its message is judged or not.
         step.state.outputs.append((kind, since_ms, output))
         return
-    unit = step.state.units.get(origin)
+    unit, counted = step.state.units.get(origin), step.state.counted.get(origin)
+    if counted is not None and kind == ENRICHED:
+        counted.copies += 1
     if unit is not None and kind == FILES:
         step.state.outputs.append((kind, since_ms, output))
         return
@@ -185,10 +187,13 @@ def judge_late_letters(step: Step) -> None:
         origin = step.letter_origin(event)
         counted, unit = state.counted.get(origin), state.units.get(origin)
         done = state.done.get(origin[:2])
+        if counted is not None and unit is None and not counted.windows and origin not in state.behind:
+            counted = None  # it is only kept beside a late one
         if origin in state.done_late:
             step.copies += 1
         elif counted is not None and counted.behind_ms is not None:
             counted.is_late = True
+            counted.left = [name for name in counted.windows if name in step.rules]
             counted.windows = [name for name in counted.windows if name not in step.rules]
             state.behind.pop(origin, None)
             state.done_late[origin] = step.cut_ms

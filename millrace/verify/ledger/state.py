@@ -55,6 +55,10 @@ class Counted:
     """Kept of an event that may rightly be called late: its dead letter carries it."""
     windows: list[str] = field(default_factory=list)
     """The rules and summaries with a window of it that is not judged yet."""
+    copies: int = 0
+    """How often it came out."""
+    left: list[str] = field(default_factory=list)
+    """The rules that no longer count it, because it is late: their alerts from before a restart may count it."""
 
 
 @dataclass

@@ -11,7 +11,7 @@ from millrace import oracle
 from millrace.oracle import Finding, Origin, Record
 from millrace.rules import Rule, Sliding, WindowRule, WindowSummary
 from millrace.rules.outputs import WINDOWS_TOPIC
-from millrace.verify.case import RowKey, Rows, began_ms
+from millrace.verify.case import RowKey, Rows, began_ms, findings_with
 from millrace.verify.checks import numbers
 from millrace.verify.evidence import Event, place_of
 from millrace.verify.ledger.state import Counted
@@ -36,6 +36,7 @@ def judge(step: Step) -> None:
     state.passed_ms = max(passed_ms, state.passed_ms)
     for rule in step.window_rules:
         step.case.found[rule.name] = _windows_of(step, rule)
+        _judge_again(step, rule)
     for summary in step.question.summaries:
         step.case.rows[summary.name] = _rows_of(step, summary)
     for origin, since_ms in list(state.behind.items()):
@@ -44,8 +45,43 @@ def judge(step: Step) -> None:
             step.unknown["lateness"] = (
                 f"{place_of(origin)} came behind windows that were judged, and is no late dead letter"
             )
-    for origin in [origin for origin, each in state.counted.items() if not each.windows]:
-        if origin not in state.behind and origin not in state.units:
+    _forget_counted(step)
+
+
+def _judge_again(step: Step, rule: WindowRule) -> None:
+    """Judge the alerts on windows that counted an event before a restart, and after it called it late."""
+    state, case = step.state, step.case
+    late: dict[str, list[Event]] = defaultdict(list)
+    for each in state.counted.values():
+        if rule.name in each.left and each.copies > 1:
+            late[each.event[rule.key]].append(each.event)
+    in_time: dict[str, list[Event]] = defaultdict(list)
+    for each in state.counted.values() if late else ():
+        if each.event[rule.key] in late and not each.is_late:
+            in_time[each.event[rule.key]].append(each.event)
+    for key, again in late.items():
+        found = list(findings_with(rule, in_time[key], again))
+        case.again[rule.name, key] = found
+        for finding in found:
+            events = {origin: state.counted[origin] for origin in finding.origins}
+            case.events |= {origin: each.event for origin, each in events.items()}
+            case.out_ms |= {origin: each.out_ms for origin, each in events.items()}
+            end_ms = rule.window.end_ms(finding.window_start_ms or 0, finding.at_ms)
+            if _is_window_over(step, end_ms, [each.event for each in events.values()]):
+                step.judge_alerts([finding.alert_id])
+
+
+def _forget_counted(step: Step) -> None:
+    """Forget the events whose windows are judged, unless an alert may count a late one with them."""
+    state = step.state
+    for origin, each in state.counted.items():
+        if each.left and step.is_over(state.done_late.get(origin, 0)):
+            each.left = []
+    keys = {rule.name: rule.key for rule in step.window_rules}
+    held = {(name, each.event[keys[name]]) for each in state.counted.values() for name in each.left if name in keys}
+    for origin, each in list(state.counted.items()):
+        is_held = held and any((name, each.event[key]) in held for name, key in keys.items())
+        if not (each.windows or is_held or origin in state.behind or origin in state.units):
             del state.counted[origin]
 
 
