@@ -31,6 +31,7 @@ CONFORMANCE = re.compile(
 """A test of one engine with one guarantee."""
 OF_ENGINES = {"memory": ("memory_mb", "MB"), "events": ("events_per_cpu_s", "per CPU-s")}
 """What stands before ` of ENGINE` in a figure: the key of the record, and the unit."""
+BESIDE = " beside a process that kept one core busy"
 OF_LOST_STATE = ("alerts absent for lost state", "alerts that rest on lost state")
 MEASURED_LINE = re.compile(r"\n\n\*(?:Measured|Not measured)[^\n]*\*(?=\n|$)")
 
@@ -159,6 +160,16 @@ def open_pages(records: Records) -> str:
     )
 
 
+def runs_in_a_row(records: Records) -> str:
+    """How long the runs of all tests took, one after the other, and those of them beside a busy core."""
+    runs = records.get("tests-five", {"figures": {"runs": []}})["figures"]["runs"]
+    if not runs:
+        return f"Runs in a row: [{NOT_MEASURED}](records/tests-five.json)"
+    alone, beside = (sorted(each["seconds"] for each in runs if each["busy"] is busy) for busy in (False, True))
+    took = [f"{_took(own[0])} to {_took(own[-1])}{where}" for own, where in ((alone, ""), (beside, BESIDE)) if own]
+    return f"Runs in a row: {len(runs)} were green, in {' and in '.join(took)}: [record](records/tests-five.json)"
+
+
 def shapes(_: Records) -> str:
     """A row for each shape of a pattern, a column for each engine."""
     engines = manifests()
@@ -267,6 +278,7 @@ SENTENCES: dict[str, dict[str, Callable[[Records], str]]] = {
     },
     "docs/decisions/0045-live-page.md": {r"Open\s+pages[^.]*\.": open_pages},
     "docs/decisions/0046-ledger.md": {r"\| MB of memory \|.*(?:\n\|.*)*": memory_of_hours},
+    "docs/behaviours.md": {r"Runs\s+in\s+a\s+row:[^(]*\([^)]*\)": runs_in_a_row},
     "docs/airflow.md": {r"\d+\s+rounds,\s+\d+\s+of\s+them\s+while\s+`deploy`\s+ran": rounds_of_the_drill},
 }
 """By document: what is computed from more than one record, and so is no link."""
@@ -290,7 +302,11 @@ def _value(label: str | None, figures: Mapping[str, Any]) -> str:
         if label not in took:
             raise InfraError(f"the record has no seconds of {label!r}; it has {', '.join(sorted(took))}")
         took = took[label]
-    minutes, seconds = divmod(round(took), 60)
+    return _took(took)
+
+
+def _took(seconds: float) -> str:
+    minutes, seconds = divmod(round(seconds), 60)
     return f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
 
 
