@@ -29,6 +29,7 @@ def browser(width: int = 1440, height: int = 900) -> Iterator[Page]:
         )
         page = running.new_page(viewport={"width": width, "height": height})
         page.set_default_timeout(WITHIN_MS)
+        expect.set_options(timeout=WITHIN_MS)
         yield page
         running.close()
 

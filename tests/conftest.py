@@ -15,14 +15,21 @@ import hypothesis
 import pytest
 
 from millrace import stack as stacks
+from millrace.machine import archives
 from millrace.machine.processes import wait_until
 from millrace.settings import PROJECT, Settings
 from millrace.stack.services import NEEDED
+from millrace.target import Target
+from millrace.verbs.deploy import deploy
+from millrace.verbs.provision import provision
+from millrace.verbs.teardown import teardown
 
 pytest_plugins = ["tests.measuring"]
 
 PORT_BASE, PORTS_PER_WORKER = 26000, 1000
 WORKERS_END_WITHIN_S = 20
+ARCHIVED = "flink-spark"
+"""Each server of the default stack works for it, and a driver."""
 PROCESSORS, NEXT_AMONG = 2, 6
 # Servers and drivers live for minutes here: optimising their code takes a third of their processor time and never pays.
 SHORT_LIVED_JVM = "-XX:TieredStopAtLevel=1"
@@ -172,6 +179,20 @@ def umask() -> Iterator[None]:
     os.umask(before)
 
 
+def archive_classes(settings: Settings) -> None:
+    """Make the class archives that a new home, or a new build of the kernel, has not: once, while other workers wait.
+
+    Beside their tests a server would stand still until others take it for dead.
+    """
+    with (settings.home / "archives-of-tests").open("w") as alone:
+        fcntl.flock(alone, fcntl.LOCK_EX)
+        if archives.missing(settings):
+            target = Target.read(settings, {})
+            provision(target, ARCHIVED)
+            deploy(target, ARCHIVED, report=print)
+            teardown(target, ARCHIVED, data=True)
+
+
 @pytest.fixture(scope="session")
 def test_port_base(worker_id: str) -> int:
     """MILLRACE_TEST_PORT_BASE, or 26000: each worker uses eight hundred of the thousand ports from there."""
@@ -193,6 +214,7 @@ def stack(request: pytest.FixtureRequest, test_port_base: int) -> Iterator[Setti
         if not keep:
             stacks.down(settings, purge=True)  # what a session that was killed left
         stacks.up(settings, NEEDED, report=print)
+        archive_classes(settings)
         yield settings
         if not keep:
             stacks.down(settings, report=print)

@@ -96,9 +96,13 @@ class Runs:
         if load(name).use.name != self.use:
             self.end()
             self.use = load(name).use.name
-            # Before any traffic: the first deploy in a new home archives the servers' classes, and they stand still.
-            self.each(lambda name: deployed(self.target, name))
-            self.found = self.each(lambda name: run_of(self.target, load(name)))
+            # Before any traffic: the first deploy in a new home archives the drivers' classes, and they stand still.
+            failed = {
+                name: error
+                for name, error in self.each(lambda name: deployed(self.target, name)).items()
+                if isinstance(error, Exception)
+            }
+            self.found = self.each(lambda name: failed.get(name) or run_of(self.target, load(name)))
         if isinstance(found := self.found[name], Exception):
             raise found
         return found

@@ -77,27 +77,29 @@ def options(settings: Settings, main: str, class_path: str) -> list[str]:
     return [RECORD, f"-D{PROPERTY}={folder / kind}", QUIET]
 
 
-def make(settings: Settings, report: Report, idle: Collection[str] = ()) -> None:
+def make(settings: Settings, report: Report, idle: Collection[str] = ()) -> bool:
     """Archive what the recording JVMs of a stack have loaded, but those of the idle processes, which loaded too little.
 
-    Each pauses for some seconds.
+    Each pauses for some seconds; returns whether any did.
     """
     began, folder = time.monotonic(), settings.home / "archives"
+    made: list[int] = []
     try:
-        if not _missing(settings, idle):
-            return
+        if not missing(settings, idle):
+            return False
         with _alone(folder):
-            missing = _missing(settings, idle)
-            if missing and _has_room(folder, report):
+            dumped = missing(settings, idle)
+            if dumped and _has_room(folder, report):
                 report("archiving the classes of servers and drivers, once: later starts are faster")
                 with ThreadPoolExecutor(max_workers=DUMPS_AT_ONCE) as pool:
-                    dumps = [pool.submit(_dump, place, pid, report) for place, pid in missing.items()]
+                    dumps = [pool.submit(_dump, place, pid, report) for place, pid in dumped.items()]
                 made = [archive.stat().st_size for dump in dumps if (archive := dump.result())]
                 _remove_unused(folder)
                 seconds = time.monotonic() - began
                 report(f"{len(made)} class archives in {seconds:.0f} s, {sum(made) / 1e6:.0f} MB, in {folder}")
     except OSError as error:
         report(f"no class archives: {error}")
+    return bool(made)
 
 
 @contextmanager
@@ -123,7 +125,7 @@ def _has_room(folder: Path, report: Report) -> bool:
     return True
 
 
-def _missing(settings: Settings, idle: Collection[str]) -> dict[Path, int]:
+def missing(settings: Settings, idle: Collection[str] = ()) -> dict[Path, int]:
     """One JVM of the stack for each kind that has no archive and is being recorded, by the place of its archive."""
     found = {}
     for record in processes.records(settings.run).values():

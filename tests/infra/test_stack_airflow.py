@@ -106,7 +106,9 @@ def test_the_live_page_is_in_the_navigation_and_a_tab_of_a_patterns_dag(with_air
         expect(page.frame_locator("iframe").locator("#connection")).to_have_text("live")
         page.screenshot(path=pictures / "live.png")
         page.goto(f"{rest.url}/dags/prove-flink")
-        page.get_by_role("link", name="Live").last.click()
+        live = page.get_by_role("link", name="Live")
+        expect(live).to_have_count(2)  # that of the navigation, and the tab of the DAG, which comes later
+        live.last.click()
         framed = page.frame_locator("iframe")
         expect(framed.locator("#connection")).to_have_text("live")
         expect(framed.locator("article h1")).to_contain_text("flink")

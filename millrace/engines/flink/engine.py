@@ -59,6 +59,8 @@ STOP_WITHIN_S = 120
 # Flink fails a job that is stopping if a source's coordinator sends an event to a task that has just finished. The
 # savepoint was complete before, and the job ends.
 MADE = re.compile(r"A savepoint has been created at: (\S+), but the corresponding job \S+ failed during stopping")
+# Flink restarts a job by itself, which counts as running before its tasks do.
+TASKS_START = "Not all required tasks are currently running"
 REHEARSE_WITHIN_S = 120
 # A savepoint's folder has this prefix, and then so many digits of its job's id.
 SAVEPOINT, SAVEPOINT_DIGITS = "savepoint-", 6
@@ -216,11 +218,14 @@ class Flink:
         options: dict[str, Any] = (
             {"targetDirectory": folder, "drain": drain} if how == "stop" else {"target-directory": folder}
         )
-        answer = self._request("POST", f"/jobs/{plan.job_id}/{how}", json=options)
-        if answer.status_code >= 300:
-            raise _SavepointError(f"{plan.pattern}: no savepoint was begun: {answer.text[:200]}")
-        trigger = self._read(answer)["request-id"]
-        deadline = time.monotonic() + STOP_WITHIN_S
+
+        def begin() -> str:
+            answer = self._request("POST", f"/jobs/{plan.job_id}/{how}", json=options)
+            if answer.status_code >= 300:
+                raise _SavepointError(f"{plan.pattern}: no savepoint was begun: {answer.text[:200]}")
+            return str(self._read(answer)["request-id"])
+
+        trigger, deadline = begin(), time.monotonic() + STOP_WITHIN_S
         while time.monotonic() < deadline:
             status = self._get(f"/jobs/{plan.job_id}/savepoints/{trigger}") or {}
             if status.get("status", {}).get("id") == "COMPLETED":
@@ -230,6 +235,10 @@ class Flink:
                 cause = " ".join(operation.get("failure-cause", {}).get("stack-trace", "").splitlines()[:3])
                 if not drain and (made := MADE.search(cause)):
                     return made[1]
+                if TASKS_START in cause:
+                    time.sleep(1)
+                    trigger = begin()
+                    continue
                 raise EngineError(f"{plan.pattern}: the savepoint failed, the job keeps running: {cause}")
             time.sleep(0.2)
         raise EngineError(
