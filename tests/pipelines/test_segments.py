@@ -167,15 +167,19 @@ def arrived(records: Sequence[Record]) -> list[Record]:
     return [replace(each, offset=offset) for offset, each in enumerate(ordered)]
 
 
+@pytest.fixture(scope="module")
+def again() -> Evidence:
+    return restarted()
+
+
 @settings(max_examples=8, phases=UNSHRUNK)
 @given(cuts_ms=CUTS)
 def test_an_alert_from_before_a_restart_may_count_an_event_that_is_late_when_it_is_read_again(
-    cuts_ms: list[int],
+    again: Evidence, cuts_ms: list[int]
 ) -> None:
-    evidence = restarted()
-    segments = Ledger(STREAM, evidence, PATIENT).through(cuts_ms)
+    segments = Ledger(STREAM, again, PATIENT).through(cuts_ms)
     assert wrong(segments) == {}
-    assert figures(segments)["alerts: burst"]["races"] == whole(STREAM, evidence)["alerts: burst"]["races"] == 1
+    assert figures(segments)["alerts: burst"]["races"] == whole(STREAM, again)["alerts: burst"]["races"] == 1
 
 
 @pytest.mark.parametrize("spoiled", [{"comes_again": False}, {"spent": "1"}])
