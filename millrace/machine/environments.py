@@ -124,9 +124,11 @@ def with_tool(settings: Settings, group: str) -> list[str]:
 
 
 def variables(settings: Settings) -> dict[str, str]:
-    """The environment in which uv runs."""
+    """The environment in which uv runs, and programs that it installs."""
+    # uv and Node come with certificate authorities of their own; they trust those of the machine, too, as Maven does.
+    trusting = {"UV_SYSTEM_CERTS": "true", "NODE_USE_SYSTEM_CA": "1"}
     # All that is downloaded is in one place, unless UV_CACHE_DIR names a cache that others share.
-    found = {"UV_CACHE_DIR": str(settings.home / "uv"), **os.environ}
+    found = {"UV_CACHE_DIR": str(settings.home / "uv"), **trusting, **os.environ}
     found.pop("VIRTUAL_ENV", None)
     return found
 
