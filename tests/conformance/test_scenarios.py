@@ -22,6 +22,7 @@ from typing import Any, get_args
 import pytest
 
 from millrace import oracle, registry
+from millrace.job import Engine
 from millrace.machine.processes import wait_until
 from millrace.oracle import summary_rows, value_base64, window_findings
 from millrace.patterns import EnginePlan, Variant, load, names
@@ -166,7 +167,17 @@ def play(target: Target, run: Run, plan: EnginePlan, start_ms: int) -> Outcome:
         player.play(phase_of_tape, start_ms - DAY_MS)
     if has_windows(run.engine):
         player.close(start_ms + span_ms(SCENARIOS) + DAY_MS)
+    if plan.parallelism > 1:
+        await_every_instance(engine, plan)
     return player.outcome()
+
+
+def await_every_instance(engine: Engine, plan: EnginePlan) -> None:
+    """The player has seen the outputs of one instance; a checkpoint that begins later has those of all."""
+    for _ in range(2):  # one may have begun before
+        before = engine.job(plan).checkpoints
+        assert wait_until(lambda: engine.request_checkpoint(plan), STARTED_WITHIN_S)
+        assert wait_until(lambda before=before: engine.job(plan).checkpoints > before, STARTED_WITHIN_S)
 
 
 TAPE_CUSTOMERS = [f"tape-{n}" for n in range(12)]
