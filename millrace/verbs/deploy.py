@@ -204,18 +204,23 @@ def _step(target: Target, wanted: EnginePlan, last: EnginePlan | None, only_miss
 
 
 def _await_healthy(target: Target, plans: Iterable[EnginePlan], report: Report) -> None:
-    """Return when each job has completed a checkpoint; all share one deadline."""
-    deadline, awaited = time.monotonic() + DEPLOY_WITHIN_S, list(plans)
-    for plan in awaited:
-        _await_checkpoint(target, plan, deadline, report)
+    """Return when each job runs and has completed a checkpoint."""
+    awaited = list(plans)
+    _await_checkpoints(target, awaited, report)
     engines = {plan.engine for plan in awaited}
     # By now each JVM has loaded nearly all classes that it ever will.
     known = services(target.settings)
     idle = {server.name for name in registry.names() if name not in engines for server in known[name].servers}
     if archives.make(target.settings, report, idle):
         # They stood still meanwhile: a job whose heartbeats were missed is restarted by its engine.
-        for plan in awaited:
-            _await_checkpoint(target, plan, deadline, report)
+        _await_checkpoints(target, awaited, report)
+
+
+def _await_checkpoints(target: Target, plans: Iterable[EnginePlan], report: Report) -> None:
+    """All share one deadline."""
+    deadline = time.monotonic() + DEPLOY_WITHIN_S
+    for plan in plans:
+        _await_checkpoint(target, plan, deadline, report)
 
 
 def _await_checkpoint(target: Target, plan: EnginePlan, deadline: float, report: Report) -> None:
