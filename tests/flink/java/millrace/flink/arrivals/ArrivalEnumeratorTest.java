@@ -139,6 +139,25 @@ final class ArrivalEnumeratorTest {
         assertEquals(List.of("1 NothingToRead[]", "1 NothingToRead[]"), context.announced, "it has started anew");
     }
 
+    @Test
+    void aTaskThatWaitsIsAnsweredWithTheTimeOfTheOthers() {
+        ArrivalEnumerator enumerator = started(new ArrivalEnumerator.State());
+        for (int task = 0; task < 2; task++) {
+            context.register(task);
+            enumerator.addReader(task);
+        }
+        enumerator.handleSourceEvent(1, new TaskTime.Reported(70, true));
+        enumerator.handleSourceEvent(0, new TaskTime.Reported(100, false));
+        assertEquals(List.of(), context.announced, "the other had not reported, and the one moves time itself");
+        enumerator.handleSourceEvent(1, new TaskTime.Reported(70, true));
+        assertEquals(List.of("1 Told[ms=100]"), context.announced);
+        enumerator.handleSourceEvent(1, new TaskTime.Reported(100, true));
+        assertEquals(List.of("1 Told[ms=100]"), context.announced, "it is there");
+        enumerator.addReader(0);
+        enumerator.handleSourceEvent(1, new TaskTime.Reported(70, true));
+        assertEquals(List.of("1 Told[ms=100]"), context.announced, "the other starts anew");
+    }
+
     private ArrivalEnumerator started(ArrivalEnumerator.State state) {
         ArrivalEnumerator enumerator = new ArrivalEnumerator(topics, context, state);
         enumerator.start();

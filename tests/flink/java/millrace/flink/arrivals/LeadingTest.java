@@ -33,10 +33,22 @@ final class LeadingTest {
     }
 
     @Test
-    void aTaskThatHasCaughtUpIsIdle() {
+    void aTaskThatHasCaughtUpFollowsTheOthersAndIsNotIdle() {
         reading.released(0, true);
         emit();
-        assertEquals(List.of("0", "idle"), outputOfOne.found);
+        assertEquals(List.of("0"), outputOfOne.found);
+        reading.time().told(new TaskTime.Told(7));
+        emit();
+        assertEquals(List.of("0", "7"), outputOfOne.found);
+        reading.released(2, false);
+        reading.handOn(0, 1_000);
+        reading.time().told(new TaskTime.Told(9));
+        emit();
+        assertEquals(List.of("0", "7", "9"), outputOfOne.found, "messages that move no time are no reason to stop");
+        one.onEvent(event("pays"), 0, outputOfOne);
+        emit();
+        assertEquals(List.of("0", "7", "9", "1"), outputOfOne.found, "it is no longer told what time it is");
+        assertEquals(List.of("0", "7", "9", "idle"), outputOfOther.found);
     }
 
     @Test
@@ -53,12 +65,13 @@ final class LeadingTest {
     }
 
     @Test
-    void aRefusedMessageNeitherMovesTimeNorEndsIdleness() {
+    void aRefusedMessageNeitherMovesTimeNorEndsItsRest() {
         reading.released(0, true);
+        reading.time().told(new TaskTime.Told(7));
         StringData pays = StringData.fromString("pays");
         one.onEvent(GenericRowData.of(pays, StringData.fromString("json")), 0, outputOfOne);
         emit();
-        assertEquals(List.of("0", "idle"), outputOfOne.found);
+        assertEquals(List.of("0", "7"), outputOfOne.found);
         assertEquals(0, reading.leading());
     }
 

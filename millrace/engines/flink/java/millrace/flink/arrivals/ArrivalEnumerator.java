@@ -25,7 +25,7 @@ import org.slf4j.LoggerFactory;
  *
  * <p>Then it watches the topics' ids: a consumer continues at its offset in a topic that was deleted and created anew.
  * On another id the job is restarted, and its readers find what they lost. It announces to all tasks whether the job is
- * live: see {@link Backlog}.
+ * live: see {@link Backlog}; and a task that waits learns from it how far the others are: see {@link TaskTime}.
  */
 final class ArrivalEnumerator implements SplitEnumerator<ArrivalSplit, ArrivalEnumerator.State> {
     private static final Logger LOG = LoggerFactory.getLogger(ArrivalEnumerator.class);
@@ -35,6 +35,7 @@ final class ArrivalEnumerator implements SplitEnumerator<ArrivalSplit, ArrivalEn
     private final SplitEnumeratorContext<ArrivalSplit> context;
     private final State state;
     private final LiveTasks live = new LiveTasks();
+    private final TaskTime.Tasks times = new TaskTime.Tasks();
     private boolean isLive;
     private Map<String, String> ids;
 
@@ -63,12 +64,17 @@ final class ArrivalEnumerator implements SplitEnumerator<ArrivalSplit, ArrivalEn
     @Override
     public void addReader(int subtask) {
         live.fellBehind(subtask);
+        times.forget(subtask);
         announce();
         assign();
     }
 
     @Override
     public void handleSourceEvent(int subtask, SourceEvent event) {
+        if (event instanceof TaskTime.Reported) {
+            tell(subtask, (TaskTime.Reported) event);
+            return;
+        }
         if (event instanceof Backlog.CaughtUp) {
             live.caughtUp(subtask, ((Backlog.CaughtUp) event).checkpoint());
         } else {
@@ -91,6 +97,14 @@ final class ArrivalEnumerator implements SplitEnumerator<ArrivalSplit, ArrivalEn
     @Override
     public void close() {
         topics.close();
+    }
+
+    private void tell(int subtask, TaskTime.Reported reported) {
+        times.report(subtask, reported);
+        long ms = times.ms(context.currentParallelism());
+        if (reported.waits() && ms > reported.ms()) {
+            context.sendEventToSourceReader(subtask, new TaskTime.Told(ms));
+        }
     }
 
     private void announce() {

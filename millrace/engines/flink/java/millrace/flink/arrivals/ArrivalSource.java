@@ -78,6 +78,9 @@ final class ArrivalSource implements Source<RowData, ArrivalSplit, ArrivalEnumer
     public SourceReader<RowData, ArrivalSplit> createReader(SourceReaderContext context) {
         Rows.Reader reader = rows.reader();
         Backlog backlog = new Backlog(reading, context::sendSourceEventToCoordinator);
+        if (context.currentParallelism() > 1) {
+            reading.time().start(context::sendSourceEventToCoordinator, System::nanoTime);
+        }
         AtomicReference<Collection<Checkpointed>> checkpointed = new AtomicReference<>(List.of());
         Map<TopicPartition, Reached> reached = new ConcurrentHashMap<>();
         Resumed resumed = new Resumed(disorderMs);
@@ -89,6 +92,7 @@ final class ArrivalSource implements Source<RowData, ArrivalSplit, ArrivalEnumer
                         Loss.parse(Json.list(Json.parse(accepted)))),
                 resumed,
                 backlog,
+                reading.time(),
                 checkpointed,
                 reached,
                 () -> new ArrivalReader(
@@ -108,6 +112,7 @@ final class ArrivalSource implements Source<RowData, ArrivalSplit, ArrivalEnumer
         private final Resumption resumption;
         private final Resumed resumed;
         private final Backlog backlog;
+        private final TaskTime time;
         private final AtomicReference<Collection<Checkpointed>> checkpointed;
         private final Map<TopicPartition, Reached> reached;
         private final NavigableMap<Long, List<Checkpointed>> checkpoints = new TreeMap<>();
@@ -116,6 +121,7 @@ final class ArrivalSource implements Source<RowData, ArrivalSplit, ArrivalEnumer
                 Resumption resumption,
                 Resumed resumed,
                 Backlog backlog,
+                TaskTime time,
                 AtomicReference<Collection<Checkpointed>> checkpointed,
                 Map<TopicPartition, Reached> reached,
                 Supplier<SplitReader<ConsumerRecord<byte[], byte[]>, ArrivalSplit>> splitReaders,
@@ -125,6 +131,7 @@ final class ArrivalSource implements Source<RowData, ArrivalSplit, ArrivalEnumer
             this.resumption = resumption;
             this.resumed = resumed;
             this.backlog = backlog;
+            this.time = time;
             this.checkpointed = checkpointed;
             this.reached = reached;
         }
@@ -144,7 +151,9 @@ final class ArrivalSource implements Source<RowData, ArrivalSplit, ArrivalEnumer
 
         @Override
         public void handleSourceEvents(SourceEvent event) {
-            if (event instanceof Backlog.NothingToRead) {
+            if (event instanceof TaskTime.Told) {
+                time.told((TaskTime.Told) event);
+            } else if (event instanceof Backlog.NothingToRead) {
                 backlog.nothingToRead();
             } else {
                 backlog.announced((Backlog.Announced) event);

@@ -14,9 +14,9 @@ import org.apache.flink.table.data.StringData;
  * The declared watermark, as only the accepted events of one stream move it.
  *
  * <p>A side stream that moved event time would close windows whenever the main stream pauses; and while only side events
- * or messages that are refused come, a partition counts as idle, or it would hold back the windows of all others. The last
- * active partition of a task counts as idle only if the task keeps up: events that still lie in Kafka would be late for
- * the other tasks.
+ * or messages that are refused come, a partition moves no time, or it would hold back the windows of all others. The last
+ * partition of a task that has moved time does so until the task keeps up: events that still lie in Kafka would be late
+ * for the other tasks. From then on the task has the time of the others: see {@link TaskTime}.
  */
 final class Leading implements WatermarkStrategy<RowData> {
     private static final long serialVersionUID = 1L;
@@ -45,8 +45,9 @@ final class Leading implements WatermarkStrategy<RowData> {
     public WatermarkGenerator<RowData> createWatermarkGenerator(WatermarkGeneratorSupplier.Context context) {
         WatermarkGenerator<RowData> generator = declared.createWatermarkGenerator(context);
         StringData leader = StringData.fromString(leads);
+        TaskTime.Partition time = reading.time().open();
         return new WatermarkGenerator<>() {
-            private final Idleness idleness = new Idleness();
+            private final Idleness idleness = new Idleness(time);
 
             @Override
             public void onEvent(RowData event, long timestamp, WatermarkOutput output) {
@@ -59,20 +60,32 @@ final class Leading implements WatermarkStrategy<RowData> {
 
             @Override
             public void onPeriodicEmit(WatermarkOutput output) {
-                generator.onPeriodicEmit(idleness.of(output));
-                if (idleness.isDue() && (reading.leading() > idleness.since || reading.isLive())) {
+                WatermarkOutput own = idleness.of(output);
+                generator.onPeriodicEmit(own);
+                if (idleness.isDue() && reading.leading() > idleness.since) {
+                    time.rest();
                     output.markIdle();
+                } else if (idleness.isDue() && (time.rests() || reading.isLive())) {
+                    time.rest();
+                    reading.time().follow(own);
                 }
+                reading.time().report();
             }
         };
     }
 
     /** Holds back the idleness of one partition, which its generator reports once. */
     private static final class Idleness {
+        private final TaskTime.Partition time;
         private boolean isDue;
         private long since;
 
+        Idleness(TaskTime.Partition time) {
+            this.time = time;
+        }
+
         void end(long leading) {
+            time.move();
             isDue = false;
             since = leading;
         }
@@ -85,6 +98,7 @@ final class Leading implements WatermarkStrategy<RowData> {
             return new WatermarkOutput() {
                 @Override
                 public void emitWatermark(Watermark watermark) {
+                    time.reached(watermark.getTimestamp());
                     output.emitWatermark(watermark);
                 }
 

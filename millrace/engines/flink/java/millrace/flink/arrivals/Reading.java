@@ -10,6 +10,7 @@ final class Reading implements Serializable {
     private static final long serialVersionUID = 1L;
 
     private final long liveMs;
+    private final TaskTime time = new TaskTime();
     private transient volatile boolean isAtEnd;
     private transient volatile long released;
     private transient volatile long handedOn;
@@ -19,6 +20,10 @@ final class Reading implements Serializable {
     /** A message is live that is handed on so soon after its arrival. */
     Reading(long liveMs) {
         this.liveMs = liveMs;
+    }
+
+    TaskTime time() {
+        return time;
     }
 
     /** Counts messages that were read, and notes whether no more are known to lie in Kafka. */
