@@ -22,7 +22,8 @@ SETTINGS: Mapping[str, str] = {
     "consumer.isolation.level": "read_committed",  # an aborted transaction has no messages
     "consumer.enable.auto.commit": "false",
     "consumer.auto.offset.reset": "none",  # a person accepts the loss of unread messages
-    "consumer.max.poll.records": "2000",
+    # A message that stays in the consumer keeps its partition out of the next request (decision 0060).
+    "consumer.max.poll.records": str(2**31 - 1),
     "producer.linger.ms": "0",  # outputs leave at once; many at once still travel in batches
     "producer.acks": "all",
     "producer.enable.idempotence": "true",
@@ -31,7 +32,6 @@ SETTINGS: Mapping[str, str] = {
 UNACKNOWLEDGED: Mapping[str, str] = {
     # What waits for its turn to be judged is lost with the worker.
     "topology.executor.receive.buffer.size": "256",
-    "consumer.max.poll.records": "200",
     "keeper.linger.ms": "1000",  # until the flush: the state of a checkpoint is one batch
     "keeper.batch.size": "900000",  # Kafka takes none above 1 MB
 }

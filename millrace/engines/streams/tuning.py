@@ -19,7 +19,8 @@ SETTINGS: Mapping[str, str] = {
     "statestore.cache.max.bytes": str(64 << 20),  # what changes between two commits fits into it
     "main.consumer.isolation.level": "read_committed",  # an aborted transaction has no messages
     "main.consumer.auto.offset.reset": "none",  # a person accepts the loss of unread messages
-    "main.consumer.max.poll.records": "2000",
+    # A message that stays in the consumer keeps its partition out of the next request (decision 0060).
+    "main.consumer.max.poll.records": str(2**31 - 1),
     "main.consumer.session.timeout.ms": "6000",  # the shortest that brokers allow
     "main.consumer.heartbeat.interval.ms": "2000",
     "producer.linger.ms": "0",  # outputs leave at once; many at once still travel in batches

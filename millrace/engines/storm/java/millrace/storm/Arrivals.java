@@ -1,15 +1,18 @@
 package millrace.storm;
 
 import java.time.Duration;
+import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.OptionalLong;
 import java.util.Set;
+import millrace.kafka.Answers;
 import millrace.kafka.Job;
 import millrace.kafka.Losses;
 import millrace.kernel.ArrivalMerge;
+import millrace.kernel.Unasked;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
@@ -40,6 +43,8 @@ public final class Arrivals extends BaseRichSpout {
     private static final Duration POLL = Duration.ofMillis(10); // acknowledgements wait for it
     private static final long TELL_EVERY_MS = 100;
     private static final long COMMIT_EVERY_MS = 1_000; // without traffic, at most once
+    private static final int EMITTED_MOST = 2_000; // at a time
+    private static final int AHEAD_MOST = 200; // at most once: what is committed and waits is lost with the worker
     private static final int HELD_MOST = 5_000; // of a partition, while another one's earlier messages are read
 
     private final String declaration;
@@ -50,6 +55,8 @@ public final class Arrivals extends BaseRichSpout {
     private transient Map<TopicPartition, Long> ends;
     private transient Map<TopicPartition, Long> newest;
     private transient ArrivalMerge<TopicPartition, ConsumerRecord<byte[], byte[]>> merge;
+    private transient Unasked<TopicPartition> unasked;
+    private transient ArrayDeque<ConsumerRecord<byte[], byte[]>> ready; // in the order of their arrival
     private transient long sequence;
     private transient long number;
     private transient long toldMs;
@@ -76,6 +83,7 @@ public final class Arrivals extends BaseRichSpout {
             topicIds = losses.ids();
         }
         consumer = Clients.consumer(job);
+        unasked = new Unasked<>(new Answers(consumer));
         int tasks = context.getComponentTasks(context.getThisComponentId()).size();
         consumer.assign(Clients.places(job, consumer, task, tasks));
         if (job.isAtMostOnce()) {
@@ -93,40 +101,62 @@ public final class Arrivals extends BaseRichSpout {
             Utils.sleep(TELL_EVERY_MS);
             return;
         }
-        ConsumerRecords<byte[], byte[]> polled = consumer.poll(POLL);
-        for (TopicPartition place : polled.partitions()) {
-            List<ConsumerRecord<byte[], byte[]>> own = polled.records(place);
-            merge.add(place, own);
-            newest.put(place, own.get(own.size() - 1).offset());
+        if (ready.isEmpty()) {
+            read();
         }
+        List<ConsumerRecord<byte[], byte[]>> next = next(job.isAtMostOnce() ? AHEAD_MOST : EMITTED_MOST);
         if (job.isAtMostOnce()) {
-            List<ConsumerRecord<byte[], byte[]>> released = new ArrayList<>();
-            merge.release((place, message) -> {
-                released.add(message);
-                emitted.put(place, message.offset() + 1);
-            });
+            next.forEach(message -> emitted.put(place(message), message.offset() + 1));
             for (TopicPartition place : consumer.assignment()) {
-                if (merge.held(place) == 0) {
+                if (isAllReleased(place)) {
                     emitted.put(place, consumer.position(place)); // beyond an aborted transaction, too
                 }
             }
-            commit(!released.isEmpty());
-            released.forEach(message -> collector.emit(MESSAGES, values(message)));
+            commit(!next.isEmpty());
+            next.forEach(message -> collector.emit(MESSAGES, values(message)));
         } else {
-            merge.release((place, message) -> collector.emit(MESSAGES, values(message), sequence));
-        }
-        for (TopicPartition place : consumer.assignment()) {
-            if (merge.held(place) < HELD_MOST) {
-                consumer.resume(Set.of(place));
-            } else {
-                consumer.pause(Set.of(place));
-            }
+            next.forEach(message -> collector.emit(MESSAGES, values(message), sequence));
         }
         long nowMs = System.currentTimeMillis();
         if (nowMs - toldMs >= TELL_EVERY_MS) {
             toldMs = nowMs;
             collector.emit(POSITIONS, new Values(task, sequence, number++, positions()));
         }
+    }
+
+    private void read() {
+        ConsumerRecords<byte[], byte[]> polled = consumer.poll(POLL);
+        for (TopicPartition place : polled.partitions()) {
+            List<ConsumerRecord<byte[], byte[]>> own = polled.records(place);
+            merge.add(place, own);
+            newest.put(place, own.get(own.size() - 1).offset());
+        }
+        merge.release((place, message) -> ready.add(message));
+        for (TopicPartition place : consumer.assignment()) {
+            if (merge.held(place) < HELD_MOST) {
+                consumer.resume(Set.of(place));
+                unasked.resume(place);
+            } else {
+                consumer.pause(Set.of(place));
+                unasked.pause(place);
+            }
+        }
+    }
+
+    private List<ConsumerRecord<byte[], byte[]>> next(int most) {
+        List<ConsumerRecord<byte[], byte[]>> next = new ArrayList<>();
+        while (!ready.isEmpty() && next.size() < most) {
+            next.add(ready.remove());
+        }
+        return next;
+    }
+
+    private boolean isAllReleased(TopicPartition place) {
+        return merge.held(place) == 0 && ready.isEmpty();
+    }
+
+    private static TopicPartition place(ConsumerRecord<byte[], byte[]> message) {
+        return new TopicPartition(message.topic(), message.partition());
     }
 
     @Override
@@ -148,6 +178,7 @@ public final class Arrivals extends BaseRichSpout {
         sequence = Math.max(sequence + 1, System.currentTimeMillis());
         number = 0;
         newest = new HashMap<>();
+        ready = new ArrayDeque<>();
         List<String> raw = job.rawTopics(); // of the same millisecond, side streams come before the judged event
         merge = new ArrivalMerge<>(ConsumerRecord::timestamp, place -> raw.indexOf(place.topic()), this::isBehind);
         Set<TopicPartition> places = consumer.assignment();
@@ -166,7 +197,7 @@ public final class Arrivals extends BaseRichSpout {
     /** Whether more is known to lie in a partition: up to its end when the reading began, or at the last fetch. */
     private boolean isBehind(TopicPartition place) {
         OptionalLong lag = consumer.currentLag(place);
-        return consumer.position(place) < ends.get(place) || lag.isPresent() && lag.getAsLong() > 0;
+        return unasked.has(place) || consumer.position(place) < ends.get(place) || lag.isPresent() && lag.getAsLong() > 0;
     }
 
     private Values values(ConsumerRecord<byte[], byte[]> message) {
@@ -191,7 +222,7 @@ public final class Arrivals extends BaseRichSpout {
     private List<List<Object>> positions() {
         List<List<Object>> found = new ArrayList<>();
         for (TopicPartition place : consumer.assignment()) {
-            long next = merge.held(place) == 0 ? consumer.position(place) : -1; // beyond an aborted transaction, too
+            long next = isAllReleased(place) ? consumer.position(place) : -1; // beyond an aborted transaction, too
             List<Object> each = new ArrayList<>(List.of(place.topic(), place.partition(), next,
                     newest.getOrDefault(place, -1L), consumer.currentLag(place).orElse(-1)));
             found.add(each);

@@ -1,14 +1,18 @@
 package millrace.streams;
 
 import java.time.Duration;
+import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.OptionalLong;
 import java.util.Set;
 import java.util.concurrent.Future;
 import java.util.function.Predicate;
 import java.util.function.Supplier;
+import millrace.kafka.Answers;
 import millrace.kafka.Pace;
+import millrace.kernel.Unasked;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.consumer.CommitFailedException;
 import org.apache.kafka.clients.consumer.Consumer;
@@ -23,7 +27,6 @@ import org.apache.kafka.clients.producer.Producer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.KafkaException;
-import org.apache.kafka.common.Metric;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.RebalanceInProgressException;
 import org.apache.kafka.common.errors.TimeoutException;
@@ -86,7 +89,7 @@ final class Clients implements KafkaClientSupplier {
     }
 
     /** Until when it is known what came: of two answers, the second was asked for after the first. */
-    static final class Answers {
+    static final class Known {
         private double counted;
         private long countedMs = Long.MIN_VALUE;
         private long knownMs = Long.MIN_VALUE;
@@ -107,9 +110,9 @@ final class Clients implements KafkaClientSupplier {
 
         private final String thread;
         private long notedAtMs;
-        private final Metric fetched = metrics().entrySet().stream()
-                .filter(each -> each.getKey().name().equals("fetch-total")).findFirst().orElseThrow().getValue();
-        private final Answers answers = new Answers();
+        private final Answers answers = new Answers(this);
+        private final Known known = new Known();
+        private final Unasked<TopicPartition> unasked = new Unasked<>(answers);
 
         Reader(Map<String, Object> config) {
             super(config, new ByteArrayDeserializer(), new ByteArrayDeserializer());
@@ -120,7 +123,8 @@ final class Clients implements KafkaClientSupplier {
         public ConsumerRecords<byte[], byte[]> poll(Duration timeout) {
             ConsumerRecords<byte[], byte[]> polled = super.poll(timeout);
             pace.retain(thread, assignment());
-            long knownMs = answers.until((Double) fetched.metricValue(), System.currentTimeMillis());
+            unasked.retain(assignment());
+            long knownMs = known.until(answers.getAsDouble(), System.currentTimeMillis());
             for (TopicPartition place : assignment()) {
                 List<ConsumerRecord<byte[], byte[]>> own = polled.records(place);
                 long newest = own.isEmpty() ? -1 : own.get(own.size() - 1).offset();
@@ -130,6 +134,24 @@ final class Clients implements KafkaClientSupplier {
                 note();
             }
             return polled;
+        }
+
+        @Override
+        public void pause(Collection<TopicPartition> places) {
+            super.pause(places);
+            places.forEach(unasked::pause);
+        }
+
+        @Override
+        public void resume(Collection<TopicPartition> places) {
+            super.resume(places);
+            places.forEach(unasked::resume);
+        }
+
+        /** What is known to lie in a partition; a task waits for one of which nothing is known. */
+        @Override
+        public OptionalLong currentLag(TopicPartition place) {
+            return unasked.has(place) ? OptionalLong.empty() : super.currentLag(place);
         }
 
         /** Commits notes alone: Kafka Streams commits nothing for tasks that have read nothing yet. */

@@ -35,8 +35,9 @@ final class ArrivalReaderTest {
     private final AtomicReference<Collection<Checkpointed>> checkpointed = new AtomicReference<>(List.of());
     private final Map<TopicPartition, Reached> reached = new HashMap<>();
     private final Reading reading = new Reading(100);
+    private double answers;
     private final ArrivalReader reader = new ArrivalReader(
-            consumer, TOPICS, checkpointed, reached, reading, UnregisteredMetricsGroup.createSourceReaderMetricGroup());
+            consumer, () -> answers, TOPICS, checkpointed, reached, reading, UnregisteredMetricsGroup.createSourceReaderMetricGroup());
 
     @BeforeEach
     void twoSplitsAreRead() {
@@ -80,6 +81,22 @@ final class ArrivalReaderTest {
         arrive(PAYS, 1, 2, 10);
         assertEquals("partition-0 phones@2, partition-0 pays@2", fetched());
         assertEquals(Set.of(), consumer.paused());
+    }
+
+    @Test
+    void ofAPartitionThatWasPausedNothingIsKnownUntilKafkaWasAskedAgain() {
+        for (int offset = 0; offset < 5; offset++) {
+            arrive(PHONES, offset, offset, 1_000_000);
+        }
+        arrive(OTHER_PAYS, 0, 9, 10);
+        assertEquals("partition-0 phones@0, partition-0 phones@1, partition-0 phones@2, partition-0 phones@3, "
+                + "partition-0 phones@4", fetched(), "an older one may have come while it was paused");
+        assertEquals(Set.of(), consumer.paused());
+        arrive(PHONES, 5, 8, 10);
+        answers = 1;
+        assertEquals("partition-0 phones@8", fetched(), "the other one waits, and not those of this partition");
+        answers = 2;
+        assertEquals("partition-1 pays@9", fetched());
     }
 
     @Test

@@ -10,8 +10,10 @@ import java.util.Map;
 import java.util.Properties;
 import java.util.Set;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.DoubleSupplier;
 import java.util.function.Supplier;
 import millrace.kernel.ArrivalMerge;
+import millrace.kernel.Unasked;
 import org.apache.flink.connector.base.source.reader.RecordsWithSplitIds;
 import org.apache.flink.connector.base.source.reader.splitreader.SplitReader;
 import org.apache.flink.connector.base.source.reader.splitreader.SplitsChange;
@@ -20,6 +22,7 @@ import org.apache.flink.kafka.shaded.org.apache.kafka.clients.consumer.ConsumerR
 import org.apache.flink.kafka.shaded.org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.flink.kafka.shaded.org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.flink.kafka.shaded.org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.flink.kafka.shaded.org.apache.kafka.common.Metric;
 import org.apache.flink.kafka.shaded.org.apache.kafka.common.TopicPartition;
 import org.apache.flink.kafka.shaded.org.apache.kafka.common.errors.WakeupException;
 import org.apache.flink.kafka.shaded.org.apache.kafka.common.serialization.ByteArrayDeserializer;
@@ -33,7 +36,6 @@ import org.apache.flink.metrics.groups.SourceReaderMetricGroup;
  */
 final class ArrivalReader implements SplitReader<ConsumerRecord<byte[], byte[]>, ArrivalSplit> {
     private static final Duration PATIENCE = Duration.ofSeconds(1); // for messages; then checkpointed offsets are committed
-    private static final int POLLED_MOST = 2_000;
     private static final long HELD_MOST_BYTES = 4 << 20; // by topic and partition, of which a fetch brings 1 MB at most
     private static final int OVERHEAD_BYTES = 200; // of a message in memory
 
@@ -42,13 +44,18 @@ final class ArrivalReader implements SplitReader<ConsumerRecord<byte[], byte[]>,
     private final AtomicReference<Collection<Checkpointed>> checkpointed;
     private final Map<TopicPartition, Reached> reached;
     private final Reading reading;
+    private final Unasked<TopicPartition> unasked;
     private final Map<TopicPartition, Partition> partitions = new HashMap<>();
     private final ArrivalMerge<TopicPartition, ConsumerRecord<byte[], byte[]>> merge;
     private volatile long pending;
 
-    /** Commits the splits of the last complete checkpoint, once there is one; updates how far it has polled. */
+    /**
+     * Commits the splits of the last complete checkpoint, once there is one; updates how far it has polled. The consumer has
+     * had so many {@code answers}.
+     */
     ArrivalReader(
             Consumer<byte[], byte[]> consumer,
+            DoubleSupplier answers,
             List<String> topics,
             AtomicReference<Collection<Checkpointed>> checkpointed,
             Map<TopicPartition, Reached> reached,
@@ -59,6 +66,7 @@ final class ArrivalReader implements SplitReader<ConsumerRecord<byte[], byte[]>,
         this.reached = reached;
         this.reading = reading;
         this.consumer = consumer;
+        unasked = new Unasked<>(answers);
         merge = new ArrivalMerge<>(
                 ConsumerRecord::timestamp,
                 place -> topics.indexOf(place.topic()),
@@ -73,8 +81,16 @@ final class ArrivalReader implements SplitReader<ConsumerRecord<byte[], byte[]>,
         settings.put("enable.auto.commit", "false"); // offsets are in the checkpoints
         settings.put("isolation.level", "read_committed"); // an aborted transaction has no messages
         settings.put("auto.offset.reset", "none"); // a person accepts the loss of unread messages
-        settings.put("max.poll.records", String.valueOf(POLLED_MOST));
+        // A message that stays in the consumer keeps its partition out of the next request.
+        settings.put("max.poll.records", String.valueOf(Integer.MAX_VALUE));
         return new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer());
+    }
+
+    /** How many answers a consumer has had to its requests for messages. */
+    static DoubleSupplier answers(Consumer<?, ?> consumer) {
+        Metric fetches = consumer.metrics().values().stream()
+                .filter(each -> each.metricName().name().equals("fetch-total")).findFirst().orElseThrow();
+        return () -> (Double) fetches.metricValue();
     }
 
     @Override
@@ -100,8 +116,7 @@ final class ArrivalReader implements SplitReader<ConsumerRecord<byte[], byte[]>,
     public RecordsWithSplitIds<ConsumerRecord<byte[], byte[]>> fetch() {
         commitCheckpointed();
         try {
-            // To the end of all that Kafka's client has received: the next full batch may hold what arrived before.
-            for (Duration patience = PATIENCE; take(consumer.poll(patience)); patience = Duration.ZERO) {}
+            take(consumer.poll(PATIENCE)); // all that Kafka's client has received
         } catch (WakeupException stopped) {
             // What has been taken is held.
         }
@@ -140,11 +155,10 @@ final class ArrivalReader implements SplitReader<ConsumerRecord<byte[], byte[]>,
         }
     }
 
-    private boolean take(ConsumerRecords<byte[], byte[]> polled) {
+    private void take(ConsumerRecords<byte[], byte[]> polled) {
         for (TopicPartition place : polled.partitions()) {
             partitions.get(place).add(polled.records(place));
         }
-        return polled.count() >= POLLED_MOST;
     }
 
     private static <T> T patiently(Supplier<T> question) {
@@ -179,6 +193,7 @@ final class ArrivalReader implements SplitReader<ConsumerRecord<byte[], byte[]>,
             }
             if (bytes > HELD_MOST_BYTES && !isPaused) {
                 consumer.pause(List.of(place));
+                unasked.pause(place);
                 isPaused = true;
             }
         }
@@ -195,12 +210,14 @@ final class ArrivalReader implements SplitReader<ConsumerRecord<byte[], byte[]>,
 
         /** Whether more lies in Kafka. By the position, since no message need stand at the last offsets. */
         boolean isBehind() {
-            return patiently(() -> consumer.position(place)) < end || consumer.currentLag(place).orElse(0) > 0;
+            return unasked.has(place) || patiently(() -> consumer.position(place)) < end
+                    || consumer.currentLag(place).orElse(0) > 0;
         }
 
         void resumeIfShort() {
             if (isPaused && bytes < HELD_MOST_BYTES / 2) {
                 consumer.resume(List.of(place));
+                unasked.resume(place);
                 isPaused = false;
             }
         }

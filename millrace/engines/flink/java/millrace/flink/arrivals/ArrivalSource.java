@@ -24,6 +24,7 @@ import org.apache.flink.connector.base.source.reader.SingleThreadMultiplexSource
 import org.apache.flink.connector.base.source.reader.splitreader.SplitReader;
 import org.apache.flink.core.io.InputStatus;
 import org.apache.flink.core.io.SimpleVersionedSerializer;
+import org.apache.flink.kafka.shaded.org.apache.kafka.clients.consumer.Consumer;
 import org.apache.flink.kafka.shaded.org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.flink.kafka.shaded.org.apache.kafka.common.TopicPartition;
 import org.apache.flink.table.data.RowData;
@@ -95,9 +96,11 @@ final class ArrivalSource implements Source<RowData, ArrivalSplit, ArrivalEnumer
                 reading.time(),
                 checkpointed,
                 reached,
-                () -> new ArrivalReader(
-                        ArrivalReader.consumer(kafka), rows.topics(), checkpointed, reached, reading,
-                        context.metricGroup()),
+                () -> {
+                    Consumer<byte[], byte[]> consumer = ArrivalReader.consumer(kafka);
+                    return new ArrivalReader(consumer, ArrivalReader.answers(consumer), rows.topics(), checkpointed,
+                            reached, reading, context.metricGroup());
+                },
                 (message, output, progress) -> {
                     boolean isBacklog = backlog.holds(message.timestamp(), System.currentTimeMillis());
                     RowData row = reader.read(message, isBacklog, resumed.passedMs());

@@ -1,0 +1,48 @@
+package millrace.kernel;
+
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.Set;
+import org.junit.jupiter.api.Test;
+
+final class UnaskedTest {
+    private double answers = 7;
+    private final Unasked<String> unasked = new Unasked<>(() -> answers);
+
+    @Test
+    void aPartitionThatWasNeverPausedIsAskedFor() {
+        assertFalse(unasked.has("pays"));
+        unasked.resume("pays");
+        assertFalse(unasked.has("pays"));
+    }
+
+    @Test
+    void aPartitionIsNotAskedForWhileItIsPaused() {
+        unasked.pause("pays");
+        answers = 99;
+        assertTrue(unasked.has("pays"));
+        assertFalse(unasked.has("phones"));
+    }
+
+    @Test
+    void aPartitionThatComesBackIsNotPausedAnyMore() {
+        unasked.pause("pays");
+        unasked.retain(Set.of("phones"));
+        assertFalse(unasked.has("pays"));
+    }
+
+    @Test
+    void theFirstAnswerMayBeToARequestFromBefore() {
+        unasked.pause("pays");
+        answers = 8;
+        unasked.resume("pays");
+        answers = 9;
+        unasked.resume("pays");
+        assertTrue(unasked.has("pays"));
+        answers = 10;
+        assertFalse(unasked.has("pays"));
+        unasked.pause("pays");
+        assertTrue(unasked.has("pays"));
+    }
+}
