@@ -15,7 +15,7 @@ from millrace.target import Target
 from pipelines.fraud import FRAUD
 from tests.flink.test_arrivals import CUSTOMERS, MINUTE_MS, everybody_is_known
 from tests.flink.test_recovery import pays, wait_for_checkpoints
-from tests.player import Sent, ensure_topics, own_plan
+from tests.player import Sent, own_plan, own_topics
 
 VARIANT = load("flink")
 BUSY = CUSTOMERS[0]
@@ -28,10 +28,8 @@ pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
 def plan(target: Target) -> Iterator[EnginePlan]:
     options = {"table.exec.source.idle-timeout": "200 ms", "execution.checkpointing.interval": "1 s"}
     plan = own_plan(target, VARIANT, "silence", parallelism=2, options=options)
-    yield plan
-    flink = target.engine("flink")
-    if flink.job(plan).is_up:
-        flink.stop(plan)
+    with own_topics(target, plan, VARIANT):
+        yield plan
 
 
 def burst(start_ms: int) -> Iterator[Sent]:
@@ -42,7 +40,6 @@ def burst(start_ms: int) -> Iterator[Sent]:
 
 
 def test_each_event_of_a_burst_after_a_silence_is_counted_or_late(target: Target, plan: EnginePlan) -> None:
-    ensure_topics(plan, VARIANT)
     start_ms = int(time.time() * 1000) - 200 * MINUTE_MS
     player = everybody_is_known(plan)
     target.engine("flink").start(plan, None)

@@ -150,12 +150,12 @@ final class ArrivalEnumeratorTest {
         enumerator.handleSourceEvent(0, new TaskTime.Reported(100, false));
         assertEquals(List.of(), context.announced, "the other had not reported, and the one moves time itself");
         enumerator.handleSourceEvent(1, new TaskTime.Reported(70, true));
-        assertEquals(List.of("1 Told[ms=100]"), context.announced);
+        assertEquals(List.of("1 OfOthers[ms=100]"), context.announced);
         enumerator.handleSourceEvent(1, new TaskTime.Reported(100, true));
-        assertEquals(List.of("1 Told[ms=100]"), context.announced, "it is there");
+        assertEquals(List.of("1 OfOthers[ms=100]"), context.announced, "it is there");
         enumerator.addReader(0);
         enumerator.handleSourceEvent(1, new TaskTime.Reported(70, true));
-        assertEquals(List.of("1 Told[ms=100]"), context.announced, "the other starts anew");
+        assertEquals(List.of("1 OfOthers[ms=100]"), context.announced, "the other starts anew");
     }
 
     private ArrivalEnumerator started(ArrivalEnumerator.State state) {

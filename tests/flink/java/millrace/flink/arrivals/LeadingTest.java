@@ -37,17 +37,17 @@ final class LeadingTest {
         reading.released(0, true);
         emit();
         assertEquals(List.of("0"), outputOfOne.found);
-        reading.time().told(new TaskTime.Told(7));
+        reading.time().answered(new TaskTime.OfOthers(7));
         emit();
         assertEquals(List.of("0", "7"), outputOfOne.found);
         reading.released(2, false);
         reading.handOn(0, 1_000);
-        reading.time().told(new TaskTime.Told(9));
+        reading.time().answered(new TaskTime.OfOthers(9));
         emit();
         assertEquals(List.of("0", "7", "9"), outputOfOne.found, "messages that move no time are no reason to stop");
         one.onEvent(event("pays"), 0, outputOfOne);
         emit();
-        assertEquals(List.of("0", "7", "9", "1"), outputOfOne.found, "it is no longer told what time it is");
+        assertEquals(List.of("0", "7", "9", "1"), outputOfOne.found, "its own events move its time again");
         assertEquals(List.of("0", "7", "9", "idle"), outputOfOther.found);
     }
 
@@ -67,7 +67,7 @@ final class LeadingTest {
     @Test
     void aRefusedMessageNeitherMovesTimeNorEndsItsRest() {
         reading.released(0, true);
-        reading.time().told(new TaskTime.Told(7));
+        reading.time().answered(new TaskTime.OfOthers(7));
         StringData pays = StringData.fromString("pays");
         one.onEvent(GenericRowData.of(pays, StringData.fromString("json")), 0, outputOfOne);
         emit();

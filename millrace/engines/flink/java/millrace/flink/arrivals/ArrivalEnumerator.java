@@ -25,7 +25,7 @@ import org.slf4j.LoggerFactory;
  *
  * <p>Then it watches the topics' ids: a consumer continues at its offset in a topic that was deleted and created anew.
  * On another id the job is restarted, and its readers find what they lost. It announces to all tasks whether the job is
- * live: see {@link Backlog}; and a task that waits learns from it how far the others are: see {@link TaskTime}.
+ * live: see {@link Backlog}; and it answers a task that waits how far the others are: see {@link TaskTime}.
  */
 final class ArrivalEnumerator implements SplitEnumerator<ArrivalSplit, ArrivalEnumerator.State> {
     private static final Logger LOG = LoggerFactory.getLogger(ArrivalEnumerator.class);
@@ -72,7 +72,7 @@ final class ArrivalEnumerator implements SplitEnumerator<ArrivalSplit, ArrivalEn
     @Override
     public void handleSourceEvent(int subtask, SourceEvent event) {
         if (event instanceof TaskTime.Reported) {
-            tell(subtask, (TaskTime.Reported) event);
+            answer(subtask, (TaskTime.Reported) event);
             return;
         }
         if (event instanceof Backlog.CaughtUp) {
@@ -99,11 +99,11 @@ final class ArrivalEnumerator implements SplitEnumerator<ArrivalSplit, ArrivalEn
         topics.close();
     }
 
-    private void tell(int subtask, TaskTime.Reported reported) {
+    private void answer(int subtask, TaskTime.Reported reported) {
         times.report(subtask, reported);
         long ms = times.ms(context.currentParallelism());
         if (reported.waits() && ms > reported.ms()) {
-            context.sendEventToSourceReader(subtask, new TaskTime.Told(ms));
+            context.sendEventToSourceReader(subtask, new TaskTime.OfOthers(ms));
         }
     }
 

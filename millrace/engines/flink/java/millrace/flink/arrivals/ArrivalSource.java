@@ -154,8 +154,8 @@ final class ArrivalSource implements Source<RowData, ArrivalSplit, ArrivalEnumer
 
         @Override
         public void handleSourceEvents(SourceEvent event) {
-            if (event instanceof TaskTime.Told) {
-                time.told((TaskTime.Told) event);
+            if (event instanceof TaskTime.OfOthers) {
+                time.answered((TaskTime.OfOthers) event);
             } else if (event instanceof Backlog.NothingToRead) {
                 backlog.nothingToRead();
             } else {

@@ -14,16 +14,16 @@ import org.apache.flink.api.connector.source.SourceEvent;
 /**
  * The time of one task, as its partitions have moved it; while none of them does, the time of the other tasks.
  *
- * <p>For Flink no task is ever idle. Its operators learn of the end of that at different moments, and one that learns it
- * first moves the time of a window for which the events of a slower one are still on their way: they would be dropped, and
- * reported nowhere. So a task that waits asks the coordinator how far the others are, and repeats that as its own time.
+ * <p>For Flink no task is ever idle. The end of idleness reaches its operators at different moments, and the first one that
+ * it reaches moves the time of a window, while the events of a slower one are still on their way: they would be dropped,
+ * and reported nowhere. So a task that waits asks the coordinator how far the others are, and repeats that as its own time.
  */
 final class TaskTime implements Serializable {
     /** The time of a task, and whether none of its partitions moves it. */
     record Reported(long ms, boolean waits) implements SourceEvent {}
 
     /** The time through which no task that moves time has any event to come. */
-    record Told(long ms) implements SourceEvent {}
+    record OfOthers(long ms) implements SourceEvent {}
 
     private static final long serialVersionUID = 1L;
     private static final long REPORT_EVERY_NS = 100_000_000;
@@ -34,7 +34,7 @@ final class TaskTime implements Serializable {
     private transient LongSupplier clock;
     private transient Reported reported;
     private transient long reportedNs;
-    private transient Told told;
+    private transient OfOthers others;
 
     /** Begins to report: a task that is alone has nobody to wait for. */
     void start(Consumer<SourceEvent> coordinator, LongSupplier clock) {
@@ -52,14 +52,15 @@ final class TaskTime implements Serializable {
         return opened;
     }
 
-    void told(Told newest) {
-        told = newest;
+    /** Notes what the coordinator has answered. */
+    void answered(OfOthers newest) {
+        others = newest;
     }
 
     /** Moves a partition that rests to where the other tasks are. */
     void follow(WatermarkOutput output) {
-        if (told != null) {
-            output.emitWatermark(new Watermark(told.ms));
+        if (others != null) {
+            output.emitWatermark(new Watermark(others.ms));
         }
     }
 
