@@ -63,6 +63,8 @@ FINAL = (
     KafkaError.GROUP_AUTHORIZATION_FAILED,
     KafkaError.UNKNOWN_TOPIC_OR_PART,
 )
+# A broker that is back elects the leaders of its partitions anew; librdkafka leaves waiting for them to its caller.
+ELECTING = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
 
 
 @dataclass(frozen=True)
@@ -262,10 +264,26 @@ def unread(bootstrap: str, group: str, topics: Iterable[str]) -> int:
 def _ends(reader: Consumer, bootstrap: str, topics: Iterable[str]) -> dict[tuple[str, int], int]:
     there = listed(reader, bootstrap)
     places = [(topic, number) for topic in topics if topic in there for number in there[topic].partitions]
+    return {place: span(reader, bootstrap, place)[1] for place in places}
+
+
+def span(reader: Consumer, bootstrap: str, place: tuple[str, int]) -> tuple[int, int]:
+    """The first offset of a partition, and the one behind its last; a partition without a leader gets time for one."""
+    found: list[tuple[int, int]] = []
+    refused: list[KafkaException] = []
+
+    def has_leader() -> bool:
+        try:
+            found.append(reader.get_watermark_offsets(TopicPartition(*place), timeout=ANSWERS_WITHIN_S))
+        except KafkaException as error:
+            refused.append(error)
+            return error.args[0].code() not in ELECTING
+        return True
+
     with named(bootstrap):
-        return {
-            place: reader.get_watermark_offsets(TopicPartition(*place), timeout=ANSWERS_WITHIN_S)[1] for place in places
-        }
+        if not wait_until(has_leader, ANSWERS_WITHIN_S) or not found:
+            raise refused[-1]
+    return found[0]
 
 
 class Tail:
@@ -306,8 +324,7 @@ class Tail:
         """
         cuts = {} if cut_ms is None else self._cuts(cut_ms)
         for place in self._next:
-            with named(self._bootstrap):
-                first, end = self._consumer.get_watermark_offsets(TopicPartition(*place), timeout=ANSWERS_WITHIN_S)
+            first, end = span(self._consumer, self._bootstrap, place)
             self._next[place], self._ends[place] = max(self._next[place], first), min(end, cuts.get(place, end))
             self._firsts[place] = first
         behind = {place for place in self._next if self._next[place] < self._ends[place]}
@@ -339,9 +356,7 @@ class Tail:
         """Continue with the first message of each partition that its topic had at this moment or later."""
         found = self._cuts(at_ms - 1)
         for place in self._next:
-            with named(self._bootstrap):
-                _, end = self._consumer.get_watermark_offsets(TopicPartition(*place), timeout=ANSWERS_WITHIN_S)
-            self._next[place] = found.get(place, end)
+            self._next[place] = found.get(place, span(self._consumer, self._bootstrap, place)[1])
 
     def _cuts(self, cut_ms: int) -> dict[tuple[str, int], int]:
         """The offset of the first message after a moment, for each partition that has one."""
@@ -362,8 +377,7 @@ class Tail:
         """The first offset that each partition still has, by kind."""
         found: dict[str, dict[int, int]] = {}
         for topic, number in self._next:
-            with named(self._bootstrap):
-                at, _ = self._consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=ANSWERS_WITHIN_S)
+            at, _ = span(self._consumer, self._bootstrap, (topic, number))
             found.setdefault(self._kinds[topic], {})[number] = at
         return found
 
