@@ -509,10 +509,12 @@ def _problem(declared: EventField, read: Mapping[str, Any]) -> str | None:
     if value is None:
         return "null" if declared.required else None
     if isinstance(declared, Text):
+        value = _as_declared(declared, value)
         if not isinstance(value, str):
             return "type"
         is_short = len(value) <= declared.max_length
-        problem = "length" if not is_short else None if re.fullmatch(declared.pattern, value) else "pattern"
+        matches = re.fullmatch(declared.pattern, value, re.ASCII)
+        problem = "length" if not is_short else None if matches else "pattern"
     else:
         if not isinstance(value, Decimal if declared.kind == "whole" else (Decimal, float)):
             return "type"
@@ -523,6 +525,8 @@ def _problem(declared: EventField, read: Mapping[str, Any]) -> str | None:
 
 
 def _as_declared(declared: EventField, value: Any) -> Any:
+    if isinstance(declared, Text) and declared.takes_whole and isinstance(value, Decimal):
+        return str(value) if value else "0"  # without the sign of a zero
     if value is None or declared.kind == "text":
         return value
     return int(value) if declared.kind == "whole" else float(value) + 0.0  # -0.0 + 0.0 is 0.0

@@ -16,6 +16,7 @@ from pydantic_core import PydanticCustomError, core_schema
 
 from millrace import kept, project, registry
 from millrace.patterns import backfills
+from millrace.patterns.parquet import PLACE
 from millrace.rules import EventRule, EventType, FoldRule, RuleError, UseCase, WindowRule
 from millrace.rules.expressions import DeclarationError
 from millrace.rules.nearest import nearest
@@ -322,6 +323,12 @@ def _complaints(variant: Variant) -> list[str]:
         for store in stages.persist.to:
             if stages.persist.to.count(store) > 1:
                 complaints.append(f"stages.persist.to: '{store}' is there more than once; name each store once")
+            for name in variant.use.enriched.names:
+                if store == "hdfs" and name.lower() in PLACE:
+                    complaints.append(
+                        f"stages.persist.to: files in HDFS are in folders by {' and '.join(PLACE)}, so no field of "
+                        f"'{variant.use.enriched.name}' can be called '{name}'; rename it, or persist to hbase alone"
+                    )
             if reason := _refusal(stages.persist.engine, f"{registry.PERSIST}{store}"):
                 complaints.append(f"stages.persist.to: {stages.persist.engine} cannot write to '{store}': {reason}")
     if stages.events.parallelism > pattern.partitions:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from pathlib import PurePosixPath
 
+PLACE = ("date", "hour")
+"""Of an event's time: a file's folder is `date=2026-11-21/hour=09`, and readers see both as columns."""
 REPLACED = "_replaced-"
 """The beginning of the name of such a list."""
 COMPACTED = "compacted-"

@@ -28,10 +28,7 @@ from millrace.rules import (
 )
 from millrace.rules.expressions import DeclarationError
 from millrace.rules.layout import families, version
-from millrace.rules.outputs import WINDOWS_TOPIC
-
-HOP = "hop"
-"""The topic of bare messages: their time through Kafka stands beside the latencies of alerts."""
+from millrace.rules.outputs import HOP, WINDOWS_TOPIC
 
 
 class OtherRulesError(DeclarationError):

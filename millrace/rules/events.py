@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -16,6 +18,8 @@ WHOLE_LEAST, WHOLE_MOST = -(2**63), 2**63 - 1
 # the stack that calls it.
 DEPTH_MOST = 500
 NAME_PATTERN = r"[A-Za-z0-9_.:\-]+"
+# Kafka takes a message of a megabyte; a dead letter has a third more than the message that was refused.
+BYTES_MOST = 700_000
 TOKEN_PATTERN, TOKEN_LENGTH = r"[0-9a-f]{8}\.[0-9a-f]{32}", 41  # id of the key, then the HMAC
 
 
@@ -44,12 +48,16 @@ class Text:
     """Good values may look like card numbers, as tokens and numeric ids do by chance: only bad ones are searched."""
     kind: Kind = "text"
     token_of: Secret | None = None
+    takes_whole: bool = False
+    """Whole numbers are taken, too, as their digits: keys and ids are texts, and many sources number theirs."""
 
     def schema(self) -> dict[str, Any]:
-        return {"type": "string", "pattern": f"^{self.pattern}$", "maxLength": self.max_length}
+        kinds = ["string", "integer"] if self.takes_whole else "string"
+        return {"type": kinds, "pattern": f"^{self.pattern}$", "maxLength": self.max_length}
 
     def limits(self) -> dict[str, Any]:
-        return {"pattern": self.pattern, "max_length": self.max_length, "may_pass_luhn": self.may_pass_luhn}
+        limits = {"pattern": self.pattern, "max_length": self.max_length, "may_pass_luhn": self.may_pass_luhn}
+        return limits | ({"takes_whole": True} if self.takes_whole else {})
 
 
 @dataclass(frozen=True)
@@ -221,8 +229,13 @@ def _complaints(event_type: EventType) -> Iterator[str]:
     declared = {f.name: f for f in event_type.fields}
     names = [f.name for f in event_type.fields]
     for name in names:
-        if names.count(name) > 1:
-            yield f" has {names.count(name)} fields '{name}'; rename one of them"
+        if not is_name(name):
+            yield f": no field can be called '{name}'; use letters, digits and underscores, a letter first, at most 64"
+    times = Counter(map(str.lower, names))
+    for name in names:
+        if times[name.lower()] > 1:
+            like = f"fields '{name}'" if names.count(name) > 1 else f"fields like '{name}', but for capitals"
+            yield f" has {times[name.lower()]} {like}; rename one of them"
     for role in ("key", "id", "time"):
         name = getattr(event_type, role)
         if name is None:
@@ -234,8 +247,13 @@ def _complaints(event_type: EventType) -> Iterator[str]:
         elif role == "time" and not declared[name].required:
             yield f": its time '{name}' is optional; an event without a time is in no window"
     for span in ("past_ms", "future_ms"):
-        if getattr(event_type, span) < 0:
-            yield f": {span} must be at least 0, not {getattr(event_type, span)}"
+        if not is_whole(getattr(event_type, span), 0, WHOLE_MOST):
+            yield f": {span} must be a whole number of at least 0, not {getattr(event_type, span)}"
+    if not is_whole(event_type.max_bytes, 1, BYTES_MOST):
+        yield f": max_bytes must be from 1 to {BYTES_MOST}, not {event_type.max_bytes}"
+    sent = declared.get(SENT_MS.name, SENT_MS)
+    if not isinstance(sent, Whole) or sent.required:
+        yield f": '{SENT_MS.name}' is when the sender meant to send an event; leave the field out, or rename it"
     for each in event_type.fields:
         yield from _odd_limits(each)
 
@@ -247,9 +265,47 @@ def _odd_limits(declared: AnyField) -> Iterator[str]:
                 re.compile(pattern)
             except re.error as error:
                 yield f": the pattern of '{name}' is no regular expression: {error}"
+            if differs := _unshared(pattern):
+                yield (
+                    f": the pattern of '{name}' has '{differs}', which Python, Java and JSON Schema do not read alike; "
+                    "write it otherwise"
+                )
         case Whole(name=name, least=least, most=most) | Real(name=name, least=least, most=most):
-            if not least <= most:
+            if isinstance(declared, Whole) and not (_is_of_64_bits(least) and _is_of_64_bits(most)):
+                yield f": the least and the most of '{name}' must be whole numbers of 64 bits, not {least} and {most}"
+            elif isinstance(declared, Real) and not (math.isfinite(least) and math.isfinite(most)):
+                yield f": the least and the most of '{name}' must be finite, not {least} and {most}"
+            elif not least <= most:
                 yield f": no number is from {least} to {most}; change the least or the most of '{name}'"
+
+
+_ESCAPED = re.compile(r"\\[^A-Za-z]|\\[dDwWsSnrtf]|\\x[0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4}")
+_SET = re.compile(r"\[[^]]*\]")
+# Empty sets, sets within sets, their intersection, and other letters that a backslash gives a meaning.
+_UNSHARED_ANYWHERE = re.compile(r"\[\^?\]|\[[^]]*(?:\[|&&)|\\[A-Za-z]")
+# Groups with a name or a flag, quantifiers that never give back, and braces that are no quantifier.
+_UNSHARED_OUTSIDE_SETS = re.compile(r"\(\?(?!:|=|!|<=|<!)|[*+?}]\+|\{(?!\d)")
+
+
+def _unshared(pattern: str) -> str | None:
+    """What Python, Java and JSON Schema would not read alike in a pattern."""
+    bare = _ESCAPED.sub("x", pattern)
+    found = _UNSHARED_ANYWHERE.search(bare) or _UNSHARED_OUTSIDE_SETS.search(_SET.sub("x", bare))
+    return found and found[0]
+
+
+def is_name(name: str) -> bool:
+    """Whether fields and measures can be called so, in all engines and stores."""
+    return re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,63}", name) is not None
+
+
+def is_whole(value: object, least: int, most: int) -> bool:
+    """Whether a number of a declaration is a whole one within these limits."""
+    return isinstance(value, int) and least <= value <= most
+
+
+def _is_of_64_bits(value: object) -> bool:
+    return is_whole(value, WHOLE_LEAST, WHOLE_MOST)
 
 
 @lru_cache(maxsize=4_096)
@@ -259,4 +315,5 @@ def plain_name(name: str) -> str:
 
 
 def _nullable(schema: dict[str, Any], required: bool) -> dict[str, Any]:
-    return schema if required else {**schema, "type": [schema["type"], "null"]}
+    kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+    return schema if required else {**schema, "type": [*kinds, "null"]}

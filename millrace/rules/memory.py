@@ -21,7 +21,7 @@ class StageMemory:
 
     def __post_init__(self) -> None:
         signatures = [signature(measure, self.use.judged) for _, measure in self._declared()]
-        object.__setattr__(self, "_prefixes", {s: f"m{i}" for i, s in enumerate(dict.fromkeys(signatures))})
+        object.__setattr__(self, "_prefixes", {s: f"_m{i}" for i, s in enumerate(dict.fromkeys(signatures))})
 
     @property
     def is_needed(self) -> bool:

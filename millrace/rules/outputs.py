@@ -74,6 +74,8 @@ DUPLICATE, LATE, REPLAYED = "duplicate", "late", "replayed"
 
 WINDOWS_TOPIC = "windows"
 """The topic of all window results of a pattern."""
+HOP = "hop"
+"""The topic of bare messages: their time through Kafka stands beside the latencies of alerts."""
 VERDICTS_TOPIC = "verdicts"
 """The topic of a pattern's ledger: the verdict on each segment of its messages."""
 CONFIRMED, DISMISSED, UNSURE = MARKS = ("confirmed", "dismissed", "unsure")

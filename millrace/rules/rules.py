@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from millrace.rules.canaries import Canaries
-from millrace.rules.events import EventType, Real, Text, Whole
+from millrace.rules.events import WHOLE_MOST, EventField, EventType, Real, Text, Whole, is_whole
 from millrace.rules.expressions import Expression, Field, Kind, RuleError, condition, fields_of
 from millrace.rules.measures import (
     Count,
@@ -28,9 +28,12 @@ from millrace.rules.nearest import nearest
 from millrace.rules.outputs import (
     ALERTS,
     DEAD_LETTERS,
+    DISPOSITIONS,
     FLAGS,
+    HOP,
     PROVENANCE,
     SEPARATOR,
+    VERDICTS_TOPIC,
     WINDOW_SPAN,
     WINDOWS_TOPIC,
     window_result,
@@ -140,6 +143,9 @@ class WindowRule(_Conditioned):
         with placed(of):
             _require_key(self.key, self.on, of)
             require_windowed(self.measures, self.on, of)
+            for name in self.measures:
+                if name in (self.key, *WINDOW_SPAN):
+                    raise RuleError(f"'{name}' is a value of every alert of it; give the measure another name")
             measured = Names("w", window_kinds(self.measures, self.on), of, {})
             object.__setattr__(self, "where", conditions_of(self.measures, self.on, of))
         with placed(of, self.alert_when):
@@ -395,12 +401,22 @@ class UseCase:
         return found
 
 
+OWN_TOPICS = (ALERTS.name, DEAD_LETTERS.name, WINDOWS_TOPIC, VERDICTS_TOPIC, DISPOSITIONS.name, HOP)
+# Spark has a column, Flink a table for each event type, beside these.
+OWN_TABLES = (
+    *("topic", "partition", "offset", "key", "value", "timestamp", "headers", "ingest_ms", "is_backlog", "stream"),
+    *("reason", "event_key", "aside"),
+    *("arrivals", "references", "looked_up", "remembered", "unfolded", "judged", "timed", "timely"),
+)
+OWN_COLUMNS = ("rowtime", "window_start", "window_end", "window_time")
+
+
 def _misfits(use: UseCase) -> Iterator[str]:
     """Why the parts of a use do not fit one another."""
     if use.judged.time is None:
         yield f"the events of '{use.judged.name}' have no time; give the event type a time"
-    if use.disorder_ms < 0:
-        yield f"disorder_ms must be at least 0, not {use.disorder_ms}"
+    if not is_whole(use.disorder_ms, 0, WHOLE_MOST):
+        yield f"disorder_ms must be a whole number of at least 0, not {use.disorder_ms}"
     if use.enrichment.on != use.judged:
         yield f"the enrichment is of '{use.enrichment.on.name}'; only '{use.judged.name}' is enriched"
     rules = [each.name for each in (*use.rules, *use.summaries)]
@@ -414,15 +430,34 @@ def _misfits(use: UseCase) -> Iterator[str]:
                 yield f"'{name}' cannot be in names of topics and in alerts; use letters, digits and dashes, at most 64"
             if names.count(name) > 1:
                 yield f"{names.count(name)} {kind} are called '{name}'; rename one of them"
-    for topic in (ALERTS.name, DEAD_LETTERS.name, WINDOWS_TOPIC):
-        if topic in streams:
-            yield f"no event type can be called '{topic}': every pattern has a topic of that name"
+    for name in streams:
+        if name in OWN_TOPICS:
+            yield f"no event type can be called '{name}': every pattern has a topic of that name"
+        if name in OWN_TABLES:
+            yield f"no event type can be called '{name}': an engine has a column or a table of that name"
+    for name in use.enriched.names:
+        if name in OWN_COLUMNS:
+            yield f"no field of '{use.enriched.name}' can be called '{name}': Flink has a column of that name"
     for lookup in use.enrichment.lookups:
         if lookup.reference not in use.references:
             yield f"the enrichment looks up '{lookup.reference.name}'; add it to the references"
     for each in (*use.raw, *use.references):
         for needed in (f for f in each.fields if f.name in (each.key, each.id, each.time) and not f.required):
             yield f"'{each.name}' needs '{needed.name}' in every event; take required=False away, or use another field"
+        identifying = [each.key, each.id, *(lookup.by for lookup in use.enrichment.lookups if each is use.judged)]
+        for declared in each.fields:
+            if declared.name in identifying and not isinstance(declared, Text):
+                yield (
+                    f"'{declared.name}' of '{each.name}' is a key or an id, so it must be a text; "
+                    f"Text('{declared.name}', takes_whole=True) takes whole numbers, too"
+                )
+            elif not isinstance(declared, EventField):
+                yield (
+                    f"'{declared.name}' of '{each.name}' is a {type(declared).__name__}, which only the pipeline "
+                    "makes; leave the field out: those that are not declared are ignored"
+                )
+        if each.time is not None and each.past_ms == 0:
+            yield f"'{each.name}' accepts no event that is a millisecond old; give it past_ms"
     yield from _unread(use)
     if use.canaries:
         yield from _unmarked(use, use.canaries)

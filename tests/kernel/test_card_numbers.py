@@ -230,7 +230,7 @@ def test_a_forbidden_name_that_could_never_be_found_is_refused() -> None:
         with pytest.raises(RuleError, match=f"'{wrong}' cannot be forbidden"):
             EventType("e", "", (Text("a"),), key="a", forbidden=(wrong,))
     with pytest.raises(RuleError, match="'pinblock' cannot be forbidden: a field has this name"):
-        EventType("e", "", (Text("a"), Whole("Pin-Block")), key="a", forbidden=("pinblock",))
+        EventType("e", "", (Text("a"), Whole("Pin_Block")), key="a", forbidden=("pinblock",))
 
 
 def same(partner: Partner, text: str) -> None:

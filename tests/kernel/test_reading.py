@@ -29,7 +29,9 @@ ODD = EventType(
     "odd",
     "Fields that no real event of ours has.",
     (
-        Text("free", pattern=r"(?s:.*)", max_length=3, required=False),
+        Text("free", pattern=r"[\s\S]*", max_length=3, required=False),
+        Text("digits", pattern=r"-?\w+", max_length=30, required=False, may_pass_luhn=True, takes_whole=True),
+        Text("line", pattern=r".*\s?\d?", required=False),
         Whole("any", required=False),
         Whole("narrow", least=-5, most=5, required=False),
         Real("wide", least=-1e300, most=1e300, required=False),
@@ -217,6 +219,22 @@ def test_a_transaction_is_read_as_the_oracle_reads_it(
         ('{"free":"a"}\x00', "json"),
         ('\ufeff{"free":"a"}', "json"),
         ('{"free":"\ufeff"}', None),
+        ('{"digits":"17"}', None),
+        ('{"digits":17}', None),
+        ('{"digits":-0}', None),
+        ('{"digits":-17}', None),
+        ('{"digits":123456789012345678901234567890}', None),
+        ('{"digits":1' + "0" * 3000 + "}", "length:digits"),
+        ('{"digits":1.0}', "type:digits"),
+        ('{"digits":1e3}', "type:digits"),
+        ('{"digits":true}', "type:digits"),
+        ('{"digits":"Müller"}', "pattern:digits"),
+        ('{"digits":"\u0663"}', "pattern:digits"),  # a digit, but of Arabic
+        ('{"line":"GET /\\r"}', None),
+        ('{"line":"a\\u2028b\\u0085"}', None),
+        ('{"line":"a\\nb"}', "pattern:line"),
+        ('{"line":"a\\n\u00a0"}', "pattern:line"),  # a space, but not of ASCII
+        ('{"line":"a\\n7"}', None),
         ('{"any":9223372036854775807}', None),
         ('{"any":9223372036854775808}', "range:any"),
         ('{"any":-9223372036854775808}', None),
@@ -314,7 +332,7 @@ def test_any_damaged_transaction_is_read_as_the_oracle_reads_it(partner: Partner
 
 
 @many
-@given(messages({"free": "abc", "any": 1, "narrow": 2, "wide": 1.5, "unit": 0.5}))
+@given(messages({"free": "abc", "any": 1, "narrow": 2, "wide": 1.5, "unit": 0.5, "digits": 7, "line": "a"}))
 @example(message=b'{"wide":-10000000000000000000}')
 def test_any_damaged_odd_event_is_read_as_the_oracle_reads_it(partner: Partner, message: bytes) -> None:
     agree(partner, ODD, message)

@@ -1,6 +1,8 @@
 """What a use declares, and what it must not."""
 
+import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -12,6 +14,7 @@ from millrace.rules import (
     FoldRule,
     Last,
     Lookup,
+    Real,
     RuleError,
     Session,
     Sum,
@@ -21,6 +24,7 @@ from millrace.rules import (
     Whole,
     WindowRule,
     WindowSummary,
+    Words,
 )
 
 MINUTE_MS = 60_000
@@ -33,7 +37,9 @@ scans = EventType(
     time="at_ms",
     past_ms=MINUTE_MS,
 )
-doors = EventType("doors", "A door.", (Text("parcel"), Whole("at_ms", 0)), key="parcel", time="at_ms")
+doors = EventType(
+    "doors", "A door.", (Text("parcel"), Whole("at_ms", 0)), key="parcel", time="at_ms", past_ms=MINUTE_MS
+)
 depots = EventType(
     "depots",
     "Reference data: the docks of a depot, where they are known.",
@@ -48,6 +54,25 @@ crowd = WindowRule("crowd", "Two.", enriched, "zone", Tumbling(9), {"n": Count()
 per_zone = WindowSummary("per-zone", "Scans.", enriched, ("zone",), Tumbling(9), {"n": Count()})
 USE = UseCase("parcels", scans, enrichment, enriched, (doors,), (depots,), (heavy, crowd), (per_zone,))
 TIMELESS = Enrichment(replace(scans, time=None))
+
+
+def keyed(event_type: EventType, field: Whole) -> EventType:
+    """The event type with a field in place of the one of that name."""
+    others = (each for each in event_type.fields if each.name != field.name)
+    return replace(event_type, fields=(field, *others))
+
+
+def within(field: Whole) -> dict[str, Any]:
+    """The use with this field in its judged events."""
+    judged = keyed(scans, field)
+    enrichment = Enrichment(judged)
+    return {
+        "judged": judged,
+        "enrichment": enrichment,
+        "enriched": enrichment.enriched("enriched", ""),
+        "rules": (),
+        "summaries": (),
+    }
 
 
 def remembering(stream: EventType) -> EventRule:
@@ -68,7 +93,8 @@ def test_a_field_of_reference_data_keeps_its_limits_under_its_new_name():
     ("changes", "complaint"),
     [
         ({"judged": TIMELESS.on, "enrichment": TIMELESS}, "the events of 'scans' have no time"),
-        ({"disorder_ms": -1}, "disorder_ms must be at least 0, not -1"),
+        ({"disorder_ms": -1}, "disorder_ms must be a whole number of at least 0, not -1"),
+        ({"disorder_ms": 2.5}, "disorder_ms must be a whole number of at least 0, not 2.5"),
         ({"judged": doors}, "the enrichment is of 'scans'; only 'doors' is enriched"),
         ({"references": ()}, "the enrichment looks up 'depots'; add it to the references"),
         ({"rules": (replace(heavy, name="limits"),)}, "no rule or summary can be called 'limits'"),
@@ -76,6 +102,16 @@ def test_a_field_of_reference_data_keeps_its_limits_under_its_new_name():
         ({"others": (replace(doors, name="my doors"),)}, "'my doors' cannot be in names of topics and in alerts"),
         ({"rules": (replace(heavy, name=""),)}, "'' cannot be in names of topics"),
         ({"others": (replace(doors, name="alerts"),)}, "no event type can be called 'alerts'"),
+        ({"others": (replace(doors, name="hop"),)}, "no event type can be called 'hop': every pattern has a topic"),
+        ({"others": (replace(doors, name="offset"),)}, "no event type can be called 'offset': an engine has"),
+        ({"others": (replace(doors, past_ms=0),)}, "'doors' accepts no event that is a millisecond old"),
+        (
+            {"others": (keyed(doors, Whole("parcel", 0, 9)),)},
+            r"'parcel' of 'doors' is a key or an id, so it must be a text; Text\('parcel', takes_whole=True\)",
+        ),
+        ({"others": (replace(doors, fields=(*doors.fields, Words("tags"))),)}, "'tags' of 'doors' is a Words"),
+        (within(Whole("rowtime")), "no field of 'enriched' can be called 'rowtime': Flink has a column of that name"),
+        (within(Whole("scan", 0, 9)), "'scan' of 'scans' is a key or an id, so it must be a text"),
         ({"enriched": enrichment.enriched("scans", "")}, "2 event types are called 'scans'"),
         ({"rules": (heavy, replace(heavy, doc="Again."))}, "2 rules and summaries are called 'heavy'"),
         ({"rules": (replace(crowd, name="per-zone"),)}, "2 rules and summaries are called 'per-zone'"),
@@ -106,16 +142,57 @@ def test_a_rule_may_remember_the_last_event_of_each_stream_of_its_use():
     ("changes", "complaint"),
     [
         ({"fields": (*scans.fields, Text("note"))}, "has 2 fields 'note'; rename one of them"),
+        ({"fields": (*scans.fields, Text("Note"))}, "has 2 fields like 'note', but for capitals; rename one of them"),
+        ({"fields": (*scans.fields, Text("user.agent"))}, "no field can be called 'user.agent'; use letters"),
+        ({"fields": (*scans.fields, Text("_place"))}, "no field can be called '_place'; use letters"),
+        ({"fields": (*scans.fields[:-1], Text("sent_ms"))}, "'sent_ms' is when the sender meant to send an event"),
         ({"key": "parcels"}, "has no field 'parcels'; its fields: scan, parcel"),
         ({"time": "note"}, r"its time 'note' is not a whole number; declare Whole\('note'\)"),
-        ({"past_ms": -1}, "past_ms must be at least 0, not -1"),
+        ({"past_ms": -1}, "past_ms must be a whole number of at least 0, not -1"),
+        ({"future_ms": 0.5}, "future_ms must be a whole number of at least 0, not 0.5"),
+        ({"max_bytes": 0}, "max_bytes must be from 1 to 700000, not 0"),
         ({"fields": (*scans.fields, Text("place", "[a"))}, "the pattern of 'place' is no regular expression"),
         ({"fields": (*scans.fields, Whole("floor", 3, 2))}, "no number is from 3 to 2; .* of 'floor'"),
+        ({"fields": (*scans.fields, Whole("floor", 0, 2**64))}, "'floor' must be whole numbers of 64 bits, not 0 and"),
+        (
+            {"fields": (*scans.fields, Whole("floor", 0.5, 2))},
+            "'floor' must be whole numbers of 64 bits, not 0.5 and 2",
+        ),
+        ({"fields": (*scans.fields, Real("wide", 0, math.inf))}, "the least and the most of 'wide' must be finite"),
     ],
 )
 def test_an_event_type_that_no_event_fits_is_refused(changes, complaint):
     with pytest.raises(RuleError, match=f"^event type 'scans'.*{complaint}"):
         replace(scans, **changes)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "differs"),
+    [
+        (r"(?P<one>a)", r"\(\?"),
+        (r"(?i)a", r"\(\?"),
+        (r"a++", r"\+\+"),
+        (r"a{,3}", r"\{"),
+        (r"[a&&[b]]", r"\[a&&"),
+        (r"[[a]", r"\[\["),
+        (r"[]a]", r"\[\]"),
+        (r"\bword", r"\\b"),
+        (r"\Aa", r"\\A"),
+    ],
+)
+def test_a_pattern_that_is_not_read_alike_everywhere_is_refused(pattern, differs):
+    with pytest.raises(
+        RuleError, match=f"the pattern of 'place' has '{differs}.*', which Python, Java and JSON Schema"
+    ):
+        replace(scans, fields=(*scans.fields, Text("place", pattern)))
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [r"[\s\S]*", r"[0-9*+#]+", r"(?:a|b){1,3}?", r"(?=a)a\.b", r"[^\]\[]", r"\[a\]&&", r"a\{,", r"\u00e4\x41\1"],
+)
+def test_a_pattern_that_is_read_alike_everywhere_is_taken(pattern):
+    assert replace(scans, fields=(*scans.fields, Text("place", f"(a){pattern}")))
 
 
 @pytest.mark.parametrize(
@@ -130,6 +207,14 @@ def test_an_event_type_that_no_event_fits_is_refused(changes, complaint):
         (
             lambda: replace(crowd, key="note"),
             r"rule 'crowd' \(pipelines/test_declarations.py, line \d+\): its key is 'note'; alerts need one that",
+        ),
+        (
+            lambda: replace(crowd, measures={"n": Count(), "first_ms": Count()}),
+            "'first_ms' is a value of every alert of it; give the measure another name",
+        ),
+        (
+            lambda: replace(crowd, measures={"n": Count(), "zone": Last("zone")}),
+            "'zone' is a value of every alert of it",
         ),
         (lambda: replace(per_zone, window=Session(9)), "its window is Session; choose Tumbling or Sliding"),
         (lambda: replace(per_zone, measures={"zone": Sum("grams")}), "'zone' is a column already"),

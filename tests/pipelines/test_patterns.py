@@ -62,6 +62,17 @@ def test_an_error_in_a_pattern_file_names_the_file_the_key_and_the_remedy(tmp_pa
         read(changed(tmp_path, old, new))
 
 
+def test_no_field_has_the_name_of_a_folder_of_files(tmp_path, monkeypatch):
+    judged = replace(FRAUD.judged, fields=(*FRAUD.judged.fields, Text("Hour", required=False)))
+    enrichment = replace(FRAUD.enrichment, on=judged)
+    enriched = enrichment.enriched("enriched", "")
+    use = SimpleNamespace(enriched=enriched, rule=FRAUD.rule, summary=FRAUD.summary)
+    monkeypatch.setattr("millrace.kept.use_of", lambda declared, name: use)
+    with pytest.raises(PatternError, match="folders by date and hour, so no field of 'enriched' can be called 'Hour'"):
+        read(files()["flink-spark"])
+    assert read(changed(tmp_path, "to: [hdfs, hbase]", "to: [hbase]"))
+
+
 def test_a_pattern_file_that_cannot_be_read_is_named(tmp_path):
     not_text, badly_named = tmp_path / "not-text.yaml", tmp_path / "Bad Name.yaml"
     not_text.write_bytes(b"\xff\xfe")
@@ -188,7 +199,7 @@ def test_a_summary_that_loses_a_number_breaks_the_contract_of_the_windows_topic(
 
 def test_the_contract_of_alerts_is_as_wide_as_the_keys_of_the_use():
     fields = (Text("who", pattern=".+", max_length=200), Whole("at_ms"))
-    visits = EventType("visits", "Visits.", fields, "who", time="at_ms")
+    visits = EventType("visits", "Visits.", fields, "who", time="at_ms", past_ms=1_000)
     enrichment = Enrichment(on=visits, lookups=(), remembers={}, adds={})
     use = UseCase("visiting", visits, enrichment, enrichment.enriched("enriched", "Visits."))
     schema = contracts_of(use)["alerts"]["properties"]

@@ -110,7 +110,7 @@ def test_rules_of_one_stage_share_a_measure_they_have_in_common():
     assert len(signatures) == len(set(signatures)) == 5
     away = FRAUD.rule("away-from-phone")
     assert stage.column(away.remembers, "phone_latitude") == stage.column(FRAUD.enrichment.remembers, "phone_latitude")
-    assert set(stage.columns) == {"m0", "m1_latitude", "m1_longitude", "m1_at_ms", "m2", "m3", "m4"}
+    assert set(stage.columns) == {"_m0", "_m1_latitude", "_m1_longitude", "_m1_at_ms", "_m2", "_m3", "_m4"}
 
 
 def test_an_unknown_rule_is_named_with_the_nearest_one():

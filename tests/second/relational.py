@@ -220,7 +220,8 @@ def unreadable(event_type: EventType) -> str:
 def _typed(declared: EventField) -> str:
     written, kind = column("text", declared.name), column("kind", declared.name)
     if isinstance(declared, Text):
-        return f"CASE WHEN {kind} = 'text' THEN {written} END"
+        digits = f"WHEN {kind} = 'whole' THEN CASE {written} WHEN '-0' THEN '0' ELSE {written} END"
+        return f"CASE WHEN {kind} = 'text' THEN {written} {digits if declared.takes_whole else ''} END"
     if isinstance(declared, Whole):
         return f"CASE WHEN {kind} = 'whole' THEN TRY_CAST({written} AS BIGINT) END"
     return f"CASE WHEN {kind} IN ('whole', 'real') THEN TRY_CAST({written} AS DOUBLE) + 0.0 END"
@@ -229,12 +230,13 @@ def _typed(declared: EventField) -> str:
 def _problem(declared: EventField) -> str:
     """Why a field is refused, or null."""
     name, kind = declared.name, column("kind", declared.name)
-    value, written = column("now", name), column("text", name)
+    value = column("now", name)
     kinds = {"text": "('text')", "whole": "('whole')", "real": "('whole', 'real')"}[declared.kind]
     if isinstance(declared, Text):
+        kinds = "('text', 'whole')" if declared.takes_whole else kinds
         beyond = (
-            f"CASE WHEN length({written}) > {declared.max_length} THEN 'length:{name}' "
-            f"WHEN NOT regexp_full_match({written}, {text(declared.pattern)}) THEN 'pattern:{name}' END"
+            f"CASE WHEN length({value}) > {declared.max_length} THEN 'length:{name}' "
+            f"WHEN NOT regexp_full_match({value}, {text(declared.pattern)}) THEN 'pattern:{name}' END"
         )
     else:
         limits = f"{literal(declared.least, declared.kind)} AND {literal(declared.most, declared.kind)}"

@@ -15,10 +15,10 @@ from hypothesis.strategies import SearchStrategy
 
 from millrace.oracle import Record
 from tests.second.both import first
-from tests.second.invented import LABEL, START_MS, Invented, contents, declared, source_of, uses
+from tests.second.invented import LABEL, START_MS, Invented, as_sent, contents, declared, source_of, uses
 from tests.uses.tape import CLOSERS, PER_S, Due, closing
 
-KEYS = [*(f"k{number}" for number in range(10)), "a|i1", "a%7Ci1"]
+KEYS = [*(f"k{number}" for number in range(10)), "7", "a|i1", "a%7Ci1"]
 LABELS_EARLIER_S = 3.0
 """The judge allows any order of messages that come to two topics within less."""
 CANDIDATES, IMAGINED_S = 8, 3.0
@@ -91,10 +91,11 @@ def plan(pattern: str, invented: Invented, seed: int, seconds: float) -> Iterato
         if number % (PER_S // 2) == 0:
             busy = random_.sample(KEYS, 3)
         key = random_.choice(busy if random_.random() < 0.7 else KEYS)
-        content: dict[str, Any] = {"key": key, **dict(random_.choice(events))}
+        content: dict[str, Any] = dict(random_.choice(events))
         if str(content["id"]).startswith("i") and random_.random() < 0.97:
             content["id"] = f"i{number}"
         stream = "others" if random_.random() < 0.05 else "events"
+        content = {"key": as_sent(stream, key), **content}
         back_ms = random_.choice((0, 0, 0, 1, -1)) + 50 * random_.choice((0, 0, 0, 1, 2, 4, 8, 16))
         back_ms = random_.choice((20_000, -600)) if random_.random() < 0.01 else back_ms
         yield LABELS_EARLIER_S + number / PER_S, f"{pattern}.{stream}", key.encode(), partial(value, content, back_ms)

@@ -14,7 +14,7 @@ from kafka import KafkaProducer
 
 PER_S = 150
 SENSORS, SITES, CODES = 30, 4, (200, 200, 301, 401, 403)
-POISON = (b"", b"{", b"\xff", b"[]", b'{"sensor":"a"}', b'{"sensor":"a","site":"b","code":9999,"at_ms":1}')
+POISON = (b"", b"{", b"\xff", b"[]", b'{"topic":"a"}', b'{"topic":"a","group":"b","value":9999,"at_ms":1}')
 CLOSES_FOR_S, CLOSERS = 14, 8
 EDGES_MS = 1_000
 """Every tumbling and sliding window of the use begins and ends at a multiple of it."""
@@ -43,7 +43,7 @@ def plan(pattern: str, random_: random.Random, seconds: float) -> Iterator[Due]:
     for number, (key, value) in enumerate(messages(random_, seconds)):
         yield number / PER_S, topic, key, value
     for after_s, number in closing(seconds):
-        event = {"sensor": f"closer-{number}", "site": f"none-{number}", "code": 200}
+        event = {"topic": f"closer-{number}", "group": f"none-{number}", "value": 200}
         yield after_s, topic, f"closer-{number}".encode(), partial(read, event, 0, None)
 
 
@@ -54,7 +54,7 @@ def closing(seconds: float) -> Iterator[tuple[float, int]]:
 
 def messages(random_: random.Random, seconds: float) -> Iterator[tuple[bytes, Callable[[int], bytes]]]:
     """Keys, and what makes each message of the moment at which it is sent."""
-    failing, sensors = "s|0", [f"s{number}" for number in range(SENSORS)] + ["s|0", "s%7C0", "s|0|"]
+    failing, sensors = "s|0", [f"s{number}" for number in range(SENSORS)] + ["s|0", "s%7C0", "s|0|", "41"]
     for number in range(int(seconds * PER_S)):
         if number and number % (6 * PER_S) == 0:
             failing = random_.choice(sensors)
@@ -64,11 +64,11 @@ def messages(random_: random.Random, seconds: float) -> Iterator[tuple[bytes, Ca
             yield sensor.encode(), lambda now_ms, poison=poison: poison
             continue
         event = {
-            "sensor": sensor,
-            "site": f"site-{random_.randrange(SITES)}",
-            "code": random_.choice((401, 403)) if sensor == failing else random_.choice(CODES),
-            "units": random_.choice((None, 1, -7, 2**62, -(2**62))),
-            "level": random_.choice((None, -0.0, 0.0, round(random_.uniform(-50, 50), 3))),
+            "topic": int(sensor) if sensor.isdigit() else sensor,
+            "group": f"site-{random_.randrange(SITES)}",
+            "value": random_.choice((401, 403)) if sensor == failing else random_.choice(CODES),
+            "offset": random_.choice((None, 1, -7, 2**62, -(2**62))),
+            "Order": random_.choice((None, -0.0, 0.0, round(random_.uniform(-50, 50), 3))),
         }
         event = {name: value for name, value in event.items() if value is not None or random_.random() < 0.5}
         behind_ms = 0 if random_.random() < 0.5 else random_.randrange(900)

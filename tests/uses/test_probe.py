@@ -25,7 +25,7 @@ from tests.uses import tape
 from tests.uses.team import Team
 
 PATTERNS = ("probe-flink", "probe-spark", "probe-streams")
-EDITED = "now.level > before.peak", "now.level <= before.peak"
+EDITED = "now.Order > before.peak", "now.Order <= before.peak"
 SEED = int(os.environ.get("MILLRACE_SEED", "20261123"))
 SECONDS = 8
 

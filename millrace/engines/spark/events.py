@@ -74,7 +74,7 @@ def known(spark: SparkSession, plan: EnginePlan, events: DataFrame) -> DataFrame
         found = topics.looked_up(spark, plan, lookup, key, F.col("ingest_ms"))
         events = events.withColumn(f"known_{i}", found)
         is_unknown = F.when(is_judged & F.col(f"known_{i}").isNull(), F.lit(f"unknown:{lookup.reference.name}"))
-        taken = {name: _field(f"known_{i}", name) for name in lookup.take}
+        taken = {_taken(name): _field(f"known_{i}", name) for name in lookup.take}
         events = events.withColumns({"reason": F.coalesce("reason", is_unknown), **taken}).drop(f"known_{i}")
     return events
 
@@ -126,7 +126,7 @@ def _enriched(plan: EnginePlan, stage: StageMemory, fired: Sequence[tuple[EventR
     names = [F.when(has_fired, F.lit(rule.name)) for rule, has_fired in fired]
     none = F.lit(None).cast("string")
     values = {f.name: _field(use.judged.name, f.name) for f in use.judged.fields}
-    values |= {name: F.col(name) for lookup in use.enrichment.lookups for name in lookup.take}
+    values |= {name: F.col(_taken(name)) for lookup in use.enrichment.lookups for name in lookup.take}
     values |= {
         name: compiled(made, _column(stage, use.enrichment.remembers)) for name, made in use.enrichment.built.items()
     }
@@ -164,6 +164,11 @@ def _column(stage: StageMemory, remembers: Mapping[str, Measure]) -> Callable[[F
         return F.col(stage.column(remembers, field.name))
 
     return column
+
+
+def _taken(name: str) -> str:
+    """The column of a field of reference data: no column beside it has such a name."""
+    return f"_{name}"
 
 
 def _field(stream: str, name: str) -> Column:

@@ -18,10 +18,10 @@ from millrace.engines.spark import reading, topics
 from millrace.engines.spark.folders import Folder
 from millrace.engines.spark.tuning import FORGOTTEN_MARGIN_MS, PERSIST_ROWS_MOST
 from millrace.patterns import EnginePlan
+from millrace.patterns.parquet import PLACE
 from millrace.rules import EventType
 
 STAGING = "_arriving"
-PLACE = ("date", "hour")
 
 
 def events(spark: SparkSession, plan: EnginePlan) -> DataFrame:

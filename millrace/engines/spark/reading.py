@@ -25,9 +25,7 @@ def events(spark: SparkSession, root: str, of: EventType) -> DataFrame:
 
 def stored(spark: SparkSession, root: str, of: EventType, places: Sequence[Mapping[str, str]] | None) -> DataFrame:
     """The events of some hours, or of all of them."""
-    schema = T.StructType(
-        [*parsed_type(of).fields, T.StructField("date", T.StringType()), T.StructField("hour", T.StringType())]
-    )
+    schema = T.StructType([*parsed_type(of).fields, *(T.StructField(name, T.StringType()) for name in parquet.PLACE)])
     hours = hours_of(spark, root) if places is None else [f"date={each['date']}/hour={each['hour']}" for each in places]
     paths = [f"{root}/{hour}/{name}" for hour in hours for name in live(spark, f"{root}/{hour}")]
     if not paths:

@@ -99,9 +99,9 @@ def admitted(spark: SparkSession, events: DataFrame, judged: EventType) -> DataF
 def _refused(events: DataFrame, disorder_ms: int) -> DataFrame:
     """Events with the reason if they are refused, and their time in a window."""
     is_unreadable = F.col("id").isNull() & ~F.col("is_tick")
-    reason = F.when(is_unreadable, F.lit(UNREADABLE)).when(F.col("is_late"), F.lit(LATE))
+    reason = F.when(is_unreadable, F.lit(UNREADABLE)).when(F.col("_is_late"), F.lit(LATE))
     # A refused event takes the same path, as a window of its own that no other event joins and that closes soon.
-    time_ms = F.when(reason.isNull(), F.col("at_ms")).otherwise(F.col("watermark_ms") + 1)
+    time_ms = F.when(reason.isNull(), F.col("at_ms")).otherwise(F.col("_watermark_ms") + 1)
     timed = (
         events.withColumn("reason", reason)
         .withColumn("time", F.timestamp_millis(time_ms))

@@ -264,6 +264,7 @@ public final class EventReader {
         private final Kind kind;
         private final boolean required;
         private final boolean mayPassLuhn;
+        private final boolean takesWhole;
         private final int maxLength;
         private final Matcher matcher;
         private final long leastWhole;
@@ -281,8 +282,11 @@ public final class EventReader {
             kind = Kind.valueOf(((String) declared.get("kind")).toUpperCase(Locale.ROOT));
             required = (Boolean) declared.get("required");
             mayPassLuhn = kind != Kind.REAL && (Boolean) declared.get("may_pass_luhn");
+            takesWhole = Boolean.TRUE.equals(declared.get("takes_whole"));
             maxLength = kind == Kind.TEXT ? ((Number) declared.get("max_length")).intValue() : 0;
-            matcher = kind == Kind.TEXT ? Pattern.compile((String) declared.get("pattern")).matcher("") : null;
+            // As in Python, a dot is anything but a line feed.
+            matcher = kind == Kind.TEXT
+                    ? Pattern.compile((String) declared.get("pattern"), Pattern.UNIX_LINES).matcher("") : null;
             leastWhole = kind == Kind.WHOLE ? ((Number) declared.get("least")).longValue() : 0;
             mostWhole = kind == Kind.WHOLE ? ((Number) declared.get("most")).longValue() : 0;
             leastReal = kind == Kind.REAL ? ((Number) declared.get("least")).doubleValue() : 0;
@@ -314,6 +318,9 @@ public final class EventReader {
             found = Found.WHOLE;
             if (kind == Kind.REAL) {
                 real = parser.getDoubleValue();
+            } else if (takesWhole) {
+                found = Found.TEXT;
+                text = parser.getText().equals("-0") ? "0" : parser.getText();
             } else if (parser.getTextLength() <= 18) {
                 whole = parser.getLongValue();
             } else {

@@ -347,6 +347,7 @@ public final class Windows {
             idsMost = (Long) rule.get("ids_most");
             condition = Expression.of(Json.object(rule.get("condition")), (owner, name) -> measure(name));
             int own = measures();
+            List<String> span = List.of("first_ms", "last_ms");
             List<String> added = List.of("key", "subject", "window_start_ms", "event_ids", "first_ms", "last_ms", "sent_ms",
                     "ingest_ms");
             Map<String, Expression> values = new HashMap<>();
@@ -356,7 +357,7 @@ public final class Windows {
             values.put("at_ms", row -> row[own + added.indexOf("last_ms")]);
             Map<String, Expression> operands = new LinkedHashMap<>();
             Json.<String>list(rule.get("operands")).forEach(name -> {
-                int at = added.contains(name) ? own + added.indexOf(name) : measure(name);
+                int at = span.contains(name) ? own + added.indexOf(name) : measure(name);
                 operands.put(name, row -> row[at]);
             });
             values.put("operands", Alerts.operands(operands));

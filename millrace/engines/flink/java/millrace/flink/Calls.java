@@ -68,7 +68,7 @@ final class Calls {
         List<DataTypes.Field> fields = new ArrayList<>();
         for (int i = 0; i < names.size(); i++) {
             boolean isKey = table.partitionByColumns()[0] == i;
-            fields.add(DataTypes.FIELD((isKey ? "_" : "") + names.get(i), types.get(i)));
+            fields.add(DataTypes.FIELD((isKey ? "_key_" : "") + names.get(i), types.get(i)));
         }
         return fields;
     }

@@ -30,8 +30,8 @@ import scala.jdk.javaapi.CollectionConverters;
  * that is kept of them.
  */
 public final class Admit extends StatefulProcessor<String, Row, Row> {
-    public static final String IS_LATE = "is_late";
-    public static final String WATERMARK_MS = "watermark_ms";
+    public static final String IS_LATE = "_is_late";
+    public static final String WATERMARK_MS = "_watermark_ms";
     private static final long serialVersionUID = 1L;
 
     private final int id;
