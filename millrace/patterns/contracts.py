@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -116,12 +117,17 @@ def _narrowed(old: Schema, new: Schema) -> list[str]:
     found = []
     if old.get("type") != new.get("type"):
         found.append(f"changed its type from {old.get('type')} to {new.get('type')}")
-    if old.get("pattern") != new.get("pattern"):
+    if _ungrouped(old.get("pattern")) != _ungrouped(new.get("pattern")):
         found.append(f"changed its pattern from {old.get('pattern')} to {new.get('pattern')}")
     for limit, sign in (("minimum", 1), ("maximum", -1), ("maxLength", -1)):
         if limit in old and limit in new and sign * new[limit] > sign * old[limit]:
             found.append(f"has a tighter {limit}: {new[limit]} in place of {old[limit]}; old messages may break it")
     return found
+
+
+def _ungrouped(pattern: str | None) -> str | None:
+    """A pattern of a contract without the group around its alternatives, which earlier versions left out."""
+    return pattern and re.sub(r"^\^\(\?:(.*)\)\$$", r"^\1$", pattern)
 
 
 def _summary_schema(summary: WindowSummary) -> Schema:

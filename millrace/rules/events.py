@@ -53,7 +53,8 @@ class Text:
 
     def schema(self) -> dict[str, Any]:
         kinds = ["string", "integer"] if self.takes_whole else "string"
-        return {"type": kinds, "pattern": f"^{self.pattern}$", "maxLength": self.max_length}
+        whole = f"(?:{self.pattern})" if _has_branches(self.pattern) else self.pattern
+        return {"type": kinds, "pattern": f"^{whole}$", "maxLength": self.max_length}
 
     def limits(self) -> dict[str, Any]:
         limits = {"pattern": self.pattern, "max_length": self.max_length, "may_pass_luhn": self.may_pass_luhn}
@@ -312,6 +313,17 @@ def _is_of_64_bits(value: object) -> bool:
 def plain_name(name: str) -> str:
     """A name without its spelling: ASCII letters and digits in lower case."""
     return re.sub(r"[^A-Za-z0-9]", "", name).lower()
+
+
+_ONE_CHARACTER = re.compile(r"\\.|\[(?:\\.|[^]\\])*\]")
+
+
+def _has_branches(pattern: str) -> bool:
+    """Whether `|` parts the whole pattern: one in a group or a class does not."""
+    rest, inner = "", _ONE_CHARACTER.sub("", pattern)
+    while inner != rest:
+        rest, inner = inner, re.sub(r"\([^()]*\)", "", inner)
+    return "|" in rest
 
 
 def _nullable(schema: dict[str, Any], required: bool) -> dict[str, Any]:

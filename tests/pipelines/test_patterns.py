@@ -190,6 +190,33 @@ def test_a_breaking_change_of_a_contract_is_distinguished_from_a_compatible_one(
     assert breaking_changes(OLD, {"properties": merged, "required": required}) == complaints
 
 
+@pytest.mark.parametrize(
+    ("pattern", "good", "bad"),
+    [
+        ("red|green|blue", ["red", "green", "blue"], ["redxyz", "xgreen", "xyzblue"]),
+        ("(?:red|green)x", ["redx", "greenx"], ["red", "redxx"]),
+        (r"[a|]\||\(|b", ["a|", "||", "(", "b"], ["|", "a|b", "(b"]),
+        ("((a|b)|c)|d", ["a", "c", "d"], ["cd", "ad"]),
+    ],
+)
+def test_a_contract_takes_the_texts_that_its_field_takes_and_no_other(pattern, good, bad):
+    schema = Text("color", pattern).schema()
+    assert [text for text in (*good, *bad) if re.search(schema["pattern"], text)] == good
+    assert [text for text in (*good, *bad) if re.fullmatch(pattern, text)] == good
+
+
+@pytest.mark.parametrize("pattern", ["[a-z]+", "(red|green)x?", "((a|b)|c)", r"[a|\]|]", r"a\|b\("])
+def test_a_pattern_whose_alternatives_are_inside_stands_in_its_contract_as_it_is(pattern):
+    assert Text("color", pattern).schema()["pattern"] == f"^{pattern}$"
+
+
+def test_a_contract_that_lacked_the_group_around_alternatives_is_not_broken_by_it():
+    patterns = ("^red|green$", "^(?:red|green)$", "^(?:red|blue)$")
+    old, same, other = ({"properties": {"color": {"type": "string", "pattern": each}}} for each in patterns)
+    assert breaking_changes(old, same) == []
+    assert breaking_changes(old, other) == ["'color' changed its pattern from ^red|green$ to ^(?:red|blue)$"]
+
+
 def test_a_summary_that_loses_a_number_breaks_the_contract_of_the_windows_topic():
     old = contracts_of(FRAUD)["windows"]
     summary = old["oneOf"][0]
