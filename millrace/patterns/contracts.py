@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from millrace.rules import ALERTS, DEAD_LETTERS, EventType, Text, UseCase, WindowRule, WindowSummary
+from millrace.rules import (
+    ALERTS,
+    DEAD_LETTERS,
+    EventType,
+    Last,
+    Max,
+    Min,
+    Sum,
+    Text,
+    UseCase,
+    WindowRule,
+    WindowSummary,
+)
 from millrace.rules.outputs import DISPOSITIONS, VERDICTS_TOPIC, WINDOWS_TOPIC
 
 Schema = Mapping[str, Any]
@@ -109,8 +121,20 @@ def _breaking_among(old: Schema, new: Schema) -> list[str]:
         if each["title"] not in after:
             found.append(f"'{each['title']}' is gone; keep it, or write to a new topic")
         else:
-            found += [f"{each['title']}: {why}" for why in breaking_changes(each, after[each["title"]])]
+            now = after[each["title"]]
+            found += [f"{each['title']}: {why}" for why in breaking_changes(_with_nulls_of(now, each), now)]
     return found
+
+
+def _with_nulls_of(new: Schema, old: Schema) -> Schema:
+    """The old contract of a summary with the nulls that its rows have had: earlier versions did not declare them."""
+    before, after = old.get("properties", {}), new.get("properties", {})
+    nullable = {
+        name: after[name]
+        for name in before.keys() & after.keys()
+        if after[name].get("type") == [before[name].get("type"), "null"]
+    }
+    return {**old, "properties": {**before, **nullable}}
 
 
 def _narrowed(old: Schema, new: Schema) -> list[str]:
@@ -131,7 +155,11 @@ def _ungrouped(pattern: str | None) -> str | None:
 
 
 def _summary_schema(summary: WindowSummary) -> Schema:
-    properties: dict[str, Any] = {name: {"type": _TYPES[kind]} for name, kind in summary.columns.items()}
+    nullable = set(_nullable_columns(summary))
+    properties: dict[str, Any] = {
+        name: {"type": [_TYPES[kind], "null"] if name in nullable else _TYPES[kind]}
+        for name, kind in summary.columns.items()
+    }
     properties["summary"] = {"const": summary.name}
     return {
         "title": summary.name,
@@ -140,3 +168,13 @@ def _summary_schema(summary: WindowSummary) -> Schema:
         "properties": properties,
         "required": list(properties),
     }
+
+
+def _nullable_columns(summary: WindowSummary) -> Iterator[str]:
+    """Optional keys, and measures of optional fields: without a value in a window, all but a count are null."""
+    optional = {field.name for field in summary.on.readable if not field.required}
+    yield from optional.intersection(summary.keys)
+    for name, measure in summary.measures.items():
+        match measure:
+            case Last(fields=(field,)) | Max(field=field) | Min(field=field) | Sum(field=field) if field in optional:
+                yield name

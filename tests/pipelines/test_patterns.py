@@ -6,11 +6,28 @@ from types import SimpleNamespace
 import pytest
 
 from millrace import project
+from millrace.oracle import summary_rows
 from millrace.patterns import EnginePlan, PatternError, Stores, engine_plans, load, load_all, names, read
 from millrace.patterns.contracts import breaking_changes, contracts_of
 from millrace.patterns.generated import generated
 from millrace.patterns.model import files
-from millrace.rules import LIMITS, Enrichment, EventType, Text, UseCase, Whole, limits_version
+from millrace.rules import (
+    LIMITS,
+    Count,
+    CountDistinct,
+    Enrichment,
+    EventType,
+    Last,
+    Max,
+    Min,
+    Sum,
+    Text,
+    Tumbling,
+    UseCase,
+    Whole,
+    WindowSummary,
+    limits_version,
+)
 from millrace.verbs.provision import wanted_topics
 from pipelines.fraud import FRAUD
 
@@ -222,6 +239,40 @@ def test_a_summary_that_loses_a_number_breaks_the_contract_of_the_windows_topic(
     summary = old["oneOf"][0]
     new = {"oneOf": [{**summary, "properties": {k: v for k, v in summary["properties"].items() if k != "purchases"}}]}
     assert breaking_changes(old, new) == ["spend-per-minute: 'purchases' is gone; keep it, or write to a new topic"]
+
+
+VISITS = EventType(
+    "visits",
+    "Visits.",
+    (Text("who"), Text("from", required=False), Whole("paid"), Whole("tip", required=False), Whole("at_ms")),
+    key="who",
+    time="at_ms",
+)
+ENRICHMENT_OF_VISITS = Enrichment(VISITS)
+ENRICHED_VISITS = ENRICHMENT_OF_VISITS.enriched("enriched", "Visits.")
+VISITING = UseCase("visiting", VISITS, ENRICHMENT_OF_VISITS, ENRICHED_VISITS)
+
+
+def test_a_column_of_a_summary_is_nullable_in_its_contract_where_a_row_can_have_null():
+    kinds = (Max, Min, Sum, Last, CountDistinct)
+    measures = {f"{kind.op}_{name}": kind(name) for name in ("paid", "tip") for kind in kinds} | {"n": Count()}
+    summary = WindowSummary("tips", "", ENRICHED_VISITS, ("who", "from"), Tumbling(9), measures)
+    (schema,) = contracts_of(replace(VISITING, summaries=(summary,)))["windows"]["oneOf"]
+    visit = dict.fromkeys(ENRICHED_VISITS.names) | {"who": "w", "paid": 1, "at_ms": 5}
+    arrival = {"ingest_ms": 5, "source_partition": 0, "source_offset": 0}
+    (((_, who, source), measured),) = summary_rows(summary, [visit | arrival]).items()
+    row = {"who": who, "from": source, **measured}
+    types = {name: schema["properties"][name]["type"] for name in row}
+    assert {name for name in row if "null" in types[name]} == {name for name in row if row[name] is None}
+    assert (types["from"], types["sum_tip"]) == (["string", "null"], ["integer", "null"])
+    assert schema["required"] == list(summary.columns)
+
+
+def test_a_contract_of_a_summary_that_declared_no_null_is_not_broken_by_one():
+    was, may_be_null = {"type": "integer"}, {"type": ["integer", "null"]}
+    old, new = ({"oneOf": [{"title": "tips", "properties": {"tip": each}}]} for each in (was, may_be_null))
+    assert breaking_changes(old, new) == []
+    assert breaking_changes(new, old) == ["tips: 'tip' changed its type from ['integer', 'null'] to integer"]
 
 
 def test_the_contract_of_alerts_is_as_wide_as_the_keys_of_the_use():
