@@ -50,12 +50,13 @@ def alerts_of(use: UseCase) -> EventType:
 
 
 def windows_schema(use: UseCase) -> Schema:
-    """The schema of window results: one alternative for each summary."""
+    """The schema of window results: one alternative for each summary; without any, the topic stays empty."""
+    alternatives = [_summary_schema(summary) for summary in use.summaries]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": WINDOWS_TOPIC,
         "description": "Numbers over a window, for charts.",
-        "oneOf": [_summary_schema(summary) for summary in use.summaries],
+        **({"oneOf": alternatives} if alternatives else {"not": {}}),  # JSON Schema has no empty oneOf
     }
 
 

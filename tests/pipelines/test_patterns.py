@@ -253,6 +253,14 @@ ENRICHED_VISITS = ENRICHMENT_OF_VISITS.enriched("enriched", "Visits.")
 VISITING = UseCase("visiting", VISITS, ENRICHMENT_OF_VISITS, ENRICHED_VISITS)
 
 
+def test_the_contract_of_windows_admits_no_row_where_a_use_has_no_summary():
+    none = contracts_of(VISITING)["windows"]
+    assert ("oneOf" in none, none["not"]) == (False, {})
+    some = contracts_of(FRAUD)["windows"]
+    assert breaking_changes({**none, "oneOf": []}, none) == breaking_changes(none, some) == []
+    assert breaking_changes(some, none) == ["'spend-per-minute' is gone; keep it, or write to a new topic"]
+
+
 def test_a_column_of_a_summary_is_nullable_in_its_contract_where_a_row_can_have_null():
     kinds = (Max, Min, Sum, Last, CountDistinct)
     measures = {f"{kind.op}_{name}": kind(name) for name in ("paid", "tip") for kind in kinds} | {"n": Count()}
