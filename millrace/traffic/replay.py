@@ -27,6 +27,15 @@ Line = tuple[int, bytes, Mapping[str, Any] | None]
 """Its number, its bytes, and its values by name; None if it cannot be parsed."""
 
 
+@dataclass(frozen=True)
+class Unparsed:
+    """A line that cannot be parsed."""
+
+    written: bytes
+    why: str
+    """With its number and the remedy."""
+
+
 class ReplayError(ValueError):
     """A file that cannot be replayed: names the file, the line and the remedy, and never repeats a secret."""
 
@@ -60,7 +69,7 @@ class Replay:
     def references(self) -> Iterator[Message]:
         """The reference data of the file."""
         for found in self._read():
-            if not isinstance(found, bytes) and found[0].time is None:
+            if not isinstance(found, Unparsed) and found[0].time is None:
                 kind, _, fields = found
                 yield message(0, kind.name, str(fields[kind.key]), fields, LABEL)
 
@@ -71,8 +80,8 @@ class Replay:
         shift_ms -= shift_ms % (self.columns.aligned_ms if self.columns else 1)
         due_ms = 0
         for found in self._read():
-            if isinstance(found, bytes):
-                yield Message(due_ms, self.use.judged.name, None, found, UNPARSED)
+            if isinstance(found, Unparsed):
+                yield Message(due_ms, self.use.judged.name, None, found.written, UNPARSED)
                 continue
             kind, at_ms, fields = found
             if kind.time is not None:
@@ -87,16 +96,16 @@ class Replay:
         """
         arrived_ms = self.first_ms
         for found in self._read():
-            if isinstance(found, bytes):
-                yield Message(arrived_ms, self.use.judged.name, None, found, UNPARSED)
+            if isinstance(found, Unparsed):
+                yield Message(arrived_ms, self.use.judged.name, None, found.written, UNPARSED)
                 continue
             kind, at_ms, fields = found
             if kind.time is not None:
                 arrived_ms = max(arrived_ms, at_ms)
                 yield message(arrived_ms, kind.name, str(fields[kind.key]), {**fields, kind.time: at_ms}, LABEL)
 
-    def _read(self) -> Iterator[Event | bytes]:
-        """Each line as an event, or as its bytes if it cannot be parsed."""
+    def _read(self) -> Iterator[Event | Unparsed]:
+        """Each line as an event, unless it cannot be parsed."""
         try:
             with self.path.open("rb") as opened:
                 lines = _csv_lines(self.path, opened, self.columns) if self.is_csv else _json_lines(opened)
@@ -106,7 +115,7 @@ class Replay:
                     except _LineError as error:
                         if self.secrets:
                             raise ReplayError(f"{self.path}, line {number}: {error}") from None
-                        yield written
+                        yield Unparsed(written, f"line {number}: {error}")
         except OSError as error:
             raise ReplayError(
                 f"{self.path}: cannot be read ({error.strerror or error}); give a readable file"
@@ -137,16 +146,18 @@ def read_replay(path: Path, use: UseCase, secrets: Secrets, columns: Columns | N
     """Reads a CSV file with a header, or JSON lines, by its suffix: whole, and without keeping its lines."""
     first_ms = newest_ms = None
     events = unparsed = 0
+    first_unparsed = ""
     for found in Replay(path, use, secrets, columns)._read():
-        if isinstance(found, bytes):
+        if isinstance(found, Unparsed):
             unparsed += 1
+            first_unparsed = first_unparsed or f"; {found.why}"
         elif found[0].time is not None:
             events += 1
             first_ms = found[1] if first_ms is None else first_ms
             newest_ms = found[1] if newest_ms is None else max(newest_ms, found[1])
     if first_ms is None or newest_ms is None:
         kinds = " or ".join(each.name for each in use.raw)
-        raise ReplayError(f"{path}: the file has no events; write one of {kinds} per line")
+        raise ReplayError(f"{path}: the file has no events; write one of {kinds} per line{first_unparsed}")
     return Replay(path, use, secrets, columns, first_ms, newest_ms, events + unparsed, unparsed)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from millrace import oracle
-from millrace.traffic.replay import LINE_BYTES_MOST, Replay, ReplayError, read_replay
+from millrace.traffic.replay import LINE_BYTES_MOST, Replay, ReplayError, Unparsed, read_replay
 from pipelines.flood import FLOOD
 from pipelines.flood.edgar import HEADER, columns
 from pipelines.flood.events import HOUR_MS, requests
@@ -37,7 +37,7 @@ def written(folder: Path, *lines: bytes, header: bytes = HEADER.encode()) -> Pat
 
 def read(path: Path, groups: int = 6) -> Iterator[dict[str, Any] | bytes]:
     for found in Replay(path, FLOOD, {}, columns(groups))._read():
-        yield found if isinstance(found, bytes) else {**found[2], "at_ms": found[1]}
+        yield found.written if isinstance(found, Unparsed) else {**found[2], "at_ms": found[1]}
 
 
 def test_a_line_becomes_a_request_with_whole_numbers(tmp_path: Path) -> None:

@@ -92,8 +92,22 @@ def test_another_header_is_refused_with_the_file_and_the_remedy(tmp_path: Path, 
 
 
 def test_a_file_without_events_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ReplayError, match=r"log\.csv: the file has no events; write one of visits per line"):
-        replayed(tmp_path, b"nonsense\n")
+    with pytest.raises(ReplayError, match=r"log\.csv: the file has no events; write one of visits per line$"):
+        replayed(tmp_path, b"")
+
+
+@pytest.mark.parametrize(
+    ("lines", "reason"),
+    [
+        (b"nonsense\nyesterday,home,401.0,\n", "not the columns of the header; quote commas, and write UTF-8"),
+        (b"yesterday,home,401.0,\nnonsense\n", "no time; correct it or remove the line"),
+    ],
+)
+def test_a_file_without_a_line_that_can_be_parsed_is_refused_for_the_reason_of_the_first(
+    tmp_path: Path, lines: bytes, reason: str
+) -> None:
+    with pytest.raises(ReplayError, match=f"the file has no events; write one of visits per line; line 2: {reason}$"):
+        replayed(tmp_path, lines)
 
 
 def test_where_events_carry_tokens_such_a_line_is_refused_because_it_could_hold_a_secret(tmp_path: Path) -> None:
