@@ -50,8 +50,8 @@ class Replay:
 
     A column map of the use turns the lines of a CSV file into events. Without one, and in JSON lines, a line names
     its kind in `topic` (the judged one unless given), its time in the kind's time field or, as ISO 8601, in `at`, and
-    a secret in its own column, or its token in the field. Fields that the kind does not declare are left out: their
-    content is unchecked.
+    a secret in its own column, or its token in the field. Where the judged kind has a field `topic`, each line is of
+    this kind. Fields that the kind does not declare are left out: their content is unchecked.
 
     A line that cannot be parsed is sent as it is, unless the use has secrets: it could hold one.
     """
@@ -135,7 +135,8 @@ class Replay:
         if self.columns and self.is_csv:
             return _mapped(values, self.columns, self.secrets)
         kinds = {each.name: each for each in (*self.use.raw, *self.use.references)}
-        name = values.get("topic", self.use.judged.name)
+        judged = self.use.judged
+        name = judged.name if "topic" in judged.names else values.get("topic", judged.name)
         if not isinstance(name, str) or name not in kinds:
             raise _LineError(f"'{name}' is not a kind of event; topic is one of {', '.join(kinds)}")
         kind = kinds[name]

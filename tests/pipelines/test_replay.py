@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from millrace.rules import Enrichment, EventType, Text, UseCase, Whole
 from millrace.traffic.replay import Replay, ReplayError
 from millrace.traffic.replay import read_replay as read
 from millrace.traffic.tokens import secrets_under
@@ -69,6 +70,30 @@ def test_json_lines_may_mix_kinds_and_carry_tokens(tmp_path: Path) -> None:
     sent = list(replay.messages(NOW_MS))
     assert [(message.topic, message.due_ms) for message in sent] == [("device-locations", 0), ("transactions", 0)]
     assert json.loads(sent[1].value or b"")["card"] == token
+
+
+TOPICS = EventType(
+    "readings",
+    "A reading of a sensor, with the topic of its MQTT broker.",
+    (Text("sensor"), Text("topic", "[a-z/]+"), Whole("at_ms")),
+    key="sensor",
+    time="at_ms",
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("old.jsonl", '{"sensor": "s1", "topic": "hall/door", "at_ms": 5000}\n'),
+        ("old.csv", "sensor,topic,at_ms\ns1,hall/door,5000\n"),
+    ],
+)
+def test_a_field_of_the_event_that_is_called_topic_is_not_its_kind(tmp_path: Path, name: str, text: str) -> None:
+    enrichment = Enrichment(TOPICS)
+    use = UseCase("sensors", TOPICS, enrichment, enrichment.enriched("enriched", "Readings."))
+    (sent,) = read(written(tmp_path, name, text), use, {}).messages(NOW_MS)
+    assert sent.topic == "readings"
+    assert json.loads(sent.value or b"")["topic"] == "hall/door"
 
 
 def test_faster_than_life_it_ends_now_and_begins_earlier(tmp_path: Path) -> None:
