@@ -69,9 +69,8 @@ class Replay:
     def references(self) -> Iterator[Message]:
         """The reference data of the file."""
         for found in self._read():
-            if not isinstance(found, Unparsed) and found[0].time is None:
-                kind, _, fields = found
-                yield message(0, kind.name, str(fields[kind.key]), fields, LABEL)
+            if not isinstance(found, Unparsed) and found[0] in self.use.references:
+                yield _recorded(0, found)
 
     def messages(self, start_ms: int, speed: float = 1.0) -> Iterator[Message]:
         """The events in the order of the file, `speed` times as fast as they happened, the last of them now."""
@@ -84,10 +83,14 @@ class Replay:
                 yield Message(due_ms, self.use.judged.name, None, found.written, UNPARSED)
                 continue
             kind, at_ms, fields = found
-            if kind.time is not None:
-                due_ms = max(due_ms, int((at_ms - self.first_ms) / speed))
-                event = {**fields, kind.time: at_ms + shift_ms, "sent_ms": start_ms + due_ms}
-                yield message(due_ms, kind.name, str(event[kind.key]), event, LABEL)
+            if kind in self.use.references:
+                continue
+            if kind.time is None:
+                yield _recorded(due_ms, found)
+                continue
+            due_ms = max(due_ms, int((at_ms - self.first_ms) / speed))
+            event = {**fields, kind.time: at_ms + shift_ms, "sent_ms": start_ms + due_ms}
+            yield message(due_ms, kind.name, str(event[kind.key]), event, LABEL)
 
     def recorded(self) -> Iterator[Message]:
         """The events in the order of the file, at their own times.
@@ -99,10 +102,12 @@ class Replay:
             if isinstance(found, Unparsed):
                 yield Message(arrived_ms, self.use.judged.name, None, found.written, UNPARSED)
                 continue
-            kind, at_ms, fields = found
+            kind, at_ms, _ = found
+            if kind in self.use.references:
+                continue
             if kind.time is not None:
                 arrived_ms = max(arrived_ms, at_ms)
-                yield message(arrived_ms, kind.name, str(fields[kind.key]), {**fields, kind.time: at_ms}, LABEL)
+            yield _recorded(arrived_ms, found)
 
     def _read(self) -> Iterator[Event | Unparsed]:
         """Each line as an event, unless it cannot be parsed."""
@@ -152,14 +157,22 @@ def read_replay(path: Path, use: UseCase, secrets: Secrets, columns: Columns | N
         if isinstance(found, Unparsed):
             unparsed += 1
             first_unparsed = first_unparsed or f"; {found.why}"
-        elif found[0].time is not None:
+        elif found[0] not in use.references:
             events += 1
-            first_ms = found[1] if first_ms is None else first_ms
-            newest_ms = found[1] if newest_ms is None else max(newest_ms, found[1])
-    if first_ms is None or newest_ms is None:
+            if found[0].time is not None:
+                first_ms = found[1] if first_ms is None else first_ms
+                newest_ms = found[1] if newest_ms is None else max(newest_ms, found[1])
+    if not events:
         kinds = " or ".join(each.name for each in use.raw)
         raise ReplayError(f"{path}: the file has no events; write one of {kinds} per line{first_unparsed}")
-    return Replay(path, use, secrets, columns, first_ms, newest_ms, events + unparsed, unparsed)
+    return Replay(path, use, secrets, columns, first_ms or 0, newest_ms or 0, events + unparsed, unparsed)
+
+
+def _recorded(due_ms: int, event: Event) -> Message:
+    """An event at its own time, if its kind has one."""
+    kind, at_ms, fields = event
+    own = fields if kind.time is None else {**fields, kind.time: at_ms}
+    return message(due_ms, kind.name, str(fields[kind.key]), own, LABEL)
 
 
 def _csv_lines(path: Path, opened: IO[bytes], columns: Columns | None) -> Iterator[Line]:

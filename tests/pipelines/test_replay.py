@@ -96,6 +96,39 @@ def test_a_field_of_the_event_that_is_called_topic_is_not_its_kind(tmp_path: Pat
     assert json.loads(sent.value or b"")["topic"] == "hall/door"
 
 
+def test_another_stream_without_a_time_is_sent_between_the_events_and_reference_data_before_them(
+    tmp_path: Path,
+) -> None:
+    rooms = EventType("rooms", "Reference data.", (Text("room"), Whole("since_ms")), "room", time="since_ms")
+    doors = EventType("doors", "The door of a sensor.", (Text("sensor"), Text("door")), "sensor")
+    readings = EventType("readings", "", (Text("sensor"), Whole("at_ms")), "sensor", time="at_ms")
+    enrichment = Enrichment(readings)
+    use = UseCase("rooms", readings, enrichment, enrichment.enriched("enriched", ""), (doors,), (rooms,))
+    lines = [
+        {"sensor": "s1", "at_ms": 5_000},
+        {"topic": "rooms", "room": "hall", "since_ms": 9_000},
+        {"topic": "doors", "sensor": "s1", "door": "north"},
+        {"sensor": "s1", "at_ms": 6_000},
+        {"topic": "doors", "sensor": "s1", "door": "south"},
+    ]
+    replay = read(written(tmp_path, "old.jsonl", "\n".join(map(json.dumps, lines))), use, {})
+    assert [json.loads(each.value or b"") for each in replay.references()] == [{"room": "hall", "since_ms": 9_000}]
+    assert (replay.events, replay.first_ms, replay.newest_ms) == (4, 5_000, 6_000)
+    found = [(each.topic, each.due_ms, json.loads(each.value or b"").get("door")) for each in replay.messages(NOW_MS)]
+    assert found == [
+        ("readings", 0, None),
+        ("doors", 0, "north"),
+        ("readings", 1_000, None),
+        ("doors", 1_000, "south"),
+    ]
+    assert [(each.topic, each.due_ms) for each in replay.recorded()] == [
+        ("readings", 5_000),
+        ("doors", 5_000),
+        ("readings", 6_000),
+        ("doors", 6_000),
+    ]
+
+
 def test_faster_than_life_it_ends_now_and_begins_earlier(tmp_path: Path) -> None:
     rows = "".join(f"t{n},c1,{NUMBER},m1,5,0,0,2020-01-01T00:{n:02d}:00+00:00,\n" for n in range(11))
     sent = list(read_replay(written(tmp_path, "old.csv", HEADER + rows)).messages(NOW_MS, speed=10))
