@@ -22,6 +22,7 @@ _ARITHMETIC = ("+", "-", "*")
 _ORDERED = (">", ">=", "<", "<=")
 _EQUALITY = ("==", "!=")
 _LOGIC = ("&", "|")
+_NO_IN = 'write (x == "a") | (x == "b") in place of x in ("a", "b")'
 
 
 class DeclarationError(ValueError):
@@ -73,6 +74,26 @@ class Expression:
     def __rmul__(self, other: Operand) -> Binary:
         return _binary("*", _operand(other), self)
 
+    def __truediv__(self, other: object) -> NoReturn:
+        raise _no_division(self, other)
+
+    def __rtruediv__(self, other: object) -> NoReturn:
+        raise _no_division(other, self)
+
+    __floordiv__, __rfloordiv__ = __truediv__, __rtruediv__
+
+    def __mod__(self, other: object) -> NoReturn:
+        raise RuleError(f"a condition has no remainder; send {_nested(self)} % {other} as a field of the event")
+
+    def __rmod__(self, other: object) -> NoReturn:
+        raise RuleError(f"a condition has no remainder; send {other} % {_nested(self)} as a field of the event")
+
+    def __neg__(self) -> NoReturn:
+        raise RuleError(f"a condition has no minus sign before a field; write 0 - {_nested(self)}")
+
+    def __abs__(self) -> NoReturn:
+        raise RuleError(f"a condition has no abs(); write ({self} > 5) | ({self} < -5) in place of abs({self}) > 5")
+
     def __and__(self, other: Operand) -> Binary:
         return _binary("&", self, other)
 
@@ -93,12 +114,13 @@ class Expression:
     def __bool__(self) -> NoReturn:
         raise RuleError(
             f"({self}) was used as true or false while the rule was being declared: write & | ~ in place of "
-            "and / or / not / if, split a chained comparison such as a < b < c into (a < b) & (b < c), and put each "
-            "comparison in parentheses"
+            f"and / or / not / if, {_NO_IN}, split a chained comparison such as a < b < c into (a < b) & (b < c), and "
+            "put each comparison in parentheses"
         )
 
-    def __hash__(self) -> int:
-        return hash(str(self))
+    def __hash__(self) -> NoReturn:
+        # Python looks a value up in a set by its hash alone, and a field would never be found.
+        raise RuleError(f"{self} was looked up in a set or a dictionary while the rule was being declared: {_NO_IN}")
 
     def as_data(self) -> dict[str, Any]:
         """The tree as plain data, for an engine that reads it as JSON; `from_data` is the inverse."""
@@ -340,8 +362,13 @@ def _operand(value: object) -> Expression:
     )
 
 
-def _nested(expression: Expression) -> str:
-    return f"({expression})" if isinstance(expression, Binary) else str(expression)
+def _no_division(left: object, right: object) -> RuleError:
+    above, below = _nested(left), _nested(right)
+    return RuleError(f"a condition has no division; write {above} > 5 * {below} in place of {above} / {below} > 5")
+
+
+def _nested(operand: object) -> str:
+    return f"({operand})" if isinstance(operand, Binary) else str(operand)
 
 
 def _a(kind: str) -> str:

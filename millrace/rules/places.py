@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +13,10 @@ from typing import Any
 
 from millrace.rules.expressions import RuleError
 
+_HAS = (
+    "a condition has fields, constants, + - *, km(), comparisons and & | ~; send what else it needs as a field of the "
+    "event"
+)
 _HERE = Path(__file__).parent
 _BETWEEN = {contextlib.__file__, dataclasses.__file__, "<string>"}
 """Files of the frames between a declaration and this package; a dataclass's own `__init__` has none."""
@@ -27,7 +32,13 @@ def placed(of: str, function: Callable[..., Any] | None = None) -> Iterator[None
             raise  # a lambda inside this declaration has the better place
         code = getattr(function, "__code__", None)
         place = _line(code.co_filename, code.co_firstlineno) if code else _declared_at()
-        raise RuleError(f"{of} ({place}): {str(error).removeprefix(f'{of}: ')}") from None
+        remedy = f"; {_HAS}" if function and _is_of_python(error) else ""
+        raise RuleError(f"{of} ({place}): {str(error).removeprefix(f'{of}: ')}{remedy}") from None
+
+
+def _is_of_python(error: Exception) -> bool:
+    """Whether Python refused what a condition does with a field; a call with other arguments is another mistake."""
+    return not isinstance(error, ValueError) and not re.search("(positional|keyword) argument", str(error))
 
 
 def _declared_at() -> str:
