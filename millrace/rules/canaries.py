@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from millrace.rules.containers import require_mappings, require_tuples
+from millrace.rules.places import placed
 from millrace.rules.tokens import Secrets
 from millrace.rules.traffic import Label, Message
 
@@ -27,6 +29,11 @@ class Canaries:
     events after the first ones set off nothing: they move time on."""
     references: Callable[[str], Iterable[Message]] = lambda key: ()
     """The reference data of a key, sent before its first round."""
+
+    def __post_init__(self) -> None:
+        with placed("canaries"):
+            require_mappings("canaries", '{"FIELD": "canary:"}', marks=self.marks)
+            require_tuples("canaries", rules=self.rules)
 
     def has(self, values: Mapping[str, Any]) -> bool:
         """Whether an event, or a row of a summary, is a canary's."""

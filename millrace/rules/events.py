@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any
 
+from millrace.rules.containers import require_tuples
 from millrace.rules.expressions import Kind, RuleError
 from millrace.rules.nearest import nearest
 
@@ -153,6 +154,7 @@ class EventType:
     _kinds: Mapping[str, Kind] = field(init=False, repr=False, compare=False, hash=False, default_factory=dict)
 
     def __post_init__(self) -> None:
+        require_tuples(f"event type '{self.name}'", fields=self.fields, forbidden=self.forbidden)
         if self.time is not None and SENT_MS.name not in [f.name for f in self.fields]:
             object.__setattr__(self, "fields", (*self.fields, SENT_MS))
         names = [f.name for f in self.fields]

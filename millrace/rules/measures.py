@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from millrace.rules.containers import require_mappings
 from millrace.rules.events import WHOLE_MOST, EventType, Real, Text
 from millrace.rules.expressions import Expression, Kind, RuleError, condition
 from millrace.rules.names import event_names
@@ -117,6 +118,7 @@ def outputs(name: str, measure: Measure, on: EventType) -> dict[str, Kind]:
 
 def require_remembered(measures: Mapping[str, Measure], on: EventType, of: str) -> None:
     """Refuse what cannot be remembered of a key."""
+    require_mappings(of, '{"n": Count()}', remembers=measures)
     for name, measure in measures.items():
         reason = None
         match measure:
@@ -133,6 +135,7 @@ def require_remembered(measures: Mapping[str, Measure], on: EventType, of: str) 
 
 def require_windowed(measures: Mapping[str, Measure], on: EventType, of: str) -> None:
     """Refuse what cannot be measured in a window."""
+    require_mappings(of, '{"n": Count()}', measures=measures)
     for name, measure in measures.items():
         reason = None
         match measure:

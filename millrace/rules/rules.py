@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from millrace.rules.canaries import Canaries
+from millrace.rules.containers import require_mappings, require_tuples
 from millrace.rules.events import WHOLE_MOST, EventField, EventType, Real, Text, Whole, is_whole
 from millrace.rules.expressions import Expression, Field, Kind, RuleError, condition, fields_of
 from millrace.rules.measures import (
@@ -187,6 +188,7 @@ class WindowSummary:
     def __post_init__(self) -> None:
         of = f"summary '{self.name}'"
         with placed(of):
+            require_tuples(of, keys=self.keys)
             for key in self.keys:
                 self.on.kind(key)
                 if self.keys.count(key) > 1 or key in window_result({}):
@@ -226,7 +228,9 @@ class FoldRule:
     also: tuple[EventType, ...] = ()
 
     def __post_init__(self) -> None:
-        with placed(f"rule '{self.name}'"):
+        of = f"rule '{self.name}'"
+        with placed(of):
+            require_tuples(of, also=self.also)
             if SEPARATOR in self.version:
                 raise RuleError(
                     f"its version '{self.version}' holds '{SEPARATOR}', which separates the parts of an "
@@ -283,6 +287,11 @@ class Lookup:
     take: Mapping[str, str]
     """New name -> field of the reference."""
 
+    def __post_init__(self) -> None:
+        of = f"lookup of '{self.reference.name}'"
+        with placed(of):
+            require_mappings(of, '{"NEW_NAME": "FIELD"}', take=self.take)
+
 
 @dataclass(frozen=True)
 class Enrichment:
@@ -297,6 +306,8 @@ class Enrichment:
     def __post_init__(self) -> None:
         of = f"enrichment of '{self.on.name}'"
         with placed(of):
+            require_tuples(of, lookups=self.lookups)
+            require_mappings(of, '{"NEW_NAME": lambda now, before: ...}', adds=self.adds)
             before = _before(self.remembers, self.on, of)
             for lookup in self.lookups:
                 self.on.kind(lookup.by)
@@ -364,8 +375,11 @@ class UseCase:
     """Without them, nothing shows that a rule without alerts is alive."""
 
     def __post_init__(self) -> None:
+        of = f"use '{self.name}'"
+        require_tuples(of, others=self.others, references=self.references, rules=self.rules)
+        require_tuples(of, summaries=self.summaries, tables=self.tables)
         for complaint in _misfits(self):
-            raise RuleError(f"use '{self.name}': {complaint}")
+            raise RuleError(f"{of}: {complaint}")
         require_tables(self.tables, self.enriched, {rule.key for rule in self.rules})
 
     @property

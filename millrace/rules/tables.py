@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
+from millrace.rules.containers import require_mappings, require_tuples
 from millrace.rules.events import AnyField, EventType, Real, Text, Whole
 from millrace.rules.expressions import RuleError
 from millrace.rules.measures import Count, CountDistinct, DistinctOthers, Last, Max, Measure, Min, Sum
@@ -62,8 +63,11 @@ class Table:
     """The name of one key: `millrace CALLED KEY` shows its state and latest rows, from all tables with this key."""
 
     def __post_init__(self) -> None:
+        of = f"table '{self.name}'"
+        require_tuples(of, columns=() if self.columns == ALL else self.columns, shows=self.shows)
+        require_mappings(of, '{"most": Max("FIELD")}', state=self.state)
         for complaint in _complaints(self):
-            raise RuleError(f"table '{self.name}': {complaint}")
+            raise RuleError(f"{of}: {complaint}")
 
     @cached_property
     def parts(self) -> tuple[str | NewestFirst, ...]:

@@ -1,6 +1,7 @@
 """What a use declares, and what it must not."""
 
 import math
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +19,7 @@ from millrace.rules import (
     RuleError,
     Session,
     Sum,
+    Table,
     Text,
     Tumbling,
     UseCase,
@@ -26,6 +28,7 @@ from millrace.rules import (
     WindowSummary,
     Words,
 )
+from millrace.traffic import Canaries
 
 MINUTE_MS = 60_000
 scans = EventType(
@@ -224,6 +227,81 @@ def test_a_pattern_that_is_read_alike_everywhere_is_taken(pattern):
 def test_a_declaration_that_would_lose_a_column_or_a_key_is_refused(make, complaint):
     with pytest.raises(RuleError, match=complaint):
         make()
+
+
+def lookup(take):
+    return Lookup(depots, "parcel", take)
+
+
+@pytest.mark.parametrize(
+    ("make", "complaint"),
+    [
+        (
+            lambda: replace(USE, rules=heavy),
+            "use 'parcels': rules is one EventRule, not a tuple; write rules=(EventRule(...),)",
+        ),
+        (
+            lambda: replace(USE, others=doors),
+            "use 'parcels': others is one EventType, not a tuple; write others=(EventType(...),)",
+        ),
+        (
+            lambda: replace(USE, others={doors}),
+            "use 'parcels': others is a set, not a tuple; write others=(FIRST, SECOND)",
+        ),
+        (
+            lambda: replace(scans, fields=Text("k")),
+            "event type 'scans': fields is one Text, not a tuple; write fields=(Text(...),)",
+        ),
+        (
+            lambda: replace(scans, forbidden="pin"),
+            "event type 'scans': forbidden is one text, not a tuple; write forbidden=(\"pin\",)",
+        ),
+        (
+            lambda: replace(per_zone, keys="zone"),
+            "summary 'per-zone' (HERE): keys is one text, not a tuple; write keys=(\"zone\",)",
+        ),
+        (
+            lambda: replace(per_zone, measures={Count()}),
+            "summary 'per-zone' (HERE): measures is a set, not a mapping; write measures={\"n\": Count()}",
+        ),
+        (
+            lambda: replace(heavy, remembers=("most", Sum("grams"))),
+            "rule 'heavy' (HERE): remembers is a tuple, not a mapping; write remembers={\"n\": Count()}",
+        ),
+        (
+            lambda: Enrichment(scans, lookup({"zone": "zone"})),
+            "enrichment of 'scans' (HERE): lookups is one Lookup, not a tuple; write lookups=(Lookup(...),)",
+        ),
+        (
+            lambda: lookup({"zone"}),
+            'lookup of \'depots\' (HERE): take is a set, not a mapping; write take={"NEW_NAME": "FIELD"}',
+        ),
+        (
+            lambda: lookup(("zone",)),
+            'lookup of \'depots\' (HERE): take is a tuple, not a mapping; write take={"NEW_NAME": "FIELD"}',
+        ),
+        (
+            lambda: Canaries(("parcel", "canary:"), ("heavy",), lambda key, secrets, start_ms, for_ms: ()),
+            'canaries (HERE): marks is a tuple, not a mapping; write marks={"FIELD": "canary:"}',
+        ),
+        (
+            lambda: Canaries({"parcel": "canary:"}, "heavy", lambda key, secrets, start_ms, for_ms: ()),
+            'canaries (HERE): rules is one text, not a tuple; write rules=("heavy",)',
+        ),
+        (
+            lambda: Table("parcels", "parcel", columns="note"),
+            "table 'parcels': columns is one text, not a tuple; write columns=(\"note\",)",
+        ),
+        (
+            lambda: Table("parcels", "parcel", state={"most"}),
+            'table \'parcels\': state is a set, not a mapping; write state={"most": Max("FIELD")}',
+        ),
+    ],
+)
+def test_one_thing_in_place_of_a_tuple_and_a_set_in_place_of_a_mapping_are_refused(make, complaint):
+    with pytest.raises(RuleError) as error:
+        make()
+    assert re.sub(r"pipelines/test_declarations.py, line \d+", "HERE", str(error.value)) == complaint
 
 
 def test_a_version_that_would_make_alert_ids_ambiguous_is_refused():
