@@ -146,6 +146,11 @@ def played(scenario: Scenario) -> list[str]:
     return sorted(found)
 
 
+def has_traffic(use: str) -> bool:
+    """Whether a use declares traffic: without it there are no labels to check."""
+    return _declared(use).traffic is not None
+
+
 def untrue_labels(use: str, events: int = 2_000, rate_per_s: float = 100) -> list[str]:
     """The labels of a use's generated traffic that the oracle does not share: with one, no verdict is ok."""
     declared = _declared(use)

@@ -70,7 +70,10 @@ def traffic(target: Target, name: str, wanted: Load, *, report: Callable[[str], 
 def declared(use: UseCase) -> Traffic:
     """The traffic that a use declares."""
     if use.traffic is None:
-        raise TrafficError(f"the use '{use.name}' declares no traffic; replay a file with --from FILE")
+        raise TrafficError(
+            f"the use '{use.name}' declares no traffic; declare it, or deploy a pattern of the use and send a "
+            "file: `millrace traffic PATTERN --from FILE`"
+        )
     return use.traffic
 
 

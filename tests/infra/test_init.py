@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,16 @@ def test_its_pattern_is_valid_and_its_contracts_are_as_declared(project: Path) -
     assert run(project, "declare", "--plan").returncode == 0
 
 
+def pytest_of(project: Path) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-rfs", "-p", "no:cacheprovider"],
+        cwd=project,
+        env={"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+    )
+
+
 @pytest.mark.builds
 def test_its_tests_pass_and_fail_with_another_threshold(project: Path) -> None:
     rules = project / "pipelines/hot_water/rules.py"
@@ -63,16 +74,40 @@ def test_its_tests_pass_and_fail_with_another_threshold(project: Path) -> None:
     try:
         for threshold, failed in (("80", []), ("90", ["test_scenario", "test_the_labels_of_its_traffic_are_true"])):
             rules.write_text(declared.replace("> 80", f"> {threshold}"))
-            done = subprocess.run(
-                [sys.executable, "-m", "pytest", "-q", "-rf", "-p", "no:cacheprovider"],
-                cwd=project,
-                env={"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], "PYTHONDONTWRITEBYTECODE": "1"},
-                capture_output=True,
-                text=True,
-            )
+            done = pytest_of(project)
             assert re.findall(r"^FAILED .*::(\w+)", done.stdout, re.MULTILINE) == failed, done.stdout
     finally:
         rules.write_text(declared)
+
+
+WITH_TRAFFIC = ("from .traffic import TRAFFIC\n", "    traffic=TRAFFIC,\n")
+
+
+@pytest.fixture
+def without_traffic(project: Path) -> Iterator[Path]:
+    use = project / "pipelines/hot_water/__init__.py"
+    declared = use.read_text()
+    assert all(line in declared for line in WITH_TRAFFIC)
+    use.write_text("".join(line for line in declared.splitlines(keepends=True) if line not in WITH_TRAFFIC))
+    yield project
+    use.write_text(declared)
+
+
+@pytest.mark.builds
+def test_without_traffic_the_test_of_its_labels_is_skipped(without_traffic: Path) -> None:
+    done = pytest_of(without_traffic)
+    assert done.stdout.splitlines()[-1].startswith("1 passed, 1 skipped")
+    assert re.findall(r"^SKIPPED .*: (.*)", done.stdout, re.MULTILINE) == ["hot-water declares no traffic"]
+
+
+def test_a_demo_without_traffic_is_refused_with_a_remedy_that_there_is(without_traffic: Path) -> None:
+    refused = run(without_traffic, "demo", "hot-water")
+    assert (refused.returncode, refused.stderr) == (
+        1,
+        "millrace: the use 'hot-water' declares no traffic; declare it, or deploy a pattern of the use and send a "
+        "file: `millrace traffic PATTERN --from FILE`\n",
+    )
+    assert not (without_traffic / ".millrace").exists()
 
 
 def test_another_use_joins_the_project_and_overwrites_nothing(project: Path) -> None:
