@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from millrace.rules.expressions import RuleError
 from millrace.rules.sentences import span
 
+WINDOWS_MOST = 1_000
+"""Windows of one `Sliding` that an event is in."""
+
 
 @dataclass(frozen=True)
 class Session:
@@ -67,6 +70,11 @@ class Sliding(_Sized):
             raise RuleError(
                 f"Sliding: size_ms={self.size_ms} is not a multiple of step_ms={self.step_ms}; choose a step that "
                 "divides the size"
+            )
+        if (windows := self.size_ms // self.step_ms) > WINDOWS_MOST:
+            raise RuleError(
+                f"Sliding: each event would be in {windows:,} windows, and at most {WINDOWS_MOST:,} are allowed, "
+                f"because an engine counts it in each; choose a step of at least {-(-self.size_ms // WINDOWS_MOST)} ms"
             )
 
     def phrase(self) -> str:

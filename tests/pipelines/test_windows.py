@@ -167,6 +167,11 @@ def event_rule(measures: Mapping[str, Measure]) -> EventRule:
     [
         (lambda: Tumbling(0), "Tumbling: size_ms must be a whole number of milliseconds from 1, not 0"),
         (lambda: Session(True), "gap_ms must be a whole number"),
+        (
+            lambda: Sliding(2_002_000, 2_000),
+            "Sliding: each event would be in 1,001 windows, and at most 1,000 are allowed, because an engine counts it "
+            "in each; choose a step of at least 2002 ms",
+        ),
         (lambda: Sliding(10, 3), "size_ms=10 is not a multiple of step_ms=3; choose a step that divides the size"),
         (lambda: window_rule({"m": Count(within_ms=5)}), "): 'm': Count takes no within_ms in a window"),
         (lambda: window_rule({"m": Last("note", "code")}), 'takes one field in a window: Last("field")'),
@@ -192,6 +197,10 @@ def test_what_has_no_meaning_is_refused_with_the_remedy(declare: Any, why: str) 
     with pytest.raises(RuleError) as refused:
         declare()
     assert why in str(refused.value)
+
+
+def test_an_event_may_be_in_a_thousand_sliding_windows() -> None:
+    assert Sliding(2_000_000, 2_000).closes_after_ms == 2_000_000
 
 
 def test_a_count_under_another_condition_is_another_version() -> None:
