@@ -35,6 +35,7 @@ final class LeadingTest {
     @Test
     void aTaskThatHasCaughtUpFollowsTheOthersAndIsNotIdle() {
         reading.released(0, true);
+        other.onEvent(event("phones"), 0, outputOfOther);
         emit();
         assertEquals(List.of("0"), outputOfOne.found);
         reading.time().answered(new TaskTime.OfOthers(7));
@@ -54,6 +55,7 @@ final class LeadingTest {
     @Test
     void onePartitionIsIdleWhileOthersOfItsTaskMoveTime() {
         reading.released(9, false);
+        other.onEvent(event("phones"), 0, outputOfOther);
         one.onEvent(event("pays"), 0, outputOfOne);
         emit();
         assertEquals(List.of("1"), outputOfOne.found, "the last one that has moved time");

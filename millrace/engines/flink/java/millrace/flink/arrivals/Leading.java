@@ -48,9 +48,11 @@ final class Leading implements WatermarkStrategy<RowData> {
         TaskTime.Partition time = reading.time().open();
         return new WatermarkGenerator<>() {
             private final Idleness idleness = new Idleness(time);
+            private boolean isOfPartition; // Flink has one more of the task: if that is idle, the task may be
 
             @Override
             public void onEvent(RowData event, long timestamp, WatermarkOutput output) {
+                isOfPartition = true;
                 if (event.isNullAt(refusedColumn) && leader.equals(event.getString(streamColumn))) {
                     reading.lead();
                     idleness.end(reading.leading());
@@ -64,7 +66,9 @@ final class Leading implements WatermarkStrategy<RowData> {
                 generator.onPeriodicEmit(own);
                 if (idleness.isDue() && reading.leading() > idleness.since) {
                     time.rest();
-                    output.markIdle();
+                    if (isOfPartition) {
+                        output.markIdle();
+                    }
                 } else if (idleness.isDue() && (time.rests() || reading.isLive())) {
                     time.rest();
                     reading.time().follow(own);
