@@ -321,6 +321,10 @@ def configuration(settings: Settings) -> dict[str, Any]:
         "heartbeat.interval": "1 s",
         "heartbeat.timeout": "30 s",
         "heartbeat.rpc-failure-threshold": 2,
+        # A task fails if its report to the coordinator is not acknowledged (decision 0059): as long as a heartbeat.
+        "pekko.ask.timeout": "30 s",
+        # The default is the one above: the slots of a JobManager that died would be free so much later.
+        "taskmanager.slot.timeout": "10 s",
         "restart-strategy.type": "exponential-delay",
         "restart-strategy.exponential-delay.initial-backoff": "500 ms",
         # While a TaskManager is away each attempt fails at once: the last pause is lost time when it is back, and an
