@@ -140,22 +140,38 @@ final class ArrivalEnumeratorTest {
     }
 
     @Test
-    void aTaskThatWaitsIsAnsweredWithTheTimeOfTheOthers() {
+    void aTaskThatWaitsGetsTheTimeOfTheOthersWheneverThatMoves() {
         ArrivalEnumerator enumerator = started(new ArrivalEnumerator.State());
         for (int task = 0; task < 2; task++) {
             context.register(task);
             enumerator.addReader(task);
         }
         enumerator.handleSourceEvent(1, new TaskTime.Reported(70, true));
+        assertEquals(List.of(), context.announced, "the other has not reported");
         enumerator.handleSourceEvent(0, new TaskTime.Reported(100, false));
-        assertEquals(List.of(), context.announced, "the other had not reported, and the one moves time itself");
-        enumerator.handleSourceEvent(1, new TaskTime.Reported(70, true));
-        assertEquals(List.of("1 OfOthers[ms=100]"), context.announced);
+        assertEquals(List.of("1 OfOthers[ms=100]"), context.announced, "the other one moves time itself");
         enumerator.handleSourceEvent(1, new TaskTime.Reported(100, true));
         assertEquals(List.of("1 OfOthers[ms=100]"), context.announced, "it is there");
-        enumerator.addReader(0);
+        enumerator.handleSourceEvent(0, new TaskTime.Reported(110, false));
+        assertEquals(List.of("1 OfOthers[ms=100]", "1 OfOthers[ms=110]"), context.announced);
+    }
+
+    @Test
+    void aTaskThatFailedIsSentNoTimeUntilItReportsAgain() {
+        ArrivalEnumerator enumerator = started(new ArrivalEnumerator.State());
+        for (int task = 0; task < 2; task++) {
+            context.register(task);
+            enumerator.addReader(task);
+        }
         enumerator.handleSourceEvent(1, new TaskTime.Reported(70, true));
-        assertEquals(List.of("1 OfOthers[ms=100]"), context.announced, "the other starts anew");
+        context.fail(1);
+        enumerator.handleSourceEvent(0, new TaskTime.Reported(100, false));
+        context.register(1);
+        enumerator.addReader(1);
+        enumerator.handleSourceEvent(0, new TaskTime.Reported(110, false));
+        assertEquals(List.of(), context.announced);
+        enumerator.handleSourceEvent(1, new TaskTime.Reported(60, true));
+        assertEquals(List.of("1 OfOthers[ms=110]"), context.announced);
     }
 
     private ArrivalEnumerator started(ArrivalEnumerator.State state) {
@@ -185,6 +201,10 @@ final class ArrivalEnumeratorTest {
 
         void register(int subtask) {
             readers.put(subtask, new ReaderInfo(subtask, "here"));
+        }
+
+        void fail(int subtask) {
+            readers.remove(subtask);
         }
 
         void look() {

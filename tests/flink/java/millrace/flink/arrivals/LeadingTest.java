@@ -38,12 +38,12 @@ final class LeadingTest {
         other.onEvent(event("phones"), 0, outputOfOther);
         emit();
         assertEquals(List.of("0"), outputOfOne.found);
-        reading.time().answered(new TaskTime.OfOthers(7));
+        reading.time().received(new TaskTime.OfOthers(7));
         emit();
         assertEquals(List.of("0", "7"), outputOfOne.found);
         reading.released(2, false);
         reading.handOn(0, 1_000);
-        reading.time().answered(new TaskTime.OfOthers(9));
+        reading.time().received(new TaskTime.OfOthers(9));
         emit();
         assertEquals(List.of("0", "7", "9"), outputOfOne.found, "messages that move no time are no reason to stop");
         one.onEvent(event("pays"), 0, outputOfOne);
@@ -69,7 +69,7 @@ final class LeadingTest {
     @Test
     void aRefusedMessageNeitherMovesTimeNorEndsItsRest() {
         reading.released(0, true);
-        reading.time().answered(new TaskTime.OfOthers(7));
+        reading.time().received(new TaskTime.OfOthers(7));
         StringData pays = StringData.fromString("pays");
         one.onEvent(GenericRowData.of(pays, StringData.fromString("json")), 0, outputOfOne);
         emit();

@@ -59,7 +59,7 @@ final class TaskOutputTest {
         pass(200);
         assertEquals(List.of("2999"), found.emitted, "five seconds after the phone");
         pass(6_000);
-        reading.time().answered(new TaskTime.OfOthers(7_000));
+        reading.time().received(new TaskTime.OfOthers(7_000));
         pass(100);
         assertEquals(List.of("2999", "7000"), found.emitted);
     }
@@ -68,11 +68,11 @@ final class TaskOutputTest {
     void aTaskWithoutAnEventThatMovesTimeFollowsTheOthers() {
         reading.released(0, true);
         pass(6_000);
-        reading.time().answered(new TaskTime.OfOthers(5_000));
+        reading.time().received(new TaskTime.OfOthers(5_000));
         pass(100);
         assertEquals(List.of("5000"), found.emitted, "none of its partitions has had a message");
         collect(2, "phones", 1_000);
-        reading.time().answered(new TaskTime.OfOthers(7_000));
+        reading.time().received(new TaskTime.OfOthers(7_000));
         pass(6_000);
         assertEquals(List.of("5000", "7000"), found.emitted);
     }

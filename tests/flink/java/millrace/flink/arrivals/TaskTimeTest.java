@@ -33,7 +33,7 @@ final class TaskTimeTest {
     }
 
     @Test
-    void aTaskWaitsWhenNoneMovesAndAsksAgainAndAgain() {
+    void aTaskWaitsWhenNoneMovesAndReportsItOnce() {
         TaskTime.Partition one = started();
         time.open().rest();
         one.reached(100);
@@ -41,7 +41,7 @@ final class TaskTimeTest {
         one.rest();
         report(100);
         report(200);
-        assertEquals(List.of(new Reported(100, false), new Reported(100, true), new Reported(100, true)), reported);
+        assertEquals(List.of(new Reported(100, false), new Reported(100, true)), reported, "in silence nothing is sent");
     }
 
     @Test
@@ -76,6 +76,15 @@ final class TaskTimeTest {
         assertEquals(100, tasks.ms(3), "all of them wait");
         tasks.forget(2);
         assertEquals(NONE, tasks.ms(3), "it starts anew, and may find a backlog");
+    }
+
+    @Test
+    void thoseThatWaitAndAreBehindATimeAreSentIt() {
+        TaskTime.Tasks tasks = new TaskTime.Tasks();
+        tasks.report(0, new Reported(70, false));
+        tasks.report(1, new Reported(70, true));
+        tasks.report(2, new Reported(100, true));
+        assertEquals(List.of(1), tasks.waitingBefore(100));
     }
 
     private TaskTime.Partition started() {

@@ -25,7 +25,7 @@ import org.slf4j.LoggerFactory;
  *
  * <p>Then it watches the topics' ids: a consumer continues at its offset in a topic that was deleted and created anew.
  * On another id the job is restarted, and its readers find what they lost. It announces to all tasks whether the job is
- * live: see {@link Backlog}; and it answers a task that waits how far the others are: see {@link TaskTime}.
+ * live: see {@link Backlog}; and it sends a task that waits how far the others are: see {@link TaskTime}.
  */
 final class ArrivalEnumerator implements SplitEnumerator<ArrivalSplit, ArrivalEnumerator.State> {
     private static final Logger LOG = LoggerFactory.getLogger(ArrivalEnumerator.class);
@@ -72,7 +72,8 @@ final class ArrivalEnumerator implements SplitEnumerator<ArrivalSplit, ArrivalEn
     @Override
     public void handleSourceEvent(int subtask, SourceEvent event) {
         if (event instanceof TaskTime.Reported) {
-            answer(subtask, (TaskTime.Reported) event);
+            times.report(subtask, (TaskTime.Reported) event);
+            moveThoseThatWait();
             return;
         }
         if (event instanceof Backlog.CaughtUp) {
@@ -99,12 +100,10 @@ final class ArrivalEnumerator implements SplitEnumerator<ArrivalSplit, ArrivalEn
         topics.close();
     }
 
-    private void answer(int subtask, TaskTime.Reported reported) {
-        times.report(subtask, reported);
+    private void moveThoseThatWait() {
         long ms = times.ms(context.currentParallelism());
-        if (reported.waits() && ms > reported.ms()) {
-            context.sendEventToSourceReader(subtask, new TaskTime.OfOthers(ms));
-        }
+        times.waitingBefore(ms).stream().filter(context.registeredReaders()::containsKey).forEach(
+                subtask -> context.sendEventToSourceReader(subtask, new TaskTime.OfOthers(ms)));
     }
 
     private void announce() {

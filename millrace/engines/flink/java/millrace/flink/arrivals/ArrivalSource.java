@@ -155,7 +155,7 @@ final class ArrivalSource implements Source<RowData, ArrivalSplit, ArrivalEnumer
         @Override
         public void handleSourceEvents(SourceEvent event) {
             if (event instanceof TaskTime.OfOthers) {
-                time.answered((TaskTime.OfOthers) event);
+                time.received((TaskTime.OfOthers) event);
             } else if (event instanceof Backlog.NothingToRead) {
                 backlog.nothingToRead();
             } else {

@@ -16,7 +16,8 @@ import org.apache.flink.api.connector.source.SourceEvent;
  *
  * <p>For Flink no task is ever idle. The end of idleness reaches its operators at different moments, and the first one that
  * it reaches moves the time of a window, while the events of a slower one are still on their way: they would be dropped,
- * and reported nowhere. So a task that waits asks the coordinator how far the others are, and repeats that as its own time.
+ * and reported nowhere. So the coordinator sends a task that waits how far the others are, and the task repeats that as its
+ * own time.
  */
 final class TaskTime implements Serializable {
     /** The time of a task, and whether none of its partitions moves it. */
@@ -52,8 +53,8 @@ final class TaskTime implements Serializable {
         return opened;
     }
 
-    /** Notes what the coordinator has answered. */
-    void answered(OfOthers newest) {
+    /** Notes what the coordinator has sent. */
+    void received(OfOthers newest) {
         others = newest;
     }
 
@@ -64,14 +65,14 @@ final class TaskTime implements Serializable {
         }
     }
 
-    /** Reports what has changed, now and then; a task that waits reports in order to be answered. */
+    /** Reports what has changed, now and then. */
     void report() {
         if (coordinator == null) {
             return;
         }
         long nowNs = clock.getAsLong();
         Reported now = now();
-        if ((now.waits || !now.equals(reported)) && (reported == null || nowNs - reportedNs >= REPORT_EVERY_NS)) {
+        if (!now.equals(reported) && (reported == null || nowNs - reportedNs >= REPORT_EVERY_NS)) {
             reported = now;
             reportedNs = nowNs;
             coordinator.accept(now);
@@ -135,6 +136,12 @@ final class TaskTime implements Serializable {
             }
             return reported.values().stream().filter(each -> !each.waits).mapToLong(Reported::ms).min().orElseGet(
                     () -> reported.values().stream().mapToLong(Reported::ms).max().orElse(NONE));
+        }
+
+        /** The tasks that wait, and have not come to this time. */
+        List<Integer> waitingBefore(long ms) {
+            return reported.entrySet().stream().filter(each -> each.getValue().waits && each.getValue().ms < ms)
+                    .map(Map.Entry::getKey).toList();
         }
     }
 }
