@@ -1,6 +1,7 @@
 package millrace.kernel;
 
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.Set;
@@ -21,6 +22,7 @@ final class UnaskedTest {
     void aPartitionIsNotAskedForWhileItIsPaused() {
         unasked.pause("pays");
         answers = 99;
+        poll();
         assertTrue(unasked.has("pays"));
         assertFalse(unasked.has("phones"));
     }
@@ -39,10 +41,38 @@ final class UnaskedTest {
         unasked.resume("pays");
         answers = 9;
         unasked.resume("pays");
+        poll();
         assertTrue(unasked.has("pays"));
         answers = 10;
+        poll();
         assertFalse(unasked.has("pays"));
         unasked.pause("pays");
         assertTrue(unasked.has("pays"));
+    }
+
+    @Test
+    void anAnswerThatComesDuringAPollOrAfterItIsNotTakenBeforeTheNextOne() {
+        unasked.pause("pays");
+        unasked.resume("pays");
+        unasked.poll(() -> answers += 1);
+        answers += 1;
+        assertTrue(unasked.has("pays"));
+        poll();
+        assertFalse(unasked.has("pays"));
+    }
+
+    @Test
+    void aPollThatFailsMayHaveTakenNothing() {
+        unasked.pause("pays");
+        unasked.resume("pays");
+        answers += 2;
+        assertThrows(IllegalStateException.class, () -> unasked.poll(() -> {
+            throw new IllegalStateException("it was woken up");
+        }));
+        assertTrue(unasked.has("pays"));
+    }
+
+    private void poll() {
+        unasked.poll(() -> "messages");
     }
 }

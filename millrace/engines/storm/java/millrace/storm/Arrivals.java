@@ -125,7 +125,7 @@ public final class Arrivals extends BaseRichSpout {
     }
 
     private void read() {
-        ConsumerRecords<byte[], byte[]> polled = consumer.poll(POLL);
+        ConsumerRecords<byte[], byte[]> polled = unasked.poll(() -> consumer.poll(POLL));
         for (TopicPartition place : polled.partitions()) {
             List<ConsumerRecord<byte[], byte[]>> own = polled.records(place);
             merge.add(place, own);

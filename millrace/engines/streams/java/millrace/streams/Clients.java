@@ -88,7 +88,10 @@ final class Clients implements KafkaClientSupplier {
         return String.valueOf(config.get("client.id")).replaceFirst("-(consumer|producer)$", "");
     }
 
-    /** Until when it is known what came: of two answers, the second was asked for after the first. */
+    /**
+     * Until when it is known what came: of two answers, the second was asked for after the first. With the time before a
+     * poll, and how many had come by then: those are taken.
+     */
     static final class Known {
         private double counted;
         private long countedMs = Long.MIN_VALUE;
@@ -121,10 +124,12 @@ final class Clients implements KafkaClientSupplier {
 
         @Override
         public ConsumerRecords<byte[], byte[]> poll(Duration timeout) {
-            ConsumerRecords<byte[], byte[]> polled = super.poll(timeout);
+            long beforeMs = System.currentTimeMillis();
+            double before = answers.getAsDouble(); // those that had come by that time, at least
+            ConsumerRecords<byte[], byte[]> polled = unasked.poll(() -> super.poll(timeout));
             pace.retain(thread, assignment());
             unasked.retain(assignment());
-            long knownMs = known.until(answers.getAsDouble(), System.currentTimeMillis());
+            long knownMs = known.until(before, beforeMs);
             for (TopicPartition place : assignment()) {
                 List<ConsumerRecord<byte[], byte[]>> own = polled.records(place);
                 long newest = own.isEmpty() ? -1 : own.get(own.size() - 1).offset();

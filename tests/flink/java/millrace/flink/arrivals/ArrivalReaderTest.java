@@ -100,6 +100,19 @@ final class ArrivalReaderTest {
     }
 
     @Test
+    void anAnswerThatAWakeUpLeftInTheConsumerCoversNoPartition() {
+        for (int offset = 0; offset < 5; offset++) {
+            arrive(PHONES, offset, offset, 1_000_000);
+        }
+        arrive(OTHER_PAYS, 0, 9, 10);
+        fetched();
+        answers = 2;
+        reader.wakeUp();
+        assertEquals("", fetched(), "it may have older ones of the partition that was paused");
+        assertEquals("partition-1 pays@9", fetched());
+    }
+
+    @Test
     void howFarItHasPolledAndWhatACheckpointHeldAreKept() {
         arrive(PHONES, 0, 5, 10);
         arrive(PHONES, 1, 6, 10);

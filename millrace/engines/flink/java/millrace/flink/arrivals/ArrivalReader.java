@@ -116,7 +116,7 @@ final class ArrivalReader implements SplitReader<ConsumerRecord<byte[], byte[]>,
     public RecordsWithSplitIds<ConsumerRecord<byte[], byte[]>> fetch() {
         commitCheckpointed();
         try {
-            take(consumer.poll(PATIENCE)); // all that Kafka's client has received
+            take(unasked.poll(() -> consumer.poll(PATIENCE))); // all that Kafka's client has received
         } catch (WakeupException stopped) {
             // What has been taken is held.
         }
