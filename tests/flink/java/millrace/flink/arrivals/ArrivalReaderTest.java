@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashMap;
@@ -110,6 +111,21 @@ final class ArrivalReaderTest {
         reader.wakeUp();
         assertEquals("", fetched(), "it may have older ones of the partition that was paused");
         assertEquals("partition-1 pays@9", fetched());
+    }
+
+    @Test
+    void whatIsHeldDoesNotWaitForAMessageWhenAnAnswerHasNone() {
+        for (int offset = 0; offset < 5; offset++) {
+            arrive(PHONES, offset, offset, 1_000_000);
+        }
+        fetched();
+        assertEquals(Duration.ofSeconds(1), consumer.lastPollTimeout());
+        fetched();
+        assertEquals(Duration.ofMillis(100), consumer.lastPollTimeout(), "a poll returns only with messages");
+        answers = 2;
+        fetched();
+        fetched();
+        assertEquals(Duration.ofSeconds(1), consumer.lastPollTimeout());
     }
 
     @Test

@@ -36,6 +36,7 @@ import org.apache.flink.metrics.groups.SourceReaderMetricGroup;
  */
 final class ArrivalReader implements SplitReader<ConsumerRecord<byte[], byte[]>, ArrivalSplit> {
     private static final Duration PATIENCE = Duration.ofSeconds(1); // for messages; then checkpointed offsets are committed
+    private static final Duration BRIEFLY = Duration.ofMillis(100); // an answer without messages ends no poll
     private static final long HELD_MOST_BYTES = 4 << 20; // by topic and partition, of which a fetch brings 1 MB at most
     private static final int OVERHEAD_BYTES = 200; // of a message in memory
 
@@ -116,7 +117,8 @@ final class ArrivalReader implements SplitReader<ConsumerRecord<byte[], byte[]>,
     public RecordsWithSplitIds<ConsumerRecord<byte[], byte[]>> fetch() {
         commitCheckpointed();
         try {
-            take(unasked.poll(() -> consumer.poll(PATIENCE))); // all that Kafka's client has received
+            Duration within = partitions.keySet().stream().anyMatch(unasked::has) ? BRIEFLY : PATIENCE;
+            take(unasked.poll(() -> consumer.poll(within))); // all that Kafka's client has received
         } catch (WakeupException stopped) {
             // What has been taken is held.
         }
