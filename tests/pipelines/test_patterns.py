@@ -247,6 +247,7 @@ VISITS = EventType(
     (Text("who"), Text("from", required=False), Whole("paid"), Whole("tip", required=False), Whole("at_ms")),
     key="who",
     time="at_ms",
+    past_ms=1_000,
 )
 ENRICHMENT_OF_VISITS = Enrichment(VISITS)
 ENRICHED_VISITS = ENRICHMENT_OF_VISITS.enriched("enriched", "Visits.")

@@ -78,6 +78,7 @@ TOPICS = EventType(
     (Text("sensor"), Text("topic", "[a-z/]+"), Whole("at_ms")),
     key="sensor",
     time="at_ms",
+    past_ms=1,
 )
 
 
@@ -99,9 +100,9 @@ def test_a_field_of_the_event_that_is_called_topic_is_not_its_kind(tmp_path: Pat
 def test_another_stream_without_a_time_is_sent_between_the_events_and_reference_data_before_them(
     tmp_path: Path,
 ) -> None:
-    rooms = EventType("rooms", "Reference data.", (Text("room"), Whole("since_ms")), "room", time="since_ms")
+    rooms = EventType("rooms", "Reference data.", (Text("room"), Whole("since_ms")), "room", time="since_ms", past_ms=1)
     doors = EventType("doors", "The door of a sensor.", (Text("sensor"), Text("door")), "sensor")
-    readings = EventType("readings", "", (Text("sensor"), Whole("at_ms")), "sensor", time="at_ms")
+    readings = EventType("readings", "", (Text("sensor"), Whole("at_ms")), "sensor", time="at_ms", past_ms=1)
     enrichment = Enrichment(readings)
     use = UseCase("rooms", readings, enrichment, enrichment.enriched("enriched", ""), (doors,), (rooms,))
     lines = [

@@ -116,6 +116,7 @@ def test_a_window_over_events_of_several_keys_answers_the_label_of_each() -> Non
         key="parcel",
         id="scan",
         time="at_ms",
+        past_ms=60_000,
     )
     enrichment = Enrichment(scans)
     enriched = enrichment.enriched("enriched", "A scan.")
@@ -141,7 +142,9 @@ def test_a_window_over_events_of_several_keys_answers_the_label_of_each() -> Non
 def test_a_key_that_the_event_does_not_show_leaves_the_ids(key: str, window: Window) -> None:
     secret = Secret("badge_number", pattern="[0-9]+", complaint="a badge number has digits")
     badge = Text("badge", TOKEN_PATTERN, TOKEN_LENGTH, token_of=secret)
-    scans = EventType("scans", "", (Text("scan"), badge, Whole("at_ms", 0)), key="badge", id="scan", time="at_ms")
+    scans = EventType(
+        "scans", "", (Text("scan"), badge, Whole("at_ms", 0)), key="badge", id="scan", time="at_ms", past_ms=60_000
+    )
     enrichment = Enrichment(scans)
     enriched = enrichment.enriched("enriched", "")
     enriched = replace(enriched, fields=(*enriched.fields, Text("zone")))
@@ -155,7 +158,13 @@ def test_a_key_that_the_event_does_not_show_leaves_the_ids(key: str, window: Win
 def parcels(window: Window) -> UseCase:
     """A use with a rule whose alerts list two events, by a key that only an enriched event has."""
     scans = EventType(
-        "scans", "", (Text("scan"), Text("parcel"), Whole("at_ms", 0)), key="parcel", id="scan", time="at_ms"
+        "scans",
+        "",
+        (Text("scan"), Text("parcel"), Whole("at_ms", 0)),
+        key="parcel",
+        id="scan",
+        time="at_ms",
+        past_ms=60_000,
     )
     enrichment = Enrichment(scans)
     enriched = enrichment.enriched("enriched", "")

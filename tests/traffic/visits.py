@@ -13,6 +13,7 @@ visits = EventType(
     (Text("page"), Whole("status", 100, 599), Whole("at_ms", least=0), Whole("sent_ms", least=0, required=False)),
     key="page",
     time="at_ms",
+    past_ms=60_000,
 )
 _nothing_added = Enrichment(on=visits, lookups=(), remembers={}, adds={})
 _enriched = _nothing_added.enriched("enriched", "Visits.")
