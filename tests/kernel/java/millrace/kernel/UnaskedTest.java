@@ -9,7 +9,9 @@ import org.junit.jupiter.api.Test;
 
 final class UnaskedTest {
     private double answers = 7;
-    private final Unasked<String> unasked = new Unasked<>(() -> answers);
+    private int brokers = 1;
+    private long nowMs;
+    private final Unasked<String> unasked = new Unasked<>(() -> answers, () -> brokers, () -> nowMs * 1_000_000);
 
     @Test
     void aPartitionThatWasNeverPausedIsAskedFor() {
@@ -69,6 +71,32 @@ final class UnaskedTest {
         assertThrows(IllegalStateException.class, () -> unasked.poll(() -> {
             throw new IllegalStateException("it was woken up");
         }));
+        assertTrue(unasked.has("pays"));
+    }
+
+    @Test
+    void ofSeveralBrokersTheOneThatHasThePartitionMayHoldBackARequest() {
+        brokers = 2;
+        unasked.pause("pays");
+        nowMs = 60_000;
+        unasked.resume("pays");
+        answers += 99;
+        nowMs = 60_999;
+        poll();
+        nowMs = 61_000;
+        assertTrue(unasked.has("pays"), "what came since the poll is not taken");
+        poll();
+        assertFalse(unasked.has("pays"));
+    }
+
+    @Test
+    void ofSeveralBrokersTheAnswersAreWaitedForThoughTimeHasPassed() {
+        brokers = 2;
+        unasked.pause("pays");
+        unasked.resume("pays");
+        answers += 1;
+        nowMs = 60_000;
+        poll();
         assertTrue(unasked.has("pays"));
     }
 

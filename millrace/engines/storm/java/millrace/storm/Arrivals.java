@@ -83,7 +83,7 @@ public final class Arrivals extends BaseRichSpout {
             topicIds = losses.ids();
         }
         consumer = Clients.consumer(job);
-        unasked = new Unasked<>(new Answers(consumer));
+        unasked = new Unasked<>(new Answers(consumer), () -> Answers.brokers(consumer));
         int tasks = context.getComponentTasks(context.getThisComponentId()).size();
         consumer.assign(Clients.places(job, consumer, task, tasks));
         if (job.isAtMostOnce()) {

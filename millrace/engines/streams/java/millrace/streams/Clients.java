@@ -115,7 +115,7 @@ final class Clients implements KafkaClientSupplier {
         private long notedAtMs;
         private final Answers answers = new Answers(this);
         private final Known known = new Known();
-        private final Unasked<TopicPartition> unasked = new Unasked<>(answers);
+        private final Unasked<TopicPartition> unasked = new Unasked<>(answers, () -> Answers.brokers(this));
 
         Reader(Map<String, Object> config) {
             super(config, new ByteArrayDeserializer(), new ByteArrayDeserializer());

@@ -3,8 +3,10 @@ package millrace.kafka;
 import java.util.function.DoubleSupplier;
 import org.apache.kafka.clients.consumer.Consumer;
 import org.apache.kafka.common.Metric;
+import org.apache.kafka.common.PartitionInfo;
+import org.apache.kafka.common.TopicPartition;
 
-/** How many answers a consumer has had to its requests for messages. */
+/** How many answers a consumer has had to its requests for messages, and of how many brokers they are. */
 public final class Answers implements DoubleSupplier {
     private final Metric fetches;
 
@@ -16,5 +18,11 @@ public final class Answers implements DoubleSupplier {
     @Override
     public double getAsDouble() {
         return (Double) fetches.metricValue();
+    }
+
+    /** How many brokers lead the partitions of the topics that a consumer reads. */
+    public static int brokers(Consumer<?, ?> consumer) {
+        return (int) consumer.assignment().stream().map(TopicPartition::topic).distinct()
+                .flatMap(topic -> consumer.partitionsFor(topic).stream()).map(PartitionInfo::leader).distinct().count();
     }
 }

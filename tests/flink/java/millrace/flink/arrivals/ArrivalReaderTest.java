@@ -18,6 +18,8 @@ import org.apache.flink.connector.base.source.reader.splitreader.SplitsAddition;
 import org.apache.flink.kafka.shaded.org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.flink.kafka.shaded.org.apache.kafka.clients.consumer.MockConsumer;
 import org.apache.flink.kafka.shaded.org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.flink.kafka.shaded.org.apache.kafka.common.Node;
+import org.apache.flink.kafka.shaded.org.apache.kafka.common.PartitionInfo;
 import org.apache.flink.kafka.shaded.org.apache.kafka.common.TopicPartition;
 import org.apache.flink.kafka.shaded.org.apache.kafka.common.header.internals.RecordHeaders;
 import org.apache.flink.kafka.shaded.org.apache.kafka.common.record.TimestampType;
@@ -114,6 +116,16 @@ final class ArrivalReaderTest {
     }
 
     @Test
+    void brokersThatLeadAPartitionOfItsTopicsAreCounted() {
+        leads("phones", 1);
+        leads("pays", 1);
+        leads("others", 7);
+        assertEquals(1, ArrivalReader.brokers(consumer));
+        leads("pays", 2);
+        assertEquals(2, ArrivalReader.brokers(consumer));
+    }
+
+    @Test
     void whatIsHeldDoesNotWaitForAMessageWhenAnAnswerHasNone() {
         for (int offset = 0; offset < 5; offset++) {
             arrive(PHONES, offset, offset, 1_000_000);
@@ -177,6 +189,11 @@ final class ArrivalReaderTest {
 
     private void ends(long phones, long pays, long otherPhones, long otherPays) {
         consumer.updateEndOffsets(Map.of(PHONES, phones, PAYS, pays, OTHER_PHONES, otherPhones, OTHER_PAYS, otherPays));
+    }
+
+    private void leads(String topic, int broker) {
+        consumer.updatePartitions(
+                topic, List.of(new PartitionInfo(topic, 0, new Node(broker, "here", 9092), new Node[0], new Node[0])));
     }
 
     private void arrive(TopicPartition place, long offset, long atMs, int size) {

@@ -23,6 +23,7 @@ import org.apache.flink.kafka.shaded.org.apache.kafka.clients.consumer.ConsumerR
 import org.apache.flink.kafka.shaded.org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.flink.kafka.shaded.org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.flink.kafka.shaded.org.apache.kafka.common.Metric;
+import org.apache.flink.kafka.shaded.org.apache.kafka.common.PartitionInfo;
 import org.apache.flink.kafka.shaded.org.apache.kafka.common.TopicPartition;
 import org.apache.flink.kafka.shaded.org.apache.kafka.common.errors.WakeupException;
 import org.apache.flink.kafka.shaded.org.apache.kafka.common.serialization.ByteArrayDeserializer;
@@ -67,7 +68,7 @@ final class ArrivalReader implements SplitReader<ConsumerRecord<byte[], byte[]>,
         this.reached = reached;
         this.reading = reading;
         this.consumer = consumer;
-        unasked = new Unasked<>(answers);
+        unasked = new Unasked<>(answers, () -> patiently(() -> brokers(consumer)));
         merge = new ArrivalMerge<>(
                 ConsumerRecord::timestamp,
                 place -> topics.indexOf(place.topic()),
@@ -92,6 +93,12 @@ final class ArrivalReader implements SplitReader<ConsumerRecord<byte[], byte[]>,
         Metric fetches = consumer.metrics().values().stream()
                 .filter(each -> each.metricName().name().equals("fetch-total")).findFirst().orElseThrow();
         return () -> (Double) fetches.metricValue();
+    }
+
+    /** How many brokers lead the partitions of the topics that a consumer reads. */
+    static int brokers(Consumer<?, ?> consumer) {
+        return (int) consumer.assignment().stream().map(TopicPartition::topic).distinct()
+                .flatMap(topic -> consumer.partitionsFor(topic).stream()).map(PartitionInfo::leader).distinct().count();
     }
 
     @Override
