@@ -502,6 +502,10 @@ def _depth(text: str) -> int:
     return max(accumulate(1 if bracket in "[{" else -1 for bracket in _NO_BRACKETS.sub("", text)))
 
 
+_HALF_A_PAIR = re.compile("[\ud800-\udfff]")
+"""What JSON can escape and UTF-8 cannot write: each engine would write something else for it."""
+
+
 def _problem(declared: EventField, read: Mapping[str, Any]) -> str | None:
     if declared.name not in read:
         return "missing" if declared.required else None
@@ -513,7 +517,7 @@ def _problem(declared: EventField, read: Mapping[str, Any]) -> str | None:
         if not isinstance(value, str):
             return "type"
         is_short = len(value) <= declared.max_length
-        matches = re.fullmatch(declared.pattern, value, re.ASCII)
+        matches = re.fullmatch(declared.pattern, value, re.ASCII) and not _HALF_A_PAIR.search(value)
         problem = "length" if not is_short else None if matches else "pattern"
     else:
         if not isinstance(value, Decimal if declared.kind == "whole" else (Decimal, float)):

@@ -186,7 +186,8 @@ def _as_written(event: Row, name: str) -> tuple[str, str | None]:
         case None:
             return "null", None
         case str(written):
-            return "text", written.encode(errors="replace").decode()  # half of a surrogate pair is no text of SQL
+            whole = written.encode(errors="replace").decode()
+            return "text" if whole == written else "half", whole  # half of a surrogate pair is no text of SQL
         case Number(kind=kind, written=written):
             return kind, written
     return "other", None
@@ -221,7 +222,7 @@ def _typed(declared: EventField) -> str:
     written, kind = column("text", declared.name), column("kind", declared.name)
     if isinstance(declared, Text):
         digits = f"WHEN {kind} = 'whole' THEN CASE {written} WHEN '-0' THEN '0' ELSE {written} END"
-        return f"CASE WHEN {kind} = 'text' THEN {written} {digits if declared.takes_whole else ''} END"
+        return f"CASE WHEN {kind} IN ('text', 'half') THEN {written} {digits if declared.takes_whole else ''} END"
     if isinstance(declared, Whole):
         return f"CASE WHEN {kind} = 'whole' THEN TRY_CAST({written} AS BIGINT) END"
     return f"CASE WHEN {kind} IN ('whole', 'real') THEN TRY_CAST({written} AS DOUBLE) + 0.0 END"
@@ -233,10 +234,11 @@ def _problem(declared: EventField) -> str:
     value = column("now", name)
     kinds = {"text": "('text')", "whole": "('whole')", "real": "('whole', 'real')"}[declared.kind]
     if isinstance(declared, Text):
-        kinds = "('text', 'whole')" if declared.takes_whole else kinds
+        kinds = "('text', 'half', 'whole')" if declared.takes_whole else "('text', 'half')"
+        fits = f"{kind} <> 'half' AND regexp_full_match({value}, {text(declared.pattern)})"
         beyond = (
             f"CASE WHEN length({value}) > {declared.max_length} THEN 'length:{name}' "
-            f"WHEN NOT regexp_full_match({value}, {text(declared.pattern)}) THEN 'pattern:{name}' END"
+            f"WHEN NOT ({fits}) THEN 'pattern:{name}' END"
         )
     else:
         limits = f"{literal(declared.least, declared.kind)} AND {literal(declared.most, declared.kind)}"
