@@ -416,7 +416,7 @@ class UseCase:
 
 
 OWN_TOPICS = (ALERTS.name, DEAD_LETTERS.name, WINDOWS_TOPIC, VERDICTS_TOPIC, DISPOSITIONS.name, HOP)
-# Spark has a column, Flink a table for each event type, beside these.
+# Beside these, one engine has a column and another one a table for each event type.
 OWN_TABLES = (
     *("topic", "partition", "offset", "key", "value", "timestamp", "headers", "ingest_ms", "is_backlog", "stream"),
     *("reason", "event_key", "aside"),
@@ -451,7 +451,7 @@ def _misfits(use: UseCase) -> Iterator[str]:
             yield f"no event type can be called '{name}': an engine has a column or a table of that name"
     for name in use.enriched.names:
         if name in OWN_COLUMNS:
-            yield f"no field of '{use.enriched.name}' can be called '{name}': Flink has a column of that name"
+            yield f"no field of '{use.enriched.name}' can be called '{name}': an engine has a column of that name"
     for lookup in use.enrichment.lookups:
         if lookup.reference not in use.references:
             yield f"the enrichment looks up '{lookup.reference.name}'; add it to the references"

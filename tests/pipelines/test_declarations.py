@@ -113,7 +113,10 @@ def test_a_field_of_reference_data_keeps_its_limits_under_its_new_name():
             r"'parcel' of 'doors' is a key or an id, so it must be a text; Text\('parcel', takes_whole=True\)",
         ),
         ({"others": (replace(doors, fields=(*doors.fields, Words("tags"))),)}, "'tags' of 'doors' is a Words"),
-        (within(Whole("rowtime")), "no field of 'enriched' can be called 'rowtime': Flink has a column of that name"),
+        (
+            within(Whole("rowtime")),
+            "no field of 'enriched' can be called 'rowtime': an engine has a column of that name",
+        ),
         (within(Whole("scan", 0, 9)), "'scan' of 'scans' is a key or an id, so it must be a text"),
         ({"enriched": enrichment.enriched("scans", "")}, "2 event types are called 'scans'"),
         ({"rules": (heavy, replace(heavy, doc="Again."))}, "2 rules and summaries are called 'heavy'"),
