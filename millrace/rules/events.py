@@ -158,6 +158,8 @@ class EventType:
         if self.time is not None and SENT_MS.name not in [f.name for f in self.fields]:
             object.__setattr__(self, "fields", (*self.fields, SENT_MS))
         names = [f.name for f in self.fields]
+        for name in names:
+            require_name(f"event type '{self.name}'", "field", name)
         for complaint in _complaints(self):
             raise RuleError(f"event type '{self.name}'{complaint}")
         for forbidden in self.forbidden:
@@ -231,9 +233,6 @@ def _complaints(event_type: EventType) -> Iterator[str]:
     """What is wrong with the fields, as the end of a sentence that begins with the event type."""
     declared = {f.name: f for f in event_type.fields}
     names = [f.name for f in event_type.fields]
-    for name in names:
-        if not is_name(name):
-            yield f": no field can be called '{name}'; use letters, digits and underscores, a letter first, at most 64"
     times = Counter(map(str.lower, names))
     for name in names:
         if times[name.lower()] > 1:
@@ -297,9 +296,12 @@ def _unshared(pattern: str) -> str | None:
     return found and found[0]
 
 
-def is_name(name: str) -> bool:
-    """Whether fields and measures can be called so, in all engines and stores."""
-    return re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,63}", name) is not None
+def require_name(of: str, what: str, name: str) -> None:
+    """Refuse the name of a field or a measure that an engine or a store cannot have, or has for itself."""
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,63}", name):
+        raise RuleError(
+            f"{of}: no {what} can be called '{name}'; use letters, digits and underscores, a letter first, at most 64"
+        )
 
 
 def is_whole(value: object, least: int, most: int) -> bool:

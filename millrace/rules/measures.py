@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from millrace.rules.containers import require_mappings
-from millrace.rules.events import WHOLE_MOST, EventType, Real, Text
+from millrace.rules.events import WHOLE_MOST, EventType, Real, Text, require_name
 from millrace.rules.expressions import Expression, Kind, RuleError, condition
 from millrace.rules.names import event_names
 from millrace.rules.places import placed
@@ -120,6 +120,7 @@ def require_remembered(measures: Mapping[str, Measure], on: EventType, of: str) 
     """Refuse what cannot be remembered of a key."""
     require_mappings(of, '{"n": Count()}', remembers=measures)
     for name, measure in measures.items():
+        require_name(of, "measure", name)
         reason = None
         match measure:
             case CountDistinct():
@@ -137,6 +138,7 @@ def require_windowed(measures: Mapping[str, Measure], on: EventType, of: str) ->
     """Refuse what cannot be measured in a window."""
     require_mappings(of, '{"n": Count()}', measures=measures)
     for name, measure in measures.items():
+        require_name(of, "measure", name)
         reason = None
         match measure:
             case DistinctOthers():

@@ -225,6 +225,9 @@ def test_a_pattern_that_is_read_alike_everywhere_is_taken(pattern):
         (lambda: replace(per_zone, window=Session(9)), "its window is Session; choose Tumbling or Sliding"),
         (lambda: replace(per_zone, measures={"zone": Sum("grams")}), "'zone' is a column already"),
         (lambda: replace(per_zone, keys=("zone", "zone")), "'zone' is a column already; take this key out"),
+        (lambda: replace(per_zone, measures={"_n": Count()}), "no measure can be called '_n'; use letters, digits"),
+        (lambda: replace(crowd, measures={"n": Count(), "top-3": Sum("grams")}), "no measure can be called 'top-3'"),
+        (lambda: replace(heavy, remembers={"": Sum("grams")}), "no measure can be called ''; use letters"),
     ],
 )
 def test_a_declaration_that_would_lose_a_column_or_a_key_is_refused(make, complaint):
