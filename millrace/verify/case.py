@@ -27,6 +27,7 @@ from millrace.rules.outputs import (
 )
 from millrace.rules.outputs import WINDOWS_TOPIC as WINDOWS
 from millrace.traffic.runs import Run, Span, is_within
+from millrace.verify.behind import Moved, Place, newest_before
 from millrace.verify.evidence import (
     ENRICHED,
     Bounds,
@@ -258,17 +259,48 @@ class Case:
     @cached_property
     def behind_ms(self) -> Mapping[Origin, int]:
         """How far each late event that was accepted is behind the newest event that may have been read before it."""
-        accepted, time = self.expected.accepted, self.question.use.judged.time or ""
-        arrived_ms = {record.origin: record.ingest_ms for record in self.judged}
-        moments = sorted((record.ingest_ms, at_ms) for record in self.judged for at_ms in self._moment_ms(record))
-        found: dict[Origin, int] = {}
-        newest_ms, position = 0, 0
-        for origin in sorted(self.late & accepted.keys(), key=lambda origin: arrived_ms[origin]):
-            until_ms = arrived_ms[origin] + self.question.bounds.ahead_ms
-            while position < len(moments) and moments[position][0] <= until_ms:
-                newest_ms = max(newest_ms, moments[position][1])
-                position += 1
-            found[origin] = newest_ms - accepted[origin][time]
+        found = self._behind_ms(self.question.bounds.ahead_ms)
+        return {origin: max(ms, self.surely_behind_ms[origin]) for origin, ms in found.items()}
+
+    @cached_property
+    def surely_behind_ms(self) -> Mapping[Origin, int]:
+        """The same by the order of arrival, or by that in which the events came out: an engine may read that topic."""
+        found, accepted, time = self._behind_ms(0), self.expected.accepted, self.question.use.judged.time or ""
+        first = first_copies(self.enriched, self.source, found)
+        newest_ms = newest_before(moved_by(self.enriched, time), first.values(), {})
+        for origin, (_, partition, offset) in first.items():
+            found[origin] = max(newest_ms[partition, offset] - accepted[origin][time], found[origin])
+        return found
+
+    def _behind_ms(self, ahead_ms: int) -> dict[Origin, int]:
+        """How far each late event is behind what arrived before it, or in other partitions so long after it."""
+        accepted, kind, time = (
+            self.expected.accepted,
+            self.question.use.judged.name,
+            self.question.use.judged.time or "",
+        )
+        late, arrived_ms = self.late & accepted.keys(), self._arrived_ms
+        wanted = ((arrived_ms[partition, offset], partition, offset) for _, partition, offset in late)
+        newest_ms = newest_before(self._moved, wanted, {}, ahead_ms)
+        return {(kind, *place): at_ms - accepted[kind, *place][time] for place, at_ms in newest_ms.items()}
+
+    @cached_property
+    def _moved(self) -> Sequence[Moved]:
+        """The raw messages that move time."""
+        return [
+            Moved(record.ingest_ms, record.partition, record.offset, at_ms)
+            for record in self.judged
+            for at_ms in self._moment_ms(record)
+        ]
+
+    @cached_property
+    def _arrived_ms(self) -> dict[Place, int]:
+        """When each raw message arrived; where a clock was set back, when those before it did."""
+        latest_ms: dict[int, int] = {}
+        found: dict[Place, int] = {}
+        for record in sorted(self.judged, key=lambda record: record.offset):
+            latest_ms[record.partition] = max(record.ingest_ms, latest_ms.get(record.partition, 0))
+            found[record.partition, record.offset] = latest_ms[record.partition]
         return found
 
     def _expect(self, raw: Mapping[str, Sequence[Record]]) -> Expected:
@@ -330,14 +362,19 @@ class Case:
             "arrival: event time stands still in a partition"
         )
 
+    @property
+    def races_most(self) -> float:
+        """For so many events chance explains another order than they arrived in."""
+        return max(self.question.bounds.races_most, self.question.bounds.races_share * len(self.expected.accepted))
+
     def too_many_races(self, raced: int, of: str) -> list[str]:
-        """The complaint that a check met another order of arrival across topics more often than chance explains."""
+        """The complaint that a check met another order of arrival more often than chance explains."""
         bounds, judged = self.question.bounds, len(self.expected.accepted)
-        if raced <= max(bounds.races_most, bounds.races_share * judged):
+        if raced <= self.races_most:
             return []
         return [
-            f"{raced} of {judged} events were judged in another order across topics than they arrived in; chance "
-            f"explains {bounds.races_share:.1%}"
+            f"{raced} of {judged} events were judged in another order than they arrived in; chance explains "
+            f"{bounds.races_share:.1%}"
         ]
 
     def is_timed(self, at_ms: int | None) -> bool:
@@ -388,6 +425,26 @@ def findings_with(rule: WindowRule, in_time: Sequence[Event], again: Sequence[Ev
 def moment_ms(at_ms: int, record: Record) -> int:
     """The moment to which an event moves time: as in the engines, a clock that is ahead moves no other event's."""
     return min(at_ms, record.ingest_ms)
+
+
+def first_copies(
+    enriched: Messages, source: Callable[[Event], Origin], among: Collection[Origin]
+) -> dict[Origin, tuple[int, int, int]]:
+    """When and where these events came out first."""
+    found: dict[Origin, tuple[int, int, int]] = {}
+    for record, event in sorted(enriched, key=lambda each: (each[0].ingest_ms, each[0].offset)):
+        if (origin := source(event)) in among:
+            found.setdefault(origin, (record.ingest_ms, record.partition, record.offset))
+    return found
+
+
+def moved_by(enriched: Messages, time: str) -> list[Moved]:
+    """The moments to which enriched events move the time of who reads their topic."""
+    return [
+        Moved(record.ingest_ms, record.partition, record.offset, min(event[time], event["ingest_ms"]))
+        for record, event in enriched
+        if isinstance(event.get(time), int) and isinstance(event.get("ingest_ms"), int)
+    ]
 
 
 def began_ms(summary: WindowSummary, events: Iterable[Event]) -> dict[RowKey, int]:

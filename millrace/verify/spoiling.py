@@ -363,6 +363,22 @@ def _of_letters(case: Case) -> Iterator[Spoiling]:
             (check,),
             partial(_with_output, case, kind, _and(records, invented)),
         )
+    if len(many := _punctual(case)) > (most := case.races_most):
+        for event in many[: int(2 * most) + 2]:
+            place = {name: event[f"source_{name}"] for name in ("topic", "partition", "offset")}
+            late = {**place, "ingest_ms": event["ingest_ms"], "reason": LATE, "stage": "windows", "value_base64": None}
+            records = _and(records, json.dumps(late).encode())
+        yield Spoiling(
+            f"{kind}: many good events are called late", ("lateness",), partial(_with_output, case, kind, records)
+        )
+
+
+def _punctual(case: Case) -> list[Event]:
+    """The accepted events that were not behind when they arrived, from the middle of the run."""
+    time = case.question.use.judged.time or ""
+    events = sorted(case.expected.accepted.values(), key=lambda event: event["ingest_ms"])
+    behind_most_ms = case.question.use.disorder_ms
+    return [event for event in events[len(events) // 3 :] if event["ingest_ms"] - event[time] <= behind_most_ms]
 
 
 def _of_summary(case: Case, summary: WindowSummary) -> Iterator[Spoiling]:

@@ -14,7 +14,8 @@ from millrace.verify import Evidence, judge
 from millrace.verify.case import Case
 from millrace.verify.ledger.step import Limits
 from millrace.verify.spoiling import PROMISE, spoilings
-from tests.flood.test_verdict import PLAN, QUESTION, START_MS, evidence_of, run_of
+from millrace.verify.verdict import together
+from tests.flood.test_verdict import PLAN, QUESTION, START_MS, called_late, everyday, evidence_of, lateness, run_of
 from tests.pipelines.segmented import Ledger, figures, wrong
 
 LIMITS = Limits(outstanding_ms=20_000, grace_ms=4_000)
@@ -58,6 +59,17 @@ def test_a_good_run_is_ok_in_segments_and_counts_the_same(short: Evidence) -> No
         if check.name != "substance":
             expected = {name: value for name, value in check.figures.items() if name != "still open"}
             assert {name: found[check.name].get(name, 0) for name in expected} == expected, check.name
+
+
+@pytest.mark.parametrize(("most", "status"), [(3, "ok"), (50, "unknown")])
+def test_few_events_are_late_because_another_partition_was_ahead(most: int, status: str) -> None:
+    plan = replace(PLAN, events=600, rate_per_s=100)
+    run = run_of(plan, 2)
+    evidence = live(called_late(run, live(evidence_of(run, plan=plan)), everyday, most))
+    segments = Ledger(QUESTION, evidence, LIMITS).through(CUTS_MS)
+    of_each = [check for segment in segments for check in segment.checks if check.name == "lateness"]
+    assert together(check.status for check in of_each) == status
+    assert figures(segments)["lateness"]["races"] == lateness(evidence).figures["races"] == most
 
 
 @pytest.mark.long

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from millrace.traffic import runs as traffic
 from millrace.traffic.labels import labels_of
 from millrace.verify import Evidence, Question, Verdict, judge
 from millrace.verify.spoiling import self_test
+from millrace.verify.verdict import Check
 from pipelines.flood import FLOOD
 from pipelines.flood.rules import HARMLESS, flood_group, flood_ip
 from pipelines.flood.traffic import TRAFFIC
@@ -37,9 +39,12 @@ def run() -> Run:
     return run_of(PLAN)
 
 
-def run_of(plan: TrafficPlan) -> Run:
+def run_of(plan: TrafficPlan, partitions: int = 1) -> Run:
     sent = [*TRAFFIC.messages(plan, {}, START_MS), *TRAFFIC.closing(plan, {}, START_MS, ("0", "1"), CLOSING_MS)]
-    raw = [Record("requests", 0, n, START_MS + m.due_ms + 3, m.key, m.value) for n, m in enumerate(sent)]
+    raw, offsets = [], [count() for _ in range(partitions)]
+    for message in sent:
+        partition, at_ms = int(message.key or b"0") % partitions, START_MS + message.due_ms + 3
+        raw.append(Record("requests", partition, next(offsets[partition]), at_ms, message.key, message.value))
     accepted: list[Event] = []
     letters: list[Event] = []
     for each in oracle.judge(FLOOD, (), raw, {}):
@@ -59,10 +64,11 @@ def letter(record: Record, reason: str, stage: str) -> Event:
 def timely(run: Run) -> tuple[list[Event], list[Event]]:
     """The events of the windows, and the dead letters of those that came too late for them."""
     raw, accepted, _ = run
+    by_place = {(record.partition, record.offset): record for record in raw}
     newest_ms, counted, late = 0, [], []
     for event in accepted:
         if event["at_ms"] // 3_000 * 3_000 + 3_000 <= newest_ms - FLOOD.disorder_ms:
-            late.append(letter(raw[event["source_offset"]], "late", "windows"))
+            late.append(letter(by_place[event["source_partition"], event["source_offset"]], "late", "windows"))
         else:
             counted.append(event)
             newest_ms = max(newest_ms, event["at_ms"])
@@ -181,6 +187,74 @@ def test_a_tampered_count_is_red(run: Run) -> None:
         chosen["operands"]["n"] = str(int(chosen["operands"]["n"]) + 1)
 
     assert red(verdict(run, change=tamper)) == {"alerts: flood-ip"}
+
+
+SHORT = replace(PLAN, events=2_000)
+
+
+@pytest.fixture(scope="module")
+def in_two() -> tuple[Run, Evidence]:
+    """A run with two partitions, and what it left behind, in its time."""
+    run = run_of(SHORT, 2)
+    return run, came_out(evidence_of(run, plan=SHORT), lambda event: 8)
+
+
+def came_out(evidence: Evidence, after_ms: Callable[[Event], int]) -> Evidence:
+    """The evidence with the enriched events so long after their arrival."""
+    events = [json.loads(record.value or b"") for record in evidence.outputs["enriched"] or ()]
+    timed = sorted((event["ingest_ms"] + after_ms(event), json.dumps(event).encode()) for event in events)
+    enriched = [Record("enriched", 0, n, at_ms, b"", value) for n, (at_ms, value) in enumerate(timed)]
+    return replace(evidence, outputs={**evidence.outputs, "enriched": enriched}, labels=None)
+
+
+def called_late(run: Run, evidence: Evidence, among: Callable[[Event], bool], most: int) -> Evidence:
+    """The evidence with late dead letters of so many events from the second half of the run."""
+    raw, accepted, _ = run
+    by_place = {(record.partition, record.offset): record for record in raw}
+    chosen = [event for event in accepted[len(accepted) // 2 :] if among(event)][:most]
+    letters = [letter(by_place[e["source_partition"], e["source_offset"]], "late", "windows") for e in chosen]
+    written = [json.loads(record.value or b"") for record in evidence.outputs["dead-letters"] or ()]
+    return replace(
+        evidence, outputs={**evidence.outputs, "dead-letters": list(records("dead-letters", written + letters))}
+    )
+
+
+def lateness(evidence: Evidence) -> Check:
+    return judge(QUESTION, evidence).check("lateness")
+
+
+def everyday(event: Event) -> bool:
+    """Whether an event is of no attack, so that no alert counts it."""
+    return bool(event["ingest_ms"] - event["at_ms"] < 900 and event["code"] == 200)
+
+
+def test_an_event_that_nothing_overtook_is_not_late() -> None:
+    """The disorder is one second. Of one partition no event is read before those that arrived earlier."""
+    run = run_of(SHORT)
+    found = lateness(called_late(run, evidence_of(run, plan=SHORT), everyday, 1))
+    assert (found.status, len(found.offenders)) == ("failed", 1)
+
+
+@pytest.mark.parametrize(("most", "status"), [(3, "ok"), (100, "unknown")])
+def test_few_events_are_late_because_another_partition_was_ahead(
+    in_two: tuple[Run, Evidence], most: int, status: str
+) -> None:
+    found = lateness(called_late(*in_two, everyday, most))
+    assert (found.status, found.figures["races"]) == (status, most)
+
+
+def test_events_that_came_out_after_newer_ones_may_be_late(in_two: tuple[Run, Evidence]) -> None:
+    """A task stands still for two seconds, and the windows read the other one's events first."""
+    run, evidence = in_two
+    began_ms = START_MS + 2_000
+
+    def stood_still(event: Event) -> bool:
+        return bool(event["source_partition"] == 1 and began_ms <= event["ingest_ms"] < began_ms + 500)
+
+    held = came_out(evidence, lambda event: began_ms + 2_500 - event["ingest_ms"] if stood_still(event) else 8)
+    found = lateness(called_late(run, held, stood_still, 50))
+    late = int(lateness(evidence).figures["late"] or 0)
+    assert (found.status, found.figures) == ("ok", {"late": 50 + late, "races": 0, "offenders": 0})
 
 
 @pytest.mark.long

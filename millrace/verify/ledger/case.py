@@ -54,7 +54,11 @@ class SegmentCase(Case):
 
     @cached_property
     def behind_ms(self) -> Mapping[Origin, int]:
-        return {origin: each.behind_ms or 0 for origin, each in self.of_late.items()}
+        return {origin: max(each.behind_ms or 0, each.surely_behind_ms) for origin, each in self.of_late.items()}
+
+    @cached_property
+    def surely_behind_ms(self) -> Mapping[Origin, int]:
+        return {origin: each.surely_behind_ms for origin, each in self.of_late.items()}
 
     @cached_property
     def came_out_ms(self) -> dict[Origin, int]:
@@ -82,4 +86,4 @@ class SegmentCase(Case):
         total = self.races_before.get(of, 0) + raced
         if not raced or total <= most:
             return []
-        return [f"{total} of {judged} events were judged in another order across topics than they arrived in"]
+        return [f"{total} of {judged} events were judged in another order than they arrived in"]

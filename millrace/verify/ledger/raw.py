@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Iterable, Iterator, Sequence
 
 from millrace import oracle
 from millrace.oracle import Judged, Origin, Record
-from millrace.verify.case import REFUSED_LATER, moment_ms
+from millrace.verify.behind import Moved, newest_before
+from millrace.verify.case import REFUSED_LATER, first_copies, moment_ms, moved_by
 from millrace.verify.evidence import ENRICHED, Event, Read
 from millrace.verify.expected import Views, tape_of
 from millrace.verify.ledger.state import Counted, Done, Unit
@@ -30,12 +32,12 @@ def judge(step: Step, enriched: Read) -> None:
             _note_gaps(step, kind, records)
         state.read_to |= {(kind, record.partition): record.offset + 1 for record in records}
     tape = tape_of(use, raw, state.oracle.references, refused, state.arrival, step.question.kept_since_ms)
-    moments: list[tuple[int, int]] = []
+    moved: list[Moved] = []
     for each in oracle.advance(use, step.question.rules, state.oracle, tape, lambda origin: origin not in out):
         record = each.record
         if record.topic == use.judged.name:
             state.units[record.origin] = Unit(step.cut_ms, each)
-            moments += _moment_of(step, each)
+            moved += _moved_by(step, each)
             if each.event is not None:
                 _count(step, record, each.event)
         elif each.reason is not None:
@@ -50,7 +52,7 @@ def judge(step: Step, enriched: Read) -> None:
                 state.units[record.origin] = Unit(step.cut_ms, Judged(record, refused[record.origin]))
             else:
                 step.done(record.origin, NOTHING)
-    _find_behind(step, moments)
+    _find_behind(step, moved, enriched)
 
 
 def _note_gaps(step: Step, kind: str, records: Iterable[Record]) -> None:
@@ -66,36 +68,66 @@ def _note_gaps(step: Step, kind: str, records: Iterable[Record]) -> None:
         state.read_to[kind, record.partition] = record.offset + 1
 
 
-def _moment_of(step: Step, each: Judged) -> Iterator[tuple[int, int]]:
-    """When a raw message arrived, and to which moment it moves time, if it does."""
+def _moved_by(step: Step, each: Judged) -> Iterator[Moved]:
+    """The moment to which a raw message moves time, if it does."""
     record, event = each.record, each.event
     if event is None and (each.reason or "").startswith(REFUSED_LATER):
         again = oracle.accept(step.use.judged, record.value, record.ingest_ms)
         event = None if isinstance(again, oracle.Refusal) else again
     if event is not None:
-        yield record.ingest_ms, moment_ms(event[step.time], record)
+        yield Moved(record.ingest_ms, record.partition, record.offset, moment_ms(event[step.time], record))
 
 
-def _find_behind(step: Step, moments: list[tuple[int, int]]) -> None:
-    """How far each accepted event is behind the newest one that may have been read before it."""
-    moments.sort()
-    accepted = (each for each in step.state.units.values() if each.judged.event is not None)
-    waiting = (each for each in accepted if each.behind_ms is None)
-    position, newest_ms = 0, step.state.newest_ms
-    for unit in sorted(waiting, key=lambda each: each.judged.record.ingest_ms):
-        until_ms = unit.judged.record.ingest_ms + step.bounds.ahead_ms
-        while position < len(moments) and moments[position][0] <= until_ms:
-            newest_ms = max(newest_ms, moments[position][1])
-            position += 1
-        if until_ms > step.cut_ms and not step.is_last:
-            break
-        assert unit.judged.event is not None
-        unit.behind_ms = newest_ms - unit.judged.event[step.time]
-        if (counted := step.state.counted.get(unit.judged.record.origin)) is not None:
-            counted.behind_ms = unit.behind_ms
-            if unit.behind_ms > step.use.disorder_ms:
-                counted.record = unit.judged.record
-    step.state.newest_ms = max((newest_ms, *(moment for _, moment in moments[position:])))
+def _find_behind(step: Step, moved: Sequence[Moved], enriched: Read) -> None:
+    """How far each accepted event is behind the newest one that was, or may have been, read before it."""
+    state, kind, ahead_ms = step.state, step.use.judged.name, step.bounds.ahead_ms
+    accepted = {origin: unit for origin, unit in state.units.items() if unit.judged.event is not None}
+    arrived = (unit for unit in accepted.values() if unit.surely_behind_ms is None)
+    for place, newest_ms in newest_before(moved, map(_arrival, arrived), state.moved_ms).items():
+        _note_surely(step, accepted[kind, *place], newest_ms)
+    not_out = {origin for origin, unit in accepted.items() if not unit.copies}
+    moved_out = moved_by(enriched.events, step.time)
+    first = first_copies(enriched.events, step.source, not_out)
+    newest_out_ms = newest_before(moved_out, first.values(), state.moved_out_ms)
+    for origin, (_, partition, offset) in first.items():
+        _note_surely(step, accepted[origin], newest_out_ms[partition, offset])
+    until_ms = math.inf if step.is_last else step.cut_ms - ahead_ms
+    certain = (unit for unit in accepted.values() if unit.behind_ms is None and _arrival(unit)[0] <= until_ms)
+    for place, newest_ms in newest_before(moved, map(_arrival, certain), state.moved_ms, ahead_ms).items():
+        _note_behind(step, accepted[kind, *place], newest_ms)
+    _reach(state.moved_ms, moved)
+    _reach(state.moved_out_ms, moved_out)
+
+
+def _arrival(unit: Unit) -> tuple[int, int, int]:
+    record = unit.judged.record
+    return record.ingest_ms, record.partition, record.offset
+
+
+def _note_surely(step: Step, unit: Unit, newest_ms: int) -> None:
+    assert unit.judged.event is not None
+    unit.surely_behind_ms = max(newest_ms - unit.judged.event[step.time], unit.surely_behind_ms or 0)
+    _note_counted(step, unit)
+
+
+def _note_behind(step: Step, unit: Unit, newest_ms: int) -> None:
+    assert unit.judged.event is not None
+    unit.behind_ms = newest_ms - unit.judged.event[step.time]
+    _note_counted(step, unit)
+
+
+def _note_counted(step: Step, unit: Unit) -> None:
+    """Let windows know how far an event is behind."""
+    if (counted := step.state.counted.get(unit.judged.record.origin)) is not None:
+        counted.behind_ms, counted.surely_behind_ms = unit.behind_ms, unit.surely_behind_ms or 0
+        if max(counted.behind_ms or 0, counted.surely_behind_ms) > step.use.disorder_ms:
+            counted.record = unit.judged.record
+
+
+def _reach(newest: dict[int, int], moved: Iterable[Moved]) -> None:
+    """Note the newest moment of each partition."""
+    for each in moved:
+        newest[each.partition] = max(each.at_ms, newest.get(each.partition, 0))
 
 
 def _count(step: Step, record: Record, event: Event) -> None:

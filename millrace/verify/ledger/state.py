@@ -39,6 +39,8 @@ class Unit:
     letters: list[Output] = field(default_factory=list)
     behind_ms: int | None = None
     """How far it is behind the newest event that may have been read before it, once that is certain."""
+    surely_behind_ms: int | None = None
+    """The same by the order of arrival, or by that in which the events came out."""
 
 
 @dataclass
@@ -50,6 +52,7 @@ class Counted:
     out_ms: int = 0
     """When its last copy reached the intermediate topic."""
     behind_ms: int | None = None
+    surely_behind_ms: int = 0
     is_late: bool = False
     record: Record | None = None
     """Kept of an event that may rightly be called late: its dead letter carries it."""
@@ -197,10 +200,10 @@ class State:
     arrival: Arrival = field(default_factory=Arrival)
     views: dict[tuple[str, str], list[tuple[int, Event]]] = field(default_factory=lambda: defaultdict(list))
     """The last events of the other streams by topic and key, with their time of arrival."""
-    moments: list[tuple[int, int]] = field(default_factory=list)
-    """When events arrived, and to which moment they move time: those that no late event has been compared with."""
-    newest_ms: int = 0
-    """The newest moment of all earlier ones."""
+    moved_ms: dict[int, int] = field(default_factory=dict)
+    """The newest moment of the raw messages by partition."""
+    moved_out_ms: dict[int, int] = field(default_factory=dict)
+    """The newest moment of the enriched events by partition of their topic."""
     newest: dict[int, int] = field(default_factory=dict)
     """The newest moment by partition, of all that windows have counted."""
     arrived_ms: dict[int, int] = field(default_factory=dict)
@@ -257,8 +260,8 @@ def lines(state: State) -> Iterator[bytes]:
         "read_to": _pairs(state.read_to),
         "latest_ms": _pairs(state.arrival.latest_ms),
         "following": _pairs(state.arrival.following),
-        "moments": state.moments,
-        "newest_ms": state.newest_ms,
+        "moved_ms": _pairs(state.moved_ms),
+        "moved_out_ms": _pairs(state.moved_out_ms),
         "newest": _pairs(state.newest),
         "arrived_ms": _pairs(state.arrived_ms),
         "passed_ms": state.passed_ms,
@@ -334,8 +337,9 @@ def _read(written: Iterator[bytes], ids: Ids | None) -> State:
         read={kind: {int(number): at for number, at in own.items()} for kind, own in head["read"].items()},
         read_to=dict(_keyed(head["read_to"])),
         arrival=Arrival(dict(_keyed(head["latest_ms"])), dict(_keyed(head["following"]))),
-        moments=[(at, to) for at, to in head["moments"]],
-        newest_ms=head["newest_ms"],
+        # An earlier version wrote one moment for all partitions.
+        moved_ms=dict(_keyed(head["moved_ms"] if "moved_ms" in head else [[-1, head["newest_ms"]]])),
+        moved_out_ms=dict(_keyed(head.get("moved_out_ms", []))),
         newest=dict(_keyed(head["newest"])),
         arrived_ms=dict(_keyed(head["arrived_ms"])),
         passed_ms=head["passed_ms"],
@@ -460,6 +464,7 @@ def _unit(unit: Unit) -> dict[str, Any]:
     return {
         "since_ms": unit.since_ms,
         "behind_ms": unit.behind_ms,
+        "surely_behind_ms": unit.surely_behind_ms,
         "record": _record(judged.record),
         "reason": judged.reason,
         "event": judged.event,
@@ -474,7 +479,7 @@ def _read_unit(found: dict[str, Any]) -> Unit:
     findings = tuple(map(_read_finding, found["findings"]))
     judged = Judged(_read_record(found["record"]), found["reason"], found["event"], found["before"], findings)
     copies, letters = (list(map(_read_output, found[name])) for name in ("copies", "letters"))
-    return Unit(found["since_ms"], judged, copies, letters, found["behind_ms"])
+    return Unit(found["since_ms"], judged, copies, letters, found["behind_ms"], found.get("surely_behind_ms"))
 
 
 def _read_waiting(found: dict[str, Any]) -> Waiting:
