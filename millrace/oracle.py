@@ -379,11 +379,16 @@ def starts(window: Tumbling | Sliding, at_ms: int) -> range:
 
 def summary_rows(summary: WindowSummary, events: Iterable[Event]) -> dict[tuple[Any, ...], dict[str, Value]]:
     """The rows of a window summary by (window start, keys...)."""
+    return {key: measured(summary, own) for key, own in summary_events(summary, events).items()}
+
+
+def summary_events(summary: WindowSummary, events: Iterable[Event]) -> dict[tuple[Any, ...], list[Event]]:
+    """The events of each row of a window summary."""
     grouped: dict[tuple[Any, ...], list[Event]] = {}
     for event in events:
         for start_ms in starts(summary.window, event[summary.on.time or ""]):
             grouped.setdefault((start_ms, *(event[key] for key in summary.keys)), []).append(event)
-    return {key: measured(summary, own) for key, own in grouped.items()}
+    return grouped
 
 
 def measured(of: WindowRule | WindowSummary, events: Sequence[Event]) -> dict[str, Value]:

@@ -10,7 +10,17 @@ from functools import cached_property, partial
 from itertools import combinations
 from typing import Any
 
-from millrace.oracle import Finding, Origin, Record, Refusal, accept, starts, summary_rows, window_findings
+from millrace.oracle import (
+    Finding,
+    Origin,
+    Record,
+    Refusal,
+    accept,
+    measured,
+    summary_events,
+    summary_rows,
+    window_findings,
+)
 from millrace.patterns.loss import InFlight, Loss
 from millrace.rules import ENRICHMENT, LIMITS, Rule, UseCase, WindowRule, WindowSummary
 from millrace.rules.events import WHOLE_MOST
@@ -98,6 +108,8 @@ class Rows:
     """The same with the late events, also of windows that are not over."""
     began_ms: Mapping[RowKey, int]
     """When the first event of each row arrived."""
+    events: Mapping[RowKey, Sequence[Event]]
+    """All events of each row, also the late ones."""
     still_open: Mapping[RowKey, Mapping[str, Any]] = field(default_factory=dict)
     """Of the windows that may still be open."""
 
@@ -343,10 +355,12 @@ class Case:
         passed_ms = time_passed_ms(summary.on.time or "", in_time, self.settled_after_ms, self.question.bounds.idle_ms)
         wanted = summary_rows(summary, in_time.values())
         ends_ms = {key: summary.window.end_ms(key[0], key[0]) for key in wanted}
+        events = summary_events(summary, accepted.values())
         return Rows(
             {key: values for key, values in wanted.items() if ends_ms[key] < passed_ms},
-            summary_rows(summary, accepted.values()),
-            began_ms(summary, accepted.values()),
+            {key: measured(summary, own) for key, own in events.items()},
+            {key: min(event["ingest_ms"] for event in own) for key, own in events.items()},
+            events,
             {key: values for key, values in wanted.items() if ends_ms[key] >= passed_ms},
         )
 
@@ -445,16 +459,6 @@ def moved_by(enriched: Messages, time: str) -> list[Moved]:
         for record, event in enriched
         if isinstance(event.get(time), int) and isinstance(event.get("ingest_ms"), int)
     ]
-
-
-def began_ms(summary: WindowSummary, events: Iterable[Event]) -> dict[RowKey, int]:
-    """When the first event of each row of a summary arrived."""
-    found: dict[RowKey, int] = {}
-    for event in events:
-        for start_ms in starts(summary.window, event[summary.on.time or ""]):
-            key = start_ms, *(event[name] for name in summary.keys)
-            found[key] = min(event["ingest_ms"], found.get(key, event["ingest_ms"]))
-    return found
 
 
 def problems(question: Question) -> dict[str, Callable[[Event], str | None]]:

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from millrace.oracle import Record
-from millrace.rules import ALERTS, DEAD_LETTERS, Rule, Table, WindowRule, WindowSummary
+from millrace.rules import ALERTS, DEAD_LETTERS, Count, Rule, Table, WindowRule, WindowSummary
 from millrace.rules.layout import ALERT, EVENT, alert_column, state_column
 from millrace.rules.outputs import LATE, REPLAYED, SOURCE, WINDOWS_TOPIC, names
 from millrace.traffic.labels import Labels
@@ -23,7 +23,7 @@ from millrace.verify import timing
 from millrace.verify.case import Case, Question
 from millrace.verify.checking import Checker
 from millrace.verify.checks import checkers
-from millrace.verify.checks.numbers import numbers
+from millrace.verify.checks.numbers import last_of, numbers
 from millrace.verify.evidence import ENRICHED, FILES, Event, Evidence, kinds_of, table_key
 from millrace.verify.judging import promises_of
 from millrace.verify.verdict import Check
@@ -31,6 +31,8 @@ from millrace.verify.verdict import Check
 DAY_MS = 86_400_000
 PROMISE = "promise: "
 FOREIGN = "foreign"
+ABSURD = 1 << 60
+"""More events than any window has."""
 Spoilt = tuple[Question, Evidence]
 
 
@@ -391,9 +393,8 @@ def _of_summary(case: Case, summary: WindowSummary) -> Iterator[Spoiling]:
     _, first = min(own, key=lambda each: each[1]["window_start_ms"])
     same = [n for n, row in own if all(row.get(name) == first.get(name) for name in identity)]
     # The last row of a window counts.
-    at = max(
-        same, key=lambda n: (case.windows[n][0].ingest_ms, case.windows[n][0].partition, case.windows[n][0].offset)
-    )
+    last = last_of(case.windows[n] for n in same)
+    at = next(n for n in same if case.windows[n] is last)
     for name in summary.columns:
         late_ms = case.windows[at][0].ingest_ms + DAY_MS
         altered = partial(_set, name, late_ms) if name == "emit_ms" else partial(_alter, name, summary.columns[name])
@@ -404,6 +405,30 @@ def _of_summary(case: Case, summary: WindowSummary) -> Iterator[Spoiling]:
     yield Spoiling(f"{check}: one is lost", (check,), partial(_with_output, case, kind, lost))
     early = partial(_changed, case, kind, at, partial(_set, "emit_ms", first["window_start_ms"] - DAY_MS))
     yield Spoiling(f"{check}: emitted before its cause", (check,), early)
+    yield from _of_rows(case, summary, at)
+
+
+def _of_rows(case: Case, summary: WindowSummary, at: int) -> Iterator[Spoiling]:
+    """The rows of one summary that are not the last of a window that is over; `at` is such a last row."""
+    check, kind = f"numbers: {summary.name}", WINDOWS_TOPIC
+    count = next((name for name, measure in summary.measures.items() if isinstance(measure, Count)), None)
+    if count is None:
+        return
+    records = [record for record, _ in case.windows]
+    last, row = case.windows[at]
+    following = max(each.offset for each in records if each.partition == last.partition) + 1
+    absurd = partial(_set, count, ABSURD)
+    _, changed = _changed(case, kind, at, absurd)
+    again = [*(changed.outputs[kind] or ()), replace(last, offset=following)]
+    yield Spoiling(f"{check}: an earlier row is absurd", (check,), partial(_with_output, case, kind, again))
+    wrong = json.dumps({**row, count: ABSURD}).encode()
+    behind = [*records, replace(last, offset=following, ingest_ms=last.ingest_ms - 1, value=wrong)]
+    yield Spoiling(f"{check}: a wrong row is behind the right one", (check,), partial(_with_output, case, kind, behind))
+    own = [n for n, (_, each) in enumerate(case.windows) if each["summary"] == summary.name]
+    newest = max(own, key=lambda n: case.windows[n][1]["window_start_ms"])
+    yield Spoiling(
+        f"{check}: a row of the newest window is absurd", (check,), partial(_changed, case, kind, newest, absurd)
+    )
 
 
 def _of_topic(case: Case, kind: str) -> Iterator[Spoiling]:

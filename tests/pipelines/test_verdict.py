@@ -555,6 +555,47 @@ def test_a_wrong_or_missing_number_in_a_summary_is_red(good: Evidence) -> None:
     assert red(judge(QUESTION, spoilt(good, windows=output(good, "windows")[1:]))) == {"numbers: spend-per-minute"}
 
 
+def rows_of_one_window(good: Evidence, *changes: Mapping[str, Any]) -> Evidence:
+    """The evidence in which one window has several rows, the right ones with these changes."""
+    first, *others = output(good, "windows")
+    row = json.loads(first.value or b"")
+    at_ms = first.ingest_ms
+    of_first = [
+        replace(
+            first, offset=10**6 + n, ingest_ms=at_ms - n, value=json.dumps({**row, **change, "emit_ms": at_ms}).encode()
+        )
+        for n, change in enumerate(changes)
+    ]
+    return spoilt(good, windows=[*others, *of_first])
+
+
+def test_an_earlier_row_of_a_window_counts_some_of_its_events(good: Evidence) -> None:
+    row = json.loads(output(good, "windows")[0].value or b"")
+    fewer = {"purchases": row["purchases"] - 1, "total_cents": 0}
+    assert judge(QUESTION, rows_of_one_window(good, fewer, {})).status == "ok"
+    for name in ("purchases", "total_cents"):
+        for number in (row[name] + 1, -1):
+            found = judge(QUESTION, rows_of_one_window(good, {name: number}, {}))
+            assert red(found) == {"numbers: spend-per-minute"}, (name, number)
+
+
+def test_the_last_row_of_a_window_is_that_with_the_last_offset(good: Evidence) -> None:
+    """A broker's clock is set back by a millisecond for each row."""
+    row = json.loads(output(good, "windows")[0].value or b"")
+    fewer = {"purchases": row["purchases"] - 1}
+    assert red(judge(QUESTION, rows_of_one_window(good, {}, fewer))) == {"numbers: spend-per-minute"}
+    assert judge(QUESTION, rows_of_one_window(good, fewer, {})).status == "ok"
+
+
+def test_a_row_of_an_open_window_counts_some_of_its_events(good: Evidence) -> None:
+    rows = [json.loads(record.value or b"") for record in output(good, "windows")]
+    at = max(range(len(rows)), key=lambda n: rows[n]["window_start_ms"])
+    fewer = changed(output(good, "windows"), lambda row: row.update(purchases=0), at)
+    assert judge(QUESTION, spoilt(good, windows=fewer)).status == "ok"
+    more = changed(output(good, "windows"), lambda row: row.update(purchases=row["purchases"] + 1), at)
+    assert red(judge(QUESTION, spoilt(good, windows=more))) == {"numbers: spend-per-minute"}
+
+
 def test_missing_doubled_and_wrong_rows_in_files_are_red(good: Evidence) -> None:
     rows = list(good.stores["files"] or ())
     shorter = {name: value for name, value in rows[0].items() if name != "merchant_place"}

@@ -1,14 +1,17 @@
-"""Numbers: the last row of every finished window of a summary is correct."""
+"""Numbers: the last row of every finished window of a summary is correct, and every other one is possible."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from millrace.rules import DEAD_LETTERS, WindowSummary
+from millrace.oracle import Record
+from millrace.rules import DEAD_LETTERS, Count, CountDistinct, Last, Sum, WindowSummary
+from millrace.rules.measures import Measure
 from millrace.rules.outputs import WINDOWS_TOPIC
-from millrace.verify.case import Case
+from millrace.verify.case import Case, RowKey, Rows
 from millrace.verify.checking import Checker, Found, Undecided
 from millrace.verify.evidence import Event, is_same
 
@@ -24,23 +27,18 @@ def checker(summary: WindowSummary) -> Checker:
 
 
 def numbers(summary: WindowSummary, case: Case) -> Found | Undecided:
-    """The rows of windows that are over and began under the summary's present version.
+    """The rows of windows that began under the summary's present version: the last ones of those that are over.
 
     What came late for the windows of rules may still be counted in a chart, whose window may be open for longer.
+    Earlier rows, and those of open windows, count some of the events.
     """
     since_ms, rows_of = case.versions(summary.name).since_ms, case.rows_of(summary)
-    got: dict[tuple[Any, ...], Event] = {}
-    began_ms, with_late = rows_of.began_ms, rows_of.with_late
-    implausible = []
-    for record, row in sorted(case.windows, key=lambda each: (each[0].ingest_ms, each[0].partition, each[0].offset)):
+    rows: dict[RowKey, list[tuple[Record, Event]]] = defaultdict(list)
+    for record, row in case.windows:
         if row["summary"] == summary.name:
-            key = row["window_start_ms"], *(row.get(name) for name in summary.keys)
-            got[key] = row
-            if key in began_ms and key[0] >= since_ms:
-                end_ms = summary.window.end_ms(key[0], key[0])
-                wrong = [] if row.get("window_end_ms") == end_ms else [f"it ends at {row.get('window_end_ms')}"]
-                wrong += case.implausible(record, row, began_ms[key])
-                implausible += [f"wrong: {key}: {each}" for each in wrong]
+            rows[row["window_start_ms"], *(row.get(name) for name in summary.keys)].append((record, row))
+    got = {key: last[1] for key, own in rows.items() if (last := last_of(own)) is not None}
+    with_late = rows_of.with_late
     due = {key: values for key, values in rows_of.over.items() if key[0] >= since_ms}
     offenders = [f"missing: {key}" for key in due if key not in got]
     offenders += [f"extra: {key}" for key in got if key not in with_late and key[0] >= since_ms]
@@ -49,9 +47,14 @@ def numbers(summary: WindowSummary, case: Case) -> Found | Undecided:
         for key, values in due.items()
         if key in got and not is_between(got[key], values, with_late[key])
     ]
-    offenders += implausible
-    rows = sum(1 for _, row in case.windows if row["summary"] == summary.name)
-    figures = {"due": len(due), "found": len(got), "rows": rows}
+    for key, own in rows.items():
+        if key in with_late and key[0] >= since_ms:
+            offenders += [f"wrong: {key}: {each}" for each in _implausible(summary, case, rows_of, key, own)]
+            others = (
+                row for record, row in own if record.ingest_ms >= since_ms and not (row is got[key] and key in due)
+            )
+            offenders += _impossible(summary, rows_of, key, others)
+    figures = {"due": len(due), "found": len(got), "rows": sum(map(len, rows.values()))}
     awaited = (
         summary.window.end_ms(key[0], key[0])
         for key, values in rows_of.still_open.items()
@@ -60,6 +63,63 @@ def numbers(summary: WindowSummary, case: Case) -> Found | Undecided:
     if not offenders and (why := case.overdue(awaited)):
         return Undecided(why, figures)
     return Found(figures, offenders)
+
+
+def last_of(rows: Iterable[tuple[Record, Event]]) -> tuple[Record, Event] | None:
+    """The last of a window's rows: a key is in one partition, whose order stands whatever the append times."""
+    found: tuple[Record, Event] | None = None
+    for each in rows:
+        if found is None or _is_behind(each[0], found[0]):
+            found = each
+    return found
+
+
+def _is_behind(record: Record, other: Record) -> bool:
+    if record.partition == other.partition:
+        return record.offset > other.offset
+    return (record.ingest_ms, record.partition) > (other.ingest_ms, other.partition)
+
+
+def _implausible(
+    summary: WindowSummary, case: Case, rows_of: Rows, key: RowKey, own: Iterable[tuple[Record, Event]]
+) -> Iterator[str]:
+    """The complaints about rows of a window with another end, or made before its first event."""
+    end_ms = summary.window.end_ms(key[0], key[0])
+    for record, row in own:
+        if row.get("window_end_ms") != end_ms:
+            yield f"it ends at {row.get('window_end_ms')}"
+        yield from case.implausible(record, row, rows_of.began_ms[key])
+
+
+def _impossible(summary: WindowSummary, rows_of: Rows, key: RowKey, rows: Iterable[Event]) -> Iterator[str]:
+    """The rows of a window whose numbers no part of its events has."""
+    most, events = rows_of.with_late[key], rows_of.events[key]
+    for row in rows:
+        others = {name: row.get(name) for name, value in most.items() if not is_same(value, row.get(name))}
+        wrong = [
+            name for name, got in others.items() if not _is_of_some(summary.measures[name], events, most[name], got)
+        ]
+        if wrong:
+            yield f"wrong: {key}: {row} is no count of its events: {', '.join(wrong)}"
+
+
+def _is_of_some(measure: Measure, events: Sequence[Event], of_all: Any, got: Any) -> bool:
+    """Whether a measure may have this value over some of the events."""
+    if isinstance(measure, Count | CountDistinct):
+        return _is_within(0, of_all, got)
+    field = measure.fields[0] if isinstance(measure, Last) else measure.field
+    values = [event[field] for event in events if event[field] is not None]
+    if got is None:
+        return len(values) < len(events)
+    if isinstance(measure, Sum):
+        least, most = sum(each for each in values if each < 0), sum(each for each in values if each > 0)
+        return _is_within(least, most, got)
+    return any(is_same(each, got) for each in values)
+
+
+def _is_within(least: Any, most: Any, got: Any) -> bool:
+    is_number = isinstance(got, int | float) and not isinstance(got, bool)
+    return is_number and (least <= got <= most or is_same(float(least), got) or is_same(float(most), got))
 
 
 def is_between(row: Event, in_time: Mapping[str, Any], with_late: Mapping[str, Any]) -> bool:

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from millrace import oracle
-from millrace.oracle import Finding, Origin, Record
+from millrace.oracle import Finding, Origin
 from millrace.rules import Rule, Sliding, WindowRule, WindowSummary
 from millrace.rules.outputs import WINDOWS_TOPIC
-from millrace.verify.case import RowKey, Rows, began_ms, findings_with
+from millrace.verify.case import RowKey, Rows, findings_with
 from millrace.verify.checks import numbers
 from millrace.verify.evidence import Event, place_of
 from millrace.verify.ledger.state import Counted
@@ -170,7 +170,7 @@ def _rows_of(step: Step, summary: WindowSummary) -> Rows:
                     groups[key].append(each)
     over: dict[RowKey, dict[str, Any]] = {}
     with_late: dict[RowKey, dict[str, Any]] = {}
-    began: dict[RowKey, int] = {}
+    events: dict[RowKey, Sequence[Event]] = {}
     since_ms = step.case.versions(summary.name).since_ms
     for key, own in groups.items():
         name = row_name(summary, key)
@@ -180,13 +180,13 @@ def _rows_of(step: Step, summary: WindowSummary) -> Rows:
         in_time = [each.event for each in own if not each.is_late]
         values = oracle.measured(summary, in_time) if in_time else None
         rows = state.rows.get(name, ())
-        last = max(rows, key=lambda each: _arrival(each[1][0]), default=None)
+        last = numbers.last_of(output for _, output in rows)
         is_right = values is None or key[0] < since_ms
-        is_right = is_right or (last is not None and numbers.is_between(last[1][1], values or {}, of_all))
+        is_right = is_right or (last is not None and numbers.is_between(last[1], values or {}, of_all))
         if not is_right and not step.is_over(_since(step, name)):
             continue
         with_late[key] = of_all
-        began[key] = min(each.event["ingest_ms"] for each in own)
+        events[key] = [each.event for each in own]
         if values is not None:
             over[key] = values
         step.due[WINDOWS_TOPIC] += [output for _, output in state.rows.pop(name, ())]
@@ -199,10 +199,11 @@ def _rows_of(step: Step, summary: WindowSummary) -> Rows:
                 continue
             if key in there:
                 own_events = [each.event for each in state.counted.values() if summary.name in each.windows]
-                with_late[key] = oracle.summary_rows(summary, own_events)[key]
-                began[key] = began_ms(summary, own_events)[key]
+                events[key] = oracle.summary_events(summary, own_events)[key]
+                with_late[key] = oracle.measured(summary, events[key])
             step.due[WINDOWS_TOPIC] += [output for _, output in state.rows.pop(name)]
-    return Rows(over, with_late, began)
+    began_ms = {key: min(event["ingest_ms"] for event in own) for key, own in events.items()}
+    return Rows(over, with_late, began_ms, events)
 
 
 def _close_row(step: Step, summary: WindowSummary, name: str, own: Iterable[Counted]) -> None:
@@ -227,7 +228,3 @@ def row_name(summary: WindowSummary, key: RowKey) -> str:
 
 def _place(event: Event) -> tuple[Any, ...]:
     return event["source_topic"], event["source_partition"], event["source_offset"]
-
-
-def _arrival(record: Record) -> tuple[int, int, int]:
-    return record.ingest_ms, record.partition, record.offset
