@@ -57,6 +57,10 @@ ENTRIES_READ = 100
 RETRIED_AFTER_S = 5.0
 
 
+class UnfinishedError(InfraError):
+    """No entry was what was waited for, though all servers answer."""
+
+
 class Folder(Protocol):
     """Where the states of a ledger are."""
 
@@ -181,7 +185,8 @@ def follow(
             report(line_of(entry))
             if until(entry):
                 return entry
-        raise InfraError(f"{name} was not judged far enough within {within_s:.0f} s{': ' if problem else ''}{problem}")
+        why = f"{name} was not judged far enough within {within_s:.0f} s{': ' if problem else ''}{problem}"
+        raise InfraError(why) if problem else UnfinishedError(why)
 
 
 def update(target: Target, name: str, *, report: Callable[[str], None] = lambda line: None) -> tuple[Entry, ...]:
@@ -198,36 +203,48 @@ def update(target: Target, name: str, *, report: Callable[[str], None] = lambda 
     return tuple(entries)
 
 
-def until_now(
-    target: Target, name: str, *, within_s: float, report: Callable[[str], None] = lambda line: None
-) -> tuple[Entry, ...]:
-    """The entries from the last one on, until every raw message that is there now is judged."""
-    now_ms = int(time.time() * 1000)
+def until(
+    target: Target, name: str, at_ms: int, *, within_s: float, report: Callable[[str], None] = lambda line: None
+) -> Chain:
+    """The chain from the last entry on, until all that arrived before that moment, and was due, is judged.
+
+    It ends earlier at the deadline, if by then all messages from before that moment were read.
+    """
+    since = max(0, lengths(target.bootstrap, _topic(name))[VERDICTS_TOPIC] - 1)
     first = next((entry.number for entry in reversed(latest(target, name).entries)), 0) + 1
     deadline = time.monotonic() + within_s
+
+    def is_whole(entry: Entry) -> bool:
+        return entry.whole_until_ms >= at_ms
+
     try:
-        follow(target, name, until=lambda entry: entry.whole_until_ms >= now_ms, within_s=within_s, report=report)
+        follow(target, name, until=is_whole, within_s=within_s, report=report)
     except BusyError:
-        while (found := latest(target, name).entries[-1:]) == () or found[0].whole_until_ms < now_ms:
-            if time.monotonic() > deadline:
-                raise InfraError(
-                    f"{name}: the running validator did not reach the newest message within {within_s:.0f} s"
-                ) from None
+        while not any(map(is_whole, latest(target, name).entries[-1:])) and time.monotonic() < deadline:
             time.sleep(1)
-    return tuple(entry for entry in verdicts(target, name).entries if entry.number >= first)
+    except UnfinishedError:
+        pass
+    found = verdicts(target, name, since)
+    entries = tuple(entry for entry in found.entries if entry.number >= first)
+    if not entries or entries[-1].cut_ms < at_ms:
+        shown = f"`millrace verdicts {name}` shows how far its ledger is"
+        raise InfraError(f"{name} was not judged far enough within {within_s:.0f} s; {shown}")
+    return Chain(entries, found.breaks)
 
 
 def verdicts(target: Target, name: str, since: int = 0) -> Chain:
     """The chain of a pattern's ledger, from an offset on."""
-    topic = {VERDICTS_TOPIC: load(name).topic(VERDICTS_TOPIC)}
-    with closing(Tail(target.bootstrap, topic, {VERDICTS_TOPIC: {0: since}})) as tail:
+    with closing(Tail(target.bootstrap, _topic(name), {VERDICTS_TOPIC: {0: since}})) as tail:
         return chain.read((record.value for record in tail.new()), is_part=since > 0)
 
 
 def latest(target: Target, name: str) -> Chain:
     """Its last entries."""
-    topic = {VERDICTS_TOPIC: load(name).topic(VERDICTS_TOPIC)}
-    return verdicts(target, name, max(0, lengths(target.bootstrap, topic)[VERDICTS_TOPIC] - ENTRIES_READ))
+    return verdicts(target, name, max(0, lengths(target.bootstrap, _topic(name))[VERDICTS_TOPIC] - ENTRIES_READ))
+
+
+def _topic(name: str) -> dict[str, str]:
+    return {VERDICTS_TOPIC: load(name).topic(VERDICTS_TOPIC)}
 
 
 def forget(target: Target, variant: Variant) -> None:
@@ -254,7 +271,7 @@ def line_of(entry: Entry) -> str:
     """An entry in a line."""
     until = time.strftime("%H:%M:%S", time.localtime(entry.cut_ms / 1000))
     causes = f": {entry.causes[0]}" if entry.causes else ""
-    waiting = entry.pending.get("events", 0)
+    waiting = sum(count for what, count in entry.pending.items() if what not in chain.NOT_DUE)
     return f"{entry.number} until {until} {entry.status}, {entry.messages} messages, {waiting} pending{causes}"
 
 

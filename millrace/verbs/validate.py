@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +12,12 @@ from millrace import deployments, records
 from millrace.charts import PACKAGES
 from millrace.machine import npm
 from millrace.patterns import load
-from millrace.settings import SETTLED_AFTER_S, VALIDATE_WITHIN_S
+from millrace.settings import EVERY_S, SETTLE_S, SETTLED_AFTER_S, VALIDATE_WITHIN_S
 from millrace.target import Target
 from millrace.verbs import ledger, lineage, traffic, validation
 from millrace.verify import Verdict
-from millrace.verify.ledger.chain import Chain, Span, verdict_of
+from millrace.verify.ledger.chain import Span, verdict_of
+from millrace.verify.ledger.step import Limits
 from millrace.verify.report import html
 
 
@@ -62,11 +64,15 @@ def validate_by_ledger(
     within_s: float = VALIDATE_WITHIN_S,
     report: Callable[[str], None] = lambda line: None,
 ) -> Validation:
-    """Judge the segments of the pattern's ledger since its last entry, until all that is there now is judged."""
+    """Judge the segments of the pattern's ledger since its last entry, until all that is there now is judged.
+
+    `within_s` begins when the first segment that may show it has ended and settled.
+    """
+    now_ms, within_s = int(time.time() * 1000), within_s + EVERY_S + SETTLE_S + Limits().grace_ms / 1000
     with lineage.verdict(target, load(name), report) as outcome:
-        entries = ledger.until_now(target, name, within_s=within_s, report=report)
-        outcome.verdict = verdict_of(name, entries)
-    return _kept(target, name, outcome.verdict, Chain(entries).spans())
+        found = ledger.until(target, name, now_ms, within_s=within_s, report=report)
+        outcome.verdict = verdict_of(name, found.entries, found.breaks, now_ms)
+    return _kept(target, name, outcome.verdict, found.spans())
 
 
 def _kept(target: Target, name: str, found: Verdict, timeline: Sequence[Span] = ()) -> Validation:

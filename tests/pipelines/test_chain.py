@@ -141,3 +141,12 @@ def test_a_verdict_over_assumed_segments_notes_it() -> None:
     found = verdict_of("p", ledger(OK, assumed="the first messages were deleted"))
     assert found.status == "ok"
     assert found.notes == ("the oracle has not seen all that the pattern remembers: the first messages were deleted",)
+
+
+def test_what_is_overdue_before_the_moment_asked_for_makes_a_verdict_unknown() -> None:
+    (entry,) = ledger(OK)
+    waiting = replace(entry, pending={"windows overdue": 9, "rows": 4})
+    found = verdict_of("p", [waiting], until_ms=MINUTE_MS + 1)
+    assert found.status == "unknown"
+    assert found.check("ledger").why.endswith("is not all judged; pending: 9 windows overdue")
+    assert verdict_of("p", [waiting], until_ms=MINUTE_MS).status == "ok", "what came later may still come out"

@@ -20,6 +20,7 @@ from millrace.errors import InfraError
 from millrace.oracle import Record
 from millrace.patterns import load
 from millrace.patterns import topics as topics_of
+from millrace.rules import alert_id
 from millrace.rules.outputs import VERDICTS_TOPIC
 from millrace.settings import SETTLE_S, Settings
 from millrace.stores.files import File
@@ -260,7 +261,7 @@ def test_a_fault_is_red_in_the_ledger(kafka: Topics, target: Target) -> None:
 class Clock:
     """Time that passes only in sleep."""
 
-    strftime, localtime = staticmethod(time.strftime), staticmethod(time.localtime)
+    strftime, localtime, gmtime = map(staticmethod, (time.strftime, time.localtime, time.gmtime))
 
     def __init__(self, now_s: float) -> None:
         self.now_s = now_s
@@ -295,25 +296,83 @@ def test_an_update_judges_what_has_ended_and_nothing_twice(kafka: Topics, target
 def test_a_verdict_by_the_ledger_waits_until_all_that_is_there_is_judged(
     kafka: Topics, target: Target, clock: Clock
 ) -> None:
-    now_ms = clock.now_s * 1000
-    entries = ledger.until_now(target, NAME, within_s=600)
-    assert [entry.number for entry in entries] == [1, 2, 3]
+    now_ms = round(clock.now_s * 1000)
+    entries = ledger.until(target, NAME, now_ms, within_s=600).entries
+    assert [entry.number for entry in entries] == [1, 2, 3, 4]
     assert entries[-2].whole_until_ms < now_ms <= entries[-1].whole_until_ms
-    assert ledger.until_now(target, NAME, within_s=600)[0].number == 4
-    verdict = verdict_of(NAME, entries)
-    assert (verdict.status, verdict.check("ledger").figures["segments"]) == ("ok", 3)
+    assert ledger.until(target, NAME, round(clock.now_s * 1000), within_s=600).entries[0].number == 5
+    verdict = verdict_of(NAME, entries, until_ms=now_ms)
+    assert (verdict.status, verdict.check("ledger").figures["segments"]) == ("ok", 4)
+
+
+def lacks_bursts(kafka: Topics) -> None:
+    own = kafka.records[f"{NAME}.alerts"]
+    own[:] = [each for each in own if json.loads(each.value or b"")["rule"] != "burst"]
+    own[:] = [replace(each, offset=offset) for offset, each in enumerate(own)]
+
+
+def adds(topic: str, **changed: Any) -> Callable[[Topics], None]:
+    """One more message, as the last one but for these fields."""
+
+    def spoil(kafka: Topics) -> None:
+        own = kafka.records[f"{NAME}.{topic}"]
+        content = json.loads(own[-1].value or b"") | changed
+        own.append(replace(own[-1], offset=own[-1].offset + 1, value=json.dumps(content).encode()))
+
+    return spoil
+
+
+def burst_of_nothing(kafka: Topics) -> None:
+    own = kafka.records[f"{NAME}.alerts"]
+    found = next(alert for each in own if (alert := json.loads(each.value or b""))["rule"] == "burst")
+    rule, start_ms = load(NAME).use.rule("burst"), found["window_start_ms"] + 1
+    identity = alert_id("burst", rule.version, found["key"], str(start_ms))
+    adds("alerts", **{**found, "window_start_ms": start_ms, "alert_id": identity})(kafka)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "pending"),
+    [
+        (lacks_bursts, "windows overdue"),
+        (lambda kafka: kafka.records[f"{NAME}.windows"].clear(), "windows overdue"),
+        (burst_of_nothing, "1 alerts"),
+        (adds("enriched", source_offset=1_000_000), "1 outputs"),
+    ],
+)
+def test_a_verdict_by_the_ledger_is_not_ok_while_what_was_due_is_pending(
+    kafka: Topics, target: Target, clock: Clock, spoil: Callable[[Topics], None], pending: str
+) -> None:
+    now_ms = round(clock.now_s * 1000)
+    spoil(kafka)
+    found = ledger.until(target, NAME, now_ms, within_s=500)
+    verdict = verdict_of(NAME, found.entries, found.breaks, now_ms)
+    assert verdict.status == "unknown"
+    assert pending in verdict.check("ledger").why
+    found = ledger.until(target, NAME, now_ms, within_s=1_200)
+    assert verdict_of(NAME, found.entries, found.breaks, now_ms).status == "failed", "within the bound it could come"
+
+
+def test_a_verdict_by_the_ledger_is_not_ok_where_an_entry_was_altered(
+    kafka: Topics, target: Target, clock: Clock
+) -> None:
+    def alter_first(line: str) -> None:
+        own = kafka.records[f"{NAME}.{VERDICTS_TOPIC}"]
+        altered = replace(Entry.from_json(own[0].value or b""), messages=7)
+        own[0] = replace(own[0], value=altered.to_json().encode())
+
+    now_ms = round(clock.now_s * 1000)
+    found = ledger.until(target, NAME, now_ms, within_s=600, report=alter_first)
+    assert found.breaks == ("entry 2 does not carry the digest of entry 1: one of them was altered",)
+    assert verdict_of(NAME, found.entries, found.breaks, now_ms).status == "unknown"
 
 
 def test_a_verdict_by_the_ledger_ends_where_nothing_is_judged_in_time(
     kafka: Topics, target: Target, clock: Clock
 ) -> None:
     with pytest.raises(InfraError, match="flink was not judged far enough within 5 s"):
-        ledger.until_now(target, NAME, within_s=5)
-    with (
-        ledger.alone(target, NAME),
-        pytest.raises(InfraError, match="the running validator did not reach the newest message within 5 s"),
-    ):
-        ledger.until_now(target, NAME, within_s=5)
+        ledger.until(target, NAME, round(clock.now_s * 1000), within_s=5)
+    with ledger.alone(target, NAME), pytest.raises(InfraError, match="flink was not judged far enough within 5 s"):
+        ledger.until(target, NAME, round(clock.now_s * 1000), within_s=5)
 
 
 def sent(target: Target, **changed: str) -> Run:
@@ -441,6 +500,20 @@ def test_the_rows_of_each_new_file_are_compared(target: Target, files: Files) ->
     entries = stored(target)
     assert [(entry.status, entry.causes) for entry in entries] == [("ok", ())] * SEGMENTS
     assert sum(entry.figures["files"].get("rows", 0) for entry in entries) == sum(map(len, files.found.values()))
+
+
+@pytest.mark.parametrize(("lost", "status"), [(0, "ok"), (1, "unknown")])
+def test_a_verdict_by_the_ledger_is_not_ok_while_files_lack_events(
+    target: Target, files: Files, clock: Clock, lost: int, status: str
+) -> None:
+    target = replace(target, addresses={**target.addresses, "WEBHDFS_URL": "nowhere"})
+    for file in list(files.found)[:lost]:
+        del files.found[file]
+    now_ms = round(clock.now_s * 1000)
+    found = ledger.until(target, NAME, now_ms, within_s=600)
+    verdict = verdict_of(NAME, found.entries, found.breaks, now_ms)
+    assert verdict.status == status
+    assert ("events not in files" in verdict.check("ledger").why) == bool(lost)
 
 
 @pytest.mark.parametrize(

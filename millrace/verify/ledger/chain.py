@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any, Literal
 
@@ -15,6 +16,8 @@ from millrace.verify.verdict import OFFENDERS_MOST, Check, Status, Verdict, chec
 EntryStatus = Literal["ok", "assumed", "failed", "unknown"]
 """`assumed`: all checks are ok, but what the oracle remembers may lack messages."""
 CAUSES_MOST = 10
+NOT_DUE = ("rows", "events in open windows")
+"""What is pending as long as traffic continues."""
 Offsets = Mapping[str, Mapping[str, tuple[int, int]]]
 """Kind -> partition -> the offsets from and to, without the last."""
 
@@ -31,7 +34,7 @@ class Entry:
     messages: int
     """The raw messages that arrived."""
     whole_until_ms: int
-    """Every raw message that arrived before is judged."""
+    """Every raw message that arrived before is judged, and all that was due because of it."""
     figures: Mapping[str, Mapping[str, Any]]
     """What each check counted."""
     causes: tuple[str, ...]
@@ -155,13 +158,14 @@ class Chain:
         return found
 
 
-def verdict_of(pattern: str, entries: Sequence[Entry], breaks: Sequence[str] = ()) -> Verdict:
-    """The verdict on these segments together."""
+def verdict_of(pattern: str, entries: Sequence[Entry], breaks: Sequence[str] = (), until_ms: int = 0) -> Verdict:
+    """The verdict on these segments together; unknown while what arrived until then is not all judged."""
     names = dict.fromkeys(name for entry in entries for name in entry.figures)
     unjudged = [cause for entry in entries if not entry.figures for cause in entry.causes]
     figures = {"segments": len(entries), "messages": sum(entry.messages for entry in entries)}
     asks = "Was every segment judged, and does each entry follow from the one before?"
-    why = "; ".join([*breaks, *dict.fromkeys(unjudged)]) or ("" if entries else "there is no entry")
+    whys = [*breaks, *dict.fromkeys(unjudged), *_unfinished(entries, until_ms)]
+    why = "; ".join(whys) or ("" if entries else "there is no entry")
     checks = [
         *(_over(name, entries) for name in names),
         unchecked("ledger", asks, why, figures) if why else checked("ledger", asks, figures, ()),
@@ -169,6 +173,15 @@ def verdict_of(pattern: str, entries: Sequence[Entry], breaks: Sequence[str] = (
     assumed = dict.fromkeys(cause for entry in entries if entry.status == "assumed" for cause in entry.causes)
     notes = tuple(f"the oracle has not seen all that the pattern remembers: {each}" for each in assumed)
     return Verdict(pattern, tuple(checks), (), (), {}, {}, notes)
+
+
+def _unfinished(entries: Sequence[Entry], until_ms: int) -> Iterator[str]:
+    """Why not all that arrived until then is judged."""
+    if entries and entries[-1].whole_until_ms < until_ms:
+        last = entries[-1]
+        waiting = ", ".join(f"{count} {what}" for what, count in last.pending.items() if what not in NOT_DUE)
+        since = datetime.fromtimestamp(last.whole_until_ms / 1000, UTC).isoformat(" ", "seconds")
+        yield f"what came since {since} is not all judged; pending: {waiting or 'nothing'}"
 
 
 def _over(name: str, entries: Iterable[Entry]) -> Check:

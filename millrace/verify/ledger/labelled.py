@@ -26,6 +26,7 @@ def checkers(step: Step) -> Iterator[Checker]:
             own = _alerts(step, run)
             _, missing = labels.compared(step.use, step.question.rules, run.labels, own.values(), _places(step))
             if missing and not step.is_over(run.until_ms):
+                step.unlabelled_ms.append(run.until_ms)
                 continue  # with a later segment
             made.append(run.labels)
             alerts |= own

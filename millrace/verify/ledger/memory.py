@@ -1,4 +1,4 @@
-"""What is remembered after a segment, what is forgotten, and how much waits."""
+"""What is remembered after a segment, and what is forgotten."""
 
 from __future__ import annotations
 
@@ -92,27 +92,6 @@ def _reached(state: State) -> dict[str, dict[int, int]]:
     for (kind, partition), done in state.done.items():
         found.setdefault(kind, {})[partition] = done.base + len(done.digests)
     return found
-
-
-def pending(state: State) -> dict[str, int]:
-    """How much is not judged yet."""
-    alerts_waiting = sum(map(len, state.alerts.values()))
-    of_tables = (each for own in state.tables.values() for each in (*own.waiting.values(), *own.unsure.values()))
-    return {
-        "events": len(state.units),
-        "outputs": len(state.outputs),
-        "alerts": alerts_waiting,
-        "rows": len(state.rows),
-        "windows overdue": sum(1 for since_ms in state.due_since.values() if since_ms != JUDGED),
-        "events in open windows": len(state.counted),
-        "rows of tables": sum(not each.is_reported for each in of_tables),
-    }
-
-
-def whole_until_ms(state: State) -> int:
-    """Every raw message that arrived before is judged."""
-    oldest = (each.judged.record.ingest_ms for each in state.units.values())
-    return min(oldest, default=state.cut_ms)
 
 
 def _memory_ms(question: Question) -> float | None:

@@ -19,7 +19,7 @@ from millrace.verify.case import Case, Question, problems
 from millrace.verify.checking import Checker, Found
 from millrace.verify.checks import alert_ids, alerts, conservation, enrichment, lateness, numbers, readable, refusals
 from millrace.verify.evidence import ENRICHED, FILES, Read, read
-from millrace.verify.ledger import labelled, memory, outputs, raw, tables, units, windows
+from millrace.verify.ledger import labelled, memory, outputs, raw, tables, units, waiting, windows
 from millrace.verify.ledger.case import SegmentCase
 from millrace.verify.ledger.state import Done, State
 from millrace.verify.ledger.step import OUTPUTS, Inputs, Limits, Step
@@ -39,7 +39,7 @@ class Segment:
     pending: Mapping[str, int]
     """How much is not judged yet, by what it waits for."""
     whole_until_ms: int
-    """Every raw message that arrived before is judged."""
+    """Every raw message that arrived before is judged, and all that was due because of it."""
 
     @property
     def status(self) -> Status:
@@ -72,7 +72,7 @@ def advance(
     checks = tuple(_checked(step, each) for each in (*_checkers(step), *of_tables))
     memory.forget(step)
     return Segment(
-        state.number, since_ms, cut_ms, checks, messages, memory.pending(state), memory.whole_until_ms(state)
+        state.number, since_ms, cut_ms, checks, messages, waiting.pending(step), waiting.whole_until_ms(step)
     )
 
 

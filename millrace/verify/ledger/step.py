@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import zlib
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -106,7 +107,7 @@ class Step:
         self, state: State, question: Question, inputs: Inputs, cut_ms: int, limits: Limits, is_last: bool
     ) -> None:
         self.state, self.question, self.inputs = state, question, inputs
-        self.cut_ms, self.limits, self.is_last = cut_ms, limits, is_last
+        self.since_ms, self.cut_ms, self.limits, self.is_last = state.cut_ms, cut_ms, limits, is_last
         self.horizon_ms = math.inf if is_last else cut_ms - limits.grace_ms
         """Windows count what arrived until then."""
         self.use, self.bounds = question.use, question.bounds
@@ -123,6 +124,10 @@ class Step:
         """By check: later copies that differ from what was judged."""
         self.unknown: dict[str, str] = {}
         """By check: why it cannot be decided."""
+        self.unlabelled_ms: list[int] = []
+        """The ends of labelled runs that lack an alert."""
+        self.open_rows: set[str] = set()
+        """The rows of summaries whose windows are not judged yet."""
         self.copies = self.rows = self.old_rows = 0
         self.raced = 0
         self.views = Views(self.use, self.event_rules, self.bounds, state.views)
@@ -132,6 +137,11 @@ class Step:
     def is_over(self, since_ms: int) -> bool:
         """Whether what waits since then has waited too long."""
         return self.is_last or since_ms + self.limits.outstanding_ms <= self.cut_ms
+
+    def cut_before(self, cut_ms: int) -> int:
+        """The cut before one of the last cuts."""
+        at = bisect_left(self.state.cuts, cut_ms, key=lambda each: each[0])
+        return self.state.cuts[at - 1][0] if at else cut_ms - (self.cut_ms - self.since_ms)
 
     def judge_alerts(self, identities: Iterable[str]) -> None:
         """Judge waiting alerts with these ids."""

@@ -168,6 +168,7 @@ def _rows_of(step: Step, summary: WindowSummary) -> Rows:
                 there.add(key)
                 if summary.window.end_ms(start_ms, start_ms) < state.passed_ms:
                     groups[key].append(each)
+    step.open_rows |= {row_name(summary, key) for key in there}
     over: dict[RowKey, dict[str, Any]] = {}
     with_late: dict[RowKey, dict[str, Any]] = {}
     events: dict[RowKey, Sequence[Event]] = {}
