@@ -30,8 +30,8 @@ def verdicts(
         bool,
         typer.Option(
             "--update",
-            help="First judge the segments that have ended since the last entry; the exit code is then that of the "
-            "newest entries.",
+            help="First judge the segments that have ended since the last entry; exit code 0 then means that the "
+            "newest entries are ok or assumed, and that no entry of the ledger was altered.",
         ),
     ] = False,
     json: Json = False,
@@ -40,7 +40,7 @@ def verdicts(
 
     `millrace validate PATTERN --continuous` writes it, and so does `--update`. Each entry is the verdict on one segment
     and carries the digest of the entry before: an altered one is reported. `assumed` means that all checks are ok, but
-    earlier messages were deleted before they were judged. Exit code 0 only if every segment is ok.
+    earlier messages were deleted before they were judged. Without --update, exit code 0 only if every segment is ok.
 
     Examples:
     millrace verdicts flink-spark
@@ -61,12 +61,13 @@ def verdicts(
         progress("no pattern has a ledger; `millrace deploy PATTERN --verdicts` begins one")
     else:
         print_chains(chains)
-    is_ok = all(
-        all(entry.status in ("ok", "assumed") for entry in newest(chain, new[name])) if update else chain.status == "ok"
-        for name, chain in chains.items()
-    )
-    if not is_ok:
+    if not all(is_well(chain, new[name]) if update else chain.status == "ok" for name, chain in chains.items()):
         raise typer.Exit(1)
+
+
+def is_well(chain: "Chain", new: "tuple[Entry, ...]") -> bool:
+    """Whether the newest entries are ok, as far as the oracle has seen what they rest on, and no entry was altered."""
+    return not chain.breaks and all(entry.status in ("ok", "assumed") for entry in newest(chain, new))
 
 
 def newest(chain: "Chain", new: "tuple[Entry, ...]") -> "tuple[Entry, ...]":

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from millrace.cli.verdicts import is_well
 from millrace.patterns.contracts import verdicts_schema
 from millrace.verify.ledger import chain
 from millrace.verify.ledger.chain import Entry, entry_of, unjudged, verdict_of
@@ -150,3 +151,21 @@ def test_what_is_overdue_before_the_moment_asked_for_makes_a_verdict_unknown() -
     assert found.status == "unknown"
     assert found.check("ledger").why.endswith("is not all judged; pending: 9 windows overdue")
     assert verdict_of("p", [waiting], until_ms=MINUTE_MS).status == "ok", "what came later may still come out"
+
+
+@pytest.mark.parametrize(
+    ("checks", "assumed", "is_altered", "is_ok"),
+    [
+        ((OK, OK), "", False, True),
+        ((OK, OK), "deleted", False, True),
+        ((RED, OK), "", False, True),
+        ((OK, RED), "", False, False),
+        ((OK, OK), "", True, False),
+    ],
+)
+def test_an_update_succeeds_if_the_newest_entries_are_ok_and_none_was_altered(
+    checks: tuple[Any, ...], assumed: str, is_altered: bool, is_ok: bool
+) -> None:
+    entries = ledger(*checks, assumed=assumed)
+    first = replace(entries[0], messages=7) if is_altered else entries[0]
+    assert is_well(chain.read(messages([first, *entries[1:]])), ()) == is_ok
