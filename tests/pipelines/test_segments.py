@@ -190,6 +190,20 @@ def test_no_other_alert_may_count_a_late_event(spoiled: dict[str, Any]) -> None:
     assert {name.partition(" ")[2] for name in wrong(segments)} == {"alerts: burst"}
 
 
+@pytest.mark.parametrize("kind", ["enriched", "alerts", "dead-letters"])
+@pytest.mark.parametrize("after_ms", [0, 30_000])
+def test_where_nothing_may_come_twice_a_copy_is_red_once(good: Evidence, kind: str, after_ms: int) -> None:
+    records = list(good.outputs[kind] or ())
+    copied = records[len(records) // 2]
+    again = arrived([*records, replace(copied, ingest_ms=copied.ingest_ms + after_ms)])
+    spoilt, cuts_ms = replace(good, outputs={**good.outputs, kind: again}), range(START_MS, LAST_MS, 10_000)
+    assert wrong(Ledger(STREAM, spoilt, LIMITS).through(cuts_ms)) == {}, "at least once"
+    once = replace(STREAM, is_once=True)
+    assert wrong(Ledger(once, good, LIMITS).through(cuts_ms)) == {}
+    red = wrong(Ledger(once, spoilt, LIMITS).through(cuts_ms))
+    assert [name.partition(" ")[2] for name in red] == ["repetitions"]
+
+
 SOON_MS = 15_000
 MANY = (
     "half of it",

@@ -4,25 +4,39 @@ from __future__ import annotations
 
 from collections import Counter
 
+from millrace.oracle import Origin
 from millrace.rules import ALERTS, DEAD_LETTERS
 from millrace.rules.outputs import LETTER_IDENTITY, REPLAYED, names
 from millrace.verify.case import Case
 from millrace.verify.checking import Checker, Found
-from millrace.verify.evidence import ENRICHED, place_of
+from millrace.verify.evidence import ENRICHED, Event, place_of
 
 
 def repetitions(case: Case) -> Found:
     """Enriched events, alerts and dead letters that are there more than once."""
-    events = {f"the event of {place_of(origin)}": len(copies) for origin, copies in case.copies.items()}
-    alerts = Counter(f"the alert {alert['alert_id']}" for _, alert in case.alerts)
+    events = {named_event(origin): len(copies) for origin, copies in case.copies.items()}
+    alerts = Counter(named_alert(alert) for _, alert in case.alerts)
     letters = Counter(
-        "the dead letter of " + " ".join(str(letter[name]) for name in names(LETTER_IDENTITY))
-        for _, letter in case.outputs[DEAD_LETTERS.name].events
-        if letter["reason"] != REPLAYED
+        named_letter(letter) for _, letter in case.outputs[DEAD_LETTERS.name].events if letter["reason"] != REPLAYED
     )
     found = {**events, **alerts, **letters}
     offenders = [f"{what} is there {times} times" for what, times in found.items() if times > 1]
     return Found({"outputs": len(found)}, offenders)
+
+
+def named_event(origin: Origin) -> str:
+    """An enriched event in a complaint."""
+    return f"the event of {place_of(origin)}"
+
+
+def named_alert(alert: Event) -> str:
+    """An alert in a complaint."""
+    return f"the alert {alert['alert_id']}"
+
+
+def named_letter(letter: Event) -> str:
+    """A dead letter in a complaint."""
+    return "the dead letter of " + " ".join(str(letter[name]) for name in names(LETTER_IDENTITY))
 
 
 CHECKER = Checker(

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from millrace.oracle import Origin, Record
 from millrace.rules.outputs import ALERTS, DEAD_LETTERS, LATE, REPLAYED, SOURCE, WINDOWS_TOPIC, names
 from millrace.verify.checks import numbers
+from millrace.verify.checks.repetitions import named_alert, named_event, named_letter
 from millrace.verify.evidence import ENRICHED, FILES, Event, Read, kinds_of, misfit, place_of
 from millrace.verify.ledger.state import Output
 from millrace.verify.ledger.step import ENRICHED_TAG, LOST, NOTHING, Step, alert_digest, letter_digest
@@ -96,6 +97,8 @@ def _compare(step: Step, kind: str, origin: Origin, digest: int, event: Event) -
         return
     was_enriched = digest & NOTHING == ENRICHED_TAG
     if kind == ENRICHED:
+        if was_enriched:
+            step.repeat(named_event(origin))
         now = step.digest_of(event)
         if now == digest:
             step.copies += 1
@@ -115,6 +118,8 @@ def _compare(step: Step, kind: str, origin: Origin, digest: int, event: Event) -
         step.offenders["refusals"].append(
             f"{place_of(origin)} was refused as '{event['reason']}' after it had been judged otherwise"
         )
+    else:
+        step.repeat(named_letter(event))
 
 
 def _compare_row(step: Step, origin: Origin, digest: int, row: Event) -> None:
@@ -151,7 +156,9 @@ def _put_alert(step: Step, output: Output) -> None:
         step.due[ALERTS.name].append(output)
     elif (known := step.state.done_alerts.get(alert["alert_id"])) is not None and known[0] == alert_digest(alert):
         step.copies += 1
+        step.repeat(named_alert(alert))
     elif known is not None:
+        step.repeat(named_alert(alert))
         step.offenders[f"alerts: {rule.name}"].append(
             f"wrong: {rule.name} {alert['key']}: a later copy differs from the first"
         )
@@ -191,6 +198,7 @@ def judge_late_letters(step: Step) -> None:
             counted = None  # it is only kept beside a late one
         if origin in state.done_late:
             step.copies += 1
+            step.repeat(named_letter(event))
         elif counted is not None and counted.behind_ms is not None:
             counted.is_late = True
             counted.left = [name for name in counted.windows if name in step.rules]

@@ -17,7 +17,17 @@ from millrace.oracle import Seen
 from millrace.rules import WindowRule
 from millrace.verify.case import Case, Question, problems
 from millrace.verify.checking import Checker, Found
-from millrace.verify.checks import alert_ids, alerts, conservation, enrichment, lateness, numbers, readable, refusals
+from millrace.verify.checks import (
+    alert_ids,
+    alerts,
+    conservation,
+    enrichment,
+    lateness,
+    numbers,
+    readable,
+    refusals,
+    repetitions,
+)
 from millrace.verify.evidence import ENRICHED, FILES, Read, read
 from millrace.verify.ledger import labelled, memory, outputs, raw, tables, units, waiting, windows
 from millrace.verify.ledger.case import SegmentCase
@@ -93,7 +103,10 @@ def anchored(
 
 def _checkers(step: Step) -> Iterator[Checker]:
     question = step.question
-    yield from (readable.CHECKER, conservation.CHECKER, refusals.CHECKER, enrichment.CHECKER, lateness.CHECKER)
+    yield from (readable.CHECKER, conservation.CHECKER)
+    if question.is_once:
+        yield repetitions.CHECKER
+    yield from (refusals.CHECKER, enrichment.CHECKER, lateness.CHECKER)
     yield from map(alerts.checker, question.rules)
     yield alert_ids.CHECKER
     yield from map(numbers.checker, question.summaries)

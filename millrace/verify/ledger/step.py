@@ -150,6 +150,11 @@ class Step:
                 self.due[ALERTS.name].append(output)
                 self.state.done_alerts[identity] = alert_digest(output[1]), self.cut_ms
 
+    def repeat(self, output: str) -> None:
+        """Note a later copy of a judged output: a fault where nothing may be there twice."""
+        if self.question.is_once:
+            self.offenders["repetitions"].append(f"{output} came again")
+
     def is_alerted(self, finding: Finding) -> bool:
         return finding.alert_id in self.state.alerts or finding.alert_id in self.state.done_alerts
 
