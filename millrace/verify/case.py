@@ -16,6 +16,7 @@ from millrace.oracle import (
     Record,
     Refusal,
     accept,
+    identity_of,
     measured,
     summary_events,
     summary_rows,
@@ -243,6 +244,40 @@ class Case:
             and (identity not in self.expected.findings or self.losses.in_flight.issuperset(each.origins))
         }
 
+    def has_events(self, alert: Event) -> bool:
+        """Whether the pattern has had the events that an alert names, whatever version of its rule judged them."""
+        known = [self._by_identity.get(identity, ()) for identity in alert["event_ids"]]
+        if all(known):
+            # An alert on very many events names none.
+            values = _texts(event for own in known for event in own) if known else self._texts
+            return alert["key"] in values or ENRICHMENT in self.question.in_force
+        # What is refused now may have been accepted then.
+        return all(
+            identity in self._identities for identity, own in zip(alert["event_ids"], known, strict=True) if not own
+        )
+
+    @cached_property
+    def _by_identity(self) -> dict[str, list[Event]]:
+        """The accepted events by their id, or place; ids of different keys may be the same."""
+        found: dict[str, list[Event]] = defaultdict(list)
+        for (_, identity), each in self.expected.judged.items():
+            found[identity].append(each.event or {})
+        return found
+
+    @cached_property
+    def _texts(self) -> set[str]:
+        return _texts(self.expected.accepted.values())
+
+    @cached_property
+    def _identities(self) -> set[str]:
+        """The ids, or places, of all raw messages that can be read."""
+        judged, found = self.question.use.judged, set()
+        for record in self.evidence.raw.get(judged.name) or ():
+            event = accept(judged, record.value, record.ingest_ms)
+            if not isinstance(event, Refusal):
+                found.add(identity_of(judged, event, record))
+        return found
+
     def windows_of(self, rule: WindowRule) -> tuple[dict[str, Finding], dict[str, Finding]]:
         """A rule's findings in windows that are closed, and those in windows that may still be open."""
         idle_ms = self.question.bounds.idle_ms
@@ -427,6 +462,11 @@ class Case:
         """The raw message that an enriched event comes from."""
         topic, partition, offset = (event[name] for name in names(SOURCE))
         return self.evidence.origin(topic, partition, offset)
+
+
+def _texts(events: Iterable[Event]) -> set[str]:
+    """The texts in the fields of events: the keys of all versions of rules are among them."""
+    return {value for event in events for value in event.values() if isinstance(value, str)}
 
 
 def findings_with(rule: WindowRule, in_time: Sequence[Event], again: Sequence[Event]) -> Iterator[Finding]:

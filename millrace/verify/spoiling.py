@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from millrace.oracle import Record
-from millrace.rules import ALERTS, DEAD_LETTERS, Count, Rule, Table, WindowRule, WindowSummary
+from millrace.rules import ALERTS, DEAD_LETTERS, Count, Rule, Table, WindowRule, WindowSummary, alert_id
 from millrace.rules.layout import ALERT, EVENT, alert_column, state_column
 from millrace.rules.outputs import LATE, REPLAYED, SOURCE, WINDOWS_TOPIC, names
 from millrace.traffic.labels import Labels
@@ -23,8 +23,9 @@ from millrace.verify import timing
 from millrace.verify.case import Case, Question
 from millrace.verify.checking import Checker
 from millrace.verify.checks import checkers
+from millrace.verify.checks.alert_ids import fact_of
 from millrace.verify.checks.numbers import last_of, numbers
-from millrace.verify.evidence import ENRICHED, FILES, Event, Evidence, kinds_of, table_key
+from millrace.verify.evidence import ENRICHED, FILES, Event, Evidence, Versions, kinds_of, table_key
 from millrace.verify.judging import promises_of
 from millrace.verify.verdict import Check
 
@@ -295,6 +296,25 @@ def _of_repetitions(case: Case) -> Iterator[Spoiling]:
             yield Spoiling(f"{kind}: one is there twice", ("repetitions",), partial(_with_output, case, kind, again))
 
 
+def _of_earlier_versions(case: Case) -> Iterator[Spoiling]:
+    """An alert that an earlier version of a rule on single events did not raise."""
+    found = next((each for each in case.alerts if each[1]["window_start_ms"] is None and each[1]["event_ids"]), None)
+    if found is None:
+        return
+    rule, first_ms = found[1]["rule"], min(record.ingest_ms for record in case.judged)
+    records = [record for record, _ in case.alerts]
+    for name, ended_ms, key in (
+        ("that had ended", first_ms - DAY_MS, found[1]["key"]),
+        ("that had no such event", first_ms, FOREIGN),
+    ):
+        versions = {**case.question.in_force, rule: Versions(ended_ms, frozenset({FOREIGN}))}
+        asked = replace(case.question, in_force=versions)
+        alert = {**found[1], "rule_version": FOREIGN, "key": key}
+        alert["alert_id"] = alert_id(rule, FOREIGN, key, fact_of(alert))
+        _, evidence = _with_output(case, ALERTS.name, _and(records, json.dumps(alert).encode()))
+        yield Spoiling(f"alerts: one of an earlier version {name}", ("alert ids",), partial(_asked, asked, evidence))
+
+
 def _of_all_alerts(case: Case) -> Iterator[Spoiling]:
     records = [record for record, _ in case.alerts]
     if not records:
@@ -306,6 +326,7 @@ def _of_all_alerts(case: Case) -> Iterator[Spoiling]:
         ("alert ids",),
         partial(_with_output, case, ALERTS.name, _and(records, unknown)),
     )
+    yield from _of_earlier_versions(case)
     for promise, status in _promises(case).items():
         if status == "kept":
             late = [replace(record, ingest_ms=record.ingest_ms + DAY_MS) for record in records]

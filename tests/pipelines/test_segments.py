@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 
 from millrace import oracle
 from millrace.oracle import Record
-from millrace.rules import WindowRule
+from millrace.rules import WindowRule, alert_id
 from millrace.traffic import plan_for
 from millrace.verify import Evidence, Question, judge
 from millrace.verify.case import Case
+from millrace.verify.checks.alert_ids import EARLIER_MOST_MS, fact_of
+from millrace.verify.evidence import Versions
 from millrace.verify.ledger import state as states
 from millrace.verify.ledger.step import Limits
 from millrace.verify.spoiling import PROMISE, spoilings
@@ -202,6 +204,36 @@ def test_where_nothing_may_come_twice_a_copy_is_red_once(good: Evidence, kind: s
     assert wrong(Ledger(once, good, LIMITS).through(cuts_ms)) == {}
     red = wrong(Ledger(once, spoilt, LIMITS).through(cuts_ms))
     assert [name.partition(" ")[2] for name in red] == ["repetitions"]
+
+
+def earlier(good: Evidence, since_ms: int, after_ms: int = 0, key: str = "") -> tuple[Question, Evidence]:
+    """The run with an alert of an earlier version more, on an event of the run."""
+    alerts = list(good.outputs["alerts"] or ())
+    found = next(each for each in alerts if read(each)["rule"] == "spree")
+    alert = read(found) | {"rule_version": "old"} | ({"key": key} if key else {})
+    alert["alert_id"] = alert_id("spree", "old", alert["key"], fact_of(alert))
+    more = replace(found, ingest_ms=found.ingest_ms + after_ms, value=json.dumps(alert).encode())
+    question = replace(STREAM, in_force={"spree": Versions(since_ms, frozenset({"old"}))})
+    return question, replace(good, outputs={**good.outputs, "alerts": arrived([*alerts, more])})
+
+
+@pytest.mark.parametrize(
+    ("spoilt", "is_ok"),
+    [
+        ({"since_ms": START_MS}, True),
+        ({"since_ms": START_MS, "after_ms": 60_000}, True),
+        ({"since_ms": START_MS - EARLIER_MOST_MS - 60_000}, False),
+        ({"since_ms": START_MS, "key": "nobody"}, False),
+    ],
+)
+def test_an_alert_of_an_earlier_version_is_of_its_time_and_of_an_event(
+    good: Evidence, spoilt: dict[str, Any], is_ok: bool
+) -> None:
+    question, evidence = earlier(good, **spoilt)
+    expected = set() if is_ok else {"alert ids"}
+    assert {each.name for each in judge(question, evidence).checks if each.status != "ok"} == expected
+    found = wrong(Ledger(question, evidence, LIMITS).through(range(START_MS, LAST_MS, 10_000)))
+    assert {name.partition(" ")[2] for name in found} == expected
 
 
 SOON_MS = 15_000

@@ -10,9 +10,15 @@ from millrace.verify.case import Case
 from millrace.verify.checking import Checker, Found
 from millrace.verify.evidence import Event, place
 
+EARLIER_MOST_MS = 1_800_000
+"""A job of an earlier version may alert so long after it was replaced: servers may have been away meanwhile."""
+
 
 def alert_ids(case: Case) -> Found:
-    """Alerts of unknown rules or versions, and ids that do not follow from their facts."""
+    """Alerts of unknown rules or versions, and ids that do not follow from their facts.
+
+    What an earlier version alerted is not judged again; but it had ended, and its events are those of the pattern.
+    """
     versions = {rule.name: rule.version for rule in case.question.rules}
     by_fact: dict[tuple[Any, ...], set[str]] = defaultdict(set)
     offenders = []
@@ -25,6 +31,10 @@ def alert_ids(case: Case) -> Found:
             offenders.append(f"{place(record)}: the id {alert['alert_id']} does not follow from the alert's facts")
         elif not is_earlier and alert["rule_version"] != versions[rule]:
             offenders.append(f"{place(record)}: judged by version {alert['rule_version']} of '{rule}'")
+        elif is_earlier and record.ingest_ms > case.versions(rule).since_ms + EARLIER_MOST_MS:
+            offenders.append(f"{place(record)}: version {alert['rule_version']} of '{rule}' had ended long before")
+        elif is_earlier and not case.has_events(alert):
+            offenders.append(f"{place(record)}: an earlier version of '{rule}' alerted events that were not there")
         by_fact[rule, alert["rule_version"], alert["key"], fact].add(alert["alert_id"])
     offenders += [
         f"{rule} {key} {fact} was alerted under {len(found)} ids"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 from millrace.oracle import Finding, Origin, Record
-from millrace.rules import WindowRule, WindowSummary
+from millrace.rules import ENRICHMENT, LIMITS, WindowRule, WindowSummary
 from millrace.verify.case import Case, Question, Rows
 from millrace.verify.evidence import Event, Evidence, Read
 from millrace.verify.expected import Expected
@@ -32,7 +32,7 @@ class SegmentCase(Case):
         self.outputs = dict(outputs)
         since = self._other_limits()
         self.unread = [f"messages from before {since}, which the pattern judged by other limits"] if since else []
-        self.counted = state.counted
+        self.counted, self.seen_ms, self.is_assumed = state.counted, state.oracle.seen_ms, bool(state.assumed)
         self.found: dict[str, tuple[dict[str, Finding], dict[str, Finding]]] = {}
         self.rows: dict[str, Rows] = {}
         self.events: dict[Origin, Event] = {}
@@ -46,6 +46,14 @@ class SegmentCase(Case):
 
     def accepted(self, origin: Origin) -> Event:
         return self.events[origin] if origin in self.events else self.expected.accepted[origin]
+
+    def has_events(self, alert: Event) -> bool:
+        """The same, as far as the ids are remembered: by key, and so for the rules on single events."""
+        ids, is_of_window = self.seen_ms, alert["window_start_ms"] is not None
+        is_other = not {ENRICHMENT, LIMITS}.isdisjoint(self.question.in_force)
+        if is_of_window or is_other or self.question.use.judged.id is None or self.is_assumed:
+            return True
+        return all(ids.get((alert["key"], identity), 0) for identity in alert["event_ids"])
 
     @cached_property
     def records(self) -> dict[Origin, Record]:

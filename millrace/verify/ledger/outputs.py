@@ -24,6 +24,8 @@ def attribute(step: Step, parsed: Mapping[str, Read]) -> None:
     for kind, since_ms, output in waiting:
         if kind == FILES:
             state.outputs.append((kind, since_ms, output))
+        elif kind == ALERTS.name:
+            _put_earlier(step, since_ms, output)
         else:
             _put(step, kind, since_ms, output)
     for kind in (ENRICHED, DEAD_LETTERS.name):
@@ -153,7 +155,7 @@ def _put_alert(step: Step, output: Output) -> None:
     _, alert = output
     rule = step.rules.get(alert["rule"])
     if rule is None or alert["rule_version"] != rule.version:
-        step.due[ALERTS.name].append(output)
+        _put_earlier(step, step.cut_ms, output)
     elif (known := step.state.done_alerts.get(alert["alert_id"])) is not None and known[0] == alert_digest(alert):
         step.copies += 1
         step.repeat(named_alert(alert))
@@ -164,6 +166,24 @@ def _put_alert(step: Step, output: Output) -> None:
         )
     else:
         step.state.alerts.setdefault(alert["alert_id"], []).append((step.cut_ms, output))
+
+
+def _put_earlier(step: Step, since_ms: int, output: Output) -> None:
+    """An alert of an earlier version needs its events; one of no version is wrong at once."""
+    _, alert = output
+    identity, digest, known = alert["alert_id"], alert_digest(alert), step.state.done_alerts.get(alert["alert_id"])
+    if known is not None:
+        step.repeat(named_alert(alert))
+        if known[0] != digest:
+            step.offenders["alert ids"].append(f"wrong: {alert['rule']} {alert['key']}: a later copy differs")
+        return
+    is_earlier = alert["rule_version"] in step.case.versions(alert["rule"]).earlier
+    if is_earlier and not step.case.has_events(alert):
+        step.state.outputs.append((ALERTS.name, since_ms, output))
+        return
+    step.due[ALERTS.name].append(output)
+    if is_earlier:
+        step.state.done_alerts[identity] = digest, step.cut_ms
 
 
 def _put_row(step: Step, output: Output) -> None:

@@ -70,8 +70,8 @@ def advance(
     since_ms, messages = state.cut_ms, sum(map(len, inputs.raw.values()))
     parsed = {kind: read(inputs.outputs.get(kind, ()), problem) for kind, problem in problems(question).items()}
     raw.judge(step, parsed[ENRICHED])
-    outputs.attribute(step, parsed)
     step.case = SegmentCase(question, step.evidence, {}, step.expected, state, _together(state.races))
+    outputs.attribute(step, parsed)
     outputs.judge_late_letters(step)
     units.judge(step)
     outputs.take_rows(step)

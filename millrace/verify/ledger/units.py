@@ -22,7 +22,7 @@ def judge(step: Step) -> None:
     by_event: dict[tuple[str, str], list[str]] = defaultdict(list)
     for identity, own in state.alerts.items():
         for _, (_, alert) in own:
-            if not isinstance(step.rules[alert["rule"]], WindowRule) and alert["event_ids"]:
+            if not isinstance(step.rules.get(alert["rule"]), WindowRule) and alert["event_ids"]:
                 by_event[alert["key"], alert["event_ids"][0]].append(identity)
     for origin, unit in list(state.units.items()):
         if not step.is_last and unit.judged.record.ingest_ms + ripe_ms > step.cut_ms:
