@@ -221,6 +221,12 @@ class Views:
             findings = (*(finding for finding in found if finding is not None), *folded)
             yield enriched_event(use, now, before[ENRICHMENT], record, looked_up, findings), findings
 
+    def has_several(self, each: Judged) -> bool:
+        """Whether an accepted event may have been seen beside several events of another stream."""
+        assert each.event is not None
+        key, at_ms = each.event[self.use.judged.key], each.record.ingest_ms
+        return any(len(self._last(stream.name, key, at_ms)) > 1 for stream in self.use.others)
+
     def _last(self, stream: str, key: str, at_ms: int) -> list[Event | None]:
         """The last event that was certainly read by then, and all that may have been."""
         certain: Event | None = None

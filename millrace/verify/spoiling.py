@@ -17,7 +17,7 @@ from typing import Any
 from millrace.oracle import Record
 from millrace.rules import ALERTS, DEAD_LETTERS, Count, Rule, Table, WindowRule, WindowSummary, alert_id
 from millrace.rules.layout import ALERT, EVENT, alert_column, state_column
-from millrace.rules.outputs import LATE, REPLAYED, SOURCE, WINDOWS_TOPIC, names
+from millrace.rules.outputs import FLAGS, LATE, REPLAYED, SOURCE, WINDOWS_TOPIC, names
 from millrace.traffic.labels import Labels
 from millrace.verify import timing
 from millrace.verify.case import Case, Question
@@ -252,6 +252,12 @@ def _of_enriched(case: Case) -> Iterator[Spoiling]:
             ("enrichment",),
             partial(_with_output, case, ENRICHED, _and(records, again)),
         )
+    flagged = json.dumps({**own[at][1], FLAGS.name: [*(own[at][1].get(FLAGS.name) or ()), FOREIGN]}).encode()
+    yield Spoiling(
+        f"{ENRICHED}: a copy has other flags",
+        ("enrichment",),
+        partial(_with_output, case, ENRICHED, _and(records, flagged)),
+    )
 
 
 def _of_alerts(case: Case, rule: Rule) -> Iterator[Spoiling]:

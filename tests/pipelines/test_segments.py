@@ -206,6 +206,80 @@ def test_where_nothing_may_come_twice_a_copy_is_red_once(good: Evidence, kind: s
     assert [name.partition(" ")[2] for name in red] == ["repetitions"]
 
 
+def with_copy(good: Evidence, kind: str, at: int, **changed: Any) -> Evidence:
+    """The run with a later copy of a message, long after it was judged."""
+    records = list(good.outputs[kind] or ())
+    copy = replace(records[at], ingest_ms=records[at].ingest_ms + 90_000)
+    content = read(copy) | changed
+    if "emit_ms" in content and "emit_ms" not in changed:
+        content["emit_ms"] += 90_000
+    again = replace(copy, value=json.dumps(content).encode())
+    return replace(good, outputs={**good.outputs, kind: arrived([*records, again])})
+
+
+def where(good: Evidence, kind: str, **wanted: Any) -> int:
+    """The first message with these fields."""
+    events = map(read, good.outputs[kind] or ())
+    return next(n for n, event in enumerate(events) if wanted.items() <= event.items())
+
+
+@pytest.mark.parametrize(
+    ("kind", "about", "changed", "check"),
+    [
+        ("enriched", {}, {}, ""),
+        ("enriched", {"flags": []}, {"flags": ["spree"]}, "enrichment"),
+        ("enriched", {"flags": []}, {"phone_latitude": 1.0, "km_from_phone": 7.0}, "enrichment"),
+        ("alerts", {"rule": "spree"}, {}, ""),
+        ("alerts", {"rule": "spree"}, {"emit_ms": START_MS - 86_400_000}, "alerts: spree"),
+        ("alerts", {"rule": "burst"}, {"emit_ms": START_MS + 86_400_000}, "alerts: burst"),
+        ("windows", {}, {}, ""),
+        ("windows", {}, {"window_end_ms": 5}, "numbers: spend-per-minute"),
+        ("windows", {}, {"emit_ms": START_MS + 86_400_000}, "numbers: spend-per-minute"),
+    ],
+)
+def test_a_later_copy_has_the_content_of_the_first(
+    good: Evidence, kind: str, about: dict[str, Any], changed: dict[str, Any], check: str
+) -> None:
+    evidence = with_copy(good, kind, where(good, kind, **about), **changed)
+    found = wrong(Ledger(STREAM, evidence, LIMITS).through(range(START_MS, LAST_MS, 10_000)))
+    assert {name.partition(" ")[2] for name in found} == ({check} if check else set())
+
+
+@pytest.mark.parametrize(
+    ("changed", "check"),
+    [({}, ""), ({"value_base64": None}, ""), ({"value_base64": "AAAA"}, "refusals"), ({"stage": "x"}, "refusals")],
+)
+def test_a_later_copy_of_a_late_letter_has_its_content(again: Evidence, changed: dict[str, Any], check: str) -> None:
+    evidence = with_copy(again, "dead-letters", where(again, "dead-letters", reason="late"), **changed)
+    found = wrong(Ledger(STREAM, evidence, PATIENT).through(range(START_MS, LAST_MS, 10_000)))
+    assert {name.partition(" ")[2] for name in found} == ({check} if check else set())
+
+
+def in_other_order(good: Evidence) -> tuple[int, Mapping[str, Any]]:
+    """An enriched event, and what it shows if a location was read on the other side of it."""
+    case = Case(STREAM, good)
+    for at, record in enumerate(good.outputs["enriched"] or ()):
+        event = read(record)
+        judged = case.expected.judged[event["customer"], event["transaction_id"]]
+        for view, findings in case.expected.views.of(judged):
+            if not findings and not judged.findings and view["km_from_phone"] != event["km_from_phone"]:
+                return at, view
+    raise AssertionError("no event is near a location")
+
+
+def test_a_later_copy_may_show_another_order_of_two_topics(good: Evidence) -> None:
+    at, view = in_other_order(good)
+    changed = {name: view[name] for name in FRAUD.enrichment.built}
+    changed["km_from_phone"] = changed["km_from_phone"] and changed["km_from_phone"] * (1 + 1e-12)
+    evidence = with_copy(good, "enriched", at, **changed)
+    segments = Ledger(STREAM, evidence, LIMITS).through(range(START_MS, LAST_MS, 10_000))
+    assert wrong(segments) == {}
+    of_phone = replace(STREAM, in_force={"spree": Versions(START_MS, frozenset({"old"}))})
+    flags = with_copy(good, "enriched", where(good, "enriched", flags=[]), flags=["spree"])
+    segments = Ledger(of_phone, flags, LIMITS).through(range(START_MS, LAST_MS, 10_000))
+    assert wrong(segments) == {}, "another version of a rule flags other events"
+
+
 def earlier(good: Evidence, since_ms: int, after_ms: int = 0, key: str = "") -> tuple[Question, Evidence]:
     """The run with an alert of an earlier version more, on an event of the run."""
     alerts = list(good.outputs["alerts"] or ())

@@ -49,7 +49,11 @@ def numbers(summary: WindowSummary, case: Case) -> Found | Undecided:
     ]
     for key, own in rows.items():
         if key in with_late and key[0] >= since_ms:
-            offenders += [f"wrong: {key}: {each}" for each in _implausible(summary, case, rows_of, key, own)]
+            offenders += [
+                f"wrong: {key}: {each}"
+                for record, row in own
+                for each in implausible(case, summary, record, row, rows_of.began_ms[key])
+            ]
             others = (
                 row for record, row in own if record.ingest_ms >= since_ms and not (row is got[key] and key in due)
             )
@@ -80,15 +84,11 @@ def _is_behind(record: Record, other: Record) -> bool:
     return (record.ingest_ms, record.partition) > (other.ingest_ms, other.partition)
 
 
-def _implausible(
-    summary: WindowSummary, case: Case, rows_of: Rows, key: RowKey, own: Iterable[tuple[Record, Event]]
-) -> Iterator[str]:
-    """The complaints about rows of a window with another end, or made before its first event."""
-    end_ms = summary.window.end_ms(key[0], key[0])
-    for record, row in own:
-        if row.get("window_end_ms") != end_ms:
-            yield f"it ends at {row.get('window_end_ms')}"
-        yield from case.implausible(record, row, rows_of.began_ms[key])
+def implausible(case: Case, summary: WindowSummary, record: Record, row: Event, began_ms: int) -> list[str]:
+    """The complaints about a row with another end than its window's, or from another time."""
+    end_ms = summary.window.end_ms(row["window_start_ms"], row["window_start_ms"])
+    wrong = [] if row.get("window_end_ms") == end_ms else [f"it ends at {row.get('window_end_ms')}"]
+    return wrong + case.implausible(record, row, began_ms)
 
 
 def _impossible(summary: WindowSummary, rows_of: Rows, key: RowKey, rows: Iterable[Event]) -> Iterator[str]:

@@ -62,8 +62,8 @@ def forget(step: Step) -> None:
     for known in (state.done_alerts, state.done_rows):
         for name in [name for name, found in known.items() if found[-1] < since_ms]:
             del known[name]
-    for of_events in (state.done_late, state.varied):
-        for origin in [origin for origin, at_ms in of_events.items() if at_ms < since_ms]:
+    for of_events in (state.done_late, state.varied, state.forms):
+        for origin in [origin for origin, (at_ms, *_) in of_events.items() if at_ms < since_ms]:
             del of_events[origin]
     if isinstance(state.oracle.seen_ms, dict):
         _forget_ids(state.oracle.seen_ms, step.cut_ms - use.judged.remembered_ms - IDS_LONGER_MS)

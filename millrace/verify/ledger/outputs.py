@@ -10,7 +10,7 @@ from millrace.verify.checks import numbers
 from millrace.verify.checks.repetitions import named_alert, named_event, named_letter
 from millrace.verify.evidence import ENRICHED, FILES, Event, Read, kinds_of, misfit, place_of
 from millrace.verify.ledger.state import Output
-from millrace.verify.ledger.step import ENRICHED_TAG, LOST, NOTHING, Step, alert_digest, letter_digest
+from millrace.verify.ledger.step import ENRICHED_TAG, LOST, NOTHING, Step, alert_digest, late_digests, letter_digest
 from millrace.verify.ledger.windows import row_name
 
 NOWHERE = Record(FILES, 0, 0, 0, None, None)
@@ -106,11 +106,12 @@ def _compare(step: Step, kind: str, origin: Origin, digest: int, event: Event) -
             step.copies += 1
         elif not was_enriched:
             step.offenders["conservation"].append(f"{place_of(origin)} is both enriched and a dead letter")
-        elif now >> 31 == digest >> 31:
+        elif now >> 31 == digest >> 31 and step.may_show(origin, event):
             # Only what it shows of other streams differs: it was read in another order once more.
             step.copies += 1
             step.raced += 1
-            step.state.varied[origin] = step.cut_ms
+            known = step.state.varied.get(origin, [0, digest])[1:]
+            step.state.varied[origin] = [step.cut_ms, *dict.fromkeys((*known, now))]
         else:
             step.offenders["enrichment"].append(f"{place_of(origin)}: a later copy differs from the first")
         return
@@ -140,7 +141,7 @@ def _compare_row(step: Step, origin: Origin, digest: int, row: Event) -> None:
 
 def _is_stored_form(step: Step, origin: Origin, now: int, digest: int) -> bool:
     """Whether a row is one of the forms that an event had; one that was read in several orders had several."""
-    return now == digest or (origin in step.state.varied and now >> 31 == digest >> 31)
+    return now == digest or now in step.state.varied.get(origin, [0])[1:]
 
 
 def _forgotten(step: Step, kind: str, origin: Origin) -> None:
@@ -159,6 +160,8 @@ def _put_alert(step: Step, output: Output) -> None:
     elif (known := step.state.done_alerts.get(alert["alert_id"])) is not None and known[0] == alert_digest(alert):
         step.copies += 1
         step.repeat(named_alert(alert))
+        for each in step.case.implausible(output[0], alert, alert["ingest_ms"]):
+            step.offenders[f"alerts: {rule.name}"].append(f"wrong: {rule.name} {alert['key']}: a later copy: {each}")
     elif known is not None:
         step.repeat(named_alert(alert))
         step.offenders[f"alerts: {rule.name}"].append(
@@ -196,8 +199,12 @@ def _put_row(step: Step, output: Output) -> None:
     key = row_name(summary, (row["window_start_ms"], *(row.get(name) for name in summary.keys)))
     if (done := step.state.done_rows.get(key)) is None:
         step.state.rows.setdefault(key, []).append((step.cut_ms, output))
+    elif row["window_start_ms"] < step.case.versions(summary.name).since_ms:
+        step.copies += 1
     elif numbers.is_between(row, done[0], done[1]):
         step.copies += 1
+        wrong = numbers.implausible(step.case, summary, output[0], row, done[2])
+        step.offenders[f"numbers: {summary.name}"] += [f"wrong: {key}: a later row: {each}" for each in wrong]
     else:
         step.offenders[f"numbers: {summary.name}"].append(f"wrong: {key}: a later row is {row}, not {done[0]}")
 
@@ -216,15 +223,18 @@ def judge_late_letters(step: Step) -> None:
         done = state.done.get(origin[:2])
         if counted is not None and unit is None and not counted.windows and origin not in state.behind:
             counted = None  # it is only kept beside a late one
-        if origin in state.done_late:
+        if (known := state.done_late.get(origin)) is not None:
             step.copies += 1
             step.repeat(named_letter(event))
+            # Behind the intermediate topic there may be no raw message to carry.
+            if any(one != other for one, other in zip(known[1:], late_digests(event), strict=False) if one and other):
+                step.offenders["refusals"].append(f"{place_of(origin)}: a later copy of its late letter differs")
         elif counted is not None and counted.behind_ms is not None:
             counted.is_late = True
             counted.left = [name for name in counted.windows if name in step.rules]
             counted.windows = [name for name in counted.windows if name not in step.rules]
             state.behind.pop(origin, None)
-            state.done_late[origin] = step.cut_ms
+            state.done_late[origin] = [step.cut_ms, *late_digests(event)]
             step.case.of_late[origin] = counted
             step.due[kind].append(output)
         elif unit is not None and unit.judged.reason is not None:

@@ -226,12 +226,15 @@ class State:
     """By kind and partition."""
     done_alerts: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Judged alerts by id: digest and cut."""
-    done_late: dict[Origin, int] = field(default_factory=dict)
-    """Judged late dead letters: their cut."""
-    varied: dict[Origin, int] = field(default_factory=dict)
-    """Events that came out in several forms, and the cut: another order of arrival across topics."""
-    done_rows: dict[str, tuple[Any, Any, int]] = field(default_factory=dict)
-    """Judged rows by the JSON of their key: the numbers of the events in time, those of all events, the cut."""
+    done_late: dict[Origin, list[int]] = field(default_factory=dict)
+    """Judged late dead letters: their cut, and digests of their facts and of what they carry."""
+    varied: dict[Origin, list[int]] = field(default_factory=dict)
+    """Events that came out in several forms: another order of arrival across topics. The cut, and their digests."""
+    forms: dict[Origin, list[int]] = field(default_factory=dict)
+    """Events that may be seen in several ways beside the other streams: the cut, and digests of what each shows."""
+    done_rows: dict[str, tuple[Any, Any, int, int]] = field(default_factory=dict)
+    """Judged rows by the JSON of their key: the numbers of the events in time, those of all events, when the first
+    event arrived, the cut."""
     cuts: list[tuple[int, dict[str, dict[int, int]]]] = field(default_factory=list)
     """The last cuts, and the next offset of each raw partition at each."""
     races: list[dict[str, int]] = field(default_factory=list)
@@ -293,8 +296,8 @@ def lines(state: State) -> Iterator[bytes]:
         packed = base64.b64encode(done.digests.tobytes()).decode()
         yield _line(["done", kind, partition, done.base, packed, base64.b64encode(done.stored).decode()])
     yield from (_line(["done alert", key, *found]) for key, found in state.done_alerts.items())
-    yield from (_line(["done late", *origin, cut_ms]) for origin, cut_ms in state.done_late.items())
-    yield from (_line(["varied", *origin, cut_ms]) for origin, cut_ms in state.varied.items())
+    for part in ("done late", "varied", "forms"):
+        yield from (_line([part, *origin, *each]) for origin, each in _of_events(state)[part].items())
     yield from (_line(["done row", key, *found]) for key, found in state.done_rows.items())
     yield from (_line(["mark", row, mark.until_ms, mark.times]) for row, mark in state.marks.items())
     for name, table in state.tables.items():
@@ -392,12 +395,10 @@ def _take(state: State, kind: str, rest: list[Any]) -> None:
             state.done[name, partition] = Done(base, digests, bytearray(base64.b64decode(stored)))
         case "done alert", [key, digest, cut_ms]:
             state.done_alerts[key] = digest, cut_ms
-        case "done late", [topic, partition, offset, cut_ms]:
-            state.done_late[topic, partition, offset] = cut_ms
-        case "varied", [topic, partition, offset, cut_ms]:
-            state.varied[topic, partition, offset] = cut_ms
-        case "done row", [key, values, with_late, cut_ms]:
-            state.done_rows[key] = values, with_late, cut_ms
+        case "done late" | "varied" | "forms" as part, [topic, partition, offset, *each]:
+            _of_events(state)[part][topic, partition, offset] = each
+        case "done row", [key, values, with_late, *began_ms, cut_ms]:
+            state.done_rows[key] = values, with_late, began_ms[0] if began_ms else 0, cut_ms
         case "mark", [row, until_ms, times]:
             state.marks[row] = Mark(until_ms, times)
         case "table", [name, version, is_known, cursor, rounds]:
@@ -416,6 +417,11 @@ def _take(state: State, kind: str, rest: list[Any]) -> None:
             state.tables[name].seen[partition] = Done(base, digests, bytearray(len(digests)))
         case _:
             raise StateError(f"the state has a line of an unknown kind: {kind!r}")
+
+
+def _of_events(state: State) -> dict[str, dict[Origin, list[int]]]:
+    """What is remembered of single events, by the kind of its lines."""
+    return {"done late": state.done_late, "varied": state.varied, "forms": state.forms}
 
 
 def _line(content: Any) -> bytes:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from millrace.oracle import Finding, Origin, Record
+from millrace.oracle import Finding, Judged, Origin, Record
 from millrace.rules import EventRule, WindowRule, read_by_windows
 from millrace.rules.layout import Forgotten
 from millrace.rules.outputs import ALERTS, DEAD_LETTERS, FLAGS, PROVENANCE, WINDOWS_TOPIC, names
@@ -26,6 +26,8 @@ OUTPUTS = (ENRICHED, ALERTS.name, DEAD_LETTERS.name, WINDOWS_TOPIC)
 LOST, ENRICHED_TAG, LETTER_TAG, NOTHING = 1, 1 << 62, 2 << 62, 3 << 62
 """What came out of a judged message: the upper two bits of its digest."""
 HALF = 0x7FFF_FFFF
+REALS_DIFFER = 1e-9
+"""Engines compute a real number with so much of a difference at most."""
 _UNCERTAIN = (FLAGS.name, "source_topic")
 
 
@@ -173,6 +175,26 @@ class Step:
         other = [values.get(name) for name in built], _sorted(event.get(FLAGS.name))
         return ENRICHED_TAG | (_crc(own) & HALF) << 31 | (_crc(other) & HALF)
 
+    def digests_of_views(self, each: Judged) -> list[int]:
+        """What an event may show of other streams; a computed number may be off in its last digits."""
+        views = [event for event, _ in self.views.of(each)]
+        off = (1 - REALS_DIFFER, 1 + REALS_DIFFER)
+        return list(dict.fromkeys(self.shown(event, factor) for event in views for factor in off))
+
+    def shown(self, event: Event, factor: float = 1.0) -> int:
+        """A digest of what an event shows of other streams."""
+        built = self.use.enrichment.built
+        values = {name: event.get(name) for name in built}
+        rounded = {name: _rounded(values[name], factor) for name in self.reals if name in built}
+        return _crc([list({**values, **rounded}.values()), _sorted(event.get(FLAGS.name))])
+
+    def may_show(self, origin: Origin, event: Event) -> bool:
+        """Whether a copy of a judged event may show this of other streams, or is judged by other versions of rules."""
+        since_ms = self.cut_ms - self.limits.copies_ms - self.limits.outstanding_ms
+        if any(versions.since_ms > since_ms for versions in self.question.in_force.values()):
+            return True
+        return self.shown(event) in self.state.forms.get(origin, [0])[1:]
+
     def source(self, event: Event) -> Origin:
         return self.evidence.origin(event["source_topic"], event["source_partition"], event["source_offset"])
 
@@ -189,12 +211,23 @@ def _as_real(value: Any) -> Any:
     return float(value) if isinstance(value, int) else value
 
 
+def _rounded(value: Any, factor: float) -> Any:
+    """A real number without its last digits."""
+    return float(f"{value * factor:.8g}") if isinstance(value, int | float) else value
+
+
 def _crc(content: Any) -> int:
     return zlib.crc32(json.dumps(content, separators=(",", ":")).encode())
 
 
 def letter_digest(letter: Event) -> int:
     return LETTER_TAG | _crc([letter.get(name) for name in ("reason", "stage", "value_base64", "ingest_ms")])
+
+
+def late_digests(letter: Event) -> list[int]:
+    """Of the facts of a late dead letter, and of the message that it carries, if any."""
+    carried = letter.get("value_base64")
+    return [_crc([letter.get(name) for name in ("reason", "stage", "ingest_ms")]), _crc(carried) if carried else 0]
 
 
 def alert_digest(alert: Event) -> int:

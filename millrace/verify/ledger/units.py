@@ -71,7 +71,9 @@ def _judge_accepted(
     digests = [step.digest_of(copy) for _, copy in unit.copies]
     step.done(origin, digests[-1] if digests else NOTHING)
     if len(set(digests)) > 1:
-        step.state.varied[origin] = step.cut_ms
+        step.state.varied[origin] = [step.cut_ms, *dict.fromkeys(digests)]
+    if step.views.has_several(unit.judged):
+        step.state.forms[origin] = [step.cut_ms, *step.digests_of_views(unit.judged)]
     if (counted := step.state.counted.get(origin)) is not None:
         counted.event = {name: found.event[name] for name in step.kept}
         counted.out_ms = max((copy.ingest_ms for copy, _ in unit.copies), default=0)

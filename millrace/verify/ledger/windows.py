@@ -75,7 +75,7 @@ def _forget_counted(step: Step) -> None:
     """Forget the events whose windows are judged, unless an alert may count a late one with them."""
     state = step.state
     for origin, each in state.counted.items():
-        if each.left and step.is_over(state.done_late.get(origin, 0)):
+        if each.left and step.is_over(state.done_late.get(origin, [0])[0]):
             each.left = []
     keys = {rule.name: rule.key for rule in step.window_rules}
     held = {(name, each.event[keys[name]]) for each in state.counted.values() for name in each.left if name in keys}
@@ -191,7 +191,8 @@ def _rows_of(step: Step, summary: WindowSummary) -> Rows:
         if values is not None:
             over[key] = values
         step.due[WINDOWS_TOPIC] += [output for _, output in state.rows.pop(name, ())]
-        state.done_rows[name] = values if values is not None else of_all, of_all, step.cut_ms
+        began_ms = min(event["ingest_ms"] for event in events[key])
+        state.done_rows[name] = values if values is not None else of_all, of_all, began_ms, step.cut_ms
         _close_row(step, summary, name, own)
     for name, rows in list(state.rows.items()):
         if json.loads(name)[0] == summary.name and any(step.is_over(since) for since, _ in rows):
@@ -203,8 +204,8 @@ def _rows_of(step: Step, summary: WindowSummary) -> Rows:
                 events[key] = oracle.summary_events(summary, own_events)[key]
                 with_late[key] = oracle.measured(summary, events[key])
             step.due[WINDOWS_TOPIC] += [output for _, output in state.rows.pop(name)]
-    began_ms = {key: min(event["ingest_ms"] for event in own) for key, own in events.items()}
-    return Rows(over, with_late, began_ms, events)
+    began = {key: min(event["ingest_ms"] for event in own) for key, own in events.items()}
+    return Rows(over, with_late, began, events)
 
 
 def _close_row(step: Step, summary: WindowSummary, name: str, own: Iterable[Counted]) -> None:
