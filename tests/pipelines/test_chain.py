@@ -30,7 +30,8 @@ def ledger(*checks: Any, assumed: str = "") -> list[Entry]:
     entries: list[Entry] = []
     for number, check in enumerate(checks):
         before = entries[-1] if entries else None
-        entries.append(entry_of(segment(number, check), {"t": {0: (0, 3)}}, {}, f"state {number}", before, assumed))  # type: ignore[dict-item]
+        offsets = {"t": {"0": (3 * number, 3 * number + 3)}}
+        entries.append(entry_of(segment(number, check), offsets, {}, f"state {number}", before, assumed))
     return entries
 
 
@@ -80,6 +81,31 @@ def test_an_altered_chain_is_broken_where_it_was_altered(change: Any, breaks: li
     found = chain.read(own)
     assert list(found.breaks) == breaks
     assert found.status == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("changed", "breaks"),
+    [
+        ({"offsets": {"t": {"0": (9, 12)}}}, ["entry 3 begins at offset 9 of t[0], entry 2 ended at 6"]),
+        ({"offsets": {"t": {"0": (0, 12)}}}, ["entry 3 begins at offset 0 of t[0], entry 2 ended at 6"]),
+        ({"offsets": {}}, []),
+        ({"status": "ok"}, ["entry 3 is ok, but by what its checks counted it is failed"]),
+        ({"status": "assumed"}, ["entry 3 is assumed, but by what its checks counted it is failed"]),
+        ({"figures": {}}, ["entry 3 is failed, but by what its checks counted it is unknown"]),
+    ],
+)
+def test_a_newest_entry_that_contradicts_itself_is_a_break(changed: dict[str, Any], breaks: list[str]) -> None:
+    """No later entry carries its digest yet."""
+    *own, last = ledger(OK, OK, RED)
+    found = chain.read(messages([*own, replace(last, **changed)]))
+    assert list(found.breaks) == breaks
+
+
+def test_an_entry_behind_a_lost_state_may_read_again() -> None:
+    first, second = ledger(OK, OK)
+    again = unjudged(segment(1), {"t": {"0": (0, 6)}}, ["the state is missing"], "state", first)
+    assert chain.read(messages([first, again])).breaks == ()
+    assert chain.read(messages([first, second])).breaks == ()
 
 
 @pytest.mark.parametrize("name", [each.name for each in fields(Entry) if each.name != "before"])

@@ -71,15 +71,19 @@ class Tail:
     def __init__(self, topics: Topics, kinds: Mapping[str, str], since: Mapping[str, Mapping[int, int]]) -> None:
         self.topics, self.kinds = topics, kinds
         partitions = {kind: {each.partition for each in topics.records[topic]} | {0} for kind, topic in kinds.items()}
-        self.positions = {
+        self._next = {
             kind: {number: since.get(kind, {}).get(number, 0) for number in own} for kind, own in partitions.items()
         }
+
+    @property
+    def positions(self) -> dict[str, dict[int, int]]:
+        return {kind: dict(own) for kind, own in self._next.items()}
 
     def new(self, cut_ms: float = float("inf")) -> Iterator[Record]:
         for kind, topic in self.kinds.items():
             ended = set()
             for record in self.topics.records[topic]:
-                at = self.positions[kind]
+                at = self._next[kind]
                 if record.offset < at[record.partition] or record.partition in ended:
                     continue
                 if record.ingest_ms > cut_ms:
@@ -91,14 +95,14 @@ class Tail:
     def skip_to(self, at_ms: int) -> None:
         for kind, topic in self.kinds.items():
             for record in self.topics.records[topic]:
-                at = self.positions[kind]
+                at = self._next[kind]
                 if record.ingest_ms < at_ms:
                     at[record.partition] = max(at[record.partition], record.offset + 1)
 
     def firsts(self) -> dict[str, dict[int, int]]:
         return {
             kind: {number: self.topics.firsts.get((self.kinds[kind], number), 0) for number in own}
-            for kind, own in self.positions.items()
+            for kind, own in self._next.items()
         }
 
     def close(self) -> None: ...

@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import Any, Literal
 
 from millrace.verify.ledger.segments import Segment
-from millrace.verify.verdict import OFFENDERS_MOST, Check, Status, Verdict, checked, unchecked
+from millrace.verify.verdict import OFFENDERS_MOST, Check, Status, Verdict, checked, together, unchecked
 
 EntryStatus = Literal["ok", "assumed", "failed", "unknown"]
 """`assumed`: all checks are ok, but what the oracle remembers may lack messages."""
@@ -104,6 +104,12 @@ def _figures(check: Check) -> dict[str, Any]:
     return shown if check.status == "ok" else {"status": check.status, **shown}
 
 
+def _status_of(figures: Mapping[str, Any]) -> Status:
+    """The status of a check, as an entry has it."""
+    found: Status = figures.get("status", "ok")
+    return found
+
+
 def _causes(checks: Iterable[Check]) -> Iterator[str]:
     for check in checks:
         if check.status != "ok":
@@ -187,7 +193,7 @@ def _unfinished(entries: Sequence[Entry], until_ms: int) -> Iterator[str]:
 def _over(name: str, entries: Iterable[Entry]) -> Check:
     """A check over several segments."""
     own = [entry.figures[name] for entry in entries if name in entry.figures]
-    statuses = {str(figures.get("status", "ok")) for figures in own}
+    statuses = {_status_of(figures) for figures in own}
     status: Status = "failed" if "failed" in statuses else "unknown" if "unknown" in statuses else "ok"
     figures: dict[str, int] = {}
     for each in own:
@@ -211,19 +217,22 @@ def read(messages: Iterable[bytes | None], *, is_part: bool = False) -> Chain:
     """The chain in the messages of a ledger's topic; whatever does not follow from the entry before is named."""
     found = _Following()
     for at, message in enumerate(messages):
+        before = found.entries[-1] if found.entries else None
         try:
             entry = Entry.from_json(message or b"")
+            breaks = list(broken(entry, before, is_part=is_part))
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             found.breaks.append(f"message {at} is no entry of a ledger: {(message or b'')[:60]!r}")
             continue
-        before = found.entries[-1] if found.entries else None
-        found.breaks += broken(entry, before, is_part=is_part)
+        found.breaks += breaks
         found.entries.append(entry)
     return Chain(tuple(found.entries), tuple(found.breaks))
 
 
 def broken(entry: Entry, before: Entry | None, *, is_part: bool = False) -> Iterator[str]:
     """Why an entry does not follow from the one before; the first of a part of a chain follows from one unread."""
+    if entry.status not in (follows := _following(entry)):
+        yield f"entry {entry.number} is {entry.status}, but by what its checks counted it is {follows[0]}"
     if before is None:
         if not is_part and (entry.before or entry.number != 1):
             yield f"the chain begins with entry {entry.number}, not with the first"
@@ -233,3 +242,24 @@ def broken(entry: Entry, before: Entry | None, *, is_part: bool = False) -> Iter
         yield f"entry {entry.number} follows entry {before.number}"
     elif entry.since_ms != before.cut_ms:
         yield f"entry {entry.number} begins at {entry.since_ms}, entry {before.number} ended at {before.cut_ms}"
+    elif entry.status != "unknown":
+        # What follows a lost state may read again.
+        yield from _uncontinued(entry, before)
+
+
+def _following(entry: Entry) -> tuple[EntryStatus, ...]:
+    """The statuses that an entry may have by its figures."""
+    found = together(_status_of(figures) for figures in entry.figures.values())
+    return ("ok", "assumed") if found == "ok" else (found,)
+
+
+def _uncontinued(entry: Entry, before: Entry) -> Iterator[str]:
+    """The partitions of which an entry does not begin where the one before ended."""
+    for kind, own in before.offsets.items():
+        for partition, (_, ended) in own.items():
+            begins, _ = entry.offsets.get(kind, {}).get(partition, (ended, ended))
+            if begins != ended:
+                yield (
+                    f"entry {entry.number} begins at offset {begins} of {kind}[{partition}], "
+                    f"entry {before.number} ended at {ended}"
+                )
