@@ -7,6 +7,8 @@ the list and NAME exist, the listed files do not count.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import PurePosixPath
 
 PLACE = ("date", "hour")
@@ -15,23 +17,51 @@ REPLACED = "_replaced-"
 """The beginning of the name of such a list."""
 COMPACTED = "compacted-"
 """The beginning of the name of a file that a compaction wrote."""
+HOUR_MS = 3_600_000
 
 
 def live(paths: Collection[str], folder: str, lines: Callable[[str], Iterable[str]]) -> list[str]:
     """The data files below the folder that count; `lines` reads a list of replaced files."""
-    replaced = {
-        str(PurePosixPath(path).with_name(name))
-        for path in paths
-        if PurePosixPath(path).name.startswith(REPLACED) and _replacement(path) in paths
-        for name in lines(path)
-    }
+    replaced = {old for listed in replacements(paths, lines).values() for old in listed}
     return sorted(path for path in paths if path not in replaced and is_data_file(path, folder))
 
 
+def replacements(paths: Collection[str], lines: Callable[[str], Iterable[str]]) -> dict[str, list[str]]:
+    """The files that others replace, by the path of the new one; `lines` reads a list of replaced files."""
+    return {
+        _replacement(path): [str(PurePosixPath(path).with_name(name)) for name in lines(path)]
+        for path in paths
+        if PurePosixPath(path).name.startswith(REPLACED) and _replacement(path) in paths
+    }
+
+
 def is_data_file(path: str, folder: str) -> bool:
-    """Whether a reader of the folder reads this file; unfinished files begin with a dot or an underscore."""
-    parts = PurePosixPath(path).relative_to(folder).parts
-    return path.endswith(".parquet") and not any(part.startswith((".", "_")) for part in parts)
+    """Whether a reader of the folder reads this file as Parquet."""
+    return path.endswith(".parquet") and is_visible(path, folder)
+
+
+def is_visible(path: str, folder: str) -> bool:
+    """Whether a reader of the folder sees this file; unfinished files begin with a dot or an underscore."""
+    return not any(part.startswith((".", "_")) for part in PurePosixPath(path).relative_to(folder).parts)
+
+
+@lru_cache(maxsize=1024)
+def folder_of(path: str) -> str:
+    """The folder of an hour in which a file is."""
+    return "/".join(PurePosixPath(path).parts[-3:-1])
+
+
+def hour_of(at_ms: int) -> str:
+    """The folder in which an event of that time belongs; empty if there is no such hour."""
+    return _hour(at_ms // HOUR_MS)
+
+
+@lru_cache(maxsize=1024)
+def _hour(hours: int) -> str:
+    try:
+        return f"{datetime.fromtimestamp(hours * HOUR_MS / 1000, UTC):date=%Y-%m-%d/hour=%H}"
+    except (OverflowError, ValueError, OSError):
+        return ""
 
 
 def _replacement(path: str) -> str:

@@ -64,16 +64,22 @@ class Hdfs:
                     yield File(f"{folder[0]}/{name}", status["length"], status["modificationTime"])
 
     def files_since(self, path: str, since_ms: int, from_name: str = "") -> Iterator[File]:
-        """The files two folders down that were written since; those in folders whose name sorts before are left out."""
+        """The files down to two folders below that were written since; names that sort before are left out."""
         with suppress(NoFileError), self._client() as client:
-            for name, _ in client.list(path, status=True):
+            for name, outer in client.list(path, status=True):
                 if name < from_name or name.startswith("_"):
+                    continue
+                if outer["type"] != "DIRECTORY":
+                    yield from _since(File(f"{path}/{name}", outer["length"], outer["modificationTime"]), since_ms)
                     continue
                 # A folder changes when a file in it does, but not when one in a folder below does.
                 for inner, status in client.list(f"{path}/{name}", status=True):
-                    if status["type"] == "DIRECTORY" and status["modificationTime"] >= since_ms:
-                        found = self.files(f"{path}/{name}/{inner}")
-                        yield from (file for file in found if file.modified_ms >= since_ms)
+                    place = f"{path}/{name}/{inner}"
+                    if status["type"] != "DIRECTORY":
+                        yield from _since(File(place, status["length"], status["modificationTime"]), since_ms)
+                    elif status["modificationTime"] >= since_ms:
+                        for file in self.files(place):
+                            yield from _since(file, since_ms)
 
     def read(self, path: str) -> bytes:
         """The whole content of a file."""
@@ -110,6 +116,11 @@ class Hdfs:
             raise InfraError(
                 f"HDFS does not answer at {self.url} ({type(error).__name__}); see `millrace status`"
             ) from None
+
+
+def _since(file: File, since_ms: int) -> Iterator[File]:
+    if file.modified_ms >= since_ms:
+        yield file
 
 
 def _is_there(client: InsecureClient, path: str) -> bool:

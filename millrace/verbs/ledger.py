@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from pathlib import Path, PurePosixPath
-from typing import Any, Protocol, TypeVar
+from pathlib import Path
+from typing import Protocol, TypeVar
 
 from millrace import deployments
 from millrace.errors import InfraError, UsageError
@@ -20,7 +20,7 @@ from millrace.oracle import Record
 from millrace.patterns import Variant, load
 from millrace.patterns import topics as topics_of
 from millrace.patterns.model import AT_MOST_ONCE
-from millrace.patterns.parquet import COMPACTED, is_data_file
+from millrace.patterns.parquet import is_data_file, is_visible
 from millrace.patterns.plan import HOP, table_of
 from millrace.rules import ALERTS, DEAD_LETTERS
 from millrace.rules.layout import Forgotten
@@ -33,7 +33,8 @@ from millrace.target import ROOT, Target
 from millrace.traffic.labels import Labels
 from millrace.verbs import companions, traffic
 from millrace.verbs.companions import BusyError
-from millrace.verbs.validation import CLOCKS_DIFFER_MS, bounds_of, question_about, rows_of
+from millrace.verbs.parquet import StoredFile, complaint, file_of
+from millrace.verbs.validation import CLOCKS_DIFFER_MS, bounds_of, question_about
 from millrace.verify import Question
 from millrace.verify.evidence import ENRICHED
 from millrace.verify.ledger import chain
@@ -45,7 +46,6 @@ from millrace.verify.ledger.segments import Segment, advance, anchored
 from millrace.verify.ledger.state import State, StateError
 from millrace.verify.ledger.step import Cells, Inputs, Labelled, Limits, UnreadError
 
-Row = dict[str, Any]
 FILES_LATE_MS = 3_600_000
 """A file may get its name so long after it was written: its writer was killed in between."""
 DAY_S = 86_400
@@ -487,9 +487,12 @@ class Ledger:
         outputs = {ENRICHED: parts[use.enriched.name]}
         outputs |= {kind: parts[kind] for kind in (ALERTS.name, DEAD_LETTERS.name, WINDOWS_TOPIC)}
         kinds = {topic: kind for kind, topic in self.topics.items()}
-        rows, rewritten = self.rows(cut_ms) if "hdfs" in self.stores else ([], [])
+        files, wrong = self.files(cut_ms) if "hdfs" in self.stores else ([], [])
         raw = {each.name: parts[each.name] for each in (*use.raw, *use.references)}
-        return Inputs(raw, outputs, kinds, rows, rewritten, self.labelled(cut_ms), self.tables())
+        rows = [row for file in files if not file.is_rewritten for row in file.rows]
+        rewritten = [row for file in files if file.is_rewritten for row in file.rows]
+        wrong += [each for file in files for each in file.wrong]
+        return Inputs(raw, outputs, kinds, rows, rewritten, wrong, self.labelled(cut_ms), self.tables())
 
     def tables(self) -> StoredTables | None:
         """The tables of the pattern, if it has any."""
@@ -525,27 +528,27 @@ class Ledger:
             found.append(Labelled(identity, until_ms, labels, alerts))
         return found
 
-    def rows(self, cut_ms: int) -> tuple[list[Row], list[Row]]:
-        """The rows of the files that were written since the last cut, and the places of those that were rewritten."""
+    def files(self, cut_ms: int) -> tuple[list[StoredFile], list[str]]:
+        """The files that were written since the last cut, and the complaints about those that are none."""
         assert self.state is not None
         hdfs, folder, known = self.target.hdfs, self.target.folder(self.variant), self.state.files
         since_ms = min(self.state.cut_ms, cut_ms) - FILES_LATE_MS
-        rows: list[Row] = []
-        rewritten: list[Row] = []
+        found: list[StoredFile] = []
+        wrong: list[str] = []
         oldest_s = (cut_ms - self.variant.use.judged.past_ms) / 1000 - DAY_S
         from_name = f"date={time.strftime('%Y-%m-%d', time.gmtime(oldest_s))}"
         for file in hdfs.files_since(folder, since_ms, from_name):
-            is_new = file.modified_ms <= cut_ms and file.path not in known
-            if not is_new or not is_data_file(file.path, folder):
+            if file.modified_ms > cut_ms or file.path in known or not is_visible(file.path, folder):
                 continue
-            with suppress(NoFileError):  # a compaction has just replaced it
-                found = rows_of(file.path, hdfs.read(file.path))
-                is_rewritten = PurePosixPath(file.path).name.startswith(COMPACTED)
-                (rewritten if is_rewritten else rows).extend(found)
+            if not is_data_file(file.path, folder):
+                wrong.append(complaint(file.path))
+            else:
+                with suppress(NoFileError):  # a compaction has just replaced it
+                    found.append(file_of(file.path, hdfs.read(file.path), self.variant.use.enriched))
             known[file.path] = file.modified_ms
         for path in [path for path, modified_ms in known.items() if modified_ms < since_ms]:
             del known[path]
-        return rows, rewritten
+        return found, wrong
 
     def question(self, cut_ms: int) -> Question:
         """The pattern as it is deployed now."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -11,9 +10,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-import pyarrow.parquet as pq
-from pyarrow import ArrowException
-
 from millrace import registry
 from millrace.errors import InfraError
 from millrace.oracle import Record
@@ -21,17 +17,16 @@ from millrace.patterns import Variant
 from millrace.patterns import topics as topics_of
 from millrace.patterns.loss import InFlight, Loss
 from millrace.patterns.model import AT_LEAST_ONCE, AT_MOST_ONCE
-from millrace.patterns.parquet import live
 from millrace.patterns.plan import HOP, table_of
 from millrace.rules import ALERTS, DEAD_LETTERS
 from millrace.rules.outputs import WINDOWS_TOPIC
 from millrace.settings import SETTLED_AFTER_S
-from millrace.stores.files import Hdfs, NoFileError
 from millrace.stores.tables import HBase
 from millrace.stores.topics import Tail
 from millrace.target import Target
 from millrace.traffic.runs import Run, Span, is_within
 from millrace.verbs.listening import recorded
+from millrace.verbs.parquet import Files, files_of
 from millrace.verbs.traffic import Counted, arrivals
 from millrace.verify import Bounds, Evidence, Question, Verdict, Versions, judge
 from millrace.verify.evidence import ENRICHED, FILES, FORGOTTEN, misfit, read, table_key
@@ -167,7 +162,7 @@ class _Reading:
     target: Target
     variant: Variant
     records: dict[str, list[Record]] = field(init=False)
-    files: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    files: Files = field(default_factory=Files)
     tables: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -195,7 +190,8 @@ class _Reading:
             self.list_at = time.monotonic() + LISTED_EVERY_S
             self.unread.pop(FILES, None)
             try:
-                self.files = _parquet(self.target.hdfs, self.target.folder(self.variant), self.files)
+                folder, of = self.target.folder(self.variant), self.variant.use.enriched
+                self.files = files_of(self.target.hdfs, folder, of, self.files)
             except InfraError as error:
                 self.unread[FILES] = str(error)
 
@@ -249,6 +245,7 @@ class _Reading:
             deleted=sorted(self.tail.deleted() - {each.name for each in use.references} - {HOP}),
             labels=runs.labels,
             unlabelled=runs.unlabelled,
+            wrong_files=self.files.wrong,
             read_ms=int(time.time() * 1000),
             kinds={topic: kind for kind, topic in self.topics.items()},
         )
@@ -258,14 +255,14 @@ class _Reading:
         stored: dict[str, Any] = {}
         unread = dict(self.unread)
         if "hdfs" in self.stores:
-            stored[FILES] = [row for rows in self.files.values() for row in rows]
+            stored[FILES] = list(self.files.rows)
         if "hbase" in self.stores:
             self.tables, lacking = stored_tables(self.target.hbase, self.variant)
             stored, unread = stored | self.tables, unread | lacking
         return stored, unread
 
     def _rows(self) -> int:
-        return sum(len(rows) for rows in self.files.values())
+        return sum(len(self.files.read[path].rows) for path in self.files.counted)
 
 
 def stored_tables(hbase: HBase, variant: Variant) -> tuple[dict[str, Any], dict[str, str]]:
@@ -294,28 +291,6 @@ def _place(record: Record, prefix: str = "") -> Place:
         return str(topic), int(partition), int(offset)
     except (ValueError, TypeError, KeyError, RecursionError):
         return (None, None, None)
-
-
-def _parquet(hdfs: Hdfs, folder: str, known: Mapping[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
-    """The rows of every file of the folder that counts; a file never changes, so each is read once.
-
-    A compaction may run meanwhile, or have been killed. While it deletes files, the last answer stands.
-    """
-    paths = {file.path for file in hdfs.files(folder)}
-    try:
-        counted = live(paths, folder, lambda path: hdfs.read(path).decode().splitlines())
-        return {path: known[path] if path in known else rows_of(path, hdfs.read(path)) for path in counted}
-    except NoFileError:
-        return dict(known)
-
-
-def rows_of(path: str, content: bytes) -> list[dict[str, Any]]:
-    """The rows of a Parquet file."""
-    try:
-        rows: list[dict[str, Any]] = pq.read_table(io.BytesIO(content)).to_pylist()
-        return rows
-    except (ArrowException, OSError, ValueError) as error:
-        raise InfraError(f"{path} is not a complete Parquet file: {error}") from None
 
 
 def _hop_ms(records: Sequence[Record], uncounted_ms: Sequence[Span]) -> list[float]:

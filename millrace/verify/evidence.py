@@ -14,6 +14,16 @@ from millrace.traffic.labels import Labels
 Event = Mapping[str, Any]
 
 
+class StoredRow(dict[str, Any]):
+    """A row of a file, and the path of that file."""
+
+    __slots__ = ("path",)
+
+    def __init__(self, values: Event, path: str) -> None:
+        super().__init__(values)
+        self.path = path
+
+
 @dataclass(frozen=True)
 class Bounds:
     """Tolerances."""
@@ -87,6 +97,8 @@ class Evidence:
     """For generated traffic: where each rule must alert."""
     unlabelled: Sequence[str] = ()
     """Why the labels of some generated runs cannot be used."""
+    wrong_files: Sequence[str] = ()
+    """What is wrong with whole files of the stores."""
     read_ms: int = 0
     """When the stores were read."""
     kinds: Mapping[str, str] = field(default_factory=dict)

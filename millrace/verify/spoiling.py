@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any
 
 from millrace.oracle import Record
+from millrace.patterns.parquet import hour_of
 from millrace.rules import ALERTS, DEAD_LETTERS, Count, Rule, Table, WindowRule, WindowSummary, alert_id
 from millrace.rules.layout import ALERT, EVENT, alert_column, state_column
 from millrace.rules.outputs import FLAGS, LATE, REPLAYED, SOURCE, WINDOWS_TOPIC, names
@@ -25,7 +26,7 @@ from millrace.verify.checking import Checker
 from millrace.verify.checks import checkers
 from millrace.verify.checks.alert_ids import fact_of
 from millrace.verify.checks.numbers import last_of, numbers
-from millrace.verify.evidence import ENRICHED, FILES, Event, Evidence, Versions, kinds_of, table_key
+from millrace.verify.evidence import ENRICHED, FILES, Event, Evidence, StoredRow, Versions, kinds_of, table_key
 from millrace.verify.judging import promises_of
 from millrace.verify.verdict import Check
 
@@ -497,6 +498,9 @@ def _of_files(case: Case) -> Iterator[Spoiling]:
     yield Spoiling(f"{FILES}: a row is lost", (FILES,), partial(stored, _without(rows, {at})))
     yield Spoiling(f"{FILES}: a row is there twice", (FILES,), partial(stored, [*rows, rows[at]]))
     yield Spoiling(f"{FILES}: a foreign row", (FILES,), partial(stored, [*rows, {"hello": "world"}]))
+    elsewhere = StoredRow(rows[at], f"{hour_of(0)}/a.parquet")
+    moved = [*_without(rows, {at}), elsewhere]
+    yield Spoiling(f"{FILES}: a row in the folder of another hour", (FILES,), partial(stored, moved))
     yield Spoiling(f"{FILES}: half of it", (FILES,), partial(stored, rows[: len(rows) // 2]))
 
 

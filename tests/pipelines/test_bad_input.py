@@ -18,7 +18,8 @@ from millrace.patterns import load
 from millrace.rules.layout import Forgotten
 from millrace.traffic import plan_for
 from millrace.verbs.listening import recorded
-from millrace.verbs.validation import rows_of, stored_tables
+from millrace.verbs.parquet import rows_of
+from millrace.verbs.validation import stored_tables
 from millrace.verify import Evidence, judge
 from pipelines.fraud.traffic import TRAFFIC
 from tests.pipelines.pretend import QUESTION, messages, ran, topics

@@ -20,6 +20,7 @@ from millrace.errors import InfraError
 from millrace.oracle import Record
 from millrace.patterns import load
 from millrace.patterns import topics as topics_of
+from millrace.patterns.parquet import hour_of
 from millrace.rules import alert_id
 from millrace.rules.outputs import VERDICTS_TOPIC
 from millrace.settings import SETTLE_S, Settings
@@ -459,6 +460,9 @@ def test_a_run_that_is_longer_than_the_topics_keep_messages_makes_one_segment_un
     assert "it began before the oldest alert" in found.causes[0]
 
 
+HOUR = hour_of(START_MS)
+
+
 class Files:
     """The folder of the pattern's Parquet, in memory: a file for each ten seconds."""
 
@@ -466,11 +470,12 @@ class Files:
         self.found: dict[File, list[dict[str, Any]]] = {}
         for at_ms in range(START_MS, START_MS + 90_000, 10_000):
             own = [row for row in rows if at_ms <= row["ingest_ms"] < at_ms + 10_000]
-            if own:
-                self.put(f"part-{at_ms}.parquet", at_ms + 12_000, own)
+            for hour in sorted({hour_of(row["at_ms"]) for row in own}):
+                name = f"{hour}/part-{at_ms}.parquet"
+                self.put(name, at_ms + 12_000, [row for row in own if hour_of(row["at_ms"]) == hour])
 
     def put(self, name: str, modified_ms: int, rows: list[dict[str, Any]]) -> None:
-        self.found[File(f"/millrace/data/{NAME}/hour=1/{name}", len(rows), modified_ms)] = rows
+        self.found[File(f"/millrace/data/{NAME}/{name}", len(rows), modified_ms)] = rows
 
     def files_since(self, path: str, since_ms: int, from_name: str) -> list[File]:
         return [file for file in self.found if file.modified_ms >= since_ms and from_name < "date=2026-09-21"]
@@ -537,8 +542,78 @@ def test_a_spoilt_file_is_red(target: Target, files: Files, spoil: Callable[[Any
     assert found[0].causes[0].startswith(cause)
 
 
+def first_rows(files: Files) -> list[dict[str, Any]]:
+    return [dict(row) for row in next(iter(files.found.values()))]
+
+
+@pytest.mark.parametrize(
+    ("changed", "cause"),
+    [
+        (lambda rows: rows, ""),
+        (lambda rows: [{**row, "amount_cents": 1} for row in rows], "files: rewritten otherwise: "),
+        (lambda rows: [*rows, rows[0]], "files: twice in a file: "),
+        (lambda rows: [*rows, {**rows[0], "source_offset": 4_000}], "files: extra: "),
+        (
+            lambda rows: [{k: v for k, v in row.items() if k.startswith("source_") or k == "at_ms"} for row in rows],
+            "files: rewritten otherwise: ",
+        ),
+    ],
+)
+def test_what_a_compaction_writes_is_compared(
+    target: Target, files: Files, changed: Callable[[Any], Any], cause: str
+) -> None:
+    files.put(f"{HOUR}/compacted-1.parquet", START_MS + 25_000, changed(first_rows(files)))
+    found = [entry for entry in stored(target) if entry.status != "ok"]
+    assert [entry.status for entry in found] == (["failed"] if cause else [])
+    assert all(entry.causes[0].startswith(cause) for entry in found)
+
+
+def test_rows_that_only_a_compaction_names_are_missing(target: Target, files: Files) -> None:
+    rows = files.found.pop(next(iter(files.found)))
+    places = [{k: v for k, v in row.items() if k.startswith("source_") or k == "at_ms"} for row in rows]
+    files.put(f"{HOUR}/compacted-1.parquet", START_MS + 25_000, places)
+    (found,) = [entry for entry in stored(target) if entry.status != "ok"]
+    assert (found.status, found.causes[0].startswith("files: wrong: ")) == ("failed", True)
+
+
+@pytest.mark.parametrize("changed", [{}, {"amount_cents": 1}])
+def test_a_row_of_an_event_that_is_no_longer_remembered_is_one_too_many(
+    target: Target, files: Files, changed: dict[str, Any]
+) -> None:
+    again = [{**row, **changed} for row in first_rows(files)[:3]]
+    files.put(f"{HOUR}/part-again.parquet", START_MS + 75_000, again)
+    found = [entry for entry in stored(target) if entry.status != "ok"]
+    assert [entry.status for entry in found] == ["failed"]
+    assert found[0].causes[0].startswith("files: again, or of no event: ")
+
+
+def test_a_row_that_was_missing_may_come_late_and_is_not_compared(target: Target, files: Files) -> None:
+    first = next(iter(files.found))
+    lost = files.found[first].pop()
+    files.put(f"{HOUR}/part-late.parquet", START_MS + 85_000, [lost])
+    missing, late = [entry for entry in stored(target) if entry.status != "ok"]
+    assert (missing.status, missing.causes[0].startswith("files: missing: ")) == ("failed", True)
+    assert (late.status, late.causes[0].endswith("came so late that it is not compared")) == ("unknown", True)
+
+
+@pytest.mark.parametrize(
+    ("name", "cause"),
+    [
+        ("date=1999-01-01/hour=00/part-1.parquet", f"files: in date=1999-01-01/hour=00, not in {HOUR}: "),
+        ("part-1.parquet", f"files: in data/{NAME}, not in {HOUR}: "),
+        (f"{HOUR}/part-1.parq", f"files: /millrace/data/{NAME}/{HOUR}/part-1.parq is no file of Parquet"),
+    ],
+)
+def test_a_file_in_another_place_is_red_once(target: Target, files: Files, name: str, cause: str) -> None:
+    first = next(iter(files.found))
+    files.put(name, first.modified_ms, files.found.pop(first))
+    found = [entry for entry in stored(target) if entry.status != "ok"]
+    assert {entry.status for entry in found} == {"failed"}
+    assert found[0].causes[0].startswith(cause)
+
+
 def test_what_a_compaction_has_replaced_before_it_was_read_is_there(target: Target, files: Files) -> None:
     first, second, *_ = files.found
     rows = [*files.found.pop(first), *files.found[second]]
-    files.put("compacted-1.parquet", second.modified_ms + 1, rows)
+    files.put(f"{HOUR}/compacted-1.parquet", second.modified_ms + 1, rows)
     assert {entry.status for entry in stored(target)} == {"ok"}

@@ -1,8 +1,24 @@
-"""Which Parquet files of a pattern count, before, during and after a compaction."""
+"""Which Parquet files of a pattern count, before, during and after a compaction, and what is wrong with one."""
 
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from millrace.patterns.parquet import is_data_file, live
+from millrace.patterns.parquet import hour_of, is_data_file, live
+from millrace.stores.files import File, NoFileError
+from millrace.traffic import plan_for
+from millrace.verbs.parquet import Files, files_of
+from millrace.verify import Evidence, judge
+from pipelines.fraud import FRAUD
+from pipelines.fraud.traffic import TRAFFIC
+from tests.pipelines.pretend import QUESTION, messages, ran, topics
+from tests.pipelines.test_verdict import red, spoilt
 
 HOUR = "/data/p/date=2026-11-22/hour=03"
 OLD, NEW = [f"{HOUR}/a.parquet", f"{HOUR}/b.parquet"], f"{HOUR}/new.parquet"
@@ -29,3 +45,76 @@ def test_a_replaced_file_does_not_count_while_its_replacement_does(paths: list[s
 @pytest.mark.parametrize("name", ["_temporary/a.parquet", ".a.parquet", "a.crc", "_SUCCESS", "x/.staging/a.parquet"])
 def test_an_unfinished_file_does_not_count(name: str) -> None:
     assert not is_data_file(f"/data/p/{name}", "/data/p")
+
+
+class Folder:
+    """A folder in memory."""
+
+    def __init__(self, found: Mapping[str, bytes]) -> None:
+        self.found = dict(found)
+
+    def files(self, path: str) -> Iterator[File]:
+        yield from (File(each, 1, 0) for each in self.found)
+
+    def read(self, path: str) -> bytes:
+        if path not in self.found:
+            raise NoFileError(path)
+        return self.found[path]
+
+
+def parquet(rows: list[dict[str, Any]], **types: pa.DataType) -> bytes:
+    table, content = pa.Table.from_pylist(rows), io.BytesIO()
+    for name, kind in types.items():
+        table = table.set_column(table.schema.get_field_index(name), name, table[name].cast(kind))
+    pq.write_table(table, content)
+    return content.getvalue()
+
+
+@pytest.fixture(scope="module")
+def good() -> Evidence:
+    return ran(PLAN, topics(messages(PLAN)))
+
+
+PLAN = plan_for(TRAFFIC, 200, 20, seed=3, name="p", customers=60)
+
+
+def stored(good: Evidence) -> dict[str, list[dict[str, Any]]]:
+    """The rows of each hour, in the columns that the topic has."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in good.stores["files"]:
+        found.setdefault(hour_of(row["at_ms"]), []).append(dict(row))
+    return found
+
+
+def reds(good: Evidence, found: Mapping[str, bytes]) -> set[str]:
+    read = files_of(Folder(found), "/d", FRAUD.enriched, Files())  # type: ignore[arg-type]
+    evidence = Evidence(**{**vars(spoilt(good, files=list(read.rows))), "wrong_files": read.wrong})
+    return red(judge(QUESTION, evidence))
+
+
+def test_what_readers_of_the_folder_would_read_otherwise_is_red(good: Evidence) -> None:
+    rows = stored(good)
+    files = {f"/d/{hour}/a.parquet": parquet(own) for hour, own in rows.items()}
+    hour, own = max(rows.items(), key=lambda each: len(each[1]))
+    forged = parquet([{**row, "amount_cents": 1} for row in own])
+    assert reds(good, files) == set()
+    elsewhere = {path.replace(hour, "date=1999-01-01/hour=00"): content for path, content in files.items()}
+    assert reds(good, elsewhere) == {"files"}
+    assert reds(good, {**files, f"/d/{hour}/b.parq": forged}) == {"files"}
+    assert reds(good, {**files, f"/d/{hour}/b": forged}) == {"files"}
+    assert reds(good, {**files, f"/d/{hour}/_SUCCESS": b"", f"/d/{hour}/.a.parquet.crc": b"x"}) == set()
+    assert reds(good, {**files, f"/d/{hour}/a.parquet": parquet(own, amount_cents=pa.int32())}) == {"files"}
+    listed = {f"/d/{hour}/_replaced-a.parquet": b"b.parquet\n"}
+    assert reds(good, {**files, **listed, f"/d/{hour}/b.parquet": forged}) == {"files"}
+
+
+def test_a_compaction_under_way_or_killed_is_no_fault(good: Evidence) -> None:
+    rows = stored(good)
+    hour, own = max(rows.items(), key=lambda each: len(each[1]))
+    others = {f"/d/{each}/a.parquet": parquet(found) for each, found in rows.items() if each != hour}
+    old = [{name: value for name, value in row.items() if value is not None} for row in own[:5]]
+    halves = {f"/d/{hour}/a.parquet": parquet(old), f"/d/{hour}/b.parquet": parquet(own[5:])}
+    new = {f"/d/{hour}/compacted-1.parquet": parquet(own)}
+    listed = {f"/d/{hour}/_replaced-compacted-1.parquet": b"a.parquet\nb.parquet"}
+    for there in (halves, {**halves, **listed}, {**halves, **listed, **new}, {**listed, **new}, new):
+        assert reds(good, {**others, **there}) == set()

@@ -16,7 +16,8 @@ from millrace.machine import environments
 from millrace.settings import PROJECT, Settings
 from millrace.stack import addresses
 from millrace.target import Target
-from millrace.verbs.validation import _parquet
+from millrace.verbs.parquet import Files, files_of
+from pipelines.fraud import FRAUD
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(1200)]
 
@@ -79,8 +80,9 @@ def test_compaction_keeps_a_column_that_only_some_files_have(said: dict[str, Any
 
 
 def test_a_verdict_counts_no_row_twice_where_a_compaction_was_killed(stack: Settings, place: str, said: Any) -> None:
-    read = _parquet(Target.read(stack, {}).hdfs, f"{place}-generations", {})
-    assert [len(rows) for rows in read.values()] == [len(said["places"])]
+    read = files_of(Target.read(stack, {}).hdfs, f"{place}-generations", FRAUD.enriched, Files())
+    assert [len(read.read[path].rows) for path in read.counted] == [len(said["places"])]
+    assert read.wrong == ()
 
 
 def test_the_reading_that_the_document_shows_works(stack: Settings, place: str, said: dict[str, Any]) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from functools import partial
 
 from millrace.oracle import Origin
+from millrace.patterns.parquet import folder_of, hour_of
 from millrace.rules.outputs import SOURCE, names
 from millrace.verify.case import Case
 from millrace.verify.checking import Checker, Found
 from millrace.verify.checks.stored import differing, least_wrong
-from millrace.verify.evidence import FILES, Event, kinds_of, misfit, place_of
+from millrace.verify.evidence import FILES, Event, StoredRow, kinds_of, misfit, place_of
 
 
 def files(case: Case) -> Found:
@@ -18,7 +20,7 @@ def files(case: Case) -> Found:
     accepted = case.expected.accepted
     got: dict[Origin, Event] = {}
     counts: Counter[Origin] = Counter()
-    homeless = 0
+    homeless, misplaced = 0, []
     for row in case.evidence.stores[FILES]:
         if misfit(kinds_of(SOURCE), names(SOURCE), row) is not None:
             homeless += 1
@@ -26,6 +28,7 @@ def files(case: Case) -> Found:
         origin = case.source(row)
         counts[origin] += 1
         got[origin] = row
+        misplaced += [f"{each}: {place_of(origin)}" for each in out_of_place(row, case.question.use.judged.time)]
     offenders = [f"missing: {place_of(origin)}" for origin in accepted if origin not in got]
     offenders += [f"extra: {place_of(origin)}" for origin in got if origin not in accepted]
     offenders += [f"{count} times: {place_of(origin)}" for origin, count in counts.items() if count > 1]
@@ -33,7 +36,15 @@ def files(case: Case) -> Found:
         if origin in accepted and (wrong := least_wrong(case, origin, partial(differing, case, row))):
             offenders.append(f"wrong: {place_of(origin)}: {', '.join(wrong)}")
     offenders += [f"{homeless} rows do not name the raw message that they come from"] if homeless else []
+    offenders += [*misplaced, *case.evidence.wrong_files]
     return Found({"accepted": len(accepted), "rows": counts.total() + homeless}, offenders)
+
+
+def out_of_place(row: Event, time: str | None) -> Iterator[str]:
+    """The complaint about a row in the folder of another hour: a query of its hour does not find it."""
+    at_ms = row.get(time or "")
+    if isinstance(row, StoredRow) and isinstance(at_ms, int) and (there := folder_of(row.path)) != hour_of(at_ms):
+        yield f"in {there}, not in {hour_of(at_ms)}"
 
 
 CHECKER = Checker("files", "Do the files hold every accepted event exactly once?", files, needs=(FILES,))

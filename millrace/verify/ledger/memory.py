@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import takewhile
 from typing import Any
 
+from millrace.oracle import Origin
 from millrace.rules import EventRule, FoldRule, Session
 from millrace.verify.case import Question
-from millrace.verify.evidence import place_of
 from millrace.verify.ledger.state import State
 from millrace.verify.ledger.step import ENRICHED_TAG, NOTHING, Step
 from millrace.verify.ledger.windows import JUDGED
 
 IDS_LONGER_MS = 3_600_000
 """An id is kept for so much longer than it is remembered: an engine forgets a little later than it may."""
+MISSING_MOST = 10_000
+"""So many events that no file held in time are remembered."""
 
 
 def _oldest_kept(step: Step) -> dict[tuple[str, int], int]:
@@ -35,14 +37,26 @@ def _oldest_kept(step: Step) -> dict[tuple[str, int], int]:
     }
 
 
-def find_unstored(step: Step) -> Iterator[str]:
+def find_unstored(step: Step) -> Iterator[Origin]:
     """The accepted events of which what came out is about to be forgotten, and which no file holds."""
     for (kind, partition), offset in _oldest_kept(step).items():
         done = step.state.done.get((kind, partition))
         if done is not None and kind == step.use.judged.name:
             for at, digest in done.unstored(offset):
                 if digest & NOTHING == ENRICHED_TAG:
-                    yield f"missing: {place_of((kind, partition, at))}"
+                    yield kind, partition, at
+
+
+def remember_missing(step: Step, origins: Iterable[Origin]) -> None:
+    """Remember the events that no file held in time: their rows may come after all."""
+    missing = step.state.missing
+    for origin in origins:
+        missing[origin] = step.cut_ms
+    for kind, partition, offset in list(missing)[: max(0, len(missing) - MISSING_MOST)]:
+        del missing[kind, partition, offset]
+        # Of earlier events it is not known any more which rows were there.
+        began = step.state.began.get((kind, partition), 0)
+        step.state.began[kind, partition] = max(began, offset + 1)
 
 
 def forget(step: Step) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from millrace.oracle import Origin, Record
 from millrace.rules.outputs import ALERTS, DEAD_LETTERS, LATE, REPLAYED, SOURCE, WINDOWS_TOPIC, names
 from millrace.verify.checks import numbers
+from millrace.verify.checks.files import out_of_place
 from millrace.verify.checks.repetitions import named_alert, named_event, named_letter
 from millrace.verify.evidence import ENRICHED, FILES, Event, Read, kinds_of, misfit, place_of
 from millrace.verify.ledger.state import Output
@@ -45,16 +46,44 @@ def take_rows(step: Step) -> None:
             _put(step, kind, since_ms, output)
         else:
             step.state.outputs.append((kind, since_ms, output))
+    step.offenders[FILES] += step.inputs.wrong_files
     for row in step.inputs.rows:
-        if misfit(kinds_of(SOURCE), names(SOURCE), row) is None:
+        if _is_at_home(step, row):
             _put(step, FILES, step.cut_ms, (NOWHERE, row))
-        else:
-            step.offenders[FILES].append("a row does not name the raw message that it comes from")
+    _take_rewritten(step)
+
+
+def _is_at_home(step: Step, row: Event) -> bool:
+    """Whether a row names its raw message; a fault if not, and if it is in the folder of another hour."""
+    if misfit(kinds_of(SOURCE), names(SOURCE), row) is not None:
+        step.offenders[FILES].append("a row does not name the raw message that it comes from")
+        return False
+    step.offenders[FILES] += [f"{each}: {place_of(step.source(row))}" for each in out_of_place(row, step.time)]
+    return True
+
+
+def _take_rewritten(step: Step) -> None:
+    """Compare what a compaction wrote with what was there before; what was not read before is as any other row."""
+    waiting = {step.source(event): event for kind, _, (_, event) in step.state.outputs if kind == FILES}
+    met: set[tuple[str, Origin]] = set()
     for row in step.inputs.rewritten:
-        kind, partition, offset = step.source(row)
-        done = step.state.done.get((kind, partition))
-        if done is not None and done.get(offset) is not None and not done.stored[offset - done.base]:
-            done.store(offset)
+        if not _is_at_home(step, row):
+            continue
+        origin, path = step.source(row), getattr(row, "path", "")
+        done, before = step.state.done.get(origin[:2]), waiting.get(origin)
+        digest = None if done is None else done.get(origin[2])
+        if (path, origin) in met:
+            step.offenders[FILES].append(f"twice in a file: {place_of(origin)}")
+        elif before is not None:
+            if step.digest_of(row) != step.digest_of(before):
+                step.offenders[FILES].append(f"rewritten otherwise: {place_of(origin)}")
+        elif done is not None and digest is not None and done.stored[origin[2] - done.base]:
+            if digest != LOST and not _is_stored_form(step, origin, step.digest_of(row), digest):
+                step.offenders[FILES].append(f"rewritten otherwise: {place_of(origin)}")
+        elif done is None or origin[2] >= done.base:
+            _put(step, FILES, step.cut_ms, (NOWHERE, row))
+            waiting |= {origin: row} if digest is None else {}
+        met.add((path, origin))
 
 
 def _put(step: Step, kind: str, since_ms: int, output: Output) -> None:
@@ -86,7 +115,7 @@ def _put(step: Step, kind: str, since_ms: int, output: Output) -> None:
         else:
             _compare(step, kind, origin, digest, event)
     elif kind == FILES and done is not None and origin[2] < done.base:
-        step.old_rows += 1
+        _put_old_row(step, origin)
     elif done is not None and origin[2] < done.base and origin[0] in {each.name for each in step.use.raw}:
         _forgotten(step, kind, origin)
     else:
@@ -137,6 +166,16 @@ def _compare_row(step: Step, origin: Origin, digest: int, row: Event) -> None:
         step.offenders[FILES].append(f"wrong: {place_of(origin)}")
     if count > 1:
         step.offenders[FILES].append(f"{count} times: {place_of(origin)}")
+
+
+def _put_old_row(step: Step, origin: Origin) -> None:
+    """A row of an event that was judged too long ago to compare it: it had its row, unless it was missing."""
+    if origin[2] < step.state.began.get(origin[:2], 0):
+        step.old_rows += 1
+    elif step.state.missing.pop(origin, None) is not None:
+        step.unknown[FILES] = f"the row of {place_of(origin)} came so late that it is not compared"
+    else:
+        step.offenders[FILES].append(f"again, or of no event: {place_of(origin)}")
 
 
 def _is_stored_form(step: Step, origin: Origin, now: int, digest: int) -> bool:

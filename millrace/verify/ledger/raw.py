@@ -60,6 +60,8 @@ def _note_gaps(step: Step, kind: str, records: Iterable[Record]) -> None:
     state = step.state
     for record in records:
         expected = state.read_to.get((kind, record.partition))
+        if expected is not None and record.offset > expected:
+            state.began[kind, record.partition] = record.offset
         if expected is not None and record.offset > expected + GAP_MOST:
             state.done[kind, record.partition] = Done(record.offset)
         elif expected is not None:

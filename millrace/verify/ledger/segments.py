@@ -28,7 +28,7 @@ from millrace.verify.checks import (
     refusals,
     repetitions,
 )
-from millrace.verify.evidence import ENRICHED, FILES, Read, read
+from millrace.verify.evidence import ENRICHED, FILES, Read, place_of, read
 from millrace.verify.ledger import labelled, memory, outputs, raw, tables, units, waiting, windows
 from millrace.verify.ledger.case import SegmentCase
 from millrace.verify.ledger.state import Done, State
@@ -96,6 +96,7 @@ def anchored(
     for each in (*question.use.raw, *question.use.references):
         for partition, offset in first.get(each.name, {}).items():
             state.done[each.name, partition] = Done(offset)
+            state.began[each.name, partition] = offset
             state.read_to[each.name, partition] = offset
             state.arrival.following[each.name, partition] = offset
     return state
@@ -118,10 +119,13 @@ def _checkers(step: Step) -> Iterator[Checker]:
 def _checker_of_rows(step: Step) -> Checker:
     """Of the rows that were compared, and those that are missing; the others are found while they are compared."""
     unstored = list(memory.find_unstored(step)) if "hdfs" in step.question.stores else []
+    memory.remember_missing(step, unstored)
+
+    offenders = [f"missing: {place_of(origin)}" for origin in unstored]
 
     def check(_: Case) -> Found:
         figures = {"accepted": len(step.expected.accepted), "rows": step.rows}
-        return Found(figures | ({"of earlier events": step.old_rows} if step.old_rows else {}), unstored)
+        return Found(figures | ({"of earlier events": step.old_rows} if step.old_rows else {}), offenders)
 
     return Checker(FILES, "Do the files hold every accepted event exactly once?", check)
 

@@ -239,6 +239,10 @@ class State:
     """The last cuts, and the next offset of each raw partition at each."""
     races: list[dict[str, int]] = field(default_factory=list)
     """Of the last segments: how many events were judged, and how many raced in each check."""
+    began: dict[tuple[str, int], int] = field(default_factory=dict)
+    """By kind and partition the first offset since which it is known which rows the files have had."""
+    missing: dict[Origin, int] = field(default_factory=dict)
+    """The accepted events that no file held in time, and the cut at which that was red."""
     files: dict[str, int] = field(default_factory=dict)
     """The files that were read lately, and when they were written."""
     assumed: str = ""
@@ -272,6 +276,8 @@ def lines(state: State) -> Iterator[bytes]:
         "due_since": state.due_since,
         "cuts": state.cuts,
         "races": state.races,
+        "began": _pairs(state.began),
+        "missing": _pairs(state.missing),
         "files": state.files,
         "assumed": state.assumed,
         "assumed_since_ms": state.assumed_since_ms,
@@ -353,6 +359,8 @@ def _read(written: Iterator[bytes], ids: Ids | None) -> State:
             for cut, found in head["cuts"]
         ],
         races=head["races"],
+        began=dict(_keyed(head.get("began", ()))),
+        missing=dict(_keyed(head.get("missing", ()))),
         files=head["files"],
         assumed=head["assumed"],
         assumed_since_ms=head["assumed_since_ms"],
@@ -361,6 +369,8 @@ def _read(written: Iterator[bytes], ids: Ids | None) -> State:
     for line in written:
         kind, *rest = json.loads(line)
         _take(state, kind, rest)
+    if "began" not in head:
+        state.began = {place: done.base for place, done in state.done.items()}
     return state
 
 

@@ -92,7 +92,9 @@ class Inputs:
     rows: Sequence[Event] = ()
     """Of the files that were written meanwhile."""
     rewritten: Sequence[Event] = ()
-    """The places of rows of files that a compaction wrote: what they hold was there before."""
+    """Of files that a compaction wrote: what they hold was in other files before."""
+    wrong_files: Sequence[str] = ()
+    """What is wrong with whole files."""
     labelled: Sequence[Labelled] = ()
     """The runs that ended before the cut and are not judged."""
     tables: Tables | None = None

@@ -1,0 +1,129 @@
+"""Reads the Parquet of a pattern: the rows that count, and what is wrong with a file as a whole."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import ArrowException
+
+from millrace.errors import InfraError
+from millrace.patterns.parquet import COMPACTED, is_data_file, is_visible, replacements
+from millrace.rules import EventType
+from millrace.stores.files import Hdfs, NoFileError
+from millrace.verify.evidence import StoredRow, kinds_of
+
+ARROW: Mapping[str, Callable[[pa.DataType], bool]] = {
+    "text": lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind),
+    "whole": pa.types.is_int64,
+    "real": pa.types.is_float64,
+    "flag": pa.types.is_boolean,
+    "words": pa.types.is_list,
+    "text map": lambda kind: pa.types.is_map(kind) or pa.types.is_struct(kind),
+}
+"""Whether a column has the type of a kind of field."""
+
+
+@dataclass(frozen=True)
+class StoredFile:
+    """One file of Parquet."""
+
+    rows: list[StoredRow]
+    wrong: tuple[str, ...] = ()
+    """What is wrong with its columns."""
+    is_rewritten: bool = False
+    """Whether a compaction wrote it: what it holds was in other files before."""
+
+
+@dataclass(frozen=True)
+class Files:
+    """The files of a pattern's folder."""
+
+    read: Mapping[str, StoredFile] = field(default_factory=dict)
+    """By path; while a compaction is under way also those that it has replaced."""
+    counted: tuple[str, ...] = ()
+    """The paths of those that count."""
+    wrong: tuple[str, ...] = ()
+    """The complaints about files that readers would read otherwise."""
+
+    @property
+    def rows(self) -> Iterator[StoredRow]:
+        for path in self.counted:
+            yield from self.read[path].rows
+
+
+def files_of(hdfs: Hdfs, folder: str, of: EventType, known: Files) -> Files:
+    """The files of a folder; one never changes, so each is read once.
+
+    A compaction may run meanwhile, or have been killed. While it deletes files, the last answer stands.
+    """
+    paths = {file.path for file in hdfs.files(folder)}
+    try:
+        listed = replacements(paths, lambda path: hdfs.read(path).decode().splitlines())
+        data = [path for path in sorted(paths) if is_data_file(path, folder)]
+        read = {path: known.read.get(path) or file_of(path, hdfs.read(path), of) for path in data}
+    except NoFileError:
+        return known
+    gone = {old for replaced in listed.values() for old in replaced}
+    counted = tuple(path for path in data if path not in gone)
+    wrong = [each for path in counted for each in read[path].wrong]
+    wrong += [complaint(path) for path in sorted(paths) if is_visible(path, folder) and path not in read]
+    for path, replaced in listed.items():
+        if path in read:
+            wrong += [
+                f"{other} is listed as replaced, but {path} lacks rows of it"
+                for other in replaced
+                if other in read and not _holds(read[path], read[other], of)
+            ]
+    return Files(read, counted, tuple(wrong))
+
+
+def file_of(path: str, content: bytes, of: EventType) -> StoredFile:
+    """One file, read."""
+    table = _table(path, content)
+    kinds = kinds_of(of.fields)
+    wrong = [
+        f"{path}: the column {column.name} is {column.type}, not what a {kinds[column.name]} is stored as"
+        for column in table.schema
+        if column.name in kinds and not (pa.types.is_null(column.type) or ARROW[kinds[column.name]](column.type))
+    ]
+    return StoredFile(_rows(path, table), tuple(wrong), PurePosixPath(path).name.startswith(COMPACTED))
+
+
+def rows_of(path: str, content: bytes) -> list[StoredRow]:
+    """The rows of a Parquet file."""
+    return _rows(path, _table(path, content))
+
+
+def complaint(path: str) -> str:
+    """The complaint about a file that is visible and holds no rows."""
+    return f"{path} is no file of Parquet, and readers of the folder read it"
+
+
+def _table(path: str, content: bytes) -> pa.Table:
+    try:
+        return pq.read_table(io.BytesIO(content))
+    except (ArrowException, OSError, ValueError) as error:
+        raise InfraError(f"{path} is not a complete Parquet file: {error}") from None
+
+
+def _rows(path: str, table: pa.Table) -> list[StoredRow]:
+    try:
+        return [StoredRow(row, path) for row in table.to_pylist()]
+    except (ArrowException, ValueError) as error:
+        raise InfraError(f"{path} is not a complete Parquet file: {error}") from None
+
+
+def _holds(file: StoredFile, other: StoredFile, of: EventType) -> bool:
+    """Whether a file has all rows of another one."""
+
+    def written(row: Mapping[str, Any]) -> str:
+        return json.dumps([row.get(name) for name in of.names], default=str)
+
+    return {written(row) for row in other.rows} <= {written(row) for row in file.rows}
