@@ -39,6 +39,7 @@ from millrace.rules.outputs import (
 from millrace.rules.outputs import WINDOWS_TOPIC as WINDOWS
 from millrace.traffic.runs import Run, Span, is_within
 from millrace.verify.behind import Moved, Place, newest_before
+from millrace.verify.declared import Faults, faults_of
 from millrace.verify.evidence import (
     ENRICHED,
     Bounds,
@@ -134,10 +135,11 @@ class Case:
             self.unread.append("messages that were deleted before they were read (see the check 'loss')")
         if since := self._other_limits():
             self.unread.append(f"messages from before {since}, which the pattern judged by other limits")
+        faults = faults_in(question)
         self.outputs: dict[str, Read] = {
             kind: like.outputs[kind]
             if like and evidence.outputs.get(kind) is like.evidence.outputs.get(kind)
-            else read(evidence.outputs.get(kind) or (), problem)
+            else read(evidence.outputs.get(kind) or (), problem, faults[kind])
             for kind, problem in problems(question).items()
         }
         if like and self.has_same_events(like):
@@ -499,6 +501,11 @@ def moved_by(enriched: Messages, time: str) -> list[Moved]:
         for record, event in enriched
         if isinstance(event.get(time), int) and isinstance(event.get("ingest_ms"), int)
     ]
+
+
+def faults_in(question: Question) -> Mapping[str, Faults]:
+    """For each output the function that finds what of a message is not as declared."""
+    return faults_of(question.use, question.summaries, question.in_force, question.bounds.clocks_ms)
 
 
 def problems(question: Question) -> dict[str, Callable[[Event], str | None]]:

@@ -119,11 +119,17 @@ class Read:
 
     events: tuple[tuple[Record, Event], ...]
     unreadable: tuple[str, ...]
+    faults: tuple[str, ...] = ()
+    """What of the messages that can be read is not as declared."""
 
 
-def read(records: Sequence[Record], problem: Callable[[Event], str | None]) -> Read:
+def read(
+    records: Sequence[Record],
+    problem: Callable[[Event], str | None],
+    faults: Callable[[Record, Event], Iterable[str]] = lambda record, event: (),
+) -> Read:
     """Reads the messages of an output topic; each must be an object in which nothing is a problem."""
-    events, unreadable = [], []
+    events, unreadable, faulty = [], [], []
     for record in records:
         try:
             event = json.loads(record.value or b"")
@@ -132,9 +138,10 @@ def read(records: Sequence[Record], problem: Callable[[Event], str | None]) -> R
         why = problem(event) if isinstance(event, dict) else "not a JSON object"
         if why is None:
             events.append((record, event))
+            faulty += [f"{place(record)}: {each}" for each in faults(record, event)]
         else:
             unreadable.append(f"{place(record)} holds no {record.topic}: {why}: {(record.value or b'')[:60]!r}")
-    return Read(tuple(events), tuple(unreadable))
+    return Read(tuple(events), tuple(unreadable), tuple(faulty))
 
 
 def misfit(

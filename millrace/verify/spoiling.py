@@ -32,9 +32,9 @@ from millrace.verify.verdict import Check
 
 DAY_MS = 86_400_000
 PROMISE = "promise: "
-FOREIGN = "foreign"
 ABSURD = 1 << 60
 """More events than any window has."""
+FOREIGN, CARD_NUMBER = "foreign", "4111111111111111"
 Spoilt = tuple[Question, Evidence]
 
 
@@ -472,6 +472,8 @@ def _of_topic(case: Case, kind: str) -> Iterator[Spoiling]:
     cut = [*records]
     cut[at] = replace(cut[at], value=(cut[at].value or b"")[:-2])
     yield Spoiling(f"{kind}: a message is cut", ("readable",), partial(_with_output, case, kind, cut))
+    more = partial(_changed, case, kind, at, partial(_set, FOREIGN, CARD_NUMBER))
+    yield Spoiling(f"{kind}: a field that is not declared", ("readable",), more)
 
 
 def _of_files(case: Case) -> Iterator[Spoiling]:
@@ -495,6 +497,8 @@ def _of_files(case: Case) -> Iterator[Spoiling]:
     left = _without(rows, {at, other})
     swapped = [{**rows[at], key: rows[other][key]}, {**rows[other], key: rows[at][key]}]
     yield Spoiling(f"{FILES}: two rows swap their keys", (FILES,), partial(stored, [*left, *swapped]))
+    more = [*_without(rows, {at}), {**rows[at], FOREIGN: CARD_NUMBER}]
+    yield Spoiling(f"{FILES}: a column that is not declared", (FILES,), partial(stored, more))
     yield Spoiling(f"{FILES}: a row is lost", (FILES,), partial(stored, _without(rows, {at})))
     yield Spoiling(f"{FILES}: a row is there twice", (FILES,), partial(stored, [*rows, rows[at]]))
     yield Spoiling(f"{FILES}: a foreign row", (FILES,), partial(stored, [*rows, {"hello": "world"}]))
@@ -528,6 +532,9 @@ def _of_table(case: Case, table: Table) -> Iterator[Spoiling]:
         yield Spoiling(f"{key}: {name} is altered", (key,), partial(stored, {row: altered}))
         if lacking:
             yield Spoiling(f"{key}: {name} is missing", (key,), partial(stored, {row: lacking}))
+        if table.state and isinstance(value := json.loads(rows[row][column]), dict):
+            more = {**rows[row], column: json.dumps({**value, FOREIGN: CARD_NUMBER}).encode()}
+            yield Spoiling(f"{key}: {name} has one more member", (key,), partial(stored, {row: more}))
     row, other = _two(list(rows), lambda row: rows[row])
     yield Spoiling(f"{key}: two rows are swapped", (key,), partial(stored, {row: rows[other], other: rows[row]}))
     yield Spoiling(f"{key}: a row is lost", (key,), partial(stored, {row: None}))

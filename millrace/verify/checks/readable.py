@@ -1,4 +1,4 @@
-"""Readable: every message of an output is an object with the fields that its readers need."""
+"""Readable: every message of an output is an object with the fields that its readers need, and with no other."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from millrace.verify.checking import Checker, Found
 
 
 def readable(case: Case) -> Found:
-    """The messages that are not such objects."""
+    """The messages that are not such objects, and what else of them is not as declared."""
     outputs = case.outputs.values()
     figures = {"messages": sum(len(each.events) for each in outputs)}
-    return Found(figures, [place for each in outputs for place in each.unreadable])
+    return Found(figures, [found for each in outputs for found in (*each.unreadable, *each.faults)])
 
 
-CHECKER = Checker("readable", "Can every output message be read?", readable, needs_inputs=False, is_final=True)
+CHECKER = Checker(
+    "readable", "Can every output message be read, and is it as declared?", readable, needs_inputs=False, is_final=True
+)

@@ -21,20 +21,24 @@ def least_wrong(case: Case, origin: Origin, differing: Callable[[Event], list[st
 
 
 def differing(case: Case, row: Event, event: Event) -> list[str]:
-    """The fields of an event that a stored row has otherwise."""
+    """The fields that a stored row has otherwise than an event: those that are declared, and all that either has.
+
+    A field that an event lacks is null. So is a column that only other rows of a compacted file have.
+    """
+    columns = dict.fromkeys((*case.question.use.enriched.names, *event, *row))
     return [
-        f"{name} is {row.get(name)!r}, not {value!r}"
-        for name, value in event.items()
-        if not _is_stored(case, name, value, row.get(name))
+        f"{name} is {row.get(name)!r}, not {event.get(name)!r}"
+        for name in columns
+        if not _is_stored(case, name, event.get(name), row.get(name))
     ]
 
 
 def differing_cells(case: Case, cells: Mapping[str, bytes], columns: Sequence[str], event: Event) -> list[str]:
     """The same of a row with these columns, whose cells are text; no other cell is in it."""
     wrong = [
-        f"{name} is {cells.get(name)!r}, not {value!r}"
-        for name, value in event.items()
-        if name in columns and not _is_cell_of(case, name, value, cells.get(name))
+        f"{name} is {cells.get(name)!r}, not {event.get(name)!r}"
+        for name in columns
+        if not _is_cell_of(case, name, event.get(name), cells.get(name))
     ]
     return wrong + [f"{name} is no column of the table" for name in cells if name not in columns]
 

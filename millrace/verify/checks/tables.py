@@ -171,7 +171,8 @@ def is_cell_of(cell: bytes | None, value: Any) -> bool:
         return False
     if not isinstance(value, Mapping):
         return is_same(value, shown)
-    return isinstance(shown, dict) and all(is_same(each, shown.get(name)) for name, each in value.items())
+    is_whole = isinstance(shown, dict) and shown.keys() == value.keys()
+    return is_whole and all(is_same(each, shown[name]) for name, each in value.items())
 
 
 def _forgotten(case: Case) -> Forgotten:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from millrace import oracle
 from millrace.oracle import Seen
 from millrace.rules import WindowRule
-from millrace.verify.case import Case, Question, problems
+from millrace.verify.case import Case, Question, faults_in, problems
 from millrace.verify.checking import Checker, Found
 from millrace.verify.checks import (
     alert_ids,
@@ -28,7 +28,7 @@ from millrace.verify.checks import (
     refusals,
     repetitions,
 )
-from millrace.verify.evidence import ENRICHED, FILES, Read, place_of, read
+from millrace.verify.evidence import ENRICHED, FILES, place_of, read
 from millrace.verify.ledger import labelled, memory, outputs, raw, tables, units, waiting, windows
 from millrace.verify.ledger.case import SegmentCase
 from millrace.verify.ledger.state import Done, State
@@ -68,7 +68,10 @@ def advance(
     """Judge one segment; the state becomes that of the next one. After the last one nothing more is to come."""
     step = Step(state, question, inputs, cut_ms, limits or Limits(), is_last)
     since_ms, messages = state.cut_ms, sum(map(len, inputs.raw.values()))
-    parsed = {kind: read(inputs.outputs.get(kind, ()), problem) for kind, problem in problems(question).items()}
+    faults = faults_in(question)
+    parsed = {
+        kind: read(inputs.outputs.get(kind, ()), problem, faults[kind]) for kind, problem in problems(question).items()
+    }
     raw.judge(step, parsed[ENRICHED])
     step.case = SegmentCase(question, step.evidence, {}, step.expected, state, _together(state.races))
     outputs.attribute(step, parsed)
@@ -78,7 +81,7 @@ def advance(
     windows.judge(step)
     outputs.judge_foreign(step)
     of_tables = list(tables.judged(step, parsed))
-    step.case.outputs = {kind: Read(tuple(step.due[kind]), parsed[kind].unreadable) for kind in OUTPUTS}
+    step.case.outputs = {kind: replace(parsed[kind], events=tuple(step.due[kind])) for kind in OUTPUTS}
     checks = tuple(_checked(step, each) for each in (*_checkers(step), *of_tables))
     memory.forget(step)
     return Segment(

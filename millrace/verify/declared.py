@@ -1,0 +1,57 @@
+"""What of an output message is not as declared: its fields, its key, its partition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from millrace.oracle import Record
+from millrace.rules import ALERTS, DEAD_LETTERS, ENRICHMENT, LIMITS, UseCase, WindowSummary, card_numbers
+from millrace.rules.outputs import WINDOWS_TOPIC as WINDOWS
+from millrace.verify.evidence import ENRICHED, Event, Versions
+
+Faults = Callable[[Record, Event], Iterator[str]]
+CHANGES_OF_EVENTS = (ENRICHMENT, LIMITS)
+"""A change of either may change the fields of the intermediate topic."""
+
+
+def faults_of(
+    use: UseCase, summaries: Sequence[WindowSummary], in_force: Mapping[str, Versions], clocks_ms: int
+) -> Mapping[str, Faults]:
+    """For each output the function that finds what of a message is not as declared.
+
+    What came out before its declaration changed has the fields and the key of then.
+    """
+    since_ms = max(in_force[name].since_ms if name in in_force else 0 for name in CHANGES_OF_EVENTS)
+    by_name = {each.name: each for each in summaries}
+
+    def of_events(record: Record, event: Event) -> Iterator[str]:
+        if record.ingest_ms >= since_ms + clocks_ms or not since_ms:
+            yield from undeclared(event, use.enriched.names)
+
+    def of_summary(record: Record, row: Event) -> Iterator[str]:
+        summary = by_name.get(row["summary"])
+        if summary is not None and row["window_start_ms"] >= in_force.get(summary.name, Versions()).since_ms:
+            yield from undeclared(row, summary.columns)
+
+    return {
+        ENRICHED: of_events,
+        ALERTS.name: partial(_of_fields, ALERTS.names),
+        DEAD_LETTERS.name: partial(_of_fields, DEAD_LETTERS.names),
+        WINDOWS: of_summary,
+    }
+
+
+def undeclared(event: Event, declared: Collection[str]) -> list[str]:
+    """The complaints about fields that are not declared."""
+    return [f"'{name}' is not declared{_and_holds(value)}" for name, value in event.items() if name not in declared]
+
+
+def _of_fields(declared: Collection[str], record: Record, event: Event) -> Iterator[str]:
+    yield from undeclared(event, declared)
+
+
+def _and_holds(value: Any) -> str:
+    """A card number is the worst that may leave by a field that nobody reads: it is named, never shown."""
+    return ", and holds a card number" if card_numbers.are_in(str(value)) else ""

@@ -1,0 +1,132 @@
+"""What an output has besides its declaration is red, in the whole verdict and in segments."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from millrace.oracle import Record
+from millrace.rules import ENRICHMENT
+from millrace.traffic import plan_for
+from millrace.verify import Evidence, Question, Versions, judge
+from pipelines.fraud.traffic import TRAFFIC
+from tests.pipelines.pretend import QUESTION, START_MS, messages, ran, topics
+from tests.pipelines.segmented import Ledger
+from tests.pipelines.test_segments import LIMITS, live
+from tests.pipelines.test_verdict import output, spoilt
+
+PLAN = plan_for(TRAFFIC, 400, 20, seed=3, name="p", customers=60, frauds=0.1, edges=0.1, races=0.02)
+STREAM = replace(QUESTION, stores=("hdfs",))
+CUTS_MS = range(START_MS, START_MS + 120_000, 10_000)
+OUTPUTS = ("enriched", "alerts", "dead-letters", "windows")
+CARD_NUMBER = "4111111111111111"
+Change = Callable[[dict[str, Any]], object]
+
+
+@pytest.fixture(scope="module")
+def good() -> Evidence:
+    return live(ran(PLAN, topics(messages(PLAN))))
+
+
+def test_a_good_run_is_ok(good: Evidence) -> None:
+    assert red(STREAM, good) == (set(), set())
+
+
+def red(question: Question, evidence: Evidence) -> tuple[set[str], set[str]]:
+    """The checks that are not ok, of the whole verdict and of segments."""
+    segments = Ledger(question, evidence, LIMITS).through(CUTS_MS)
+    in_segments = {check.name for segment in segments for check in segment.checks if check.status != "ok"}
+    return {check.name for check in judge(question, evidence).checks if check.status != "ok"}, in_segments
+
+
+def found_by(check: str, question: Question, evidence: Evidence) -> bool:
+    whole, in_segments = red(question, evidence)
+    return check in whole and check in in_segments
+
+
+def content(record: Record) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(record.value or b"")
+    return found
+
+
+def with_output(evidence: Evidence, kind: str, records: Sequence[Record]) -> Evidence:
+    return replace(evidence, outputs={**evidence.outputs, kind: records})
+
+
+def changed(evidence: Evidence, kind: str, change: Change, at: int | None = None) -> Evidence:
+    """The run with one message in the middle of an output changed, or with that at a place."""
+    records = list(output(evidence, kind))
+    at = len(records) // 2 if at is None else at
+    event = content(records[at])
+    change(event)
+    records[at] = replace(records[at], value=json.dumps(event).encode())
+    return with_output(evidence, kind, records)
+
+
+def more(event: Mapping[str, Any]) -> dict[str, Any]:
+    return {**event, "card_number": CARD_NUMBER}
+
+
+class TestFields:
+    @pytest.mark.parametrize("kind", OUTPUTS)
+    def test_an_undeclared_field_of_a_message_is_red_and_not_shown(self, good: Evidence, kind: str) -> None:
+        spoiled = changed(good, kind, lambda event: event.update(more(event)))
+        whole, in_segments = red(STREAM, spoiled)
+        assert whole == {"readable"}
+        assert "readable" in in_segments
+        (offender,) = judge(STREAM, spoiled).check("readable").offenders
+        assert offender.endswith("'card_number' is not declared, and holds a card number")
+
+    def test_what_came_out_before_the_enrichment_changed_has_the_fields_of_then(self, good: Evidence) -> None:
+        at_ms = START_MS + 10_000
+        question = replace(STREAM, in_force={ENRICHMENT: Versions(at_ms, frozenset({"earlier"}))})
+
+        def with_more(records: Sequence[Record], until_ms: int) -> list[Record]:
+            return [
+                replace(each, value=json.dumps(more(content(each))).encode()) if each.ingest_ms < until_ms else each
+                for each in records
+            ]
+
+        enriched = with_more(output(good, "enriched"), at_ms)
+        rows = [more(row) if row["ingest_ms"] + 8 < at_ms else row for row in good.stores["files"]]
+        assert red(question, spoilt(good, enriched=enriched, files=rows)) == (set(), set())
+        of_all = with_more(output(good, "enriched"), START_MS * 2)
+        assert found_by("readable", replace(question, in_force={}), spoilt(good, enriched=enriched, files=rows))
+        late = replace(question, bounds=replace(question.bounds, clocks_ms=0))
+        assert found_by("readable", late, spoilt(good, enriched=of_all))
+
+    def test_an_undeclared_column_of_the_files_is_red_unless_it_is_null(self, good: Evidence) -> None:
+        first, *others = good.stores["files"]
+        assert red(STREAM, spoilt(good, files=[more(first), *others])) == ({"files"}, {"files"})
+        of_all = [{**row, "card_number": None} for row in good.stores["files"]]
+        assert red(STREAM, spoilt(good, files=of_all)) == (set(), set()), "other files of a compacted one had it"
+
+    def test_an_undeclared_member_of_a_state_is_red(self, good: Evidence) -> None:
+        table = good.stores["table of customers"]
+        row = next(row for row, cells in table.items() if b"s:phone" in cells)
+        cells = {**table[row], b"s:phone": json.dumps(more(json.loads(table[row][b"s:phone"]))).encode()}
+        verdict = judge(replace(QUESTION, stores=("hbase",)), spoilt(good, table_of_customers={**table, row: cells}))
+        assert verdict.check("table of customers").status == "failed"
+
+    def test_what_a_copy_lacks_is_null_in_the_stores(self, good: Evidence) -> None:
+        """An enriched event without a field has null there; so must a stored one."""
+        rows = list(good.stores["files"])
+        at = next(n for n, row in enumerate(rows) if row["phone_at_ms"] is None)
+        without = [{k: v for k, v in content(each).items() if v is not None} for each in output(good, "enriched")]
+        records = [
+            replace(each, value=json.dumps(event).encode())
+            for each, event in zip(output(good, "enriched"), without, strict=True)
+        ]
+        lacking = with_output(good, "enriched", records)
+        assert red(STREAM, lacking) == (set(), set())
+        rows[at] = {**rows[at], "phone_at_ms": 12_345}
+        assert red(STREAM, spoilt(lacking, files=rows)) == ({"files"}, {"files"})
+        table, origin = dict(good.stores["table of transactions"]), rows[at]["transaction_id"].encode()
+        row = next(row for row in table if row.endswith(origin))
+        table[row] = {**table[row], b"t:phone_at_ms": b"12345"}
+        verdict = judge(replace(QUESTION, stores=("hbase",)), spoilt(lacking, table_of_transactions=table))
+        assert verdict.check("table of transactions").status == "failed"
