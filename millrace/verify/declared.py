@@ -1,4 +1,4 @@
-"""What of an output message is not as declared: its fields, its key, its partition."""
+"""What of an output message is not as declared: its fields, or its key."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from millrace.oracle import Record
-from millrace.rules import ALERTS, DEAD_LETTERS, ENRICHMENT, LIMITS, UseCase, WindowSummary, card_numbers
+from millrace.rules import ALERTS, DEAD_LETTERS, ENRICHMENT, LIMITS, EventType, UseCase, WindowSummary, card_numbers
 from millrace.rules.outputs import WINDOWS_TOPIC as WINDOWS
 from millrace.verify.evidence import ENRICHED, Event, Versions
 
@@ -29,16 +29,22 @@ def faults_of(
     def of_events(record: Record, event: Event) -> Iterator[str]:
         if record.ingest_ms >= since_ms + clocks_ms or not since_ms:
             yield from undeclared(event, use.enriched.names)
+            yield from _with_key(record, event.get(use.enriched.key))
 
     def of_summary(record: Record, row: Event) -> Iterator[str]:
         summary = by_name.get(row["summary"])
         if summary is not None and row["window_start_ms"] >= in_force.get(summary.name, Versions()).since_ms:
             yield from undeclared(row, summary.columns)
+            keys = [row.get(name) for name in summary.keys] or [summary.name]
+            # Flink has one column as the key, the other engines the whole window.
+            window = "|".join(map(str, (row["window_start_ms"], *keys[: len(summary.keys)])))
+            if all(isinstance(each, str) for each in keys):
+                yield from _with_key(record, keys[0], window)
 
     return {
         ENRICHED: of_events,
-        ALERTS.name: partial(_of_fields, ALERTS.names),
-        DEAD_LETTERS.name: partial(_of_fields, DEAD_LETTERS.names),
+        ALERTS.name: partial(_of_type, ALERTS),
+        DEAD_LETTERS.name: partial(_of_type, DEAD_LETTERS),
         WINDOWS: of_summary,
     }
 
@@ -48,8 +54,15 @@ def undeclared(event: Event, declared: Collection[str]) -> list[str]:
     return [f"'{name}' is not declared{_and_holds(value)}" for name, value in event.items() if name not in declared]
 
 
-def _of_fields(declared: Collection[str], record: Record, event: Event) -> Iterator[str]:
-    yield from undeclared(event, declared)
+def _of_type(declared: EventType, record: Record, event: Event) -> Iterator[str]:
+    yield from undeclared(event, declared.names)
+    yield from _with_key(record, event.get(declared.key))
+
+
+def _with_key(record: Record, *keys: Any) -> Iterator[str]:
+    """The complaint about a message with none of these keys."""
+    if isinstance(keys[0], str) and record.key not in [key.encode(errors="replace") for key in keys]:
+        yield f"its key is {record.key!r}, not {keys[0]!r}"
 
 
 def _and_holds(value: Any) -> str:

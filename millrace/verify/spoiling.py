@@ -230,6 +230,11 @@ def _of_enriched(case: Case) -> Iterator[Spoiling]:
     yield Spoiling(
         f"{ENRICHED}: one is lost", ("conservation",), partial(_with_output, case, ENRICHED, _without(records, same))
     )
+    if pair := _of_one_key(case, once):
+        turned = _swapped(_swapped(records, *pair, "value"), *pair, "key")
+        yield Spoiling(
+            f"{ENRICHED}: two of one key change places", ("order",), partial(_with_output, case, ENRICHED, turned)
+        )
     half = {n for n, (_, event) in enumerate(own) if case.source(event)[1] == case.source(own[at][1])[1]}
     half = set(sorted(half)[len(half) // 2 :])
     yield Spoiling(
@@ -472,6 +477,9 @@ def _of_topic(case: Case, kind: str) -> Iterator[Spoiling]:
     cut = [*records]
     cut[at] = replace(cut[at], value=(cut[at].value or b"")[:-2])
     yield Spoiling(f"{kind}: a message is cut", ("readable",), partial(_with_output, case, kind, cut))
+    keyed = [*records]
+    keyed[at] = replace(keyed[at], key=FOREIGN.encode())
+    yield Spoiling(f"{kind}: a message has a foreign key", ("readable",), partial(_with_output, case, kind, keyed))
     more = partial(_changed, case, kind, at, partial(_set, FOREIGN, CARD_NUMBER))
     yield Spoiling(f"{kind}: a field that is not declared", ("readable",), more)
 
@@ -653,6 +661,18 @@ def _two(among: Sequence[Any], of: Callable[[Any], Any]) -> tuple[Any, Any]:
     """One of them near the middle, and another that differs from it."""
     middle = among[len(among) // 2]
     return middle, next((each for each in among if of(each) != of(middle)), among[0])
+
+
+def _of_one_key(case: Case, among: Iterable[int]) -> tuple[int, int] | None:
+    """Two enriched events of one key, partition and raw partition; None if all have others."""
+    known: dict[tuple[Any, ...], int] = {}
+    for n in among:
+        record, event = case.enriched[n]
+        place = event.get(case.question.use.enriched.key), record.partition, *case.source(event)[:2]
+        if place in known:
+            return known[place], n
+        known[place] = n
+    return None
 
 
 def _from_the_middle(among: Sequence[int]) -> list[int]:

@@ -39,9 +39,9 @@ def live(evidence: Evidence) -> Evidence:
             at_ms = times[kind](event)
             if "emit_ms" in event:
                 event["emit_ms"] = at_ms
-            found.append((at_ms, json.dumps(event).encode()))
+            found.append((at_ms, json.dumps(event).encode(), record.key))
         ordered = sorted(found)
-        outputs[kind] = [Record(kind, 0, n, at_ms, None, value) for n, (at_ms, value) in enumerate(ordered)]
+        outputs[kind] = [Record(kind, 0, n, at_ms, key, value) for n, (at_ms, value, key) in enumerate(ordered)]
     return replace(evidence, outputs=outputs, labels=None)
 
 
@@ -83,7 +83,7 @@ def test_each_spoiling_is_red(short: Evidence) -> None:
         found = Ledger(question, evidence, limits).through(CUTS_MS)
         red = {(segment.number, check.name) for segment in found for check in segment.checks if check.status != "ok"}
         expected = {name for name in each.checks if not name.startswith(PROMISE)}
-        is_once = len({number for number, _ in red}) <= 2 or any(many in each.name for many in MANY)
+        is_once = len({number for number, _ in red}) <= 3 or any(many in each.name for many in MANY)
         if not red or not is_once or expected - {name for _, name in red}:
             missed[each.name] = sorted(red)
     assert missed == {}

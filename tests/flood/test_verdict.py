@@ -22,6 +22,7 @@ from millrace.verify.verdict import Check
 from pipelines.flood import FLOOD
 from pipelines.flood.rules import HARMLESS, flood_group, flood_ip
 from pipelines.flood.traffic import TRAFFIC
+from tests.pipelines.pretend import key_of
 
 START_MS, CLOSING_MS = 1_790_000_000_123, 20_000
 WRITTEN_MS = START_MS + 3_600_000
@@ -135,7 +136,7 @@ def alert(finding: Finding, among: Sequence[Event]) -> Event:
 
 def records(kind: str, events: Iterable[Mapping[str, Any]]) -> Iterator[Record]:
     for n, event in enumerate(events):
-        yield Record(kind, 0, n, WRITTEN_MS, b"", json.dumps(event).encode())
+        yield Record(kind, 0, n, WRITTEN_MS, key_of(FLOOD, kind, event), json.dumps(event).encode())
 
 
 def red(found: Verdict) -> set[str]:

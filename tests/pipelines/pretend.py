@@ -10,12 +10,14 @@ from typing import Any
 
 from millrace import oracle
 from millrace.oracle import Finding, Record
-from millrace.rules import Rule, WindowRule
+from millrace.rules import ALERTS, DEAD_LETTERS, Rule, UseCase, WindowRule
+from millrace.rules.outputs import WINDOWS_TOPIC
 from millrace.traffic import Message, TrafficPlan
 from millrace.traffic.labels import Labels, labels_of
 from millrace.traffic.tokens import secrets_under
 from millrace.verbs.sending import closing_keys, partition_of
 from millrace.verify import Evidence, Question
+from millrace.verify.evidence import ENRICHED
 from pipelines.fraud import FRAUD
 from pipelines.fraud.traffic import TRAFFIC
 
@@ -155,9 +157,18 @@ def letter(record: Record, reason: str) -> dict[str, Any]:
 def records(kind: str, events: Sequence[Mapping[str, Any]], arrived_ms: Sequence[int]) -> list[Record]:
     """Events as the messages of an output topic."""
     return [
-        Record(kind, 0, offset, at_ms, None, json.dumps(event).encode())
+        Record(kind, 0, offset, at_ms, key_of(FRAUD, kind, event), json.dumps(event).encode())
         for offset, (event, at_ms) in enumerate(zip(events, arrived_ms, strict=True))
     ]
+
+
+def key_of(use: UseCase, kind: str, event: Mapping[str, Any]) -> bytes:
+    """The key of a message of an output topic."""
+    if kind == WINDOWS_TOPIC:
+        summary = next(each for each in use.summaries if each.name == event["summary"])
+        return "|".join(str(event[name]) for name in ("window_start_ms", *summary.keys)).encode()
+    columns = {ENRICHED: use.enriched.key, ALERTS.name: ALERTS.key, DEAD_LETTERS.name: DEAD_LETTERS.key}
+    return str(event[columns[kind]]).encode()
 
 
 def transactions_table(enriched: Iterable[Mapping[str, Any]]) -> dict[bytes, dict[bytes, bytes]]:

@@ -130,3 +130,86 @@ class TestFields:
         table[row] = {**table[row], b"t:phone_at_ms": b"12345"}
         verdict = judge(replace(QUESTION, stores=("hbase",)), spoilt(lacking, table_of_transactions=table))
         assert verdict.check("table of transactions").status == "failed"
+
+
+class TestKeys:
+    @pytest.mark.parametrize("kind", OUTPUTS)
+    def test_a_message_with_the_key_of_another_or_without_one_is_red(self, good: Evidence, kind: str) -> None:
+        records = list(output(good, kind))
+        at = len(records) // 2
+        spoiled = [*records[:at], replace(records[at], key=b"another"), *records[at + 1 :]]
+        assert red(STREAM, with_output(good, kind, spoiled)) == ({"readable"}, {"readable"})
+        without = [replace(each, key=None) for each in records]
+        assert red(STREAM, with_output(good, kind, without)) == ({"readable"}, {"readable"})
+
+    def test_engines_key_the_rows_of_a_summary_by_one_column_or_by_the_window(self, good: Evidence) -> None:
+        (summary,) = STREAM.summaries
+        column = summary.keys[0]
+        records = [replace(each, key=content(each)[column].encode()) for each in output(good, "windows")]
+        assert records != output(good, "windows")
+        assert red(STREAM, with_output(good, "windows", records)) == (set(), set())
+
+    def test_messages_of_other_producers_have_any_key(self, good: Evidence) -> None:
+        raw = {kind: [replace(each, key=b"x") for each in own or ()] for kind, own in good.raw.items()}
+        raw |= {kind: list(good.raw[kind] or ()) for kind in ("merchants", "customers")}
+        assert judge(STREAM, replace(good, raw=raw)).status == "ok"
+
+
+class TestOrder:
+    def of_one_key(self, good: Evidence) -> list[int]:
+        """Where the events of the customer with most of them are."""
+        by_key: dict[bytes | None, list[int]] = {}
+        for n, each in enumerate(output(good, "enriched")):
+            by_key.setdefault(each.key, []).append(n)
+        return max(by_key.values(), key=len)
+
+    def moved(self, good: Evidence, places: Sequence[int]) -> Evidence:
+        """The run with enriched events in another order: each place has what another had."""
+        records = list(output(good, "enriched"))
+        own = sorted(places)
+        for at, other in zip(own, places, strict=True):
+            records[at] = replace(output(good, "enriched")[other], offset=at, ingest_ms=records[at].ingest_ms)
+        return with_output(good, "enriched", records)
+
+    def test_events_of_one_key_in_reverse_are_red(self, good: Evidence) -> None:
+        at = self.of_one_key(good)
+        assert len(at) > 2
+        check = judge(STREAM, self.moved(good, at[::-1])).check("order")
+        assert check.status == "failed"
+        assert "came out behind transactions[" in check.offenders[0]
+        assert found_by("order", STREAM, self.moved(good, range(len(output(good, "enriched")))[::-1]))
+
+    def test_events_of_two_keys_have_no_order(self, good: Evidence) -> None:
+        records = output(good, "enriched")
+        at = next(n for n in range(100, 200) if records[n].key != records[n + 1].key)
+        assert red(STREAM, self.moved(good, [at + 1, at])) == (set(), set())
+
+    @pytest.mark.parametrize("lacking", [0, 2])
+    def test_a_restart_repeats_the_end_of_what_was_written(self, good: Evidence, lacking: int) -> None:
+        """Of what came out just before, the beginning may be lacking: it comes out behind its followers."""
+        records = list(output(good, "enriched"))
+        since = len(records) - 40
+        before = [*records[:since], *records[since + lacking : since + 20]]
+        again = [replace(each, ingest_ms=records[-1].ingest_ms) for each in records[since:]]
+        written = [replace(each, offset=n) for n, each in enumerate([*before, *again])]
+        assert judge(STREAM, with_output(good, "enriched", written)).status == "ok"
+
+    def in_partitions(self, good: Evidence, kind: str, partition_at: Callable[[int], int]) -> Evidence:
+        """The run with the messages of one key in these partitions, by their number."""
+        records = list(output(good, kind))
+        key = records[self.of_one_key(good)[0]].key if kind == "enriched" else records[0].key
+        own = [n for n, each in enumerate(records) if each.key == key and content(each).get("rule") in (None, "spree")]
+        for number, at in enumerate(own):
+            records[at] = replace(records[at], partition=partition_at(number))
+        return with_output(good, kind, records)
+
+    def test_a_message_in_another_partition_than_others_of_its_key_is_not_ok(self, good: Evidence) -> None:
+        verdict = judge(STREAM, self.in_partitions(good, "enriched", lambda number: int(number == 1)))
+        assert (verdict.status, verdict.check("order").status) == ("unknown", "unknown")
+        assert "were partitions added" in verdict.check("order").why
+        assert "order" in red(STREAM, self.in_partitions(good, "enriched", lambda number: number % 2))[1]
+
+    def test_a_key_moves_once_when_partitions_are_added(self, good: Evidence) -> None:
+        spoiled = self.in_partitions(good, "enriched", lambda number: int(number > 1))
+        assert red(STREAM, spoiled) == (set(), set())
+        assert judge(STREAM, spoiled).check("order").figures["keys that moved"] == 1

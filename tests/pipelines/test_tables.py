@@ -50,6 +50,7 @@ from millrace.rules.layout import (
 )
 from millrace.verify import Evidence, Question, Verdict, Versions, judge
 from pipelines.fraud import FRAUD
+from tests.pipelines.pretend import key_of
 
 PINNED = json.loads(Path(__file__).with_name("pinned_tables.json").read_text())
 START_MS = 1_790_000_000_000
@@ -412,7 +413,10 @@ class TestVerdict:
         Writer(GATES, STORES).write(events, alerts)
         outputs = {"enriched": events, "alerts": alerts, "dead-letters": [], "windows": []}
         records = {
-            kind: [Record(kind, 0, n, e["ingest_ms"] + 5, None, json.dumps(e).encode()) for n, e in enumerate(own)]
+            kind: [
+                Record(kind, 0, n, e["ingest_ms"] + 5, key_of(GATES, kind, e), json.dumps(e).encode())
+                for n, e in enumerate(own)
+            ]
             for kind, own in outputs.items()
         }
         kinds = {"p.passages": "passages", "p.doors": "doors"}

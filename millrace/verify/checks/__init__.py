@@ -18,6 +18,7 @@ from millrace.verify.checks import (
     lateness,
     loss,
     numbers,
+    order,
     readable,
     refusals,
     repetitions,
@@ -32,6 +33,7 @@ def checkers(case: Case) -> Iterator[Checker]:
         yield loss.CHECKER
     yield substance.CHECKER
     yield readable.CHECKER
+    yield order.CHECKER
     if case.question.runs:
         yield acknowledged.CHECKER
     yield conservation.CHECKER

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 
 from millrace import oracle
 from millrace.oracle import Seen
-from millrace.rules import WindowRule
+from millrace.rules import ALERTS, WindowRule
 from millrace.verify.case import Case, Question, faults_in, problems
-from millrace.verify.checking import Checker, Found
+from millrace.verify.checking import Checker, Found, Undecided
 from millrace.verify.checks import (
     alert_ids,
     alerts,
@@ -24,11 +24,12 @@ from millrace.verify.checks import (
     enrichment,
     lateness,
     numbers,
+    order,
     readable,
     refusals,
     repetitions,
 )
-from millrace.verify.evidence import ENRICHED, FILES, place_of, read
+from millrace.verify.evidence import ENRICHED, FILES, Read, place_of, read
 from millrace.verify.ledger import labelled, memory, outputs, raw, tables, units, waiting, windows
 from millrace.verify.ledger.case import SegmentCase
 from millrace.verify.ledger.state import Done, State
@@ -82,7 +83,7 @@ def advance(
     outputs.judge_foreign(step)
     of_tables = list(tables.judged(step, parsed))
     step.case.outputs = {kind: replace(parsed[kind], events=tuple(step.due[kind])) for kind in OUTPUTS}
-    checks = tuple(_checked(step, each) for each in (*_checkers(step), *of_tables))
+    checks = tuple(_checked(step, each) for each in (*_checkers(step), _checker_of_order(step, parsed), *of_tables))
     memory.forget(step)
     return Segment(
         state.number, since_ms, cut_ms, checks, messages, waiting.pending(step), waiting.whole_until_ms(step)
@@ -117,6 +118,18 @@ def _checkers(step: Step) -> Iterator[Checker]:
     yield from labelled.checkers(step)
     if FILES in question.stores or "hdfs" in question.stores:
         yield _checker_of_rows(step)
+
+
+def _checker_of_order(step: Step, parsed: Mapping[str, Read]) -> Checker:
+    """Of the outputs that came with this segment: what overtook others may come again with the next one."""
+
+    def check(_: Case) -> Found | Undecided:
+        found = order.judged(step.use, parsed[ENRICHED].events, parsed[ALERTS.name].events, step.source)
+        if isinstance(found, Found) and found.offenders:
+            return Undecided("events came out behind later ones of their key", found.figures, tuple(found.offenders))
+        return found
+
+    return replace(order.CHECKER, find=check, needs=())
 
 
 def _checker_of_rows(step: Step) -> Checker:
