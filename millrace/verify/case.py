@@ -50,6 +50,7 @@ from millrace.verify.evidence import (
     Versions,
     kinds_of,
     misfit,
+    place,
     read,
 )
 from millrace.verify.expected import Expected, expect, expected_windows, time_passed_ms
@@ -210,6 +211,23 @@ class Case:
         if emit_ms > record.ingest_ms + clocks_ms:
             return [f"emit_ms is {emit_ms}, after its topic had it, at {record.ingest_ms}"]
         return []
+
+    def held(self, messages: Messages) -> tuple[list[str], list[str]]:
+        """The messages of one writer that reached their topic long after they were made: wrong ones, and doubtful ones.
+
+        A machine that is suspended may explain one, unless the same writer wrote others meanwhile.
+        """
+        bounds = self.question.bounds
+        times = [(record, int(each.get("emit_ms") or record.ingest_ms)) for record, each in messages]
+        late = [(record, emit_ms) for record, emit_ms in times if emit_ms < record.ingest_ms - bounds.held_ms]
+        prompt_ms = [record.ingest_ms for record, emit_ms in times if record.ingest_ms <= emit_ms + bounds.clocks_ms]
+        wrong: list[str] = []
+        doubtful: list[str] = []
+        for record, emit_ms in late:
+            between = range(emit_ms + bounds.clocks_ms, record.ingest_ms - bounds.clocks_ms)
+            found = wrong if any(at_ms in between for at_ms in prompt_ms) else doubtful
+            found.append(f"{place(record)} came {(record.ingest_ms - emit_ms) / 1000:,.0f} s after its emit_ms")
+        return wrong, doubtful
 
     @cached_property
     def letters(self) -> dict[tuple[Origin, str], Event]:
@@ -505,7 +523,10 @@ def moved_by(enriched: Messages, time: str) -> list[Moved]:
 
 def faults_in(question: Question) -> Mapping[str, Faults]:
     """For each output the function that finds what of a message is not as declared."""
-    return faults_of(question.use, question.summaries, question.in_force, question.bounds.clocks_ms)
+    clocks_ms = question.bounds.clocks_ms
+    # The inputs of a backfill have the times of their events.
+    differ_ms = WHOLE_MOST if question.is_finite else clocks_ms
+    return faults_of(question.use, question.summaries, question.in_force, clocks_ms, differ_ms)
 
 
 def problems(question: Question) -> dict[str, Callable[[Event], str | None]]:

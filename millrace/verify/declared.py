@@ -1,4 +1,4 @@
-"""What of an output message is not as declared: its fields, or its key."""
+"""What of an output message is not as declared: its fields, its key, or its time."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from millrace.oracle import Record
 from millrace.rules import ALERTS, DEAD_LETTERS, ENRICHMENT, LIMITS, EventType, UseCase, WindowSummary, card_numbers
+from millrace.rules.outputs import INGEST_MS
 from millrace.rules.outputs import WINDOWS_TOPIC as WINDOWS
 from millrace.verify.evidence import ENRICHED, Event, Versions
 
@@ -17,16 +18,22 @@ CHANGES_OF_EVENTS = (ENRICHMENT, LIMITS)
 
 
 def faults_of(
-    use: UseCase, summaries: Sequence[WindowSummary], in_force: Mapping[str, Versions], clocks_ms: int
+    use: UseCase,
+    summaries: Sequence[WindowSummary],
+    in_force: Mapping[str, Versions],
+    clocks_ms: int,
+    differ_ms: int,
 ) -> Mapping[str, Faults]:
     """For each output the function that finds what of a message is not as declared.
 
-    What came out before its declaration changed has the fields and the key of then.
+    What came out before its declaration changed has the fields and the key of then. An output reaches its topic after
+    its cause did, by clocks that differ by at most `differ_ms`.
     """
     since_ms = max(in_force[name].since_ms if name in in_force else 0 for name in CHANGES_OF_EVENTS)
     by_name = {each.name: each for each in summaries}
 
     def of_events(record: Record, event: Event) -> Iterator[str]:
+        yield from _before_its_cause(record, event, differ_ms)
         if record.ingest_ms >= since_ms + clocks_ms or not since_ms:
             yield from undeclared(event, use.enriched.names)
             yield from _with_key(record, event.get(use.enriched.key))
@@ -43,8 +50,8 @@ def faults_of(
 
     return {
         ENRICHED: of_events,
-        ALERTS.name: partial(_of_type, ALERTS),
-        DEAD_LETTERS.name: partial(_of_type, DEAD_LETTERS),
+        ALERTS.name: partial(_of_type, ALERTS, differ_ms),
+        DEAD_LETTERS.name: partial(_of_type, DEAD_LETTERS, differ_ms),
         WINDOWS: of_summary,
     }
 
@@ -54,9 +61,20 @@ def undeclared(event: Event, declared: Collection[str]) -> list[str]:
     return [f"'{name}' is not declared{_and_holds(value)}" for name, value in event.items() if name not in declared]
 
 
-def _of_type(declared: EventType, record: Record, event: Event) -> Iterator[str]:
+def _of_type(declared: EventType, differ_ms: int, record: Record, event: Event) -> Iterator[str]:
+    yield from _before_its_cause(record, event, differ_ms)
     yield from undeclared(event, declared.names)
     yield from _with_key(record, event.get(declared.key))
+
+
+def _before_its_cause(record: Record, event: Event, differ_ms: int) -> Iterator[str]:
+    """The complaint about a message that its topic had before the raw message.
+
+    When it came out decides which version of a rule judged it.
+    """
+    caused_ms = event.get(INGEST_MS.name)
+    if caused_ms is not None and record.ingest_ms < caused_ms - differ_ms:
+        yield f"its topic had it at {record.ingest_ms}, before its cause, which arrived at {caused_ms}"
 
 
 def _with_key(record: Record, *keys: Any) -> Iterator[str]:

@@ -43,6 +43,9 @@ class Bounds:
     without traffic as idle after 5 to 10 s, and a batch may take some more."""
     clocks_ms: int = 60_000
     """The clocks of two machines differ at most so far."""
+    held_ms: int = 900_000
+    """What an engine has made reaches its topic at most so much later. A producer gives up after two minutes, and what
+    is made again has another `emit_ms`; a broker that is away for ten minutes leaves some to spare."""
     overdue_ms: int = 60_000
     """A window that may still be open so long after its end, by the newest arrival, makes its check unknown."""
 

@@ -480,6 +480,9 @@ def _of_topic(case: Case, kind: str) -> Iterator[Spoiling]:
     keyed = [*records]
     keyed[at] = replace(keyed[at], key=FOREIGN.encode())
     yield Spoiling(f"{kind}: a message has a foreign key", ("readable",), partial(_with_output, case, kind, keyed))
+    if kind != WINDOWS_TOPIC:
+        early = [replace(each, ingest_ms=each.ingest_ms - DAY_MS) for each in records]
+        yield Spoiling(f"{kind}: dated a day back", ("readable",), partial(_with_output, case, kind, early))
     more = partial(_changed, case, kind, at, partial(_set, FOREIGN, CARD_NUMBER))
     yield Spoiling(f"{kind}: a field that is not declared", ("readable",), more)
 

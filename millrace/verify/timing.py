@@ -40,7 +40,11 @@ def latencies(case: Case) -> Iterator[Latency]:
     sent = ((at, event["sent_ms"]) for at, event in first.values() if case.is_timed(event.get("sent_ms")))
     yield latency(ENRICHED_FROM_SENT, (at - sent_ms for at, sent_ms in sent))
     yield latency(HOP, evidence.hop_ms or ())
-    times = evidence.received_ms or {}
+    # What was received before the topic had it was not: the alert counts as if no reader had it.
+    clocks_ms = question.bounds.clocks_ms
+    appended_ms = {alert["alert_id"]: at for at, alert in timed}
+    known = evidence.received_ms or {}
+    times = {i: known[i] for i, at in appended_ms.items() if i in known and known[i] >= at - clocks_ms}
     received = [(times[alert["alert_id"]], alert) for _, alert in timed if alert["alert_id"] in times]
     yield latency(RECEIVED, (at - alert["sent_ms"] for at, alert in received))
     yield latency(HOP_RECEIVED, evidence.hop_received_ms or ())

@@ -73,9 +73,9 @@ class Verdict:
 
     @property
     def promises_status(self) -> Kept:
-        """Whether this run was as fast as the pattern promises."""
+        """Whether this run was as fast as the pattern promises; unknown if no promise was measured."""
         statuses = {promise.status for promise in self.promises}
-        return "broken" if "broken" in statuses else "unknown" if "unknown" in statuses else "kept"
+        return "broken" if "broken" in statuses else "kept" if statuses == {"kept"} else "unknown"
 
     def check(self, name: str) -> Check:
         """The check of that name."""

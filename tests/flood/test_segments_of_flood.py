@@ -20,7 +20,7 @@ from tests.pipelines.segmented import Ledger, figures, wrong
 
 LIMITS = Limits(outstanding_ms=20_000, grace_ms=4_000)
 CUTS_MS = range(START_MS, START_MS + 60_000, 3_500)
-MANY = ("tail is cut", "a clock is", "falls silent")
+MANY = ("tail is cut", "a clock is", "falls silent", "a day back")
 
 
 def live(evidence: Evidence) -> Evidence:
@@ -57,7 +57,8 @@ def test_a_good_run_is_ok_in_segments_and_counts_the_same(short: Evidence) -> No
     found = figures(segments)
     for check in judge(QUESTION, short).checks:
         if check.name != "substance":
-            expected = {name: value for name, value in check.figures.items() if name != "still open"}
+            counts = {name: value for name, value in check.figures.items() if not isinstance(value, str)}
+            expected = {name: value for name, value in counts.items() if name != "still open"}
             assert {name: found[check.name].get(name, 0) for name in expected} == expected, check.name
 
 

@@ -130,7 +130,7 @@ def alert(finding: Finding, among: Sequence[Event]) -> Event:
         "at_ms": finding.at_ms,
         "sent_ms": max(event["sent_ms"] for event in among),
         "ingest_ms": max(event["ingest_ms"] for event in among),
-        "emit_ms": finding.at_ms + 4_000,
+        "emit_ms": WRITTEN_MS,
     }
 
 

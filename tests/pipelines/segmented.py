@@ -100,7 +100,8 @@ def figures(segments: Iterable[Segment]) -> dict[str, dict[str, int]]:
         for check in segment.checks:
             own = found.setdefault(check.name, {})
             for name, value in check.figures.items():
-                own[name] = own.get(name, 0) + int(value or 0)
+                if not isinstance(value, str):
+                    own[name] = own.get(name, 0) + int(value or 0)
     return found
 
 

@@ -213,3 +213,106 @@ class TestOrder:
         spoiled = self.in_partitions(good, "enriched", lambda number: int(number > 1))
         assert red(STREAM, spoiled) == (set(), set())
         assert judge(STREAM, spoiled).check("order").figures["keys that moved"] == 1
+
+
+DAY_MS = 86_400_000
+
+
+class TestTimes:
+    """What is late without a reason is shown, and what came before its cause is red."""
+
+    def delayed(self, evidence: Evidence, kind: str, at: int, by_ms: int) -> Evidence:
+        records = list(output(evidence, kind))
+        late = records.pop(at)
+        return with_output(
+            evidence, kind, [*records, replace(late, offset=len(records) + 1, ingest_ms=late.ingest_ms + by_ms)]
+        )
+
+    @pytest.mark.parametrize("kind", ["enriched", "alerts", "dead-letters"])
+    def test_the_longest_delay_is_shown_with_its_output(self, good: Evidence, kind: str) -> None:
+        late = self.delayed(good, kind, 0, DAY_MS)
+        figures = judge(STREAM, late).check("readable").figures
+        assert str(figures[f"{kind}: longest delay"]).startswith("86,400.0")
+        assert str(figures[f"{kind}: longest delay"]).endswith(f" s, {kind}[0]@{len(output(good, kind))}")
+
+    def test_a_copy_that_comes_late_is_no_delay(self, good: Evidence) -> None:
+        records = list(output(good, "enriched"))
+        again = replace(records[7], offset=len(records), ingest_ms=records[7].ingest_ms + DAY_MS)
+        figures = judge(STREAM, with_output(good, "enriched", [*records, again])).check("readable").figures
+        assert str(figures["enriched: longest delay"]).startswith("0.008 s")
+
+    @pytest.mark.parametrize("kind", ["enriched", "alerts", "dead-letters"])
+    def test_an_output_from_before_its_cause_is_red(self, good: Evidence, kind: str) -> None:
+        records = [replace(each, ingest_ms=each.ingest_ms - 2 * 3_600_000) for each in output(good, kind)]
+        assert found_by("readable", STREAM, with_output(good, kind, records))
+        skewed = [replace(each, ingest_ms=each.ingest_ms - 30_000) for each in output(good, kind)]
+        assert judge(STREAM, with_output(good, kind, skewed)).status == "ok", "brokers' clocks may differ"
+
+    def test_in_a_backfill_the_inputs_have_the_times_of_their_events(self, good: Evidence) -> None:
+        earlier = [replace(each, ingest_ms=each.ingest_ms - DAY_MS) for each in output(good, "enriched")]
+        finite = replace(STREAM, is_finite=True)
+        assert judge(finite, with_output(good, "enriched", earlier)).check("readable").status == "ok"
+
+    def test_no_change_of_a_rule_excuses_what_is_dated_before_it(self, good: Evidence) -> None:
+        """Events that came out before the rule's version need no alert of it, and no flag."""
+        since_ms = START_MS - 3_600_000
+        question = replace(STREAM, in_force={"spree": Versions(since_ms, frozenset({"earlier"}))})
+        alerts = [each for each in output(good, "alerts") if content(each)["rule"] != "spree"]
+        enriched = []
+        for each in output(good, "enriched"):
+            event = content(each)
+            earlier_ms = 2 * 3_600_000 if "spree" in event["flags"] else 0
+            value = json.dumps(event | {"flags": [flag for flag in event["flags"] if flag != "spree"]}).encode()
+            enriched.append(replace(each, ingest_ms=each.ingest_ms - earlier_ms, value=value))
+        rows = [row | {"flags": [flag for flag in row["flags"] if flag != "spree"]} for row in good.stores["files"]]
+        spoiled = spoilt(replace(good, labels=None), alerts=alerts, enriched=enriched, files=rows)
+        assert found_by("readable", question, spoiled)
+
+    def of_rule(self, good: Evidence, rule: str) -> list[int]:
+        return [n for n, each in enumerate(output(good, "alerts")) if content(each)["rule"] == rule]
+
+    @pytest.mark.parametrize("rule", ["spree", "burst"])
+    def test_an_alert_that_was_made_long_before_its_topic_had_it_is_not_ok(self, good: Evidence, rule: str) -> None:
+        """A machine may have been suspended, if nothing shows that it worked meanwhile."""
+        at = self.of_rule(good, rule)
+        assert len(at) > 1
+        check = judge(STREAM, self.delayed(good, "alerts", at[0], DAY_MS)).check(f"alerts: {rule}")
+        assert (check.status, check.why) == (
+            "unknown",
+            "alerts came long after their emit_ms: was the machine suspended?",
+        )
+        later = DAY_MS // 2
+
+        def by_half_a_day(alert: dict[str, Any]) -> None:
+            alert["emit_ms"] += later
+
+        records = list(output(changed(good, "alerts", by_half_a_day, at[1]), "alerts"))
+        records[at[1]] = replace(records[at[1]], ingest_ms=records[at[1]].ingest_ms + later)
+        meanwhile = with_output(good, "alerts", records)
+        assert judge(STREAM, meanwhile).check(f"alerts: {rule}").status == "ok", "made late, after an outage"
+        check = judge(STREAM, self.delayed(meanwhile, "alerts", at[0], DAY_MS)).check(f"alerts: {rule}")
+        assert check.status == "failed"
+        assert check.offenders[0].endswith("s after its emit_ms")
+
+    def test_a_row_that_was_made_long_before_its_topic_had_it_is_not_ok(self, good: Evidence) -> None:
+        check = judge(STREAM, self.delayed(good, "windows", 3, DAY_MS)).check("numbers: spend-per-minute")
+        assert check.status == "failed", "rows of other windows came meanwhile"
+        assert check.offenders[0].endswith("s after its emit_ms")
+
+    @pytest.mark.parametrize("kind", OUTPUTS)
+    def test_what_a_broker_takes_ten_minutes_later_is_ok(self, good: Evidence, kind: str) -> None:
+        records = list(output(good, kind))
+        late = [replace(each, ingest_ms=each.ingest_ms + 600_000) for each in records]
+        assert judge(STREAM, with_output(good, kind, late)).status == "ok"
+
+    def test_a_promise_that_was_not_measured_is_not_kept(self, good: Evidence) -> None:
+        assert judge(replace(STREAM, promises={}), good).promises_status == "unknown"
+        assert judge(STREAM, good).promises_status == "kept"
+
+    def test_no_reader_has_an_alert_before_its_topic(self, good: Evidence) -> None:
+        """Such a time is another run's, or wrong: then the time of the topic counts."""
+        received = {content(each)["alert_id"]: content(each)["ingest_ms"] + 1.0 for each in output(good, "alerts")}
+        late = [replace(each, ingest_ms=each.ingest_ms + DAY_MS) for each in output(good, "alerts")]
+        assert judge(STREAM, replace(good, received_ms=received)).promises_status == "kept"
+        spoiled = replace(with_output(good, "alerts", late), received_ms=received)
+        assert judge(STREAM, spoiled).promises_status == "broken"

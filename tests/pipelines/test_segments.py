@@ -84,7 +84,7 @@ def test_a_good_run_is_ok_in_segments(good: Evidence) -> None:
 def whole(question: Question, evidence: Evidence) -> dict[str, dict[str, int]]:
     """What the verdict on the whole run counts."""
     return {
-        check.name: {name: int(value or 0) for name, value in check.figures.items()}
+        check.name: {name: int(value or 0) for name, value in check.figures.items() if not isinstance(value, str)}
         for check in judge(question, evidence).checks
         if check.name != "substance"
     }
@@ -318,6 +318,7 @@ MANY = (
     "read a day late",
     "that is used is lost",
     "falls silent",
+    "a day back",
     "a day late, and",
 )
 """Spoilings of more than one message."""

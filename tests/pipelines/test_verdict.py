@@ -473,7 +473,8 @@ def test_reference_data_sent_again_and_compacted_was_known_before(good: Evidence
 
     # What was refused is refused once more; the dead letters of what is gone stay, and nobody calls them made up.
     letters = output(good, "dead-letters")
-    again = [changed([letter], refused_again)[0] for letter in letters if of_references(letter)]
+    refused = [changed([letter], refused_again)[0] for letter in letters if of_references(letter)]
+    again = [replace(each, ingest_ms=each.ingest_ms + later_ms) for each in refused]
     raw = {**good.raw, **{name: later(name) for name in REFERENCES}}
     question = replace(QUESTION, kept_since_ms=2 * later_ms + START_MS)
     assert judge(question, spoilt(good, raw=raw, dead_letters=[*letters, *again])).status == "ok"

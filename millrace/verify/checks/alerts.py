@@ -74,6 +74,10 @@ def alerts(rule: Rule, case: Case) -> Found | Undecided:
     if earlier:
         figures["by earlier versions, not judged"] = earlier
     offenders += case.too_many_races(raced, rule.name)
+    held, doubtful = case.held([each for own in copies.values() for each in own])
+    offenders += held
+    if doubtful and not offenders:
+        return Undecided("alerts came long after their emit_ms: was the machine suspended?", figures, tuple(doubtful))
     if isinstance(rule, WindowRule) and not offenders and found.may and case.is_whole:
         if not found.must:
             return Undecided("all windows may still be open: let later events, or the traffic's closing, come first")

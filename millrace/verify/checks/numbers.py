@@ -58,12 +58,16 @@ def numbers(summary: WindowSummary, case: Case) -> Found | Undecided:
                 row for record, row in own if record.ingest_ms >= since_ms and not (row is got[key] and key in due)
             )
             offenders += _impossible(summary, rows_of, key, others)
+    held, doubtful = case.held([each for own in rows.values() for each in own])
+    offenders += held
     figures = {"due": len(due), "found": len(got), "rows": sum(map(len, rows.values()))}
     awaited = (
         summary.window.end_ms(key[0], key[0])
         for key, values in rows_of.still_open.items()
         if not (key in got and is_between(got[key], values, with_late[key]))
     )
+    if doubtful and not offenders:
+        return Undecided("rows came long after their emit_ms: was the machine suspended?", figures, tuple(doubtful))
     if not offenders and (why := case.overdue(awaited)):
         return Undecided(why, figures)
     return Found(figures, offenders)
