@@ -112,8 +112,11 @@ class Evidence:
         return self.outputs.get(name, self.stores.get(name))
 
     def origin(self, topic: str, partition: int, offset: int) -> Origin:
-        """The origin that an output names by its topic."""
-        return self.kinds.get(topic, topic), partition, offset
+        """The origin that an output names by its topic; the name of a kind is none of a topic."""
+        kind = self.kinds.get(topic)
+        if kind is None:
+            kind = f"no topic '{topic}'" if topic in self.kinds.values() else topic
+        return kind, partition, offset
 
 
 @dataclass(frozen=True)

@@ -383,7 +383,7 @@ def _of_letters(case: Case) -> Iterator[Spoiling]:
     if newest is None:
         return
     place = {
-        "topic": newest["source_topic"],
+        "topic": next((topic for topic, of in case.evidence.kinds.items() if of == use.judged.name), use.judged.name),
         "partition": newest["source_partition"],
         "offset": newest["source_offset"],
     }

@@ -316,3 +316,26 @@ class TestTimes:
         assert judge(STREAM, replace(good, received_ms=received)).promises_status == "kept"
         spoiled = replace(with_output(good, "alerts", late), received_ms=received)
         assert judge(STREAM, spoiled).promises_status == "broken"
+
+
+class TestTopics:
+    """Readers find the raw message by the name of its topic; the kind of event is none."""
+
+    def by_kind(self, event: dict[str, Any], name: str) -> None:
+        event[name] = event[name].removeprefix("pretended.")
+
+    def test_an_output_that_names_the_kind_instead_of_the_topic_is_red(self, good: Evidence) -> None:
+        enriched = changed(good, "enriched", lambda event: self.by_kind(event, "source_topic"))
+        assert found_by("conservation", STREAM, enriched)
+        letters = changed(good, "dead-letters", lambda letter: self.by_kind(letter, "topic"))
+        assert found_by("refusals", STREAM, letters)
+        first, *others = good.stores["files"]
+        files = spoilt(good, files=[{**first, "source_topic": "transactions"}, *others])
+        assert found_by("files", STREAM, files)
+
+    def test_a_cell_has_the_name_of_the_topic(self, good: Evidence) -> None:
+        table = good.stores["table of transactions"]
+        row = next(iter(table))
+        cells = {**table[row], b"t:source_topic": b"transactions"}
+        verdict = judge(replace(QUESTION, stores=("hbase",)), spoilt(good, table_of_transactions={**table, row: cells}))
+        assert verdict.check("table of transactions").status == "failed"
