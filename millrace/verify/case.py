@@ -238,6 +238,27 @@ class Case:
             if letter["reason"] != REPLAYED
         }
 
+    def has_letter(self, origin: Origin) -> bool:
+        """Whether a message has a dead letter that can be replayed, or is so old that it may have been deleted."""
+        kind, partition, offset = origin
+        if (record := self.records.get(origin)) is not None:
+            return origin in self._refused or record.ingest_ms < self.question.kept_since_ms
+        is_kept = kind in {each.name for each in self.question.use.raw}
+        return not is_kept and offset < self.ends.get((kind, partition), offset + 1)
+
+    @cached_property
+    def _refused(self) -> set[Origin]:
+        return {origin for origin, reason in self.letters if reason not in (LATE, DUPLICATE)}
+
+    @cached_property
+    def ends(self) -> Mapping[tuple[str, int], int]:
+        """The offset behind the last raw message by kind and partition."""
+        found: dict[tuple[str, int], int] = {}
+        for kind, records in self.raw.items():
+            for record in records:
+                found[kind, record.partition] = max(record.offset + 1, found.get((kind, record.partition), 0))
+        return found
+
     @cached_property
     def late(self) -> set[Origin]:
         """The raw messages that no window counts."""

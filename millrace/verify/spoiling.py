@@ -379,6 +379,11 @@ def _of_letters(case: Case) -> Iterator[Spoiling]:
         yield Spoiling(
             f"{kind}: one of a foreign topic", ("refusals",), partial(_with_output, case, kind, _and(records, foreign))
         )
+        mark = {**letter, "reason": REPLAYED, "stage": "replay", "value_base64": None}
+        for name, change in (("of a foreign topic", {"topic": FOREIGN}), ("with a message", {"value_base64": "QUFB"})):
+            invented = json.dumps({**mark, **change}).encode()
+            marked = partial(_with_output, case, kind, _and(records, invented))
+            yield Spoiling(f"{kind}: a mark of a replay {name}", ("refusals",), marked)
     newest = max(case.expected.accepted.values(), key=lambda event: event["ingest_ms"], default=None)
     if newest is None:
         return
@@ -391,11 +396,23 @@ def _of_letters(case: Case) -> Iterator[Spoiling]:
     for name, reason, stage, check in (
         ("refused", "json", "events", "refusals"),
         ("late", LATE, "windows", "lateness"),
+        ("replayed", REPLAYED, "replay", "refusals"),
     ):
         invented = json.dumps({**letter, "reason": reason, "stage": stage}).encode()
         yield Spoiling(
             f"{kind}: a good event is called {name}",
             (check,),
+            partial(_with_output, case, kind, _and(records, invented)),
+        )
+    for each in use.references:
+        topic = next((topic for topic, name in case.evidence.kinds.items() if name == each.name), each.name)
+        if not (offsets := [record.offset for record in case.raw[each.name] if record.partition == 0]):
+            continue
+        place = {"topic": topic, "partition": 0, "offset": max(offsets) + 1}
+        invented = json.dumps({**letter, **place, "reason": "json", "stage": "events"}).encode()
+        yield Spoiling(
+            f"{kind}: one behind the end of {each.name}",
+            ("refusals",),
             partial(_with_output, case, kind, _and(records, invented)),
         )
     if len(many := _punctual(case)) > (most := case.races_most):

@@ -27,6 +27,7 @@ from pipelines.fraud.traffic import TRAFFIC
 from tests.pipelines import pretend
 from tests.pipelines.pretend import QUESTION, START_MS, messages, ran, topics
 from tests.pipelines.segmented import Ledger, figures, wrong
+from tests.pipelines.test_verdict import MARKS, marks, with_letter
 
 PLAN = plan_for(TRAFFIC, 800, 20, seed=3, name="p", customers=100, frauds=0.1, edges=0.1, races=0.02)
 STREAM = replace(QUESTION, stores=("hdfs",))
@@ -308,6 +309,12 @@ def test_an_alert_of_an_earlier_version_is_of_its_time_and_of_an_event(
     assert {each.name for each in judge(question, evidence).checks if each.status != "ok"} == expected
     found = wrong(Ledger(question, evidence, LIMITS).through(range(START_MS, LAST_MS, 10_000)))
     assert {name.partition(" ")[2] for name in found} == expected
+
+
+@pytest.mark.parametrize("mark", ["right", *MARKS])
+def test_a_mark_of_a_replay_needs_its_dead_letter(good: Evidence, mark: str) -> None:
+    segments = Ledger(STREAM, with_letter(good, marks(good)[mark]), LIMITS).through(range(START_MS, LAST_MS, 10_000))
+    assert {name.partition(" ")[2] for name in wrong(segments)} == ({"refusals"} if mark in MARKS else set())
 
 
 SOON_MS = 15_000

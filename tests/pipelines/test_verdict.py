@@ -376,6 +376,70 @@ def test_a_dead_letter_that_keeps_a_card_number_is_red(good: Evidence) -> None:
     assert "carries other bytes than it must keep" in str(verdict)
 
 
+def with_letter(evidence: Evidence, letter: Mapping[str, Any]) -> Evidence:
+    """The evidence with one more dead letter."""
+    letters = output(evidence, "dead-letters")
+    more = replace(letters[-1], offset=letters[-1].offset + 1, value=json.dumps(letter).encode())
+    return spoilt(evidence, dead_letters=[*letters, more])
+
+
+def marks(good: Evidence) -> dict[str, dict[str, Any]]:
+    """A mark of a message that was sent again, and wrong ones."""
+    refused = json.loads(output(good, "dead-letters")[0].value or b"")
+    accepted = json.loads(output(good, "enriched")[0].value or b"")
+    mark = {**refused, "reason": "replayed", "stage": "replay", "value_base64": None}
+    place = {"topic": "pretended.transactions", "partition": accepted["source_partition"]}
+    return {
+        "right": mark,
+        "of another stage": {**mark, "stage": "events"},
+        "with a message": {**mark, "value_base64": refused["value_base64"] or "QUFB"},
+        "of a foreign topic": {**mark, "topic": "foreign"},
+        "of an accepted event": {
+            **{**mark, **place, "offset": accepted["source_offset"], "ingest_ms": accepted["ingest_ms"]}
+        },
+        "of no message": {**mark, "topic": "pretended.merchants", "partition": 0, "offset": 10**6},
+    }
+
+
+MARKS = ("of another stage", "with a message", "of a foreign topic", "of an accepted event", "of no message")
+
+
+def test_a_message_that_was_sent_again_is_marked(good: Evidence) -> None:
+    assert judge(QUESTION, with_letter(good, marks(good)["right"])).status == "ok"
+
+
+@pytest.mark.parametrize("wrong", MARKS)
+def test_a_mark_without_its_dead_letter_is_red(good: Evidence, wrong: str) -> None:
+    assert red(judge(QUESTION, with_letter(good, marks(good)[wrong]))) == {"refusals"}
+
+
+def test_a_refusal_of_reference_data_that_never_was_is_red(good: Evidence) -> None:
+    refused = json.loads(output(good, "dead-letters")[0].value or b"")
+    at = {"topic": "pretended.merchants", "partition": 0, "reason": "json", "stage": "events"}
+    for offset, status in ((10**6, "failed"), (len(good.raw["merchants"] or ()), "failed")):
+        assert (
+            judge(QUESTION, with_letter(good, {**refused, **at, "offset": offset})).check("refusals").status == status
+        )
+    gone = list(good.raw["merchants"] or ())
+    del gone[1]
+    compacted = replace(good, raw={**good.raw, "merchants": gone})
+    question = replace(QUESTION, kept_since_ms=gone[-1].ingest_ms + 1)
+    found = judge(question, with_letter(compacted, {**refused, **at, "offset": 1}))
+    assert "behind the end" not in str(found.check("refusals").offenders)
+
+
+def test_a_late_dead_letter_carries_its_message_or_none(good: Evidence) -> None:
+    at = position(output(good, "enriched"), lambda event: event["ingest_ms"] > START_MS + 10_000)
+    for carried, is_red in (("", True), ("QUFB", True), (None, False)):
+        called = called_late(good, at)
+        letters = changed(
+            output(called, "dead-letters"),
+            lambda letter, carried=carried: letter.update(value_base64=carried),
+            len(output(called, "dead-letters")) - 1,
+        )
+        assert ("refusals" in red(judge(QUESTION, spoilt(called, dead_letters=letters)))) == is_red
+
+
 def test_an_event_both_accepted_and_refused_is_red(good: Evidence) -> None:
     event = json.loads(output(good, "enriched")[0].value or b"")
     origin = {"topic": event["source_topic"], "partition": event["source_partition"], "offset": event["source_offset"]}

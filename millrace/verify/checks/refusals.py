@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from millrace.oracle import Origin, value_base64
+from millrace.oracle import Origin, Record, value_base64
+from millrace.rules import EventType
 from millrace.rules.outputs import DEAD_LETTERS, LATE, REPLAYED
 from millrace.verify.case import Case
 from millrace.verify.checking import Checker, Found
 from millrace.verify.evidence import place_of
+
+STAGES = {LATE: "windows", REPLAYED: "replay"}
+"""The stages of dead letters that are not of the first one, by their reason."""
 
 
 def refusals(case: Case) -> Found:
@@ -43,27 +47,44 @@ def refusals(case: Case) -> Found:
 def _wrong_contents(case: Case) -> Iterator[str]:
     use = case.question.use
     kinds = {each.name: each for each in (*use.raw, *use.references)}
-    kept = {each.name for each in use.raw}
     for _, letter in case.outputs[DEAD_LETTERS.name].events:
         origin, reason = case.evidence.origin(letter["topic"], letter["partition"], letter["offset"]), letter["reason"]
-        if reason == REPLAYED:
-            continue
         if origin[0] not in kinds:
             yield f"{place_of(origin)} is a dead letter of a topic without refusals"
             continue
-        if letter.get("stage") != (stage := "windows" if reason == LATE else "events"):
+        if letter.get("stage") != (stage := STAGES.get(reason, "events")):
             yield f"{place_of(origin)}: the dead letter is of the stage {letter.get('stage')!r}, not {stage!r}"
-        record = case.records.get(origin)
-        if record is None:
-            if origin[0] in kept:
-                yield f"{place_of(origin)} is a dead letter without a raw message"
-            continue
-        wanted, carried = value_base64(kinds[origin[0]], record.value, reason), letter.get("value_base64")
-        # What is late was accepted: behind the intermediate topic there may be no raw message to carry.
-        if carried != wanted and (carried or reason != LATE):
+        record, carried = case.records.get(origin), letter.get("value_base64")
+        if reason == REPLAYED:
+            yield from _wrong_mark(case, origin, carried)
+        elif record is None:
+            yield from _wrong_place(case, origin)
+        elif not _is_carried_rightly(kinds[origin[0]], record, reason, carried):
             yield f"{place_of(origin)}: the dead letter ({reason}) carries other bytes than it must keep of the message"
-        if letter.get("ingest_ms") != record.ingest_ms:
+        if record is not None and letter.get("ingest_ms") != record.ingest_ms:
             yield f"{place_of(origin)}: ingest_ms is {letter.get('ingest_ms')}, not {record.ingest_ms}"
+
+
+def _is_carried_rightly(kind: EventType, record: Record, reason: str, carried: str | None) -> bool:
+    # What is late was accepted: behind the intermediate topic there may be no raw message to carry.
+    return (carried is None and reason == LATE) or carried == value_base64(kind, record.value, reason)
+
+
+def _wrong_mark(case: Case, origin: Origin, carried: str | None) -> Iterator[str]:
+    """The complaints about the mark of a message that was sent again: it needs its dead letter, and no content."""
+    if not case.has_letter(origin):
+        yield f"{place_of(origin)} is marked as replayed, and has no dead letter that can be replayed"
+    if carried is not None:
+        yield f"{place_of(origin)}: the mark of a replay carries a message"
+
+
+def _wrong_place(case: Case, origin: Origin) -> Iterator[str]:
+    """The complaint about a dead letter whose message is not there, unless compaction may have deleted it."""
+    kind, partition, offset = origin
+    if kind in {each.name for each in case.question.use.raw}:
+        yield f"{place_of(origin)} is a dead letter without a raw message"
+    elif offset >= case.ends.get((kind, partition), offset + 1):
+        yield f"{place_of(origin)} is a dead letter of a message behind the end of its topic"
 
 
 CHECKER = Checker(

@@ -33,6 +33,10 @@ class SegmentCase(Case):
         since = self._other_limits()
         self.unread = [f"messages from before {since}, which the pattern judged by other limits"] if since else []
         self.counted, self.seen_ms, self.is_assumed = state.counted, state.oracle.seen_ms, bool(state.assumed)
+        self.counted = state.counted
+        self.ends = state.read_to
+        self.replayable: set[Origin] = set()
+        """Of the messages that are marked as replayed: those with a dead letter, or too old to know."""
         self.found: dict[str, tuple[dict[str, Finding], dict[str, Finding]]] = {}
         self.rows: dict[str, Rows] = {}
         self.events: dict[Origin, Event] = {}
@@ -54,6 +58,9 @@ class SegmentCase(Case):
         if is_of_window or is_other or self.question.use.judged.id is None or self.is_assumed:
             return True
         return all(ids.get((alert["key"], identity), 0) for identity in alert["event_ids"])
+
+    def has_letter(self, origin: Origin) -> bool:
+        return origin in self.replayable
 
     @cached_property
     def records(self) -> dict[Origin, Record]:

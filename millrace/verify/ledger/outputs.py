@@ -11,7 +11,16 @@ from millrace.verify.checks.files import out_of_place
 from millrace.verify.checks.repetitions import named_alert, named_event, named_letter
 from millrace.verify.evidence import ENRICHED, FILES, Event, Read, kinds_of, misfit, place_of
 from millrace.verify.ledger.state import Output
-from millrace.verify.ledger.step import ENRICHED_TAG, LOST, NOTHING, Step, alert_digest, late_digests, letter_digest
+from millrace.verify.ledger.step import (
+    ENRICHED_TAG,
+    LETTER_TAG,
+    LOST,
+    NOTHING,
+    Step,
+    alert_digest,
+    late_digests,
+    letter_digest,
+)
 from millrace.verify.ledger.windows import row_name
 
 NOWHERE = Record(FILES, 0, 0, 0, None, None)
@@ -90,12 +99,9 @@ def _put(step: Step, kind: str, since_ms: int, output: Output) -> None:
     """Put one enriched event or dead letter beside its raw message."""
     _, event = output
     is_letter = kind == DEAD_LETTERS.name
-    if is_letter and event["reason"] == REPLAYED:
-        step.due[kind].append(output)
-        return
     origin = step.letter_origin(event) if is_letter else step.source(event)
-    if is_letter and (event["reason"] == LATE or origin[0] not in step.raw):
-        # A late one is judged by the windows, whether its message is judged or not.
+    if is_letter and (event["reason"] in (LATE, REPLAYED) or origin[0] not in step.raw):
+        # A late one is judged by the windows, whether its message is judged or not; a mark by the other dead letters.
         step.state.outputs.append((kind, since_ms, output))
         return
     unit, counted = step.state.units.get(origin), step.state.counted.get(origin)
@@ -284,6 +290,29 @@ def judge_late_letters(step: Step) -> None:
             )
         else:
             state.outputs.append((kind, since_ms, output))
+
+
+def judge_marks(step: Step) -> None:
+    """Judge the marks of messages that were sent again, once it is certain that they have a dead letter."""
+    state = step.state
+    waiting, state.outputs = state.outputs, []
+    for kind, since_ms, output in waiting:
+        if kind != DEAD_LETTERS.name or output[1]["reason"] != REPLAYED:
+            state.outputs.append((kind, since_ms, output))
+        elif _has_letter(step, origin := step.letter_origin(output[1])):
+            step.case.replayable.add(origin)
+            step.due[kind].append(output)
+        else:
+            state.outputs.append((kind, since_ms, output))
+
+
+def _has_letter(step: Step, origin: Origin) -> bool:
+    """Whether a message has a dead letter, or was judged too long ago to know."""
+    done = step.state.done.get(origin[:2])
+    if done is None or origin in step.state.units:
+        return False
+    digest = done.get(origin[2])
+    return origin[2] < done.base if digest is None else digest == LOST or digest & NOTHING == LETTER_TAG
 
 
 def judge_foreign(step: Step) -> None:

@@ -78,6 +78,7 @@ def advance(
     outputs.attribute(step, parsed)
     outputs.judge_late_letters(step)
     units.judge(step)
+    outputs.judge_marks(step)
     outputs.take_rows(step)
     windows.judge(step)
     outputs.judge_foreign(step)
