@@ -27,39 +27,20 @@ def newest_before(
 ) -> dict[Place, int]:
     """The newest moment before each wanted message, which is its time of arrival, partition and offset.
 
-    The order of a partition stands, so of its own partition only earlier messages count. Those of other partitions
-    count if they arrived at most `ahead_ms` after it. `since` has the newest earlier moment by partition.
+    Where one partition alone moves time, its order stands: only earlier messages count. Between several there is no
+    common order, and what comes of one may be in another by then: all count that arrived at most `ahead_ms` after it.
+    `since` has the newest earlier moment by partition.
     """
     own: dict[Place, int] = {}
     reached = dict(since)
     for _, partition, offset, at_ms in sorted(moved, key=lambda each: each[1:3]):
         reached[partition] = own[partition, offset] = max(at_ms, reached.get(partition, 0))
     found: dict[Place, int] = {}
-    newest, arrivals, position = _Newest(since), sorted(moved), 0
+    newest_ms, arrivals, position = max(since.values(), default=0), sorted(moved), 0
     for arrived_ms, partition, offset in sorted(wanted):
         while position < len(arrivals) and arrivals[position].arrived_ms <= arrived_ms + ahead_ms:
-            newest.take(arrivals[position].partition, arrivals[position].at_ms)
+            newest_ms = max(newest_ms, arrivals[position].at_ms)
             position += 1
-        found[partition, offset] = max(own.get((partition, offset), 0), newest.beside(partition))
+        in_order_ms = own.get((partition, offset), 0)
+        found[partition, offset] = max(in_order_ms, newest_ms) if len(reached) > 1 else in_order_ms
     return found
-
-
-class _Newest:
-    """The newest moment of all partitions, and the newest of those beside that one."""
-
-    def __init__(self, since: Mapping[int, int]) -> None:
-        self.partition, self.at_ms, self.beside_ms = -1, 0, 0
-        for partition, at_ms in since.items():
-            self.take(partition, at_ms)
-
-    def take(self, partition: int, at_ms: int) -> None:
-        if partition == self.partition:
-            self.at_ms = max(at_ms, self.at_ms)
-        elif at_ms > self.at_ms:
-            self.partition, self.at_ms, self.beside_ms = partition, at_ms, self.at_ms
-        else:
-            self.beside_ms = max(at_ms, self.beside_ms)
-
-    def beside(self, partition: int) -> int:
-        """The newest moment of all other partitions."""
-        return self.beside_ms if partition == self.partition else self.at_ms
