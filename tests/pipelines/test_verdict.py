@@ -16,6 +16,7 @@ from millrace.rules import Count, DistinctOthers, EventRule, Last, Max, Rule, Se
 from millrace.traffic import plan_for
 from millrace.verify import Bounds, Evidence, Question, Verdict, Versions, case, judge
 from millrace.verify.checks.alert_ids import fact_of
+from millrace.verify.checks.numbers import is_between
 from millrace.verify.expected import Expected, expect, time_passed_ms
 from millrace.verify.report import html
 from pipelines.fraud import FRAUD
@@ -650,6 +651,11 @@ def test_the_last_row_of_a_window_is_that_with_the_last_offset(good: Evidence) -
     fewer = {"purchases": row["purchases"] - 1}
     assert red(judge(QUESTION, rows_of_one_window(good, {}, fewer))) == {"numbers: spend-per-minute"}
     assert judge(QUESTION, rows_of_one_window(good, fewer, {})).status == "ok"
+
+
+def test_a_number_that_only_late_events_have_may_be_any_of_theirs() -> None:
+    in_time, with_late = {"largest_cents": None}, {"largest_cents": 7}
+    assert all(is_between({"largest_cents": cents}, in_time, with_late) for cents in (None, 3, 7))
 
 
 def test_a_row_of_an_open_window_counts_some_of_its_events(good: Evidence) -> None:

@@ -42,11 +42,12 @@ def numbers(summary: WindowSummary, case: Case) -> Found | Undecided:
     due = {key: values for key, values in rows_of.over.items() if key[0] >= since_ms}
     offenders = [f"missing: {key}" for key in due if key not in got]
     offenders += [f"extra: {key}" for key in got if key not in with_late and key[0] >= since_ms]
-    offenders += [
-        f"wrong: {key}: {got[key]} is not between {values} and, with all that came late, {with_late[key]}"
+    wrong = {
+        key: f"wrong: {key}: {got[key]} is not between {values} and, with all that came late, {with_late[key]}"
         for key, values in due.items()
         if key in got and not is_between(got[key], values, with_late[key])
-    ]
+    }
+    offenders += wrong.values()
     for key, own in rows.items():
         if key in with_late and key[0] >= since_ms:
             offenders += [
@@ -54,9 +55,8 @@ def numbers(summary: WindowSummary, case: Case) -> Found | Undecided:
                 for record, row in own
                 for each in implausible(case, summary, record, row, rows_of.began_ms[key])
             ]
-            others = (
-                row for record, row in own if record.ingest_ms >= since_ms and not (row is got[key] and key in due)
-            )
+            present = (row for record, row in own if record.ingest_ms >= since_ms)
+            others = (row for row in present if not (key in wrong and row is got[key]))
             offenders += _impossible(summary, rows_of, key, others)
     held, doubtful = case.held([each for own in rows.values() for each in own])
     offenders += held
@@ -130,7 +130,11 @@ def is_between(row: Event, in_time: Mapping[str, Any], with_late: Mapping[str, A
     """Whether the row counts all events in time, and any number of the late ones."""
 
     def fits(value: Any, most: Any, got: Any) -> bool:
-        is_number = isinstance(got, int | float) and not isinstance(got, bool)
-        return is_same(value, got) or is_same(most, got) or (is_number and min(value, most) <= got <= max(value, most))
+        if is_same(value, got) or is_same(most, got):
+            return True
+        if isinstance(got, bool) or not isinstance(got, int | float):
+            return False
+        # Null in time, it has a value by the late ones alone.
+        return value is None or most is None or min(value, most) <= got <= max(value, most)
 
     return all(fits(value, with_late[name], row.get(name)) for name, value in in_time.items())
