@@ -46,7 +46,7 @@ def is_visible(path: str, folder: str) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def folder_of(path: str) -> str:
+def hour_folder_of(path: str) -> str:
     """The folder of an hour in which a file is."""
     return "/".join(PurePosixPath(path).parts[-3:-1])
 

@@ -28,6 +28,11 @@ ARROW: Mapping[str, Callable[[pa.DataType], bool]] = {
     "text map": lambda kind: pa.types.is_map(kind) or pa.types.is_struct(kind),
 }
 """Whether a column has the type of a kind of field."""
+BATCH_ROWS = 5_000
+
+
+class BrokenFileError(InfraError):
+    """A file that is no Parquet, or only a part of it."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +106,22 @@ def rows_of(path: str, content: bytes) -> list[StoredRow]:
     return _rows(path, _table(path, content))
 
 
+def part_of(path: str, content: bytes, first: int, most: int) -> tuple[list[StoredRow], bool]:
+    """Rows of a file from one on, and whether they are its last; the file is never in memory as objects."""
+    found: list[StoredRow] = []
+    try:
+        file, at = pq.ParquetFile(io.BytesIO(content)), 0
+        for batch in file.iter_batches(batch_size=BATCH_ROWS):
+            wanted = batch.slice(max(0, first - at), most - len(found))
+            found += [StoredRow(row, path) for row in wanted.to_pylist()]
+            at += len(batch)
+            if len(found) == most:
+                break
+        return found, first + len(found) >= file.metadata.num_rows
+    except (ArrowException, OSError, ValueError) as error:
+        raise BrokenFileError(f"{path} is not a complete Parquet file: {error}") from None
+
+
 def complaint(path: str) -> str:
     """The complaint about a file that is visible and holds no rows."""
     return f"{path} is no file of Parquet, and readers of the folder read it"
@@ -110,14 +131,14 @@ def _table(path: str, content: bytes) -> pa.Table:
     try:
         return pq.read_table(io.BytesIO(content))
     except (ArrowException, OSError, ValueError) as error:
-        raise InfraError(f"{path} is not a complete Parquet file: {error}") from None
+        raise BrokenFileError(f"{path} is not a complete Parquet file: {error}") from None
 
 
 def _rows(path: str, table: pa.Table) -> list[StoredRow]:
     try:
         return [StoredRow(row, path) for row in table.to_pylist()]
     except (ArrowException, ValueError) as error:
-        raise InfraError(f"{path} is not a complete Parquet file: {error}") from None
+        raise BrokenFileError(f"{path} is not a complete Parquet file: {error}") from None
 
 
 def _holds(file: StoredFile, other: StoredFile, of: EventType) -> bool:

@@ -477,8 +477,16 @@ class Files:
     def put(self, name: str, modified_ms: int, rows: list[dict[str, Any]]) -> None:
         self.found[File(f"/millrace/data/{NAME}/{name}", len(rows), modified_ms)] = rows
 
+    def compact(self, modified_ms: int, rows: list[dict[str, Any]]) -> None:
+        """A compaction that is under way: the files that it replaces are still there, and so is their list."""
+        self.put(f"{HOUR}/compacted-1.parquet", modified_ms, rows)
+        self.put(f"{HOUR}/_replaced-compacted-1.parquet", modified_ms, [])
+
     def files_since(self, path: str, since_ms: int, from_name: str) -> list[File]:
         return [file for file in self.found if file.modified_ms >= since_ms and from_name < "date=2026-09-21"]
+
+    def files(self, path: str) -> list[File]:
+        return [file for file in self.found if file.path.startswith(f"{path}/")]
 
     def read(self, path: str) -> bytes:
         content = io.BytesIO()
@@ -500,9 +508,13 @@ def files(kafka: Topics, monkeypatch: pytest.MonkeyPatch) -> Files:
 SOON = replace(LIMITS, copies_ms=20_000)
 
 
-def stored(target: Target) -> list[Entry]:
+def stored(target: Target, limits: Limits = SOON) -> list[Entry]:
+    return judged(following(target, limits), SEGMENTS)
+
+
+def following(target: Target, limits: Limits = SOON) -> ledger.Ledger:
     target = replace(target, addresses={**target.addresses, "WEBHDFS_URL": "nowhere"})
-    return judged(ledger.Ledger(target, load(NAME), every_s=10, settle_s=0, limits=SOON), SEGMENTS)
+    return ledger.Ledger(target, load(NAME), every_s=10, settle_s=0, limits=limits)
 
 
 def test_the_rows_of_each_new_file_are_compared(target: Target, files: Files) -> None:
@@ -562,7 +574,7 @@ def first_rows(files: Files) -> list[dict[str, Any]]:
 def test_what_a_compaction_writes_is_compared(
     target: Target, files: Files, changed: Callable[[Any], Any], cause: str
 ) -> None:
-    files.put(f"{HOUR}/compacted-1.parquet", START_MS + 25_000, changed(first_rows(files)))
+    files.compact(START_MS + 25_000, changed(first_rows(files)))
     found = [entry for entry in stored(target) if entry.status != "ok"]
     assert [entry.status for entry in found] == (["failed"] if cause else [])
     assert all(entry.causes[0].startswith(cause) for entry in found)
@@ -612,8 +624,68 @@ def test_a_file_in_another_place_is_red_once(target: Target, files: Files, name:
     assert found[0].causes[0].startswith(cause)
 
 
+@pytest.mark.parametrize("limits", [SOON, replace(SOON, audited_file_rows=30)])
+def test_the_rows_of_each_hour_are_read_again(target: Target, files: Files, limits: Limits) -> None:
+    validator = following(target, limits)
+    entries = judged(validator, SEGMENTS)
+    first, *_ = files.found
+    files.put(f"{HOUR}/compacted-1.parquet", START_MS + 95_000, files.found.pop(first))
+    entries += judged(validator, 3 * SEGMENTS)
+    assert {entry.status for entry in entries} == {"ok"}
+    assert sum(entry.figures["files"].get("audited", 0) for entry in entries) > 2 * sum(map(len, files.found.values()))
+    assert all(entry.figures["files"].get("audited", 0) <= limits.audited_file_rows for entry in entries)
+    assert "taken over" not in entries[-1].figures["files"]
+
+
+def overwrite(files: Files) -> None:
+    first = next(iter(files.found))
+    files.found[first] = [{**row, "amount_cents": 1} for row in files.found[first]]
+
+
+def delete(files: Files) -> None:
+    files.found.popitem()
+
+
+def date_back(files: Files) -> None:
+    files.put(f"{HOUR}/part-0.parquet", START_MS - 86_400_000, first_rows(files))
+
+
+def compact_otherwise(files: Files) -> None:
+    rows = [row for own in files.found.values() for row in own]
+    files.found.clear()
+    files.put(f"{HOUR}/compacted-1.parquet", START_MS + 95_000, [{**rows[0], "amount_cents": 1}, *rows[1:]])
+
+
+@pytest.mark.parametrize(
+    ("spoil", "status", "cause"),
+    [
+        (overwrite, "failed", "rows, but not those that it held"),
+        (delete, "failed", "rows, no longer "),
+        (date_back, "unknown", "rows more than were read as they came"),
+        (compact_otherwise, "failed", "rows, but not those that it held"),
+    ],
+)
+def test_what_changes_in_files_that_were_read_is_found_once(
+    target: Target, files: Files, spoil: Callable[[Files], None], status: str, cause: str
+) -> None:
+    validator = following(target)
+    assert {entry.status for entry in judged(validator, SEGMENTS)} == {"ok"}
+    spoil(files)
+    found = [entry for entry in judged(validator, SEGMENTS) if entry.status != "ok"]
+    assert [entry.status for entry in found] == [status]
+    assert found[0].causes[0].startswith(f"files: {HOUR} holds ")
+    assert cause in found[0].causes[0]
+
+
+def test_the_files_of_a_ledger_that_began_later_are_taken_over(kafka: Topics, target: Target, files: Files) -> None:
+    kafka.delete(f"{NAME}.transactions", 0, 5)
+    entries = stored(target)
+    assert "failed" not in {entry.status for entry in entries}
+    assert sum(entry.figures.get("files", {}).get("taken over", 0) for entry in entries) == 1
+
+
 def test_what_a_compaction_has_replaced_before_it_was_read_is_there(target: Target, files: Files) -> None:
     first, second, *_ = files.found
     rows = [*files.found.pop(first), *files.found[second]]
-    files.put(f"{HOUR}/compacted-1.parquet", second.modified_ms + 1, rows)
+    files.compact(second.modified_ms + 1, rows)
     assert {entry.status for entry in stored(target)} == {"ok"}

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from millrace.oracle import Origin
-from millrace.patterns.parquet import folder_of, hour_of
+from millrace.patterns.parquet import hour_folder_of, hour_of
 from millrace.rules.outputs import SOURCE, names
 from millrace.verify.case import Case
 from millrace.verify.checking import Checker, Found
@@ -43,7 +43,7 @@ def files(case: Case) -> Found:
 def out_of_place(row: Event, time: str | None) -> Iterator[str]:
     """The complaint about a row in the folder of another hour: a query of its hour does not find it."""
     at_ms = row.get(time or "")
-    if isinstance(row, StoredRow) and isinstance(at_ms, int) and (there := folder_of(row.path)) != hour_of(at_ms):
+    if isinstance(row, StoredRow) and isinstance(at_ms, int) and (there := hour_folder_of(row.path)) != hour_of(at_ms):
         yield f"in {there}, not in {hour_of(at_ms)}"
 
 

@@ -10,6 +10,7 @@ from millrace.verify.checks import numbers
 from millrace.verify.checks.files import out_of_place
 from millrace.verify.checks.repetitions import named_alert, named_event, named_letter
 from millrace.verify.evidence import ENRICHED, FILES, Event, Read, kinds_of, misfit, place_of
+from millrace.verify.ledger.files import note
 from millrace.verify.ledger.state import Output
 from millrace.verify.ledger.step import (
     ENRICHED_TAG,
@@ -57,6 +58,7 @@ def take_rows(step: Step) -> None:
             step.state.outputs.append((kind, since_ms, output))
     step.offenders[FILES] += step.inputs.wrong_files
     for row in step.inputs.rows:
+        note(step, row)
         if _is_at_home(step, row):
             _put(step, FILES, step.cut_ms, (NOWHERE, row))
     _take_rewritten(step)
@@ -89,7 +91,8 @@ def _take_rewritten(step: Step) -> None:
         elif done is not None and digest is not None and done.stored[origin[2] - done.base]:
             if digest != LOST and not _is_stored_form(step, origin, step.digest_of(row), digest):
                 step.offenders[FILES].append(f"rewritten otherwise: {place_of(origin)}")
-        elif done is None or origin[2] >= done.base:
+        elif done is None or origin[2] >= done.base or origin in step.state.missing:
+            note(step, row)
             _put(step, FILES, step.cut_ms, (NOWHERE, row))
             waiting |= {origin: row} if digest is None else {}
         met.add((path, origin))

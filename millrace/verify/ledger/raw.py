@@ -28,6 +28,7 @@ def judge(step: Step, enriched: Read) -> None:
     references = {each.name for each in use.references}
     raw = {kind: step.inputs.raw.get(kind, ()) for kind in step.raw}
     for kind, records in raw.items():
+        _begin(step, kind, records)
         if kind in references or state.assumed_since_ms == step.cut_ms:
             _note_gaps(step, kind, records)
         state.read_to |= {(kind, record.partition): record.offset + 1 for record in records}
@@ -53,6 +54,14 @@ def judge(step: Step, enriched: Read) -> None:
             else:
                 step.done(record.origin, NOTHING)
     _find_behind(step, moved, enriched)
+
+
+def _begin(step: Step, kind: str, records: Iterable[Record]) -> None:
+    """What came out is remembered from the first message of a partition on, also of one that is new."""
+    for record in records:
+        if (kind, record.partition) not in step.state.done:
+            step.state.done[kind, record.partition] = Done(record.offset)
+            step.state.began[kind, record.partition] = record.offset
 
 
 def _note_gaps(step: Step, kind: str, records: Iterable[Record]) -> None:

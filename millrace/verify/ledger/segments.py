@@ -30,7 +30,7 @@ from millrace.verify.checks import (
     repetitions,
 )
 from millrace.verify.evidence import ENRICHED, FILES, Read, place_of, read
-from millrace.verify.ledger import labelled, memory, outputs, raw, tables, units, waiting, windows
+from millrace.verify.ledger import files, labelled, memory, outputs, raw, tables, units, waiting, windows
 from millrace.verify.ledger.case import SegmentCase
 from millrace.verify.ledger.state import Done, State
 from millrace.verify.ledger.step import OUTPUTS, Inputs, Limits, Step
@@ -79,7 +79,9 @@ def advance(
     outputs.judge_late_letters(step)
     units.judge(step)
     outputs.judge_marks(step)
+    files.begin(step)
     outputs.take_rows(step)
+    files.audit(step)
     windows.judge(step)
     outputs.judge_foreign(step)
     of_tables = list(tables.judged(step, parsed))
@@ -142,7 +144,8 @@ def _checker_of_rows(step: Step) -> Checker:
 
     def check(_: Case) -> Found:
         figures = {"accepted": len(step.expected.accepted), "rows": step.rows}
-        return Found(figures | ({"of earlier events": step.old_rows} if step.old_rows else {}), offenders)
+        more = {"of earlier events": step.old_rows, "audited": step.audited, "taken over": step.taken_over}
+        return Found(figures | {name: count for name, count in more.items() if count}, offenders)
 
     return Checker(FILES, "Do the files hold every accepted event exactly once?", check)
 

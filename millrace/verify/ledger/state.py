@@ -185,6 +185,37 @@ class TableState:
 
 
 @dataclass
+class Folder:
+    """The rows of the files of an hour."""
+
+    rows: int = 0
+    total: int = 0
+    """The sum of their digests."""
+    is_known: bool = False
+    """Whether the ledger has seen all of them; else the audit takes over what is there."""
+
+    def add(self, digest: int) -> None:
+        self.rows += 1
+        self.total = (self.total + digest) % (1 << 64)
+
+
+@dataclass
+class Audit:
+    """How far the files of an hour were read again."""
+
+    folder: str = ""
+    listing: str = ""
+    """A digest of the names, sizes and times of its files; empty before the first and behind the last of them."""
+    path: str = ""
+    """The file that is read next."""
+    row: int = 0
+    """The row of it at which the next slice begins."""
+    found: Folder = field(default_factory=Folder)
+    again: list[str] = field(default_factory=list)
+    """The folders that come first, because files of them have changed."""
+
+
+@dataclass
 class State:
     """All that judging the next segment needs besides its messages."""
 
@@ -244,7 +275,14 @@ class State:
     missing: dict[Origin, int] = field(default_factory=dict)
     """The accepted events that no file held in time, and the cut at which that was red."""
     files: dict[str, int] = field(default_factory=dict)
-    """The files that were read lately, and when they were written."""
+    """The files that were read lately, and when they were written; negative for one that is gone."""
+    folders: dict[str, Folder] = field(default_factory=dict)
+    """What the files of each hour hold."""
+    folders_version: str = ""
+    """Of what a row's digest depends on."""
+    has_all_files: bool = True
+    """Whether the ledger has seen each file since the first."""
+    audit: Audit = field(default_factory=Audit)
     assumed: str = ""
     """Why what the oracle remembers may lack messages; empty if it lacks none."""
     assumed_since_ms: int = 0
@@ -279,6 +317,10 @@ def lines(state: State) -> Iterator[bytes]:
         "began": _pairs(state.began),
         "missing": _pairs(state.missing),
         "files": state.files,
+        "folders": {name: list(vars(each).values()) for name, each in state.folders.items()},
+        "folders_version": state.folders_version,
+        "has_all_files": state.has_all_files,
+        "audit": asdict(state.audit),
         "assumed": state.assumed,
         "assumed_since_ms": state.assumed_since_ms,
         "labelled": state.labelled,
@@ -362,6 +404,10 @@ def _read(written: Iterator[bytes], ids: Ids | None) -> State:
         began=dict(_keyed(head.get("began", ()))),
         missing=dict(_keyed(head.get("missing", ()))),
         files=head["files"],
+        folders={name: Folder(*each) for name, each in head.get("folders", {}).items()},
+        folders_version=head.get("folders_version", ""),
+        has_all_files=head.get("has_all_files", False),
+        audit=_read_audit(head.get("audit", {})),
         assumed=head["assumed"],
         assumed_since_ms=head["assumed_since_ms"],
         labelled=head.get("labelled", []),
@@ -496,6 +542,10 @@ def _read_unit(found: dict[str, Any]) -> Unit:
     judged = Judged(_read_record(found["record"]), found["reason"], found["event"], found["before"], findings)
     copies, letters = (list(map(_read_output, found[name])) for name in ("copies", "letters"))
     return Unit(found["since_ms"], judged, copies, letters, found["behind_ms"], found.get("surely_behind_ms"))
+
+
+def _read_audit(found: dict[str, Any]) -> Audit:
+    return Audit(**{**found, "found": Folder(**found.get("found", {}))})
 
 
 def _read_waiting(found: dict[str, Any]) -> Waiting:

@@ -47,6 +47,8 @@ class Limits:
     """So many waiting rows of a table are read in a segment; it is unknown while more wait."""
     audited_rows: int = 5_000
     """So many rows of each table are compared in a segment, whatever happened to them."""
+    audited_file_rows: int = 10_000
+    """So many rows of files are read again in a segment."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,20 @@ class Labelled:
     labels: Labels | str
     """Or why they do not hold."""
     alerts: Sequence[Record] = ()
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Rows of the files of an hour, read again."""
+
+    folder: str
+    listing: str
+    """A digest of the names, sizes and times of its files."""
+    rows: Sequence[Event]
+    is_first: bool
+    """Whether it begins with the first file of the folder."""
+    following: tuple[str, int] | None
+    """The file and the row with which the next slice begins; None at the end."""
 
 
 Cells = Mapping[bytes, bytes]
@@ -95,6 +111,8 @@ class Inputs:
     """Of files that a compaction wrote: what they hold was in other files before."""
     wrong_files: Sequence[str] = ()
     """What is wrong with whole files."""
+    slice: Slice | None = None
+    """Of the files that were read before."""
     labelled: Sequence[Labelled] = ()
     """The runs that ended before the cut and are not judged."""
     tables: Tables | None = None
@@ -132,7 +150,7 @@ class Step:
         """The ends of labelled runs that lack an alert."""
         self.open_rows: set[str] = set()
         """The rows of summaries whose windows are not judged yet."""
-        self.copies = self.rows = self.old_rows = 0
+        self.copies = self.rows = self.old_rows = self.audited = self.taken_over = 0
         self.raced = 0
         self.views = Views(self.use, self.event_rules, self.bounds, state.views)
         self.expected = Expected(self.views)
@@ -200,6 +218,12 @@ class Step:
             return True
         return self.shown(event) in self.state.forms.get(origin, [0])[1:]
 
+    @property
+    def version_of_rows(self) -> str:
+        """What the digest of a row depends on."""
+        names = [self.use.enriched.names, sorted(self.use.enrichment.built), self.reals]
+        return f"{_crc(names):08x}"
+
     def source(self, event: Event) -> Origin:
         return self.evidence.origin(event["source_topic"], event["source_partition"], event["source_offset"])
 
@@ -222,7 +246,7 @@ def _rounded(value: Any, factor: float) -> Any:
 
 
 def _crc(content: Any) -> int:
-    return zlib.crc32(json.dumps(content, separators=(",", ":")).encode())
+    return zlib.crc32(json.dumps(content, separators=(",", ":"), default=str).encode())
 
 
 def letter_digest(letter: Event) -> int:

@@ -1,0 +1,67 @@
+"""Judges the files of each hour again, slice by slice: what they held when they were new, they hold for ever.
+
+Of each folder the number of its rows is kept, and a sum of their digests. The rows of one folder after another are read
+again. Nothing of a folder is compared while it changes.
+"""
+
+from __future__ import annotations
+
+from millrace.patterns.parquet import hour_folder_of
+from millrace.verify.evidence import FILES, Event, StoredRow
+from millrace.verify.ledger.state import Audit, Folder
+from millrace.verify.ledger.step import Step
+
+
+def begin(step: Step) -> None:
+    """With other columns a row has another digest: the next round of the audit takes over what is there."""
+    state, version = step.state, step.version_of_rows
+    if state.assumed_since_ms == step.cut_ms:
+        state.has_all_files = False
+    if state.folders_version not in ("", version):
+        for folder in state.folders.values():
+            folder.is_known = False
+        state.audit = Audit(again=state.audit.again)
+    state.folders_version = version
+
+
+def note(step: Step, row: Event) -> None:
+    """Count a row that its folder holds from now on."""
+    if isinstance(row, StoredRow):
+        folder = hour_folder_of(row.path)
+        if folder not in step.state.folders:
+            step.state.folders[folder] = Folder(is_known=step.state.has_all_files)
+        step.state.folders[folder].add(step.digest_of(row))
+
+
+def audit(step: Step) -> None:
+    """Take in the next slice; at the end of a folder compare it with what it held."""
+    state, part = step.state, step.inputs.slice
+    if part is None:
+        return
+    if part.is_first:
+        state.audit = Audit(part.folder, part.listing, again=state.audit.again)
+    if state.audit.listing != part.listing:
+        return  # it does not follow from what was read before
+    for row in part.rows:
+        state.audit.found.add(step.digest_of(row))
+    state.audit.path, state.audit.row = part.following or ("", 0)
+    step.audited += len(part.rows)
+    if part.following is None:
+        _compare(step, part.folder, state.audit.found)
+        state.audit = Audit(part.folder, again=[each for each in state.audit.again if each != part.folder])
+
+
+def _compare(step: Step, name: str, found: Folder) -> None:
+    """Compare a folder with what it held; what is red is taken over, so that it is red once."""
+    held = step.state.folders.get(name, Folder())
+    more = found.rows - held.rows
+    if not held.is_known:
+        step.taken_over += 1
+    elif more > 0:
+        # A file may get its name very late: its writer was killed in between.
+        step.unknown[FILES] = f"{name} holds {more} rows more than were read as they came"
+    elif more < 0:
+        step.offenders[FILES].append(f"{name} holds {found.rows} rows, no longer {held.rows}")
+    elif found.total != held.total:
+        step.offenders[FILES].append(f"{name} holds {found.rows} rows, but not those that it held")
+    step.state.folders[name] = Folder(found.rows, found.total, is_known=True)
