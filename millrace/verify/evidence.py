@@ -138,7 +138,7 @@ def read(
     events, unreadable, faulty = [], [], []
     for record in records:
         try:
-            event = json.loads(record.value or b"")
+            event = json.loads((record.value or b"").decode(), object_pairs_hook=_object)
         except (ValueError, RecursionError):
             event = None
         why = problem(event) if isinstance(event, dict) else "not a JSON object"
@@ -148,6 +148,14 @@ def read(
         else:
             unreadable.append(f"{place(record)} holds no {record.topic}: {why}: {(record.value or b'')[:60]!r}")
     return Read(tuple(events), tuple(unreadable), tuple(faulty))
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object in which no name is twice: readers differ in which value counts."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name is there twice")
+    return found
 
 
 def misfit(

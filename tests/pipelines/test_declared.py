@@ -194,6 +194,15 @@ class TestOrder:
         written = [replace(each, offset=n) for n, each in enumerate([*before, *again])]
         assert judge(STREAM, with_output(good, "enriched", written)).status == "ok"
 
+    def test_a_segment_may_have_only_a_part_of_what_a_restart_repeats(self, good: Evidence) -> None:
+        records = list(output(good, "enriched"))
+        since, at_ms = len(records) - 40, records[-1].ingest_ms + 60_000
+        again = [replace(each, ingest_ms=at_ms + 200 * n) for n, each in enumerate(records[since:])]
+        written = [replace(each, offset=n) for n, each in enumerate([*records, *again])]
+        ledger = Ledger(STREAM, with_output(good, "enriched", written), LIMITS)
+        segments = ledger.through([*CUTS_MS, at_ms + 3_000])
+        assert {check.name for each in segments for check in each.checks if check.status != "ok"} == set()
+
     def in_partitions(self, good: Evidence, kind: str, partition_at: Callable[[int], int]) -> Evidence:
         """The run with the messages of one key in these partitions, by their number."""
         records = list(output(good, kind))
@@ -339,3 +348,31 @@ class TestTopics:
         cells = {**table[row], b"t:source_topic": b"transactions"}
         verdict = judge(replace(QUESTION, stores=("hbase",)), spoilt(good, table_of_transactions={**table, row: cells}))
         assert verdict.check("table of transactions").status == "failed"
+
+
+class TestJson:
+    """Readers in other languages read the same: UTF-8 without a byte order mark, and each name once."""
+
+    @pytest.mark.parametrize("kind", OUTPUTS)
+    @pytest.mark.parametrize(
+        "written",
+        [
+            lambda value: value.decode().encode("utf-16"),
+            lambda value: b"\xef\xbb\xbf" + value,
+            lambda value: b'{"ingest_ms": 1, "emit_ms": 1, ' + value[1:],
+        ],
+    )
+    def test_other_json_is_red(self, good: Evidence, kind: str, written: Callable[[bytes], bytes]) -> None:
+        records = list(output(good, kind))
+        at = len(records) // 2
+        records[at] = replace(records[at], value=written(records[at].value or b""))
+        assert found_by("readable", STREAM, with_output(good, kind, records))
+
+    def test_an_operand_that_is_there_twice_is_red(self, good: Evidence) -> None:
+        records = list(output(good, "alerts"))
+        value = (records[0].value or b"").replace(b'"operands": {', b'"operands": {"before_other_merchants": "1", ')
+        assert value != records[0].value
+        at = next(n for n, each in enumerate(records) if "before_other_merchants" in content(each)["operands"])
+        value = (records[at].value or b"").replace(b'"operands": {', b'"operands": {"before_other_merchants": "1", ')
+        records[at] = replace(records[at], value=value)
+        assert found_by("readable", STREAM, with_output(good, "alerts", records))
