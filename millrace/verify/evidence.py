@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +13,8 @@ from millrace.rules.events import AnyField, TextMap, Words
 from millrace.traffic.labels import Labels
 
 Event = Mapping[str, Any]
+REAL = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+"""A real number as engines write it: 0.1, 1.0E10 (Java), 1e+16 (Python)."""
 
 
 class StoredRow(dict[str, Any]):
@@ -222,7 +225,6 @@ def is_text_of(text: Any, value: Any) -> bool:
         return str(text).lower() == str(value).lower()
     if isinstance(value, str):
         return bool(text == value)
-    try:
-        return is_same(float(value), float(text)) if isinstance(value, float) else int(text) == value
-    except ValueError:
-        return False
+    if isinstance(value, float):
+        return REAL.fullmatch(str(text)) is not None and is_same(value, float(text))
+    return bool(text == str(value))

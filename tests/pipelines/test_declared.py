@@ -13,6 +13,7 @@ from millrace.oracle import Record
 from millrace.rules import ENRICHMENT
 from millrace.traffic import plan_for
 from millrace.verify import Evidence, Question, Versions, judge
+from millrace.verify.evidence import is_text_of
 from pipelines.fraud.traffic import TRAFFIC
 from tests.pipelines.pretend import QUESTION, START_MS, messages, ran, topics
 from tests.pipelines.segmented import Ledger
@@ -376,3 +377,36 @@ class TestJson:
         value = (records[at].value or b"").replace(b'"operands": {', b'"operands": {"before_other_merchants": "1", ')
         records[at] = replace(records[at], value=value)
         assert found_by("readable", STREAM, with_output(good, "alerts", records))
+
+
+class TestOperands:
+    """An operand is the text that engines write of its value, and no other that stands for the same number."""
+
+    @pytest.mark.parametrize("text", [" 5 ", "+5", "0005", "0_5", "\u0665", "5.0", "5\n"])
+    def test_of_a_whole_number(self, text: str) -> None:
+        assert is_text_of("5", 5)
+        assert is_text_of("-5", -5)
+        assert not is_text_of(text, 5)
+
+    @pytest.mark.parametrize("text", ["0.1", "1e-1", "1.0E-1", "1.0e-01", "0.10000000000000001"])
+    def test_of_a_real_number_as_engines_write_it(self, text: str) -> None:
+        assert is_text_of(text, 0.1)
+
+    @pytest.mark.parametrize("text", [" 0.1", "+0.1", "0_0.1", "0.1d", "\u0660.1", ".1", "0.1\n"])
+    def test_of_a_real_number_otherwise(self, text: str) -> None:
+        assert not is_text_of(text, 0.1)
+
+    @pytest.mark.parametrize("number", [1.0e10, 1.5e300, -2.5e-7, 123_456_789.125, 0.0, 5.0])
+    def test_of_large_and_small_numbers(self, number: float) -> None:
+        """Java writes 1.0E10, Python 10000000000.0 and 1.5e+300."""
+        mantissa, _, exponent = f"{number:.16e}".partition("e")
+        for text in (repr(number), f"{float(mantissa)}E{int(exponent)}"):
+            assert is_text_of(text, number), text
+
+    def test_in_the_verdict(self, good: Evidence) -> None:
+        at = next(n for n, each in enumerate(output(good, "alerts")) if content(each)["rule"] == "spree")
+
+        def widened(alert: dict[str, Any]) -> None:
+            alert["operands"] = {name: text and f" {text}" for name, text in alert["operands"].items()}
+
+        assert found_by("alerts: spree", STREAM, changed(good, "alerts", widened, at))
