@@ -399,7 +399,7 @@ class Case:
             raw,
             self.copies,
             question.bounds,
-            self._not_yet_in_force(),
+            self.not_yet_in_force,
             question.kept_since_ms,
         )
 
@@ -483,7 +483,8 @@ class Case:
             return ""
         return datetime.fromtimestamp(limits.since_ms / 1000, UTC).isoformat(" ", "seconds")
 
-    def _not_yet_in_force(self) -> dict[Origin, set[str]]:
+    @cached_property
+    def not_yet_in_force(self) -> dict[Origin, set[str]]:
         """For each event the flags and fields whose present version came after the event."""
         first_ms: dict[Origin, int] = {}
         for record, event in self.enriched:

@@ -76,6 +76,11 @@ class Expected:
             return []
         return [finding for _, findings in self.views.of(each) for finding in findings if finding.rule == rule]
 
+    def shown(self, rule: str, each: Judged, copies: Sequence[Event], unjudged: Collection[str] = ()) -> list[Finding]:
+        """The findings of a per-event rule in an event, by all views that some copy of it shows."""
+        views = [view for view in self.views.of(each) if any(not differences(view[0], it, unjudged) for it in copies)]
+        return [finding for _, findings in views for finding in findings if finding.rule == rule]
+
 
 def expect(
     use: UseCase,

@@ -13,6 +13,7 @@ from millrace.oracle import Record
 from millrace.rules import ENRICHMENT
 from millrace.traffic import plan_for
 from millrace.verify import Evidence, Question, Versions, judge
+from millrace.verify.case import Case
 from millrace.verify.evidence import is_text_of
 from pipelines.fraud.traffic import TRAFFIC
 from tests.pipelines.pretend import QUESTION, START_MS, messages, ran, topics
@@ -377,6 +378,52 @@ class TestJson:
         value = (records[at].value or b"").replace(b'"operands": {', b'"operands": {"before_other_merchants": "1", ')
         records[at] = replace(records[at], value=value)
         assert found_by("readable", STREAM, with_output(good, "alerts", records))
+
+
+@pytest.fixture(scope="module")
+def racing() -> Evidence:
+    plan = plan_for(TRAFFIC, 800, 20, seed=3, name="p", customers=60, frauds=0.1, edges=0.1, races=0.3)
+    return live(ran(plan, topics(messages(plan))))
+
+
+class TestRaces:
+    """Two topics have no common order, but an alert shows the same one as its event."""
+
+    def otherwise(self, evidence: Evidence) -> tuple[int, int, dict[str, Any], dict[str, str | None]]:
+        """Where an alert and its event are, the event as another order of arrival leaves it, and the operands then."""
+        case = Case(STREAM, evidence)
+        for each in case.expected.judged.values():
+            first, *others = case.expected.views.of(each)
+            mine = next((found for found in first[1] if found.rule == "away-from-phone"), None)
+            for event, findings in others if mine else ():
+                other = next((found for found in findings if found.rule == "away-from-phone"), None)
+                if mine and other and other.operands != mine.operands:
+                    alert = [content(record)["alert_id"] for record in output(evidence, "alerts")].index(mine.alert_id)
+                    origins = [case.source(content(record)) for record in output(evidence, "enriched")]
+                    operands = {name: None if value is None else str(value) for name, value in other.operands.items()}
+                    place = {"source_topic": "pretended.transactions"}
+                    return alert, origins.index(each.record.origin), {**event, **place}, operands
+        raise LookupError("no such race")
+
+    def test_an_alert_that_shows_another_order_than_its_event_is_not_ok(self, racing: Evidence) -> None:
+        alert, event, other, operands = self.otherwise(racing)
+        apart = changed(racing, "alerts", lambda each: each.update(operands=operands), alert)
+        assert judge(STREAM, apart).check("alerts: away-from-phone").status == "failed"
+        assert "alerts: away-from-phone" in red(STREAM, apart)[1]
+        together = changed(apart, "enriched", lambda each: each.update(other), event)
+        assert judge(STREAM, together).check("alerts: away-from-phone").status == "ok"
+
+    def test_a_restart_may_leave_both_of_them_twice(self, racing: Evidence) -> None:
+        """The first event may not have come out, or not its alert; what was judged again came out whole."""
+        alert, event, other, operands = self.otherwise(racing)
+        first = output(changed(racing, "alerts", lambda each: each.update(operands=operands), alert), "alerts")[alert]
+        before = output(changed(racing, "enriched", lambda each: each.update(other), event), "enriched")[event]
+        for kind, own in (("alerts", first), ("enriched", before)):
+            records = list(output(racing, kind))
+            at = alert if kind == "alerts" else event
+            twice = [*records[:at], own, *records[at:]]
+            again = with_output(racing, kind, [replace(each, offset=n) for n, each in enumerate(twice)])
+            assert red(STREAM, again)[0] == set(), kind
 
 
 class TestOperands:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -53,7 +53,9 @@ def alerts(rule: Rule, case: Case) -> Found | Undecided:
         if identity not in copies and identity not in case.absent_alerts
     ]
     raced = 0
+    apart: list[str] = []
     for identity, own in copies.items():
+        raced_before = raced
         for record, alert in own:
             wanted = found.must.get(identity) or found.may.get(identity) or found.before.get(identity)
             if wanted is not None and not (wrong := _wrong(case, wanted, record, alert)):
@@ -63,6 +65,8 @@ def alerts(rule: Rule, case: Case) -> Found | Undecided:
                 continue
             named = f"{rule.name} {alert['key']} {fact_of(alert)}"
             offenders.append(f"extra: {named}" if wanted is None else f"wrong: {named}: {', '.join(wrong)}")
+        if identity in found.must and raced == raced_before + len(own) and not _are_shown(rule, case, own):
+            apart.append(f"wrong: {rule.name} {own[0][1]['key']} {fact_of(own[0][1])}: its event shows otherwise")
     figures = {
         "expected": len(found.must),
         "found": len(copies),
@@ -76,6 +80,10 @@ def alerts(rule: Rule, case: Case) -> Found | Undecided:
     offenders += case.too_many_races(raced, rule.name)
     held, doubtful = case.held([each for own in copies.values() for each in own])
     offenders += held
+    offenders += apart if case.is_whole else []
+    if apart and not offenders:
+        # The alert that goes with the event may come with the next segment, after a restart.
+        return Undecided("alerts show another order of arrival than their events", figures, tuple(apart))
     if doubtful and not offenders:
         return Undecided("alerts came long after their emit_ms: was the machine suspended?", figures, tuple(doubtful))
     if isinstance(rule, WindowRule) and not offenders and found.may and case.is_whole:
@@ -85,7 +93,7 @@ def alerts(rule: Rule, case: Case) -> Found | Undecided:
         if why := case.overdue(rule.window.end_ms(f.window_start_ms or 0, f.at_ms) for f in awaited):
             return Undecided(why, figures)
     # A missing alert may come; one on a window may be right once the window is closed.
-    is_settled = not isinstance(rule, WindowRule) and copies.keys() >= found.must.keys()
+    is_settled = not isinstance(rule, WindowRule) and copies.keys() >= found.must.keys() and not apart
     return Found(figures, offenders, is_settled)
 
 
@@ -102,6 +110,22 @@ def alternatives(rule: Rule, case: Case) -> Alternatives:
 
     before = {i: f for i, f in must.items() if first_out_ms(f) < since_ms}
     return Alternatives({i: f for i, f in must.items() if i not in before}, may, before)
+
+
+def _are_shown(rule: Rule, case: Case, own: Sequence[tuple[Record, Event]]) -> bool:
+    """Whether one of these copies of an alert has seen what a copy of its event shows.
+
+    A restart may leave the alert of one order of arrival beside the event of another. But then the event was judged
+    again, and the alert came again, too.
+    """
+    _, first = own[0]
+    each = case.expected.judged.get((first["key"], first["event_ids"][0])) if isinstance(rule, EventRule) else None
+    events = [] if each is None else case.copies.get(each.record.origin, [])
+    if each is None or not events:
+        return True
+    unjudged = case.not_yet_in_force.get(each.record.origin, ())
+    shown = case.expected.shown(rule.name, each, events, unjudged)
+    return any(not _wrong(case, finding, *copy) for finding in shown for copy in own)
 
 
 def _admissible(rule: Rule, alert: Event, case: Case) -> Iterable[Finding]:
