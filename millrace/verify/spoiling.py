@@ -593,7 +593,17 @@ def _of_labels(case: Case) -> Iterator[Spoiling]:
     why = replace(case.evidence, unlabelled=["a run's labels are unused"])
     yield Spoiling("labels: those of a run are unused", ("labels",), partial(_asked, case.question, why))
     if any("plan" in run.about for run in case.question.runs):
+        none = partial(_asked, case.question, _labelled(case, Labels()))
+        yield Spoiling("labels: emptied", ("labels",), none)
+        if rule:
+            of_others = partial(_asked, case.question, _labelled(case, _without_rule(made, rule)))
+            yield Spoiling("labels: those of a rule are lost", ("labels",), of_others)
         yield Spoiling("labels: absent", ("labels",), partial(_asked, case.question, _labelled(case, None)))
+
+
+def _without_rule(made: Labels, rule: str) -> Labels:
+    """The labels without any trace of a rule."""
+    return replace(made.without({rule}), of_other_versions=made.of_other_versions)
 
 
 def _of_absence(case: Case) -> Iterator[Spoiling]:

@@ -457,3 +457,10 @@ class TestOperands:
             alert["operands"] = {name: text and f" {text}" for name, text in alert["operands"].items()}
 
         assert found_by("alerts: spree", STREAM, changed(good, "alerts", widened, at))
+
+
+def test_labels_that_lack_a_rule_make_a_segment_unknown(good: Evidence) -> None:
+    assert good.labels is not None
+    without = replace(good.labels.without({"spree"}), of_other_versions=frozenset())
+    assert red(STREAM, replace(good, labels=without))[1] == {"labels"}
+    assert red(STREAM, replace(good, labels=good.labels.without({"spree"})))[1] == set()

@@ -12,6 +12,7 @@ import pytest
 from millrace.oracle import Record
 from millrace.patterns import load
 from millrace.traffic import plan_for
+from millrace.traffic.labels import Labels
 from millrace.traffic.runs import Run
 from millrace.verbs.validation import bounds_of
 from millrace.verify import Bounds, Evidence, Question, judge
@@ -213,6 +214,20 @@ class TestAbsence:
             assert (check.status, check.why) == ("unknown", why)
         missing = replace(spoilt(good, alerts=[]), unlabelled=[why])
         assert "labels" in red(judge(QUESTION, missing)), "what one run lacks excuses no other"
+
+    def test_labels_that_lack_a_rule_of_generated_traffic_are_unknown(
+        self, raw: dict[str, list[Record]], good: Evidence
+    ) -> None:
+        """Each run has labels of all rules, if only to show that none must alert."""
+        assert good.labels is not None
+        question = replace(QUESTION, runs=[run_of(raw)])
+        without = replace(good.labels.without({"spree"}), of_other_versions=frozenset())
+        for labels, named in ((without, "lack the rules spree"), (Labels(), "lack the rules above-previous-max, away")):
+            check = judge(question, replace(good, labels=labels)).check("labels")
+            assert (check.status, named in check.why) == ("unknown", True), check.why
+            assert judge(QUESTION, replace(good, labels=labels)).status == "ok", "that traffic may not be generated"
+        of_other_versions = replace(good, labels=good.labels.without({"spree"}))
+        assert judge(question, of_other_versions).status == "ok"
 
     def test_a_recorded_file_has_no_labels(self, good: Evidence) -> None:
         verdict = judge(replace(QUESTION, runs=[Run({"file": "a.csv"}, 0, 0, {}, 1, 1, {}, True)]), good)

@@ -19,8 +19,7 @@ from millrace.verify.verdict import Figure
 
 def are_expected(case: Case) -> bool:
     """Whether traffic was generated, so that there must be labels."""
-    generated = any("plan" in run.about for run in case.question.runs)
-    return generated or case.evidence.labels is not None or bool(case.evidence.unlabelled)
+    return _is_generated(case) or case.evidence.labels is not None or bool(case.evidence.unlabelled)
 
 
 def notes(case: Case) -> Iterator[str]:
@@ -120,7 +119,19 @@ def _unused(case: Case) -> str:
     """Why some traffic could not be held against its labels; empty if all was."""
     if case.evidence.unlabelled:
         return "; ".join(case.evidence.unlabelled)
-    return "the labels of the generated traffic were not read" if case.evidence.labels is None else ""
+    if case.evidence.labels is None:
+        return "the labels of the generated traffic were not read"
+    return lacking(case.question.rules, case.evidence.labels) if _is_generated(case) else ""
+
+
+def lacking(rules: Iterable[Rule], made: Labels) -> str:
+    """Why labels of generated traffic are not whole: each run has them for all rules, or for other versions of them."""
+    names = [rule.name for rule in rules if rule.name not in {*made.spans_ms, *made.of_other_versions}]
+    return f"the labels of the generated traffic lack the rules {', '.join(names)}" if names else ""
+
+
+def _is_generated(case: Case) -> bool:
+    return any("plan" in run.about for run in case.question.runs)
 
 
 def others(rules: Iterable[Rule], made: Labels) -> list[str]:

@@ -29,6 +29,8 @@ def checkers(step: Step) -> Iterator[Checker]:
                 step.unlabelled_ms.append(run.until_ms)
                 continue  # with a later segment
             made.append(run.labels)
+            if why := labels.lacking(step.question.rules, run.labels):
+                unused.append(f"the run '{run.name}': {why}")
             alerts |= own
         step.state.labelled.append(run.name)
 
