@@ -246,6 +246,18 @@ class TestAbsence:
         assert offender.startswith(f"{kind}: {len(raw[kind])} messages were acknowledged")
         assert verdict.is_final
 
+    def test_offsets_without_a_message_are_counted(self, raw: dict[str, list[Record]]) -> None:
+        """Transactions leave them, too, so they are no fault: but a message that Kafka lost shows up here alone."""
+        purchases = raw["transactions"]
+        last = max((each for each in purchases if each.partition == 0), key=lambda each: each.offset)
+        garbage = replace(last, offset=last.offset + 1, value=b"{")
+        other = {**raw, "transactions": [*purchases[:200], *purchases[201:], garbage]}
+        verdict = judge(replace(QUESTION, runs=[run_of(raw)]), replace(ran(PLAN, other), labels=None))
+        assert verdict.check("acknowledged").status == "ok", "there are as many as were sent"
+        assert verdict.check("substance").figures["transactions: offsets without a message"] == 1
+        whole = judge(QUESTION, ran(PLAN, raw)).check("substance").figures
+        assert [name for name in whole if "offsets" in name] == []
+
 
 class TestLabelsOfOtherVersions:
     """Labels hold for the version of the rule for which they were made."""
