@@ -53,7 +53,7 @@ from millrace.verify.evidence import (
     place,
     read,
 )
-from millrace.verify.expected import Expected, expect, expected_windows, time_passed_ms
+from millrace.verify.expected import Expected, Passed, expect, expected_windows, time_passed_ms
 from millrace.verify.losses import Losses, Outputs, find, without
 
 RowKey = tuple[Any, ...]
@@ -359,6 +359,38 @@ class Case:
         for origin, (_, partition, offset) in first.items():
             found[origin] = max(newest_ms[partition, offset] - accepted[origin][time], found[origin])
         return found
+
+    @cached_property
+    def unaccounted(self) -> Sequence[Origin]:
+        """The events that came out long after their windows were over, and are neither called late nor in an alert."""
+        rules = [rule for rule in self.question.rules if isinstance(rule, WindowRule)]
+        found = set(self._behind_windows(rules)) - self.late if rules and not self.question.is_finite else set()
+        alerted = {alert["alert_id"] for _, alert in self.alerts} if found else set()
+        for rule in rules if found else ():
+            for each in (finding for own in self.windows_of(rule) for finding in own.values()):
+                found -= set(each.origins) if each.alert_id in alerted else set()
+        return sorted(found)
+
+    def _behind_windows(self, rules: Iterable[Rule]) -> Iterator[Origin]:
+        """The events that came out when all partitions had passed them for long.
+
+        Soon after a backlog, or a change of a rule, nothing shows how far the windows are.
+        """
+        accepted, bounds, time = self.expected.accepted, self.question.bounds, self.question.use.judged.time or ""
+        unknown_until_ms = max(self.versions(rule.name).since_ms for rule in rules) + 2 * bounds.overdue_ms
+        first = [(at[0], origin) for origin, at in first_copies(self.enriched, self.source, accepted).items()]
+        passed, position = Passed(), 0
+        for out_ms, origin in first:
+            event = accepted[origin]
+            while first[position][0] <= out_ms - bounds.overdue_ms:
+                came_ms, (_, partition, _) = first[position]
+                before = accepted[first[position][1]]
+                passed.take(partition, min(before[time], before["ingest_ms"]), came_ms)
+                position += 1
+            if out_ms - event["ingest_ms"] > bounds.idle_ms:
+                unknown_until_ms = max(unknown_until_ms, out_ms + 2 * bounds.overdue_ms)
+            elif out_ms > unknown_until_ms and event[time] < passed.at_ms(bounds.idle_ms) - self.settled_after_ms:
+                yield origin
 
     def _behind_ms(self, ahead_ms: int) -> dict[Origin, int]:
         """How far each late event is behind what arrived before it, or in other partitions so long after it."""

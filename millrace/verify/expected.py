@@ -133,14 +133,28 @@ def time_passed_ms(time: str, accepted: Mapping[Origin, Event], settled_after_ms
 
     A partition without traffic for `idle_ms` holds back no window, in no engine.
     """
-    newest: dict[int, int] = {}
-    arrived_ms: dict[int, int] = {}
+    passed = Passed()
     for (_, partition, _), event in accepted.items():
-        newest[partition] = max(min(event[time], event["ingest_ms"]), newest.get(partition, 0))
-        arrived_ms[partition] = max(event["ingest_ms"], arrived_ms.get(partition, 0))
-    active_since_ms = max(arrived_ms.values(), default=0) - idle_ms
-    active = (at_ms for partition, at_ms in newest.items() if arrived_ms[partition] >= active_since_ms)
-    return min(active, default=0) - settled_after_ms
+        passed.take(partition, min(event[time], event["ingest_ms"]), event["ingest_ms"])
+    return passed.at_ms(idle_ms) - settled_after_ms
+
+
+@dataclass
+class Passed:
+    """The event time that every partition has passed, as far as it was read."""
+
+    newest_ms: dict[int, int] = field(default_factory=dict)
+    came_ms: dict[int, int] = field(default_factory=dict)
+
+    def take(self, partition: int, at_ms: int, came_ms: int) -> None:
+        """Take in an event that came at that time."""
+        self.newest_ms[partition] = max(at_ms, self.newest_ms.get(partition, 0))
+        self.came_ms[partition] = max(came_ms, self.came_ms.get(partition, 0))
+
+    def at_ms(self, idle_ms: int) -> int:
+        active_since_ms = max(self.came_ms.values(), default=0) - idle_ms
+        active = (at_ms for partition, at_ms in self.newest_ms.items() if self.came_ms[partition] >= active_since_ms)
+        return min(active, default=0)
 
 
 @dataclass

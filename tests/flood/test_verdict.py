@@ -16,7 +16,7 @@ from millrace.rules import WindowRule
 from millrace.traffic import TrafficPlan, plan_for
 from millrace.traffic import runs as traffic
 from millrace.traffic.labels import labels_of
-from millrace.verify import Evidence, Question, Verdict, judge
+from millrace.verify import Evidence, Question, Verdict, Versions, judge
 from millrace.verify.spoiling import self_test
 from millrace.verify.verdict import Check
 from pipelines.flood import FLOOD
@@ -256,6 +256,48 @@ def test_events_that_came_out_after_newer_ones_may_be_late(in_two: tuple[Run, Ev
     found = lateness(called_late(run, held, stood_still, 50))
     late = int(lateness(evidence).figures["late"] or 0)
     assert (found.status, found.figures) == ("ok", {"late": 50 + late, "races": 0, "offenders": 0})
+
+
+@pytest.fixture(scope="module")
+def minutes() -> Evidence:
+    """A run of four minutes, with a request that came an hour late in the last one."""
+    plan = replace(PLAN, events=2_400, rate_per_s=10, shares={**PLAN.shares, "late": 0.02})
+    return came_out(evidence_of(run_of(plan), plan=plan), lambda event: 8)
+
+
+def without_late(evidence: Evidence, places: Sequence[int]) -> Evidence:
+    """The evidence of a pattern without summaries, without some of its late dead letters."""
+    letters = [json.loads(record.value or b"") for record in evidence.outputs["dead-letters"] or ()]
+    late = [each for each in letters if each["reason"] == "late"]
+    lost = [late[at] for at in places]
+    left = list(records("dead-letters", [each for each in letters if each not in lost]))
+    return replace(evidence, outputs={**evidence.outputs, "dead-letters": left, "windows": []})
+
+
+def lateness_without_summaries(evidence: Evidence, **changes: Any) -> Check:
+    return judge(replace(QUESTION, summaries=(), **changes), evidence).check("lateness")
+
+
+def test_an_event_far_behind_all_windows_is_late_or_counted(minutes: Evidence) -> None:
+    assert lateness_without_summaries(without_late(minutes, [])).status == "ok"
+    found = lateness_without_summaries(without_late(minutes, [-1]))
+    assert (found.status, found.why[:8]) == ("unknown", "1 events")
+
+
+def test_of_a_backlog_any_event_may_be_counted(minutes: Evidence) -> None:
+    """The job comes when all has arrived, takes three minutes for it, and its windows count what is there."""
+    last_ms = max(json.loads(record.value or b"")["ingest_ms"] for record in minutes.outputs["enriched"] or ())
+
+    def later(event: Event) -> int:
+        return int(last_ms + 180_000 - (last_ms - event["ingest_ms"]) * 3 // 4 - event["ingest_ms"])
+
+    assert lateness_without_summaries(without_late(came_out(minutes, later), [-1])).status == "ok"
+
+
+def test_what_came_before_a_rule_on_windows_needs_no_late_dead_letter(minutes: Evidence) -> None:
+    last_ms = max(json.loads(record.value or b"")["ingest_ms"] for record in minutes.outputs["enriched"] or ())
+    added = {rule.name: Versions(last_ms) for rule in FLOOD.rules}
+    assert lateness_without_summaries(without_late(minutes, [-1]), in_force=added).status == "ok"
 
 
 @pytest.mark.long

@@ -23,9 +23,15 @@ def lateness(case: Case) -> Found | Undecided:
             offenders.append(f"{place_of(origin)} is a late dead letter, only {behind_ms} ms behind the newest event")
         else:
             raced += case.surely_behind_ms[origin] <= disorder_ms
-    figures, too_many = {"late": len(case.late), "races": raced}, case.too_many_races(raced, "lateness")
-    if too_many and not offenders:
-        return Undecided(f"{too_many[0]}, and only by that they are late", figures)
+    figures = {"late": len(case.late), "races": raced}
+    undecided = [f"{each}, and only by that they are late" for each in case.too_many_races(raced, "lateness")]
+    if lost := case.unaccounted:
+        undecided.append(
+            f"{len(lost)} events, the first {place_of(lost[0])}, came out long after their windows were over, and are "
+            "in no alert and no late dead letter"
+        )
+    if undecided and not offenders:
+        return Undecided("; ".join(undecided), figures)
     return Found(figures, sorted(offenders))
 
 

@@ -45,6 +45,7 @@ class SegmentCase(Case):
         self.of_late: dict[Origin, Counted] = {}
         self.again: dict[tuple[str, str], list[Finding]] = {}
         """By rule and key: findings in windows that count late events which came out twice."""
+        self.unaccounted = ()  # what comes behind judged windows is known from one segment to the next
         self.races_before = races_before
         self.raced: dict[str, int] = {}
 
