@@ -29,12 +29,12 @@ def faults_of(
     What came out before its declaration changed has the fields and the key of then. An output reaches its topic after
     its cause did, by clocks that differ by at most `differ_ms`.
     """
-    since_ms = max(in_force[name].since_ms if name in in_force else 0 for name in CHANGES_OF_EVENTS)
+    since_ms = events_since_ms(in_force, clocks_ms)
     by_name = {each.name: each for each in summaries}
 
     def of_events(record: Record, event: Event) -> Iterator[str]:
         yield from _before_its_cause(record, event, differ_ms)
-        if record.ingest_ms >= since_ms + clocks_ms or not since_ms:
+        if record.ingest_ms >= since_ms:
             yield from undeclared(event, use.enriched.names)
             yield from _with_key(record, event.get(use.enriched.key))
 
@@ -54,6 +54,12 @@ def faults_of(
         DEAD_LETTERS.name: partial(_of_type, DEAD_LETTERS, differ_ms),
         WINDOWS: of_summary,
     }
+
+
+def events_since_ms(in_force: Mapping[str, Versions], clocks_ms: int) -> int:
+    """Since when all that comes out has the fields of the present declaration."""
+    changes_ms = [in_force[name].since_ms for name in CHANGES_OF_EVENTS if name in in_force]
+    return max(changes_ms) + clocks_ms if changes_ms else 0
 
 
 def undeclared(event: Event, declared: Collection[str]) -> list[str]:

@@ -96,6 +96,7 @@ class TestFields:
         enriched = with_more(output(good, "enriched"), at_ms)
         rows = [more(row) if row["ingest_ms"] + 8 < at_ms else row for row in good.stores["files"]]
         assert red(question, spoilt(good, enriched=enriched, files=rows)) == (set(), set())
+        assert red(question, spoilt(good, enriched=enriched)) == (set(), set()), "Spark stores what is declared now"
         of_all = with_more(output(good, "enriched"), START_MS * 2)
         assert found_by("readable", replace(question, in_force={}), spoilt(good, enriched=enriched, files=rows))
         late = replace(question, bounds=replace(question.bounds, clocks_ms=0))

@@ -21,11 +21,11 @@ def least_wrong(case: Case, origin: Origin, differing: Callable[[Event], list[st
 
 
 def differing(case: Case, row: Event, event: Event) -> list[str]:
-    """The fields that a stored row has otherwise than an event: those that are declared, and all that either has.
+    """The fields that a stored row has otherwise than an event: those that are declared, and all that the row has.
 
     A field that an event lacks is null. So is a column that only other rows of a compacted file have.
     """
-    columns = dict.fromkeys((*case.question.use.enriched.names, *event, *row))
+    columns = dict.fromkeys((*case.question.use.enriched.names, *row))
     return [
         f"{name} is {row.get(name)!r}, not {event.get(name)!r}"
         for name in columns

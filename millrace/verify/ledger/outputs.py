@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from millrace.oracle import Origin, Record
-from millrace.rules.outputs import ALERTS, DEAD_LETTERS, LATE, REPLAYED, SOURCE, WINDOWS_TOPIC, names
+from millrace.rules.outputs import ALERTS, DEAD_LETTERS, INGEST_MS, LATE, REPLAYED, SOURCE, WINDOWS_TOPIC, names
 from millrace.verify.checks import numbers
 from millrace.verify.checks.files import out_of_place
 from millrace.verify.checks.repetitions import named_alert, named_event, named_letter
+from millrace.verify.declared import events_since_ms, undeclared
 from millrace.verify.evidence import ENRICHED, FILES, Event, Read, kinds_of, misfit, place_of
 from millrace.verify.ledger.files import note
 from millrace.verify.ledger.state import Output
@@ -57,8 +58,15 @@ def take_rows(step: Step) -> None:
         else:
             step.state.outputs.append((kind, since_ms, output))
     step.offenders[FILES] += step.inputs.wrong_files
+    since_ms = events_since_ms(step.question.in_force, step.bounds.clocks_ms)
     for row in step.inputs.rows:
         note(step, row)
+        # A column of other rows of its file is null.
+        more = {name: value for name, value in row.items() if value is not None}
+        arrived_ms = more.get(INGEST_MS.name)
+        is_earlier = isinstance(arrived_ms, int) and arrived_ms < since_ms
+        if not is_earlier and (wrong := undeclared(more, step.use.enriched.names)):
+            step.offenders[FILES].append(f"wrong: {', '.join(wrong)}")
         if _is_at_home(step, row):
             _put(step, FILES, step.cut_ms, (NOWHERE, row))
     _take_rewritten(step)

@@ -192,9 +192,6 @@ class Step:
         built = self.use.enrichment.built
         values = {**event, **{name: _as_real(event.get(name)) for name in self.reals}}
         own = [values.get(name) for name in self.use.enriched.names if name not in built and name not in _UNCERTAIN]
-        # Of an earlier declaration: the file has them, too, and columns of other rows as nulls.
-        declared = self.use.enriched.names
-        own += [each for each in sorted(event.items()) if each[0] not in declared and each[1] is not None]
         other = [values.get(name) for name in built], _sorted(event.get(FLAGS.name))
         return ENRICHED_TAG | (_crc(own) & HALF) << 31 | (_crc(other) & HALF)
 
