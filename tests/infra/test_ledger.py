@@ -38,6 +38,7 @@ from millrace.verbs.deploy import await_healthy, deploy
 from millrace.verbs.provision import provision
 from millrace.verbs.teardown import teardown
 from millrace.verbs.traffic import closing_ms
+from millrace.verify.evidence import ENRICHED
 from millrace.verify.ledger.chain import Chain, Entry
 from millrace.verify.ledger.step import Limits
 from pipelines.fraud import FRAUD
@@ -259,8 +260,10 @@ def written(target: Target) -> None:
             events.append({**each.event, "source_topic": names[use.judged.name]})
             at_ms = each.record.ingest_ms
             alerts += [pretend.alert(found, each.event["sent_ms"], at_ms, at_ms) for found in each.findings]
-    outputs = {use.enriched.name: events, ALERTS.name: alerts, DEAD_LETTERS.name: letters}
-    publish(target, [(names[kind], b"k", json.dumps(each).encode()) for kind, own in outputs.items() for each in own])
+    outputs = {ENRICHED: events, ALERTS.name: alerts, DEAD_LETTERS.name: letters}
+    topic_of = {**names, ENRICHED: names[use.enriched.name]}
+    keyed = [(kind, pretend.key_of(use, kind, each), each) for kind, own in outputs.items() for each in own]
+    publish(target, [(topic_of[kind], key, json.dumps(each).encode()) for kind, key, each in keyed])
     assert len(events) > 20
     assert len(alerts) > 3
     Writer(use, target.stores(variant)).write(events, alerts)
