@@ -109,6 +109,10 @@ class Tail:
     def close(self) -> None: ...
 
 
+def renamed(text: bytes | None) -> bytes | None:
+    return text and text.replace(b"pretended.", b"flink.")
+
+
 @pytest.fixture(scope="module")
 def written() -> dict[str, list[Record]]:
     """What the pattern wrote, by topic."""
@@ -116,8 +120,7 @@ def written() -> dict[str, list[Record]]:
     names = topics_of(load(NAME))
     found = {names[kind]: list(records or ()) for kind, records in evidence.raw.items()}
     for kind, records in evidence.outputs.items():
-        own = (replace(each, value=(each.value or b"").replace(b"pretended.", b"flink.")) for each in records or ())
-        found[names[kind]] = list(own)
+        found[names[kind]] = [replace(each, key=renamed(each.key), value=renamed(each.value)) for each in records or ()]
     return found
 
 

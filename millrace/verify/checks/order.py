@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from itertools import groupby
 from typing import Any
 
@@ -21,12 +21,18 @@ def order(case: Case) -> Found | Undecided:
     return judged(case.question.use, case.enriched, case.alerts, case.source)
 
 
-def judged(use: UseCase, enriched: Messages, alerts: Messages, source: Source) -> Found | Undecided:
-    """The same of these messages.
+def judged(
+    use: UseCase, enriched: Messages, alerts: Messages, source: Source, before: Collection[Origin] = ()
+) -> Found | Undecided:
+    """The same of these messages; those of the raw messages in `before` came out already.
 
     Where partitions are added, a key moves to another one, and a writer that learns of it late may take it back.
     """
-    overtaken = list(_overtaken(enriched, use.enriched.key, source))
+    overtaken = [
+        f"{place_of(origin)} came out behind {place_of(later)}"
+        for origin, later in _overtaken(enriched, use.enriched.key, source)
+        if origin not in before
+    ]
     visited = {
         (kind, key): partitions
         for kind, messages, column in ((ENRICHED, enriched, use.enriched.key), (ALERTS.name, alerts, ALERTS.key))
@@ -53,8 +59,8 @@ def _visited(messages: Messages, column: str) -> Iterator[tuple[Any, list[int]]]
         yield key, [partition for partition, _ in groupby(partition for _, partition in sorted(own))]
 
 
-def _overtaken(messages: Messages, key: str, source: Source) -> Iterator[str]:
-    """Each event whose first copy is behind the last copy of a later one of its key and raw partition.
+def _overtaken(messages: Messages, key: str, source: Source) -> Iterator[tuple[Origin, Origin]]:
+    """Each event whose first copy is behind the last copy of a later one of its key and raw partition, with that one.
 
     A restart repeats the end of what was written. A message that Kafka did not take before it may come out behind later
     ones, but these come again behind it.
@@ -70,7 +76,7 @@ def _overtaken(messages: Messages, key: str, source: Source) -> Iterator[str]:
         for offset in sorted(own, reverse=True):
             first, last = own[offset]
             if least is not None and least[0] < first:
-                yield f"{place_of((kind, partition, offset))} came out behind {place_of((kind, partition, least[1]))}"
+                yield (kind, partition, offset), (kind, partition, least[1])
             least = min(least or (last, offset), (last, offset))
 
 

@@ -9,11 +9,11 @@ judged when its bound has passed, and then the checks of a whole run find it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from millrace import oracle
-from millrace.oracle import Seen
+from millrace.oracle import Origin, Seen
 from millrace.rules import ALERTS, WindowRule
 from millrace.verify.case import Case, Question, faults_in, problems
 from millrace.verify.checking import Checker, Found, Undecided
@@ -73,6 +73,7 @@ def advance(
     parsed = {
         kind: read(inputs.outputs.get(kind, ()), problem, faults[kind]) for kind, problem in problems(question).items()
     }
+    before = _out_before(step, parsed[ENRICHED])
     raw.judge(step, parsed[ENRICHED])
     step.case = SegmentCase(question, step.evidence, {}, step.expected, state, _together(state.races))
     outputs.attribute(step, parsed)
@@ -86,7 +87,9 @@ def advance(
     outputs.judge_foreign(step)
     of_tables = list(tables.judged(step, parsed))
     step.case.outputs = {kind: replace(parsed[kind], events=tuple(step.due[kind])) for kind in OUTPUTS}
-    checks = tuple(_checked(step, each) for each in (*_checkers(step), _checker_of_order(step, parsed), *of_tables))
+    checks = tuple(
+        _checked(step, each) for each in (*_checkers(step), _checker_of_order(step, parsed, before), *of_tables)
+    )
     memory.forget(step)
     return Segment(
         state.number, since_ms, cut_ms, checks, messages, waiting.pending(step), waiting.whole_until_ms(step)
@@ -123,11 +126,23 @@ def _checkers(step: Step) -> Iterator[Checker]:
         yield _checker_of_rows(step)
 
 
-def _checker_of_order(step: Step, parsed: Mapping[str, Read]) -> Checker:
+def _out_before(step: Step, enriched: Read) -> set[Origin]:
+    """The raw messages of enriched events that came out with an earlier segment, too."""
+    state = step.state
+    waiting = {step.source(event) for kind, _, (_, event) in state.outputs if kind == ENRICHED}
+    waiting |= {origin for origin, unit in state.units.items() if unit.copies}
+    return {
+        origin
+        for origin in map(step.source, (event for _, event in enriched.events))
+        if origin in waiting or ((done := state.done.get(origin[:2])) is not None and done.get(origin[2]) is not None)
+    }
+
+
+def _checker_of_order(step: Step, parsed: Mapping[str, Read], before: Collection[Origin]) -> Checker:
     """Of the outputs that came with this segment: what overtook others may come again with the next one."""
 
     def check(_: Case) -> Found | Undecided:
-        found = order.judged(step.use, parsed[ENRICHED].events, parsed[ALERTS.name].events, step.source)
+        found = order.judged(step.use, parsed[ENRICHED].events, parsed[ALERTS.name].events, step.source, before)
         if isinstance(found, Found) and found.offenders:
             return Undecided("events came out behind later ones of their key", found.figures, tuple(found.offenders))
         return found
