@@ -34,7 +34,7 @@ from millrace.verify.ledger import chain
 from millrace.verify.ledger.chain import Chain, Entry, verdict_of
 from millrace.verify.ledger.step import Limits
 from pipelines.fraud.traffic import TRAFFIC
-from tests.pipelines.pretend import SECRETS, START_MS, messages, ran, topics
+from tests.pipelines.pretend import SECRETS, START_MS, key_of, messages, ran, topics
 from tests.pipelines.test_segments import PLAN, live
 
 NAME = "flink"
@@ -325,7 +325,8 @@ def adds(topic: str, **changed: Any) -> Callable[[Topics], None]:
     def spoil(kafka: Topics) -> None:
         own = kafka.records[f"{NAME}.{topic}"]
         content = json.loads(own[-1].value or b"") | changed
-        own.append(replace(own[-1], offset=own[-1].offset + 1, value=json.dumps(content).encode()))
+        key = key_of(load(NAME).use, topic, content)
+        own.append(replace(own[-1], offset=own[-1].offset + 1, key=key, value=json.dumps(content).encode()))
 
     return spoil
 

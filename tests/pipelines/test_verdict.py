@@ -380,7 +380,8 @@ def test_a_dead_letter_that_keeps_a_card_number_is_red(good: Evidence) -> None:
 def with_letter(evidence: Evidence, letter: Mapping[str, Any]) -> Evidence:
     """The evidence with one more dead letter."""
     letters = output(evidence, "dead-letters")
-    more = replace(letters[-1], offset=letters[-1].offset + 1, value=json.dumps(letter).encode())
+    key = str(letter["topic"]).encode()
+    more = replace(letters[-1], offset=letters[-1].offset + 1, key=key, value=json.dumps(letter).encode())
     return spoilt(evidence, dead_letters=[*letters, more])
 
 
