@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import gc
 import gzip
-import hashlib
 import math
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Protocol, TypeVar
 
 from millrace import deployments
@@ -21,40 +20,32 @@ from millrace.oracle import Record
 from millrace.patterns import Variant, load
 from millrace.patterns import topics as topics_of
 from millrace.patterns.model import AT_MOST_ONCE
-from millrace.patterns.parquet import REPLACED, hour_folder_of, is_data_file, is_visible
 from millrace.patterns.plan import HOP, table_of
 from millrace.rules import ALERTS, DEAD_LETTERS
 from millrace.rules.layout import Forgotten
 from millrace.rules.outputs import VERDICTS_TOPIC, WINDOWS_TOPIC
 from millrace.settings import EVERY_S, SETTLE_S
-from millrace.stores.files import File, Hdfs, NoFileError
+from millrace.stores.files import Hdfs, NoFileError
 from millrace.stores.tables import HBase
 from millrace.stores.topics import Offsets, Publisher, Tail, ends, lengths
 from millrace.target import ROOT, Target
 from millrace.traffic.labels import Labels
 from millrace.verbs import companions, traffic
 from millrace.verbs.companions import BusyError
-from millrace.verbs.parquet import BrokenFileError, StoredFile, complaint, file_of, part_of
+from millrace.verbs.segment_files import SegmentFiles
 from millrace.verbs.validation import CLOCKS_DIFFER_MS, bounds_of, question_about
 from millrace.verify import Question
-from millrace.verify.evidence import ENRICHED, StoredRow
+from millrace.verify.evidence import ENRICHED
 from millrace.verify.ledger import chain
 from millrace.verify.ledger import state as states
 from millrace.verify.ledger.chain import Chain, Entry, entry_of, unjudged
 from millrace.verify.ledger.ids import Ids, IdsError
 from millrace.verify.ledger.memory import IDS_LONGER_MS
 from millrace.verify.ledger.segments import Segment, advance, anchored
-from millrace.verify.ledger.state import Audit, State, StateError
-from millrace.verify.ledger.step import Cells, Inputs, Labelled, Limits, Slice, UnreadError
+from millrace.verify.ledger.state import State, StateError
+from millrace.verify.ledger.step import Cells, Inputs, Labelled, Limits, UnreadError
 
-FILES_LATE_MS = 3_600_000
-"""A file may get its name so long after it was written: its writer was killed in between."""
-DAY_S = 86_400
 STATES_KEPT = 3
-FOLDERS_TRIED = 3
-"""So many folders are looked at in a segment for one that does not change."""
-FILES_READ_AGAIN = 50
-"""So many files are read again in a segment: each takes some requests."""
 FIRST_READ = 1_000
 """So many messages of each raw topic show when it begins."""
 ENTRIES_READ = 100
@@ -314,6 +305,8 @@ class Ledger:
         is_stored = persist is not None and "hdfs" in persist.to and "WEBHDFS_URL" in self.target.addresses
         has_tables = persist is not None and "hbase" in persist.to and "HBASE_THRIFT_HOST" in self.target.addresses
         self.stores = ("hdfs",) * is_stored + ("hbase",) * has_tables
+        folder, use, most = self.target.folder(self.variant), self.variant.use, self.limits.audited_file_rows
+        self.files = SegmentFiles(self.target.hdfs, folder, use, most) if is_stored else None
         # Only where ids are remembered; they are too many for memory.
         file = _ids_file(self.target, self.variant)
         self.ids = Ids(file) if self.variant.use.judged.id else None
@@ -485,6 +478,7 @@ class Ledger:
     def inputs(self, cut_ms: int) -> Inputs:
         """The messages of the next segment."""
         assert self.tail is not None
+        assert self.state is not None
         use = self.variant.use
         parts: dict[str, list[Record]] = {kind: [] for kind in self.topics}
         for record in self.tail.new(cut_ms):
@@ -492,12 +486,12 @@ class Ledger:
         outputs = {ENRICHED: parts[use.enriched.name]}
         outputs |= {kind: parts[kind] for kind in (ALERTS.name, DEAD_LETTERS.name, WINDOWS_TOPIC)}
         kinds = {topic: kind for kind, topic in self.topics.items()}
-        files, wrong = self.files(cut_ms) if "hdfs" in self.stores else ([], [])
+        files, wrong = self.files.new(self.state, cut_ms) if self.files else ([], [])
         raw = {each.name: parts[each.name] for each in (*use.raw, *use.references)}
         rows = [row for file in files if not file.is_rewritten for row in file.rows]
         rewritten = [row for file in files if file.is_rewritten for row in file.rows]
         wrong += [each for file in files for each in file.wrong]
-        again = self.slice(cut_ms) if "hdfs" in self.stores else None
+        again = self.files.again(self.state, cut_ms) if self.files else None
         return Inputs(raw, outputs, kinds, rows, rewritten, wrong, again, self.labelled(cut_ms), self.tables())
 
     def tables(self) -> StoredTables | None:
@@ -534,96 +528,6 @@ class Ledger:
             found.append(Labelled(identity, until_ms, labels, alerts))
         return found
 
-    def files(self, cut_ms: int) -> tuple[list[StoredFile], list[str]]:
-        """The files that were written since the last cut, and the complaints about those that are none."""
-        assert self.state is not None
-        hdfs, folder, known = self.target.hdfs, self.target.folder(self.variant), self.state.files
-        since_ms = min(self.state.cut_ms, cut_ms) - FILES_LATE_MS
-        found: list[StoredFile] = []
-        wrong: list[str] = []
-        oldest_s = (cut_ms - self.variant.use.judged.past_ms) / 1000 - DAY_S
-        from_name = f"date={time.strftime('%Y-%m-%d', time.gmtime(oldest_s))}"
-        there: set[str] = set()
-        for file in hdfs.files_since(folder, since_ms, from_name):
-            there.add(file.path)
-            if file.modified_ms > cut_ms or not is_visible(file.path, folder):
-                continue
-            if file.path in known:
-                self.audit_first([file.path] if known[file.path] != file.modified_ms else [])
-                known[file.path] = file.modified_ms
-                continue
-            if not is_data_file(file.path, folder):
-                wrong.append(complaint(file.path))
-            else:
-                with suppress(NoFileError):  # a compaction has just replaced it
-                    found.append(file_of(file.path, hdfs.read(file.path), self.variant.use.enriched))
-            known[file.path] = file.modified_ms
-        gone = [path for path, modified_ms in known.items() if path not in there and modified_ms > 0]
-        self.audit_first(gone)
-        # It may only be absent from this listing, and is not new if it comes again.
-        known.update({path: -known[path] for path in gone})
-        for path in [path for path, modified_ms in known.items() if abs(modified_ms) < since_ms]:
-            del known[path]
-        return found, wrong
-
-    def audit_first(self, paths: Iterable[str]) -> None:
-        """Read the folders of these files again before all others."""
-        assert self.state is not None
-        again = self.state.audit.again
-        again += [folder for folder in dict.fromkeys(map(hour_folder_of, paths)) if folder not in again]
-
-    def slice(self, cut_ms: int) -> Slice | None:
-        """The next rows of files that were read before; none of a folder that changes."""
-        assert self.state is not None
-        audit, names = self.state.audit, sorted(self.state.folders)
-        after = [each for each in names if each > audit.folder] + [each for each in names if each <= audit.folder]
-        begun = [audit.folder] if audit.listing else []
-        for name in list(dict.fromkeys([*begun, *audit.again[:1], *after]))[:FOLDERS_TRIED]:
-            found = list(self.target.hdfs.files(f"{self.target.folder(self.variant)}/{name}"))
-            if self.is_quiet(found, cut_ms):
-                with suppress(NoFileError):  # a compaction has just begun
-                    return self.read_again(name, found)
-            self.state.audit = Audit(name, again=[*audit.again[1:], *audit.again[:1]])
-        return None
-
-    def is_quiet(self, found: Sequence[File], cut_ms: int) -> bool:
-        """Whether all files of a folder were read before the cut, and no compaction is under way."""
-        assert self.state is not None
-        known_since_ms = min(self.state.cut_ms, cut_ms) - FILES_LATE_MS
-        return all(
-            file.modified_ms <= cut_ms
-            and not PurePosixPath(file.path).name.startswith(REPLACED)
-            and (file.modified_ms < known_since_ms or file.path in self.state.files or not _is_data(file))
-            for file in found
-        )
-
-    def read_again(self, name: str, found: Sequence[File]) -> Slice:
-        """The next slice of a folder; from its first file on, if any of them has changed."""
-        assert self.state is not None
-        audit, most = self.state.audit, self.limits.audited_file_rows
-        data = sorted((file for file in found if _is_data(file)), key=lambda file: file.path)
-        listing = hashlib.sha256(repr([(each.path, each.size, each.modified_ms) for each in data]).encode()).hexdigest()
-        is_first = (audit.folder, audit.listing) != (name, listing)
-        path, row = ("", 0) if is_first else (audit.path, audit.row)
-        rows: list[StoredRow] = []
-        following: tuple[str, int] | None = None
-        files = 0
-        for file in data:
-            if file.path < path:
-                continue
-            if len(rows) == most or files == FILES_READ_AGAIN:
-                following = file.path, 0
-                break
-            first = row if file.path == path else 0
-            content, more, is_end = self.target.hdfs.read(file.path), list[StoredRow](), True
-            with suppress(BrokenFileError):  # its rows are gone
-                more, is_end = part_of(file.path, content, first, most - len(rows))
-            rows, files = rows + more, files + 1
-            if not is_end:
-                following = file.path, first + len(more)
-                break
-        return Slice(name, listing, rows, is_first, following)
-
     def question(self, cut_ms: int) -> Question:
         """The pattern as it is deployed now."""
         in_force = deployments.in_force(self.target, self.variant.name)
@@ -647,10 +551,6 @@ def _uncollected() -> Iterator[None]:
         yield
     finally:
         gc.enable()
-
-
-def _is_data(file: File) -> bool:
-    return is_data_file(file.path, str(PurePosixPath(file.path).parent))
 
 
 def _name(number: int) -> str:

@@ -628,6 +628,14 @@ def test_a_file_in_another_place_is_red_once(target: Target, files: Files, name:
     assert found[0].causes[0].startswith(cause)
 
 
+def test_a_file_that_is_cut_is_red_and_named(target: Target, files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, first = files.read, next(iter(files.found))
+    monkeypatch.setattr(files, "read", lambda path: whole(path)[: -10 if path == first.path else None])
+    found = [entry for entry in stored(target) if entry.status != "ok"]
+    assert {entry.status for entry in found} == {"failed"}
+    assert found[0].causes[0].startswith(f"files: {first.path} is not a complete Parquet file")
+
+
 @pytest.mark.parametrize("limits", [SOON, replace(SOON, audited_file_rows=30)])
 def test_the_rows_of_each_hour_are_read_again(target: Target, files: Files, limits: Limits) -> None:
     validator = following(target, limits)

@@ -1,0 +1,131 @@
+"""Reads the files of a pattern for its ledger: those that are new, and slice by slice all others again."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from millrace.patterns.parquet import REPLACED, hour_folder_of, is_data_file, is_visible
+from millrace.rules import UseCase
+from millrace.stores.files import File, Hdfs, NoFileError
+from millrace.verbs.parquet import BrokenFileError, StoredFile, complaint, file_of, part_of
+from millrace.verify.evidence import StoredRow
+from millrace.verify.ledger.state import Audit, State
+from millrace.verify.ledger.step import Slice
+
+FILES_LATE_MS = 3_600_000
+"""A file may get its name so long after it was written: its writer was killed in between."""
+DAY_S = 86_400
+FOLDERS_TRIED = 3
+"""So many folders are looked at in a segment for one that does not change."""
+FILES_READ_AGAIN = 50
+"""So many files are read again in a segment: each takes some requests."""
+
+
+@dataclass(frozen=True)
+class SegmentFiles:
+    """The files of a pattern, as its ledger reads them."""
+
+    hdfs: Hdfs
+    folder: str
+    use: UseCase
+    rows_most: int
+    """So many rows are read again in a segment."""
+
+    def new(self, state: State, cut_ms: int) -> tuple[list[StoredFile], list[str]]:
+        """The files that were written since the last cut, and the complaints about those that cannot be read."""
+        known = state.files
+        since_ms = min(state.cut_ms, cut_ms) - FILES_LATE_MS
+        found: list[StoredFile] = []
+        wrong: list[str] = []
+        oldest_s = (cut_ms - self.use.judged.past_ms) / 1000 - DAY_S
+        from_name = f"date={time.strftime('%Y-%m-%d', time.gmtime(oldest_s))}"
+        there: set[str] = set()
+        for file in self.hdfs.files_since(self.folder, since_ms, from_name):
+            there.add(file.path)
+            if file.modified_ms > cut_ms or not is_visible(file.path, self.folder):
+                continue
+            if file.path in known:
+                _audit_first(state, [file.path] if known[file.path] != file.modified_ms else [])
+                known[file.path] = file.modified_ms
+                continue
+            if not is_data_file(file.path, self.folder):
+                wrong.append(complaint(file.path))
+            else:
+                try:
+                    found.append(file_of(file.path, self.hdfs.read(file.path), self.use.enriched))
+                except NoFileError:
+                    pass  # a compaction has just replaced it
+                except BrokenFileError as error:
+                    wrong.append(str(error))
+            known[file.path] = file.modified_ms
+        gone = [path for path, modified_ms in known.items() if path not in there and modified_ms > 0]
+        _audit_first(state, gone)
+        # It may only be absent from this listing, and is not new if it comes again.
+        known.update({path: -known[path] for path in gone})
+        for path in [path for path, modified_ms in known.items() if abs(modified_ms) < since_ms]:
+            del known[path]
+        return found, wrong
+
+    def again(self, state: State, cut_ms: int) -> Slice | None:
+        """The next rows of files that were read before; none of a folder that changes."""
+        audit, names = state.audit, sorted(state.folders)
+        after = [each for each in names if each > audit.folder] + [each for each in names if each <= audit.folder]
+        begun = [audit.folder] if audit.listing else []
+        for name in list(dict.fromkeys([*begun, *audit.again[:1], *after]))[:FOLDERS_TRIED]:
+            found = list(self.hdfs.files(f"{self.folder}/{name}"))
+            if _is_quiet(state, found, cut_ms):
+                with suppress(NoFileError):  # a compaction has just begun
+                    return self._slice(state.audit, name, found)
+            state.audit = Audit(name, again=[*audit.again[1:], *audit.again[:1]])
+        return None
+
+    def _slice(self, audit: Audit, name: str, found: Sequence[File]) -> Slice:
+        """The next slice of a folder; from its first file on, if any of them has changed."""
+        data = sorted((file for file in found if _is_data(file)), key=lambda file: file.path)
+        listing = hashlib.sha256(repr([(each.path, each.size, each.modified_ms) for each in data]).encode()).hexdigest()
+        is_first = (audit.folder, audit.listing) != (name, listing)
+        path, row = ("", 0) if is_first else (audit.path, audit.row)
+        rows: list[StoredRow] = []
+        following: tuple[str, int] | None = None
+        files = 0
+        for file in data:
+            if file.path < path:
+                continue
+            if len(rows) == self.rows_most or files == FILES_READ_AGAIN:
+                following = file.path, 0
+                break
+            first = row if file.path == path else 0
+            content, more, is_end = self.hdfs.read(file.path), list[StoredRow](), True
+            with suppress(BrokenFileError):  # its rows are gone
+                more, is_end = part_of(file.path, content, first, self.rows_most - len(rows))
+            rows, files = rows + more, files + 1
+            if not is_end:
+                following = file.path, first + len(more)
+                break
+        return Slice(name, listing, rows, is_first, following)
+
+
+def _audit_first(state: State, paths: Iterable[str]) -> None:
+    """Read the folders of these files again before all others."""
+    again = state.audit.again
+    again += [folder for folder in dict.fromkeys(map(hour_folder_of, paths)) if folder not in again]
+
+
+def _is_quiet(state: State, found: Sequence[File], cut_ms: int) -> bool:
+    """Whether all files of a folder were read before the cut, and no compaction is under way."""
+    known_since_ms = min(state.cut_ms, cut_ms) - FILES_LATE_MS
+    return all(
+        file.modified_ms <= cut_ms
+        and not PurePosixPath(file.path).name.startswith(REPLACED)
+        and (file.modified_ms < known_since_ms or file.path in state.files or not _is_data(file))
+        for file in found
+    )
+
+
+def _is_data(file: File) -> bool:
+    return is_data_file(file.path, str(PurePosixPath(file.path).parent))
