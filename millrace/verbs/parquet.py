@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
 from pathlib import PurePosixPath
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -56,6 +57,8 @@ class Files:
     """The paths of those that count."""
     wrong: tuple[str, ...] = ()
     """The complaints about files that readers would read otherwise."""
+    holds: Mapping[tuple[str, str], bool] = field(default_factory=dict)
+    """Whether a file of a compaction has all rows of one that it replaces, by both paths."""
 
     @property
     def rows(self) -> Iterator[StoredRow]:
@@ -79,14 +82,12 @@ def files_of(hdfs: Hdfs, folder: str, of: EventType, known: Files) -> Files:
     counted = tuple(path for path in data if path not in gone)
     wrong = [each for path in counted for each in read[path].wrong]
     wrong += [complaint(path) for path in sorted(paths) if is_visible(path, folder) and path not in read]
-    for path, replaced in listed.items():
-        if path in read:
-            wrong += [
-                f"{other} is listed as replaced, but {path} lacks rows of it"
-                for other in replaced
-                if other in read and not _holds(read[path], read[other], of)
-            ]
-    return Files(read, counted, tuple(wrong))
+    pairs = [(path, other) for path, replaced in listed.items() if path in read for other in replaced if other in read]
+    holds = _holds(read, pairs, of, known.holds)
+    wrong += [
+        f"{other} is listed as replaced, but {path} lacks rows of it" for path, other in pairs if not holds[path, other]
+    ]
+    return Files(read, counted, tuple(wrong), holds)
 
 
 def file_of(path: str, content: bytes, of: EventType) -> StoredFile:
@@ -130,6 +131,8 @@ def complaint(path: str) -> str:
 def _table(path: str, content: bytes) -> pa.Table:
     try:
         return pq.read_table(io.BytesIO(content))
+    except pa.ArrowMemoryError:
+        raise InfraError(f"{path} does not fit into memory") from None
     except (ArrowException, OSError, ValueError) as error:
         raise BrokenFileError(f"{path} is not a complete Parquet file: {error}") from None
 
@@ -141,10 +144,19 @@ def _rows(path: str, table: pa.Table) -> list[StoredRow]:
         raise BrokenFileError(f"{path} is not a complete Parquet file: {error}") from None
 
 
-def _holds(file: StoredFile, other: StoredFile, of: EventType) -> bool:
-    """Whether a file has all rows of another one."""
+def _holds(
+    read: Mapping[str, StoredFile],
+    pairs: Sequence[tuple[str, str]],
+    of: EventType,
+    known: Mapping[tuple[str, str], bool],
+) -> dict[tuple[str, str], bool]:
+    """Whether each first file has all rows of the other one, as far as that is not known already."""
 
-    def written(row: Mapping[str, Any]) -> str:
-        return json.dumps([row.get(name) for name in of.names], default=str)
+    def written(path: str) -> set[str]:
+        return {json.dumps([row.get(name) for name in of.names], default=str) for row in read[path].rows}
 
-    return {written(row) for row in other.rows} <= {written(row) for row in file.rows}
+    found = {pair: known[pair] for pair in pairs if pair in known}
+    for path, own in groupby((pair for pair in pairs if pair not in known), key=itemgetter(0)):
+        rows = written(path)
+        found |= {pair: written(pair[1]) <= rows for pair in own}
+    return found

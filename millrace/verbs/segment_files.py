@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from millrace.errors import InfraError
 from millrace.patterns.parquet import REPLACED, hour_folder_of, is_data_file, is_visible
 from millrace.rules import UseCase
 from millrace.stores.files import File, Hdfs, NoFileError
@@ -57,19 +58,26 @@ class SegmentFiles:
                 wrong.append(complaint(file.path))
             else:
                 try:
-                    found.append(file_of(file.path, self.hdfs.read(file.path), self.use.enriched))
+                    found.append(file_of(file.path, self._whole(file), self.use.enriched))
                 except NoFileError:
                     pass  # a compaction has just replaced it
                 except BrokenFileError as error:
                     wrong.append(str(error))
             known[file.path] = file.modified_ms
-        gone = [path for path, modified_ms in known.items() if path not in there and modified_ms > 0]
+        gone = [path for path, modified_ms in known.items() if path not in there and modified_ms >= since_ms]
         _audit_first(state, gone)
         # It may only be absent from this listing, and is not new if it comes again.
         known.update({path: -known[path] for path in gone})
         for path in [path for path, modified_ms in known.items() if abs(modified_ms) < since_ms]:
             del known[path]
         return found, wrong
+
+    def _whole(self, file: File) -> bytes:
+        """The content of a file; one that is read in part is read again with the next attempt."""
+        content = self.hdfs.read(file.path)
+        if len(content) != file.size:
+            raise InfraError(f"{len(content)} of {file.size} bytes of {file.path} were read")
+        return content
 
     def again(self, state: State, cut_ms: int) -> Slice | None:
         """The next rows of files that were read before; none of a folder that changes."""

@@ -29,7 +29,7 @@ from millrace.target import Target
 from millrace.traffic.labels import Labels
 from millrace.traffic.runs import Run
 from millrace.traffic.tape import Digest
-from millrace.verbs import ledger, traffic
+from millrace.verbs import ledger, segment_files, traffic
 from millrace.verify.ledger import chain
 from millrace.verify.ledger.chain import Chain, Entry, verdict_of
 from millrace.verify.ledger.step import Limits
@@ -472,6 +472,9 @@ class Files:
 
     def __init__(self, rows: list[dict[str, Any]]) -> None:
         self.found: dict[File, list[dict[str, Any]]] = {}
+        self.cut: set[str] = set()
+        self.read_in_part: set[str] = set()
+        """The next time."""
         for at_ms in range(START_MS, START_MS + 90_000, 10_000):
             own = [row for row in rows if at_ms <= row["ingest_ms"] < at_ms + 10_000]
             for hour in sorted({hour_of(row["at_ms"]) for row in own}):
@@ -479,7 +482,7 @@ class Files:
                 self.put(name, at_ms + 12_000, [row for row in own if hour_of(row["at_ms"]) == hour])
 
     def put(self, name: str, modified_ms: int, rows: list[dict[str, Any]]) -> None:
-        self.found[File(f"/millrace/data/{NAME}/{name}", len(rows), modified_ms)] = rows
+        self.found[File(f"/millrace/data/{NAME}/{name}", 0, modified_ms)] = rows
 
     def compact(self, modified_ms: int, rows: list[dict[str, Any]]) -> None:
         """A compaction that is under way: the files that it replaces are still there, and so is their list."""
@@ -487,16 +490,24 @@ class Files:
         self.put(f"{HOUR}/_replaced-compacted-1.parquet", modified_ms, [])
 
     def files_since(self, path: str, since_ms: int, from_name: str) -> list[File]:
-        return [file for file in self.found if file.modified_ms >= since_ms and from_name < "date=2026-09-21"]
+        return [file for file in self.files(path) if file.modified_ms >= since_ms and from_name < "date=2026-09-21"]
 
     def files(self, path: str) -> list[File]:
-        return [file for file in self.found if file.path.startswith(f"{path}/")]
+        return [self.sized(file) for file in self.found if file.path.startswith(f"{path}/")]
 
-    def read(self, path: str) -> bytes:
+    def sized(self, file: File) -> File:
+        return replace(file, size=len(self.content(file.path)))
+
+    def content(self, path: str) -> bytes:
         content = io.BytesIO()
         rows = next(rows for file, rows in self.found.items() if file.path == path)
         pq.write_table(pa.Table.from_pylist(rows), content)
-        return content.getvalue()
+        return content.getvalue()[: -10 if path in self.cut else None]
+
+    def read(self, path: str) -> bytes:
+        is_whole = path not in self.read_in_part
+        self.read_in_part.discard(path)
+        return self.content(path)[: None if is_whole else -10]
 
 
 @pytest.fixture
@@ -628,12 +639,29 @@ def test_a_file_in_another_place_is_red_once(target: Target, files: Files, name:
     assert found[0].causes[0].startswith(cause)
 
 
-def test_a_file_that_is_cut_is_red_and_named(target: Target, files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole, first = files.read, next(iter(files.found))
-    monkeypatch.setattr(files, "read", lambda path: whole(path)[: -10 if path == first.path else None])
+def test_a_file_that_is_cut_is_red_and_named(target: Target, files: Files) -> None:
+    first = next(iter(files.found))
+    files.cut.add(first.path)
     found = [entry for entry in stored(target) if entry.status != "ok"]
     assert {entry.status for entry in found} == {"failed"}
     assert found[0].causes[0].startswith(f"files: {first.path} is not a complete Parquet file")
+
+
+def test_a_file_that_is_read_in_part_is_read_again(target: Target, files: Files) -> None:
+    validator, first = following(target), next(iter(files.found))
+    files.read_in_part.add(first.path)
+    with pytest.raises(InfraError, match=f" bytes of {first.path} were read"):
+        judged(validator, SEGMENTS)
+    validator.close()
+    assert {entry.status for entry in judged(validator, SEGMENTS)} == {"ok"}
+
+
+def test_a_file_that_grows_old_is_not_gone(target: Target, files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segment_files, "FILES_LATE_MS", 30_000)
+    validator = following(target, replace(SOON, audited_file_rows=1))
+    judged(validator, SEGMENTS)
+    assert validator.state is not None
+    assert validator.state.audit.again == []
 
 
 @pytest.mark.parametrize("limits", [SOON, replace(SOON, audited_file_rows=30)])

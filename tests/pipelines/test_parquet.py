@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -118,3 +119,13 @@ def test_a_compaction_under_way_or_killed_is_no_fault(good: Evidence) -> None:
     listed = {f"/d/{hour}/_replaced-compacted-1.parquet": b"a.parquet\nb.parquet"}
     for there in (halves, {**halves, **listed}, {**halves, **listed, **new}, {**listed, **new}, new):
         assert reds(good, {**others, **there}) == set()
+
+
+def test_a_replaced_file_is_compared_once(good: Evidence) -> None:
+    hour, own = next(iter(stored(good).items()))
+    found = {f"/d/{hour}/a.parquet": parquet(own), f"/d/{hour}/_replaced-compacted-1.parquet": b"a.parquet"}
+    folder = Folder({**found, f"/d/{hour}/compacted-1.parquet": parquet(own)})
+    first = files_of(folder, "/d", FRAUD.enriched, Files())  # type: ignore[arg-type]
+    assert (list(first.holds.values()), first.wrong) == ([True], ())
+    known = replace(first, holds=dict.fromkeys(first.holds, False))
+    assert len(files_of(folder, "/d", FRAUD.enriched, known).wrong) == 1  # type: ignore[arg-type]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any
 
 from millrace.oracle import Record
@@ -97,28 +98,52 @@ def implausible(case: Case, summary: WindowSummary, record: Record, row: Event, 
 
 def _impossible(summary: WindowSummary, rows_of: Rows, key: RowKey, rows: Iterable[Event]) -> Iterator[str]:
     """The rows of a window whose numbers no part of its events has."""
-    most, events = rows_of.with_late[key], rows_of.events[key]
+    most = rows_of.with_late[key]
+    possible = {name: Possible(measure, rows_of.events[key], most[name]) for name, measure in summary.measures.items()}
     for row in rows:
         others = {name: row.get(name) for name, value in most.items() if not is_same(value, row.get(name))}
-        wrong = [
-            name for name, got in others.items() if not _is_of_some(summary.measures[name], events, most[name], got)
-        ]
-        if wrong:
+        if wrong := [name for name, got in others.items() if got not in possible[name]]:
             yield f"wrong: {key}: {row} is no count of its events: {', '.join(wrong)}"
 
 
-def _is_of_some(measure: Measure, events: Sequence[Event], of_all: Any, got: Any) -> bool:
-    """Whether a measure may have this value over some of the events."""
-    if isinstance(measure, Count | CountDistinct):
-        return _is_within(0, of_all, got)
-    field = measure.fields[0] if isinstance(measure, Last) else measure.field
-    values = [event[field] for event in events if event[field] is not None]
-    if got is None:
-        return len(values) < len(events)
-    if isinstance(measure, Sum):
-        least, most = sum(each for each in values if each < 0), sum(each for each in values if each > 0)
-        return _is_within(least, most, got)
-    return any(is_same(each, got) for each in values)
+@dataclass(frozen=True)
+class Possible:
+    """What a measure may be over some of the events of a window."""
+
+    measure: Measure
+    events: Sequence[Event]
+    of_all: Any
+
+    def __contains__(self, got: Any) -> bool:
+        if isinstance(self.measure, Count | CountDistinct):
+            return _is_within(0, self.of_all, got)
+        if got is None:
+            return self.may_be_null
+        if isinstance(self.measure, Sum):
+            return _is_within(*self.sums, got)
+        return any(is_same(each, got) for each in self.values)
+
+    @cached_property
+    def may_be_null(self) -> bool:
+        return any(event[self.field] is None for event in self.events)
+
+    @cached_property
+    def sums(self) -> tuple[Any, Any]:
+        """The least and the most."""
+        values = [event[self.field] for event in self.events if event[self.field] is not None]
+        return sum(each for each in values if each < 0), sum(each for each in values if each > 0)
+
+    @cached_property
+    def values(self) -> Collection[Any]:
+        """Each once: there are far fewer than events."""
+        return {
+            repr(value): value for value in (event[self.field] for event in self.events) if value is not None
+        }.values()
+
+    @property
+    def field(self) -> str:
+        assert not isinstance(self.measure, Count)
+        return self.measure.fields[0] if isinstance(self.measure, Last) else self.measure.field
 
 
 def _is_within(least: Any, most: Any, got: Any) -> bool:
