@@ -53,6 +53,10 @@ def test_a_batch_that_was_killed_while_its_files_were_moved_is_moved_on(said: di
     assert said["a batch that was killed while it was moved"] == [20, 20]
 
 
+def test_a_query_that_was_killed_before_it_committed_needs_no_restart(said: dict[str, Any]) -> None:
+    assert said["a query that was killed before it committed"] == [15, 15]
+
+
 def test_repetitions_that_are_no_longer_in_the_state_are_found_among_the_stored_rows(said: dict[str, Any]) -> None:
     assert said["repetitions older than the state"] == [25, 25]
 

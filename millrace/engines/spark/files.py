@@ -60,7 +60,10 @@ class ParquetFolder:
         spark = batch.sparkSession
         run = spark.sparkContext.getLocalProperty("sql.streaming.queryId")
         staging = Folder(spark, f"{self.root}/{STAGING}/{run}-{number}")
-        if not staging.has("_SUCCESS"):
+        if staging.has("_SUCCESS"):
+            # It was written before a crash. Spark commits a batch only if the query's state has seen it in this run.
+            batch.write.format("noop").mode("overwrite").save()
+        else:
             self._write(batch, staging)
         for path in staging.below():
             if path.endswith(".parquet"):

@@ -5,9 +5,11 @@ import sys
 import threading
 import time
 from collections import Counter
+from contextlib import suppress
 from types import SimpleNamespace
 from unittest import mock
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import lit
 
@@ -55,6 +57,7 @@ def main(root: str, checkpoint: str) -> None:
     compaction.compact(spark, root, FRAUD.enriched, grace_s=0)
     said["finished by the next"] = counted(spark.read.parquet(root))
     said["places"] = of_two_generations(spark, f"{root}-generations")
+    said["a query that was killed before it committed"] = killed_before_commit(spark, f"{root}-query")
     print(json.dumps(said))
     spark.stop()
 
@@ -71,6 +74,24 @@ def of_two_generations(spark: SparkSession, root: str) -> list[str | None]:
         staging.move(written, f"{root}/{hour}/{name}.parquet")
     compaction._rewrite(spark, root, FRAUD.enriched, hour, 2)
     return [row.merchant_place for row in reading.events(spark, root, FRAUD.enriched).collect()]
+
+
+def killed_before_commit(spark: SparkSession, root: str) -> list[int]:
+    """What a query with state stores that is killed once its files are written, goes on, and gets some events again."""
+    came, checkpoint = f"{root}-came", f"{root}-checkpoint"
+    store = files.ParquetFolder(root, checkpoint, FRAUD.enriched, FRAUD.judged.remembered_ms)
+    for numbers in (range(10), range(5, 15)):
+        batch(spark, numbers).coalesce(1).write.mode("append").parquet(came)
+        once = spark.readStream.schema(parsed_type(FRAUD.enriched)).parquet(came).dropDuplicates(["transaction_id"])
+        query = once.writeStream.option("checkpointLocation", checkpoint).trigger(availableNow=True)
+        if numbers[0] == 0:
+            with mock.patch.object(files.ParquetFolder, "_forget", side_effect=RuntimeError("killed")):
+                killed = query.foreachBatch(store.write).start()
+                with suppress(StreamingQueryException):
+                    killed.awaitTermination()
+            assert killed.exception() is not None
+        query.foreachBatch(store.write).start().awaitTermination()
+    return stored(spark, root)
 
 
 def half_moved(store: files.ParquetFolder, spark: SparkSession, root: str) -> None:
