@@ -729,3 +729,17 @@ def test_what_a_compaction_has_replaced_before_it_was_read_is_there(target: Targ
     rows = [*files.found.pop(first), *files.found[second]]
     files.compact(second.modified_ms + 1, rows)
     assert {entry.status for entry in stored(target)} == {"ok"}
+
+
+def test_a_compaction_counts_the_rows_of_deleted_raw_messages_once(kafka: Topics, target: Target, files: Files) -> None:
+    validator = following(target)
+    judged(validator, 2)
+    assert validator.state is not None
+    kafka.delete(f"{NAME}.transactions", 0, validator.state.read["transactions"][0] + 7)
+    entries = judged(validator, 2)
+    old = [file for file in files.found if HOUR in file.path and file.modified_ms < START_MS + 35_000]
+    rows = [row for file in old for row in files.found.pop(file)]
+    files.put(f"{HOUR}/compacted-1.parquet", START_MS + 45_000, rows)
+    entries += judged(validator, SEGMENTS)
+    assert [cause for entry in entries for cause in entry.causes if " holds " in cause] == []
+    assert entries[-1].figures["files"]["audited"] > 0

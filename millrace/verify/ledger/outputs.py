@@ -173,10 +173,10 @@ def _compare(step: Step, kind: str, origin: Origin, digest: int, event: Event) -
 
 def _compare_row(step: Step, origin: Origin, digest: int, row: Event) -> None:
     """Compare a stored row with the enriched event that the topic had."""
+    count = step.state.done[origin[:2]].store(origin[2])
     if digest == LOST:
         return
     step.rows += 1
-    count = step.state.done[origin[:2]].store(origin[2])
     if digest & NOTHING != ENRICHED_TAG:
         step.offenders[FILES].append(f"extra: {place_of(origin)}")
     elif not _is_stored_form(step, origin, step.digest_of(row), digest):
