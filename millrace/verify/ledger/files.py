@@ -13,11 +13,20 @@ from millrace.verify.ledger.step import Step
 
 
 def begin(step: Step) -> None:
-    """With other columns a row has another digest: the next round of the audit takes over what is there."""
+    """With other columns a row has another digest: the next round of the audit takes over what is there.
+
+    So it does where files are judged from now on. Rows of what was judged before may be there, or not.
+    """
     state, version = step.state, step.version_of_rows
-    if state.assumed_since_ms == step.cut_ms:
+    is_new = "hdfs" in step.question.stores and state.stored_since is None
+    if is_new:
+        state.began = {place: done.end for place, done in state.done.items()}
+        state.stored_since = dict(state.began)
+    elif "hdfs" not in step.question.stores:
+        state.stored_since = None
+    if is_new or state.assumed_since_ms == step.cut_ms:
         state.has_all_files = False
-    if state.folders_version not in ("", version):
+    if is_new or state.folders_version not in ("", version):
         for folder in state.folders.values():
             folder.is_known = False
         state.audit = Audit(again=state.audit.again)

@@ -12,7 +12,7 @@ from millrace.oracle import Origin
 from millrace.rules import EventRule, FoldRule, Session
 from millrace.verify.case import Question
 from millrace.verify.ledger.state import State
-from millrace.verify.ledger.step import ENRICHED_TAG, NOTHING, Step
+from millrace.verify.ledger.step import Step
 from millrace.verify.ledger.windows import JUDGED
 
 IDS_LONGER_MS = 3_600_000
@@ -39,12 +39,8 @@ def _oldest_kept(step: Step) -> dict[tuple[str, int], int]:
 
 def find_unstored(step: Step) -> Iterator[Origin]:
     """The accepted events of which what came out is about to be forgotten, and which no file holds."""
-    for (kind, partition), offset in _oldest_kept(step).items():
-        done = step.state.done.get((kind, partition))
-        if done is not None and kind == step.use.judged.name:
-            for at, digest in done.unstored(offset):
-                if digest & NOTHING == ENRICHED_TAG:
-                    yield kind, partition, at
+    for place, offset in _oldest_kept(step).items():
+        yield from ((*place, at) for at in step.unstored(place, offset))
 
 
 def remember_missing(step: Step, origins: Iterable[Origin]) -> None:
@@ -104,7 +100,7 @@ def _reached(state: State) -> dict[str, dict[int, int]]:
     """The next offset of each raw partition."""
     found: dict[str, dict[int, int]] = {}
     for (kind, partition), done in state.done.items():
-        found.setdefault(kind, {})[partition] = done.base + len(done.digests)
+        found.setdefault(kind, {})[partition] = done.end
     return found
 
 

@@ -79,6 +79,11 @@ class Done:
         at = offset - self.base
         return self.digests[at] or None if 0 <= at < len(self.digests) else None
 
+    @property
+    def end(self) -> int:
+        """The offset behind the last."""
+        return self.base + len(self.digests)
+
     def put(self, offset: int, digest: int) -> None:
         at = offset - self.base
         if at >= len(self.digests):
@@ -280,6 +285,8 @@ class State:
     """What the files of each hour hold."""
     folders_version: str = ""
     """Of what a row's digest depends on."""
+    stored_since: dict[tuple[str, int], int] | None = field(default_factory=dict)
+    """By kind and partition the first offset whose row must be in the files; None while files are not judged."""
     has_all_files: bool = True
     """Whether the ledger has seen each file since the first."""
     audit: Audit = field(default_factory=Audit)
@@ -319,6 +326,7 @@ def lines(state: State) -> Iterator[bytes]:
         "files": state.files,
         "folders": {name: list(vars(each).values()) for name, each in state.folders.items()},
         "folders_version": state.folders_version,
+        "stored_since": None if state.stored_since is None else _pairs(state.stored_since),
         "has_all_files": state.has_all_files,
         "audit": asdict(state.audit),
         "assumed": state.assumed,
@@ -406,6 +414,7 @@ def _read(written: Iterator[bytes], ids: Ids | None) -> State:
         files=head["files"],
         folders={name: Folder(*each) for name, each in head.get("folders", {}).items()},
         folders_version=head.get("folders_version", ""),
+        stored_since=_read_stored_since(head),
         has_all_files=head.get("has_all_files", False),
         audit=_read_audit(head.get("audit", {})),
         assumed=head["assumed"],
@@ -542,6 +551,12 @@ def _read_unit(found: dict[str, Any]) -> Unit:
     judged = Judged(_read_record(found["record"]), found["reason"], found["event"], found["before"], findings)
     copies, letters = (list(map(_read_output, found[name])) for name in ("copies", "letters"))
     return Unit(found["since_ms"], judged, copies, letters, found["behind_ms"], found.get("surely_behind_ms"))
+
+
+def _read_stored_since(head: dict[str, Any]) -> dict[tuple[str, int], int] | None:
+    if "stored_since" not in head:
+        return {} if head["files"] else None  # as an earlier version shows it
+    return None if head["stored_since"] is None else dict(_keyed(head["stored_since"]))
 
 
 def _read_audit(found: dict[str, Any]) -> Audit:

@@ -7,7 +7,7 @@ import math
 import zlib
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -186,6 +186,14 @@ class Step:
         if (kind, partition) not in self.state.done:
             self.state.done[kind, partition] = Done(offset)
         self.state.done[kind, partition].put(offset, digest)
+
+    def unstored(self, place: tuple[str, int], before: int) -> Iterator[int]:
+        """The judged events of a partition before an offset whose rows must be in the files, and are in none."""
+        done, since = self.state.done.get(place), (self.state.stored_since or {}).get(place, 0)
+        if done is not None and place[0] == self.use.judged.name:
+            for offset, digest in done.unstored(before):
+                if offset >= since and digest & NOTHING == ENRICHED_TAG:
+                    yield offset
 
     def digest_of(self, event: Event) -> int:
         """What a later copy of an enriched event is compared with: first what no other stream decides."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from millrace import oracle
 from millrace.rules import Session, WindowRule
 from millrace.verify.evidence import Event
-from millrace.verify.ledger.step import ENRICHED_TAG, NOTHING, Step
+from millrace.verify.ledger.step import Step
 from millrace.verify.ledger.windows import JUDGED
 
 
@@ -91,11 +91,8 @@ def _starts(step: Step, rule: WindowRule, event: Event) -> Iterator[int]:
 
 def _unstored(step: Step) -> Iterator[tuple[int, int]]:
     """Partition and offset of the judged events that no file holds so far."""
-    for (kind, partition), done in step.state.done.items():
-        if "hdfs" in step.question.stores and kind == step.use.judged.name:
-            for offset, digest in done.unstored(done.base + len(done.digests)):
-                if digest & NOTHING == ENRICHED_TAG:
-                    yield partition, offset
+    for place, done in step.state.done.items() if "hdfs" in step.question.stores else ():
+        yield from ((place[1], offset) for offset in step.unstored(place, done.end))
 
 
 def _first_unstored(step: Step) -> Mapping[int, int]:
