@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import product
 from typing import Any
 
@@ -26,7 +27,7 @@ from millrace.oracle import (
     window_findings,
 )
 from millrace.rules import ENRICHMENT, EventRule, Last, Rule, UseCase, WindowRule
-from millrace.rules.measures import Measure
+from millrace.rules.measures import Measure, outputs
 from millrace.rules.outputs import FLAGS
 from millrace.verify.evidence import Bounds, Event, is_same, place_of
 
@@ -225,6 +226,8 @@ class Views:
         use, record = self.use, each.record
         assert each.event is not None
         yield each.event, each.findings
+        if not self._is_declared_so(each):
+            return
         now = {f.name: each.event[f.name] for f in use.judged.readable}
         looked_up = {name: each.event[name] for lookup in use.enrichment.lookups for name in lookup.take}
         own = {rule.name for rule in self.rules}
@@ -244,7 +247,24 @@ class Views:
         """Whether an accepted event may have been seen beside several events of another stream."""
         assert each.event is not None
         key, at_ms = each.event[self.use.judged.key], each.record.ingest_ms
-        return any(len(self._last(stream.name, key, at_ms)) > 1 for stream in self.use.others)
+        return self._is_declared_so(each) and any(
+            len(self._last(stream.name, key, at_ms)) > 1 for stream in self.use.others
+        )
+
+    def _is_declared_so(self, each: Judged) -> bool:
+        """Whether an event was judged by declarations with these fields: of another one no other view can be made."""
+        assert each.event is not None
+        columns = {name: before.keys() for name, before in each.before.items()}
+        return each.event.keys() == set(self.use.enriched.names) and columns == self._columns
+
+    @cached_property
+    def _columns(self) -> dict[str, set[str]]:
+        """What the rules and the enrichment remember of earlier events."""
+        remembers = {rule.name: rule.remembers for rule in self.rules} | {ENRICHMENT: self.use.enrichment.remembers}
+        return {
+            rule: {column for name, measure in own.items() for column in outputs(name, measure, self.use.judged)}
+            for rule, own in remembers.items()
+        }
 
     def _last(self, stream: str, key: str, at_ms: int) -> list[Event | None]:
         """The last event that was certainly read by then, and all that may have been."""

@@ -6,16 +6,19 @@ again. Nothing of a folder is compared while it changes.
 
 from __future__ import annotations
 
+from array import array
+
 from millrace.patterns.parquet import hour_folder_of
 from millrace.verify.evidence import FILES, Event, StoredRow
 from millrace.verify.ledger.state import Audit, Folder
-from millrace.verify.ledger.step import Step
+from millrace.verify.ledger.step import ENRICHED_TAG, NOTHING, Step
 
 
 def begin(step: Step) -> None:
-    """With other columns a row has another digest: the next round of the audit takes over what is there.
+    """With other columns an event has another digest: what was judged before has any form from now on.
 
-    So it does where files are judged from now on. Rows of what was judged before may be there, or not.
+    The next round of the audit takes over the rows that are there. So it does where files are judged from now on: then
+    rows of what was judged before may be there, or not.
     """
     state, version = step.state, step.version_of_rows
     is_new = "hdfs" in step.question.stores and state.stored_since is None
@@ -26,7 +29,14 @@ def begin(step: Step) -> None:
         state.stored_since = None
     if is_new or state.assumed_since_ms == step.cut_ms:
         state.has_all_files = False
-    if is_new or state.folders_version not in ("", version):
+    is_other = state.folders_version != version
+    if is_other:
+        for done in state.done.values():
+            forms = (ENRICHED_TAG if each & NOTHING == ENRICHED_TAG else each for each in done.digests)
+            done.digests = array("Q", forms)
+        state.varied.clear()
+        state.forms.clear()
+    if is_new or is_other:
         for folder in state.folders.values():
             folder.is_known = False
         state.audit = Audit(again=state.audit.again)

@@ -148,14 +148,14 @@ def _compare(step: Step, kind: str, origin: Origin, digest: int, event: Event) -
         if was_enriched:
             step.repeat(named_event(origin))
         now = step.digest_of(event)
-        if now == digest:
+        if digest in (now, ENRICHED_TAG):
             step.copies += 1
         elif not was_enriched:
             step.offenders["conservation"].append(f"{place_of(origin)} is both enriched and a dead letter")
-        elif now >> 31 == digest >> 31 and step.may_show(origin, event):
+        elif (is_of_change := step.is_of_change(event)) or (now >> 31 == digest >> 31 and step.may_show(origin, event)):
             # Only what it shows of other streams differs: it was read in another order once more.
             step.copies += 1
-            step.raced += 1
+            step.raced += not is_of_change
             known = step.state.varied.get(origin, [0, digest])[1:]
             step.state.varied[origin] = [step.cut_ms, *dict.fromkeys((*known, now))]
         else:
@@ -197,7 +197,7 @@ def _put_old_row(step: Step, origin: Origin) -> None:
 
 def _is_stored_form(step: Step, origin: Origin, now: int, digest: int) -> bool:
     """Whether a row is one of the forms that an event had; one that was read in several orders had several."""
-    return now == digest or now in step.state.varied.get(origin, [0])[1:]
+    return digest in (now, ENRICHED_TAG) or now in step.state.varied.get(origin, [0])[1:]
 
 
 def _forgotten(step: Step, kind: str, origin: Origin) -> None:

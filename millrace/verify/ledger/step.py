@@ -14,9 +14,10 @@ from typing import Any, Protocol
 from millrace.oracle import Finding, Judged, Origin, Record
 from millrace.rules import EventRule, WindowRule, read_by_windows
 from millrace.rules.layout import Forgotten
-from millrace.rules.outputs import ALERTS, DEAD_LETTERS, FLAGS, PROVENANCE, WINDOWS_TOPIC, names
+from millrace.rules.outputs import ALERTS, DEAD_LETTERS, FLAGS, INGEST_MS, PROVENANCE, WINDOWS_TOPIC, names
 from millrace.traffic.labels import Labels
 from millrace.verify.case import Question
+from millrace.verify.declared import events_since_ms
 from millrace.verify.evidence import ENRICHED, Event, Evidence, kinds_of
 from millrace.verify.expected import Expected, Views
 from millrace.verify.ledger.case import SegmentCase
@@ -24,7 +25,7 @@ from millrace.verify.ledger.state import Done, Output, State
 
 OUTPUTS = (ENRICHED, ALERTS.name, DEAD_LETTERS.name, WINDOWS_TOPIC)
 LOST, ENRICHED_TAG, LETTER_TAG, NOTHING = 1, 1 << 62, 2 << 62, 3 << 62
-"""What came out of a judged message: the upper two bits of its digest."""
+"""What came out of a judged message: the upper two bits of its digest. ENRICHED_TAG alone is an event in any form."""
 HALF = 0x7FFF_FFFF
 REALS_DIFFER = 1e-9
 """Engines compute a real number with so much of a difference at most."""
@@ -222,6 +223,12 @@ class Step:
         if any(versions.since_ms > since_ms for versions in self.question.in_force.values()):
             return True
         return self.shown(event) in self.state.forms.get(origin, [0])[1:]
+
+    def is_of_change(self, event: Event) -> bool:
+        """Whether an event may have come out by an earlier declaration of its fields, and again by the present one."""
+        arrived_ms, since_ms = event.get(INGEST_MS.name), events_since_ms(self.question.in_force, self.bounds.clocks_ms)
+        kept_ms = self.limits.copies_ms + self.limits.outstanding_ms
+        return isinstance(arrived_ms, int) and since_ms - kept_ms <= arrived_ms < since_ms
 
     @property
     def version_of_rows(self) -> str:
