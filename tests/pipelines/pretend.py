@@ -99,9 +99,9 @@ def labels(plan: TrafficPlan) -> Labels:
     return labels_of(FRAUD, TRAFFIC.messages(plan, SECRETS, START_MS), span_ms)
 
 
-def alert(finding: Finding, sent_ms: int, ingest_ms: int, emit_ms: int) -> dict[str, Any]:
+def alert(finding: Finding, sent_ms: int, ingest_ms: int, emit_ms: int, version: str = "") -> dict[str, Any]:
     # A broken rule must not give itself away by its version: it passes for the right one.
-    version = FRAUD.rule(finding.rule).version
+    version = version or FRAUD.rule(finding.rule).version
     return {
         "alert_id": replace(finding, rule_version=version).alert_id,
         "rule": finding.rule,
@@ -124,10 +124,12 @@ def among_of(finding: Finding, enriched: Iterable[Mapping[str, Any]]) -> list[Ma
     return [event for event in enriched if (event["source_partition"], event["source_offset"]) in places]
 
 
-def window_alert(finding: Finding, rule: WindowRule, among: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def window_alert(
+    finding: Finding, rule: WindowRule, among: Sequence[Mapping[str, Any]], version: str = ""
+) -> dict[str, Any]:
     """An alert on a window with these events, a while after their last."""
     sent_ms, ingest_ms = (max(event[name] for event in among) for name in ("sent_ms", "ingest_ms"))
-    return alert(finding, sent_ms, ingest_ms, ingest_ms + rule.window.closes_after_ms + 5_000)
+    return alert(finding, sent_ms, ingest_ms, ingest_ms + rule.window.closes_after_ms + 5_000, version)
 
 
 def summary_rows(enriched: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

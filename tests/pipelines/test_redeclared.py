@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from millrace.oracle import Record
-from millrace.rules import Enrichment
+from millrace.oracle import Record, summary_rows, window_findings
+from millrace.rules import Count, CountDistinct, Enrichment, Tumbling, WindowRule
 from millrace.verify import Evidence, Question
 from millrace.verify.evidence import FILES, Versions
+from millrace.verify.ledger import state as states
+from millrace.verify.ledger.segments import Segment
 from pipelines.fraud import FRAUD
-from tests.pipelines.pretend import START_MS, messages, ran, topics
-from tests.pipelines.segmented import Ledger, wrong
-from tests.pipelines.test_segments import LAST_MS, LIMITS, PLAN, STREAM, arrived, live, read
+from tests.pipelines.pretend import START_MS, among_of, messages, ran, topics, window_alert
+from tests.pipelines.segmented import NEVER_MS, Ledger, figures, wrong
+from tests.pipelines.test_segments import LAST_MS, LIMITS, PLAN, STREAM, arrived, in_order, live, read
 
 CHANGED_MS = START_MS + 30_000
 SOON = replace(LIMITS, copies_ms=15_000)
@@ -27,15 +29,22 @@ def good() -> Evidence:
     return live(ran(PLAN, topics(messages(PLAN))))
 
 
-def changed(before: tuple[Question, Evidence], after: tuple[Question, Evidence], until_ms: int = LAST_MS) -> Ledger:
-    """A ledger whose pattern is declared otherwise under way, after the changed one has judged until then."""
+LATER = ("stored_since", "counting", "whole_since", "folders", "folders_version", "has_all_files", "audit", "began")
+"""What the states of an earlier version lack."""
+
+
+def changed(before: tuple[Question, Evidence], after: tuple[Question, Evidence], lacking: Sequence[str] = ()) -> Ledger:
+    """A ledger whose pattern is declared otherwise under way; its state lacks what an earlier version did not write."""
     ledger = Ledger(*before, SOON)
     for cut_ms in range(START_MS, CHANGED_MS + 1, 10_000):
         ledger.to(cut_ms)
     assert wrong(ledger.segments) == {}
     ledger = ledger.again()
+    first, *more = states.lines(ledger.state)
+    head = {name: value for name, value in json.loads(first).items() if name not in lacking}
+    ledger.state = states.read([json.dumps(head).encode(), *more])
     ledger.question, ledger.evidence = after
-    for cut_ms in range(CHANGED_MS + 10_000, until_ms, 10_000):
+    for cut_ms in range(CHANGED_MS + 10_000, LAST_MS, 10_000):
         ledger.to(cut_ms)
     return ledger
 
@@ -110,3 +119,88 @@ def test_a_wrong_row_of_what_came_after_the_change_is_red(good: Evidence) -> Non
     evidence = replace(evidence, stores={FILES: [*rows, {**last, "twice": 1}]})
     (causes,) = wrong(changed((STREAM, evidence), (question, evidence)).segments).values()
     assert [cause.partition(":")[0] for cause in causes] == ["", "wrong"]
+
+
+BURST, SUMMARY = FRAUD.rule("burst"), replace(FRAUD.summaries[0], window=Tumbling(5_000))
+assert isinstance(BURST, WindowRule)
+OTHERS = [rule for rule in FRAUD.rules if rule is not BURST]
+CROWD = WindowRule(
+    name="crowd",
+    doc="Each span in which somebody buys from a merchant.",
+    on=FRAUD.enriched,
+    key="merchant",
+    window=Tumbling(5_000),
+    measures={"n": Count()},
+    alert_when=lambda w: w.n >= 1,
+)
+DISTINCT = {"n": Count(), "merchants": CountDistinct("merchant")}
+
+
+def with_windows(good: Evidence, before: list[Any], after: list[Any]) -> Evidence:
+    """The run in which other windows are counted since the upgrade; what was open until then has no result."""
+    letters = [each for each in map(read, good.outputs["dead-letters"] or ()) if each["reason"] == "late"]
+    late = {(each["partition"], each["offset"]) for each in letters}
+    enriched = map(read, good.outputs["enriched"] or ())
+    events = [each for each in enriched if (each["source_partition"], each["source_offset"]) not in late]
+    alerts = [each for each in map(read, good.outputs["alerts"] or ()) if each["window_start_ms"] is None]
+    rows: list[Record] = []
+    spans = [(each, 0, NEVER_MS if each in after else UPGRADED_MS) for each in before]
+    for each, since_ms, until_ms in (*spans, *((each, UPGRADED_MS, NEVER_MS) for each in after if each not in before)):
+        if isinstance(each, WindowRule):
+            found = [found for found in window_findings(each, events) if (found.window_start_ms or 0) >= since_ms]
+            own = [window_alert(finding, each, among_of(finding, events), each.version) for finding in found]
+            alerts += [alert for alert in own if alert["emit_ms"] < until_ms]
+            continue
+        for (start_ms, *keys), numbers in summary_rows(each, events).items():
+            end_ms = each.window.end_ms(start_ms, start_ms)
+            if start_ms >= since_ms and end_ms + 10_000 < until_ms:
+                row = dict(zip(each.columns, (each.name, start_ms, end_ms, *keys), strict=False)) | numbers
+                value, key = row | {"emit_ms": end_ms + 10_000}, "|".join(map(str, (start_ms, *keys)))
+                rows.append(Record("windows", 0, 0, end_ms + 10_000, key.encode(), json.dumps(value).encode()))
+    outputs = {"alerts": in_order("alerts", alerts, "emit_ms"), "windows": arrived(rows)}
+    return replace(good, outputs={**good.outputs, **outputs})
+
+
+def counted_otherwise(
+    good: Evidence, before: list[Any], after: list[Any], lacking: Sequence[str] = ()
+) -> list[Segment]:
+    """What is found in a run in which other windows are counted since the upgrade."""
+
+    def asked(windows: list[Any], in_force: Mapping[str, Versions]) -> Question:
+        rules = [each for each in windows if isinstance(each, WindowRule)]
+        summaries = [each for each in windows if each not in rules]
+        return replace(STREAM, rules=[*OTHERS, *rules], summaries=summaries, in_force=in_force)
+
+    name = after[0].name
+    versions = Versions(UPGRADED_MS, frozenset(each.version for each in before if each.name == name))
+    first, then = asked(before, {}), asked(after, {} if before == after else {name: versions})
+    evidence = replace(with_windows(good, before, after), labels=None)
+    return changed((first, evidence), (then, evidence), lacking).segments
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_known"),
+    [
+        ([], [CROWD], False),
+        ([SUMMARY], [CROWD, SUMMARY], True),
+        ([replace(CROWD, key="customer")], [replace(CROWD, key="customer", measures=DISTINCT)], True),
+        ([BURST], [replace(BURST, key="merchant")], True),
+        ([SUMMARY], [replace(SUMMARY, keys=("merchant",))], True),
+        ([SUMMARY], [replace(SUMMARY, measures=DISTINCT)], True),
+    ],
+)
+def test_windows_that_read_another_field_are_judged_once_all_their_events_are_known(
+    good: Evidence, before: list[Any], after: list[Any], is_known: bool
+) -> None:
+    found = counted_otherwise(good, before, after)
+    ((check, (why,)),) = wrong(found).items()
+    assert check in (f"5 alerts: {after[0].name}", f"5 numbers: {after[0].name}")
+    assert why.startswith("no window that begins before 2026-")
+    assert (figures(found)[check.partition(" ")[2]]["found"] > 0) == is_known
+
+
+def test_a_state_that_does_not_show_how_windows_were_counted_is_read(good: Evidence) -> None:
+    before = replace(CROWD, key="customer")
+    assert wrong(counted_otherwise(good, [before], [before], LATER)) == {}
+    found = wrong(counted_otherwise(good, [before], [replace(before, measures=DISTINCT)], LATER))
+    assert found.keys() == {"5 alerts: crowd"}

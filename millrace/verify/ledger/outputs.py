@@ -11,6 +11,7 @@ from millrace.verify.checks.files import out_of_place
 from millrace.verify.checks.repetitions import named_alert, named_event, named_letter
 from millrace.verify.declared import events_since_ms, undeclared
 from millrace.verify.evidence import ENRICHED, FILES, Event, Read, kinds_of, misfit, place_of
+from millrace.verify.ledger.counting import is_judged
 from millrace.verify.ledger.files import note
 from millrace.verify.ledger.state import Output
 from millrace.verify.ledger.step import (
@@ -213,6 +214,8 @@ def _put_alert(step: Step, output: Output) -> None:
     rule = step.rules.get(alert["rule"])
     if rule is None or alert["rule_version"] != rule.version:
         _put_earlier(step, step.cut_ms, output)
+    elif (start_ms := alert["window_start_ms"]) is not None and not is_judged(step, rule.name, start_ms):
+        return
     elif (known := step.state.done_alerts.get(alert["alert_id"])) is not None and known[0] == alert_digest(alert):
         step.copies += 1
         step.repeat(named_alert(alert))
@@ -251,6 +254,8 @@ def _put_row(step: Step, output: Output) -> None:
     summary = next((each for each in step.question.summaries if each.name == row["summary"]), None)
     if summary is None:
         step.due[WINDOWS_TOPIC].append(output)
+        return
+    if not is_judged(step, summary.name, row["window_start_ms"]):
         return
     key = row_name(summary, (row["window_start_ms"], *(row.get(name) for name in summary.keys)))
     if (done := step.state.done_rows.get(key)) is None:

@@ -30,7 +30,7 @@ from millrace.verify.checks import (
     repetitions,
 )
 from millrace.verify.evidence import ENRICHED, FILES, Read, place_of, read
-from millrace.verify.ledger import files, labelled, memory, outputs, raw, tables, units, waiting, windows
+from millrace.verify.ledger import counting, files, labelled, memory, outputs, raw, tables, units, waiting, windows
 from millrace.verify.ledger.case import SegmentCase
 from millrace.verify.ledger.state import Done, State
 from millrace.verify.ledger.step import OUTPUTS, Inputs, Limits, Step
@@ -75,6 +75,7 @@ def advance(
     }
     before = _out_before(step, parsed[ENRICHED])
     files.begin(step)
+    counting.begin(step)
     raw.judge(step, parsed[ENRICHED])
     step.case = SegmentCase(question, step.evidence, {}, step.expected, state, _together(state.races))
     outputs.attribute(step, parsed)

@@ -258,6 +258,10 @@ class State:
     """Rows of summaries by the JSON of their key, the same."""
     due_since: dict[str, int] = field(default_factory=dict)
     """Windows that are over but lack a right output, with the first cut at which they were."""
+    counting: dict[str, str] | None = field(default_factory=dict)
+    """How each rule and summary counted events; None if that is not known."""
+    whole_since: dict[str, int] = field(default_factory=dict)
+    """By rule or summary that counted otherwise before: windows that begin earlier are not judged."""
     done: dict[tuple[str, int], Done] = field(default_factory=dict)
     """By kind and partition."""
     done_alerts: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -319,6 +323,8 @@ def lines(state: State) -> Iterator[bytes]:
         "passed_ms": state.passed_ms,
         "behind": _pairs(state.behind),
         "due_since": state.due_since,
+        "counting": state.counting,
+        "whole_since": state.whole_since,
         "cuts": state.cuts,
         "races": state.races,
         "began": _pairs(state.began),
@@ -404,6 +410,8 @@ def _read(written: Iterator[bytes], ids: Ids | None) -> State:
         passed_ms=head["passed_ms"],
         behind=dict(_keyed(head["behind"])),
         due_since=head["due_since"],
+        counting=head.get("counting"),
+        whole_since=head.get("whole_since", {}),
         cuts=[
             (cut, {kind: {int(number): at for number, at in own.items()} for kind, own in found.items()})
             for cut, found in head["cuts"]

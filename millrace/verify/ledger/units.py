@@ -75,7 +75,7 @@ def _judge_accepted(
     if step.views.has_several(unit.judged):
         step.state.forms[origin] = [step.cut_ms, *step.digests_of_views(unit.judged)]
     if (counted := step.state.counted.get(origin)) is not None:
-        counted.event = {name: found.event[name] for name in step.kept}
+        counted.event = {name: found.event.get(name) for name in step.kept}
         counted.out_ms = max((copy.ingest_ms for copy, _ in unit.copies), default=0)
 
 

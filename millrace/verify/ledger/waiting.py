@@ -76,7 +76,7 @@ def _open_starts(step: Step) -> set[tuple[str, str, int | None]]:
         for name, keys in awaited.items()
         if isinstance(rule := step.rules[name], WindowRule)
         for each in step.state.counted.values()
-        if each.event[rule.key] in keys and (name in each.windows or name in each.left)
+        if (name in each.windows or name in each.left) and each.event[rule.key] in keys
         for start_ms in _starts(step, rule, each.event)
     }
 

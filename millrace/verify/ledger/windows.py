@@ -14,6 +14,7 @@ from millrace.rules.outputs import WINDOWS_TOPIC
 from millrace.verify.case import RowKey, Rows, findings_with
 from millrace.verify.checks import numbers
 from millrace.verify.evidence import Event, place_of
+from millrace.verify.ledger.counting import is_judged
 from millrace.verify.ledger.state import Counted
 from millrace.verify.ledger.step import Step
 
@@ -100,7 +101,11 @@ def _windows_of(step: Step, rule: WindowRule) -> tuple[dict[str, Finding], dict[
             window = json.dumps([rule.name, key, start_ms])
             if step.state.due_since.get(window) == JUDGED:
                 continue
-            if _is_window_over(step, rule.window.end_ms(start_ms, among[-1][step.time]), among):
+            is_over = _is_window_over(step, rule.window.end_ms(start_ms, among[-1][step.time]), among)
+            if not is_judged(step, rule.name, start_ms):
+                if is_over:
+                    _close(step, rule, window, start_ms, [places[_place(event)] for event in among])
+            elif is_over:
                 finding = oracle.window_finding(rule, key, start_ms, among)
                 if finding is None or step.is_alerted(finding) or step.is_over(_since(step, window)):
                     _close(step, rule, window, start_ms, [places[_place(event)] for event in among])
@@ -176,6 +181,9 @@ def _rows_of(step: Step, summary: WindowSummary) -> Rows:
     for key, own in groups.items():
         name = row_name(summary, key)
         if state.due_since.get(name) == JUDGED or not _is_window_over(step, 0, [each.event for each in own]):
+            continue
+        if not is_judged(step, summary.name, key[0]):
+            _close_row(step, summary, name, own)
             continue
         of_all = oracle.measured(summary, [each.event for each in own])
         in_time = [each.event for each in own if not each.is_late]
