@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -150,7 +151,7 @@ def is_accepted(use: UseCase, each: Judged) -> bool:
 
 
 def reads_labels(invented: Invented) -> bool:
-    return any("label" in repr(each) or "weight" in repr(each) for each in (invented.windows, invented.summaries))
+    return re.search(r"\b(label|offset)\b", repr([invented.windows, invented.summaries])) is not None
 
 
 def facts(written: Iterable[tuple[str, str, dict[str, Any]]]) -> set[str]:
