@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from millrace.oracle import Record, summary_rows, window_findings
-from millrace.rules import Count, CountDistinct, Enrichment, Tumbling, WindowRule
+from millrace.rules import Count, CountDistinct, Enrichment, EventRule, Tumbling, WindowRule, alert_id
 from millrace.verify import Evidence, Question
 from millrace.verify.evidence import FILES, Versions
 from millrace.verify.ledger import state as states
@@ -29,7 +29,18 @@ def good() -> Evidence:
     return live(ran(PLAN, topics(messages(PLAN))))
 
 
-LATER = ("stored_since", "counting", "whole_since", "folders", "folders_version", "has_all_files", "audit", "began")
+LATER = (
+    "stored_since",
+    "counting",
+    "whole_since",
+    "versions",
+    "undecided",
+    "folders",
+    "folders_version",
+    "has_all_files",
+    "audit",
+    "began",
+)
 """What the states of an earlier version lack."""
 
 
@@ -204,3 +215,46 @@ def test_a_state_that_does_not_show_how_windows_were_counted_is_read(good: Evide
     assert wrong(counted_otherwise(good, [before], [before], LATER)) == {}
     found = wrong(counted_otherwise(good, [before], [replace(before, measures=DISTINCT)], LATER))
     assert found.keys() == {"5 alerts: crowd"}
+
+
+ABOVE = FRAUD.rule("above-previous-max")
+assert isinstance(ABOVE, EventRule)
+NEVER = replace(ABOVE, alert_when=lambda now, before: now.amount_cents < 0)
+SAME = replace(ABOVE, alert_when=lambda now, before: (now.amount_cents > before.highest_cents) & (now.amount_cents > 0))
+
+
+def with_rule(good: Evidence, rule: EventRule, stopped_ms: int) -> Evidence:
+    """The run in which another version judges all events that come out once the job has stopped."""
+
+    def out(record: Record) -> Record | None:
+        content, is_after = read(record), record.ingest_ms >= stopped_ms
+        if not is_after:
+            return record
+        more = {"emit_ms": max(content["emit_ms"], UPGRADED_MS)} if "emit_ms" in content else {}
+        if rule is NEVER and "flags" in content:
+            more = {"flags": [flag for flag in content["flags"] if flag != ABOVE.name]}
+        if content.get("rule") == ABOVE.name:
+            if rule is NEVER:
+                return None
+            identity = alert_id(ABOVE.name, rule.version, content["key"], content["event_ids"][0])
+            more |= {"alert_id": identity, "rule_version": rule.version}
+        value = json.dumps({**content, **more}).encode()
+        return replace(record, value=value, ingest_ms=max(record.ingest_ms, UPGRADED_MS))
+
+    outputs = {
+        kind: arrived([each for each in map(out, good.outputs[kind] or ()) if each is not None])
+        for kind in ("enriched", "alerts")
+    }
+    return replace(good, outputs={**good.outputs, **outputs}, labels=None, stores={})
+
+
+@pytest.mark.parametrize("rule", [NEVER, SAME])
+@pytest.mark.parametrize("stopped_ms", [CHANGED_MS - 20_000, CHANGED_MS + 3_000])
+def test_an_event_that_waits_while_a_rule_changes_is_judged_by_neither_version(
+    good: Evidence, rule: EventRule, stopped_ms: int
+) -> None:
+    question, evidence = replace(STREAM, stores=()), with_rule(good, rule, stopped_ms)
+    rules = [rule if each is ABOVE else each for each in question.rules]
+    in_force = {ABOVE.name: Versions(UPGRADED_MS, frozenset({ABOVE.version}))}
+    after = replace(question, rules=rules, in_force=in_force)
+    assert wrong(changed((question, evidence), (after, evidence)).segments) == {}

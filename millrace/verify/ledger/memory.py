@@ -69,6 +69,8 @@ def forget(step: Step) -> None:
         if place in state.done:
             state.done[place].forget(offset)
     state.cuts = [each for each in state.cuts if each[0] >= since_ms]
+    for event in [event for event, at_ms in state.undecided.items() if at_ms < since_ms]:
+        del state.undecided[event]
     for known in (state.done_alerts, state.done_rows):
         for name in [name for name, found in known.items() if found[-1] < since_ms]:
             del known[name]

@@ -214,7 +214,7 @@ def _put_alert(step: Step, output: Output) -> None:
     rule = step.rules.get(alert["rule"])
     if rule is None or alert["rule_version"] != rule.version:
         _put_earlier(step, step.cut_ms, output)
-    elif (start_ms := alert["window_start_ms"]) is not None and not is_judged(step, rule.name, start_ms):
+    elif _is_undecided(step, alert):
         return
     elif (known := step.state.done_alerts.get(alert["alert_id"])) is not None and known[0] == alert_digest(alert):
         step.copies += 1
@@ -228,6 +228,13 @@ def _put_alert(step: Step, output: Output) -> None:
         )
     else:
         step.state.alerts.setdefault(alert["alert_id"], []).append((step.cut_ms, output))
+
+
+def _is_undecided(step: Step, alert: Event) -> bool:
+    """Whether its rule changed while the events of its window, or its event, were not judged."""
+    if (start_ms := alert["window_start_ms"]) is not None:
+        return not is_judged(step, alert["rule"], start_ms)
+    return any((alert["rule"], alert["key"], identity) in step.state.undecided for identity in alert["event_ids"][:1])
 
 
 def _put_earlier(step: Step, since_ms: int, output: Output) -> None:

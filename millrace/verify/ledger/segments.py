@@ -76,6 +76,7 @@ def advance(
     before = _out_before(step, parsed[ENRICHED])
     files.begin(step)
     counting.begin(step)
+    units.begin(step)
     raw.judge(step, parsed[ENRICHED])
     step.case = SegmentCase(question, step.evidence, {}, step.expected, state, _together(state.races))
     outputs.attribute(step, parsed)

@@ -262,6 +262,10 @@ class State:
     """How each rule and summary counted events; None if that is not known."""
     whole_since: dict[str, int] = field(default_factory=dict)
     """By rule or summary that counted otherwise before: windows that begin earlier are not judged."""
+    versions: dict[str, str] | None = field(default_factory=dict)
+    """Of the rules on single events; None if they are not known."""
+    undecided: dict[tuple[str, str, str], int] = field(default_factory=dict)
+    """Rule, key and id, or place, of the events that waited for their outputs when the rule changed, and the cut."""
     done: dict[tuple[str, int], Done] = field(default_factory=dict)
     """By kind and partition."""
     done_alerts: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -325,6 +329,8 @@ def lines(state: State) -> Iterator[bytes]:
         "due_since": state.due_since,
         "counting": state.counting,
         "whole_since": state.whole_since,
+        "versions": state.versions,
+        "undecided": [[*event, cut_ms] for event, cut_ms in state.undecided.items()],
         "cuts": state.cuts,
         "races": state.races,
         "began": _pairs(state.began),
@@ -412,6 +418,8 @@ def _read(written: Iterator[bytes], ids: Ids | None) -> State:
         due_since=head["due_since"],
         counting=head.get("counting"),
         whole_since=head.get("whole_since", {}),
+        versions=head.get("versions"),
+        undecided={(rule, key, identity): cut_ms for rule, key, identity, cut_ms in head.get("undecided", ())},
         cuts=[
             (cut, {kind: {int(number): at for number, at in own.items()} for kind, own in found.items()})
             for cut, found in head["cuts"]

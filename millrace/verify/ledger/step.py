@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from millrace import oracle
 from millrace.oracle import Finding, Judged, Origin, Record
 from millrace.rules import EventRule, WindowRule, read_by_windows
 from millrace.rules.layout import Forgotten
@@ -172,6 +173,14 @@ class Step:
             for _, output in self.state.alerts.pop(identity, ()):
                 self.due[ALERTS.name].append(output)
                 self.state.done_alerts[identity] = alert_digest(output[1]), self.cut_ms
+
+    def is_undecided(self, rule: str, each: Judged) -> bool:
+        """Whether a rule changed while an event waited for its outputs."""
+        if not self.state.undecided or each.event is None:
+            return False
+        judged = self.use.judged
+        identity = oracle.identity_of(judged, each.event, each.record)
+        return (rule, each.event[judged.key], identity) in self.state.undecided
 
     def repeat(self, output: str) -> None:
         """Note a later copy of a judged output: a fault where nothing may be there twice."""

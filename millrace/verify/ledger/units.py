@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from millrace import oracle
 from millrace.oracle import Finding, Origin
@@ -13,6 +14,20 @@ from millrace.verify.evidence import ENRICHED, Versions
 from millrace.verify.expected import Settled, settled
 from millrace.verify.ledger.state import Unit
 from millrace.verify.ledger.step import NOTHING, Step, letter_digest
+
+
+def begin(step: Step) -> None:
+    """Hold no event against a changed rule that waits for its outputs: which version judged it is not known yet."""
+    state, rules = step.state, [rule for rule in step.question.rules if not isinstance(rule, WindowRule)]
+    before, state.versions = state.versions, {rule.name: rule.version for rule in rules}
+    if before is None or before == state.versions:
+        return
+    changed = {name for name, _ in before.items() ^ state.versions.items()}
+    for unit in state.units.values():
+        event = unit.judged.event
+        if event is not None:
+            key, identity = event[step.use.judged.key], oracle.identity_of(step.use.judged, event, unit.judged.record)
+            state.undecided |= {(name, key, identity): step.cut_ms for name in changed}
 
 
 def judge(step: Step) -> None:
@@ -33,7 +48,7 @@ def judge(step: Step) -> None:
                 _judge_refused(step, origin, unit)
             continue
         copies = [event for _, event in unit.copies]
-        found = settled(unit.judged, copies, _unjudged(step, unit), step.views)
+        found = _decided(step, unit, settled(unit.judged, copies, _unjudged(step, unit), step.views))
         if is_over or (copies and not unit.letters and all(map(step.is_alerted, _needed(step, unit, found)))):
             _judge_accepted(step, origin, unit, found, by_event)
 
@@ -79,6 +94,12 @@ def _judge_accepted(
         counted.out_ms = max((copy.ingest_ms for copy, _ in unit.copies), default=0)
 
 
+def _decided(step: Step, unit: Unit, found: Settled) -> Settled:
+    """The form of an event without the findings of rules that changed while it waited."""
+    findings = tuple(each for each in found.findings if not step.is_undecided(each.rule, unit.judged))
+    return replace(found, findings=findings)
+
+
 def _needed(step: Step, unit: Unit, found: Settled) -> Iterator[Finding]:
     """The findings whose alerts must be there: an event that came out before its rule changed needs none."""
     out_ms = max((record.ingest_ms for record, _ in unit.copies), default=0)
@@ -92,5 +113,9 @@ def _unjudged(step: Step, unit: Unit) -> set[str]:
     if not step.question.in_force or not unit.copies:
         return set()
     out_ms = min(record.ingest_ms for record, _ in unit.copies)
-    later = (name for name, versions in step.question.in_force.items() if versions.since_ms > out_ms)
+    later = (
+        name
+        for name, versions in step.question.in_force.items()
+        if versions.since_ms > out_ms or step.is_undecided(name, unit.judged)
+    )
     return {each for name in later for each in step.case.written_by(name)}
