@@ -371,15 +371,17 @@ class Case:
                 found -= set(each.origins) if each.alert_id in alerted else set()
         return sorted(found)
 
-    def _behind_windows(self, rules: Iterable[Rule]) -> Iterator[Origin]:
-        """The events that came out when all partitions had passed them for long.
+    def _behind_windows(self, rules: Sequence[WindowRule]) -> Iterator[Origin]:
+        """The events that came out when all partitions had passed them for long, and so had the windows.
 
         Soon after a backlog, or a change of a rule, nothing shows how far the windows are.
         """
         accepted, bounds, time = self.expected.accepted, self.question.bounds, self.question.use.judged.time or ""
-        unknown_until_ms = max(self.versions(rule.name).since_ms for rule in rules) + 2 * bounds.overdue_ms
+        changed_ms = max(self.versions(rule.name).since_ms for rule in rules)
+        unknown_until_ms = changed_ms + 2 * bounds.overdue_ms
         first = [(at[0], origin) for origin, at in first_copies(self.enriched, self.source, accepted).items()]
-        passed, position = Passed(), 0
+        told = sorted(each for each in self._told_by_windows(rules) if each[0] >= changed_ms)
+        passed, position, reached_ms, heard = Passed(), 0, 0, 0
         for out_ms, origin in first:
             event = accepted[origin]
             while first[position][0] <= out_ms - bounds.overdue_ms:
@@ -387,10 +389,28 @@ class Case:
                 before = accepted[first[position][1]]
                 passed.take(partition, min(before[time], before["ingest_ms"]), came_ms)
                 position += 1
+            while heard < len(told) and told[heard][0] <= out_ms - bounds.clocks_ms:
+                reached_ms, heard = max(told[heard][1], reached_ms), heard + 1
+            passed_ms = min(passed.at_ms(bounds.idle_ms), reached_ms) - self.settled_after_ms
             if out_ms - event["ingest_ms"] > bounds.idle_ms:
                 unknown_until_ms = max(unknown_until_ms, out_ms + 2 * bounds.overdue_ms)
-            elif out_ms > unknown_until_ms and event[time] < passed.at_ms(bounds.idle_ms) - self.settled_after_ms:
+            elif out_ms > unknown_until_ms and event[time] < passed_ms:
                 yield origin
+
+    def _told_by_windows(self, rules: Sequence[WindowRule]) -> Iterator[tuple[int, int]]:
+        """When an output showed that the windows had reached a moment: they may stand still while events come out.
+
+        Rows of summaries show nothing: Spark writes them while their windows grow.
+        """
+        accepted, by_name = self.expected.accepted, {rule.name: rule for rule in rules}
+        for record, alert in self.alerts:
+            rule, start_ms = by_name.get(alert["rule"]), alert.get("window_start_ms")
+            if rule is not None and alert["rule_version"] == rule.version and start_ms is not None:
+                yield record.ingest_ms, rule.window.end_ms(start_ms, alert["at_ms"])
+        for record, letter in self.outputs[DEAD_LETTERS.name].events:
+            origin = self.evidence.origin(letter["topic"], letter["partition"], letter["offset"])
+            if letter["reason"] == LATE and origin in accepted:
+                yield record.ingest_ms, accepted[origin][self.question.use.judged.time or ""]
 
     def _behind_ms(self, ahead_ms: int) -> dict[Origin, int]:
         """How far each late event is behind what arrived before it, or in other partitions so long after it."""

@@ -12,7 +12,7 @@ import pytest
 
 from millrace import oracle
 from millrace.oracle import Finding, Record
-from millrace.rules import WindowRule
+from millrace.rules import Count, Tumbling, WindowRule
 from millrace.traffic import TrafficPlan, plan_for
 from millrace.traffic import runs as traffic
 from millrace.traffic.labels import labels_of
@@ -258,29 +258,85 @@ def test_events_that_came_out_after_newer_ones_may_be_late(in_two: tuple[Run, Ev
     assert (found.status, found.figures) == ("ok", {"late": 50 + late, "races": 0, "offenders": 0})
 
 
+BUSY = WindowRule(
+    name="busy",
+    doc="A group sends two requests within 3 seconds.",
+    on=FLOOD.enriched,
+    key="group_id",
+    window=Tumbling(3_000),
+    measures={"n": Count()},
+    alert_when=lambda w: w.n >= 2,
+)
+
+
 @pytest.fixture(scope="module")
 def minutes() -> Evidence:
-    """A run of four minutes, with a request that came an hour late in the last one."""
+    """A run of four minutes, with a request that came an hour late in the last one; its windows alert as they end."""
     plan = replace(PLAN, events=2_400, rate_per_s=10, shares={**PLAN.shares, "late": 0.02})
-    return came_out(evidence_of(run_of(plan), plan=plan), lambda event: 8)
+    run = run_of(plan)
+    evidence, (counted, _) = came_out(evidence_of(run, plan=plan), lambda event: 8), timely(run)
+    alerts = [alert(found, among(found, BUSY, counted)) for found in oracle.window_findings(BUSY, counted)]
+    return told(replace(evidence, outputs={**evidence.outputs, "alerts": list(records("alerts", alerts))}), 0, 0)
+
+
+def told(evidence: Evidence, stood_still_ms: int, until_ms: int) -> Evidence:
+    """The evidence with the windows' outputs as they are over, but for those of a time in which they stood still."""
+
+    def at(record: Record) -> Record:
+        event = json.loads(record.value or b"")
+        at_ms = max(event["ingest_ms"], event.get("window_start_ms", 0) + BUSY.window.size_ms) + 2_000
+        at_ms = START_MS + until_ms if stood_still_ms <= at_ms - START_MS < until_ms else at_ms
+        again = event | ({"emit_ms": at_ms} if "emit_ms" in event else {})
+        return replace(record, ingest_ms=at_ms, value=json.dumps(again).encode())
+
+    changed = {kind: list(map(at, evidence.outputs[kind] or ())) for kind in ("alerts", "dead-letters")}
+    return replace(evidence, outputs={**evidence.outputs, **changed})
 
 
 def without_late(evidence: Evidence, places: Sequence[int]) -> Evidence:
     """The evidence of a pattern without summaries, without some of its late dead letters."""
-    letters = [json.loads(record.value or b"") for record in evidence.outputs["dead-letters"] or ()]
-    late = [each for each in letters if each["reason"] == "late"]
+    letters = [(record, json.loads(record.value or b"")) for record in evidence.outputs["dead-letters"] or ()]
+    late = [each for each in letters if each[1]["reason"] == "late"]
     lost = [late[at] for at in places]
-    left = list(records("dead-letters", [each for each in letters if each not in lost]))
+    left = [replace(record, offset=n) for n, (record, _) in enumerate(each for each in letters if each not in lost)]
     return replace(evidence, outputs={**evidence.outputs, "dead-letters": left, "windows": []})
 
 
 def lateness_without_summaries(evidence: Evidence, **changes: Any) -> Check:
-    return judge(replace(QUESTION, summaries=(), **changes), evidence).check("lateness")
+    return judge(replace(QUESTION, rules=(BUSY,), summaries=(), **changes), evidence).check("lateness")
 
 
 def test_an_event_far_behind_all_windows_is_late_or_counted(minutes: Evidence) -> None:
     assert lateness_without_summaries(without_late(minutes, [])).status == "ok"
     found = lateness_without_summaries(without_late(minutes, [-1]))
+    assert (found.status, found.why[:8]) == ("unknown", "1 events")
+
+
+def test_windows_that_stand_still_may_count_what_is_far_behind(minutes: Evidence) -> None:
+    """Nothing shows that the windows had passed an event: that of the engine in front of them does not."""
+    found = lateness_without_summaries(without_late(told(minutes, 0, 300_000), [-1]))
+    assert found.status == "ok"
+    found = lateness_without_summaries(without_late(told(minutes, 10_000, 300_000), [-1]))
+    assert (found.status, found.why[:8]) == ("unknown", "1 events"), "they had passed it before they stood still"
+
+
+def test_a_late_dead_letter_shows_how_far_the_windows_were(minutes: Evidence) -> None:
+    """Without an alert: those of events that were less late show it."""
+    letters = [json.loads(record.value or b"") for record in minutes.outputs["dead-letters"] or ()]
+    last = [each["offset"] for each in letters if each["reason"] == "late"][-1]
+
+    def later(record: Record) -> Record:
+        event = json.loads(record.value or b"")
+        is_last = event.get("source_offset", record.offset) == last
+        again = event | {"at_ms": event["at_ms"] - 600_000} if is_last else event
+        return replace(record, value=json.dumps(again).encode()) if is_last else record
+
+    silent = replace(minutes, outputs={**minutes.outputs, "alerts": []})
+    assert lateness_without_summaries(without_late(silent, [-1])).status == "ok"
+    enriched = list(map(later, silent.outputs["enriched"] or ()))
+    raw = [record if record.offset != last else later(record) for record in silent.raw["requests"] or ()]
+    of_last = replace(silent, raw={"requests": raw}, outputs={**silent.outputs, "enriched": enriched})
+    found = lateness_without_summaries(without_late(of_last, [-1]))
     assert (found.status, found.why[:8]) == ("unknown", "1 events")
 
 
@@ -296,7 +352,7 @@ def test_of_a_backlog_any_event_may_be_counted(minutes: Evidence) -> None:
 
 def test_what_came_before_a_rule_on_windows_needs_no_late_dead_letter(minutes: Evidence) -> None:
     last_ms = max(json.loads(record.value or b"")["ingest_ms"] for record in minutes.outputs["enriched"] or ())
-    added = {rule.name: Versions(last_ms) for rule in FLOOD.rules}
+    added = {BUSY.name: Versions(last_ms)}
     assert lateness_without_summaries(without_late(minutes, [-1]), in_force=added).status == "ok"
 
 
