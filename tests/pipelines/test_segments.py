@@ -281,6 +281,31 @@ def test_a_later_copy_may_show_another_order_of_two_topics(good: Evidence) -> No
     assert wrong(segments) == {}, "another version of a rule flags other events"
 
 
+@pytest.mark.parametrize("forms", [1, 5])
+def test_of_frequent_streams_what_events_may_show_is_kept_of_some(good: Evidence, forms: int) -> None:
+    at, view = in_other_order(good)
+    evidence = with_copy(good, "enriched", at, **{name: view[name] for name in FRAUD.enrichment.built})
+    ledger = Ledger(STREAM, evidence, replace(LIMITS, forms=forms))
+    for cut_ms in range(START_MS, LAST_MS, 10_000):
+        before = len(ledger.state.forms)
+        ledger.to(cut_ms)
+        assert len(ledger.state.forms) - before <= 3 * forms, "two partitions, and what waited longer"
+    assert wrong(ledger.segments) == {}
+    assert ledger.state.sampled_ms
+
+
+def test_behind_a_state_that_kept_nothing_of_other_streams_a_copy_may_show_any(good: Evidence) -> None:
+    at, view = in_other_order(good)
+    evidence = with_copy(good, "enriched", at, **{name: view[name] for name in FRAUD.enrichment.built})
+    arrived_ms = (good.outputs["enriched"] or ())[at].ingest_ms
+    ledger = Ledger(STREAM, evidence, LIMITS)
+    ledger.to(arrived_ms + 60_000)
+    head, *rest = states.lines(ledger.state)
+    earlier = {name: value for name, value in json.loads(head).items() if name != "sampled_ms"}
+    ledger.state = states.read([json.dumps(earlier).encode(), *(each for each in rest if each[:8] != b'["forms"')])
+    assert wrong(ledger.through(range(arrived_ms + 70_000, LAST_MS, 10_000))) == {}
+
+
 def earlier(good: Evidence, since_ms: int, after_ms: int = 0, key: str = "") -> tuple[Question, Evidence]:
     """The run with an alert of an earlier version more, on an event of the run."""
     alerts = list(good.outputs["alerts"] or ())

@@ -276,6 +276,8 @@ class State:
     """Events that came out in several forms: another order of arrival across topics. The cut, and their digests."""
     forms: dict[Origin, list[int]] = field(default_factory=dict)
     """Events that may be seen in several ways beside the other streams: the cut, and digests of what each shows."""
+    sampled_ms: int = 0
+    """The last cut at which these digests were not kept of all such events: the others may show anything."""
     done_rows: dict[str, tuple[Any, Any, int, int]] = field(default_factory=dict)
     """Judged rows by the JSON of their key: the numbers of the events in time, those of all events, when the first
     event arrived, the cut."""
@@ -325,6 +327,7 @@ def lines(state: State) -> Iterator[bytes]:
         "newest": _pairs(state.newest),
         "arrived_ms": _pairs(state.arrived_ms),
         "passed_ms": state.passed_ms,
+        "sampled_ms": state.sampled_ms,
         "behind": _pairs(state.behind),
         "due_since": state.due_since,
         "counting": state.counting,
@@ -414,6 +417,8 @@ def _read(written: Iterator[bytes], ids: Ids | None) -> State:
         newest=dict(_keyed(head["newest"])),
         arrived_ms=dict(_keyed(head["arrived_ms"])),
         passed_ms=head["passed_ms"],
+        # An earlier version kept no digests.
+        sampled_ms=head.get("sampled_ms", head["cut_ms"]),
         behind=dict(_keyed(head["behind"])),
         due_since=head["due_since"],
         counting=head.get("counting"),

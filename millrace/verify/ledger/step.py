@@ -43,6 +43,8 @@ class Limits:
     """A window is judged so long after its last event: an event in it may still be called late."""
     copies_ms: int = 900_000
     """For so long a later copy of a judged output is compared with it."""
+    forms: int = 1_000
+    """Of about so many events of a segment it is kept in which ways they may be seen beside the other streams."""
     segments_of_races: int = 60
     """Races are counted over so many segments."""
     rows_most: int = 50_000
@@ -231,7 +233,10 @@ class Step:
         since_ms = self.cut_ms - self.limits.copies_ms - self.limits.outstanding_ms
         if any(versions.since_ms > since_ms for versions in self.question.in_force.values()):
             return True
-        return self.shown(event) in self.state.forms.get(origin, [0])[1:]
+        forms = self.state.forms.get(origin)
+        if forms is None:
+            return self.state.sampled_ms >= self.cut_ms - self.limits.copies_ms
+        return self.shown(event) in forms[1:]
 
     def is_of_change(self, event: Event) -> bool:
         """Whether an event may have come out by an earlier declaration of its fields, and again by the present one."""

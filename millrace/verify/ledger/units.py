@@ -34,6 +34,7 @@ def judge(step: Step) -> None:
     """Judge the raw messages whose outputs are right, and those that have waited too long."""
     state = step.state
     ripe_ms = max(step.bounds.skew_ms, step.bounds.ahead_ms)
+    one_of = -(-len(state.units) // step.limits.forms)
     by_event: dict[tuple[str, str], list[str]] = defaultdict(list)
     for identity, own in state.alerts.items():
         for _, (_, alert) in own:
@@ -51,6 +52,7 @@ def judge(step: Step) -> None:
         found = _decided(step, unit, settled(unit.judged, copies, _unjudged(step, unit), step.views))
         if is_over or (copies and not unit.letters and all(map(step.is_alerted, _needed(step, unit, found)))):
             _judge_accepted(step, origin, unit, found, by_event)
+            _keep_forms(step, origin, unit.judged, one_of)
 
 
 def _is_refused_rightly(step: Step, unit: Unit) -> bool:
@@ -87,8 +89,6 @@ def _judge_accepted(
     step.done(origin, digests[-1] if digests else NOTHING)
     if len(set(digests)) > 1:
         step.state.varied[origin] = [step.cut_ms, *dict.fromkeys(digests)]
-    if step.views.has_several(unit.judged):
-        step.state.forms[origin] = [step.cut_ms, *step.digests_of_views(unit.judged)]
     if (counted := step.state.counted.get(origin)) is not None:
         counted.event = {name: found.event.get(name) for name in step.kept}
         counted.out_ms = max((copy.ingest_ms for copy, _ in unit.copies), default=0)
@@ -98,6 +98,15 @@ def _decided(step: Step, unit: Unit, found: Settled) -> Settled:
     """The form of an event without the findings of rules that changed while it waited."""
     findings = tuple(each for each in found.findings if not step.is_undecided(each.rule, unit.judged))
     return replace(found, findings=findings)
+
+
+def _keep_forms(step: Step, origin: Origin, judged: oracle.Judged, one_of: int) -> None:
+    """Keep what an event may show of other streams, where that is not the same anyway: of one of so many events."""
+    if step.views.has_several(judged):
+        if origin[2] % one_of:
+            step.state.sampled_ms = step.cut_ms
+        elif len(digests := step.digests_of_views(judged)) > 1:
+            step.state.forms[origin] = [step.cut_ms, *digests]
 
 
 def _needed(step: Step, unit: Unit, found: Settled) -> Iterator[Finding]:
