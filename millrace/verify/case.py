@@ -380,8 +380,8 @@ class Case:
         changed_ms = max(self.versions(rule.name).since_ms for rule in rules)
         unknown_until_ms = changed_ms + 2 * bounds.overdue_ms
         first = [(at[0], origin) for origin, at in first_copies(self.enriched, self.source, accepted).items()]
-        told = sorted(each for each in self._told_by_windows(rules) if each[0] >= changed_ms)
-        passed, position, reached_ms, heard = Passed(), 0, 0, 0
+        shown = sorted(each for each in self._shown_by_windows(rules) if each[0] >= changed_ms)
+        passed, position, reached_ms, taken = Passed(), 0, 0, 0
         for out_ms, origin in first:
             event = accepted[origin]
             while first[position][0] <= out_ms - bounds.overdue_ms:
@@ -389,15 +389,15 @@ class Case:
                 before = accepted[first[position][1]]
                 passed.take(partition, min(before[time], before["ingest_ms"]), came_ms)
                 position += 1
-            while heard < len(told) and told[heard][0] <= out_ms - bounds.clocks_ms:
-                reached_ms, heard = max(told[heard][1], reached_ms), heard + 1
+            while taken < len(shown) and shown[taken][0] <= out_ms - bounds.clocks_ms:
+                reached_ms, taken = max(shown[taken][1], reached_ms), taken + 1
             passed_ms = min(passed.at_ms(bounds.idle_ms), reached_ms) - self.settled_after_ms
             if out_ms - event["ingest_ms"] > bounds.idle_ms:
                 unknown_until_ms = max(unknown_until_ms, out_ms + 2 * bounds.overdue_ms)
             elif out_ms > unknown_until_ms and event[time] < passed_ms:
                 yield origin
 
-    def _told_by_windows(self, rules: Sequence[WindowRule]) -> Iterator[tuple[int, int]]:
+    def _shown_by_windows(self, rules: Sequence[WindowRule]) -> Iterator[tuple[int, int]]:
         """When an output showed that the windows had reached a moment: they may stand still while events come out.
 
         Rows of summaries show nothing: Spark writes them while their windows grow.

@@ -276,10 +276,10 @@ def minutes() -> Evidence:
     run = run_of(plan)
     evidence, (counted, _) = came_out(evidence_of(run, plan=plan), lambda event: 8), timely(run)
     alerts = [alert(found, among(found, BUSY, counted)) for found in oracle.window_findings(BUSY, counted)]
-    return told(replace(evidence, outputs={**evidence.outputs, "alerts": list(records("alerts", alerts))}), 0, 0)
+    return showing(replace(evidence, outputs={**evidence.outputs, "alerts": list(records("alerts", alerts))}), 0, 0)
 
 
-def told(evidence: Evidence, stood_still_ms: int, until_ms: int) -> Evidence:
+def showing(evidence: Evidence, stood_still_ms: int, until_ms: int) -> Evidence:
     """The evidence with the windows' outputs as they are over, but for those of a time in which they stood still."""
 
     def at(record: Record) -> Record:
@@ -314,9 +314,9 @@ def test_an_event_far_behind_all_windows_is_late_or_counted(minutes: Evidence) -
 
 def test_windows_that_stand_still_may_count_what_is_far_behind(minutes: Evidence) -> None:
     """Nothing shows that the windows had passed an event: that of the engine in front of them does not."""
-    found = lateness_without_summaries(without_late(told(minutes, 0, 300_000), [-1]))
+    found = lateness_without_summaries(without_late(showing(minutes, 0, 300_000), [-1]))
     assert found.status == "ok"
-    found = lateness_without_summaries(without_late(told(minutes, 10_000, 300_000), [-1]))
+    found = lateness_without_summaries(without_late(showing(minutes, 10_000, 300_000), [-1]))
     assert (found.status, found.why[:8]) == ("unknown", "1 events"), "they had passed it before they stood still"
 
 

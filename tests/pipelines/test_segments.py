@@ -398,3 +398,27 @@ def test_the_state_does_not_grow_with_the_stream() -> None:
         sizes.append(sum(map(len, kept)))
     early, late = sizes[len(sizes) // 3 : len(sizes) * 2 // 3], sizes[len(sizes) * 2 // 3 :]
     assert max(late) < 1.3 * max(early)
+
+
+def test_an_alert_that_counts_what_came_behind_judged_windows_is_unknown() -> None:
+    """The purchase before it was in a window of its own, without an alert, and that is judged and gone."""
+    people = {"customer": "a", "segment": "s"}, {"merchant": "m", "category": "c", "place": "p"}
+    raw: dict[str, list[Record]] = {kind: [] for kind in pretend.KINDS.values()}
+    for kind, known in zip(("customers", "merchants"), people, strict=True):
+        raw[kind].append(Record(kind, 0, 0, START_MS - 60_000, b"a", json.dumps(known).encode()))
+    arrivals = [(at_ms, at_ms) for at_ms in range(0, 600_000, 20_000)]
+    arrivals = sorted([*arrivals, (385_000, 205_000)])
+    for number, (arrived_ms, at_ms) in enumerate(arrivals):
+        purchase = {"transaction_id": f"t{number}", "customer": "a", "card": "5cea1a10." + "0" * 32, "merchant": "m"}
+        purchase |= {"amount_cents": 100, "latitude": 1.0, "longitude": 1.0, "at_ms": START_MS + at_ms}
+        purchase["sent_ms"] = START_MS + arrived_ms
+        content = json.dumps(purchase).encode()
+        raw["transactions"].append(Record("transactions", 0, number, START_MS + arrived_ms, b"a", content))
+    question = replace(STREAM, rules=(FRAUD.rule("burst"),), summaries=(), stores=())
+    evidence = ran(PLAN, raw, question.rules)
+    evidence = replace(evidence, labels=None, outputs={**evidence.outputs, "windows": []})
+    assert len(evidence.outputs["alerts"] or ()) == 1
+    assert judge(question, evidence).check("lateness").status == "ok"
+    segments = Ledger(question, evidence, LIMITS).through(range(START_MS, START_MS + 900_000, 30_000))
+    found = [(each.name, each.status) for segment in segments for each in segment.checks if each.status != "ok"]
+    assert found == [("alerts: burst", "unknown")]

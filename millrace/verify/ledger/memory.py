@@ -80,6 +80,10 @@ def forget(step: Step) -> None:
     if isinstance(state.oracle.seen_ms, dict):
         _forget_ids(state.oracle.seen_ms, step.cut_ms - use.judged.remembered_ms - IDS_LONGER_MS)
     state.cuts.append((step.cut_ms, _reached(state)))
+    if step.shown_ms > (state.shown[-1][1] if state.shown else 0):
+        state.shown.append([step.cut_ms, step.shown_ms])
+    while len(state.shown) > 1 and state.shown[1][0] < since_ms:
+        del state.shown[0]
     _forget_windows(step)
     state.number += 1
     state.cut_ms = step.cut_ms

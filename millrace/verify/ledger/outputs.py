@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from millrace.oracle import Origin, Record
+from millrace.rules import WindowRule
 from millrace.rules.outputs import ALERTS, DEAD_LETTERS, INGEST_MS, LATE, REPLAYED, SOURCE, WINDOWS_TOPIC, names
 from millrace.verify.checks import numbers
 from millrace.verify.checks.files import out_of_place
@@ -24,7 +25,7 @@ from millrace.verify.ledger.step import (
     late_digests,
     letter_digest,
 )
-from millrace.verify.ledger.windows import row_name
+from millrace.verify.ledger.windows import row_name, rows_with
 
 NOWHERE = Record(FILES, 0, 0, 0, None, None)
 """In place of the message, of a row in a file."""
@@ -212,6 +213,8 @@ def _put_alert(step: Step, output: Output) -> None:
     """Let an alert wait for its event or window, unless no present rule explains it."""
     _, alert = output
     rule = step.rules.get(alert["rule"])
+    if isinstance(rule, WindowRule) and alert["rule_version"] == rule.version:
+        step.shown_ms = max(step.shown_ms, rule.window.end_ms(alert["window_start_ms"] or 0, alert["at_ms"]))
     if rule is None or alert["rule_version"] != rule.version:
         _put_earlier(step, step.cut_ms, output)
     elif _is_undecided(step, alert):
@@ -273,6 +276,8 @@ def _put_row(step: Step, output: Output) -> None:
         step.copies += 1
         wrong = numbers.implausible(step.case, summary, output[0], row, done[2])
         step.offenders[f"numbers: {summary.name}"] += [f"wrong: {key}: a later row: {each}" for each in wrong]
+    elif any(key in rows_with(summary, step.state.counted[origin].event) for origin in step.state.behind):
+        step.unknown[f"numbers: {summary.name}"] = f"{key}: a later row may count an event that came behind it"
     else:
         step.offenders[f"numbers: {summary.name}"].append(f"wrong: {key}: a later row is {row}, not {done[0]}")
 
@@ -299,6 +304,7 @@ def judge_late_letters(step: Step) -> None:
                 step.offenders["refusals"].append(f"{place_of(origin)}: a later copy of its late letter differs")
         elif counted is not None and counted.behind_ms is not None:
             counted.is_late = True
+            step.shown_ms = max(step.shown_ms, counted.event[step.time])
             counted.left = [name for name in counted.windows if name in step.rules]
             counted.windows = [name for name in counted.windows if name not in step.rules]
             state.behind.pop(origin, None)

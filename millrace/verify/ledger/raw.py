@@ -13,6 +13,7 @@ from millrace.verify.evidence import ENRICHED, Event, Read
 from millrace.verify.expected import Views, tape_of
 from millrace.verify.ledger.state import Counted, Done, Unit
 from millrace.verify.ledger.step import LOST, NOTHING, Step
+from millrace.verify.ledger.windows import join
 
 GAP_MOST = 1_000_000
 """More messages in a row that are not there: what came out of earlier ones is forgotten."""
@@ -54,6 +55,7 @@ def judge(step: Step, enriched: Read) -> None:
             else:
                 step.done(record.origin, NOTHING)
     _find_behind(step, moved, enriched)
+    join(step)
 
 
 def _begin(step: Step, kind: str, records: Iterable[Record]) -> None:

@@ -249,7 +249,9 @@ class State:
     units: dict[Origin, Unit] = field(default_factory=dict)
     counted: dict[Origin, Counted] = field(default_factory=dict)
     behind: dict[Origin, int] = field(default_factory=dict)
-    """Events that came behind judged windows, with the cut of their arrival: each must be a late dead letter."""
+    """Events that came behind judged windows, with the cut of their arrival: each is late, or windows stood still."""
+    shown: list[list[int]] = field(default_factory=list)
+    """How far the windows' outputs had shown that they were, by the cut until which they were there."""
     outputs: list[tuple[str, int, Output]] = field(default_factory=list)
     """Outputs whose raw message is not known yet: kind, the cut at which they came, the message."""
     alerts: dict[str, list[tuple[int, Output]]] = field(default_factory=dict)
@@ -329,6 +331,7 @@ def lines(state: State) -> Iterator[bytes]:
         "passed_ms": state.passed_ms,
         "sampled_ms": state.sampled_ms,
         "behind": _pairs(state.behind),
+        "shown": state.shown,
         "due_since": state.due_since,
         "counting": state.counting,
         "whole_since": state.whole_since,
@@ -420,6 +423,7 @@ def _read(written: Iterator[bytes], ids: Ids | None) -> State:
         # An earlier version kept no digests.
         sampled_ms=head.get("sampled_ms", head["cut_ms"]),
         behind=dict(_keyed(head["behind"])),
+        shown=head.get("shown", []),
         due_since=head["due_since"],
         counting=head.get("counting"),
         whole_since=head.get("whole_since", {}),

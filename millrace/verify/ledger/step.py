@@ -156,6 +156,8 @@ class Step:
         """The rows of summaries whose windows are not judged yet."""
         self.copies = self.rows = self.old_rows = self.audited = self.taken_over = 0
         self.raced = 0
+        self.shown_ms = 0
+        """How far outputs of the windows show that these are."""
         self.views = Views(self.use, self.event_rules, self.bounds, state.views)
         self.expected = Expected(self.views)
         self.evidence = Evidence(raw=self.raw, outputs=dict.fromkeys(OUTPUTS, ()), kinds=inputs.kinds)

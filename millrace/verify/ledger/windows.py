@@ -9,14 +9,14 @@ from typing import Any
 
 from millrace import oracle
 from millrace.oracle import Finding, Origin
-from millrace.rules import Rule, Sliding, WindowRule, WindowSummary
+from millrace.rules import Rule, Sliding, WindowRule, WindowSummary, alert_id
 from millrace.rules.outputs import WINDOWS_TOPIC
 from millrace.verify.case import RowKey, Rows, findings_with
 from millrace.verify.checks import numbers
 from millrace.verify.evidence import Event, place_of
 from millrace.verify.ledger.counting import is_judged
 from millrace.verify.ledger.state import Counted
-from millrace.verify.ledger.step import Step
+from millrace.verify.ledger.step import Step, alert_digest
 
 JUDGED = -1
 """In place of a cut: the window is judged."""
@@ -40,13 +40,86 @@ def judge(step: Step) -> None:
         _judge_again(step, rule)
     for summary in step.question.summaries:
         step.case.rows[summary.name] = _rows_of(step, summary)
+    _judge_behind(step)
+    _forget_counted(step)
+
+
+def join(step: Step) -> None:
+    """Let windows that wait for their results count the events that came behind judged ones, as they may.
+
+    An alert shows that its window is closed; rows may come while theirs grow.
+    """
+    state = step.state
+    behind = [state.counted[origin] for origin, since_ms in state.behind.items() if since_ms == step.cut_ms]
+    for rule in step.window_rules if behind else ():
+        by_key: dict[str, list[Event]] = {each.event[rule.key]: [] for each in behind}
+        for each in state.counted.values():
+            if rule.name in each.windows and (of_key := by_key.get(each.event[rule.key])) is not None:
+                of_key.append(each.event)
+        for each in behind:
+            key = each.event[rule.key]
+            found = oracle.windows(rule.window, step.time, [*by_key[key], each.event])
+            own = {start_ms: len(among) for start_ms, among in found if each.event in among}
+            is_alerted = any(alert_id(rule.name, rule.version, key, str(start)) in state.alerts for start in own)
+            waiting = [] if is_alerted else [json.dumps([rule.name, key, start]) for start in own if own[start] > 1]
+            _join(step, rule, each, waiting, [json.dumps([rule.name, key, start]) for start in own])
+    # Without a rule no late dead letter tells which events rows leave out.
+    since_ms = step.cut_ms - step.limits.copies_ms
+    for summary in step.question.summaries if step.window_rules else ():
+        for each in behind:
+            names = rows_with(summary, each.event)
+            _join(step, summary, each, [name for name in names if _is_unjudged(step, summary, name, since_ms)], names)
+
+
+def _join(
+    step: Step, of: WindowRule | WindowSummary, each: Counted, waiting: Sequence[str], own: Sequence[str]
+) -> None:
+    """Count an event in those of its windows that wait."""
+    if waiting:
+        each.windows.append(of.name)
+        for window in own if isinstance(of.window, Sliding) else ():
+            if window not in waiting:
+                step.state.due_since[window] = JUDGED
+
+
+def _is_unjudged(step: Step, summary: WindowSummary, name: str, since_ms: int) -> bool:
+    """Whether a row is not judged yet; of windows that ended long ago it is not remembered."""
+    start_ms = json.loads(name)[1]
+    is_judged = name in step.state.done_rows or step.state.due_since.get(name) == JUDGED
+    return not is_judged and summary.window.end_ms(start_ms, start_ms) >= since_ms
+
+
+def _judge_behind(step: Step) -> None:
+    """Judge what came behind judged windows: it is late if outputs show that the windows were that far."""
+    state = step.state
     for origin, since_ms in list(state.behind.items()):
+        event, out_ms = state.counted[origin].event, state.counted[origin].out_ms
+        for rule in step.window_rules:
+            for name in _alerts_with(step, rule, origin):
+                # Of the other events of its window some may be gone.
+                state.done_alerts[name] = alert_digest(state.alerts.pop(name)[-1][1][1]), step.cut_ms
+                step.unknown[f"alerts: {rule.name}"] = (
+                    f"one counts {place_of(origin)}, which came behind judged windows"
+                )
         if step.is_over(since_ms):
             del state.behind[origin]
-            step.unknown["lateness"] = (
-                f"{place_of(origin)} came behind windows that were judged, and is no late dead letter"
-            )
-    _forget_counted(step)
+            shown_ms = max((ms for at_ms, ms in state.shown if at_ms <= out_ms - step.bounds.clocks_ms), default=0)
+            if event[step.time] < shown_ms - step.case.settled_after_ms:
+                step.unknown["lateness"] = (
+                    f"{place_of(origin)} came behind windows that were judged, and is no late dead letter"
+                )
+
+
+def _alerts_with(step: Step, rule: WindowRule, origin: Origin) -> list[str]:
+    """The waiting alerts of a rule that name an event which it does not count here."""
+    counted = step.state.counted[origin]
+    if rule.on.id is None or rule.name in counted.windows:
+        return []
+    own = [(name, found[-1][1][1]) for name, found in step.state.alerts.items()]
+    mine = [
+        (name, alert) for name, alert in own if alert["rule"] == rule.name and alert["key"] == counted.event[rule.key]
+    ]
+    return [name for name, alert in mine if counted.event[rule.on.id] in alert["event_ids"]]
 
 
 def _judge_again(step: Step, rule: WindowRule) -> None:
@@ -118,6 +191,7 @@ def _windows_of(step: Step, rule: WindowRule) -> tuple[dict[str, Finding], dict[
     for finding in (*must.values(), *may.values()):
         step.judge_alerts([finding.alert_id])
         for origin in finding.origins:
+            step.state.behind.pop(origin, None)
             step.case.events[origin] = step.state.counted[origin].event
             step.case.out_ms[origin] = step.state.counted[origin].out_ms
     return must, may
@@ -234,6 +308,14 @@ def _close_row(step: Step, summary: WindowSummary, name: str, own: Iterable[Coun
 def row_name(summary: WindowSummary, key: RowKey) -> str:
     """A row among the waiting ones."""
     return json.dumps([summary.name, *key])
+
+
+def rows_with(summary: WindowSummary, event: Event) -> list[str]:
+    """The rows that count an event."""
+    keys = [event[name] for name in summary.keys]
+    return [
+        row_name(summary, (start_ms, *keys)) for start_ms in oracle.starts(summary.window, event[summary.on.time or ""])
+    ]
 
 
 def _place(event: Event) -> tuple[Any, ...]:
