@@ -312,9 +312,11 @@ def test_batches_in_any_order_and_number_leave_what_the_events_left(made: list[A
     random.shuffle(batches)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(happybase, "Connection", lambda *_, **__: hbase)
-        writers = [Writer(GATES, STORES), Writer(GATES, STORES)]  # the second: a driver that was started again
-        for n, batch in enumerate(batches):
-            writers[2 * n // len(batches)].write(batch, [])
+        writer, again = Writer(GATES, STORES), Writer(GATES, STORES)
+        for batch in batches:
+            writer.write(batch, [])
+        for event in events[random.randrange(len(events)) :]:  # a driver that was started again
+            again.write([event], [])
     for badge in {event["badge"] for event in events}:
         own = [event for event in events if event["badge"] == badge]
         weights = [event["weight_kg"] for event in own if event["weight_kg"] is not None]
@@ -328,6 +330,14 @@ def test_batches_in_any_order_and_number_leave_what_the_events_left(made: list[A
             "alerts": {},
         }
     assert len(hbase.rows("p.visits")) == len(hbase.rows("p.door-log")) == len(events)
+
+
+def test_an_older_value_that_comes_later_does_not_show_again(hbase: Hbase) -> None:
+    """The newest value is that of the first: it was not written once more."""
+    writer = Writer(GATES, STORES)
+    for arrived, lock in ((0, 1), (3, 1), (2, 0)):
+        writer.write([passage("b", f"v{arrived}", START_MS, lock_at_ms=lock, arrived_ms=START_MS + arrived)], [])
+    assert row_of(badges, GATES, b"b", hbase.rows("p.badges")[b"b"])["lock"] == {"at_ms": 1}
 
 
 @pytest.mark.parametrize("times", [1, 3])

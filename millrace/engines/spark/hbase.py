@@ -105,5 +105,10 @@ class WriteCache:
                     self._held[each.table, each.row, name] = (each.timestamp, value)
 
     def _is_written(self, put: Put, name: bytes) -> bool:
-        timestamp, value = self._held.get((put.table, put.row, name), (-1, b""))
-        return put.timestamp is not None and (value == put.cells[name] or put.timestamp < timestamp)
+        place = put.table, put.row, name
+        timestamp, value = self._held.get(place, (-1, b""))
+        if put.timestamp is None or (value != put.cells[name] and put.timestamp >= timestamp):
+            return False
+        # An older value that comes later is none any more, though the cell has an older timestamp.
+        self._held[place] = max(put.timestamp, timestamp), value
+        return True
