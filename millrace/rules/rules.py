@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from millrace.rules.canaries import Canaries
@@ -92,12 +93,12 @@ class EventRule(_Conditioned):
         """Rules that judge events share the key of their topic, and so the order of arrival."""
         return self.on.key
 
-    @property
+    @cached_property
     def operands(self) -> tuple[Field, ...]:
         """The values that an alert shows: all that the condition reads."""
         return fields_of(self.condition)
 
-    @property
+    @cached_property
     def version(self) -> str:
         return fingerprint(self)
 
@@ -158,7 +159,7 @@ class WindowRule(_Conditioned):
         """The names of the values that an alert shows."""
         return (*self.measures, *WINDOW_SPAN)
 
-    @property
+    @cached_property
     def version(self) -> str:
         return fingerprint(self)
 
@@ -208,7 +209,7 @@ class WindowSummary:
         keys = {key: self.on.kind(key) for key in self.keys}
         return window_result(keys | window_kinds(self.measures, self.on))
 
-    @property
+    @cached_property
     def version(self) -> str:
         return fingerprint(self)
 
@@ -326,7 +327,7 @@ class Enrichment:
                 if names.count(name) > 1:
                     raise RuleError(f"'{name}' is there already; give what the enrichment adds another name")
 
-    @property
+    @cached_property
     def version(self) -> str:
         return fingerprint(self)
 
