@@ -56,8 +56,8 @@ MUTANTS = {
         test="tests/spark/test_files.py::test_a_batch_that_is_written_again_changes_nothing",
         red='assert said["a batch again"] == [10, 10]',
         file="millrace/engines/spark/files.py",
-        old='if not staging.has("_SUCCESS"):',
-        new="if True:",
+        old='if staging.has("_SUCCESS"):',
+        new="if False:",
     ),
     "hdfs-takes-changes-of-web-pages": Mutant(
         test="tests/infra/test_stack_clients.py::test_hdfs_changes_nothing_for_a_web_page",
