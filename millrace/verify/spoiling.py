@@ -388,7 +388,7 @@ def _of_letters(case: Case) -> Iterator[Spoiling]:
     if newest is None:
         return
     place = {
-        "topic": next((topic for topic, of in case.evidence.kinds.items() if of == use.judged.name), use.judged.name),
+        "topic": _topic_of(case, use.judged.name),
         "partition": newest["source_partition"],
         "offset": newest["source_offset"],
     }
@@ -405,10 +405,9 @@ def _of_letters(case: Case) -> Iterator[Spoiling]:
             partial(_with_output, case, kind, _and(records, invented)),
         )
     for each in use.references:
-        topic = next((topic for topic, name in case.evidence.kinds.items() if name == each.name), each.name)
         if not (offsets := [record.offset for record in case.raw[each.name] if record.partition == 0]):
             continue
-        place = {"topic": topic, "partition": 0, "offset": max(offsets) + 1}
+        place = {"topic": _topic_of(case, each.name), "partition": 0, "offset": max(offsets) + 1}
         invented = json.dumps({**letter, **place, "reason": "json", "stage": "events"}).encode()
         yield Spoiling(
             f"{kind}: one behind the end of {each.name}",
@@ -423,6 +422,11 @@ def _of_letters(case: Case) -> Iterator[Spoiling]:
         yield Spoiling(
             f"{kind}: many good events are called late", ("lateness",), partial(_with_output, case, kind, records)
         )
+
+
+def _topic_of(case: Case, kind: str) -> str:
+    """The topic of a kind of message."""
+    return next((topic for topic, own in case.evidence.kinds.items() if own == kind), kind)
 
 
 def _punctual(case: Case) -> list[Event]:

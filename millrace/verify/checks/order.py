@@ -26,7 +26,7 @@ def judged(
 ) -> Found | Undecided:
     """The same of these messages; those of the raw messages in `before` came out already.
 
-    Where partitions are added, a key moves to another one, and a writer that learns of it late may take it back.
+    Where partitions are added, a key moves to another one, and a writer with an old list of them may take it back.
     """
     overtaken = [
         f"{place_of(origin)} came out behind {place_of(later)}"

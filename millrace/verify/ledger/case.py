@@ -33,7 +33,6 @@ class SegmentCase(Case):
         since = self._other_limits()
         self.unread = [f"messages from before {since}, which the pattern judged by other limits"] if since else []
         self.counted, self.seen_ms, self.is_assumed = state.counted, state.oracle.seen_ms, bool(state.assumed)
-        self.counted = state.counted
         self.ends = state.read_to
         self.replayable: set[Origin] = set()
         """Of the messages that are marked as replayed: those with a dead letter, or too old to know."""

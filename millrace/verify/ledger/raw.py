@@ -130,7 +130,7 @@ def _note_behind(step: Step, unit: Unit, newest_ms: int) -> None:
 
 
 def _note_counted(step: Step, unit: Unit) -> None:
-    """Let windows know how far an event is behind."""
+    """Note with the event in its windows how far it is behind."""
     if (counted := step.state.counted.get(unit.judged.record.origin)) is not None:
         counted.behind_ms, counted.surely_behind_ms = unit.behind_ms, unit.surely_behind_ms or 0
         if max(counted.behind_ms or 0, counted.surely_behind_ms) > step.use.disorder_ms:

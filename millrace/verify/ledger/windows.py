@@ -63,7 +63,7 @@ def join(step: Step) -> None:
             is_alerted = any(alert_id(rule.name, rule.version, key, str(start)) in state.alerts for start in own)
             waiting = [] if is_alerted else [json.dumps([rule.name, key, start]) for start in own if own[start] > 1]
             _join(step, rule, each, waiting, [json.dumps([rule.name, key, start]) for start in own])
-    # Without a rule no late dead letter tells which events rows leave out.
+    # Without a rule no late dead letter shows which events rows leave out.
     since_ms = step.cut_ms - step.limits.copies_ms
     for summary in step.question.summaries if step.window_rules else ():
         for each in behind:

@@ -77,7 +77,7 @@ def of_two_generations(spark: SparkSession, root: str) -> list[str | None]:
 
 
 def killed_before_commit(spark: SparkSession, root: str) -> list[int]:
-    """What a query with state stores that is killed once its files are written, goes on, and gets some events again."""
+    """What a stateful query stores that is killed behind the files of a batch, started again, and gets events twice."""
     came, checkpoint = f"{root}-came", f"{root}-checkpoint"
     store = files.ParquetFolder(root, checkpoint, FRAUD.enriched, FRAUD.judged.remembered_ms)
     for numbers in (range(10), range(5, 15)):
