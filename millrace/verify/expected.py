@@ -29,7 +29,7 @@ from millrace.oracle import (
 from millrace.rules import ENRICHMENT, EventRule, Last, Rule, UseCase, WindowRule
 from millrace.rules.measures import Measure, outputs
 from millrace.rules.outputs import FLAGS
-from millrace.verify.evidence import Bounds, Event, is_same, place_of
+from millrace.verify.evidence import Bounds, Event, is_copy, is_same, place_of
 
 View = tuple[Event, tuple[Finding, ...]]
 """An enriched event and its findings, for one order of arrival."""
@@ -79,7 +79,12 @@ class Expected:
 
     def shown(self, rule: str, each: Judged, copies: Sequence[Event], unjudged: Collection[str] = ()) -> list[Finding]:
         """The findings of a per-event rule in an event, by all views that some copy of it shows."""
-        views = [view for view in self.views.of(each) if any(not differences(view[0], it, unjudged) for it in copies)]
+        computed = self.views.use.enrichment.built
+        views = [
+            view
+            for view in self.views.of(each)
+            if any(not differences(view[0], it, computed, unjudged) for it in copies)
+        ]
         return [finding for _, findings in views for finding in findings if finding.rule == rule]
 
 
@@ -293,15 +298,15 @@ class Settled:
 def settled(each: Judged, copies: Sequence[Event], unjudged: Collection[str], views: Views) -> Settled:
     """Decide the expected form of one accepted event."""
     assert each.event is not None
-    event, findings = each.event, each.findings
+    event, findings, computed = each.event, each.findings, views.use.enrichment.built
     wrong: list[str] = []
     raced = 0
     for copy in copies:
-        found = next((view for view in views.of(each) if not differences(view[0], copy, unjudged)), None)
+        found = next((view for view in views.of(each) if not differences(view[0], copy, computed, unjudged)), None)
         if found is None:
             fields = [
                 f"{name} is {copy.get(name)!r}, not {each.event[name]!r}"
-                for name in differences(each.event, copy, unjudged)
+                for name in differences(each.event, copy, computed, unjudged)
             ]
             wrong.append(f"{place_of(each.record.origin)}: {', '.join(fields)}")
         else:
@@ -320,17 +325,19 @@ def _seeing(before: Event, remembers: Mapping[str, Measure], last: Mapping[str, 
     return changed
 
 
-def differences(expected: Event, got: Event, unjudged: Collection[str] = ()) -> list[str]:
-    """The fields in which an enriched event differs; flags have no order, the origin is compared elsewhere."""
+def differences(expected: Event, got: Event, computed: Collection[str], unjudged: Collection[str] = ()) -> list[str]:
+    """The fields in which an enriched event differs; flags have no order, the origin is compared elsewhere.
+
+    Engines may differ in the last digits of what they compute.
+    """
 
     def flags(event: Event) -> list[str] | None:
         found = event.get(FLAGS.name)
         return None if found is None else sorted(flag for flag in found if flag not in unjudged)
 
-    return [
-        name
-        for name, value in expected.items()
-        if name != "source_topic"
-        and name not in unjudged
-        and not (flags(expected) == flags(got) if name == FLAGS.name else is_same(value, got.get(name)))
-    ]
+    def has(name: str) -> bool:
+        if name == FLAGS.name:
+            return flags(expected) == flags(got)
+        return (is_same if name in computed else is_copy)(expected[name], got.get(name))
+
+    return [name for name in expected if name != "source_topic" and name not in unjudged and not has(name)]

@@ -34,6 +34,7 @@ def promises_of(question: Question, latencies: Sequence[Latency]) -> Iterator[Pr
     by_name = {each.name: each for each in latencies}
     for name, limit in promised.items():
         measured = by_name[timing.PROMISED].quantile(0.99) if name == "alert_latency_ms_p99" else None
-        yield Promise(
-            name, limit, measured, "unknown" if measured is None else "kept" if measured <= limit else "broken"
-        )
+        if measured is None or measured < 0:  # then a clock is wrong
+            yield Promise(name, limit, measured, "unknown")
+        else:
+            yield Promise(name, limit, measured, "kept" if measured <= limit else "broken")

@@ -28,7 +28,7 @@ def latencies(case: Case) -> Iterator[Latency]:
     timed = [(at, alert) for at, alert in events if alert.get("sent_ms") is not None]
     yield latency(FROM_SENT, (at - alert["sent_ms"] for at, alert in timed))
     yield latency(FROM_INGEST, (at - alert["ingest_ms"] for at, alert in events if "ingest_ms" in alert))
-    closed = [(at, alert) for at, alert in alerts if alert["rule"] in windows]
+    closed = [(at, alert) for at, alert in alerts if alert["rule"] in windows and alert["window_start_ms"] is not None]
     ends = ((at, windows[alert["rule"]].end_ms(alert["window_start_ms"], alert["at_ms"])) for at, alert in closed)
     yield latency(WINDOWS_FROM_END, (at - end for at, end in ends))
     yield latency(WINDOWS_FROM_LAST, (at - alert["at_ms"] for at, alert in closed))
@@ -44,7 +44,7 @@ def latencies(case: Case) -> Iterator[Latency]:
     clocks_ms = question.bounds.clocks_ms
     appended_ms = {alert["alert_id"]: at for at, alert in timed}
     known = evidence.received_ms or {}
-    times = {i: known[i] for i, at in appended_ms.items() if i in known and known[i] >= at - clocks_ms}
+    times = {i: max(known[i], at) for i, at in appended_ms.items() if i in known and known[i] >= at - clocks_ms}
     received = [(times[alert["alert_id"]], alert) for _, alert in timed if alert["alert_id"] in times]
     yield latency(RECEIVED, (at - alert["sent_ms"] for at, alert in received))
     yield latency(HOP_RECEIVED, evidence.hop_received_ms or ())

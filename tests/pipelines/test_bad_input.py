@@ -28,8 +28,8 @@ from tests.pipelines.test_verdict import output, red
 PLAN = plan_for(TRAFFIC, 400, 20, seed=3, name="p", customers=50, frauds=0.1, edges=0.1)
 DEEP = b"[" * 100_000
 VALUES: tuple[Any, ...] = (
-    *(None, True, -1, 1.5, 2**70, float("nan"), float("inf"), "", "x", [], ["x"], [1], [[]]),
-    *({}, {"a": 1}, {"a": {"b": []}}),
+    *(None, True, -1, 1.5, 2**70, 10**400, -(10**400), float("nan"), float("inf"), "", "x", "\ud800"),
+    *([], ["x"], [1], [[]], ["\ud800"], {}, {"a": 1}, {"a": {"b": []}}, {"a": "\ud800"}),
 )
 
 
@@ -60,10 +60,17 @@ def test_a_foreign_message_is_named(good: Evidence, kind: str, value: bytes) -> 
 @pytest.mark.parametrize("kind", OUTPUTS)
 def test_no_value_of_any_column_ends_in_a_traceback(good: Evidence, kind: str) -> None:
     event = json.loads(output(good, kind)[0].value or b"")
-    spoilt = [json.dumps({**event, name: value}).encode() for name in event for value in VALUES]
+    spoilt = [json.dumps({**event, name: value}).encode() for name in (*event, "rule") for value in VALUES]
     verdict = judge(QUESTION, with_output(good, kind, *spoilt))
     assert "readable" in red(verdict)
     # One at a time a value may be of the right kind, and is then wrong: test_spoiling shows that it is noticed.
+
+
+def test_an_alert_of_a_window_without_its_start_is_named(good: Evidence) -> None:
+    alerts = (json.loads(each.value or b"") for each in output(good, "alerts"))
+    alert = next(each for each in alerts if each["window_start_ms"] is not None)
+    verdict = judge(QUESTION, with_output(good, "alerts", json.dumps({**alert, "window_start_ms": None}).encode()))
+    assert "alert ids" in red(verdict)
 
 
 def test_an_alert_of_an_unknown_rule_is_named(good: Evidence) -> None:
@@ -102,7 +109,7 @@ def test_rows_and_cells_of_any_kind_get_a_verdict(good: Evidence) -> None:
         assert red(judge(QUESTION, replace(good, stores={**good.stores, "files": files}))) == {"files"}
     for table in ("table of transactions", "table of customers"):
         own: Mapping[bytes, Mapping[bytes, bytes]] = good.stores[table]
-        for value in (b"", b"\xff", b"{", DEEP, b"null", b"NaN", b"[1, {}]", b'{"at_ms": []}'):
+        for value in (b"", b"\xff", b"{", DEEP, b"null", b"NaN", b"9" * 400, b"[1, {}]", b'{"at_ms": []}'):
             spoilt = {name: dict.fromkeys(cells, value) for name, cells in own.items()} | {b"\xff": {b"\xff": value}}
             verdict = judge(QUESTION, replace(good, stores={**good.stores, table: spoilt}))
             assert red(verdict) == {table}

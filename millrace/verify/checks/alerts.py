@@ -161,9 +161,14 @@ def _wrong(case: Case, finding: Finding, record: Record, alert: Event) -> list[s
         for name, value in finding.operands.items()
         if not is_text_of(shown.get(name), value)
     ]
-    if sorted(alert["event_ids"]) != list(finding.event_ids):
-        wrong.append("it names other events")
+    if alert["event_ids"] not in (list(finding.event_ids), sorted(finding.event_ids, key=_as_java_sorts)):
+        wrong.append("it names other events, or not in their order")
     return wrong
+
+
+def _as_java_sorts(text: str) -> bytes:
+    """Java sorts halves of surrogate pairs before other characters."""
+    return text.encode("utf-16-be", "surrogatepass")
 
 
 def _text(finding: Finding) -> str:

@@ -54,7 +54,7 @@ def _visited(messages: Messages, column: str) -> Iterator[tuple[Any, list[int]]]
     """For each key the partitions in which it was, one after the other: by rule, as each has writers of its own."""
     found: dict[tuple[Any, Any], list[tuple[int, int]]] = defaultdict(list)
     for record, event in messages:
-        found[event.get(column), event.get("rule")].append((record.ingest_ms, record.partition))
+        found[event.get(column), str(event.get("rule"))].append((record.ingest_ms, record.partition))
     for (key, _), own in found.items():
         yield key, [partition for partition, _ in groupby(partition for _, partition in sorted(own))]
 

@@ -9,7 +9,7 @@ from typing import Any
 from millrace.oracle import Origin
 from millrace.rules.outputs import FLAGS, SOURCE
 from millrace.verify.case import Case
-from millrace.verify.evidence import Event, is_same
+from millrace.verify.evidence import Event, is_copy, is_same
 
 TOPIC = SOURCE[0].name
 
@@ -43,13 +43,21 @@ def differing_cells(case: Case, cells: Mapping[str, bytes], columns: Sequence[st
     return wrong + [f"{name} is no column of the table" for name in cells if name not in columns]
 
 
+def value_in(cell: bytes) -> Any:
+    """The value of a cell of JSON; raises ValueError where the writer would have written other bytes."""
+    value = json.loads(cell.decode())
+    if json.dumps(value).encode() != cell:
+        raise ValueError("other bytes than a writer's")
+    return value
+
+
 def _is_stored(case: Case, name: str, value: Any, stored: Any) -> bool:
     if name == TOPIC:
         # The oracle has the kind of event, a store the name of the topic.
         return isinstance(stored, str) and _kind(case, value) == case.evidence.origin(stored, 0, 0)[0]
     if name == FLAGS.name and isinstance(stored, list):
         return sorted(value or (), key=str) == sorted(stored, key=str)
-    return is_same(value, stored)
+    return (is_same if name in case.question.use.enrichment.built else is_copy)(value, stored)
 
 
 def _kind(case: Case, topic: Any) -> Any:
@@ -60,6 +68,6 @@ def _is_cell_of(case: Case, name: str, value: Any, cell: bytes | None) -> bool:
     if value is None or cell is None:
         return cell is None and value is None
     try:
-        return _is_stored(case, name, value, cell.decode() if isinstance(value, str) else json.loads(cell))
+        return _is_stored(case, name, value, cell.decode() if isinstance(value, str) else value_in(cell))
     except (ValueError, RecursionError):
         return False

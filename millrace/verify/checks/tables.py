@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -23,7 +22,7 @@ from millrace.rules.layout import (
 )
 from millrace.verify.case import Case
 from millrace.verify.checking import Checker, Found
-from millrace.verify.checks.stored import differing_cells, least_wrong
+from millrace.verify.checks.stored import differing_cells, least_wrong, value_in
 from millrace.verify.evidence import FORGOTTEN, is_same, table_key
 
 Rows = Mapping[bytes, Mapping[bytes, bytes]]
@@ -166,7 +165,7 @@ def is_cell_of(cell: bytes | None, value: Any) -> bool:
     if cell is None or value is None:
         return cell is None and value is None
     try:
-        shown = json.loads(cell)
+        shown = value_in(cell)
     except (ValueError, RecursionError):
         return False
     if not isinstance(value, Mapping):
