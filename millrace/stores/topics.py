@@ -373,12 +373,11 @@ class Tail:
             found.setdefault(self._kinds[topic], {})[number] = at
         return found
 
-    def firsts(self) -> dict[str, dict[int, int]]:
-        """The first offset that each partition still has, by kind."""
-        found: dict[str, dict[int, int]] = {}
+    def spans(self) -> dict[str, dict[int, tuple[int, int]]]:
+        """The first offset that each partition still has, and the one behind its last, by kind."""
+        found: dict[str, dict[int, tuple[int, int]]] = {}
         for topic, number in self._next:
-            at, _ = span(self._consumer, self._bootstrap, (topic, number))
-            found.setdefault(self._kinds[topic], {})[number] = at
+            found.setdefault(self._kinds[topic], {})[number] = span(self._consumer, self._bootstrap, (topic, number))
         return found
 
     def deleted(self) -> set[str]:

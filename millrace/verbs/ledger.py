@@ -225,6 +225,11 @@ def until(
     if not entries or entries[-1].cut_ms < at_ms:
         shown = f"`millrace verdicts {name}` shows how far its ledger is"
         raise InfraError(f"{name} was not judged far enough within {within_s:.0f} s; {shown}")
+    if not any(entry.messages for entry in entries):
+        # What was judged last stands.
+        before = latest(target, name).entries
+        newest = max((entry.number for entry in before if entry.messages), default=first)
+        entries = tuple(entry for entry in before if entry.number >= newest) or entries
     return Chain(entries, found.breaks)
 
 
@@ -432,7 +437,7 @@ class Ledger:
     def anchor(self) -> State | None:
         """A state without memory: from the last entry's messages on, or from the first that the topics have."""
         with closing(Tail(self.target.bootstrap, self.topics)) as tail:
-            firsts = tail.firsts()
+            firsts = {kind: {at: first for at, (first, _) in own.items()} for kind, own in tail.spans().items()}
         question = self.question(0)
         if self.ids is not None:
             self.ids.clear()
@@ -465,14 +470,17 @@ class Ledger:
         return (at_ms // every_ms + 1) * every_ms
 
     def gone(self, state: State) -> list[str]:
-        """What was deleted before it was read."""
+        """What was deleted before it was read, and what was read that is there no longer at the end of its topic."""
         assert self.tail is not None
         references = {each.name for each in self.variant.use.references}
         found = []
-        for kind, own in self.tail.firsts().items():
-            lost = sum(max(0, first - state.read.get(kind, {}).get(number, 0)) for number, first in own.items())
+        for kind, own in self.tail.spans().items():
+            read, topic = state.read.get(kind, {}), self.topics[kind]
+            lost = sum(max(0, first - read.get(number, 0)) for number, (first, _) in own.items())
             if lost and kind not in references:
-                found.append(f"{lost} messages of {self.topics[kind]} were deleted before they were judged")
+                found.append(f"{lost} messages of {topic} were deleted before they were judged")
+            if cut := sum(max(0, read.get(number, 0) - end) for number, (_, end) in own.items()):
+                found.append(f"{topic} ends {cut} messages before those that were judged: what comes there is not read")
         return found
 
     def inputs(self, cut_ms: int) -> Inputs:

@@ -176,7 +176,7 @@ def has_deleted(target: Target) -> bool:
     """Whether the first raw messages are gone."""
     judged = load(PATTERN).use.judged.name
     with closing(Tail(target.bootstrap, {judged: topics_of(load(PATTERN))[judged]})) as tail:
-        return all(first > 0 for first in tail.firsts()[judged].values())
+        return all(first > 0 for first, _ in tail.spans()[judged].values())
 
 
 def send(team: Team, seconds: float, run_s: float, ended: Event) -> None:

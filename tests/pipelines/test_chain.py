@@ -23,7 +23,11 @@ OPEN = unchecked("enrichment", "?", "could not be read")
 
 
 def segment(number: int, *checks: Any) -> Segment:
-    return Segment(number, number * MINUTE_MS, (number + 1) * MINUTE_MS, checks, 3, {"events": 0}, MINUTE_MS)
+    others = [
+        checked(name, "?", {}, []) for name in ("conservation", "enrichment") if name not in {c.name for c in checks}
+    ]
+    own = (*checks, *others) if checks else ()
+    return Segment(number, number * MINUTE_MS, (number + 1) * MINUTE_MS, own, 3, {"events": 0}, MINUTE_MS)
 
 
 def ledger(*checks: Any, assumed: str = "") -> list[Entry]:
@@ -88,8 +92,16 @@ def test_an_altered_chain_is_broken_where_it_was_altered(change: Any, breaks: li
     [
         ({"offsets": {"t": {"0": (9, 12)}}}, ["entry 3 begins at offset 9 of t[0], entry 2 ended at 6"]),
         ({"offsets": {"t": {"0": (0, 12)}}}, ["entry 3 begins at offset 0 of t[0], entry 2 ended at 6"]),
-        ({"offsets": {}}, []),
-        ({"status": "ok"}, ["entry 3 is ok, but by what its checks counted it is failed"]),
+        ({"offsets": {"t": {"0": (6, 5)}}}, ["entry 3 ends before an offset at which it begins", "counts 3 messages"]),
+        ({"offsets": {}}, ["entry 3 counts 3 messages, which its offsets do not hold", "lacks the offsets of t[0]"]),
+        ({"messages": -4}, ["entry 3 counts -4 messages, which its offsets do not hold"]),
+        ({"messages": 10**6}, ["entry 3 counts 1000000 messages, which its offsets do not hold"]),
+        ({"cut_ms": 0}, ["entry 3 ends at 0, before it begins", "judged what arrived until 60000, and ends at 0"]),
+        ({"whole_until_ms": 10**9}, ["entry 3 judged what arrived until 1000000000, and ends at 180000"]),
+        ({"causes": ()}, ["entry 3 is failed, and its causes are []"]),
+        ({"figures": {"conservation": {"status": "failed"}}}, ["entry 3 lacks the checks enrichment of entry 2"]),
+        ({"figures": {"conservation": {"offenders": 1}, "enrichment": {}}}, ["by what its", "has 1 offenders of the"]),
+        ({"status": "ok"}, ["entry 3 is ok, but by what its checks counted it is failed", "and its causes are ["]),
         ({"status": "assumed"}, ["entry 3 is assumed, but by what its checks counted it is failed"]),
         ({"figures": {}}, ["entry 3 is failed, but by what its checks counted it is unknown"]),
     ],
@@ -98,7 +110,13 @@ def test_a_newest_entry_that_contradicts_itself_is_a_break(changed: dict[str, An
     """No later entry carries its digest yet."""
     *own, last = ledger(OK, OK, RED)
     found = chain.read(messages([*own, replace(last, **changed)]))
-    assert list(found.breaks) == breaks
+    assert len(found.breaks) == len(breaks)
+    assert all(part in each for part, each in zip(breaks, found.breaks, strict=True))
+
+
+def test_a_name_that_is_twice_in_an_entry_is_a_break() -> None:
+    first, second = messages(ledger(OK, OK))
+    assert len(chain.read([first, b'{"status":"failed",' + second[1:]]).breaks) == 1
 
 
 def test_an_entry_behind_a_lost_state_may_read_again() -> None:
@@ -134,7 +152,7 @@ def test_an_entry_is_the_same_when_it_is_read_back() -> None:
 
 def test_a_segment_that_could_not_be_judged_is_unknown_and_names_the_cause() -> None:
     (first,) = ledger(OK)
-    entry = unjudged(segment(1, RED), {}, ["the state is missing"], "state", first)
+    entry = unjudged(segment(1, RED), {"t": {"0": (3, 6)}}, ["the state is missing"], "state", first)
     assert (entry.number, entry.status, entry.causes) == (2, "unknown", ("the state is missing",))
     assert chain.read(messages([first, entry])).breaks == ()
     assert chain.read(messages([first, replace(entry, status="ok"), entry])).status == "unknown"

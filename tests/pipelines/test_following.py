@@ -59,6 +59,10 @@ class Topics:
             own.append(Record(VERDICTS_TOPIC, 0, len(own), START_MS, key, value))
         return 1
 
+    def span(self, topic: str, partition: int) -> tuple[int, int]:
+        offsets = (record.offset + 1 for record in self.records[topic] if record.partition == partition)
+        return self.firsts.get((topic, partition), 0), max(offsets, default=0)
+
     def delete(self, topic: str, partition: int, before: int) -> None:
         self.firsts[topic, partition] = before
         self.records[topic] = [
@@ -100,9 +104,9 @@ class Tail:
                 if record.ingest_ms < at_ms:
                     at[record.partition] = max(at[record.partition], record.offset + 1)
 
-    def firsts(self) -> dict[str, dict[int, int]]:
+    def spans(self) -> dict[str, dict[int, tuple[int, int]]]:
         return {
-            kind: {number: self.topics.firsts.get((self.kinds[kind], number), 0) for number in own}
+            kind: {number: self.topics.span(self.kinds[kind], number) for number in own}
             for kind, own in self._next.items()
         }
 
@@ -308,7 +312,8 @@ def test_a_verdict_by_the_ledger_waits_until_all_that_is_there_is_judged(
     entries = ledger.until(target, NAME, now_ms, within_s=600).entries
     assert [entry.number for entry in entries] == [1, 2, 3, 4]
     assert entries[-2].whole_until_ms < now_ms <= entries[-1].whole_until_ms
-    assert ledger.until(target, NAME, round(clock.now_s * 1000), within_s=600).entries[0].number == 5
+    later = ledger.until(target, NAME, round(clock.now_s * 1000), within_s=600).entries
+    assert (later[0].number, later[0].messages > 0, later[-1].number) == (2, True, 7), "nothing came since the second"
     verdict = verdict_of(NAME, entries, until_ms=now_ms)
     assert (verdict.status, verdict.check("ledger").figures["segments"]) == ("ok", 4)
 
@@ -359,6 +364,28 @@ def test_a_verdict_by_the_ledger_is_not_ok_while_what_was_due_is_pending(
     assert pending in verdict.check("ledger").why
     found = ledger.until(target, NAME, now_ms, within_s=1_200)
     assert verdict_of(NAME, found.entries, found.breaks, now_ms).status == "failed", "within the bound it could come"
+
+
+def test_a_verdict_by_the_ledger_stands_until_something_new_is_judged(
+    kafka: Topics, target: Target, clock: Clock
+) -> None:
+    lacks_bursts(kafka)
+    for _ in range(2):
+        now_ms = round(clock.now_s * 1000)
+        found = ledger.until(target, NAME, now_ms, within_s=1_200)
+        assert verdict_of(NAME, found.entries, found.breaks, now_ms).status == "failed"
+
+
+@pytest.mark.parametrize("topic", ["transactions", "alerts"])
+def test_a_topic_that_ends_before_what_was_judged_is_unknown(kafka: Topics, target: Target, topic: str) -> None:
+    validator = opened(target)
+    assert {entry.status for entry in judged(validator, SEGMENTS)} == {"ok"}
+    del kafka.records[f"{NAME}.{topic}"][-3:]
+    (entry,) = judged(validator, 1)
+    assert entry.status == "unknown"
+    assert entry.causes == (
+        f"{NAME}.{topic} ends 3 messages before those that were judged: what comes there is not read",
+    )
 
 
 def test_a_verdict_by_the_ledger_is_not_ok_where_an_entry_was_altered(

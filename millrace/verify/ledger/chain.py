@@ -10,12 +10,15 @@ from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any, Literal
 
+from millrace.verify.evidence import once_each
 from millrace.verify.ledger.segments import Segment
 from millrace.verify.verdict import OFFENDERS_MOST, Check, Status, Verdict, checked, together, unchecked
 
 EntryStatus = Literal["ok", "assumed", "failed", "unknown"]
 """`assumed`: all checks are ok, but what the oracle remembers may lack messages."""
 CAUSES_MOST = 10
+ALWAYS = {"readable", "conservation", "refusals", "enrichment", "lateness", "alerts", "alert ids", "numbers", "order"}
+"""The checks of every segment, without the names of rules and summaries."""
 NOT_DUE = ("rows", "events in open windows")
 """What is pending as long as traffic continues."""
 Offsets = Mapping[str, Mapping[str, tuple[int, int]]]
@@ -57,7 +60,7 @@ class Entry:
     @staticmethod
     def from_json(text: bytes | str) -> Entry:
         """The entry in a message; raises ValueError if it is none."""
-        content = json.loads(text)
+        content = json.loads(text, object_pairs_hook=once_each)
         if not isinstance(content, dict) or content.keys() != {each.name for each in fields(Entry)}:
             raise ValueError("no entry of a ledger")
         return Entry(**{**content, "causes": tuple(content["causes"])})
@@ -171,7 +174,8 @@ def verdict_of(pattern: str, entries: Sequence[Entry], breaks: Sequence[str] = (
     figures = {"segments": len(entries), "messages": sum(entry.messages for entry in entries)}
     asks = "Was every segment judged, and does each entry follow from the one before?"
     whys = [*breaks, *dict.fromkeys(unjudged), *_unfinished(entries, until_ms)]
-    why = "; ".join(whys) or ("" if entries else "there is no entry")
+    nothing = "there is no entry" if not entries else "" if figures["messages"] else "no message was judged"
+    why = "; ".join(whys) or nothing
     checks = [
         *(_over(name, entries) for name in names),
         unchecked("ledger", asks, why, figures) if why else checked("ledger", asks, figures, ()),
@@ -233,6 +237,7 @@ def broken(entry: Entry, before: Entry | None, *, is_part: bool = False) -> Iter
     """Why an entry does not follow from the one before; the first of a part of a chain follows from one unread."""
     if entry.status not in (follows := _following(entry)):
         yield f"entry {entry.number} is {entry.status}, but by what its checks counted it is {follows[0]}"
+    yield from (f"entry {entry.number} {each}" for each in _contradictions(entry))
     if before is None:
         if not is_part and (entry.before or entry.number != 1):
             yield f"the chain begins with entry {entry.number}, not with the first"
@@ -245,6 +250,38 @@ def broken(entry: Entry, before: Entry | None, *, is_part: bool = False) -> Iter
     elif entry.status != "unknown":
         # What follows a lost state may read again.
         yield from _uncontinued(entry, before)
+        yield from _unchecked(entry, before)
+
+
+def _contradictions(entry: Entry) -> Iterator[str]:
+    """What of an entry contradicts the rest of it."""
+    if bool(entry.causes) != (entry.status != "ok"):
+        yield f"is {entry.status}, and its causes are {list(entry.causes)}"
+    for name, figures in entry.figures.items():
+        if _status_of(figures) == "ok" and figures.get("offenders"):
+            yield f"has {figures['offenders']} offenders of the check '{name}', which is ok"
+    if not entry.since_ms <= entry.cut_ms:
+        yield f"ends at {entry.cut_ms}, before it begins"
+    if entry.whole_until_ms > entry.cut_ms:
+        yield f"judged what arrived until {entry.whole_until_ms}, and ends at {entry.cut_ms}"
+    spans = [span for own in entry.offsets.values() for span in own.values()]
+    if any(ended < begins for begins, ended in spans):
+        yield "ends before an offset at which it begins"
+    if not 0 <= entry.messages <= sum(max(0, ended - begins) for begins, ended in spans):
+        yield f"counts {entry.messages} messages, which its offsets do not hold"
+
+
+def _unchecked(entry: Entry, before: Entry) -> Iterator[str]:
+    """The checks that an entry lacks, though the rules are as they were."""
+    if before.figures and entry.figures and entry.versions == before.versions:
+        lacks = [name for name in before.figures if name not in entry.figures and _is_of_every_segment(name)]
+        if lacks:
+            yield f"entry {entry.number} lacks the checks {', '.join(lacks)} of entry {before.number}"
+
+
+def _is_of_every_segment(check: str) -> bool:
+    """Whether a pattern with these rules is always checked so; runs, stores and guarantees come and go."""
+    return check.partition(":")[0] in ALWAYS
 
 
 def _following(entry: Entry) -> tuple[EntryStatus, ...]:
@@ -257,8 +294,10 @@ def _uncontinued(entry: Entry, before: Entry) -> Iterator[str]:
     """The partitions of which an entry does not begin where the one before ended."""
     for kind, own in before.offsets.items():
         for partition, (_, ended) in own.items():
-            begins, _ = entry.offsets.get(kind, {}).get(partition, (ended, ended))
-            if begins != ended:
+            begins, _ = entry.offsets.get(kind, {}).get(partition, (None, None))
+            if begins is None and entry.versions == before.versions:
+                yield f"entry {entry.number} lacks the offsets of {kind}[{partition}]"
+            elif begins not in (None, ended):
                 yield (
                     f"entry {entry.number} begins at offset {begins} of {kind}[{partition}], "
                     f"entry {before.number} ended at {ended}"
