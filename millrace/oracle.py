@@ -409,7 +409,7 @@ def _measured(measure: Measure, events: Sequence[Event], where: Expression | Non
         case Last() if present:
             found = max(present, key=_arrival)[name]
         case Sum() if present:
-            found = _within_64_bits(sum(values))
+            found = within_64_bits(sum(values))
         case Max() if present:
             found = max(values)
         case Min() if present:
@@ -426,9 +426,9 @@ def _arrival(event: Event) -> tuple[int, int, int]:
     return event[INGEST_MS.name], event["source_partition"], event["source_offset"]
 
 
-def _within_64_bits(value: Any) -> Any:
+def within_64_bits(value: Any) -> Any:
     """A whole number at the limit that it would leave."""
-    return value if isinstance(value, float) else max(WHOLE_LEAST, min(WHOLE_MOST, value))
+    return max(WHOLE_LEAST, min(WHOLE_MOST, value)) if isinstance(value, int) else value
 
 
 def kept(event_type: EventType, value: bytes | None, reason: str) -> bytes | None:
@@ -587,7 +587,7 @@ def _steps(measure: Measure, time: str) -> _Steps:
         case Min(field=field_name):
             return _running(field_name, min)
         case Sum(field=field_name):
-            return _running(field_name, lambda held, value: _within_64_bits(held + value))
+            return _running(field_name, lambda held, value: within_64_bits(held + value))
         case Count(within_ms=int(within_ms)):
             return _recent(time, within_ms)
         case Count():

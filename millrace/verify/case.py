@@ -476,6 +476,27 @@ class Case:
         if event is not None and not isinstance(event, Refusal):
             yield moment_ms(event[judged.time or ""], record)
 
+    def parts_of(self, summary: WindowSummary) -> dict[RowKey, list[list[Event]]]:
+        """The events of each row by partition of the intermediate topic, in its order.
+
+        Rows are left out that have an event which came out twice, or late: of it nothing shows when it was counted.
+        """
+        accepted = self.expected.accepted
+        first = first_copies(self.enriched, self.source, accepted)
+        by_partition: dict[int, list[Event]] = defaultdict(list)
+        for origin in sorted(first, key=lambda origin: first[origin][1:]):
+            by_partition[first[origin][1]].append(accepted[origin])
+        unsure = [
+            accepted[origin] for origin in accepted if origin in self.late or len(self.copies.get(origin, ())) != 1
+        ]
+        left_out = summary_events(summary, unsure).keys()
+        found: dict[RowKey, list[list[Event]]] = defaultdict(list)
+        for events in by_partition.values():
+            for key, own in summary_events(summary, events).items():
+                if key not in left_out:
+                    found[key].append(own)
+        return found
+
     def rows_of(self, summary: WindowSummary) -> Rows:
         """The rows of a summary, of windows that are over and of those that may still be open."""
         accepted = self.expected.accepted

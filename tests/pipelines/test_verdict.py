@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from millrace.oracle import Record
+from millrace.oracle import Record, measured, summary_events
 from millrace.patterns.loss import Loss
 from millrace.rules import Count, DistinctOthers, EventRule, Last, Max, Rule, Session, Sum, WindowRule, alert_id, km
 from millrace.traffic import plan_for
@@ -636,20 +636,29 @@ def rows_of_one_window(good: Evidence, *changes: Mapping[str, Any]) -> Evidence:
     return spoilt(good, windows=[*others, *of_first])
 
 
-def test_an_earlier_row_of_a_window_counts_some_of_its_events(good: Evidence) -> None:
+def without_last(good: Evidence, row: Mapping[str, Any]) -> dict[str, Any]:
+    """The numbers of a window before its last event came out."""
+    (summary,) = FRAUD.summaries
+    events = summary_events(summary, [json.loads(each.value or b"") for each in output(good, "enriched")])
+    *first, _ = events[row["window_start_ms"], *(row[name] for name in summary.keys)]
+    return measured(summary, first)
+
+
+def test_an_earlier_row_of_a_window_counts_its_first_events(good: Evidence) -> None:
     row = json.loads(output(good, "windows")[0].value or b"")
-    fewer = {"purchases": row["purchases"] - 1, "total_cents": 0}
+    fewer = without_last(good, row)
     assert judge(QUESTION, rows_of_one_window(good, fewer, {})).status == "ok"
-    for name in ("purchases", "total_cents"):
-        for number in (row[name] + 1, -1):
-            found = judge(QUESTION, rows_of_one_window(good, {name: number}, {}))
-            assert red(found) == {"numbers: spend-per-minute"}, (name, number)
+    for right in ({}, fewer):
+        for name in ("purchases", "total_cents"):
+            for number in ((right or row)[name] + 1, (right or row)[name] - 1, -1, 0):
+                found = judge(QUESTION, rows_of_one_window(good, {**right, name: number}, {}))
+                assert red(found) == {"numbers: spend-per-minute"}, (name, number)
 
 
 def test_the_last_row_of_a_window_is_that_with_the_last_offset(good: Evidence) -> None:
     """A broker's clock is set back by a millisecond for each row."""
     row = json.loads(output(good, "windows")[0].value or b"")
-    fewer = {"purchases": row["purchases"] - 1}
+    fewer = without_last(good, row)
     assert red(judge(QUESTION, rows_of_one_window(good, {}, fewer))) == {"numbers: spend-per-minute"}
     assert judge(QUESTION, rows_of_one_window(good, fewer, {})).status == "ok"
 
@@ -659,10 +668,10 @@ def test_a_number_that_only_late_events_have_may_be_any_of_theirs() -> None:
     assert all(is_between({"largest_cents": cents}, in_time, with_late) for cents in (None, 3, 7))
 
 
-def test_a_row_of_an_open_window_counts_some_of_its_events(good: Evidence) -> None:
+def test_a_row_of_an_open_window_counts_its_first_events(good: Evidence) -> None:
     rows = [json.loads(record.value or b"") for record in output(good, "windows")]
-    at = max(range(len(rows)), key=lambda n: rows[n]["window_start_ms"])
-    fewer = changed(output(good, "windows"), lambda row: row.update(purchases=0), at)
+    at = max(range(len(rows)), key=lambda n: (rows[n]["window_start_ms"], rows[n]["purchases"]))
+    fewer = changed(output(good, "windows"), lambda row: row.update(without_last(good, rows[at])), at)
     assert judge(QUESTION, spoilt(good, windows=fewer)).status == "ok"
     more = changed(output(good, "windows"), lambda row: row.update(purchases=row["purchases"] + 1), at)
     assert red(judge(QUESTION, spoilt(good, windows=more))) == {"numbers: spend-per-minute"}

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import accumulate
+from operator import add
 from typing import Any
 
-from millrace.oracle import Record
+from millrace.oracle import Record, measured, within_64_bits
 from millrace.rules import DEAD_LETTERS, Count, CountDistinct, Last, Sum, WindowSummary
 from millrace.rules.measures import Measure
 from millrace.rules.outputs import WINDOWS_TOPIC
 from millrace.verify.case import Case, RowKey, Rows
 from millrace.verify.checking import Checker, Found, Undecided
 from millrace.verify.evidence import Event, is_same
+
+PARTS_MOST = 2
+"""Of so many partitions all ways are tried in which a row may count their events."""
+COMBINED: Mapping[str, Callable[[Any, Any], Any]] = {"count": add, "sum": add, "max": max, "min": min}
+"""How measures of two parts of a window are one of both, by their names."""
 
 
 def checker(summary: WindowSummary) -> Checker:
@@ -39,6 +46,7 @@ def numbers(summary: WindowSummary, case: Case) -> Found | Undecided:
         if row["summary"] == summary.name:
             rows[row["window_start_ms"], *(row.get(name) for name in summary.keys)].append((record, row))
     got = {key: last[1] for key, own in rows.items() if (last := last_of(own)) is not None}
+    parts_of = case.parts_of(summary)
     with_late = rows_of.with_late
     due = {key: values for key, values in rows_of.over.items() if key[0] >= since_ms}
     offenders = [f"missing: {key}" for key in due if key not in got]
@@ -57,8 +65,9 @@ def numbers(summary: WindowSummary, case: Case) -> Found | Undecided:
                 for each in implausible(case, summary, record, row, rows_of.began_ms[key])
             ]
             present = (row for record, row in own if record.ingest_ms >= since_ms)
-            others = (row for row in present if not (key in wrong and row is got[key]))
-            offenders += _impossible(summary, rows_of, key, others)
+            others = [row for row in present if not (key in wrong and row is got[key])]
+            impossible = list(_impossible(summary, rows_of, key, others))
+            offenders += impossible or _unordered(summary, rows_of, key, others, parts_of.get(key, ()))
     held, doubtful = case.held([each for own in rows.values() for each in own])
     offenders += held
     figures = {"due": len(due), "found": len(got), "rows": sum(map(len, rows.values()))}
@@ -104,6 +113,57 @@ def _impossible(summary: WindowSummary, rows_of: Rows, key: RowKey, rows: Iterab
         others = {name: row.get(name) for name, value in most.items() if not is_same(value, row.get(name))}
         if wrong := [name for name, got in others.items() if got not in possible[name]]:
             yield f"wrong: {key}: {row} is no count of its events: {', '.join(wrong)}"
+
+
+def _unordered(
+    summary: WindowSummary, rows_of: Rows, key: RowKey, rows: Iterable[Event], parts: Sequence[Sequence[Event]]
+) -> Iterator[str]:
+    """The rows of a window that do not count, of each partition, its first events up to some."""
+    counts = [name for name, each in summary.measures.items() if isinstance(each, Count) and each.where is None]
+    if not counts or not 1 <= len(parts) <= PARTS_MOST:
+        return
+    first, last = (Part(summary, events) for events in ((), *parts)[-PARTS_MOST:])
+    for row in rows:
+        count = row[counts[0]]
+        is_whole = all(is_same(value, row.get(name)) for name, value in rows_of.with_late[key].items())
+        splits = range(max(0, count - len(last.events)), min(count, len(first.events)) + 1)
+        if not is_whole and not any(_counts(summary, row, first, at, last, count - at) for at in splits):
+            yield f"wrong: {key}: {row} does not count the first {count} events"
+
+
+def _counts(summary: WindowSummary, row: Event, first: Part, at: int, last: Part, behind: int) -> bool:
+    """Whether a row counts so many events of two partitions."""
+    for name, measure in summary.measures.items():
+        if measure.op in COMBINED:
+            value = _together(measure.op, first.measured[name][at], last.measured[name][behind])
+            if not is_same(within_64_bits(value), row.get(name)):
+                return False
+    others = [name for name, measure in summary.measures.items() if measure.op not in COMBINED]
+    events = [*first.events[:at], *last.events[:behind]] if others else []
+    return not others or all(is_same(measured(summary, events)[name], row.get(name)) for name in others)
+
+
+@dataclass(frozen=True)
+class Part:
+    """The events of a window that are in one partition, in its order."""
+
+    summary: WindowSummary
+    events: Sequence[Event]
+
+    @cached_property
+    def measured(self) -> Mapping[str, Sequence[Any]]:
+        """Measures of the first events, by their number."""
+        alone = [measured(self.summary, [event]) for event in self.events]
+        return {
+            name: [None, *accumulate((each[name] for each in alone), partial(_together, measure.op))]
+            for name, measure in self.summary.measures.items()
+            if measure.op in COMBINED
+        }
+
+
+def _together(op: str, one: Any, other: Any) -> Any:
+    """A measure of the events of two parts; of none it is null."""
+    return other if one is None else one if other is None else COMBINED[op](one, other)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from millrace.oracle import Finding, Origin, Record
 from millrace.rules import ENRICHMENT, LIMITS, WindowRule, WindowSummary
-from millrace.verify.case import Case, Question, Rows
+from millrace.verify.case import Case, Question, RowKey, Rows
 from millrace.verify.evidence import Event, Evidence, Read
 from millrace.verify.expected import Expected
 from millrace.verify.ledger.state import Counted, State
@@ -88,6 +88,9 @@ class SegmentCase(Case):
 
     def before_a_restart(self, rule: WindowRule, key: str) -> Iterator[Finding]:
         yield from self.again.get((rule.name, key), ())
+
+    def parts_of(self, summary: WindowSummary) -> dict[RowKey, list[list[Event]]]:
+        return {}  # a segment does not have the order in which its events came out
 
     def rows_of(self, summary: WindowSummary) -> Rows:
         return self.rows[summary.name]
