@@ -45,6 +45,11 @@ def is_visible(path: str, folder: str) -> bool:
     return not any(part.startswith((".", "_")) for part in PurePosixPath(path).relative_to(folder).parts)
 
 
+def is_in_place(path: str, folder: str) -> bool:
+    """Whether a file is in the folder of an hour, and that in the folder itself."""
+    return len(PurePosixPath(path).relative_to(folder).parts) == len(PLACE) + 1
+
+
 @lru_cache(maxsize=1024)
 def hour_folder_of(path: str) -> str:
     """The folder of an hour in which a file is."""

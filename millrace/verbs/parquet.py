@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from pyarrow import ArrowException
 
 from millrace.errors import InfraError
-from millrace.patterns.parquet import COMPACTED, is_data_file, is_visible, replacements
+from millrace.patterns.parquet import COMPACTED, is_data_file, is_in_place, is_visible, replacements
 from millrace.rules import EventType
 from millrace.stores.files import Hdfs, NoFileError
 from millrace.verify.evidence import StoredRow, kinds_of
@@ -82,6 +82,7 @@ def files_of(hdfs: Hdfs, folder: str, of: EventType, known: Files) -> Files:
     counted = tuple(path for path in data if path not in gone)
     wrong = [each for path in counted for each in read[path].wrong]
     wrong += [complaint(path) for path in sorted(paths) if is_visible(path, folder) and path not in read]
+    wrong += [f"{path} is not in the folder of an hour" for path in counted if not is_in_place(path, folder)]
     pairs = [(path, other) for path, replaced in listed.items() if path in read for other in replaced if other in read]
     holds = _holds(read, pairs, of, known.holds)
     wrong += [

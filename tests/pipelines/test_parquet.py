@@ -101,6 +101,8 @@ def test_what_readers_of_the_folder_would_read_otherwise_is_red(good: Evidence) 
     assert reds(good, files) == set()
     elsewhere = {path.replace(hour, "date=1999-01-01/hour=00"): content for path, content in files.items()}
     assert reds(good, elsewhere) == {"files"}
+    deeper = {path.replace("/d/", "/d/copy/"): content for path, content in files.items()}
+    assert reds(good, deeper) == {"files"}
     assert reds(good, {**files, f"/d/{hour}/b.parq": forged}) == {"files"}
     assert reds(good, {**files, f"/d/{hour}/b": forged}) == {"files"}
     assert reds(good, {**files, f"/d/{hour}/_SUCCESS": b"", f"/d/{hour}/.a.parquet.crc": b"x"}) == set()
