@@ -24,6 +24,9 @@ OPENS = (
     "--add-exports=java.security.jgss/sun.security.krb5=ALL-UNNAMED",
 )
 
+SESSION_MS = 120_000
+"""Of a process on local files with its own ZooKeeper, which bounds a session by 20 ticks."""
+
 
 @dataclass(frozen=True)
 class HBase(Server):
@@ -61,6 +64,7 @@ class HBase(Server):
                 "hbase.lease.recovery.first.pause": 1000,
                 "hbase.lease.recovery.pause": 500,
                 "dfs.client.block.write.replace-datanode-on-failure.policy": "NEVER",
+                "zookeeper.session.timeout": 10000,
             }
             if self.durable
             else {
@@ -71,6 +75,9 @@ class HBase(Server):
                 # ZooKeeper, in the same process, ends first: without these the region server retries it for 20 s.
                 "zookeeper.recovery.retry": 1,
                 "zookeeper.recovery.retry.intervalmill": 200,
+                # The process may stand still, as its ZooKeeper then does: nobody takes over from it.
+                "zookeeper.session.timeout.localHBaseCluster": SESSION_MS,
+                "hbase.zookeeper.property.tickTime": SESSION_MS // 20,
             }
         )
         return {
@@ -100,7 +107,6 @@ class HBase(Server):
             "hbase.master.wait.on.regionservers.mintostart": 1,
             "hbase.master.wait.on.regionservers.timeout": 500,
             "hbase.master.wait.on.regionservers.interval": 200,
-            "zookeeper.session.timeout": 10000,
             "hfile.block.cache.size": 0.1,
             "hbase.procedure.store.region.wal.max.size": 4194304,
         }

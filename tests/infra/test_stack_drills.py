@@ -3,6 +3,7 @@
 import getpass
 import json
 import os
+import signal
 import subprocess
 import urllib.request
 import uuid
@@ -115,6 +116,19 @@ def test_a_killed_server_is_shown_as_dead_and_comes_back_with_its_data(written: 
     assert written.in_kafka() == NUMBERS
     assert written.in_hbase() == {b"row-" + number: number for number in NUMBERS}
     assert (flink.rest(settings, "/overview") or {})["slots-total"] == flink.SLOTS
+
+
+@pytest.mark.drill
+def test_hbase_serves_on_after_it_stood_still(written: Written) -> None:
+    """As it does while its classes are archived, on a loaded machine for a minute and longer."""
+    record = processes.records(written.settings.run)["hbase-master"]
+    os.kill(record.pid, signal.SIGSTOP)
+    try:
+        assert not processes.wait_until(lambda: not processes.alive(record), 30)
+    finally:
+        os.kill(record.pid, signal.SIGCONT)
+    assert not processes.wait_until(lambda: not processes.alive(record), 15), "it lost its session at ZooKeeper"
+    assert written.in_hbase() == {b"row-" + number: number for number in NUMBERS}
 
 
 @pytest.mark.parametrize("end", ["killed", pytest.param("stopped", marks=pytest.mark.drill)])
