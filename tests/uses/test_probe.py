@@ -29,7 +29,7 @@ EDITED = "now.Order > before.peak", "now.Order <= before.peak"
 SEED = int(os.environ.get("MILLRACE_SEED", "20261123"))
 SECONDS = 8
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.stack, pytest.mark.drill, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")
