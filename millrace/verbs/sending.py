@@ -103,7 +103,7 @@ def send(
     with Tape(folder) as tape:
         start_ms = _encode(tape, load, keys, topics, hops, report)
         report("traffic begins")
-        pace = _Pace(start_ms, tape.counted, report)
+        pace = _Pace(start_ms, tape.counted, tape.until_ms, report)
         try:
             pace.keep(producer, tape.batches(), failures)
         except KeyboardInterrupt:
@@ -111,7 +111,7 @@ def send(
         _flush(producer, failures, bootstrap)
         kinds = {topic: kind for kind, topic in topics.items()}
         by_topic = {kinds[topic]: count for topic, count in tape.by_topic(pace.batches).items()}
-        return pace.run(load.about, by_topic, tape.digest, tape.until_ms, is_complete=pace.batches == tape.length)
+        return pace.run(load.about, by_topic, tape.digest, is_complete=pace.batches == tape.length)
 
 
 def closing_keys(key_of: Callable[[int], str], partitions: int) -> list[str]:
@@ -164,8 +164,8 @@ def _estimate_s(load: Load, keys: Sequence[str]) -> float:
 class _Pace:
     """Keeps to the due times, and counts."""
 
-    def __init__(self, start_ms: int, counted: int, report: Report) -> None:
-        self.start_ms, self.report = start_ms, report
+    def __init__(self, start_ms: int, counted: int, until_ms: int, report: Report) -> None:
+        self.start_ms, self.until_ms, self.report = start_ms, until_ms, report
         self.left = counted
         # The wall clock is read once: a change of the clock does not change the pace.
         self.zero = time.monotonic() + start_ms / 1000 - time.time()
@@ -192,9 +192,7 @@ class _Pace:
             if failures:
                 return
 
-    def run(
-        self, about: Mapping[str, Any], by_topic: Mapping[str, int], digest: str, until_ms: int, *, is_complete: bool
-    ) -> Run:
+    def run(self, about: Mapping[str, Any], by_topic: Mapping[str, int], digest: str, *, is_complete: bool) -> Run:
         seconds = max(self.last - self.zero, 0.001)
         return Run(
             about=about,
@@ -206,13 +204,15 @@ class _Pace:
             behind_ms=self.behind.record(),
             is_complete=is_complete,
             digest=digest,
-            until_ms=self.start_ms + until_ms,
+            until_ms=self.start_ms + self.until_ms,
         )
 
     def _progress(self, now: float, behind_s: float) -> str:
-        if self.sent == self.left:
-            return "all sent; small events continue until the last windows are complete"
         seconds = now - self.zero
+        if self.sent == self.left:
+            return (
+                f"all sent; small events follow for {self.until_ms / 1000 - seconds:.0f} s, to close the last windows"
+            )
         return f"{self.sent} sent in {seconds:.0f} s, {self.sent / seconds:.0f}/s, {behind_s * 1000:.1f} ms behind"
 
 
