@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from millrace.oracle import Record
+from millrace.oracle import Record, measured
 from millrace.patterns.parquet import hour_of
-from millrace.rules import ALERTS, DEAD_LETTERS, Count, Rule, Table, WindowRule, WindowSummary, alert_id
+from millrace.rules import ALERTS, DEAD_LETTERS, Count, Rule, Sum, Table, WindowRule, WindowSummary, alert_id
 from millrace.rules.layout import ALERT, EVENT, alert_column, state_column
 from millrace.rules.outputs import FLAGS, LATE, REPLAYED, SOURCE, WINDOWS_TOPIC, names
 from millrace.traffic.labels import Labels
@@ -475,6 +475,10 @@ def _of_rows(case: Case, summary: WindowSummary, at: int) -> Iterator[Spoiling]:
     _, changed = _changed(case, kind, at, absurd)
     again = [*(changed.outputs[kind] or ()), replace(last, offset=following)]
     yield Spoiling(f"{check}: an earlier row is absurd", (check,), partial(_with_output, case, kind, again))
+    if (found := _counting_fewer(case, summary, count)) is not None:
+        again = [*records, *(replace(each, offset=following + n) for n, each in enumerate(found))]
+        name = f"{check}: an earlier row counts fewer events, and sums all"
+        yield Spoiling(name, (check,), partial(_with_output, case, kind, again))
     wrong = json.dumps({**row, count: ABSURD}).encode()
     behind = [*records, replace(last, offset=following, ingest_ms=last.ingest_ms - 1, value=wrong)]
     yield Spoiling(f"{check}: a wrong row is behind the right one", (check,), partial(_with_output, case, kind, behind))
@@ -483,6 +487,22 @@ def _of_rows(case: Case, summary: WindowSummary, at: int) -> Iterator[Spoiling]:
     yield Spoiling(
         f"{check}: a row of the newest window is absurd", (check,), partial(_changed, case, kind, newest, absurd)
     )
+
+
+def _counting_fewer(case: Case, summary: WindowSummary, count: str) -> tuple[Record, Record] | None:
+    """A last row with one event fewer than its numbers are of, and the last row again."""
+    sums = [name for name, measure in summary.measures.items() if isinstance(measure, Sum)]
+    rows = {
+        (row["window_start_ms"], *(row.get(name) for name in summary.keys)): each
+        for each in case.windows
+        if (row := each[1])["summary"] == summary.name
+    }
+    for key, parts in case.parts_of(summary).items():
+        if len(parts) == 1 and key in rows:
+            fewer, (record, row) = measured(summary, parts[0][:-1]), rows[key]
+            if any(row[name] != fewer[name] for name in sums):
+                return replace(record, value=json.dumps({**row, count: row[count] - 1}).encode()), record
+    return None
 
 
 def _of_topic(case: Case, kind: str) -> Iterator[Spoiling]:

@@ -281,6 +281,64 @@ def test_a_later_copy_may_show_another_order_of_two_topics(good: Evidence) -> No
     assert wrong(segments) == {}, "another version of a rule flags other events"
 
 
+def with_earlier_rows(good: Evidence, **off: int) -> Evidence:
+    """The run in which each window has a row before its last event, and before its last row; one has other numbers."""
+    (summary,) = FRAUD.summaries
+    late = {(each["partition"], each["offset"]) for each in map(read, good.outputs["dead-letters"] or ())}
+    enriched = [
+        each
+        for each in map(read, good.outputs["enriched"] or ())
+        if (each["source_partition"], each["source_offset"]) not in late
+    ]
+    events = oracle.summary_events(summary, enriched)
+    found = []
+    for record in good.outputs["windows"] or ():
+        row = read(record)
+        *first, _ = events[row["window_start_ms"], *(row[name] for name in summary.keys)]
+        fewer = row | (oracle.measured(summary, first) if first else {})
+        if len(first) > 1 and off:
+            fewer |= {name: fewer[name] + by for name, by in off.items()}
+            off = {}
+        found += [replace(record, value=json.dumps(fewer).encode()), record]
+    assert not off
+    return replace(good, outputs={**good.outputs, "windows": arrived(found)})
+
+
+@settings(max_examples=6, phases=UNSHRUNK)
+@given(cuts_ms=CUTS)
+def test_an_earlier_row_of_a_window_counts_its_first_events(good: Evidence, cuts_ms: list[int]) -> None:
+    evidence = with_earlier_rows(good)
+    assert judge(STREAM, evidence).check("numbers: spend-per-minute").status == "ok"
+    assert wrong(Ledger(STREAM, evidence, LIMITS).through(cuts_ms)) == {}
+
+
+@pytest.mark.parametrize("off", [{"total_cents": 1}, {"total_cents": -1}, {"purchases": 1}, {"purchases": -1}])
+def test_an_earlier_row_of_a_window_counts_no_other_events(good: Evidence, off: dict[str, int]) -> None:
+    evidence = with_earlier_rows(good, **off)
+    assert judge(STREAM, evidence).check("numbers: spend-per-minute").status == "failed"
+    found = wrong(Ledger(STREAM, evidence, LIMITS).through(range(START_MS, LAST_MS, 10_000)))
+    assert [name.partition(" ")[2] for name in found] == ["numbers: spend-per-minute"]
+
+
+def test_of_a_window_with_events_that_came_out_twice_an_earlier_row_may_count_any(good: Evidence) -> None:
+    evidence = with_earlier_rows(good, total_cents=-1)
+    enriched = evidence.outputs["enriched"] or ()
+    twice = arrived([each for record in enriched for each in (record, record)])
+    evidence = replace(evidence, outputs={**evidence.outputs, "enriched": twice})
+    assert judge(STREAM, evidence).check("numbers: spend-per-minute").status == "ok"
+    assert wrong(Ledger(STREAM, evidence, LIMITS).through(range(START_MS, LAST_MS, 10_000))) == {}
+
+
+def test_of_events_from_a_state_without_their_places_an_earlier_row_may_count_any(good: Evidence) -> None:
+    ledger = Ledger(STREAM, with_earlier_rows(good, total_cents=-1), LIMITS)
+    ledger.to(START_MS + 20_000)
+    lines = list(map(json.loads, states.lines(ledger.state)))
+    places = [each[2].pop("place") for each in lines if isinstance(each, list) and each[0] == "counted"]
+    assert any(places)
+    ledger.state = states.read(json.dumps(each).encode() for each in lines)
+    assert wrong(ledger.through(range(START_MS + 30_000, LAST_MS, 10_000))) == {}
+
+
 @pytest.mark.parametrize("forms", [1, 5])
 def test_of_frequent_streams_what_events_may_show_is_kept_of_some(good: Evidence, forms: int) -> None:
     at, view = in_other_order(good)

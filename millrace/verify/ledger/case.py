@@ -38,6 +38,7 @@ class SegmentCase(Case):
         """Of the messages that are marked as replayed: those with a dead letter, or too old to know."""
         self.found: dict[str, tuple[dict[str, Finding], dict[str, Finding]]] = {}
         self.rows: dict[str, Rows] = {}
+        self.parts: dict[str, dict[RowKey, list[list[Event]]]] = {}
         self.events: dict[Origin, Event] = {}
         """The events of the windows that are judged."""
         self.out_ms: dict[Origin, int] = {}
@@ -90,7 +91,7 @@ class SegmentCase(Case):
         yield from self.again.get((rule.name, key), ())
 
     def parts_of(self, summary: WindowSummary) -> dict[RowKey, list[list[Event]]]:
-        return {}  # a segment does not have the order in which its events came out
+        return self.parts[summary.name]
 
     def rows_of(self, summary: WindowSummary) -> Rows:
         return self.rows[summary.name]

@@ -110,7 +110,7 @@ def _take_rewritten(step: Step) -> None:
 
 def _put(step: Step, kind: str, since_ms: int, output: Output) -> None:
     """Put one enriched event or dead letter beside its raw message."""
-    _, event = output
+    record, event = output
     is_letter = kind == DEAD_LETTERS.name
     origin = step.letter_origin(event) if is_letter else step.source(event)
     if is_letter and (event["reason"] in (LATE, REPLAYED) or origin[0] not in step.raw):
@@ -120,6 +120,7 @@ def _put(step: Step, kind: str, since_ms: int, output: Output) -> None:
     unit, counted = step.state.units.get(origin), step.state.counted.get(origin)
     if counted is not None and kind == ENRICHED:
         counted.copies += 1
+        counted.place = [record.partition, record.offset]
     if unit is not None and kind == FILES:
         step.state.outputs.append((kind, since_ms, output))
         return

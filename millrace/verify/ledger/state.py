@@ -60,6 +60,8 @@ class Counted:
     """The rules and summaries with a window of it that is not judged yet."""
     copies: int = 0
     """How often it came out."""
+    place: list[int] | None = None
+    """Partition and offset of its last copy; None also if an earlier version did not take it down."""
     left: list[str] = field(default_factory=list)
     """The rules that no longer count it, because it is late: their alerts from before a restart may count it."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 from typing import Any
 
 from millrace import oracle
@@ -239,22 +240,19 @@ def _rows_of(step: Step, summary: WindowSummary) -> Rows:
     """The rows that are judged."""
     state, time = step.state, summary.on.time or ""
     groups: dict[RowKey, list[Counted]] = defaultdict(list)
-    there: set[RowKey] = set()
     for each in state.counted.values():
         if summary.name in each.windows:
             for start_ms in oracle.starts(summary.window, each.event[time]):
-                key = (start_ms, *(each.event[name] for name in summary.keys))
-                there.add(key)
-                if summary.window.end_ms(start_ms, start_ms) < state.passed_ms:
-                    groups[key].append(each)
-    step.open_rows |= {row_name(summary, key) for key in there}
+                groups[start_ms, *(each.event[name] for name in summary.keys)].append(each)
+    step.open_rows |= {row_name(summary, key) for key in groups}
     over: dict[RowKey, dict[str, Any]] = {}
     with_late: dict[RowKey, dict[str, Any]] = {}
-    events: dict[RowKey, Sequence[Event]] = {}
+    counted: dict[RowKey, Sequence[Counted]] = {}
     since_ms = step.case.versions(summary.name).since_ms
     for key, own in groups.items():
         name = row_name(summary, key)
-        if state.due_since.get(name) == JUDGED or not _is_window_over(step, 0, [each.event for each in own]):
+        is_over = _is_window_over(step, summary.window.end_ms(key[0], key[0]), [each.event for each in own])
+        if state.due_since.get(name) == JUDGED or not is_over:
             continue
         if not is_judged(step, summary.name, key[0]):
             _close_row(step, summary, name, own)
@@ -268,26 +266,40 @@ def _rows_of(step: Step, summary: WindowSummary) -> Rows:
         is_right = is_right or (last is not None and numbers.is_between(last[1], values or {}, of_all))
         if not is_right and not step.is_over(_since(step, name)):
             continue
-        with_late[key] = of_all
-        events[key] = [each.event for each in own]
+        with_late[key], counted[key] = of_all, own
         if values is not None:
             over[key] = values
         step.due[WINDOWS_TOPIC] += [output for _, output in state.rows.pop(name, ())]
-        began_ms = min(event["ingest_ms"] for event in events[key])
-        state.done_rows[name] = values if values is not None else of_all, of_all, began_ms, step.cut_ms
+        state.done_rows[name] = values if values is not None else of_all, of_all, _began_ms(own), step.cut_ms
         _close_row(step, summary, name, own)
     for name, rows in list(state.rows.items()):
         if json.loads(name)[0] == summary.name and any(step.is_over(since) for since, _ in rows):
             key = tuple(json.loads(name)[1:])
-            if key in there and not step.is_last:
+            if key in groups and not step.is_last:
                 continue
-            if key in there:
-                own_events = [each.event for each in state.counted.values() if summary.name in each.windows]
-                events[key] = oracle.summary_events(summary, own_events)[key]
-                with_late[key] = oracle.measured(summary, events[key])
+            if key in groups:
+                counted[key] = groups[key]
+                with_late[key] = oracle.measured(summary, [each.event for each in groups[key]])
             step.due[WINDOWS_TOPIC] += [output for _, output in state.rows.pop(name)]
-    began = {key: min(event["ingest_ms"] for event in own) for key, own in events.items()}
-    return Rows(over, with_late, began, events)
+    step.case.parts[summary.name] = {key: _parts(own) for key, own in counted.items()}
+    began_ms = {key: _began_ms(own) for key, own in counted.items()}
+    return Rows(over, with_late, began_ms, {key: [each.event for each in own] for key, own in counted.items()})
+
+
+def _began_ms(own: Iterable[Counted]) -> int:
+    """When the first of these events arrived."""
+    return min(int(each.event["ingest_ms"]) for each in own)
+
+
+def _parts(own: Iterable[Counted]) -> list[list[Event]]:
+    """The events of a row by partition of the intermediate topic, in its order; none if one came out twice, or late."""
+    found: dict[int, list[tuple[int, Event]]] = defaultdict(list)
+    for each in own:
+        if each.place is None or each.copies != 1 or each.is_late:
+            return []
+        partition, offset = each.place
+        found[partition].append((offset, each.event))
+    return [[event for _, event in sorted(part, key=itemgetter(0))] for part in found.values()]
 
 
 def _close_row(step: Step, summary: WindowSummary, name: str, own: Iterable[Counted]) -> None:
