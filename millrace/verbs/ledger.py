@@ -7,11 +7,11 @@ import gzip
 import math
 import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Protocol, TypeVar
 
 from millrace import deployments
@@ -63,6 +63,7 @@ class Folder(Protocol):
     def read(self, name: str) -> bytes | None: ...
     def write(self, name: str, content: bytes) -> None: ...
     def remove(self, name: str) -> None: ...
+    def names(self) -> Iterable[str]: ...
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,9 @@ class LocalFolder:
     def remove(self, name: str) -> None:
         (self.path / name).unlink(missing_ok=True)
 
+    def names(self) -> Iterable[str]:
+        return [file.name for file in self.path.glob("*")]
+
 
 @dataclass(frozen=True)
 class HdfsFolder:
@@ -103,6 +107,9 @@ class HdfsFolder:
 
     def remove(self, name: str) -> None:
         self.hdfs.remove(f"{self.path}/{name}")
+
+    def names(self) -> Iterable[str]:
+        return [PurePosixPath(file.path).name for file in self.hdfs.files(self.path)]
 
 
 @dataclass(frozen=True)
@@ -291,6 +298,8 @@ class Ledger:
     """Why the next segment cannot be judged, though the state is whole."""
     lacking: list[str] = field(default_factory=list)
     """Why the oracle has not seen all messages."""
+    ahead: list[str] = field(default_factory=list)
+    """The states of entries that are not there."""
     tail: Tail | None = None
     labels: dict[str, Labels | str] = field(default_factory=dict)
     """Of the run that was looked at last: its traffic is generated again for them."""
@@ -357,7 +366,9 @@ class Ledger:
     def forget(self, number: int, cut_ms: int) -> None:
         """Remove what the next segments do not need; what a server that is away keeps does no harm."""
         with suppress(InfraError):
-            self.folder.remove(_name(number - STATES_KEPT))
+            for name in (_name(number - STATES_KEPT), *self.ahead):
+                self.folder.remove(name)
+            self.ahead = []
         if self.ids is not None:
             self.ids.keep(number)
             for old in self.ids.forget(cut_ms - self.variant.use.judged.remembered_ms - IDS_LONGER_MS):
@@ -379,6 +390,13 @@ class Ledger:
         """Continue from the last entry and its state; without one from the first message, if there is any."""
         self.publisher = Publisher(self.target.bootstrap)
         self.last, self.causes = self.last_entry()
+        following = _name(1 if self.last is None else self.last.number + 1)
+        # A validator that was killed left the state of the next entry at most.
+        self.ahead = [
+            name for name in self.folder.names() if name.startswith("state-") and name[: len(following)] > following
+        ]
+        if self.ahead:
+            self.causes.append(f"the last entries are missing: their states are there, as far as {max(self.ahead)}")
         state, self.lacking = None, []
         if self.last is not None:
             state, why = self.state_of(self.last)

@@ -191,6 +191,18 @@ def test_a_validator_that_is_killed_before_it_wrote_its_entry_writes_the_same_on
     assert judged(opened(target), 1) == entries[-1:]
 
 
+@pytest.mark.parametrize("cut", [2, 3, 6])
+def test_last_entries_that_were_cut_off_make_one_segment_unknown(kafka: Topics, target: Target, cut: int) -> None:
+    judged(opened(target), 6)
+    own = kafka.records[f"{NAME}.{VERDICTS_TOPIC}"]
+    del own[-cut:]
+    first, *others = [judged(opened(target), 1)[0] for _ in range(3)]
+    missing = "the last entries are missing: their states are there, as far as state-00000006.jsonl.gz"
+    assert (first.status, first.causes[0]) == ("unknown", missing)
+    assert missing not in [cause for entry in others for cause in entry.causes], "named once"
+    assert followed(kafka).status == "unknown"
+
+
 def test_another_machine_continues_with_the_same_digest(kafka: Topics, target: Target) -> None:
     """The database of ids is on the machine; the pieces that it is made of are with the states."""
     judged(opened(target), 3)
