@@ -20,7 +20,7 @@ from millrace.patterns.loss import InFlight, Loss
 from millrace.patterns.model import AT_MOST_ONCE
 from millrace.rules.expressions import DeclarationError
 from millrace.target import Target
-from millrace.verify import Versions
+from millrace.verify import Bounds, Versions
 from millrace.verify.evidence import table_key
 from millrace.whole_files import write_whole
 
@@ -185,9 +185,15 @@ def in_force(target: Target, name: str) -> dict[str, Versions]:
     now = {each: version for plan in deployed(target, name).values() for each, version in _versions(plan).items()}
     found: dict[str, Versions] = {}
     for past in _read(_past_file(target, name), []):
-        each = past["name"]
-        versions = {past["version"], *found.get(each, Versions()).earlier}
-        found[each] = Versions(past["until_ms"], frozenset(versions) - {None, now.get(each)})
+        each, until_ms = past["name"], past["until_ms"]
+        before = found.get(each, Versions())
+        if until_ms > time.time() * 1000 + Bounds.clocks_ms:
+            raise InfraError(
+                f"{name}: '{each}' has its present version since {until_ms}, which is still to come; "
+                f"correct until_ms in {_past_file(target, name)}"
+            )
+        is_back = before.is_back or past["version"] == now.get(each)
+        found[each] = Versions(until_ms, frozenset({past["version"], *before.earlier}) - {None, now.get(each)}, is_back)
     return found
 
 

@@ -63,6 +63,8 @@ class Versions:
     since_ms: int = 0
     earlier: frozenset[str] = frozenset()
     """Versions that judged what came out before then."""
+    is_back: bool = False
+    """Whether the present one was in force before, too."""
 
 
 ENRICHED = "enriched"

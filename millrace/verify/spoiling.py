@@ -325,6 +325,9 @@ def _of_earlier_versions(case: Case) -> Iterator[Spoiling]:
         alert["alert_id"] = alert_id(rule, FOREIGN, key, fact_of(alert))
         _, evidence = _with_output(case, ALERTS.name, _and(records, json.dumps(alert).encode()))
         yield Spoiling(f"alerts: one of an earlier version {name}", ("alert ids",), partial(_asked, asked, evidence))
+    later = Versions(max(record.ingest_ms for record in records) + DAY_MS, frozenset({FOREIGN}))
+    asked = replace(case.question, in_force={**case.question.in_force, rule: later})
+    yield Spoiling("alerts: their version began a day later", ("alert ids",), partial(_asked, asked, case.evidence))
 
 
 def _of_all_alerts(case: Case) -> Iterator[Spoiling]:

@@ -16,11 +16,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from millrace import deployments
 from millrace.errors import InfraError
 from millrace.oracle import Record
-from millrace.patterns import load
+from millrace.patterns import engine_plans, load
 from millrace.patterns import topics as topics_of
 from millrace.patterns.parquet import hour_of
+from millrace.patterns.plan import Stores
 from millrace.rules import alert_id
 from millrace.rules.outputs import VERDICTS_TOPIC
 from millrace.settings import SETTLE_S, Settings
@@ -30,6 +32,7 @@ from millrace.traffic.labels import Labels
 from millrace.traffic.runs import Run
 from millrace.traffic.tape import Digest
 from millrace.verbs import ledger, segment_files, traffic
+from millrace.verify import Versions
 from millrace.verify.ledger import chain
 from millrace.verify.ledger.chain import Chain, Entry, verdict_of
 from millrace.verify.ledger.step import Limits
@@ -412,6 +415,31 @@ def test_a_verdict_by_the_ledger_is_not_ok_where_an_entry_was_altered(
     found = ledger.until(target, NAME, now_ms, within_s=600, report=alter_first)
     assert found.breaks == ("entry 2 does not carry the digest of entry 1: one of them was altered",)
     assert verdict_of(NAME, found.entries, found.breaks, now_ms).status == "unknown"
+
+
+def past(target: Target, *entries: tuple[str | None, int]) -> dict[str, Versions]:
+    """What is in force where the rule had these versions until then."""
+    plans = engine_plans(load(NAME), 1, "", "", Stores("", "", 0, ""))
+    file = deployments.deployed_file(target, NAME)
+    deployments.write_json(file, {plan.engine: json.loads(plan.to_json()) for plan in plans})
+    own = [{"name": "spree", "version": version, "until_ms": until_ms} for version, until_ms in entries]
+    deployments.write_json(file.with_suffix(".past"), own)
+    return deployments.in_force(target, NAME)
+
+
+def test_a_version_that_came_back_was_in_force_before(target: Target) -> None:
+    now = load(NAME).use.rule("spree").version
+    assert past(target, ("old", 5)) == {"spree": Versions(5, frozenset({"old"}))}
+    assert past(target, (None, 5)) == {"spree": Versions(5, frozenset())}
+    assert past(target, (now, 5), ("old", 7)) == {"spree": Versions(7, frozenset({"old"}), is_back=True)}
+    assert past(target, (now, 5), ("old", 7), ("new", 9))["spree"].is_back
+
+
+def test_no_version_is_in_force_since_a_moment_to_come(kafka: Topics, target: Target) -> None:
+    with pytest.raises(InfraError, match="has its present version since"):
+        past(target, ("old", round(time.time() * 1000) + 600_000))
+    with pytest.raises(InfraError, match="still to come"):
+        opened(target).judge_next()
 
 
 def test_a_verdict_by_the_ledger_ends_where_nothing_is_judged_in_time(

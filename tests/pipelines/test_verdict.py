@@ -215,6 +215,14 @@ def test_alerts_of_an_earlier_version_of_a_rule_do_not_count_against_this_one(
     assert figures["expected"]
 
 
+@pytest.mark.parametrize(("is_back", "status"), [(False, "failed"), (True, "ok")])
+def test_before_a_version_is_in_force_it_alerts_nothing(good: Evidence, is_back: bool, status: str) -> None:
+    """Unless it was in force before the one that it replaced."""
+    since_ms = max(record.ingest_ms for record in output(good, "alerts")) + 3_600_000
+    question = replace(QUESTION, in_force={"spree": Versions(since_ms, frozenset({"old"}), is_back)})
+    assert judge(question, good).check("alert ids").status == status
+
+
 def test_since_its_change_a_rule_is_judged_as_ever(with_a_rule_changed: tuple[Evidence, int]) -> None:
     evidence, since_ms = with_a_rule_changed
     question = replace(QUESTION, in_force={"away-from-phone": Versions(since_ms, frozenset({"old"}))})

@@ -18,20 +18,24 @@ def alert_ids(case: Case) -> Found:
     """Alerts of unknown rules or versions, and ids that do not follow from their facts.
 
     What an earlier version alerted is not judged again; but it had ended, and its events are those of the pattern.
+    Before a version is in force it alerts nothing.
     """
-    versions = {rule.name: rule.version for rule in case.question.rules}
+    versions, clocks_ms = {rule.name: rule.version for rule in case.question.rules}, case.question.bounds.clocks_ms
     by_fact: dict[tuple[Any, ...], set[str]] = defaultdict(set)
     offenders = []
     for record, alert in case.alerts:
         rule, fact = alert["rule"], fact_of(alert)
-        is_earlier = alert["rule_version"] in case.versions(rule).earlier
+        in_force = case.versions(rule)
+        is_earlier = alert["rule_version"] in in_force.earlier
         if rule not in versions and not is_earlier:
             offenders.append(f"{place(record)}: there is no rule '{rule}' in this pattern")
         elif alert["alert_id"] != alert_id(rule, alert["rule_version"], alert["key"], fact):
             offenders.append(f"{place(record)}: the id {alert['alert_id']} does not follow from the alert's facts")
         elif not is_earlier and alert["rule_version"] != versions[rule]:
             offenders.append(f"{place(record)}: judged by version {alert['rule_version']} of '{rule}'")
-        elif is_earlier and record.ingest_ms > case.versions(rule).since_ms + EARLIER_MOST_MS:
+        elif not (is_earlier or in_force.is_back) and record.ingest_ms < in_force.since_ms - clocks_ms:
+            offenders.append(f"{place(record)}: version {alert['rule_version']} of '{rule}' began long after")
+        elif is_earlier and record.ingest_ms > in_force.since_ms + EARLIER_MOST_MS:
             offenders.append(f"{place(record)}: version {alert['rule_version']} of '{rule}' had ended long before")
         elif is_earlier and not case.has_events(alert):
             offenders.append(f"{place(record)}: an earlier version of '{rule}' alerted events that were not there")
