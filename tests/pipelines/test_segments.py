@@ -91,6 +91,16 @@ def whole(question: Question, evidence: Evidence) -> dict[str, dict[str, int]]:
     }
 
 
+def test_offsets_without_a_message_are_counted_wherever_a_run_is_cut(good: Evidence) -> None:
+    """As the markers of transactions leave them, here one behind each message."""
+    raw = {kind: [replace(each, offset=2 * each.offset) for each in own or ()] for kind, own in good.raw.items()}
+    figure = "transactions: offsets without a message"
+    count = judge(STREAM, replace(good, raw=raw)).check("substance").figures[figure]
+    assert count == len(raw["transactions"]) - 2, "two partitions"
+    segments = Ledger(STREAM, replace(good, raw=raw), LIMITS).through(range(START_MS, LAST_MS, 10_000))
+    assert figures(segments)["conservation"][figure] == count
+
+
 LAST_MS = START_MS + 150_000
 CUTS = st.lists(st.integers(START_MS - 70_000, LAST_MS), max_size=12)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from millrace.oracle import Record
 from millrace.verify.case import Case
@@ -18,24 +18,25 @@ def substance(case: Case) -> Found | Undecided:
     if not case.expected.accepted:
         return Undecided("no event was accepted")
     figures: dict[str, Figure] = {kind: len(records) for kind, records in case.raw.items()}
-    figures |= {
-        f"{each.name}: offsets without a message": holes
-        for each in case.question.use.raw
-        if (holes := _holes(case.evidence.raw.get(each.name) or ()))
-    }
+    figures |= holes({each.name: case.evidence.raw.get(each.name) or () for each in case.question.use.raw}, {})
     figures |= {"accepted": len(case.expected.accepted), "per-event findings": len(case.expected.findings)}
     return Found(figures)
 
 
-def _holes(records: Sequence[Record]) -> int:
-    """How many offsets between the first and the last message of each partition have none.
+def holes(raw: Mapping[str, Sequence[Record]], ends: Mapping[tuple[str, int], int]) -> dict[str, Figure]:
+    """How many offsets up to the last message of each partition have none, from its first message or these ends on.
 
     A message that Kafka lost leaves one; so do transactions, of any sender, whose markers have offsets of their own.
     """
-    offsets: dict[int, set[int]] = defaultdict(set)
-    for record in records:
-        offsets[record.partition].add(record.offset)
-    return sum(max(own) - min(own) + 1 - len(own) for own in offsets.values())
+    found: dict[str, Figure] = {}
+    for kind, records in raw.items():
+        offsets: dict[int, set[int]] = defaultdict(set)
+        for record in records:
+            offsets[record.partition].add(record.offset)
+        spans = (max(own) + 1 - ends.get((kind, number), min(own)) - len(own) for number, own in offsets.items())
+        if count := sum(spans):
+            found[f"{kind}: offsets without a message"] = count
+    return found
 
 
 CHECKER = Checker("substance", "Was there anything to judge?", substance)

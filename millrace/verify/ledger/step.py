@@ -18,6 +18,7 @@ from millrace.rules.layout import Forgotten
 from millrace.rules.outputs import ALERTS, DEAD_LETTERS, FLAGS, INGEST_MS, PROVENANCE, WINDOWS_TOPIC, names
 from millrace.traffic.labels import Labels
 from millrace.verify.case import Question
+from millrace.verify.checks.substance import holes
 from millrace.verify.declared import events_since_ms
 from millrace.verify.evidence import ENRICHED, Event, Evidence, kinds_of
 from millrace.verify.expected import Expected, Views
@@ -156,6 +157,7 @@ class Step:
         """The rows of summaries whose windows are not judged yet."""
         self.copies = self.rows = self.old_rows = self.audited = self.taken_over = 0
         self.raced = 0
+        self.holes = holes({each.name: inputs.raw.get(each.name, ()) for each in self.use.raw}, state.read_to)
         self.shown_ms = 0
         """How far outputs of the windows show that these are."""
         self.views = Views(self.use, self.event_rules, self.bounds, state.views)
