@@ -56,9 +56,12 @@ class Hdfs:
             return Change("folder", path, "remove")
 
     def files(self, path: str) -> Iterator[File]:
-        """Every file below a folder; none if the folder does not exist."""
+        """Every file below a folder, or the file itself; none if it does not exist."""
         with suppress(NoFileError), self._client() as client:
-            client.status(path)
+            own = client.status(path)
+            if own["type"] != "DIRECTORY":
+                yield File(path, own["length"], own["modificationTime"])
+                return
             for folder, _, found in client.walk(path, status=True, ignore_missing=True):
                 for name, status in found:
                     yield File(f"{folder[0]}/{name}", status["length"], status["modificationTime"])
@@ -80,6 +83,14 @@ class Hdfs:
                     elif status["modificationTime"] >= since_ms:
                         for file in self.files(place):
                             yield from _since(file, since_ms)
+
+    def outline(self, path: str) -> Iterator[str]:
+        """The files of a folder, and what is in the folders of it: their names from this folder on."""
+        with suppress(NoFileError), self._client() as client:
+            for name, status in client.list(path, status=True):
+                inner = client.list(f"{path}/{name}") if status["type"] == "DIRECTORY" else ()
+                yield from (f"{name}/{each}" for each in inner)
+                yield from [] if status["type"] == "DIRECTORY" else [name]
 
     def read(self, path: str) -> bytes:
         """The whole content of a file."""

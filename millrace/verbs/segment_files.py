@@ -6,7 +6,7 @@ import hashlib
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from millrace.errors import InfraError
@@ -43,10 +43,8 @@ class SegmentFiles:
         since_ms = min(state.cut_ms, cut_ms) - FILES_LATE_MS
         found: list[StoredFile] = []
         wrong: list[str] = []
-        oldest_s = (cut_ms - self.use.judged.past_ms) / 1000 - DAY_S
-        from_name = f"date={time.strftime('%Y-%m-%d', time.gmtime(oldest_s))}"
         there: set[str] = set()
-        for file in self.hdfs.files_since(self.folder, since_ms, from_name):
+        for file in self.hdfs.files_since(self.folder, since_ms, self._from_name(cut_ms)):
             there.add(file.path)
             if file.modified_ms > cut_ms or not is_visible(file.path, self.folder):
                 continue
@@ -72,6 +70,11 @@ class SegmentFiles:
             del known[path]
         return found, wrong
 
+    def _from_name(self, cut_ms: int) -> str:
+        """The first of the folders that may have new files."""
+        oldest_s = (cut_ms - self.use.judged.past_ms) / 1000 - DAY_S
+        return f"date={time.strftime('%Y-%m-%d', time.gmtime(oldest_s))}"
+
     def _whole(self, file: File) -> bytes:
         """The content of a file; one that is read in part is read again with the next attempt."""
         content = self.hdfs.read(file.path)
@@ -80,17 +83,30 @@ class SegmentFiles:
         return content
 
     def again(self, state: State, cut_ms: int) -> Slice | None:
-        """The next rows of files that were read before; none of a folder that changes."""
+        """The next rows of files that are there; none of a folder that changes.
+
+        A round begins with what is there and was never listed, because of its name or its time.
+        """
         audit, names = state.audit, sorted(state.folders)
+        if not audit.listing and not audit.again and (not names or names[-1] <= audit.folder):
+            others = (name for name in self.hdfs.outline(self.folder) if name not in state.folders)
+            audit.again = sorted(name for name in others if is_visible(f"{self.folder}/{name}", self.folder))
         after = [each for each in names if each > audit.folder] + [each for each in names if each <= audit.folder]
         begun = [audit.folder] if audit.listing else []
         for name in list(dict.fromkeys([*begun, *audit.again[:1], *after]))[:FOLDERS_TRIED]:
             found = list(self.hdfs.files(f"{self.folder}/{name}"))
-            if _is_quiet(state, found, cut_ms):
+            if _is_quiet(state, found, cut_ms, is_listed=name >= self._from_name(cut_ms)):
                 with suppress(NoFileError):  # a compaction has just begun
-                    return self._slice(state.audit, name, found)
-            state.audit = Audit(name, again=[*audit.again[1:], *audit.again[:1]])
+                    foreign = [] if name in state.folders else self._foreign(state, found)
+                    return replace(self._slice(state.audit, name, found), foreign=foreign)
+            # What is new to the ledger may be about to be listed; else the next round finds it.
+            state.audit = Audit(name, again=[*audit.again[1:], *(each for each in audit.again[:1] if each in names)])
         return None
+
+    def _foreign(self, state: State, found: Iterable[File]) -> list[str]:
+        """The complaints about files that are no Parquet, and were not read as they came."""
+        paths = (file.path for file in found if not _is_data(file) and is_visible(file.path, self.folder))
+        return [complaint(path) for path in paths if path not in state.files]
 
     def _slice(self, audit: Audit, name: str, found: Sequence[File]) -> Slice:
         """The next slice of a folder; from its first file on, if any of them has changed."""
@@ -124,13 +140,13 @@ def _audit_first(state: State, paths: Iterable[str]) -> None:
     again += [folder for folder in dict.fromkeys(map(hour_folder_of, paths)) if folder not in again]
 
 
-def _is_quiet(state: State, found: Sequence[File], cut_ms: int) -> bool:
-    """Whether all files of a folder were read before the cut, and no compaction is under way."""
+def _is_quiet(state: State, found: Sequence[File], cut_ms: int, *, is_listed: bool) -> bool:
+    """Whether all files of a folder were read before the cut, if they are listed then, and no compaction goes on."""
     known_since_ms = min(state.cut_ms, cut_ms) - FILES_LATE_MS
     return all(
         file.modified_ms <= cut_ms
         and not PurePosixPath(file.path).name.startswith(REPLACED)
-        and (file.modified_ms < known_since_ms or file.path in state.files or not _is_data(file))
+        and (file.modified_ms < known_since_ms or file.path in state.files or not _is_data(file) or not is_listed)
         for file in found
     )
 

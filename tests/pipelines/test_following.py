@@ -557,10 +557,18 @@ class Files:
         self.put(f"{HOUR}/_replaced-compacted-1.parquet", modified_ms, [])
 
     def files_since(self, path: str, since_ms: int, from_name: str) -> list[File]:
-        return [file for file in self.files(path) if file.modified_ms >= since_ms and from_name < "date=2026-09-21"]
+        return [
+            file
+            for file in self.files(path)
+            if file.modified_ms >= since_ms and file.path.removeprefix(f"{path}/").split("/")[0] >= from_name
+        ]
 
     def files(self, path: str) -> list[File]:
-        return [self.sized(file) for file in self.found if file.path.startswith(f"{path}/")]
+        return [self.sized(file) for file in self.found if f"{file.path}/".startswith(f"{path}/")]
+
+    def outline(self, path: str) -> list[str]:
+        names = (file.path.removeprefix(f"{path}/").split("/")[:2] for file in self.files(path))
+        return list(dict.fromkeys(map("/".join, names)))
 
     def sized(self, file: File) -> File:
         return replace(file, size=len(self.content(file.path)))
@@ -693,7 +701,7 @@ def test_a_row_that_was_missing_may_come_late_and_is_not_compared(target: Target
 @pytest.mark.parametrize(
     ("name", "cause"),
     [
-        ("date=1999-01-01/hour=00/part-1.parquet", f"files: in date=1999-01-01/hour=00, not in {HOUR}: "),
+        ("date=2099-01-01/hour=00/part-1.parquet", f"files: in date=2099-01-01/hour=00, not in {HOUR}: "),
         ("part-1.parquet", f"files: in data/{NAME}, not in {HOUR}: "),
         (f"{HOUR}/part-1.parq", f"files: /millrace/data/{NAME}/{HOUR}/part-1.parq is no file of Parquet"),
     ],
@@ -782,6 +790,38 @@ def test_what_changes_in_files_that_were_read_is_found_once(
     assert [entry.status for entry in found] == [status]
     assert found[0].causes[0].startswith(f"files: {HOUR} holds ")
     assert cause in found[0].causes[0]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "date=1999-01-01/hour=00/x.parquet",
+        f"copy/{HOUR}/x.parquet",
+        "a/b/c/x.parquet",
+        "a/x.parquet",
+        "a.parquet",
+        "date=2026-09-21/hour=13/x.parquet",
+        f"{HOUR}/sub/x.parquet",
+        "a/b/x",
+    ],
+)
+def test_files_that_are_never_listed_are_found_once(target: Target, files: Files, name: str) -> None:
+    files.put(name, START_MS - 86_400_000, first_rows(files))
+    found = [entry for entry in judged(following(target), 2 * SEGMENTS) if entry.status != "ok"]
+    assert len(found) == 1
+    assert found[0].causes[0].startswith("files: ")
+
+
+def test_a_new_file_in_a_folder_that_is_never_listed_is_found(target: Target, files: Files) -> None:
+    files.put("date=1999-01-01/hour=00/x.parquet", START_MS + 30_000, first_rows(files))
+    (found,) = [entry for entry in judged(following(target), 2 * SEGMENTS) if entry.status != "ok"]
+    assert found.causes[0].endswith("rows more than were read as they came")
+
+
+def test_what_a_writer_leaves_beside_the_folders_of_hours_is_not_looked_at(target: Target, files: Files) -> None:
+    for name in ("_temporary/0/x.parquet", ".staging/x", "date=2026-09-21/_SUCCESS"):
+        files.put(name, START_MS + 30_000, first_rows(files))
+    assert {entry.status for entry in judged(following(target), 2 * SEGMENTS)} == {"ok"}
 
 
 def test_the_files_of_a_ledger_that_began_later_are_taken_over(kafka: Topics, target: Target, files: Files) -> None:

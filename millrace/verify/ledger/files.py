@@ -59,6 +59,7 @@ def audit(step: Step) -> None:
         return
     if part.is_first:
         state.audit = Audit(part.folder, part.listing, again=state.audit.again)
+        step.offenders[FILES] += part.foreign
     if state.audit.listing != part.listing:
         return  # it does not follow from what was read before
     for row in part.rows:
@@ -72,7 +73,7 @@ def audit(step: Step) -> None:
 
 def _compare(step: Step, name: str, found: Folder) -> None:
     """Compare a folder with what it held; what is red is taken over, so that it is red once."""
-    held = step.state.folders.get(name, Folder())
+    held = step.state.folders.get(name, Folder(is_known=step.state.has_all_files))
     more = found.rows - held.rows
     if not held.is_known:
         step.taken_over += 1

@@ -81,6 +81,8 @@ class Slice:
     """Whether it begins with the first file of the folder."""
     following: tuple[str, int] | None
     """The file and the row with which the next slice begins; None at the end."""
+    foreign: Sequence[str] = ()
+    """Complaints about other files of a folder that is new to the ledger."""
 
 
 Cells = Mapping[bytes, bytes]
