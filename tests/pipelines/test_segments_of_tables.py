@@ -404,6 +404,18 @@ def test_a_forgotten_key_is_no_fault_and_red_if_it_is_still_there(good: Evidence
         assert {name for _, name, _ in found} == (set() if is_gone else {f"table of {t.name}" for t in FRAUD.tables})
 
 
+def test_a_key_that_is_forgotten_until_a_moment_to_come_is_red_once(good: Evidence) -> None:
+    customer = json.loads((good.outputs["enriched"] or ())[0].value or b"")["customer"]
+    ledger = opened(good)
+    for cut_ms in CUTS_MS:
+        if cut_ms >= CALM_MS + 5_000:
+            tables_of(ledger).marks = Forgotten({mark_row("customer", customer): Mark(CALM_MS + 10**8, 1)})
+        tables_of(ledger).at(cut_ms)
+        ledger.to(cut_ms)
+    found = [text for _, _, text in red(ledger.segments) if "still to come" in str(text)]
+    assert len(found) == len(FRAUD.tables)
+
+
 def test_what_a_table_holds_from_before_its_present_version_is_taken_over(good: Evidence) -> None:
     changed = Versions(START_MS + 10_000, frozenset({"0"}))
     asked = replace(ASKED, in_force={f"table of {table.name}": changed for table in FRAUD.tables})

@@ -484,6 +484,12 @@ class TestVerdict:
         missing = self.red(judge(self.ASKED, replace(evidence, stores=without_mark)))
         assert missing["table of badges"] == ("missing: a",)
 
+    def test_no_key_is_forgotten_until_a_moment_to_come(self, hbase: Hbase, evidence: Evidence) -> None:
+        forget(hbase, "a", evidence.read_ms + 60_001)
+        found = self.red(judge(self.ASKED, replace(evidence, stores=self.stored(hbase))))
+        assert "which was still to come" in str(found["table of badges"])
+        assert "which was still to come" in str(found["table of visits"])
+
     def test_an_event_behind_the_forgetting_is_missed(self, hbase: Hbase, evidence: Evidence) -> None:
         forget(hbase, "a", START_MS + 29_999)  # the second passage came a millisecond later
         found = self.red(judge(self.ASKED, replace(evidence, stores=self.stored(hbase))))

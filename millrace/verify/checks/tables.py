@@ -14,6 +14,7 @@ from millrace.rules.layout import (
     EVENT,
     NOTHING_FORGOTTEN,
     Forgotten,
+    Mark,
     alert_column,
     alert_key,
     row_key,
@@ -64,6 +65,7 @@ def events(table: Table, case: Case) -> Found:
         cells = {_field(column): cell for column, cell in rows.get(key, {}).items()}
         if key in rows and (wrong := least_wrong(case, origin, partial(differing_cells, case, cells, columns))):
             offenders.append(f"wrong: {_text(key)}: {', '.join(wrong)}")
+    offenders += _to_come(case, forgotten)
     figures = {"accepted": len(wanted), "rows": len(rows)}
     return Found(
         figures | _counted({"forgotten": len(gone), "expired": len(expired), EARLIER: len(unjudged)}), offenders
@@ -110,6 +112,7 @@ def keys(table: Table, case: Case) -> Found:
             for column in rows[row]
             if column not in listed and column not in map(state_column, states)
         ]
+    offenders += _to_come(case, forgotten)
     figures = {table.name: len(wanted), "rows": len(rows)}
     return Found(figures | _counted({"forgotten": len(gone - wanted), EARLIER: len(unjudged)}), offenders)
 
@@ -176,6 +179,20 @@ def is_cell_of(cell: bytes | None, value: Any) -> bool:
 
 def _forgotten(case: Case) -> Forgotten:
     return case.evidence.stores.get(FORGOTTEN) or NOTHING_FORGOTTEN
+
+
+def _to_come(case: Case, forgotten: Forgotten) -> list[str]:
+    read_ms = case.evidence.read_ms
+    return to_come(forgotten.marks, read_ms + case.question.bounds.clocks_ms) if read_ms else []
+
+
+def to_come(marks: Mapping[bytes, Mark], now_ms: int) -> list[str]:
+    """The complaints about keys that were forgotten up to a later moment: their events until then would be, too."""
+    return [
+        f"{_text(row)} is forgotten until {mark.until_ms}, which was still to come"
+        for row, mark in marks.items()
+        if mark.until_ms > now_ms
+    ]
 
 
 def _is_expired(table: Table, written_ms: int, case: Case) -> bool:

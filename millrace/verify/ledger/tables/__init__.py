@@ -18,6 +18,7 @@ from functools import partial
 from millrace.rules.layout import Forgotten
 from millrace.verify.case import Case
 from millrace.verify.checking import Checker, Found, Undecided
+from millrace.verify.checks.tables import to_come
 from millrace.verify.evidence import Read
 from millrace.verify.ledger.step import Step, UnreadError
 from millrace.verify.ledger.tables.event_rows import EventRows
@@ -30,13 +31,15 @@ def judged(step: Step, parsed: Mapping[str, Read]) -> Iterator[Checker]:
     tables = step.inputs.tables
     if tables is None:
         return
-    forgotten, unread = Forgotten({row.encode(): mark for row, mark in step.state.marks.items()}), ""
+    before = {row.encode(): mark for row, mark in step.state.marks.items()}
+    forgotten, changed, offenders, unread = Forgotten(before), set[bytes](), list[str](), ""
     try:
-        forgotten = tables.forgotten()
+        found = tables.forgotten()
+        new = {row: mark for row, mark in found.marks.items() if before.get(row) != mark}
+        offenders = to_come(new, tables.now()[0] + step.bounds.clocks_ms) if new else []
+        forgotten, changed = found, set(new)
     except UnreadError as error:
         unread = str(error)
-    marks = {row.decode(): mark for row, mark in forgotten.marks.items()}
-    changed = {row for row, mark in forgotten.marks.items() if step.state.marks.get(row.decode()) != mark}
     for table in step.use.tables:
         of_events = bool(table.columns)
         watch: Watch = EventRows(step, table, forgotten) if of_events else KeyRows(step, table, forgotten)
@@ -45,6 +48,7 @@ def judged(step: Step, parsed: Mapping[str, Read]) -> Iterator[Checker]:
         if table.retention_hours is not None:
             watch.figures["judged by `validate` alone"] = 1
         else:
+            step.offenders[watch.name] += offenders
             watch.forget(changed)
             watch.take(parsed)
             try:
@@ -56,7 +60,7 @@ def judged(step: Step, parsed: Mapping[str, Read]) -> Iterator[Checker]:
         asks = "Does HBase hold what the judged messages left?"
         yield Checker(watch.name, asks, partial(_found, watch.figures, why), needs_inputs=False)
     if not unread:
-        step.state.marks = marks
+        step.state.marks = {row.decode(): mark for row, mark in forgotten.marks.items()}
 
 
 def _found(figures: Mapping[str, int], why: str, _: Case) -> Found | Undecided:
