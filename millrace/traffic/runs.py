@@ -35,6 +35,8 @@ class Run:
     """Identifies the messages that were sent."""
     until_ms: int = 0
     """When the last message was due, of the closing too."""
+    content: str = ""
+    """Identifies what was sent to the last byte, the reference data and the closing too."""
 
     @property
     def name(self) -> str:
@@ -56,10 +58,18 @@ class Run:
             return f"its sender was {behind:,.0f} ms behind its plan at p99, more than {BEHIND_MS_MOST}"
         return None
 
+    @property
+    def contradiction(self) -> str | None:
+        """What of the record contradicts the rest of it."""
+        counted = sum(self.by_topic.values())
+        return f"it counts {self.sent:,} messages, and {counted:,} by topic" if counted < self.sent else None
+
     def unlabelled(self, slack_ms: int) -> str | None:
         """Why its labels may be untrue; None if they hold."""
         if not self.is_complete:
             return "it was interrupted"
+        if why := self.contradiction:
+            return why
         worst = self.behind_ms.get("max_ms")
         if not isinstance(worst, int | float):
             return "its sender's punctuality was not measured"

@@ -27,6 +27,11 @@ def ensure_secrets(use: UseCase, folder: Path) -> dict[str, Tokens]:
     return {name: Tokens(name, secret, ensure_key(folder / f"{name}.key")) for name, secret in _declared(use).items()}
 
 
+def read_secrets(use: UseCase, folder: Path) -> dict[str, Tokens]:
+    """The tokens of all fields of a use, under the keys that are in the folder."""
+    return {name: Tokens(name, secret, read_key(folder / f"{name}.key")) for name, secret in _declared(use).items()}
+
+
 def read_key(file: Path) -> bytes:
     """Reads a key from a file that only its owner may read."""
     name = file.stem

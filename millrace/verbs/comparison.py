@@ -14,6 +14,7 @@ from millrace import records
 from millrace.errors import InfraError, UsageError
 from millrace.settings import Settings
 from millrace.target import Target
+from millrace.traffic.planned import plan_of
 from millrace.traffic.runs import Run
 from millrace.verbs import traffic
 
@@ -46,7 +47,7 @@ def shared(settings: Settings, names: Iterable[str]) -> list[tuple[str, dict[str
     sent: dict[str, dict[str, Run]] = defaultdict(dict)
     for name in names:
         for run in traffic.runs(settings, name):
-            if traffic.plan_of(run) is not None:
+            if plan_of(run) is not None:
                 sent[run.name][name] = run
     found = {}
     for tape, runs in sent.items():
@@ -73,7 +74,7 @@ def _require_the_same(runs: Mapping[str, Run]) -> None:
 
 
 def _settings(name: str, run: Run) -> dict[str, Any]:
-    if (plan := traffic.plan_of(run)) is None:
+    if (plan := plan_of(run)) is None:
         raise InfraError(
             f"{name} was sent the tape '{run.name}' by another version of millrace; send it again under a new name"
         )

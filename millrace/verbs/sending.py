@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import merge
 from itertools import islice
 from pathlib import Path
@@ -24,6 +24,7 @@ from millrace.errors import InfraError
 from millrace.patterns.plan import HOP
 from millrace.stores.topics import PRODUCER, listed
 from millrace.traffic import CLOSING, Label, Message
+from millrace.traffic.planned import KEYS, REFERENCES_MS, Content
 from millrace.traffic.runs import Run
 from millrace.traffic.tape import Batch, Produced, Tape
 from millrace.verify.latency import QUANTILES
@@ -95,13 +96,14 @@ def send(
     )
     partitions = _partitions(producer, bootstrap, topics, load.judged)
     keys = closing_keys(load.closing_key, partitions) if load.closing_key else []
-    references = [(topics[each.topic], each.value, each.key) for each in load.references(keys)]
-    _produce(producer, references)
+    references = list(load.references(keys))
+    _produce(producer, [(topics[each.topic], each.value, each.key) for each in references])
     _flush(producer, failures, bootstrap)
+    about = {**load.about, KEYS: keys, REFERENCES_MS: int(time.time() * 1000)}
     report(f"{len(references)} reference events sent; the traffic is being encoded")
     hops = hop_per_s if HOP in topics else 0
     with Tape(folder) as tape:
-        start_ms = _encode(tape, load, keys, topics, hops, report)
+        start_ms, content = _encode(tape, load, references, keys, topics, hops, report)
         report("traffic begins")
         pace = _Pace(start_ms, tape.counted, tape.until_ms, report)
         try:
@@ -111,7 +113,8 @@ def send(
         _flush(producer, failures, bootstrap)
         kinds = {topic: kind for kind, topic in topics.items()}
         by_topic = {kinds[topic]: count for topic, count in tape.by_topic(pace.batches).items()}
-        return pace.run(load.about, by_topic, tape.digest, is_complete=pace.batches == tape.length)
+        run = pace.run(about, by_topic, tape.digest, is_complete=pace.batches == tape.length)
+        return replace(run, content=content.hex)
 
 
 def closing_keys(key_of: Callable[[int], str], partitions: int) -> list[str]:
@@ -134,18 +137,26 @@ def partition_of(key: bytes, partitions: int) -> int:
 
 
 def _encode(
-    tape: Tape, load: Load, keys: Sequence[str], topics: Mapping[str, str], hop_per_s: int, report: Report
-) -> int:
-    """Encode the whole load; return its start, which its messages contain and which is therefore chosen before."""
+    tape: Tape,
+    load: Load,
+    references: Sequence[Message],
+    keys: Sequence[str],
+    topics: Mapping[str, str],
+    hop_per_s: int,
+    report: Report,
+) -> tuple[int, Content]:
+    """Encode the whole load; return its start, which is chosen before as its messages contain it, and its content."""
     takes_s = _estimate_s(load, keys)
     while True:
         began = time.monotonic()
         start_ms = int((time.time() + STARTS_AFTER_S + takes_s) * 1000)
-        messages: Iterable[Message] = load.messages(start_ms, keys)
+        content = Content()
+        deque(content.of(references), maxlen=0)
+        messages: Iterable[Message] = content.of(load.messages(start_ms, keys))
         tape.record(_with_hops(messages, start_ms, hop_per_s) if hop_per_s else messages, topics, (CLOSING, HOP))
         took_s = time.monotonic() - began
         if took_s < takes_s + STARTS_AFTER_S:
-            return start_ms
+            return start_ms, content
         report(f"encoding took {took_s:.0f} s instead of {takes_s:.0f} s, and starts again")
         takes_s = 2 * took_s
 

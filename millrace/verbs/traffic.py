@@ -10,15 +10,17 @@ from pathlib import Path
 from millrace.patterns import load
 from millrace.patterns import topics as topics_of
 from millrace.rules import UseCase, WindowRule
+from millrace.rules.tokens import TokenError
 from millrace.rules.traffic import RATE_PER_S_LEAST
 from millrace.settings import Settings
 from millrace.target import Target
 from millrace.traffic import Columns, Message, Secrets, Traffic, TrafficPlan, plan_for
 from millrace.traffic.labels import Labels, labels_of, together
+from millrace.traffic.planned import CLOSING_MS, messages_of, plan_of
 from millrace.traffic.replay import read_replay
 from millrace.traffic.runs import Run, Span
 from millrace.traffic.tape import Digest
-from millrace.traffic.tokens import ensure_secrets, secrets_under
+from millrace.traffic.tokens import ensure_secrets, read_secrets, secrets_under
 from millrace.verbs import cost, lineage
 from millrace.verbs.listening import listening
 from millrace.verbs.sending import Load, TrafficError, send
@@ -88,17 +90,13 @@ def generated(use: UseCase, plan: TrafficPlan, secrets: Secrets, for_ms: int | N
     made = declared(use)
     lasts_ms = closing_ms(use) if for_ms is None else for_ms
 
-    def messages(start_ms: int, keys: Sequence[str]) -> Iterator[Message]:
-        yield from made.messages(plan, secrets, start_ms)
-        yield from made.closing(plan, secrets, start_ms, keys, lasts_ms)
-
     return Load(
         plan.name,
-        {"plan": asdict(plan), RULES: {rule.name: rule.version for rule in use.rules}},
+        {"plan": asdict(plan), RULES: {rule.name: rule.version for rule in use.rules}, CLOSING_MS: lasts_ms},
         use.judged.name,
         plan.events,
         lambda keys: made.references(plan, keys),
-        messages,
+        lambda start_ms, keys: messages_of(made, plan, secrets, start_ms, keys, lasts_ms),
         lambda number: made.closing_key(plan, number),
     )
 
@@ -131,6 +129,14 @@ def secrets_of(settings: Settings, use: UseCase) -> Secrets:
     return ensure_secrets(use, settings.state / "conf")
 
 
+def known_secrets(settings: Settings, use: UseCase) -> Secrets | None:
+    """The same, if each of them has its key already."""
+    try:
+        return read_secrets(use, settings.state / "conf")
+    except TokenError:
+        return None
+
+
 def keep(settings: Settings, pattern: str, run: Run) -> None:
     """Record a run of traffic for the pattern's verdict."""
     path = _runs(settings, pattern)
@@ -159,12 +165,6 @@ def forget(settings: Settings, pattern: str) -> None:
 def arrivals(settings: Settings, pattern: str) -> Path:
     """The file in which the listener records when each alert and hop arrived."""
     return settings.state / "patterns" / f"{pattern}.heard.jsonl"
-
-
-def plan_of(run: Run) -> TrafficPlan | None:
-    """The plan of a run; None if it was sent from a file, or recorded before plans had shares."""
-    plan = run.about.get("plan", {})
-    return TrafficPlan(**plan) if "shares" in plan else None
 
 
 def counted(use: UseCase, tapes: Sequence[Run], in_force: Mapping[str, Versions] | None = None) -> Counted:

@@ -27,7 +27,7 @@ from millrace.target import Target
 from millrace.traffic.runs import Run, Span, is_within
 from millrace.verbs.listening import recorded
 from millrace.verbs.parquet import Files, files_of
-from millrace.verbs.traffic import Counted, arrivals
+from millrace.verbs.traffic import Counted, arrivals, known_secrets
 from millrace.verify import Bounds, Evidence, Question, Verdict, Versions, judge
 from millrace.verify.evidence import ENRICHED, FILES, FORGOTTEN, misfit, read, table_key
 
@@ -74,6 +74,7 @@ def verdict(
         uncounted_ms=runs.uncounted_ms,
         notes=runs.notes,
         runs=tapes,
+        secrets=known_secrets(target.settings, variant.use),
     )
     quiet_s = QUIET_S
     with closing(_Reading(target, variant)) as reading:
@@ -120,6 +121,7 @@ def finished(
         uncounted_ms=counted.uncounted_ms,
         notes=counted.notes,
         runs=tapes,
+        secrets=known_secrets(target.settings, variant.use),
         in_flight=in_flight,
     )
     with closing(_Reading(target, variant)) as reading:

@@ -37,6 +37,7 @@ from millrace.rules.outputs import (
     names,
 )
 from millrace.rules.outputs import WINDOWS_TOPIC as WINDOWS
+from millrace.rules.tokens import Secrets
 from millrace.traffic.runs import Run, Span, is_within
 from millrace.verify.behind import Moved, Place, newest_before
 from millrace.verify.declared import Faults, faults_of
@@ -55,6 +56,7 @@ from millrace.verify.evidence import (
 )
 from millrace.verify.expected import Expected, Passed, expect, expected_windows, time_passed_ms
 from millrace.verify.losses import Losses, Outputs, find, without
+from millrace.verify.planned import Planned, planned
 
 RowKey = tuple[Any, ...]
 """Of a summary's row: the start of its window, then its keys."""
@@ -91,6 +93,8 @@ class Question:
     """Messages that were deleted before an engine read them, and accepted as lost."""
     runs: Sequence[Run] = ()
     """The recorded runs of traffic."""
+    secrets: Secrets | None = None
+    """The tokens with which they were made; None if a key is not there."""
     is_once: bool = False
     """Whether no output may be there twice."""
     is_at_most_once: bool = False
@@ -144,7 +148,7 @@ class Case:
             for kind, problem in problems(question).items()
         }
         if like and self.has_same_events(like):
-            self.expected = like.expected
+            self.expected, self.planned = like.expected, like.planned
         if question.in_flight and not self.unread:
             self.losses = self._lost()
             self.raw = without(self.raw, self.losses.lost)
@@ -154,6 +158,12 @@ class Case:
         own, its = self.evidence, other.evidence
         is_same = own.raw is its.raw and own.outputs.get(ENRICHED) is its.outputs.get(ENRICHED)
         return is_same and self.question is other.question and not self.question.in_flight
+
+    @cached_property
+    def planned(self) -> Planned:
+        """What the plans of the recorded runs give, beside the raw topics."""
+        raw = {kind: self.evidence.raw.get(kind) or () for kind in self.raw}
+        return planned(self.question.use, self.question.runs, self.question.secrets, raw)
 
     @property
     def has_lost_input(self) -> bool:

@@ -195,6 +195,20 @@ def _of_inputs(case: Case) -> Iterator[Spoiling]:
                 ("acknowledged",),
                 partial(_asked, replace(case.question, runs=(more, *case.question.runs[1:])), evidence),
             )
+        ahead_ms = max(record.ingest_ms for record in records) + DAY_MS
+        for name, changes in (("counts nothing", {"by_topic": {}}), ("is of tomorrow", {"start_ms": ahead_ms})):
+            other = replace(run, **changes)
+            asked = replace(case.question, runs=(other, *case.question.runs[1:]))
+            yield Spoiling(f"the record of a run {name}", ("acknowledged",), partial(_asked, asked, evidence))
+    if case.planned.compared == len(case.question.runs):
+        for each in use.raw:
+            own = list(case.raw[each.name])
+            if own and len(own) == sum(run.by_topic.get(each.name, 0) for run in case.question.runs):
+                at = len(own) // 2
+                own[at] = replace(own[at], value=(own[at].value or b"") + b" ")
+                yield Spoiling(
+                    f"{each.name}: one is not as it was sent", ("acknowledged",), partial(with_raw, each.name, own)
+                )
 
 
 def _key(record: Record) -> str:

@@ -56,7 +56,7 @@ def test_a_good_run_is_ok_in_segments_and_counts_the_same(short: Evidence) -> No
     assert wrong(segments) == {}
     found = figures(segments)
     for check in judge(QUESTION, short).checks:
-        if check.name != "substance":
+        if check.name not in ("substance", "acknowledged"):
             counts = {name: value for name, value in check.figures.items() if not isinstance(value, str)}
             expected = {name: value for name, value in counts.items() if name != "still open"}
             assert {name: found[check.name].get(name, 0) for name in expected} == expected, check.name

@@ -123,7 +123,7 @@ def test_runs_are_remembered_with_what_they_were_made_to_set_off(stack: Settings
     digest = Digest()
     for message in TRAFFIC.messages(plan, SECRETS, 1_790_000_000_000):
         digest.add(message)
-    run = Run(about, 1_790_000_000_000, 2_000, {"transactions": 900}, 40.0, 50.0, behind, True, digest.hex)
+    run = Run(about, 1_790_000_000_000, 2_000, {"transactions": 2_000}, 40.0, 50.0, behind, True, digest.hex)
     traffic.keep(stack, "kept", run)
     try:
         assert traffic.runs(stack, "kept") == [run]

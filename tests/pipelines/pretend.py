@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from millrace import oracle
 from millrace.oracle import Finding, Record
 from millrace.rules import ALERTS, DEAD_LETTERS, Rule, UseCase, WindowRule
 from millrace.rules.outputs import WINDOWS_TOPIC
-from millrace.traffic import Message, TrafficPlan
+from millrace.traffic import CLOSING, Message, TrafficPlan
 from millrace.traffic.labels import Labels, labels_of
+from millrace.traffic.planned import CLOSING_MS, KEYS, REFERENCES_MS, Content
+from millrace.traffic.runs import Run
 from millrace.traffic.tokens import secrets_under
 from millrace.verbs.sending import closing_keys, partition_of
 from millrace.verify import Evidence, Question
@@ -27,6 +29,7 @@ PARTITIONS = 2
 CLOSERS = closing_keys(lambda number: f"closing-{number}", PARTITIONS)
 QUESTION = Question("pretended", FRAUD, FRAUD.rules, FRAUD.summaries, ("hdfs", "hbase"), {"alert_latency_ms_p99": 100})
 KINDS = {f"pretended.{kind.name}": kind.name for kind in (*FRAUD.raw, *FRAUD.references)}
+RAW = [kind.name for kind in FRAUD.raw]
 HOURS_MS = 3_600_000
 
 
@@ -37,6 +40,25 @@ def messages(plan: TrafficPlan) -> list[Message]:
         *TRAFFIC.messages(plan, SECRETS, START_MS),
         *TRAFFIC.closing(plan, SECRETS, START_MS, CLOSERS, 20_000),
     ]
+
+
+def recorded(plan: TrafficPlan, raw: Mapping[str, Sequence[Record]], **changed: Any) -> Run:
+    """The record that the sender of these topics leaves, but for what is changed."""
+    content, sent = Content(), messages(plan)
+    deque(content.of(sent), maxlen=0)
+    run = Run(
+        about={"plan": asdict(plan), KEYS: CLOSERS, CLOSING_MS: 20_000, REFERENCES_MS: START_MS - 50_000},
+        start_ms=START_MS,
+        sent=sum(each.label.kind not in ("reference", CLOSING) and each.topic in RAW for each in sent),
+        by_topic={kind: len(raw[kind]) for kind in RAW},
+        seconds=plan.due_ms(plan.events) / 1000,
+        rate_per_s=plan.rate_per_s,
+        behind_ms={},
+        is_complete=True,
+        until_ms=START_MS + sent[-1].due_ms,
+        content=content.hex,
+    )
+    return replace(run, **changed)
 
 
 def topics(sent: Iterable[Message], partitions: int = PARTITIONS) -> dict[str, list[Record]]:

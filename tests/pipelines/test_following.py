@@ -460,7 +460,7 @@ def sent(target: Target, **changed: str) -> Run:
         {"plan": asdict(PLAN), traffic.RULES: {rule.name: changed.get(rule.name, rule.version) for rule in use.rules}},
         start_ms=START_MS,
         sent=PLAN.events,
-        by_topic={},
+        by_topic={"transactions": PLAN.events},
         seconds=40.0,
         rate_per_s=PLAN.rate_per_s,
         behind_ms={"p99_ms": 1, "max_ms": 1},

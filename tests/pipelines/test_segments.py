@@ -87,7 +87,7 @@ def whole(question: Question, evidence: Evidence) -> dict[str, dict[str, int]]:
     return {
         check.name: {name: int(value or 0) for name, value in check.figures.items() if not isinstance(value, str)}
         for check in judge(question, evidence).checks
-        if check.name != "substance"
+        if check.name not in ("substance", "acknowledged")
     }
 
 

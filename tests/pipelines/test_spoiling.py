@@ -10,12 +10,11 @@ import pytest
 from millrace.cli.verify import as_data, rows
 from millrace.oracle import Record
 from millrace.traffic import plan_for
-from millrace.traffic.runs import Run
 from millrace.verify import Evidence, Question, checks
 from millrace.verify.checking import Found
 from millrace.verify.spoiling import Outcome, SelfTest, self_test
 from pipelines.fraud.traffic import TRAFFIC
-from tests.pipelines.pretend import QUESTION, START_MS, messages, ran, topics
+from tests.pipelines.pretend import QUESTION, SECRETS, messages, ran, recorded, topics
 
 SPOILINGS_LEAST = 60
 PLAN = plan_for(TRAFFIC, 400, 20, seed=3, name="p", customers=60, frauds=0.1, edges=0.1, races=0.02)
@@ -24,9 +23,7 @@ PLAN = plan_for(TRAFFIC, 400, 20, seed=3, name="p", customers=60, frauds=0.1, ed
 @pytest.fixture(scope="module")
 def fraud() -> tuple[Question, Evidence]:
     raw = topics(messages(PLAN))
-    by_topic = {kind: len(records) for kind, records in raw.items()}
-    run = Run({"plan": {"name": "p"}}, START_MS, 400, by_topic, 20.0, 20.0, {}, is_complete=True)
-    return replace(QUESTION, runs=[run]), restarted(ran(PLAN, raw))
+    return replace(QUESTION, runs=[recorded(PLAN, raw)], secrets=SECRETS), restarted(ran(PLAN, raw))
 
 
 def restarted(evidence: Evidence) -> Evidence:

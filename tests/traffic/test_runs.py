@@ -8,14 +8,17 @@ from typing import Any
 
 import pytest
 
+from millrace.patterns.plan import HOP
 from millrace.traffic import plan_for
+from millrace.traffic.planned import made_again
 from millrace.traffic.runs import Run
 from millrace.traffic.tape import Digest
-from millrace.verbs import traffic
+from millrace.verbs import sending, traffic
 from millrace.verbs.sending import Behind, TrafficError, closing_keys, partition_of
 from millrace.verify import Versions, judge
 from pipelines.fraud import FRAUD
-from tests.pipelines.pretend import QUESTION, messages, ran, topics
+from pipelines.fraud.traffic import TRAFFIC as FRAUD_TRAFFIC
+from tests.pipelines.pretend import QUESTION, SECRETS, messages, ran, topics
 from tests.pipelines.pretend import START_MS as PRETENDED_MS
 from tests.traffic.visits import TRAFFIC, VISITS
 
@@ -29,7 +32,7 @@ def run(p99_ms: float | None = 3.0, max_ms: float | None = 20.0, **changes: Any)
         digest.add(message)
     behind = {"p99_ms": p99_ms, "max_ms": max_ms}
     about = {"plan": asdict(PLAN), "rules": {rule.name: rule.version for rule in VISITS.rules}}
-    made = Run(about, START_MS, 200, {}, 2.0, 100.0, behind, True, digest.hex, START_MS + 9_000)
+    made = Run(about, START_MS, 200, {"visits": 200}, 2.0, 100.0, behind, True, digest.hex, START_MS + 9_000)
     return replace(made, **changes)
 
 
@@ -62,6 +65,7 @@ def test_no_latency_counts_of_a_sender_more_than_100_ms_behind_at_p99() -> None:
         ({"max_ms": None}, "are unused: its sender's punctuality was not measured"),
         ({"max_ms": 500.0}, "are unused: a message left 500 ms after it was due, and labels hold for less than 500"),
         ({"is_complete": False}, "are unused: it was interrupted"),
+        ({"by_topic": {}}, "are unused: it counts 200 messages, and 0 by topic"),
         ({"digest": "other"}, "are unused: this version generates other traffic from its plan; send it again"),
         (
             {"about": {"plan": {"name": "v", "events": 9, "rate_per_s": 10, "poison_share": 0.1}}},
@@ -141,3 +145,36 @@ def test_the_closing_has_a_key_in_each_partition_or_the_use_is_named() -> None:
 def test_the_closing_lasts_until_the_longest_window_is_complete() -> None:
     assert traffic.closing_ms(FRAUD) == 10_000 + 5_000 + 2_000 + 3_000
     assert traffic.closing_ms(VISITS) == 1_000 + 5_000 + 2_000 + 3_000
+
+
+def test_what_was_sent_is_made_again_from_the_record_to_the_last_byte(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Kafka:
+        """Takes whatever is sent."""
+
+        def __init__(self, config: Any) -> None:
+            self.taken: list[tuple[str, bytes | None, bytes | None]] = taken
+
+        def produce(self, *message: Any) -> None:
+            self.taken.append(message)
+
+        def poll(self, within_s: float) -> int:
+            return 0
+
+        def flush(self, within_s: float) -> int:
+            return 0
+
+    taken: list[tuple[str, bytes | None, bytes | None]] = []
+    monkeypatch.setattr(sending, "Producer", Kafka)
+    monkeypatch.setattr(sending, "_partitions", lambda *_: 2)
+    plan = plan_for(FRAUD_TRAFFIC, 100, 1_000, name="again")
+    kinds = [each.name for each in (*FRAUD.raw, *FRAUD.references)]
+    load = traffic.generated(FRAUD, plan, SECRETS, for_ms=1_000)
+    run = sending.send("", {kind: kind for kind in [*kinds, HOP]}, load)
+    read = Run(**json.loads(json.dumps(asdict(run))))
+    made = made_again(FRAUD, read, SECRETS)
+    assert made is not None
+    content, references, sent = made
+    again = [(each.topic, each.value, each.key) for each in [*references, *sent]]
+    assert again == [each for each in taken if each[0] != HOP]
+    assert content.hex == read.content
+    assert made_again(FRAUD, replace(read, about={"plan": asdict(plan)}), SECRETS) is None, "an earlier record"

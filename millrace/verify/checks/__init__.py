@@ -34,7 +34,7 @@ def checkers(case: Case) -> Iterator[Checker]:
     yield substance.CHECKER
     yield readable.CHECKER
     yield order.CHECKER
-    if case.question.runs:
+    if case.is_whole:
         yield acknowledged.CHECKER
     yield conservation.CHECKER
     if case.question.is_at_most_once:

@@ -3,28 +3,56 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 
+from millrace.traffic.runs import Run
 from millrace.verify.case import Case
 from millrace.verify.checking import Checker, Found
+from millrace.verify.verdict import Figure
 
 
 def acknowledged(case: Case) -> Found:
-    """The raw topics with fewer messages than were acknowledged; others may have sent more, as canaries do."""
-    sent: Counter[str] = Counter()
-    for run in case.question.runs:
+    """The raw topics with fewer or other messages than were acknowledged; others may have sent more, as canaries do.
+
+    Where the plan of a run gives its messages again, each is looked up.
+    """
+    runs, sent = case.question.runs, Counter[str]()
+    for run in runs:
         sent.update({kind: count for kind, count in run.by_topic.items() if kind in case.raw})
     canaries = case.question.use.canaries
     marks = tuple(mark.encode() for mark in canaries.marks.values()) if canaries else ()
-    there = {
-        kind: sum(not (record.key or b"").startswith(marks) for record in case.evidence.raw.get(kind) or ())
-        for kind in sent
+    arrived_ms = {
+        kind: [record.ingest_ms for record in records or () if not (record.key or b"").startswith(marks)]
+        for kind, records in case.evidence.raw.items()
     }
     offenders = [
-        f"{kind}: {count} messages were acknowledged, the topic holds {there[kind]}"
+        f"{kind}: {count} messages were acknowledged, the topic holds {len(arrived_ms[kind])}"
         for kind, count in sent.items()
-        if there[kind] < count
+        if len(arrived_ms[kind]) < count
     ]
-    return Found({"runs": len(case.question.runs), **sent}, offenders)
+    for run in runs:
+        offenders += _contradictions(case, run, arrived_ms)
+    figures: dict[str, Figure] = {"runs": len(runs), "runs compared with their plans": case.planned.compared, **sent}
+    figures |= {
+        f"{each.name}: of no recorded run": others
+        for each in case.question.use.raw
+        if (others := len(arrived_ms[each.name]) - sent[each.name]) > 0
+    }
+    return Found(figures, [*offenders, *case.planned.offenders])
+
+
+def _contradictions(case: Case, run: Run, arrived_ms: Mapping[str, Sequence[int]]) -> Iterator[str]:
+    """What of a record contradicts the rest of it, the topics, or the time at which it was read."""
+    clocks_ms, (since_ms, until_ms) = case.question.bounds.clocks_ms, run.span_ms
+    if why := run.contradiction:
+        yield f"the record of the run '{run.name}' is wrong: {why}"
+    for kind in run.by_topic.keys() & {each.name for each in case.question.use.raw}:
+        there = sum(at_ms >= since_ms - clocks_ms for at_ms in arrived_ms[kind])
+        if there < run.by_topic[kind] <= len(arrived_ms[kind]):
+            yield f"{kind}: {run.by_topic[kind]} messages were acknowledged since {since_ms}, {there} are there"
+    last_ms = max(since_ms, until_ms if run.is_complete else 0)
+    if case.evidence.read_ms and last_ms > case.evidence.read_ms + clocks_ms:
+        yield f"the record of the run '{run.name}' is from {since_ms} to {until_ms}, and was read before"
 
 
 CHECKER = Checker(

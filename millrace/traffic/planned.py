@@ -1,0 +1,60 @@
+"""The messages of a recorded run, made again from its plan."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+
+from millrace.rules import UseCase
+from millrace.rules.tokens import Secrets
+from millrace.rules.traffic import Message, Traffic, TrafficPlan
+from millrace.traffic.runs import Run
+
+KEYS, CLOSING_MS = "closing_keys", "closing_ms"
+"""What a run records of its closing: the keys, and how long it lasts."""
+REFERENCES_MS = "references_ms"
+"""What it records of its reference data: when all was acknowledged."""
+
+
+class Content:
+    """Identifies messages to their last byte."""
+
+    def __init__(self) -> None:
+        self._sha256 = hashlib.sha256()
+
+    def of(self, messages: Iterable[Message]) -> Iterator[Message]:
+        """The messages, as they are taken in."""
+        for message in messages:
+            self._sha256.update(repr(message[:4]).encode())
+            yield message
+
+    @property
+    def hex(self) -> str:
+        return self._sha256.hexdigest()
+
+
+def plan_of(run: Run) -> TrafficPlan | None:
+    """The plan of a run; None if it was sent from a file, or recorded before plans had shares."""
+    plan = run.about.get("plan", {})
+    return TrafficPlan(**plan) if "shares" in plan else None
+
+
+def messages_of(
+    traffic: Traffic, plan: TrafficPlan, secrets: Secrets, start_ms: int, keys: Sequence[str], closing_ms: int
+) -> Iterator[Message]:
+    """The messages of a plan, and of its closing."""
+    yield from traffic.messages(plan, secrets, start_ms)
+    yield from traffic.closing(plan, secrets, start_ms, keys, closing_ms)
+
+
+def made_again(use: UseCase, run: Run, secrets: Secrets) -> tuple[Content, Iterator[Message], Iterator[Message]] | None:
+    """The reference data of a run, then its messages, and what identifies them when all are taken; None without a plan.
+
+    They are what was sent if that is as recorded.
+    """
+    plan, keys, made = plan_of(run), run.about.get(KEYS), use.traffic
+    if plan is None or keys is None or made is None or plan.shares.keys() != made.shares.keys():
+        return None
+    content = Content()
+    messages = messages_of(made, plan, secrets, run.start_ms, keys, run.about[CLOSING_MS])
+    return content, content.of(made.references(plan, keys)), content.of(messages)

@@ -1,0 +1,91 @@
+"""What the raw topics hold of the messages that the plans of the recorded runs give."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from millrace.oracle import Record
+from millrace.rules import UseCase
+from millrace.rules.tokens import Secrets
+from millrace.rules.traffic import CLOSING, Message
+from millrace.traffic.planned import REFERENCES_MS, made_again
+from millrace.traffic.runs import Run
+
+HOPS_MS = 1_000
+"""Bare hops continue for so long after the last message."""
+Raw = Mapping[str, Sequence[Record]]
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What differs, and of how many runs it is known."""
+
+    compared: int = 0
+    offenders: Sequence[str] = ()
+
+
+def planned(use: UseCase, runs: Iterable[Run], secrets: Secrets | None, raw: Raw) -> Planned:
+    """Each run that can be made again to the last byte, beside the raw topics; the plan is never held whole."""
+    if secrets is None or not (again := [run for run in runs if run.content]):
+        return Planned()
+    there = Counter(_mark(each.topic, each.key, each.value) for own in raw.values() for each in own)
+    newest_ms = {
+        (each.name, record.key): record.ingest_ms
+        for each in use.references
+        for record in sorted(raw[each.name], key=lambda record: record.ingest_ms)
+    }
+    found = [_offenders(use, run, secrets, there, newest_ms, raw.keys()) for run in again]
+    same = [own for own in found if own is not None]
+    return Planned(len(same), [each for own in same for each in own])
+
+
+def _offenders(
+    use: UseCase,
+    run: Run,
+    secrets: Secrets,
+    there: Counter[int],
+    newest_ms: Mapping[tuple[str, bytes | None], int],
+    kinds: Iterable[str],
+) -> list[str] | None:
+    """What of a run is not as its plan gives it; None where the plan gives other messages now."""
+    made = made_again(use, run, secrets)
+    if made is None:
+        return None
+    content, references, messages = made
+    acknowledged = {kind: run.by_topic[kind] for kind in kinds if run.by_topic.get(kind)}
+    most = sum(acknowledged.values())
+    found, given, sent, total, last_ms = list[str](), Counter[str](), 0, 0, 0
+    # Of a key, only the last message is kept; one that came after the run's own is of somebody else.
+    for place, message in {each[1:3]: each for each in references}.items():
+        is_own = newest_ms.get(place, run.start_ms) <= run.about[REFERENCES_MS]
+        if is_own and not there[_mark(message.topic, message.key, message.value)]:
+            found.append(_altered(run, message))
+    for total, message in enumerate(messages, 1):
+        last_ms = message.due_ms
+        if total <= most:
+            given[message.topic] += 1
+            sent += message.label.kind != CLOSING
+            mark = _mark(message.topic, message.key, message.value)
+            if there[mark] > 0:
+                there[mark] -= 1
+            else:
+                found.append(_altered(run, message))
+    if content.hex != run.content:
+        return None
+    if given != acknowledged or sent < run.sent or (run.is_complete and total != given.total()):
+        planned = "all that its plan gives" if run.is_complete else "what its plan gives first"
+        found.append(f"the record of the run '{run.name}' is not of {planned}: {run.sent} sent, {acknowledged}")
+    if not 0 <= run.until_ms - run.start_ms - last_ms <= HOPS_MS:
+        found.append(f"the record of the run '{run.name}' ends at {run.until_ms}, its plan at {run.start_ms + last_ms}")
+    return found
+
+
+def _mark(topic: str, key: bytes | None, value: bytes | None) -> int:
+    return hash((topic, key or b"", value or b""))
+
+
+def _altered(run: Run, message: Message) -> str:
+    key = (message.key or b"").decode(errors="replace")
+    return f"{message.topic}: a message of {key} that the run '{run.name}' sent is not there as it was sent"

@@ -1,0 +1,177 @@
+"""A recorded run shows what must be in the raw topics, though all that follows from an altered message is right."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from millrace.oracle import Record
+from millrace.traffic import plan_for
+from millrace.traffic.runs import Run
+from millrace.verify import Evidence, Question, Verdict, judge
+from millrace.verify.verdict import Check
+from pipelines.fraud.traffic import TRAFFIC
+from tests.pipelines.pretend import QUESTION, SECRETS, START_MS, messages, ran, recorded, topics
+
+PLAN = plan_for(TRAFFIC, 200, 20, seed=3, name="p", customers=30, frauds=0.1, edges=0.1)
+Raw = dict[str, list[Record]]
+
+
+@pytest.fixture(scope="module")
+def raw() -> Raw:
+    return topics(messages(PLAN))
+
+
+@pytest.fixture(scope="module")
+def good(raw: Raw) -> Evidence:
+    return replace(ran(PLAN, raw), read_ms=START_MS + 100_000)
+
+
+@pytest.fixture
+def run(raw: Raw) -> Run:
+    return recorded(PLAN, raw)
+
+
+def asked(*runs: Run) -> Question:
+    return replace(QUESTION, runs=runs, secrets=SECRETS)
+
+
+def red(verdict: Verdict) -> dict[str, str]:
+    return {each.name: each.status for each in verdict.checks if each.status != "ok"}
+
+
+def check(question: Question, evidence: Evidence) -> Check:
+    return judge(question, evidence).check("acknowledged")
+
+
+def test_what_was_sent_is_ok(run: Run, good: Evidence) -> None:
+    verdict = judge(asked(run), good)
+    assert red(verdict) == {}
+    assert verdict.check("acknowledged").figures["runs compared with their plans"] == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "value"),
+    [
+        ("transactions", "amount_cents", 7),
+        ("transactions", "card", "0" * 8 + "." + "1" * 32),
+        ("device-locations", "latitude", 1.5),
+        ("merchants", "place", "Nowhere"),
+    ],
+)
+def test_an_altered_message_is_red_though_all_that_follows_is_right(
+    run: Run, raw: Raw, kind: str, field: str, value: Any
+) -> None:
+    at = next(n for n, each in enumerate(raw[kind]) if n > len(raw[kind]) // 2 and _has(each, field))
+    altered = json.dumps({**json.loads(raw[kind][at].value or b""), field: value}).encode()
+    other = _with(raw, kind, at, value=altered)
+    found = check(asked(run), ran(PLAN, other))
+    assert (found.status, len(found.offenders)) == ("failed", 1)
+    assert found.offenders[0].startswith(f"{kind}: a message of ")
+
+
+def test_a_message_in_the_place_of_another_is_red(run: Run, raw: Raw) -> None:
+    """The count is as before."""
+    for changed in ({"key": b"somebody"}, {"key": None}, {"value": b"{"}, {"value": None}):
+        found = check(asked(run), ran(PLAN, _with(raw, "transactions", 40, **changed)))
+        assert (found.status, len(found.offenders)) == ("failed", 1)
+
+
+def test_messages_of_others_and_copies_are_no_fault(run: Run, raw: Raw) -> None:
+    last = raw["transactions"][-1]
+    others = [replace(last, offset=last.offset + 1), replace(last, offset=last.offset + 2, value=b"{")]
+    merchant = raw["merchants"][0]
+    updated = replace(merchant, offset=9_999, ingest_ms=START_MS + 500, value=b'{"merchant":"m-000"}')
+    more = {**raw, "transactions": [*raw["transactions"], *others], "merchants": [*raw["merchants"][1:], updated]}
+    found = check(asked(run), ran(PLAN, more))
+    assert (found.status, found.figures["transactions: of no recorded run"]) == ("ok", 2)
+
+
+def test_reference_data_is_compacted(run: Run, raw: Raw) -> None:
+    """Of a key, Kafka keeps the last message."""
+    kept = {kind: list({each.key: each for each in raw[kind]}.values()) for kind in ("merchants", "customers")}
+    assert len(kept["merchants"]) < len(raw["merchants"])
+    assert check(asked(run), ran(PLAN, {**raw, **kept})).status == "ok"
+
+
+def test_a_run_that_was_interrupted_is_compared_as_far_as_it_was_sent(run: Run, raw: Raw) -> None:
+    sent = [each for each in messages(PLAN) if each.topic in run.by_topic][:150]
+    fewer = {**topics(sent), **{kind: raw[kind] for kind in raw if kind not in run.by_topic}}
+    by_topic = {kind: len(fewer[kind]) for kind in run.by_topic}
+    interrupted = replace(run, sent=150, by_topic=by_topic, is_complete=False)
+    assert check(asked(interrupted), ran(PLAN, fewer)).status == "ok"
+    gone = {**fewer, "transactions": [replace(each, value=b"{") for each in fewer["transactions"]]}
+    assert check(asked(interrupted), ran(PLAN, gone)).status == "failed"
+    other = {"transactions": by_topic["transactions"] - 1}
+    assert check(asked(replace(interrupted, by_topic={**by_topic, **other})), ran(PLAN, fewer)).status == "failed"
+
+
+def test_two_runs_are_each_compared(run: Run, good: Evidence, raw: Raw) -> None:
+    once = check(asked(run, run), good)
+    assert once.status == "failed", "each message was acknowledged twice"
+    twice = {kind: [*own, *(replace(each, offset=each.offset + 10**6) for each in own)] for kind, own in raw.items()}
+    found = check(asked(run, run), ran(PLAN, twice))
+    assert (found.status, found.figures["runs compared with their plans"]) == ("ok", 2)
+
+
+@pytest.mark.parametrize(
+    "unlike",
+    [
+        lambda question: replace(question, secrets=None),
+        lambda question: replace(question, runs=[replace(each, content="") for each in question.runs]),
+        lambda question: replace(
+            question, runs=[replace(each, content="of another version") for each in question.runs]
+        ),
+        lambda question: replace(question, runs=[replace(each, about={"file": "a.csv"}) for each in question.runs]),
+    ],
+    ids=["a key is not there", "recorded before", "another version", "from a file"],
+)
+def test_where_no_plan_gives_the_messages_again_a_figure_shows_it(
+    run: Run, good: Evidence, unlike: Callable[[Question], Question]
+) -> None:
+    found = check(unlike(asked(run)), good)
+    assert (found.status, found.figures["runs"], found.figures["runs compared with their plans"]) == ("ok", 1, 0)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        lambda run: {"by_topic": {}},
+        lambda run: {"by_topic": {**run.by_topic, "device-locations": run.by_topic["device-locations"] - 1}},
+        lambda run: {"by_topic": {"transactions": run.by_topic["transactions"]}},
+        lambda run: {"sent": run.sent + 1},
+        lambda run: {"until_ms": run.until_ms + 5_000},
+        lambda run: {"until_ms": run.until_ms - 5_000},
+        lambda run: {"until_ms": run.until_ms + 10**9, "content": ""},
+        lambda run: {"start_ms": run.start_ms + 10**9, "content": ""},
+        lambda run: {"start_ms": run.start_ms + 90_000},
+    ],
+)
+def test_a_record_that_contradicts_itself_or_its_plan_is_red(
+    run: Run, good: Evidence, changed: Callable[[Run], Mapping[str, Any]]
+) -> None:
+    assert red(judge(asked(replace(run, **changed(run))), good)) == {"acknowledged": "failed"}
+
+
+def test_without_a_record_figures_show_what_nothing_vouches_for(good: Evidence, raw: Raw) -> None:
+    """Outside senders leave no record."""
+    found = check(asked(), good)
+    assert (found.status, found.figures["runs"]) == ("ok", 0)
+    assert found.figures["transactions: of no recorded run"] == len(raw["transactions"])
+
+
+def _has(record: Record, field: str) -> bool:
+    try:
+        return field in json.loads(record.value or b"")
+    except (ValueError, TypeError):
+        return False
+
+
+def _with(raw: Mapping[str, Sequence[Record]], kind: str, at: int, **changed: Any) -> dict[str, Sequence[Record]]:
+    own = list(raw[kind])
+    own[at] = replace(own[at], **changed)
+    return {**raw, kind: own}
