@@ -540,7 +540,12 @@ class Ledger:
         found = []
         for run in traffic.runs(self.target.settings, name):
             identity, (start_ms, until_ms) = f"{run.name}@{run.start_ms}", run.span_ms
-            if "plan" not in run.about or identity in self.state.labelled or not since_ms <= until_ms <= cut_ms:
+            if "plan" not in run.about or identity in self.state.labelled:
+                continue
+            if run.is_complete and until_ms > time.time() * 1000 + CLOCKS_DIFFER_MS:
+                found.append(Labelled(identity, cut_ms, f"it is recorded as complete, and ends at {until_ms}"))
+                continue
+            if not since_ms <= until_ms <= cut_ms:
                 continue
             if start_ms < since_ms:
                 found.append(Labelled(identity, until_ms, "it began before the oldest alert that the topic still has"))

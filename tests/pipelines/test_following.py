@@ -519,6 +519,16 @@ def test_a_run_whose_labels_cannot_be_used_makes_one_segment_unknown(kafka: Topi
     assert "it was interrupted" in found.causes[0]
 
 
+def test_a_run_that_ends_in_the_future_makes_one_segment_unknown(kafka: Topics, target: Target) -> None:
+    """Until then, nobody would miss an alert of it."""
+    run = sent(target)
+    traffic.forget(target.settings, NAME)
+    traffic.keep(target.settings, NAME, replace(run, until_ms=int(time.time() * 1000) + 3_600_000))
+    (found,) = [entry for entry in judged(opened(target), SEGMENTS) if entry.status != "ok"]
+    assert (found.number, found.status) == (1, "unknown")
+    assert "it is recorded as complete, and ends at" in found.causes[0]
+
+
 def test_a_run_that_is_longer_than_the_topics_keep_messages_makes_one_segment_unknown(
     kafka: Topics, target: Target
 ) -> None:
