@@ -243,7 +243,14 @@ def until(
 def verdicts(target: Target, name: str, since: int = 0) -> Chain:
     """The chain of a pattern's ledger, from an offset on."""
     with closing(Tail(target.bootstrap, _topic(name), {VERDICTS_TOPIC: {0: since}})) as tail:
-        return chain.read((record.value for record in tail.new()), is_part=since > 0)
+        records = list(tail.new())
+    found = chain.read((record.value for record in records), is_part=since > 0)
+    keys = [
+        f"message {at} has the key {record.key!r}, not that of {name}"
+        for at, record in enumerate(records)
+        if record.key != name.encode()
+    ]
+    return replace(found, breaks=(*found.breaks, *keys))
 
 
 def latest(target: Target, name: str) -> Chain:
@@ -414,13 +421,16 @@ class Ledger:
         topic = {VERDICTS_TOPIC: self.variant.topic(VERDICTS_TOPIC)}
         since = max(0, lengths(self.target.bootstrap, topic)[VERDICTS_TOPIC] - ENTRIES_READ)
         with closing(Tail(self.target.bootstrap, topic, {VERDICTS_TOPIC: {0: since}})) as tail:
-            messages = [record.value for record in tail.new()]
+            records = list(tail.new())
+        messages = [record.value for record in records]
         entries = chain.read(messages).entries
         last, before = [None, None, *entries][-1], [None, None, *entries][-2]
         # An older break is known: it made an entry unknown when it was new.
         own = [] if last is None else list(chain.broken(last, before, is_part=since > 0))
         if messages and (last is None or messages[-1] != last.to_json().encode()):
             own = ["its last message is no entry"]
+        elif records and records[-1].key != self.variant.name.encode():
+            own = [f"its last message has the key {records[-1].key!r}"]
         return last, [f"the chain is broken: {each}" for each in own]
 
     def state_of(self, entry: Entry) -> tuple[State | None, str]:

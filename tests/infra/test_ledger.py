@@ -176,7 +176,7 @@ def test_messages_that_were_deleted_before_they_were_judged_make_a_segment_unkno
 
 def test_a_foreign_message_in_the_ledger_is_named_and_breaks_it(target: Target, followed: Chain) -> None:
     topic = load(PATTERN).topic(VERDICTS_TOPIC)
-    topics.publish(target.bootstrap, [(topic, b"x", b"{}")])
+    topics.publish(target.bootstrap, [(topic, PATTERN.encode(), b"{}")])
     last = ledger.verdicts(target, PATTERN).entries[-1].number
     follow(target, lambda entry: entry.number >= last + 1)
     found = ledger.verdicts(target, PATTERN)

@@ -472,6 +472,18 @@ def sent(target: Target, **changed: str) -> Run:
     return run
 
 
+def test_an_entry_under_the_key_of_another_pattern_is_named(kafka: Topics, target: Target) -> None:
+    judged(opened(target), 2)
+    own = kafka.records[load(NAME).topic("verdicts")]
+    assert ledger.verdicts(target, NAME).breaks == ()
+    own[1] = replace(own[1], key=b"spark")
+    found = ledger.verdicts(target, NAME)
+    assert (found.breaks, len(found.entries)) == (("message 1 has the key b'spark', not that of flink",), 2)
+    assert found.status == "unknown"
+    (entry,) = judged(opened(target), 1)
+    assert (entry.status, "has the key b'spark'" in entry.causes[0]) == ("unknown", True)
+
+
 def test_the_labels_of_a_run_are_judged_in_one_segment_after_its_end(kafka: Topics, target: Target) -> None:
     run = sent(target)
     entries = judged(opened(target), SEGMENTS)
