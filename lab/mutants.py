@@ -69,7 +69,7 @@ MUTANTS = {
     # The default of librdkafka, and of no Java client.
     "traffic-goes-to-other-partitions": Mutant(
         test="tests/infra/test_stack_traffic.py::test_all_of_it_arrives_in_order_and_each_key_keeps_its_partition",
-        red="assert all(r.partition == sending.partition_of(",
+        red="assert all(r.partition == partition_of(",
         file="millrace/stores/topics.py",
         old='"partitioner": "murmur2_random"',
         new='"partitioner": "consistent_random"',

@@ -22,8 +22,8 @@ from millrace.stores import topics
 from millrace.stores.topics import Tail
 from millrace.target import Target
 from millrace.testing import token
+from millrace.traffic.planned import partition_of
 from millrace.verbs.provision import wanted_topics
-from millrace.verbs.sending import partition_of
 
 PARTITIONS, PARALLELISM = 8, 4
 WEIGHTS = (4, *[1] * (PARTITIONS - 1))

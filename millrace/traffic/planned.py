@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 
 from millrace.rules import UseCase
 from millrace.rules.tokens import Secrets
@@ -31,6 +32,14 @@ class Content:
     @property
     def hex(self) -> str:
         return self._sha256.hexdigest()
+
+
+@lru_cache(maxsize=100_000)
+def partition_of(key: bytes, partitions: int) -> int:
+    """The partition of a key, as every client with the default partitioner of Java chooses it."""
+    from kafka.partitioner.default import murmur2  # here: runs are also read where no client of Kafka is
+
+    return int((murmur2(key) & 0x7FFFFFFF) % partitions)
 
 
 def plan_of(run: Run) -> TrafficPlan | None:

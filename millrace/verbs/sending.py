@@ -18,13 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka import KafkaError, Producer
-from kafka.partitioner.default import murmur2
 
 from millrace.errors import InfraError
 from millrace.patterns.plan import HOP
 from millrace.stores.topics import PRODUCER, listed
 from millrace.traffic import CLOSING, Label, Message
-from millrace.traffic.planned import KEYS, REFERENCES_MS, Content
+from millrace.traffic.planned import KEYS, REFERENCES_MS, Content, partition_of
 from millrace.traffic.runs import Run
 from millrace.traffic.tape import Batch, Produced, Tape
 from millrace.verify.latency import QUANTILES
@@ -129,11 +128,6 @@ def closing_keys(key_of: Callable[[int], str], partitions: int) -> list[str]:
         f"the first {KEYS_TRIED_MOST * partitions} keys of the closing reach only {len(found)} of {partitions} "
         "partitions; let the use's closing_key give another key for each number"
     )
-
-
-def partition_of(key: bytes, partitions: int) -> int:
-    """The partition of a key, as every client with the default partitioner of Java chooses it."""
-    return int((murmur2(key) & 0x7FFFFFFF) % partitions)
 
 
 def _encode(

@@ -250,6 +250,11 @@ class _Reading:
             wrong_files=self.files.wrong,
             read_ms=int(time.time() * 1000),
             kinds={topic: kind for kind, topic in self.topics.items()},
+            partitions={
+                ENRICHED if kind == use.enriched.name else kind: len(own)
+                for kind, own in self.tail.positions.items()
+                if kind in (use.judged.name, use.enriched.name, ALERTS.name, DEAD_LETTERS.name, WINDOWS_TOPIC)
+            },
         )
 
     def _stored(self) -> tuple[dict[str, Any], dict[str, str]]:

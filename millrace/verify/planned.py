@@ -10,7 +10,7 @@ from millrace.oracle import Record
 from millrace.rules import UseCase
 from millrace.rules.tokens import Secrets
 from millrace.rules.traffic import CLOSING, Message
-from millrace.traffic.planned import REFERENCES_MS, made_again
+from millrace.traffic.planned import KEYS, REFERENCES_MS, made_again, partition_of
 from millrace.traffic.runs import Run
 
 HOPS_MS = 1_000
@@ -26,11 +26,22 @@ class Planned:
     offenders: Sequence[str] = ()
 
 
-def planned(use: UseCase, runs: Iterable[Run], secrets: Secrets | None, raw: Raw) -> Planned:
-    """Each run that can be made again to the last byte, beside the raw topics; the plan is never held whole."""
+def planned(use: UseCase, runs: Iterable[Run], secrets: Secrets | None, raw: Raw, partitions: int = 0) -> Planned:
+    """Each run that can be made again to the last byte, beside the raw topics; the plan is never held whole.
+
+    Where the judged topic had its present partitions in all these runs, each message must be in that of its key.
+    """
     if secrets is None or not (again := [run for run in runs if run.content]):
         return Planned()
-    there = Counter(_mark(each.topic, each.key, each.value) for own in raw.values() for each in own)
+    are_same = partitions > 0 and all(len(run.about.get(KEYS, ())) == partitions for run in again)
+
+    def is_elsewhere(record: Record) -> bool:
+        is_placed = are_same and record.topic == use.judged.name
+        return is_placed and bool(record.key) and record.partition != partition_of(record.key, partitions)
+
+    there = Counter(
+        _mark(each.topic, each.key, each.value) for own in raw.values() for each in own if not is_elsewhere(each)
+    )
     newest_ms = {
         (each.name, record.key): record.ingest_ms
         for each in use.references

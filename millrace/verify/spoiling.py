@@ -23,7 +23,7 @@ from millrace.traffic.labels import Labels
 from millrace.verify import timing
 from millrace.verify.case import Case, Question
 from millrace.verify.checking import Checker
-from millrace.verify.checks import checkers
+from millrace.verify.checks import checkers, partitions
 from millrace.verify.checks.alert_ids import fact_of
 from millrace.verify.checks.numbers import last_of, numbers
 from millrace.verify.evidence import ENRICHED, FILES, Event, Evidence, StoredRow, Versions, kinds_of, table_key
@@ -146,6 +146,7 @@ def spoilings(case: Case) -> Iterator[Spoiling]:
     for table in case.question.use.tables:
         if table_key(table.name) in case.evidence.stores:
             yield from _of_table(case, table)
+    yield from _of_partitions(case)
     yield from _of_labels(case)
     yield from _of_absence(case)
 
@@ -619,6 +620,15 @@ def _of_table(case: Case, table: Table) -> Iterator[Spoiling]:
 def _alerts_in(rows: Mapping[bytes, Mapping[bytes, bytes]], case: Case, table: Table) -> Iterator[bytes]:
     for cells in rows.values() if table.alerts else ():
         yield from (column for column in cells if column.startswith(f"{ALERT}:".encode()))
+
+
+def _of_partitions(case: Case) -> Iterator[Spoiling]:
+    for kind, records in partitions.unchanged(case).items():
+        own, at, count = list(records), len(records) // 2, case.evidence.partitions[kind]
+        if count > 1 and own[at].key:
+            own[at] = replace(own[at], partition=(own[at].partition + 1) % count)
+            moved = partial(_with_output, case, kind, own)
+            yield Spoiling(f"{kind}: one is in another partition", ("partitions",), moved)
 
 
 def _of_labels(case: Case) -> Iterator[Spoiling]:

@@ -25,6 +25,7 @@ from millrace.stores import topics
 from millrace.stores.topics import Tail, TopicError
 from millrace.traffic import TrafficPlan, plan_for
 from millrace.traffic.labels import Labels, labels_of
+from millrace.traffic.planned import partition_of
 from millrace.traffic.runs import Run
 from millrace.traffic.tape import Digest
 from millrace.traffic.tokens import secrets_under
@@ -71,7 +72,7 @@ def test_all_of_it_arrives_in_order_and_each_key_keeps_its_partition(bootstrap: 
     assert len(by_kind["transactions"]) + len(by_kind["device-locations"]) == 1_500 + 2 * 2  # two seconds of closing
     assert run.by_topic["hop"] == len(by_kind["hop"]) > 80
     for kind in ("transactions", "device-locations"):
-        assert all(r.partition == sending.partition_of(r.key or b"", 2) for r in by_kind[kind])
+        assert all(r.partition == partition_of(r.key or b"", 2) for r in by_kind[kind])
         for partition in (0, 1):
             due = [sent_ms(r) for r in by_kind[kind] if r.partition == partition and sent_ms(r)]
             assert due == sorted(due)

@@ -14,10 +14,10 @@ from millrace.rules import ALERTS, DEAD_LETTERS, Rule, UseCase, WindowRule
 from millrace.rules.outputs import WINDOWS_TOPIC
 from millrace.traffic import CLOSING, Message, TrafficPlan
 from millrace.traffic.labels import Labels, labels_of
-from millrace.traffic.planned import CLOSING_MS, KEYS, REFERENCES_MS, Content
+from millrace.traffic.planned import CLOSING_MS, KEYS, REFERENCES_MS, Content, partition_of
 from millrace.traffic.runs import Run
 from millrace.traffic.tokens import secrets_under
-from millrace.verbs.sending import closing_keys, partition_of
+from millrace.verbs.sending import closing_keys
 from millrace.verify import Evidence, Question
 from millrace.verify.evidence import ENRICHED
 from pipelines.fraud import FRAUD

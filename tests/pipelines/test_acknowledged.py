@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,8 +12,10 @@ import pytest
 
 from millrace.oracle import Record
 from millrace.traffic import plan_for
+from millrace.traffic.planned import partition_of
 from millrace.traffic.runs import Run
 from millrace.verify import Evidence, Question, Verdict, judge
+from millrace.verify.spoiling import self_test
 from millrace.verify.verdict import Check
 from pipelines.fraud.traffic import TRAFFIC
 from tests.pipelines.pretend import QUESTION, SECRETS, START_MS, messages, ran, recorded, topics
@@ -162,6 +165,64 @@ def test_without_a_record_figures_show_what_nothing_vouches_for(good: Evidence, 
     found = check(asked(), good)
     assert (found.status, found.figures["runs"]) == ("ok", 0)
     assert found.figures["transactions: of no recorded run"] == len(raw["transactions"])
+
+
+@pytest.fixture(scope="module")
+def placed(good: Evidence) -> Evidence:
+    """The outputs in two partitions, by their keys."""
+    found = {kind: _in_order([_moved(each) for each in own or ()]) for kind, own in good.outputs.items()}
+    return replace(good, outputs=found, partitions={"transactions": 2, **dict.fromkeys(found, 2)})
+
+
+def test_each_output_is_in_the_partition_of_its_key(run: Run, placed: Evidence) -> None:
+    verdict = judge(asked(run), placed)
+    assert (red(verdict), verdict.check("partitions").figures["elsewhere"]) == ({}, 0)
+    for kind in ("enriched", "alerts", "windows"):
+        own = list(placed.outputs[kind] or ())
+        own[-1] = replace(own[-1], partition=1 - own[-1].partition)
+        moved = replace(placed, outputs={**placed.outputs, kind: _in_order(own)})
+        found = judge(asked(run), moved).check("partitions")
+        assert (found.status, len(found.offenders)) == ("unknown", 1)
+
+
+@pytest.mark.long
+def test_each_output_in_another_partition_is_noticed_by_the_self_test(run: Run, placed: Evidence) -> None:
+    outcomes = {each.name: each.is_noticed for each in self_test(asked(run), placed).outcomes}
+    for kind in ("enriched", "alerts", "dead-letters", "windows"):
+        assert outcomes[f"{kind}: one is in another partition"]
+
+
+def test_where_partitions_may_have_been_added_no_output_is_misplaced(run: Run, placed: Evidence) -> None:
+    for counts in ({"transactions": 3, "enriched": 3, "alerts": 3, "windows": 3}, {"transactions": 2}, {}):
+        assert red(judge(asked(run), replace(placed, partitions=counts))) == {}
+    before = replace(run, start_ms=run.start_ms + 7_200_000)
+    figures = judge(asked(before), placed).check("partitions").figures
+    assert figures["outputs"] == 0, "the topic had messages before the first run"
+
+
+def test_an_own_message_in_another_partition_is_red(run: Run, raw: Raw, placed: Evidence) -> None:
+    own = list(raw["transactions"])
+    own[40] = replace(own[40], partition=1 - own[40].partition)
+    other = replace(ran(PLAN, {**raw, "transactions": _in_order(own)}), partitions={"transactions": 2})
+    assert check(asked(run), other).status == "failed"
+    assert check(asked(run), replace(other, partitions={"transactions": 3})).status == "ok", "they may have been added"
+    of_others = [*raw["transactions"], replace(own[40], offset=9_999)]
+    more = replace(ran(PLAN, {**raw, "transactions": of_others}), partitions={"transactions": 2})
+    assert check(asked(run), more).status == "ok", "others choose for themselves"
+
+
+def _moved(record: Record) -> Record:
+    return replace(record, partition=partition_of(record.key or b"", 2))
+
+
+def _in_order(records: Sequence[Record]) -> list[Record]:
+    """With the offsets of their partitions."""
+    offsets: Counter[int] = Counter()
+    found = []
+    for each in records:
+        found.append(replace(each, offset=offsets[each.partition]))
+        offsets[each.partition] += 1
+    return found
 
 
 def _has(record: Record, field: str) -> bool:

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from millrace import oracle
 from millrace.oracle import Judged, Record
 from millrace.traffic import Message, TrafficPlan, plan_for
+from millrace.traffic.planned import partition_of
 from millrace.traffic.tokens import secrets_under
-from millrace.verbs.sending import closing_keys, partition_of
+from millrace.verbs.sending import closing_keys
 from pipelines.fraud import FRAUD
 from pipelines.fraud.invented_cards import invented_cards_in
 from pipelines.fraud.rules import burst

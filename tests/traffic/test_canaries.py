@@ -14,8 +14,9 @@ from millrace.oracle import Record
 from millrace.rules import RuleError, UseCase
 from millrace.testing import MIDNIGHT_MS, mute_canaries
 from millrace.traffic import Canaries, Message, Secrets, plan_for
+from millrace.traffic.planned import partition_of
 from millrace.traffic.tokens import secrets_under
-from millrace.verbs.sending import closing_keys, partition_of
+from millrace.verbs.sending import closing_keys
 from pipelines.flood import FLOOD
 from pipelines.fraud import FRAUD
 

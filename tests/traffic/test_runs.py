@@ -10,11 +10,11 @@ import pytest
 
 from millrace.patterns.plan import HOP
 from millrace.traffic import plan_for
-from millrace.traffic.planned import made_again
+from millrace.traffic.planned import made_again, partition_of
 from millrace.traffic.runs import Run
 from millrace.traffic.tape import Digest
 from millrace.verbs import sending, traffic
-from millrace.verbs.sending import Behind, TrafficError, closing_keys, partition_of
+from millrace.verbs.sending import Behind, TrafficError, closing_keys
 from millrace.verify import Versions, judge
 from pipelines.fraud import FRAUD
 from pipelines.fraud.traffic import TRAFFIC as FRAUD_TRAFFIC

@@ -19,6 +19,7 @@ from millrace.verify.checks import (
     loss,
     numbers,
     order,
+    partitions,
     readable,
     refusals,
     repetitions,
@@ -34,6 +35,8 @@ def checkers(case: Case) -> Iterator[Checker]:
     yield substance.CHECKER
     yield readable.CHECKER
     yield order.CHECKER
+    if case.evidence.partitions:
+        yield partitions.CHECKER
     if case.is_whole:
         yield acknowledged.CHECKER
     yield conservation.CHECKER

@@ -1,0 +1,47 @@
+"""Partitions: what is written under a key is in its partition, as each engine's producer chooses it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from millrace.oracle import Record
+from millrace.traffic.planned import KEYS, partition_of
+from millrace.verify.case import Case
+from millrace.verify.checking import Checker, Found, Undecided
+from millrace.verify.evidence import place
+
+
+def partitions(case: Case) -> Found | Undecided:
+    """The outputs that are elsewhere."""
+    judged, elsewhere = 0, list[str]()
+    for kind, records in unchanged(case).items():
+        judged += len(records)
+        for each in records:
+            if each.key and each.partition != (own := partition_of(each.key, case.evidence.partitions[kind])):
+                elsewhere.append(f"{place(each)} is under the key {each.key!r}, of partition {own}")
+    figures = {"outputs": judged, "elsewhere": len(elsewhere)}
+    if elsewhere:
+        why = "outputs are in partitions of other keys: were some added by hand?"
+        return Undecided(why, figures, tuple(elsewhere))
+    return Found(figures)
+
+
+def unchanged(case: Case) -> dict[str, Sequence[Record]]:
+    """The outputs whose topics had nothing before the first run, and then as many partitions as now.
+
+    A run records the partitions of the judged topic; those of outputs are added with them, unless by hand. Whoever
+    wrote to a topic before may have an old list of them.
+    """
+    first = min(case.question.runs, key=lambda run: run.start_ms, default=None)
+    if first is None:
+        return {}
+    since_ms, then = first.start_ms - case.question.bounds.clocks_ms, len(first.about.get(KEYS, ()))
+    return {
+        kind: records
+        for kind, count in case.evidence.partitions.items()
+        if count == then and (records := case.evidence.outputs.get(kind))
+        if all(record.ingest_ms >= since_ms for record in records)
+    }
+
+
+CHECKER = Checker("partitions", "Is every output in the partition of its key?", partitions, needs_inputs=False)
