@@ -61,9 +61,11 @@ def made_again(use: UseCase, run: Run, secrets: Secrets) -> tuple[Content, Itera
 
     They are what was sent if that is as recorded.
     """
-    plan, keys, made = plan_of(run), run.about.get(KEYS), use.traffic
-    if plan is None or keys is None or made is None or plan.shares.keys() != made.shares.keys():
+    plan, made = plan_of(run), use.traffic
+    if plan is None or made is None or plan.shares.keys() != made.shares.keys():
         return None
-    content = Content()
+    if not {KEYS, CLOSING_MS, REFERENCES_MS} <= run.about.keys():
+        return None
+    content, keys = Content(), run.about[KEYS]
     messages = messages_of(made, plan, secrets, run.start_ms, keys, run.about[CLOSING_MS])
     return content, content.of(made.references(plan, keys)), content.of(messages)

@@ -141,7 +141,7 @@ def _audit_first(state: State, paths: Iterable[str]) -> None:
 
 
 def _is_quiet(state: State, found: Sequence[File], cut_ms: int, *, is_listed: bool) -> bool:
-    """Whether all files of a folder were read before the cut, if they are listed then, and no compaction is under way."""
+    """Whether all files of a folder were read before the cut, if they are listed then, and none is being compacted."""
     known_since_ms = min(state.cut_ms, cut_ms) - FILES_LATE_MS
     return all(
         file.modified_ms <= cut_ms

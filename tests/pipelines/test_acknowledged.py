@@ -12,7 +12,7 @@ import pytest
 
 from millrace.oracle import Record
 from millrace.traffic import plan_for
-from millrace.traffic.planned import partition_of
+from millrace.traffic.planned import CLOSING_MS, REFERENCES_MS, partition_of
 from millrace.traffic.runs import Run
 from millrace.verify import Evidence, Question, Verdict, judge
 from millrace.verify.spoiling import self_test
@@ -130,8 +130,9 @@ def test_two_runs_are_each_compared(run: Run, good: Evidence, raw: Raw) -> None:
             question, runs=[replace(each, content="of another version") for each in question.runs]
         ),
         lambda question: replace(question, runs=[replace(each, about={"file": "a.csv"}) for each in question.runs]),
+        lambda question: replace(question, runs=[replace(each, about=_earlier(each.about)) for each in question.runs]),
     ],
-    ids=["a key is not there", "recorded before", "another version", "from a file"],
+    ids=["a key is not there", "recorded before", "another version", "from a file", "without its closing"],
 )
 def test_where_no_plan_gives_the_messages_again_a_figure_shows_it(
     run: Run, good: Evidence, unlike: Callable[[Question], Question]
@@ -223,6 +224,10 @@ def _in_order(records: Sequence[Record]) -> list[Record]:
         found.append(replace(each, offset=offsets[each.partition]))
         offsets[each.partition] += 1
     return found
+
+
+def _earlier(about: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in about.items() if name not in (CLOSING_MS, REFERENCES_MS)}
 
 
 def _has(record: Record, field: str) -> bool:
