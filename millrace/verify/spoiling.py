@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from millrace.oracle import Record, measured
+from millrace.oracle import Origin, Record, measured
 from millrace.patterns.parquet import hour_of
 from millrace.rules import ALERTS, DEAD_LETTERS, Count, Rule, Sum, Table, WindowRule, WindowSummary, alert_id
 from millrace.rules.layout import ALERT, EVENT, alert_column, state_column
@@ -26,6 +26,7 @@ from millrace.verify.checking import Checker
 from millrace.verify.checks import checkers, partitions
 from millrace.verify.checks.alert_ids import fact_of
 from millrace.verify.checks.numbers import last_of, numbers
+from millrace.verify.checks.order import Written, alerted
 from millrace.verify.evidence import ENRICHED, FILES, Event, Evidence, StoredRow, Versions, kinds_of, table_key
 from millrace.verify.judging import promises_of
 from millrace.verify.verdict import Check
@@ -245,11 +246,8 @@ def _of_enriched(case: Case) -> Iterator[Spoiling]:
     yield Spoiling(
         f"{ENRICHED}: one is lost", ("conservation",), partial(_with_output, case, ENRICHED, _without(records, same))
     )
-    if pair := _of_one_key(case, once):
-        turned = _swapped(_swapped(records, *pair, "value"), *pair, "key")
-        yield Spoiling(
-            f"{ENRICHED}: two of one key change places", ("order",), partial(_with_output, case, ENRICHED, turned)
-        )
+    events = [(own[n][0], own[n][1].get(use.enriched.key), case.source(own[n][1])) for n in once]
+    yield from _out_of_order(case, ENRICHED, events)
     half = {n for n, (_, event) in enumerate(own) if case.source(event)[1] == case.source(own[at][1])[1]}
     half = set(sorted(half)[len(half) // 2 :])
     yield Spoiling(
@@ -315,6 +313,20 @@ def _of_alerts(case: Case, rule: Rule) -> Iterator[Spoiling]:
     )
 
 
+def _out_of_order(case: Case, kind: str, outputs: Iterable[Written]) -> Iterator[Spoiling]:
+    """Two outputs of one writer and partition change places, whose raw messages are in one partition, too."""
+    records, known = [record for record, _ in case.outputs[kind].events], dict[tuple[Any, ...], tuple[Record, Origin]]()
+    for record, writer, origin in outputs:
+        place = writer, record.partition, *origin[:2]
+        other, of_other = known.setdefault(place, (record, origin))
+        if of_other != origin:
+            pair = records.index(other), records.index(record)
+            turned = _swapped(_swapped(records, *pair, "value"), *pair, "key")
+            name = f"{kind}: two of one key change places"
+            yield Spoiling(name, ("order",), partial(_with_output, case, kind, turned))
+            return
+
+
 def _of_repetitions(case: Case) -> Iterator[Spoiling]:
     for kind in (ENRICHED, ALERTS.name, DEAD_LETTERS.name) if case.question.is_once else ():
         if events := case.outputs[kind].events:
@@ -356,6 +368,9 @@ def _of_all_alerts(case: Case) -> Iterator[Spoiling]:
         ("alert ids",),
         partial(_with_output, case, ALERTS.name, _and(records, unknown)),
     )
+    copies = Counter(alert["alert_id"] for _, alert in case.alerts)
+    once = [each for each in case.alerts if copies[each[1]["alert_id"]] == 1]
+    yield from _out_of_order(case, ALERTS.name, alerted(case.question.use, case.enriched, once, case.source))
     yield from _of_earlier_versions(case)
     for promise, status in _promises(case).items():
         if status == "kept":
@@ -742,18 +757,6 @@ def _two(among: Sequence[Any], of: Callable[[Any], Any]) -> tuple[Any, Any]:
     """One of them near the middle, and another that differs from it."""
     middle = among[len(among) // 2]
     return middle, next((each for each in among if of(each) != of(middle)), among[0])
-
-
-def _of_one_key(case: Case, among: Iterable[int]) -> tuple[int, int] | None:
-    """Two enriched events of one key, partition and raw partition; None if all have others."""
-    known: dict[tuple[Any, ...], int] = {}
-    for n in among:
-        record, event = case.enriched[n]
-        place = event.get(case.question.use.enriched.key), record.partition, *case.source(event)[:2]
-        if place in known:
-            return known[place], n
-        known[place] = n
-    return None
 
 
 def _from_the_middle(among: Sequence[int]) -> list[int]:

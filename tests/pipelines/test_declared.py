@@ -187,6 +187,47 @@ class TestOrder:
         at = next(n for n in range(100, 200) if records[n].key != records[n + 1].key)
         assert red(STREAM, self.moved(good, [at + 1, at])) == (set(), set())
 
+    def alerts_of_one_rule(self, good: Evidence) -> list[int]:
+        """Where the alerts on single events are of the rule and customer with most of them."""
+        by_writer: dict[tuple[str, str], list[int]] = {}
+        for n, alert in enumerate(map(content, output(good, "alerts"))):
+            if alert["window_start_ms"] is None:
+                by_writer.setdefault((alert["rule"], alert["key"]), []).append(n)
+        return max(by_writer.values(), key=len)
+
+    def test_alerts_of_one_rule_and_key_in_reverse_are_red(self, good: Evidence) -> None:
+        records = list(output(good, "alerts"))
+        first, second, *_ = self.alerts_of_one_rule(good)
+        emit_ms = records[second].ingest_ms
+        for at, other in ((first, second), (second, first)):
+            value = json.dumps({**content(output(good, "alerts")[other]), "emit_ms": emit_ms}).encode()
+            records[at] = replace(output(good, "alerts")[at], value=value, ingest_ms=emit_ms)
+        turned = sorted(records, key=lambda each: each.ingest_ms)
+        turned = [replace(each, offset=n) for n, each in enumerate(turned)]
+        assert red(STREAM, with_output(good, "alerts", turned)) == ({"order"}, {"order"})
+
+    def test_alerts_come_again_behind_those_that_were_not_taken(self, good: Evidence) -> None:
+        records, own = list(output(good, "alerts")), self.alerts_of_one_rule(good)
+        again = [records[at] for at in own]
+        records = [*records[: own[0]], *records[own[0] + 1 :], *again]
+        written = [replace(each, offset=n, ingest_ms=records[-1].ingest_ms) for n, each in enumerate(records)]
+        assert judge(STREAM, with_output(good, "alerts", written)).check("order").status == "ok"
+
+    def test_alerts_that_an_event_denies_in_one_of_its_copies_have_no_order(self, good: Evidence) -> None:
+        """What a restart judges again may be another order of arrival, and set off no alert."""
+        records, events = output(good, "alerts"), list(output(good, "enriched"))
+        first, second, *_ = self.alerts_of_one_rule(good)
+        (identity,), rule = content(records[first])["event_ids"], content(records[first])["rule"]
+        at = next(n for n, each in enumerate(events) if content(each)["transaction_id"] == identity)
+        event = content(events[at])
+        event["flags"].remove(rule)
+        events.insert(at, replace(events[at], value=json.dumps(event).encode()))
+        denied = with_output(good, "enriched", [replace(each, offset=n) for n, each in enumerate(events)])
+        turned = [replace(each, offset=len(records) - n) for n, each in enumerate(records)]
+        pair = [turned[first], turned[second]]
+        assert judge(STREAM, with_output(denied, "alerts", pair)).check("order").status == "ok"
+        assert judge(STREAM, with_output(good, "alerts", pair)).check("order").status == "failed"
+
     @pytest.mark.parametrize("lacking", [0, 2])
     def test_a_restart_repeats_the_end_of_what_was_written(self, good: Evidence, lacking: int) -> None:
         """Of what came out just before, the beginning may be lacking: it comes out behind its followers."""

@@ -3,35 +3,44 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from itertools import groupby
 from typing import Any
 
-from millrace.oracle import Origin
+from millrace.oracle import Origin, Record
 from millrace.rules import ALERTS, UseCase
+from millrace.rules.outputs import FLAGS
 from millrace.verify.case import Case
 from millrace.verify.checking import Checker, Found, Undecided
 from millrace.verify.evidence import ENRICHED, Event, Messages, place_of
 
 Source = Callable[[Event], Origin]
+Written = tuple[Record, Hashable, Origin]
+"""An output, what its writer keeps in order, and the raw message that it comes from."""
 
 
 def order(case: Case) -> Found | Undecided:
-    """The enriched events that came out behind a later one of their key."""
+    """The enriched events, and the alerts on single events, that came out behind a later one of their key."""
     return judged(case.question.use, case.enriched, case.alerts, case.source)
 
 
 def judged(
-    use: UseCase, enriched: Messages, alerts: Messages, source: Source, before: Collection[Origin] = ()
+    use: UseCase, enriched: Messages, alerts: Messages, source: Source, before: Collection[Origin | str] = ()
 ) -> Found | Undecided:
-    """The same of these messages; those of the raw messages in `before` came out already.
+    """The same of these messages; the events of the raw messages, and the alerts, in `before` came out already.
 
     Where partitions are added, a key moves to another one, and a writer with an old list of them may take it back.
     """
+    events = ((record, event.get(use.enriched.key), source(event)) for record, event in enriched)
+    new = [each for each in alerts if each[1]["alert_id"] not in before]
     overtaken = [
         f"{place_of(origin)} came out behind {place_of(later)}"
-        for origin, later in _overtaken(enriched, use.enriched.key, source)
+        for origin, later in _overtaken(events)
         if origin not in before
+    ]
+    overtaken += [
+        f"the alert on {place_of(origin)} came out behind that on {place_of(later)}"
+        for origin, later in _overtaken(alerted(use, enriched, new, source))
     ]
     visited = {
         (kind, key): partitions
@@ -59,16 +68,29 @@ def _visited(messages: Messages, column: str) -> Iterator[tuple[Any, list[int]]]
         yield key, [partition for partition, _ in groupby(partition for _, partition in sorted(own))]
 
 
-def _overtaken(messages: Messages, key: str, source: Source) -> Iterator[tuple[Origin, Origin]]:
-    """Each event whose first copy is behind the last copy of a later one of its key and raw partition, with that one.
+def alerted(use: UseCase, enriched: Messages, alerts: Messages, source: Source) -> Iterator[Written]:
+    """The alerts on single events that all copies of these show: what is judged again may find otherwise."""
+    found: dict[tuple[Any, str], list[tuple[Origin, set[str]]]] = defaultdict(list)
+    for _, event in enriched:
+        origin = source(event)
+        identity = str(event.get(use.judged.id)) if use.judged.id else "-".join(map(str, origin[1:]))
+        found[event.get(use.judged.key), identity].append((origin, set(event.get(FLAGS.name) or ())))
+    for record, alert in alerts:
+        rule, key, ids = alert["rule"], alert["key"], alert["event_ids"]
+        copies = found.get((key, ids[0]), []) if alert["window_start_ms"] is None and len(ids) == 1 else []
+        if len({origin for origin, _ in copies}) == 1 and all(rule in flags for _, flags in copies):
+            yield record, (rule, alert["rule_version"], key), copies[0][0]
+
+
+def _overtaken(outputs: Iterable[Written]) -> Iterator[tuple[Origin, Origin]]:
+    """Each raw message whose first output is behind the last one of a later message of its partition, with that one.
 
     A restart repeats the end of what was written. A message that Kafka did not take before it may come out behind later
     ones, but these come again behind it.
     """
     places: dict[tuple[Any, ...], dict[int, tuple[int, int]]] = defaultdict(dict)
-    for record, event in messages:
-        kind, partition, offset = source(event)
-        own = places[kind, partition, event.get(key), record.partition]
+    for record, writer, (kind, partition, offset) in outputs:
+        own = places[kind, partition, writer, record.partition]
         first, last = own.get(offset, (record.offset, record.offset))
         own[offset] = min(first, record.offset), max(last, record.offset)
     for (kind, partition, *_), own in places.items():

@@ -73,7 +73,7 @@ def advance(
     parsed = {
         kind: read(inputs.outputs.get(kind, ()), problem, faults[kind]) for kind, problem in problems(question).items()
     }
-    before = _out_before(step, parsed[ENRICHED])
+    before = _out_before(step, parsed)
     files.begin(step)
     counting.begin(step)
     units.begin(step)
@@ -128,19 +128,21 @@ def _checkers(step: Step) -> Iterator[Checker]:
         yield _checker_of_rows(step)
 
 
-def _out_before(step: Step, enriched: Read) -> set[Origin]:
-    """The raw messages of enriched events that came out with an earlier segment, too."""
+def _out_before(step: Step, parsed: Mapping[str, Read]) -> set[Origin | str]:
+    """What came out with an earlier segment, too: the raw messages of enriched events, and the ids of alerts."""
     state = step.state
     waiting = {step.source(event) for kind, _, (_, event) in state.outputs if kind == ENRICHED}
     waiting |= {origin for origin, unit in state.units.items() if unit.copies}
-    return {
+    events = {
         origin
-        for origin in map(step.source, (event for _, event in enriched.events))
+        for origin in map(step.source, (event for _, event in parsed[ENRICHED].events))
         if origin in waiting or ((done := state.done.get(origin[:2])) is not None and done.get(origin[2]) is not None)
     }
+    alerts = {alert["alert_id"] for _, alert in parsed[ALERTS.name].events}
+    return events | {each for each in alerts if each in state.alerts or each in state.done_alerts}
 
 
-def _checker_of_order(step: Step, parsed: Mapping[str, Read], before: Collection[Origin]) -> Checker:
+def _checker_of_order(step: Step, parsed: Mapping[str, Read], before: Collection[Origin | str]) -> Checker:
     """Of the outputs that came with this segment: what overtook others may come again with the next one."""
 
     def check(_: Case) -> Found | Undecided:
