@@ -40,7 +40,7 @@ from millrace.rules.outputs import WINDOWS_TOPIC as WINDOWS
 from millrace.rules.tokens import Secrets
 from millrace.traffic.runs import Run, Span, is_within
 from millrace.verify.behind import Moved, Place, newest_before
-from millrace.verify.declared import Faults, faults_of
+from millrace.verify.declared import CHANGES_OF_EVENTS, Faults, faults_of
 from millrace.verify.evidence import (
     ENRICHED,
     Bounds,
@@ -308,12 +308,44 @@ class Case:
             identity in self._identities for identity, own in zip(alert["event_ids"], known, strict=True) if not own
         )
 
+    def events_of(self, alert: Event) -> Sequence[Event]:
+        """The events that an alert of an earlier version may rest on: of a window, those with its key in any field.
+
+        There are none if events may have been declared otherwise.
+        """
+        if self.declares_events_otherwise:
+            return ()
+        if alert["window_start_ms"] is not None:
+            return self._by_key.get(alert["key"], ())
+        key = self.question.use.judged.key
+        named = (event for identity in alert["event_ids"] for event in self._by_identity.get(identity, ()))
+        return [event for event in named if event[key] == alert["key"]]
+
+    @property
+    def declares_events_otherwise(self) -> bool:
+        """Whether the fields or the limits of events have changed."""
+        return not self.question.in_force.keys().isdisjoint(CHANGES_OF_EVENTS)
+
+    @cached_property
+    def _by_key(self) -> dict[str, list[Event]]:
+        """For the key of each alert on a window, of an earlier version, the events that have it in a field."""
+        keys = {
+            alert["key"]
+            for _, alert in self.alerts
+            if alert["window_start_ms"] is not None and alert["rule_version"] in self.versions(alert["rule"]).earlier
+        }
+        found: dict[str, list[Event]] = defaultdict(list)
+        for event in self.expected.accepted.values():
+            for value in {each for each in event.values() if isinstance(each, str)} & keys:
+                found[value].append(event)
+        return found
+
     @cached_property
     def _by_identity(self) -> dict[str, list[Event]]:
         """The accepted events by their id, or place; ids of different keys may be the same."""
-        found: dict[str, list[Event]] = defaultdict(list)
-        for (_, identity), each in self.expected.judged.items():
-            found[identity].append(each.event or {})
+        judged, found = self.question.use.judged, defaultdict[str, list[Event]](list)
+        for (_, partition, offset), event in self.expected.accepted.items():
+            found[str(event[judged.id]) if judged.id else f"{partition}-{offset}"].append(event)
         return found
 
     @cached_property

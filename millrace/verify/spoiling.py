@@ -342,15 +342,19 @@ def _of_earlier_versions(case: Case) -> Iterator[Spoiling]:
         return
     rule, first_ms = found[1]["rule"], min(record.ingest_ms for record in case.judged)
     records = [record for record, _ in case.alerts]
-    for name, ended_ms, key in (
-        ("that had ended", first_ms - DAY_MS, found[1]["key"]),
-        ("that had no such event", first_ms, FOREIGN),
+    for name, ended_ms, more in (
+        ("that had ended", first_ms - DAY_MS, {}),
+        ("that had no such event", first_ms, {"key": FOREIGN}),
+        *(
+            (f"whose {each} is of no event", first_ms, {each: _other(found[1][each], "whole")})
+            for each in ("subject", "at_ms", "ingest_ms", "sent_ms")
+        ),
     ):
         versions = {**case.question.in_force, rule: Versions(ended_ms, frozenset({FOREIGN}))}
         asked = replace(case.question, in_force=versions)
-        alert = {**found[1], "rule_version": FOREIGN, "key": key}
-        alert["alert_id"] = alert_id(rule, FOREIGN, key, fact_of(alert))
-        _, evidence = _with_output(case, ALERTS.name, _and(records, json.dumps(alert).encode()))
+        alert = {**found[1], "rule_version": FOREIGN, **more}
+        alert["alert_id"] = alert_id(rule, FOREIGN, alert["key"], fact_of(alert))
+        _, evidence = _with_output(case, ALERTS.name, _behind(records, found[0], json.dumps(alert).encode()))
         yield Spoiling(f"alerts: one of an earlier version {name}", ("alert ids",), partial(_asked, asked, evidence))
     later = Versions(max(record.ingest_ms for record in records) + DAY_MS, frozenset({FOREIGN}))
     asked = replace(case.question, in_force={**case.question.in_force, rule: later})
@@ -747,6 +751,16 @@ def _and(records: Sequence[Record], value: bytes) -> list[Record]:
     nothing = Record("", 0, -1, 0, None, None)  # a run may have no dead letter
     last = max(records, key=lambda record: record.offset, default=nothing)
     return [*records, replace(last, offset=last.offset + 1, value=value)]
+
+
+def _behind(records: Sequence[Record], one: Record, value: bytes) -> list[Record]:
+    """The records and one more, right behind one of them."""
+    moved = [
+        replace(each, offset=each.offset + (each.partition == one.partition and each.offset > one.offset))
+        for each in records
+    ]
+    at = records.index(one) + 1
+    return [*moved[:at], replace(one, offset=one.offset + 1, value=value), *moved[at:]]
 
 
 def _without(among: Sequence[Any], places: set[int]) -> list[Any]:

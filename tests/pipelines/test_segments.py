@@ -374,14 +374,17 @@ def test_behind_a_state_that_kept_nothing_of_other_streams_a_copy_may_show_any(g
     assert wrong(ledger.through(range(arrived_ms + 70_000, LAST_MS, 10_000))) == {}
 
 
-def earlier(good: Evidence, since_ms: int, after_ms: int = 0, key: str = "") -> tuple[Question, Evidence]:
+def earlier(
+    good: Evidence, since_ms: int, after_ms: int = 0, rule: str = "spree", **changed: Any
+) -> tuple[Question, Evidence]:
     """The run with an alert of an earlier version more, on an event of the run."""
     alerts = list(good.outputs["alerts"] or ())
-    found = next(each for each in alerts if read(each)["rule"] == "spree")
-    alert = read(found) | {"rule_version": "old"} | ({"key": key} if key else {})
-    alert["alert_id"] = alert_id("spree", "old", alert["key"], fact_of(alert))
-    more = replace(found, ingest_ms=found.ingest_ms + after_ms, value=json.dumps(alert).encode())
-    question = replace(STREAM, in_force={"spree": Versions(since_ms, frozenset({"old"}))})
+    found = next(each for each in alerts if read(each)["rule"] == rule)
+    alert = read(found) | {"rule_version": "old"} | changed
+    alert["alert_id"] = alert_id(rule, "old", alert["key"], fact_of(alert))
+    key = alert["subject"].encode()
+    more = replace(found, ingest_ms=found.ingest_ms + after_ms, key=key, value=json.dumps(alert).encode())
+    question = replace(STREAM, in_force={rule: Versions(since_ms, frozenset({"old"}))})
     return question, replace(good, outputs={**good.outputs, "alerts": arrived([*alerts, more])})
 
 
@@ -392,6 +395,15 @@ def earlier(good: Evidence, since_ms: int, after_ms: int = 0, key: str = "") -> 
         ({"since_ms": START_MS, "after_ms": 60_000}, True),
         ({"since_ms": START_MS - EARLIER_MOST_MS - 60_000}, False),
         ({"since_ms": START_MS, "key": "nobody"}, False),
+        ({"since_ms": START_MS, "subject": "nobody"}, False),
+        ({"since_ms": START_MS, "at_ms": START_MS}, False),
+        ({"since_ms": START_MS, "ingest_ms": START_MS}, False),
+        ({"since_ms": START_MS, "sent_ms": START_MS}, False),
+        ({"since_ms": START_MS, "emit_ms": START_MS - 100_000}, False),
+        ({"since_ms": START_MS - 120_000}, False),
+        ({"since_ms": START_MS, "rule": "burst"}, True),
+        ({"since_ms": START_MS, "after_ms": 60_000, "subject": "nobody"}, False),
+        ({"since_ms": START_MS, "after_ms": 60_000, "ingest_ms": START_MS}, False),
     ],
 )
 def test_an_alert_of_an_earlier_version_is_of_its_time_and_of_an_event(
@@ -402,6 +414,13 @@ def test_an_alert_of_an_earlier_version_is_of_its_time_and_of_an_event(
     assert {each.name for each in judge(question, evidence).checks if each.status != "ok"} == expected
     found = wrong(Ledger(question, evidence, LIMITS).through(range(START_MS, LAST_MS, 10_000)))
     assert {name.partition(" ")[2] for name in found} == expected
+
+
+@pytest.mark.parametrize("name", ["subject", "at_ms", "ingest_ms", "sent_ms"])
+def test_an_alert_of_an_earlier_version_on_a_window_is_of_events_of_its_key(good: Evidence, name: str) -> None:
+    other = "nobody" if name == "subject" else START_MS - 1
+    question, evidence = earlier(good, START_MS, rule="burst", **{name: other})
+    assert judge(question, evidence).check("alert ids").status == "failed"
 
 
 @pytest.mark.parametrize("mark", ["right", *MARKS])

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
+from millrace.oracle import Record
 from millrace.rules import ALERTS, alert_id
+from millrace.rules.outputs import INGEST_MS
 from millrace.verify.case import Case
 from millrace.verify.checking import Checker, Found
 from millrace.verify.evidence import Event, place
@@ -39,6 +41,8 @@ def alert_ids(case: Case) -> Found:
             offenders.append(f"{place(record)}: version {alert['rule_version']} of '{rule}' had ended long before")
         elif is_earlier and not case.has_events(alert):
             offenders.append(f"{place(record)}: an earlier version of '{rule}' alerted events that were not there")
+        elif is_earlier and (wrong := _of_no_event(case, record, alert)):
+            offenders.append(f"{place(record)}: an earlier version of '{rule}' alerted otherwise: {', '.join(wrong)}")
         by_fact[rule, alert["rule_version"], alert["key"], fact].add(alert["alert_id"])
     offenders += [
         f"{rule} {key} {fact} was alerted under {len(found)} ids"
@@ -46,6 +50,27 @@ def alert_ids(case: Case) -> Found:
         if len(found) > 1
     ]
     return Found({"facts": len(by_fact)}, offenders)
+
+
+def _of_no_event(case: Case, record: Record, alert: Event) -> list[str]:
+    """The facts of an alert of an earlier version that no event gives it which it may rest on.
+
+    The job of that version had ended before the present one began.
+    """
+    judged, events, ingest_ms = case.question.use.judged, case.events_of(alert), alert.get("ingest_ms")
+    fields = {"subject": judged.key, "at_ms": judged.time or "", "ingest_ms": INGEST_MS.name, "sent_ms": "sent_ms"}
+    wrong = [
+        f"{name} is {alert.get(name)!r}, as of no event"
+        for name, field in fields.items()
+        if any(field in event for event in events)
+        and not any(alert.get(name) == event.get(field, alert.get(name)) for event in events)
+    ]
+    if ingest_ms is None:
+        return [*wrong, "ingest_ms is None"]
+    since_ms = case.versions(alert["rule"]).since_ms
+    if ingest_ms > since_ms + case.question.bounds.clocks_ms:
+        wrong.append(f"ingest_ms is {ingest_ms}, after the version had ended, at {since_ms}")
+    return wrong + case.implausible(record, alert, ingest_ms)
 
 
 def fact_of(alert: Event) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
 from millrace.oracle import Finding, Origin, Record
-from millrace.rules import ENRICHMENT, LIMITS, WindowRule, WindowSummary
+from millrace.rules import WindowRule, WindowSummary
+from millrace.rules.outputs import INGEST_MS
 from millrace.verify.case import Case, Question, RowKey, Rows
 from millrace.verify.evidence import Event, Evidence, Read
 from millrace.verify.expected import Expected
@@ -55,10 +56,21 @@ class SegmentCase(Case):
     def has_events(self, alert: Event) -> bool:
         """The same, as far as the ids are remembered: by key, and so for the rules on single events."""
         ids, is_of_window = self.seen_ms, alert["window_start_ms"] is not None
-        is_other = not {ENRICHMENT, LIMITS}.isdisjoint(self.question.in_force)
-        if is_of_window or is_other or self.question.use.judged.id is None or self.is_assumed:
+        if is_of_window or self.declares_events_otherwise or self.question.use.judged.id is None or self.is_assumed:
             return True
         return all(ids.get((alert["key"], identity), 0) for identity in alert["event_ids"])
+
+    def events_of(self, alert: Event) -> Sequence[Event]:
+        """The same, of a rule on single events; of those judged with an earlier segment, what is remembered by id."""
+        if alert["window_start_ms"] is not None or self.declares_events_otherwise:
+            return ()
+        found: list[Event] = []
+        for identity in ((alert["key"], each) for each in alert["event_ids"]):
+            if (judged := self.expected.judged.get(identity)) is not None:
+                found.append(judged.event or {})
+            elif arrived_ms := self.seen_ms.get(identity, 0):
+                found.append({self.question.use.judged.key: alert["key"], INGEST_MS.name: arrived_ms})
+        return found
 
     def has_letter(self, origin: Origin) -> bool:
         return origin in self.replayable
