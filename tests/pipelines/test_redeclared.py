@@ -258,3 +258,14 @@ def test_an_event_that_waits_while_a_rule_changes_is_judged_by_neither_version(
     in_force = {ABOVE.name: Versions(UPGRADED_MS, frozenset({ABOVE.version}))}
     after = replace(question, rules=rules, in_force=in_force)
     assert wrong(changed((question, evidence), (after, evidence)).segments) == {}
+
+
+@pytest.mark.parametrize(("stopped_ms", "is_noted"), [(-20_000, True), (3_000, True), (-20_000, False)])
+def test_an_event_that_waits_while_a_rule_is_removed_is_not_judged_by_it(
+    good: Evidence, stopped_ms: int, is_noted: bool
+) -> None:
+    question, evidence = replace(STREAM, stores=()), with_rule(good, NEVER, CHANGED_MS + stopped_ms)
+    rules = [each for each in question.rules if each is not ABOVE]
+    in_force = {ABOVE.name: Versions(UPGRADED_MS, frozenset({ABOVE.version}))} if is_noted else {}
+    after = replace(question, rules=rules, in_force=in_force)
+    assert wrong(changed((question, evidence), (after, evidence)).segments) == {}

@@ -9,6 +9,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 from millrace import oracle
@@ -181,6 +182,11 @@ class Step:
             for _, output in self.state.alerts.pop(identity, ()):
                 self.due[ALERTS.name].append(output)
                 self.state.done_alerts[identity] = alert_digest(output[1]), self.cut_ms
+
+    @cached_property
+    def redeclared(self) -> set[str]:
+        """The rules that changed, or are gone, while events waited for their outputs."""
+        return {rule for rule, _, _ in self.state.undecided}
 
     def is_undecided(self, rule: str, each: Judged) -> bool:
         """Whether a rule changed while an event waited for its outputs."""

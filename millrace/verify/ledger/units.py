@@ -118,13 +118,10 @@ def _needed(step: Step, unit: Unit, found: Settled) -> Iterator[Finding]:
 
 
 def _unjudged(step: Step, unit: Unit) -> set[str]:
-    """The flags and fields of an event whose present version came after it."""
-    if not step.question.in_force or not unit.copies:
+    """The flags and fields of an event whose present version came after it, or which a rule had that is gone."""
+    if not unit.copies:
         return set()
     out_ms = min(record.ingest_ms for record, _ in unit.copies)
-    later = (
-        name
-        for name, versions in step.question.in_force.items()
-        if versions.since_ms > out_ms or step.is_undecided(name, unit.judged)
-    )
+    later = {name for name, versions in step.question.in_force.items() if versions.since_ms > out_ms}
+    later |= {name for name in step.redeclared if step.is_undecided(name, unit.judged)}
     return {each for name in later for each in step.case.written_by(name)}
