@@ -204,6 +204,17 @@ class Case:
         return copies
 
     @cached_property
+    def is_judged_once(self) -> bool:
+        """Whether no output is there twice, so that no restart has judged a message again."""
+        letters = [letter for _, letter in self.outputs[DEAD_LETTERS.name].events if letter["reason"] != REPLAYED]
+        outputs, found = (self.enriched, self.alerts, letters), (self.copies, self._alert_ids, self.letters)
+        return self.question.is_once or [*map(len, outputs)] == [*map(len, found)]
+
+    @cached_property
+    def _alert_ids(self) -> set[str]:
+        return {alert["alert_id"] for _, alert in self.alerts}
+
+    @cached_property
     def came_out_ms(self) -> dict[Origin, int]:
         """When the last copy of each enriched event reached its topic."""
         found: dict[Origin, int] = {}

@@ -16,7 +16,7 @@ from millrace.verify import Evidence, Question, Versions, judge
 from millrace.verify.case import Case
 from millrace.verify.evidence import is_text_of
 from pipelines.fraud.traffic import TRAFFIC
-from tests.pipelines.pretend import QUESTION, START_MS, messages, ran, topics
+from tests.pipelines.pretend import QUESTION, START_MS, alert, messages, ran, topics
 from tests.pipelines.segmented import Ledger
 from tests.pipelines.test_segments import LIMITS, live
 from tests.pipelines.test_verdict import output, spoilt
@@ -190,9 +190,9 @@ class TestOrder:
     def alerts_of_one_rule(self, good: Evidence) -> list[int]:
         """Where the alerts on single events are of the rule and customer with most of them."""
         by_writer: dict[tuple[str, str], list[int]] = {}
-        for n, alert in enumerate(map(content, output(good, "alerts"))):
-            if alert["window_start_ms"] is None:
-                by_writer.setdefault((alert["rule"], alert["key"]), []).append(n)
+        for n, each in enumerate(map(content, output(good, "alerts"))):
+            if each["window_start_ms"] is None:
+                by_writer.setdefault((each["rule"], each["key"]), []).append(n)
         return max(by_writer.values(), key=len)
 
     def test_alerts_of_one_rule_and_key_in_reverse_are_red(self, good: Evidence) -> None:
@@ -454,6 +454,30 @@ class TestRaces:
         assert "alerts: away-from-phone" in red(STREAM, apart)[1]
         together = changed(apart, "enriched", lambda each: each.update(other), event)
         assert judge(STREAM, together).check("alerts: away-from-phone").status == "ok"
+
+    def denied(self, evidence: Evidence) -> Evidence:
+        """The run with an alert more, which its event would set off in another order of arrival."""
+        case = Case(STREAM, evidence)
+        for each in case.expected.judged.values():
+            event = each.event or {}
+            for _, findings in () if "away-from-phone" in event["flags"] else case.expected.views.of(each):
+                for found in (found for found in findings if found.rule == "away-from-phone"):
+                    made = alert(found, event["sent_ms"], event["ingest_ms"], event["ingest_ms"] + 9)
+                    value, records = json.dumps(made).encode(), list(output(evidence, "alerts"))
+                    more = Record("alerts", 0, 0, made["emit_ms"], made["subject"].encode(), value)
+                    records = sorted([*records, more], key=lambda record: record.ingest_ms)
+                    return with_output(evidence, "alerts", [replace(own, offset=n) for n, own in enumerate(records)])
+        raise LookupError("no such race")
+
+    def test_an_alert_that_its_event_denies_is_red_where_nothing_came_out_twice(self, racing: Evidence) -> None:
+        spoiled = self.denied(racing)
+        assert judge(STREAM, spoiled).check("alerts: away-from-phone").status == "failed"
+        again = output(spoiled, "enriched")[-1]
+        twice = with_output(spoiled, "enriched", [*output(spoiled, "enriched"), replace(again, offset=10**6)])
+        assert judge(STREAM, twice).check("alerts: away-from-phone").figures["races"] == 1
+        assert red(STREAM, twice) == (set(), set()), "a restart may have judged the event again"
+        once = replace(STREAM, is_once=True)
+        assert red(once, spoiled) == ({"alerts: away-from-phone"}, {"alerts: away-from-phone"})
 
     def test_a_restart_may_leave_both_of_them_twice(self, racing: Evidence) -> None:
         """The first event may not have come out, or not its alert; what was judged again came out whole."""

@@ -423,6 +423,27 @@ def test_an_alert_of_an_earlier_version_on_a_window_is_of_events_of_its_key(good
     assert judge(question, evidence).check("alert ids").status == "failed"
 
 
+@pytest.mark.parametrize("is_twice", [False, True])
+def test_an_alert_of_an_earlier_version_that_its_event_denies_is_red_unless_it_may_be_judged_again(
+    good: Evidence, is_twice: bool
+) -> None:
+    question, evidence = earlier(good, START_MS)
+    (identity,) = next(read(each) for each in evidence.outputs["alerts"] or () if read(each)["rule"] == "spree")[
+        "event_ids"
+    ]
+    events = [
+        replace(
+            each, value=json.dumps(event | {"flags": [flag for flag in event["flags"] if flag != "spree"]}).encode()
+        )
+        if (event := read(each))["transaction_id"] == identity
+        else each
+        for each in evidence.outputs["enriched"] or ()
+    ]
+    events += [replace(events[-1], offset=len(events))] if is_twice else []
+    denied = replace(evidence, outputs={**evidence.outputs, "enriched": events})
+    assert (judge(question, denied).check("alert ids").status == "failed") is not is_twice
+
+
 @pytest.mark.parametrize("mark", ["right", *MARKS])
 def test_a_mark_of_a_replay_needs_its_dead_letter(good: Evidence, mark: str) -> None:
     segments = Ledger(STREAM, with_letter(good, marks(good)[mark]), LIMITS).through(range(START_MS, LAST_MS, 10_000))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from typing import Any
 
 from millrace.oracle import Record
 from millrace.rules import ALERTS, alert_id
-from millrace.rules.outputs import INGEST_MS
+from millrace.rules.outputs import FLAGS, INGEST_MS, SOURCE, names
 from millrace.verify.case import Case
 from millrace.verify.checking import Checker, Found
 from millrace.verify.evidence import Event, place
@@ -65,12 +66,22 @@ def _of_no_event(case: Case, record: Record, alert: Event) -> list[str]:
         if any(field in event for event in events)
         and not any(alert.get(name) == event.get(field, alert.get(name)) for event in events)
     ]
+    if alert["window_start_ms"] is None and _is_denied(case, alert["rule"], events):
+        wrong.append("its event shows otherwise")
     if ingest_ms is None:
         return [*wrong, "ingest_ms is None"]
     since_ms = case.versions(alert["rule"]).since_ms
     if ingest_ms > since_ms + case.question.bounds.clocks_ms:
         wrong.append(f"ingest_ms is {ingest_ms}, after the version had ended, at {since_ms}")
     return wrong + case.implausible(record, alert, ingest_ms)
+
+
+def _is_denied(case: Case, rule: str, events: Iterable[Event]) -> bool:
+    """Whether events came out, and no copy shows the rule, though none was judged twice."""
+    name, place = case.question.use.judged.name, names(SOURCE[1:])
+    origins = [(name, *(event[each] for each in place)) for event in events if event.keys() >= set(place)]
+    copies = [copy for origin in origins for copy in case.copies.get(origin, ())]
+    return case.is_judged_once and bool(copies) and not any(rule in (copy.get(FLAGS.name) or ()) for copy in copies)
 
 
 def fact_of(alert: Event) -> str:

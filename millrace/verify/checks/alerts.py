@@ -65,8 +65,12 @@ def alerts(rule: Rule, case: Case) -> Found | Undecided:
                 continue
             named = f"{rule.name} {alert['key']} {fact_of(alert)}"
             offenders.append(f"extra: {named}" if wanted is None else f"wrong: {named}: {', '.join(wrong)}")
-        if identity in found.must and raced == raced_before + len(own) and not _are_shown(rule, case, own):
-            apart.append(f"wrong: {rule.name} {own[0][1]['key']} {fact_of(own[0][1])}: its event shows otherwise")
+        if raced == raced_before + len(own) and not _are_shown(rule, case, own):
+            named = f"{rule.name} {own[0][1]['key']} {fact_of(own[0][1])}: its event shows otherwise"
+            if identity in found.must:
+                apart.append(f"wrong: {named}")
+            elif case.is_judged_once:
+                offenders.append(f"extra: {named}")
     figures = {
         "expected": len(found.must),
         "found": len(copies),

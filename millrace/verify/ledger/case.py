@@ -76,6 +76,10 @@ class SegmentCase(Case):
         return origin in self.replayable
 
     @cached_property
+    def is_judged_once(self) -> bool:
+        return self.question.is_once  # a copy may have come with another segment
+
+    @cached_property
     def records(self) -> dict[Origin, Record]:
         kept = {origin: each.record for origin, each in self.of_late.items() if each.record is not None}
         return kept | {record.origin: record for records in self.raw.values() for record in records}
