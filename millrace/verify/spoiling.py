@@ -32,6 +32,7 @@ from millrace.verify.judging import promises_of
 from millrace.verify.verdict import Check
 
 DAY_MS = 86_400_000
+OUTPUTS = (ENRICHED, ALERTS.name, DEAD_LETTERS.name, WINDOWS_TOPIC)
 PROMISE = "promise: "
 ABSURD = 1 << 60
 """More events than any window has."""
@@ -140,7 +141,7 @@ def spoilings(case: Case) -> Iterator[Spoiling]:
     yield from _of_letters(case)
     for summary in case.question.summaries:
         yield from _of_summary(case, summary)
-    for kind in (ENRICHED, ALERTS.name, DEAD_LETTERS.name, WINDOWS_TOPIC):
+    for kind in OUTPUTS:
         yield from _of_topic(case, kind)
     if FILES in case.evidence.stores:
         yield from _of_files(case)
@@ -328,7 +329,7 @@ def _out_of_order(case: Case, kind: str, outputs: Iterable[Written]) -> Iterator
 
 
 def _of_repetitions(case: Case) -> Iterator[Spoiling]:
-    for kind in (ENRICHED, ALERTS.name, DEAD_LETTERS.name) if case.question.is_once else ():
+    for kind in OUTPUTS if case.question.is_once else ():
         if events := case.outputs[kind].events:
             _, event = events[len(events) // 2]
             again = _and([each for each, _ in events], json.dumps(event).encode())

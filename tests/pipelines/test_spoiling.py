@@ -54,7 +54,7 @@ def test_each_spoiling_of_a_fraud_run_is_noticed_by_its_check(fraud: tuple[Quest
 def test_where_nothing_may_come_twice_each_repetition_is_noticed(short: Evidence) -> None:
     once = replace(QUESTION, is_once=True)
     found = {each.name: each for each in self_test(once, short).outcomes}
-    for kind in ("enriched", "alerts", "dead-letters"):
+    for kind in ("enriched", "alerts", "dead-letters", "windows"):
         assert "repetitions" in found[f"{kind}: one is there twice"].noticed
     assert all(each.is_noticed for each in found.values())
     assert (
