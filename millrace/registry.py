@@ -102,6 +102,8 @@ class Manifest:
     """Whether `deploy --fresh` starts its jobs without their earlier state."""
     compacts: bool = False
     """Whether it can rewrite the many small files that it stores."""
+    counts_late: bool = False
+    """Whether rows of its summaries may count an event that its dead letters call late for the windows of rules."""
 
     def process_of(self, pattern: str, number: int = 1) -> str:
         """The record of the process of this number that runs a pattern's job."""

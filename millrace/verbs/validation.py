@@ -154,6 +154,7 @@ def question_about(variant: Variant, bounds: Bounds, in_force: Mapping[str, Vers
         is_once=pattern.promises.delivery != AT_LEAST_ONCE,
         is_at_most_once=pattern.promises.delivery == AT_MOST_ONCE,
         is_finite=variant.is_finite,
+        counts_late=registry.manifest(pattern.stages.windowing.engine).counts_late,
     )
 
 

@@ -103,6 +103,8 @@ class Question:
     """What the restarts had in flight."""
     is_finite: bool = False
     """Whether the topics hold all that they ever will: all windows are closed, and no latency means anything."""
+    counts_late: bool = True
+    """Whether rows of summaries may count events that are called late."""
 
 
 @dataclass(frozen=True)
@@ -558,7 +560,7 @@ class Case:
         passed_ms = time_passed_ms(summary.on.time or "", in_time, self.settled_after_ms, self.question.bounds.idle_ms)
         wanted = summary_rows(summary, in_time.values())
         ends_ms = {key: summary.window.end_ms(key[0], key[0]) for key in wanted}
-        events = summary_events(summary, accepted.values())
+        events = summary_events(summary, (event for origin, event in accepted.items() if self._may_be_counted(origin)))
         return Rows(
             {key: values for key, values in wanted.items() if ends_ms[key] < passed_ms},
             {key: measured(summary, own) for key, own in events.items()},
@@ -566,6 +568,10 @@ class Case:
             events,
             {key: values for key, values in wanted.items() if ends_ms[key] >= passed_ms},
         )
+
+    def _may_be_counted(self, origin: Origin) -> bool:
+        """Whether a row may count an event: a late one if it was read twice, or where charts do not go by that."""
+        return origin not in self.late or self.question.counts_late or len(self.copies.get(origin, ())) > 1
 
     def overdue(self, ends_ms: Iterable[int]) -> str:
         """Why windows with these ends cannot be judged though they should have closed; empty if none is overdue."""

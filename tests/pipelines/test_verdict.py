@@ -594,6 +594,17 @@ def test_calling_a_punctual_event_late_is_red(good: Evidence) -> None:
     assert "lateness" in red(judge(QUESTION, called_late(good, 50)))
 
 
+@pytest.mark.parametrize(("counts_late", "copies", "status"), [(True, 1, "ok"), (False, 2, "ok"), (False, 1, "failed")])
+def test_a_row_that_counts_an_event_contradicts_its_late_letter_unless_the_event_was_read_twice(
+    good: Evidence, counts_late: bool, copies: int, status: str
+) -> None:
+    again = [replace(output(good, "enriched")[50], offset=10**6)] * (copies - 1)
+    called = spoilt(called_late(good, 50), enriched=[*output(good, "enriched"), *again])
+    (summary,) = QUESTION.summaries
+    verdict = judge(replace(QUESTION, counts_late=counts_late), called)
+    assert verdict.check(f"numbers: {summary.name}").status == status
+
+
 def called_late(evidence: Evidence, at: int) -> Evidence:
     """The evidence with a dead letter that calls one of the accepted events late."""
     event = json.loads(output(evidence, "enriched")[at].value or b"")

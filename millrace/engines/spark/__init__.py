@@ -29,4 +29,5 @@ ENGINE = Manifest(
     },
     process="job-{pattern}-spark",
     compacts=True,
+    counts_late=True,  # summaries are queries of their own, each with a watermark
 )

@@ -37,8 +37,8 @@ def checker(summary: WindowSummary) -> Checker:
 def numbers(summary: WindowSummary, case: Case) -> Found | Undecided:
     """The rows of windows that began under the summary's present version: the last ones of those that are over.
 
-    What came late for the windows of rules may still be counted in a chart, whose window may be open for longer.
-    Earlier rows, and those of open windows, count some of the events.
+    With some engines, what came late for the windows of rules may still be counted in a chart, whose window may be open
+    for longer. Earlier rows, and those of open windows, count some of the events.
     """
     since_ms, rows_of = case.versions(summary.name).since_ms, case.rows_of(summary)
     rows: dict[RowKey, list[tuple[Record, Event]]] = defaultdict(list)
