@@ -257,7 +257,7 @@ class Case:
     def letters(self) -> dict[tuple[Origin, str], Event]:
         """Dead letters by raw message and reason, each once."""
         return {
-            (self.evidence.origin(letter["topic"], letter["partition"], letter["offset"]), letter["reason"]): letter
+            (self.letter_origin(letter), letter["reason"]): letter
             for _, letter in self.outputs[DEAD_LETTERS.name].events
             if letter["reason"] != REPLAYED
         }
@@ -464,7 +464,7 @@ class Case:
             if rule is not None and alert["rule_version"] == rule.version and start_ms is not None:
                 yield record.ingest_ms, rule.window.end_ms(start_ms, alert["at_ms"])
         for record, letter in self.outputs[DEAD_LETTERS.name].events:
-            origin = self.evidence.origin(letter["topic"], letter["partition"], letter["offset"])
+            origin = self.letter_origin(letter)
             if letter["reason"] == LATE and origin in accepted:
                 yield record.ingest_ms, accepted[origin][self.question.use.judged.time or ""]
 
@@ -637,6 +637,10 @@ class Case:
         """The raw message that an enriched event comes from."""
         topic, partition, offset = (event[name] for name in names(SOURCE))
         return self.evidence.origin(topic, partition, offset)
+
+    def letter_origin(self, letter: Event) -> Origin:
+        """The raw message that a dead letter names."""
+        return self.evidence.origin(letter["topic"], letter["partition"], letter["offset"])
 
 
 def _texts(events: Iterable[Event]) -> set[str]:

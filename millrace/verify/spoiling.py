@@ -115,7 +115,8 @@ class _Judged:
         is_same = case.has_same_events(self.case) and case.unread == self.case.unread
         is_same &= case.evidence.labels is self.case.evidence.labels
         is_same &= case.evidence.unlabelled == self.case.evidence.unlabelled
-        return is_same and bool(checker.needs) and all(self._has_same(part, case) for part in checker.needs)
+        parts = (*checker.needs, *checker.reads)
+        return is_same and bool(checker.needs) and all(self._has_same(part, case) for part in parts)
 
     def _has_same(self, part: str, case: Case) -> bool:
         return case.evidence.part(part) is self.case.evidence.part(part)

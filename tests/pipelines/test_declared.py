@@ -269,6 +269,7 @@ class TestOrder:
 
 
 DAY_MS = 86_400_000
+TOPIC = "pretended.transactions"
 
 
 class TestTimes:
@@ -341,7 +342,14 @@ class TestTimes:
 
         records = list(output(changed(good, "alerts", by_half_a_day, at[1]), "alerts"))
         records[at[1]] = replace(records[at[1]], ingest_ms=records[at[1]].ingest_ms + later)
-        meanwhile = with_output(good, "alerts", records)
+        ids = content(records[at[1]])["event_ids"]
+        events = [
+            replace(each, ingest_ms=each.ingest_ms + (later if content(each)["transaction_id"] in ids else 0))
+            for each in output(good, "enriched")
+        ]
+        alone = judge(STREAM, with_output(good, "alerts", records)).check(f"alerts: {rule}")
+        assert alone.status == ("failed" if rule == "spree" else "ok"), "an event and its alerts come together"
+        meanwhile = with_output(with_output(good, "enriched", events), "alerts", records)
         assert judge(STREAM, meanwhile).check(f"alerts: {rule}").status == "ok", "made late, after an outage"
         check = judge(STREAM, self.delayed(meanwhile, "alerts", at[0], DAY_MS)).check(f"alerts: {rule}")
         assert check.status == "failed"
@@ -351,6 +359,41 @@ class TestTimes:
         check = judge(STREAM, self.delayed(good, "windows", 3, DAY_MS)).check("numbers: spend-per-minute")
         assert check.status == "failed", "rows of other windows came meanwhile"
         assert check.offenders[0].endswith("s after its emit_ms")
+
+    @pytest.mark.parametrize("kind", ["enriched", "dead-letters"])
+    def test_what_comes_long_after_later_messages_of_its_partition_is_not_ok(self, good: Evidence, kind: str) -> None:
+        """Even the last event of its key; a machine may have been suspended while it was on its way."""
+        records = output(good, kind)
+        own = [n for n, each in enumerate(records) if content(each).get("topic", TOPIC) == TOPIC]
+        at = min({records[n].key if kind == "enriched" else n: n for n in own}.values())
+        check = judge(STREAM, self.delayed(good, kind, at, 3_600_000)).check("order")
+        assert check.status == "unknown"
+        assert check.why == "outputs came long after later ones: was the machine suspended?"
+        assert judge(STREAM, self.delayed(good, kind, at, 600_000)).check("order").status == "ok"
+
+    def test_a_batch_that_an_outage_interrupts_goes_on_behind_it(self, good: Evidence) -> None:
+        events = output(good, "enriched")
+        at = max(n for n, each in enumerate(events) if each.ingest_ms < START_MS + 10_000)
+        later = [replace(each, ingest_ms=each.ingest_ms + 3_600_000) for each in (events[at], *events[at + 10 :])]
+        written = [*events[:at], *events[at + 1 : at + 10], *later]
+        interrupted = with_output(good, "enriched", [replace(each, offset=n) for n, each in enumerate(written)])
+        letters = [
+            replace(each, ingest_ms=each.ingest_ms + (3_600_000 if each.ingest_ms > START_MS + 10_000 else 0))
+            for each in output(good, "dead-letters")
+        ]
+        assert judge(STREAM, with_output(interrupted, "dead-letters", letters)).check("order").status == "ok"
+
+    def test_what_is_read_again_repeats_all_that_follows(self, good: Evidence) -> None:
+        """An engine that was away for an hour had read later messages before, and not written one."""
+        events = output(good, "enriched")
+        at = min({each.key: n for n, each in enumerate(events)}.values())
+        again = [replace(each, ingest_ms=each.ingest_ms + 3_600_000) for each in events[at:]]
+        written = [*events[:at], *events[at + 1 :], *again]
+        rewound = with_output(good, "enriched", [replace(each, offset=n) for n, each in enumerate(written)])
+        letters = output(good, "dead-letters")
+        more = [replace(each, offset=n, ingest_ms=again[-1].ingest_ms) for n, each in enumerate(letters, len(letters))]
+        rewound = with_output(rewound, "dead-letters", [*letters, *more])
+        assert judge(STREAM, rewound).check("order").status == "ok"
 
     @pytest.mark.parametrize("kind", OUTPUTS)
     def test_what_a_broker_takes_ten_minutes_later_is_ok(self, good: Evidence, kind: str) -> None:

@@ -158,6 +158,8 @@ def _wrong(case: Case, finding: Finding, record: Record, alert: Event) -> list[s
         f"{name} is {alert.get(name)!r}, not {value!r}" for name, value in facts.items() if alert.get(name) != value
     ]
     wrong += case.implausible(record, alert, facts["ingest_ms"])
+    if finding.window_start_ms is None:
+        wrong += _made_late(case, finding, record, alert)
     shown = alert.get("operands") or {}
     wrong += [f"'{name}' is no operand of the rule" for name in shown if name not in finding.operands]
     wrong += [
@@ -168,6 +170,14 @@ def _wrong(case: Case, finding: Finding, record: Record, alert: Event) -> list[s
     if alert["event_ids"] not in (list(finding.event_ids), sorted(finding.event_ids, key=_as_java_sorts)):
         wrong.append("it names other events, or not in their order")
     return wrong
+
+
+def _made_late(case: Case, finding: Finding, record: Record, alert: Event) -> list[str]:
+    """The complaint about an alert that was made long after its event came out: what is judged again comes again."""
+    out_ms = max(case.came_out_ms.get(origin, record.ingest_ms) for origin in finding.origins)
+    made_ms = min(alert.get("emit_ms") or record.ingest_ms, record.ingest_ms)
+    is_late = made_ms > out_ms + case.question.bounds.held_ms
+    return [f"it was made {(made_ms - out_ms) / 1000:,.0f} s after its event came out"] if is_late else []
 
 
 def _as_java_sorts(text: str) -> bytes:

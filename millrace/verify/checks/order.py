@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from itertools import groupby
 from typing import Any
 
 from millrace.oracle import Origin, Record
-from millrace.rules import ALERTS, UseCase
-from millrace.rules.outputs import FLAGS
+from millrace.rules import ALERTS, DEAD_LETTERS, UseCase
+from millrace.rules.outputs import FLAGS, LATE, REPLAYED
 from millrace.verify.case import Case
 from millrace.verify.checking import Checker, Found, Undecided
 from millrace.verify.evidence import ENRICHED, Event, Messages, place_of
@@ -20,8 +21,14 @@ Written = tuple[Record, Hashable, Origin]
 
 
 def order(case: Case) -> Found | Undecided:
-    """The enriched events, and the alerts on single events, that came out behind a later one of their key."""
-    return judged(case.question.use, case.enriched, case.alerts, case.source)
+    """The enriched events, and the alerts on single events, that came out behind a later one of their key.
+
+    Between keys there is no order, but nothing comes long after what its task made of later messages.
+    """
+    found = judged(case.question.use, case.enriched, case.alerts, case.source)
+    if isinstance(found, Found) and not found.offenders and (late := tuple(_long_after(case))):
+        return Undecided("outputs came long after later ones: was the machine suspended?", found.figures, late)
+    return found
 
 
 def judged(
@@ -57,6 +64,35 @@ def judged(
     if back and not overtaken:
         return Undecided("a key came back to a partition: were partitions added just then?", figures, tuple(back))
     return Found(figures, overtaken)
+
+
+def _long_after(case: Case) -> Iterator[str]:
+    """The raw messages whose first output came long after those of later messages of their partition.
+
+    A task that reads a message again reads all that follow it again, and so repeats what it makes of them. A batch that
+    an outage interrupts goes on behind it, but no batch takes so long that a partition would count as idle.
+    """
+    places: dict[tuple[str, int], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
+    letters = case.outputs[DEAD_LETTERS.name].events
+    outputs = [(record, case.source(event)) for record, event in case.enriched]
+    outputs += [
+        (record, case.letter_origin(each)) for record, each in letters if each["reason"] not in (LATE, REPLAYED)
+    ]
+    raw = {each.name for each in case.question.use.raw}
+    for record, (kind, partition, offset) in outputs if not case.question.is_at_most_once else ():
+        if kind in raw:
+            places[kind, partition][offset].append(record.ingest_ms)
+    bounds = case.question.bounds
+    for (kind, partition), own in places.items():
+        least_ms, later_ms = math.inf, list[int]()
+        for offset in sorted(own, reverse=True):
+            if (until_ms := min(own[offset]) - bounds.held_ms) > least_ms + bounds.idle_ms:
+                before_ms = max(ms for ms in later_ms if ms < until_ms)
+                if before_ms > least_ms + bounds.idle_ms:
+                    late_s = (min(own[offset]) - before_ms) / 1000
+                    yield f"{place_of((kind, partition, offset))} came out {late_s:,.0f} s after later messages"
+            later_ms.append(max(own[offset]))
+            least_ms = min(least_ms, later_ms[-1])
 
 
 def _visited(messages: Messages, column: str) -> Iterator[tuple[Any, list[int]]]:
@@ -107,5 +143,6 @@ CHECKER = Checker(
     "Is what is written of one key in one partition, in the order of the raw messages?",
     order,
     needs=(ENRICHED, ALERTS.name),
+    reads=(DEAD_LETTERS.name,),
     needs_inputs=False,
 )

@@ -48,7 +48,7 @@ def _wrong_contents(case: Case) -> Iterator[str]:
     use = case.question.use
     kinds = {each.name: each for each in (*use.raw, *use.references)}
     for _, letter in case.outputs[DEAD_LETTERS.name].events:
-        origin, reason = case.evidence.origin(letter["topic"], letter["partition"], letter["offset"]), letter["reason"]
+        origin, reason = case.letter_origin(letter), letter["reason"]
         if origin[0] not in kinds:
             yield f"{place_of(origin)} is a dead letter of a topic without refusals"
             continue

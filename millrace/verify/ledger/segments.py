@@ -151,7 +151,7 @@ def _checker_of_order(step: Step, parsed: Mapping[str, Read], before: Collection
             return Undecided("events came out behind later ones of their key", found.figures, tuple(found.offenders))
         return found
 
-    return replace(order.CHECKER, find=check, needs=())
+    return replace(order.CHECKER, find=check, needs=(), reads=())
 
 
 def _checker_of_rows(step: Step) -> Checker:
