@@ -70,7 +70,7 @@ def _long_after(case: Case) -> Iterator[str]:
     """The raw messages whose first output came long after those of later messages of their partition.
 
     A task that reads a message again reads all that follow it again, and so repeats what it makes of them. A batch that
-    an outage interrupts goes on behind it, but no batch takes so long that a partition would count as idle.
+    an outage interrupts continues behind it, but no batch takes so long that a partition would count as idle.
     """
     places: dict[tuple[str, int], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
     letters = case.outputs[DEAD_LETTERS.name].events
