@@ -479,10 +479,15 @@ def _punctual(case: Case) -> list[Event]:
 def _of_summary(case: Case, summary: WindowSummary) -> Iterator[Spoiling]:
     """The rows of one summary: each column altered, and rows lost and foreign."""
     check, kind = f"numbers: {summary.name}", WINDOWS_TOPIC
-    own = [(n, row) for n, (_, row) in enumerate(case.windows) if row["summary"] == summary.name]
+    identity, due = ("window_start_ms", *summary.keys), case.rows_of(summary).over
+    # A window of late events alone may have a row, and has to have none.
+    own = [
+        (n, row)
+        for n, (_, row) in enumerate(case.windows)
+        if row["summary"] == summary.name and tuple(row.get(name) for name in identity) in due
+    ]
     if not own or not numbers(summary, case).figures["due"]:
         return
-    identity = ("window_start_ms", *summary.keys)
     _, first = min(own, key=lambda each: each[1]["window_start_ms"])
     same = [n for n, row in own if all(row.get(name) == first.get(name) for name in identity)]
     # The last row of a window counts.

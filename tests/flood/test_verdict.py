@@ -93,17 +93,21 @@ def evidence_of(
         for finding in oracle.window_findings(rule, arriving(counted))
     ]
     change(alerts)
-    rows = [
+    outputs = {"enriched": accepted, "alerts": alerts, "dead-letters": [*letters, *late], "windows": rows_of(counted)}
+    span_ms = (START_MS, START_MS + plan.due_ms(plan.events) + CLOSING_MS)
+    labels = labels_of(FLOOD, TRAFFIC.messages(plan, {}, START_MS), span_ms)
+    written = {kind: list(records(kind, events)) for kind, events in outputs.items()}
+    return Evidence({"requests": raw}, written, labels=labels, kinds={TOPIC: "requests"})
+
+
+def rows_of(counted: Sequence[Event]) -> list[Event]:
+    """The rows of all summaries."""
+    return [
         {"summary": s.name, "window_start_ms": key[0], "window_end_ms": key[0] + 3_000}
         | {**dict(zip(s.keys, key[1:], strict=True)), **numbers, "emit_ms": WRITTEN_MS}
         for s in FLOOD.summaries
         for key, numbers in oracle.summary_rows(s, counted).items()
     ]
-    outputs = {"enriched": accepted, "alerts": alerts, "dead-letters": [*letters, *late], "windows": rows}
-    span_ms = (START_MS, START_MS + plan.due_ms(plan.events) + CLOSING_MS)
-    labels = labels_of(FLOOD, TRAFFIC.messages(plan, {}, START_MS), span_ms)
-    written = {kind: list(records(kind, events)) for kind, events in outputs.items()}
-    return Evidence({"requests": raw}, written, labels=labels, kinds={TOPIC: "requests"})
 
 
 def verdict(run: Run, *how: Any, **changes: Any) -> Verdict:
@@ -366,3 +370,13 @@ def test_each_spoiling_of_a_flood_run_is_noticed_by_its_check() -> None:
     assert found.why == ""
     assert found.missed == []
     assert len(found.outcomes) >= 60
+
+
+@pytest.mark.long
+def test_each_spoiling_is_noticed_where_the_first_windows_are_of_late_events_alone() -> None:
+    plan = replace(PLAN, events=600, shares={**PLAN.shares, "late": 0.1})
+    run = run_of(plan)
+    evidence = evidence_of(run, plan=plan)
+    rows = list(records("windows", rows_of(run[1])))
+    found = self_test(QUESTION, replace(evidence, outputs={**evidence.outputs, "windows": rows}))
+    assert (found.why, found.missed) == ("", [])
