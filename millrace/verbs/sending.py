@@ -215,9 +215,8 @@ class _Pace:
     def _progress(self, now: float, behind_s: float) -> str:
         seconds = now - self.zero
         if self.sent == self.left:
-            return (
-                f"all sent; small events follow for {self.until_ms / 1000 - seconds:.0f} s, to close the last windows"
-            )
+            left_s = max(0, self.until_ms / 1000 - seconds)
+            return f"all sent; small events follow for {left_s:.0f} s, to close the last windows"
         return f"{self.sent} sent in {seconds:.0f} s, {self.sent / seconds:.0f}/s, {behind_s * 1000:.1f} ms behind"
 
 

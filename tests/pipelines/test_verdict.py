@@ -12,11 +12,26 @@ import pytest
 
 from millrace.oracle import Record, measured, summary_events
 from millrace.patterns.loss import Loss
-from millrace.rules import Count, DistinctOthers, EventRule, Last, Max, Rule, Session, Sum, WindowRule, alert_id, km
+from millrace.rules import (
+    Count,
+    CountDistinct,
+    DistinctOthers,
+    EventRule,
+    Last,
+    Max,
+    Rule,
+    Session,
+    Sum,
+    WindowRule,
+    alert_id,
+    km,
+)
 from millrace.traffic import plan_for
 from millrace.verify import Bounds, Evidence, Question, Verdict, Versions, case, judge
+from millrace.verify.case import Rows
+from millrace.verify.checks import numbers
 from millrace.verify.checks.alert_ids import fact_of
-from millrace.verify.checks.numbers import is_between
+from millrace.verify.checks.numbers import is_between, unordered
 from millrace.verify.expected import Expected, expect, time_passed_ms
 from millrace.verify.report import html
 from pipelines.fraud import FRAUD
@@ -685,6 +700,18 @@ def test_the_last_row_of_a_window_is_that_with_the_last_offset(good: Evidence) -
 def test_a_number_that_only_late_events_have_may_be_any_of_theirs() -> None:
     in_time, with_late = {"largest_cents": None}, {"largest_cents": 7}
     assert all(is_between({"largest_cents": cents}, in_time, with_late) for cents in (None, 3, 7))
+
+
+def test_of_a_large_window_measures_that_cannot_be_combined_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    (declared,) = FRAUD.summaries
+    summary = replace(declared, measures={"purchases": Count(), "cards": CountDistinct("card")})
+    parts = [[{"card": f"{part}-{n}"} for n in range(20)] for part in range(2)]
+    rows_of = Rows({}, {(): measured(summary, [*parts[0], *parts[1]])}, {}, {})
+    right, wrong = {"purchases": 10, "cards": 10}, {"purchases": 10, "cards": 9}
+    assert [*unordered(summary, rows_of, (), [right], parts)] == []
+    assert len([*unordered(summary, rows_of, (), [wrong], parts)]) == 1
+    monkeypatch.setattr(numbers, "MEASURED_MOST", 100)
+    assert [*unordered(summary, rows_of, (), [wrong], parts)] == []
 
 
 def test_a_row_of_an_open_window_counts_its_first_events(good: Evidence) -> None:

@@ -20,6 +20,8 @@ from millrace.verify.evidence import Event, is_same
 
 PARTS_MOST = 2
 """Of so many partitions all ways are tried in which a row may count their events."""
+MEASURED_MOST = 1_000_000
+"""So many events are measured anew for one row at most; beyond that it only has to be possible."""
 COMBINED: Mapping[str, Callable[[Any, Any], Any]] = {"count": add, "sum": add, "max": max, "min": min}
 """How measures of two parts of a window are one of both, by their names."""
 
@@ -67,7 +69,7 @@ def numbers(summary: WindowSummary, case: Case) -> Found | Undecided:
             present = (row for record, row in own if record.ingest_ms >= since_ms)
             others = [row for row in present if not (key in wrong and row is got[key])]
             impossible = list(_impossible(summary, rows_of, key, others))
-            offenders += impossible or _unordered(summary, rows_of, key, others, parts_of.get(key, ()))
+            offenders += impossible or unordered(summary, rows_of, key, others, parts_of.get(key, ()))
     held, doubtful = case.held([each for own in rows.values() for each in own])
     offenders += held
     figures = {"due": len(due), "found": len(got), "rows": sum(map(len, rows.values()))}
@@ -115,7 +117,7 @@ def _impossible(summary: WindowSummary, rows_of: Rows, key: RowKey, rows: Iterab
             yield f"wrong: {key}: {row} is no count of its events: {', '.join(wrong)}"
 
 
-def _unordered(
+def unordered(
     summary: WindowSummary, rows_of: Rows, key: RowKey, rows: Iterable[Event], parts: Sequence[Sequence[Event]]
 ) -> Iterator[str]:
     """The rows of a window that do not count, of each partition, its first events up to some."""
@@ -124,20 +126,29 @@ def _unordered(
         return
     first, last = (Part(summary, events) for events in ((), *parts)[-PARTS_MOST:])
     for row in rows:
+        if all(is_same(value, row.get(name)) for name, value in rows_of.with_late[key].items()):
+            continue
         count = row[counts[0]]
-        is_whole = all(is_same(value, row.get(name)) for name, value in rows_of.with_late[key].items())
         splits = range(max(0, count - len(last.events)), min(count, len(first.events)) + 1)
-        if not is_whole and not any(_counts(summary, row, first, at, last, count - at) for at in splits):
+        ways = [at for at in splits if _adds_up(summary, row, first, at, last, count - at)]
+        is_small = len(ways) * count <= MEASURED_MOST
+        if not ways or (is_small and not any(_has_others(summary, row, first, at, last, count - at) for at in ways)):
             yield f"wrong: {key}: {row} does not count the first {count} events"
 
 
-def _counts(summary: WindowSummary, row: Event, first: Part, at: int, last: Part, behind: int) -> bool:
-    """Whether a row counts so many events of two partitions."""
-    for name, measure in summary.measures.items():
-        if measure.op in COMBINED:
-            value = _together(measure.op, first.measured[name][at], last.measured[name][behind])
-            if not is_same(within_64_bits(value), row.get(name)):
-                return False
+def _adds_up(summary: WindowSummary, row: Event, first: Part, at: int, last: Part, behind: int) -> bool:
+    """Whether a row has the measures of so many events of two partitions, as far as they can be combined."""
+    return all(
+        is_same(
+            within_64_bits(_together(measure.op, first.measured[name][at], last.measured[name][behind])), row.get(name)
+        )
+        for name, measure in summary.measures.items()
+        if measure.op in COMBINED
+    )
+
+
+def _has_others(summary: WindowSummary, row: Event, first: Part, at: int, last: Part, behind: int) -> bool:
+    """The same of the other measures, for which all events are measured anew."""
     others = [name for name, measure in summary.measures.items() if measure.op not in COMBINED]
     events = [*first.events[:at], *last.events[:behind]] if others else []
     return not others or all(is_same(measured(summary, events)[name], row.get(name)) for name in others)
