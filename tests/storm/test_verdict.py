@@ -25,7 +25,7 @@ from millrace.verbs.teardown import teardown
 from millrace.verbs.traffic import closing_ms
 from millrace.verbs.validate import validate
 from millrace.verify import Verdict
-from tests.patterns import Sender, own_patterns
+from tests.patterns import Sender, own_patterns, problems
 
 PATTERNS = {"killed": AT_LEAST_ONCE, "killed-once": EXACTLY_ONCE}
 FOLLOWED = "followed"
@@ -99,9 +99,7 @@ def killed_under_traffic(target: Target, name: str) -> Sender:
 
 
 def check_it_is_ok(verdict: Verdict) -> None:
-    problems = [f"{c.name} {c.status}: {c.why} {c.offenders[:3]}" for c in verdict.checks if c.status != "ok"]
-    assert not problems
-    assert verdict.status == "ok"
+    assert not problems(verdict)
 
 
 def test_the_verdict_is_ok_though_worker_supervisor_and_nimbus_were_killed(judged: Judged) -> None:

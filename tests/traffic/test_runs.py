@@ -15,9 +15,11 @@ from millrace.traffic.runs import Run
 from millrace.traffic.tape import Digest
 from millrace.verbs import sending, traffic
 from millrace.verbs.sending import Behind, TrafficError, closing_keys
-from millrace.verify import Versions, judge
+from millrace.verify import Check, Verdict, Versions, judge
+from millrace.verify.verdict import Status
 from pipelines.fraud import FRAUD
 from pipelines.fraud.traffic import TRAFFIC as FRAUD_TRAFFIC
+from tests.patterns import problems
 from tests.pipelines.pretend import QUESTION, SECRETS, messages, ran, topics
 from tests.pipelines.pretend import START_MS as PRETENDED_MS
 from tests.traffic.visits import TRAFFIC, VISITS
@@ -81,6 +83,18 @@ def test_labels_that_may_be_untrue_are_not_used_and_the_reason_is_named(changed:
     assert len(found.notes) == 1
     assert "'v'" in found.notes[0]
     assert why in found.notes[0]
+
+
+def test_only_a_sender_that_was_held_up_excuses_labels_that_are_unknown() -> None:
+    (held_up,) = traffic.counted(VISITS, [run(max_ms=500.0)]).unlabelled
+    (interrupted,) = traffic.counted(VISITS, [run(is_complete=False)]).unlabelled
+
+    def verdict(status: Status, why: str, name: str = "labels") -> Verdict:
+        return Verdict("visits", (Check(name, "?", status, {}, why=why),), (), (), {}, {})
+
+    assert problems(verdict("unknown", held_up)) == []
+    for wrong in (verdict("failed", held_up), verdict("unknown", interrupted), verdict("unknown", held_up, "alerts")):
+        assert len(problems(wrong)) == 1
 
 
 def test_labels_of_a_rule_that_was_changed_since_are_left_out_by_name() -> None:
