@@ -1,7 +1,9 @@
 """Measure what open pages cost the stream: an hour of traffic, in turn without a page and with twenty.
 
 `python -m lab.pages` runs `flink` without stores on a stack of its own and leaves a record: the p99 of the alerts of
-each stretch, what pages change of it, the noise, and the memory of the page's server. A page is a connection that reads
+each stretch, what pages change of it, the noise, and the memory of the page's server. The record is ok if the pattern's
+verdict is, if pages change less than the noise, and if the last quarter of the hour needs no more memory than the
+second, but for a tenth. A page is a connection that reads
 as a browser does (`lab/readers.py`); it draws nothing. With stores that grow over the hour, alerts
 came seconds later in the end on two cores, with pages or without.
 
@@ -17,7 +19,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -50,6 +52,7 @@ OF, PATTERN = "flink", "without-stores"
 BLOCK = (0, 1, 1, 0)
 """Whether each stretch of a block has pages."""
 SAMPLE_EVERY_S = 10
+GROWS_MOST = 1.1
 
 
 def main(argv: Sequence[str]) -> int:
@@ -98,22 +101,28 @@ def measured(target: Target, variant: Variant, given: argparse.Namespace) -> dic
         p99_ms = [each["p99_ms"] for each in stretches]
         blocks = [p99_ms[at : at + len(BLOCK)] for at in range(0, len(p99_ms), len(BLOCK))]
         is_valid = all(not each["is_late"] and all(each["read_kb"]) for each in stretches)
-        quarter = max(len(samples_mb) // 4, 1)
-        return {
-            "verdict": found.verdict.status if is_valid else "unknown",
-            "pages": given.pages,
-            "rate_per_s": given.rate,
-            "seconds": round(seconds),
-            **compared(blocks),
-            "memory_mb": {
-                "second quarter": median(samples_mb[quarter : 2 * quarter] or samples_mb),
-                "last quarter": median(samples_mb[-quarter:]),
-                "most": max(samples_mb),
-            },
-            "stretches": stretches,
-        }
+        change, memory_mb = compared(blocks), quarters(samples_mb)
+        verdict = outcome(found.verdict.status, change, memory_mb) if is_valid else "unknown"
+        measured_on = {"pages": given.pages, "rate_per_s": given.rate, "seconds": round(seconds)}
+        return {"verdict": verdict, **measured_on, **change, "memory_mb": memory_mb, "stretches": stretches}
     finally:
         teardown(target, name, data=True)
+
+
+def outcome(verdict: str, change: Mapping[str, Any], memory_mb: Mapping[str, float]) -> str:
+    """The verdict on the pattern, or `failed` where pages cost the stream more than the noise, or the server grows."""
+    is_flat = memory_mb["last quarter"] <= GROWS_MOST * memory_mb["second quarter"]
+    return verdict if change["change_ms"] < change["noise_ms"] and is_flat else "failed"
+
+
+def quarters(samples_mb: Sequence[int]) -> dict[str, float]:
+    """Of the memory over the time: until the second quarter the server fills what it keeps."""
+    quarter = max(len(samples_mb) // 4, 1)
+    return {
+        "second quarter": median(samples_mb[quarter : 2 * quarter] or samples_mb),
+        "last quarter": median(samples_mb[-quarter:]),
+        "most": max(samples_mb),
+    }
 
 
 def compared(blocks: Sequence[Sequence[float]]) -> dict[str, Any]:
@@ -138,6 +147,8 @@ def stretch(
     wanted = generated(variant.use, plan, secrets_of(target.settings, variant.use))
     with opened(url(target.settings), pages) as read_kb:
         run = traffic(target, variant.name, wanted, report=lambda line: _report(variant.name, line))
+    if not run.is_complete:
+        raise KeyboardInterrupt
     per_event = {rule.name for rule in variant.event_rules}
     times: dict[str, list[float]] = {ALERTS.name: [], HOP: []}
     for record in tail.new():

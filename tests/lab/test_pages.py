@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.pages import compared, opened
+from lab.pages import compared, opened, outcome, quarters
 from millrace.patterns import load
 from millrace.settings import Settings
 from tests.dashboard.playback import UP, pattern_around, served, without_tables
@@ -23,6 +23,14 @@ def test_what_changes_slowly_falls_on_both_alike() -> None:
 def test_what_pages_change_is_the_median_of_all_blocks() -> None:
     found = compared([[10, 30, 30, 10], [10, 30, 34, 14], [10, 900, 900, 12]])
     assert (found["change_ms"], found["noise_ms"]) == (20, 2)
+
+
+def test_pages_that_cost_more_than_the_noise_or_need_more_and_more_memory_fail() -> None:
+    flat, grown = quarters([50, 100, 100, 105]), quarters([50, 100, 100, 120])
+    assert outcome("ok", {"change_ms": 4, "noise_ms": 5}, flat) == "ok"
+    assert outcome("unknown", {"change_ms": 4, "noise_ms": 5}, flat) == "unknown"
+    assert outcome("ok", {"change_ms": 5, "noise_ms": 5}, flat) == "failed"
+    assert outcome("ok", {"change_ms": 4, "noise_ms": 5}, grown) == "failed"
 
 
 @pytest.mark.builds
