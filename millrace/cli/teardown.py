@@ -13,7 +13,10 @@ def teardown(
     pattern: RunName,
     plan: PlanOnly = False,
     data: Annotated[
-        bool, typer.Option("--data", help="Also remove the topics, tables, files, checkpoints and contracts.")
+        bool,
+        typer.Option(
+            "--data", help="Also remove the topics, people's marks among them, tables, files, checkpoints, contracts."
+        ),
     ] = False,
     for_run: ForRun = "",
     yes: Yes = False,

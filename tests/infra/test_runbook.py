@@ -257,6 +257,10 @@ def lag_is_gone(drill: Drill) -> None:
     assert wait_until(lambda: bool(results(drill.port, query)), CLEAR_WITHIN_S, every_s=1)
 
 
+def exported(drill: Drill) -> None:
+    drill.placed["FILE"] = str(drill.folder / "alerts.csv")
+
+
 def new_events(drill: Drill) -> None:
     send(drill, "--rate 40 --seconds 60")
     drill.end_senders()
@@ -334,7 +338,7 @@ ROWS = {
         (Look("verdict failed .* report"), Look("f" * 32)),
         (
             Remedy("`failed` without a change", exits=(1,)),
-            Remedy("The failure is reported"),
+            Remedy("The failure is reported", exported),
             Remedy("The alert lasts", new_events),
         ),
     ),
