@@ -31,11 +31,12 @@ PROBED_AFTER_SHARE = 0.05  # a wait pauses between two probes for such a share o
 PROBED_WITHIN_S = 0.5  # and for no longer
 
 # The shell writes the record, then becomes the server: pid and start time stay the same, and if the parent is killed in
-# between, no server runs without a record: on a full disk it does not start. Field 22 of stat is the start time
-# (proc(5)); the name before it is "(sh)".
+# between, no server runs without a record: on a full disk it does not start, and the record of the process before it
+# stays, so that it counts as dead and is started later. Field 22 of stat is the start time (proc(5)); the name before it
+# is "(sh)".
 NOT_RECORDED = 74  # EX_IOERR of sysexits.h
 RECORD_THEN_EXEC = f"""
-record() {{ printf '%s"pid": %s, "started": %s}}\\n' "$head" "$1" "${{22}}" > "$file"; }}
+record() {{ printf '%s"pid": %s, "started": %s}}\\n' "$head" "$1" "${{22}}" > "$file.new" && mv "$file.new" "$file"; }}
 file=$1 head=$2; shift 2
 read -r stat < /proc/self/stat
 record $stat || exit {NOT_RECORDED}
@@ -117,7 +118,6 @@ def _spawn(
         "fingerprint": fingerprint,
     }
     path = run_dir / f"{name}.json"
-    path.unlink(missing_ok=True)
     head = json.dumps(facts)[:-1] + ", "
     with log.open("ab") as output:
         child = subprocess.Popen(
@@ -130,12 +130,16 @@ def _spawn(
             cwd=folder or run_dir,  # files that a server writes to its working folder stay in the stack's folder
             start_new_session=True,
         )
-    wait_until(lambda: read(path) is not None or child.poll() is not None, RECORDED_WITHIN_S, every_s=0.005)
-    if (record := read(path)) is None:
+
+    def recorded() -> ProcessRecord | None:
+        return found if (found := read(path)) is not None and found.pid == child.pid else None
+
+    wait_until(lambda: recorded() is not None or child.poll() is not None, RECORDED_WITHIN_S, every_s=0.005)
+    if (record := recorded()) is None:
         ended = child.poll()
         child.kill()  # without a record no command could stop it
         child.wait()
-        path.unlink(missing_ok=True)
+        path.with_name(f"{path.name}.new").unlink(missing_ok=True)
         raise InfraError(_not_started(name, command[0], ended, path, log))
     return child, record
 

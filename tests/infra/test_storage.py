@@ -56,6 +56,18 @@ def test_a_server_whose_record_cannot_be_written_does_not_start(tmp_path: Path) 
     assert sleepers("98765") == []
 
 
+def test_a_server_that_cannot_be_started_again_stays_one_that_has_died(tmp_path: Path) -> None:
+    """The watcher starts what has a record and is dead, once there is room for a new record."""
+    first = processes.start("one", ["sleep", "1000"], {}, tmp_path / "one.out", tmp_path / "run")
+    processes.kill(first)
+    # A name that leads nowhere refuses the record as a full disk does.
+    (tmp_path / "run" / "one.json.new").symlink_to(tmp_path / "gone" / "one")
+    with pytest.raises(InfraError, match="could not be written"):
+        processes.start("one", ["sleep", "98766"], {}, tmp_path / "one.out", tmp_path / "run")
+    assert sleepers("98766") == []
+    assert processes.records(tmp_path / "run") == {"one": first}
+
+
 def test_a_full_disk_is_named_with_what_to_do(tmp_path: Path) -> None:
     """The disk is a small one of its own, in a namespace of its own that ends with its process."""
     disk = tmp_path / "disk"
