@@ -267,6 +267,16 @@ def alone(target: Target, name: str) -> Iterator[None]:
         yield
 
 
+def is_busy(target: Target, name: str) -> bool:
+    """Whether a verb is changing a pattern now."""
+    with deployed_file(target, name).with_suffix(".lock").open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
 def _declarations(variant: Variant) -> tuple[str, str]:
     return variant.pattern.use, variant.pattern.model_dump_json()
 

@@ -25,10 +25,12 @@ from millrace.job import Job
 from millrace.machine import processes
 from millrace.patterns import EnginePlan, load
 from millrace.patterns.plan import WINDOWS_TOPIC
+from millrace.servers.server import Server
 from millrace.settings import Settings
 from millrace.stack import WATCH
 from millrace.stack.services import NEEDED
 from millrace.stack.startup import stop_all
+from millrace.stores.changes import Change
 from millrace.stores.topics import Tail
 from millrace.target import Target
 from millrace.verbs import watch
@@ -194,6 +196,96 @@ def test_a_job_on_other_servers_is_not_restarted_on_these(tmp_path: Path, monkey
     assert planned == []
     look(f"{target.bootstrap},127.0.0.1:1")  # one more broker
     assert planned == [PATTERN]
+
+
+@pytest.fixture
+def gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Target:
+    """Two deployed patterns, the job of each of which is gone."""
+    target = Target.read(Settings.read({"MILLRACE_STATE": str(tmp_path)}), {})
+    plan = EnginePlan(PATTERN, 1, "spark", "fraud", target.bootstrap, {}, "file:///nowhere")
+    start = Change("job", PATTERN, "start")
+    monkeypatch.setattr(faults, "names", lambda: ["first", "second"])
+    monkeypatch.setattr("millrace.deployments.is_wanted", lambda *_: True)
+    monkeypatch.setattr("millrace.deployments.jobs", lambda *_: {"spark": (plan, Job("absent"))})
+    monkeypatch.setattr("millrace.verbs.watch.faults.deploy", lambda *_, **__: [start])
+    return target
+
+
+def test_an_engine_that_does_not_answer_leaves_only_its_own_patterns_unrepaired(
+    gone: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = deployments.jobs
+
+    def asked(target: Target, name: str) -> dict[str, tuple[EnginePlan, Job]]:
+        if name == "first":
+            raise InfraError("no answer")
+        return jobs(target, name)
+
+    monkeypatch.setattr("millrace.deployments.jobs", asked)
+    found = faults_of(gone)
+    assert (found["first"].event, found["first"].detail, found["first"].repair) == ("unknown", "no answer", None)
+    assert (found["second"].event, found["second"].repair is not None) == ("gone", True)
+
+
+def test_what_is_unknown_of_a_job_is_journaled_once_and_ends_no_crash_loop(tmp_path: Path) -> None:
+    settings, found = Settings.read({"MILLRACE_STATE": str(tmp_path)}), dict[str, Fault]()
+    settings.run.mkdir(parents=True)
+    watching = Watch(settings, lambda: found)
+    crashing, unknown = Fault("crash-looping", "by zero"), Fault("unknown", "no answer")
+    for fault in (crashing, unknown, unknown, crashing, None):
+        found = {PATTERN: fault} if fault else {}
+        watching._look("jobs", watching._repair_jobs)
+    assert [each["event"] for each in watching.journal.read()] == ["crash-looping", "unknown", "crash-loop-ended"]
+
+
+def test_a_pattern_that_a_verb_holds_delays_no_other(gone: Target) -> None:
+    """A deploy may hold it for minutes, one that is stopped by Ctrl-Z for hours."""
+    assert faults_of(gone).keys() == {"first", "second"}
+    with deployments.alone(gone, "first"):
+        assert faults_of(gone).keys() == {"second"}
+
+
+def test_a_server_that_does_not_start_delays_no_other_and_is_given_up_in_a_stack_of_few(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Servers that were never started, and that it does not need, are no reason to try it for ever."""
+    settings, tried = Settings.read({"MILLRACE_STATE": str(tmp_path)}), list[str]()
+    monkeypatch.setattr(attempts, "BACK_OFF_S", (0.0,) * len(BACK_OFF_S))
+    for name in ("kafka-1", "namenode"):
+        ended = processes.start(name, ["sleep", "60"], os.environ, tmp_path / f"{name}.log", settings.run)
+        processes.kill(ended)
+
+    def refuse(_: Settings, server: Server) -> bool:
+        tried.append(server.name)
+        if server.name == "kafka-1":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        raise InfraError("it does not start")
+
+    monkeypatch.setattr(stacks, "restart_dead", refuse)
+    watching = Watch(settings, dict)
+    for _ in range(RESTARTS_MOST + 1):
+        watching._look("servers", watching._watch_servers)
+    assert tried == ["kafka-1", "namenode"] * RESTARTS_MOST
+    assert all(stacks.given_up_file(settings, name).exists() for name in ("kafka-1", "namenode"))
+
+
+def test_a_server_waits_without_an_attempt_for_one_that_it_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings.read({"MILLRACE_STATE": str(tmp_path)})
+    settings.run.mkdir(parents=True)
+    monkeypatch.setattr(attempts, "BACK_OFF_S", (0.0,) * len(BACK_OFF_S))
+    watching = Watch(settings, dict)
+    watching._away = {"namenode"}
+
+    def refuse() -> bool:
+        raise InfraError("it does not start")
+
+    others = [("one", refuse, frozenset({"namenode"})), ("other", refuse, frozenset({"kafka-1"}))]
+    for _ in range(RESTARTS_MOST + 1):
+        watching._look("servers", lambda: watching._each_due(others))
+    assert not stacks.given_up_file(settings, "one").exists()
+    assert stacks.given_up_file(settings, "other").exists()
 
 
 def test_a_stalled_job_is_ended_before_it_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

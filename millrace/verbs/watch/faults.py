@@ -8,7 +8,9 @@ from functools import partial
 from typing import Literal
 
 from millrace import deployments, stack
+from millrace.errors import InfraError
 from millrace.patterns import EnginePlan, names
+from millrace.rules.expressions import DeclarationError
 from millrace.stack.services import needed
 from millrace.target import Target
 from millrace.verbs import companions
@@ -20,7 +22,7 @@ from millrace.verbs.reconcile import end_stalled, stalled
 class Fault:
     """What is wrong with the jobs of one pattern."""
 
-    event: Literal["gone", "stalled", "crash-looping"]
+    event: Literal["gone", "stalled", "crash-looping", "unknown"]
     detail: str = ""
     repair: Callable[[], None] | None = None
     """None where no restart by the watcher helps: it only reports the job."""
@@ -31,28 +33,41 @@ class Fault:
 
 
 def faults_of(target: Target) -> dict[str, Fault]:
-    """The patterns of which a deployed job is gone, makes no progress, or fails again and again; lost companions."""
+    """The patterns of which a deployed job is gone, makes no progress, or fails again and again; lost companions.
+
+    An engine that does not answer leaves only its own patterns unrepaired.
+    """
     found: dict[str, Fault] = {}
     for name in names():
-        if not deployments.is_wanted(target, name):
-            continue
-        jobs = deployments.jobs(target, name).values()
-        if any(_brokers(plan.bootstrap).isdisjoint(_brokers(target.bootstrap)) for plan, _ in jobs):
-            continue  # deployed to other servers than these, by the same folder
-        for each in deployments.COMPANIONS:
-            if deployments.has_companion(target, name, each) and not companions.is_running(target, name, each):
-                repair = partial(_start_companion, target, name, each)
-                # One that a deploy or an upgrade has stopped has no record: it starts again with the rules of now.
-                is_failure = companions.recorded(target, name, each) is not None
-                found[each.of(name)] = Fault("gone", repair=repair, is_failure=is_failure)
-        needs = _needs(target, [plan for plan, _ in jobs])
-        sick = [job for _, job in jobs if job.state in ("crash-looping", "stalled")]
-        if stalled(target, jobs):
-            found[name] = Fault("stalled", repair=partial(_restart_stalled, target, name), needs=needs)
-        elif not all(job.is_whole for _, job in jobs) and _is_missing(target, name):
-            found[name] = Fault("gone", repair=partial(_start_missing, target, name), needs=needs)
-        elif sick:
-            found[name] = Fault("stalled" if sick[0].state == "stalled" else "crash-looping", sick[0].problem)
+        try:
+            if deployments.is_wanted(target, name):
+                found |= _faults_of(target, name)
+        except (InfraError, DeclarationError) as error:
+            found[name] = Fault("unknown", str(error))
+    return found
+
+
+def _faults_of(target: Target, name: str) -> dict[str, Fault]:
+    found: dict[str, Fault] = {}
+    jobs = deployments.jobs(target, name).values()
+    if any(_brokers(plan.bootstrap).isdisjoint(_brokers(target.bootstrap)) for plan, _ in jobs):
+        return found  # deployed to other servers than these, by the same folder
+    needs = _needs(target, [plan for plan, _ in jobs])
+    for each in deployments.COMPANIONS:
+        if deployments.has_companion(target, name, each) and not companions.is_running(target, name, each):
+            repair = partial(_start_companion, target, name, each)
+            # One that a deploy or an upgrade has stopped has no record: it starts again with the rules of now.
+            is_failure = companions.recorded(target, name, each) is not None
+            found[each.of(name)] = Fault("gone", repair=repair, needs=needs, is_failure=is_failure)
+    sick = [job for _, job in jobs if job.state in ("crash-looping", "stalled")]
+    # A verb that holds the pattern, for minutes it may be, stops and starts its jobs itself.
+    is_free = not deployments.is_busy(target, name)
+    if is_free and stalled(target, jobs):
+        found[name] = Fault("stalled", repair=partial(_restart_stalled, target, name), needs=needs)
+    elif is_free and not all(job.is_whole for _, job in jobs) and _is_missing(target, name):
+        found[name] = Fault("gone", repair=partial(_start_missing, target, name), needs=needs)
+    elif sick:
+        found[name] = Fault("stalled" if sick[0].state == "stalled" else "crash-looping", sick[0].problem)
     return found
 
 
@@ -73,7 +88,7 @@ def _needs(target: Target, plans: Sequence[EnginePlan]) -> frozenset[str]:
 
 
 def _is_missing(target: Target, name: str) -> bool:
-    """Whether `deploy` would start a job. Its plan waits for other verbs on the pattern: an upgrade stops jobs, too."""
+    """Whether `deploy` would start a job."""
     return any(change.action == "start" for change in deploy(target, name, plan=True, only_missing=True))
 
 

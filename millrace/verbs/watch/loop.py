@@ -6,7 +6,7 @@ import os
 import select
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -72,10 +72,12 @@ class Watch:
         if now >= self._probed_at + PROBE_EVERY_S:
             self._probed_at = now
             self._end_what_hangs({name: servers[name] for name in servers.keys() - dead}, recorded, now)
-        for name in sorted(dead):
-            if stack.left_dead_file(self.settings, name).exists() or any(need in dead for need in servers[name].needs):
-                continue
-            self._once_due(name, partial(self._restart, servers[name]))
+        due = [
+            server
+            for name, server in sorted(servers.items())
+            if name in dead and dead.isdisjoint(server.needs) and not stack.left_dead_file(self.settings, name).exists()
+        ]
+        self._each_due((each.name, partial(self._restart, each), frozenset(each.needs)) for each in due)
 
     def _restart(self, server: Server) -> bool:
         if not stack.restart_dead(self.settings, server):
@@ -105,18 +107,26 @@ class Watch:
 
     def _repair_jobs(self) -> None:
         found = self._faults()
-        for name, fault in found.items():
-            if fault.repair:
-                self._once_due(name, partial(self._repair, name, fault, fault.repair), fault.needs)
         self._report({(name, fault.event): fault.detail for name, fault in found.items() if not fault.repair})
+        self._each_due(
+            (name, partial(self._repair, name, fault, fault.repair), fault.needs)
+            for name, fault in found.items()
+            if fault.repair
+        )
 
     def _report(self, sick: Mapping[tuple[str, str], str]) -> None:
-        """Journal each crash loop and stall that is left to the engine, once when it begins and once when it ends."""
-        for name, event in sorted(self._sick - sick.keys()):
-            self.journal.write(name, ENDED[event])
+        """Journal each crash loop and stall that is left to the engine, once when it begins and once when it ends.
+
+        Of a pattern whose engine does not answer, neither has ended.
+        """
+        unknown = {name for name, event in sick if event == "unknown"}
+        lasting = {each for each in self._sick if each[0] in unknown}
+        for name, event in sorted(self._sick - sick.keys() - lasting):
+            if event in ENDED:
+                self.journal.write(name, ENDED[event])
         for name, event in sorted(sick.keys() - self._sick):
             self.journal.write(name, event, sick[name, event])
-        self._sick = set(sick)
+        self._sick = set(sick) | lasting
 
     def _repair(self, name: str, fault: Fault, repair: Callable[[], None]) -> bool:
         if self._problems.get(name) != fault.event:
@@ -138,6 +148,17 @@ class Watch:
         if problem and problem != self._problems.get(at):
             self.journal.write(at, "unknown", problem)
         self._problems[at] = problem
+
+    def _each_due(self, due: Iterable[tuple[str, Callable[[], bool], frozenset[str] | None]]) -> None:
+        """Restart each of the subjects that is due; an error of one keeps none of the others waiting."""
+        errors = []
+        for subject, act, needs in due:
+            try:
+                self._once_due(subject, act, needs)
+            except Exception as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
 
     def _once_due(self, subject: str, act: Callable[[], bool], needs: frozenset[str] | None = None) -> None:
         """Restart a subject unless it is given up or not due yet; one that another command prevents does not count.
@@ -163,7 +184,7 @@ class Watch:
         try:
             if act():
                 attempts.count(now)
-        except (InfraError, DeclarationError) as error:
+        except (InfraError, DeclarationError, OSError) as error:
             away = self._away if needs is None else self._away & needs
             if away - {subject}:
                 raise
