@@ -28,7 +28,7 @@ from millrace.patterns.plan import WINDOWS_TOPIC
 from millrace.servers.server import Server
 from millrace.settings import Settings
 from millrace.stack import WATCH
-from millrace.stack.services import NEEDED
+from millrace.stack.services import DEFAULT, NEEDED
 from millrace.stack.startup import stop_all
 from millrace.stores.changes import Change
 from millrace.stores.topics import Tail
@@ -51,10 +51,15 @@ PATTERN = "flink-spark"
 BACK_WITHIN_S = 180
 FLINK_JOB, SPARK_JOB = "job of Flink", "job of Spark"
 STREAM = ("flink-taskmanager", "flink-jobmanager", "kafka-1", SPARK_JOB)
-OTHERS = ("namenode", "datanode-1", "datanode-2", "hbase-master", "hbase-thrift", "flink-gateway", FLINK_JOB)
+STORES = ("namenode", "datanode-1", "datanode-2", "hbase-master", "hbase-thrift")
+OTHERS = (*STORES, "flink-gateway", "dashboard", FLINK_JOB)
 SUBJECTS = (*STREAM, *OTHERS)
 HBASE, HDFS = ("hbase-thrift", "hbase-master"), ("datanode-1", "datanode-2", "namenode")
 LOSES_JOBS = ("flink-jobmanager", FLINK_JOB, SPARK_JOB)
+
+
+def test_every_server_of_the_default_stack_is_killed_in_the_drill() -> None:
+    assert {*SUBJECTS} - {FLINK_JOB, SPARK_JOB} == stacks.servers_of(Settings.read({}), DEFAULT)
 
 
 def test_restarts_come_later_and_later_and_end() -> None:
@@ -379,6 +384,7 @@ def watched(stack: Settings) -> Iterator[Watched]:
     teardown(target, PATTERN, data=True)
     provision(target, PATTERN)
     deploy(target, PATTERN, report=print)
+    stacks.up(stack, DEFAULT)
     watch.ensure(stack)
     yield Watched(target)
     stop_all(stack, {WATCH: processes.records(stack.run)[WATCH]}, (), lambda *_: None)
