@@ -28,10 +28,10 @@ from tests.patterns import Sender, own_patterns
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 
-ONE_JOB, TWO_JOBS = "lossy", "lossy-apart"
-KINDS = {"flink": FRAUD.judged.name, "spark": FRAUD.enriched.name}
+ONE_JOB, TWO_JOBS, PROCESS = "lossy", "lossy-apart", "lossy-process"
+KINDS = {"flink": FRAUD.judged.name, "streams": FRAUD.judged.name, "spark": FRAUD.enriched.name}
 """What each engine reads."""
-QUERIES = {"flink": 1, "spark": 2}
+QUERIES = {"flink": 1, "streams": 1, "spark": 2}
 STARTED_WITHIN_S = 240
 """A job that is deployed, with its first output, on a machine that does something else too."""
 
@@ -40,7 +40,8 @@ STARTED_WITHIN_S = 240
 def target(stack: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
     target = Target.read(stack, {})
     without_stores = {"stages": {"persist": None}}
-    said = {ONE_JOB: {"of": "flink", **without_stores}, TWO_JOBS: {"of": "flink-spark", **without_stores}}
+    of = {ONE_JOB: "flink", TWO_JOBS: "flink-spark", PROCESS: "streams"}
+    said = {name: {"of": other, **without_stores} for name, other in of.items()}
     with own_patterns(tmp_path_factory.mktemp("patterns"), said):
         yield target
         for name in said:
@@ -70,7 +71,7 @@ def lost(target: Target, name: str) -> dict[str, set[tuple[str, bool]]]:
     return {engine: {(loss.topic, loss.is_new_topic) for loss in job.lost} for engine, job in found.items()}
 
 
-@pytest.mark.parametrize("name", [ONE_JOB, pytest.param(TWO_JOBS, marks=pytest.mark.drill)])
+@pytest.mark.parametrize("name", [ONE_JOB, PROCESS, pytest.param(TWO_JOBS, marks=pytest.mark.drill)])
 def test_what_was_deleted_unread_stops_each_engine_until_it_is_accepted_and_the_verdict_names_it(
     target: Target, name: str
 ) -> None:
@@ -87,7 +88,7 @@ def test_what_was_deleted_unread_stops_each_engine_until_it_is_accepted_and_the_
         topics.publish(target.bootstrap, [(topic(name, kind), str(n).encode(), b"{") for n in range(20)])
         delete_all(target, name, kind)
 
-    with pytest.raises(LostError, match=topic(name, KINDS["flink"])):
+    with pytest.raises(LostError, match=topic(name, FRAUD.judged.name)):
         deploy(target, name, report=print)
     meant = {engine: {(topic(name, kind), False)} for engine, kind in kinds.items()}
     assert processes.wait_until(lambda: lost(target, name) == meant, 120), deployments.jobs(target, name)
@@ -99,7 +100,7 @@ def test_what_was_deleted_unread_stops_each_engine_until_it_is_accepted_and_the_
     judged = records(target, name, FRAUD.enriched.name)
     Sender(target, name, "after", seconds=3, closing_ms=closes_ms).end()
     assert processes.wait_until(lambda: records(target, name, FRAUD.enriched.name) > judged, STARTED_WITHIN_S), (
-        "Flink continues"
+        "it continues"
     )
     found = validate(target, name, within_s=20, settled_after_s=3, report=print)
     assert found.verdict.status == "unknown"
