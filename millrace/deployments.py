@@ -327,6 +327,8 @@ def _read(path: Path, default: Any) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return default
+    except ValueError as error:
+        raise InfraError(f"{path} is damaged ({error}); restore it, or delete it if it is not needed") from None
 
 
 def _past_file(target: Target, name: str) -> Path:

@@ -13,8 +13,8 @@ from typing import Any
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource, ConfigResourceType
+from kafka.errors import CoordinatorNotAvailableError, TopicAlreadyExistsError
 from kafka.errors import KafkaError as AdminError
-from kafka.errors import TopicAlreadyExistsError
 
 from millrace.errors import InfraError
 from millrace.machine.processes import wait_until
@@ -250,6 +250,23 @@ def ends(bootstrap: str, topics: Mapping[str, str]) -> Offsets:
     return {
         kind: {number: end for (name, number), end in found.items() if name == topic} for kind, topic in topics.items()
     }
+
+
+def members(bootstrap: str, group: str) -> list[str]:
+    """Who reads as a consumer group now: client and host of each. Kafka makes its topic of groups at the first use."""
+    described: list[dict[str, Any]] = []
+
+    def is_described() -> bool:
+        with suppress(CoordinatorNotAvailableError):
+            described.append(client.describe_groups([group])[group])
+        return bool(described)
+
+    with admin(bootstrap) as client:
+        if not wait_until(is_described, ANSWERS_WITHIN_S):
+            raise TopicError(
+                f"Kafka at {bootstrap} has no coordinator for the group {group}; see `millrace logs kafka`"
+            )
+    return sorted(f"{each['client_id']} at {each['client_host'].lstrip('/')}" for each in described[0]["members"])
 
 
 def unread(bootstrap: str, group: str, topics: Iterable[str]) -> int:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from millrace.deployments import alone
+from millrace.deployments import alone, deployed
 from millrace.errors import InfraError
 from millrace.patterns import Stores, Variant, engine_plans, load
 from millrace.patterns import topics as topics_of
@@ -40,7 +40,7 @@ def provision(target: Target, name: str, *, plan: bool = False) -> list[Change]:
 
 
 def require_provisioned(target: Target, variant: Variant) -> None:
-    """Refuse a pattern that lacks a topic."""
+    """Refuse a pattern that lacks a topic, or one not deployed yet as whose consumer group somebody else reads."""
     missing = [
         change.name
         for change in topics.ensure(target.bootstrap, wanted_topics(variant), plan=True)
@@ -49,6 +49,12 @@ def require_provisioned(target: Target, variant: Variant) -> None:
     if missing:
         raise InfraError(
             f"{variant.name} is not provisioned (no topic {missing[0]}); run `millrace provision {variant.name}` first"
+        )
+    name = variant.name
+    if not deployed(target, name) and (others := topics.members(target.bootstrap, name)):
+        raise InfraError(
+            f"{name}: the consumer group {name}, which is its jobs' own, is in use by {others[0]}; end that consumer, "
+            "or give the pattern another name"
         )
 
 

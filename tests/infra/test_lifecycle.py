@@ -23,7 +23,7 @@ from millrace.verbs import companions
 from millrace.verbs import deploy as deploying
 from millrace.verbs import rehearsal as rehearsing
 from millrace.verbs.deploy import LostError, await_healthy, deploy
-from millrace.verbs.provision import _ensure_stores
+from millrace.verbs.provision import _ensure_stores, require_provisioned
 from millrace.verbs.teardown import _remove_tables, teardown
 
 GAP = Loss("spark.transactions", 0, 2, 5, 10, "id", "id", "events")
@@ -78,6 +78,28 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
 @pytest.fixture
 def target(tmp_path: Path) -> Target:
     return Target.read(Settings.read({"MILLRACE_STATE": str(tmp_path)}), {})
+
+
+def test_a_damaged_file_of_a_deployment_is_named(target: Target, engine: Engine) -> None:
+    deploy(target, PATTERN)
+    file = deployments.deployed_file(target, PATTERN)
+    file.write_text(file.read_text()[:-20])
+    with pytest.raises(InfraError, match=rf"{file} is damaged \(.*\); restore it, or delete it"):
+        deployments.deployed(target, PATTERN)
+
+
+def test_a_consumer_group_in_use_is_refused_before_the_first_deploy(
+    target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("millrace.stores.topics.ensure", lambda *_, **__: [])
+    monkeypatch.setattr("millrace.stores.topics.members", lambda *_: ["somebody at 10.0.0.7"])
+    with pytest.raises(
+        InfraError, match=r"spark: the consumer group spark, .*, is in use by somebody at 10.0.0.7; end"
+    ):
+        deploy(target, PATTERN)
+    assert not deployments.is_wanted(target, PATTERN)
+    deployments.record(target, PATTERN, *deployments.plans(target, load(PATTERN)))
+    require_provisioned(target, load(PATTERN))  # its own jobs read as the group
 
 
 def test_a_run_tears_down_what_it_deployed(target: Target, engine: Engine) -> None:

@@ -16,6 +16,7 @@ from kafka.errors import TopicAlreadyExistsError, UnknownTopicOrPartitionError
 
 from millrace import stack as stacks
 from millrace.engines.flink import servers as flink
+from millrace.machine.processes import wait_until
 from millrace.settings import Settings
 from millrace.stores import topics
 
@@ -57,6 +58,16 @@ def test_a_topic_without_its_beginning_is_reported_as_such(stack: Settings, topi
             admin.delete_records({TopicPartition(topic, sent[0].partition): 3})
         assert list(tail.new()) == []
         assert tail.deleted() == {"events"}
+
+
+def test_who_reads_as_a_group_is_named_until_it_ends(stack: Settings, topic: str) -> None:
+    bootstrap, group = stacks.addresses(stack)["KAFKA_BOOTSTRAP"], f"group-{topic}"
+    assert topics.members(bootstrap, group) == []
+    reader = KafkaConsumer(topic, bootstrap_servers=bootstrap, group_id=group, client_id="somebody")
+    with closing(reader):
+        assert wait_until(lambda: reader.poll(100) or topics.members(bootstrap, group), 60)
+        assert topics.members(bootstrap, group) == ["somebody at 127.0.0.1"]
+    assert topics.members(bootstrap, group) == []
 
 
 def test_kafka_refuses_an_undeclared_topic(stack: Settings) -> None:
