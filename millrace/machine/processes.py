@@ -32,8 +32,8 @@ PROBED_WITHIN_S = 0.5  # and for no longer
 
 # The shell writes the record, then becomes the server: pid and start time stay the same, and if the parent is killed in
 # between, no server runs without a record: on a full disk it does not start, and the record of the process before it
-# stays, so that it counts as dead and is started later. Field 22 of stat is the start time (proc(5)); the name before it
-# is "(sh)".
+# stays, so that it counts as dead and is started later. Field 22 of stat is the start time (proc(5)); before it stands
+# the name, "(sh)".
 NOT_RECORDED = 74  # EX_IOERR of sysexits.h
 RECORD_THEN_EXEC = f"""
 record() {{ printf '%s"pid": %s, "started": %s}}\\n' "$head" "$1" "${{22}}" > "$file.new" && mv "$file.new" "$file"; }}

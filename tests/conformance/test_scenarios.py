@@ -26,7 +26,7 @@ from millrace.job import Engine
 from millrace.machine.processes import wait_until
 from millrace.oracle import summary_rows, value_base64, window_findings
 from millrace.patterns import EnginePlan, Variant, load, names
-from millrace.patterns.model import AT_LEAST_ONCE, EXACTLY_ONCE, Promises
+from millrace.patterns.model import AT_LEAST_ONCE, Promises
 from millrace.rules import WindowRule
 from millrace.settings import Settings
 from millrace.target import Target
@@ -40,14 +40,10 @@ from tests.together import SCENARIOS, Own, placed, span_ms
 
 GUARANTEES = get_args(Promises.model_fields["delivery"].annotation)
 FORMS: Mapping[tuple[str, str], tuple[str, Mapping[str, Any]]] = {
-    # Memory that is changed in place is lost on RocksDB without a word, and right on the heap by luck. Of two parallel
-    # instances one has no partition to read, and must hold nobody back.
-    ("flink", AT_LEAST_ONCE): ("rocksdb", {"options": {"state.backend.type": "rocksdb"}, "parallelism": 2}),
-    ("flink", EXACTLY_ONCE): ("heap", {"options": {"state.backend.type": "hashmap"}}),
+    # Of two parallel instances one has no partition to read, and must hold nobody back.
+    ("flink", AT_LEAST_ONCE): ("two", {"parallelism": 2}),
 }
-"""How an engine keeps state while it gives a guarantee: the guarantee concerns its outputs, so each is there once."""
-COUNTS_WHAT_IS_LATE = ("spark",)
-"""Its numbers are written as they grow, and may count what came too late for the windows of its rules."""
+"""How an engine runs while it gives a guarantee."""
 SEED = int(os.environ.get("MILLRACE_SEED", "20261121"))
 DAY_MS = 86_400_000
 STARTED_WITHIN_S = 300
@@ -416,13 +412,14 @@ def test_the_last_numbers_of_each_minute_are_those_of_the_oracle(run: Run, playe
         for row in played.windows
     }
     without = summary_rows(summary, [event for event in played.enriched if event["source_offset"] not in late])
-    with_late = summary_rows(summary, played.enriched) if run.engine in COUNTS_WHAT_IS_LATE else without
+    counts_late = registry.manifest(run.engine).counts_late
+    with_late = summary_rows(summary, played.enriched) if counts_late else without
     assert without.keys() <= found.keys() <= with_late.keys()
     none = dict.fromkeys(summary.measures, 0)
     wrong = [key for key, own in found.items() if not is_between(own, without.get(key, none), with_late[key])]
     assert wrong == []
     assert {row["window_end_ms"] - row["window_start_ms"] for row in played.windows} == {60_000}
-    if run.engine not in COUNTS_WHAT_IS_LATE:
+    if not counts_late:
         assert len(played.windows) == len(found), "the numbers of a minute come once"
 
 
