@@ -18,12 +18,21 @@ from typing import Any
 from millrace.alerts import rules_of, why
 from millrace.dashboard import view as views
 from millrace.dashboard.latencies import Latencies
+from millrace.dashboard.verdicts import Ledger
 from millrace.dashboard.windows import Windows
 from millrace.oracle import Record
 from millrace.patterns import Variant
 from millrace.patterns.plan import HOP
 from millrace.rules import ALERTS, DEAD_LETTERS, TOKEN_PATTERN, WindowRule
-from millrace.rules.outputs import CONFIRMED, DISMISSED, DISPOSITIONS, LATE, REPLAYED, WINDOWS_TOPIC
+from millrace.rules.outputs import (
+    CONFIRMED,
+    DISMISSED,
+    DISPOSITIONS,
+    LATE,
+    REPLAYED,
+    VERDICTS_TOPIC,
+    WINDOWS_TOPIC,
+)
 from millrace.verbs.dispositions import day_of
 
 SERIES = ("in", "accepted", "refused", "alerts")
@@ -81,6 +90,7 @@ class Board:
         self._new_marks: dict[str, dict[str, Any]] = {}
         self._decided: Counter[tuple[str, str, str]] = Counter()
         """By day, rule and mark, how many alerts have it."""
+        self.ledger = Ledger()
 
     def skip(self, kind: str, messages: int) -> None:
         """Count messages of a topic that are too old to be read."""
@@ -89,6 +99,9 @@ class Board:
     def take(self, record: Record) -> None:
         """Count one message, and keep what the page shows of it."""
         kind = record.topic
+        if kind == VERDICTS_TOPIC:
+            self.ledger.take(record)
+            return
         if kind != DISPOSITIONS.name:
             self._count(self._counted_as(kind), record.ingest_ms)
         if kind in self._raw:

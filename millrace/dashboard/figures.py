@@ -15,8 +15,8 @@ from prometheus_client.registry import Collector
 
 from millrace.dashboard.board import Board
 from millrace.dashboard.latencies import ALERTS, BUCKETS_MS, HOP, WINDOWS, Histogram
+from millrace.dashboard.verdicts import STATUSES
 
-VERDICTS = ("ok", "failed", "unknown")
 LATENCIES = {ALERTS: "event", WINDOWS: "window", HOP: "hop"}
 
 
@@ -122,7 +122,9 @@ class _Figures(Collector):
             labels=["pattern", "engine"],
         )
         verdicts = GaugeMetricFamily(
-            "millrace_verdict", "1 for the status of the latest verdict.", labels=["pattern", "status"]
+            "millrace_verdict",
+            "1 for the worst status of the verdicts of the last hour, or of the latest one.",
+            labels=["pattern", "status"],
         )
         silence = GaugeMetricFamily(
             "millrace_canary_silence_seconds",
@@ -159,7 +161,7 @@ class _Figures(Collector):
                 if job.get("watermark_ms"):
                     watermark.add_metric([name, job["engine"]], job["watermark_ms"] / 1000)
             if found["verdict"]:
-                for status in VERDICTS:
+                for status in STATUSES:
                     verdicts.add_metric([name, status], float(found["verdict"]["status"] == status))
         yield from (deployed, lag, jobs, restarts, checkpoints, checkpointed, watermark, verdicts, silence, limit, took)
 

@@ -17,7 +17,7 @@ from millrace.dashboard.board import Board
 from millrace.oracle import Record
 from millrace.patterns.plan import HOP
 from millrace.rules import ALERTS, DEAD_LETTERS
-from millrace.rules.outputs import DISPOSITIONS, WINDOWS_TOPIC
+from millrace.rules.outputs import DISPOSITIONS, VERDICTS_TOPIC, WINDOWS_TOPIC
 
 TICK_EVERY_S = 0.5
 BATCH = 2_000
@@ -27,6 +27,7 @@ READ_AT_FIRST = {
     WINDOWS_TOPIC: 20_000,
     HOP: 500,
     DISPOSITIONS.name: 50_000,
+    VERDICTS_TOPIC: 720,  # an hour of the shortest segments
 }
 EVENTS_AT_FIRST = 20_000
 """Of each partition; what is older is counted only."""

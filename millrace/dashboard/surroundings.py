@@ -10,7 +10,8 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +19,15 @@ from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import OffsetSpec
 
 from millrace import deployments, project
-from millrace.dashboard import facts, view
+from millrace.dashboard import facts, verdicts, view
 from millrace.dashboard.board import Board
 from millrace.dashboard.reader import Place, Reader, Span
+from millrace.dashboard.verdicts import Finding
 from millrace.errors import InfraError
 from millrace.patterns import EnginePlan, Variant, model, readable
 from millrace.patterns import topics as topics_of
 from millrace.rules.expressions import DeclarationError
-from millrace.rules.outputs import DISPOSITIONS
+from millrace.rules.outputs import DISPOSITIONS, VERDICTS_TOPIC
 from millrace.stores import topics
 from millrace.target import Target
 from millrace.verbs import canaries, comparison
@@ -38,6 +40,15 @@ COMPARED_MOST = 3
 ANSWERS_WITHIN_S = 3.0
 IMPORTS_WITHIN_S = 30
 READER_ANSWERS_WITHIN_S = 30
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A record of a verdict."""
+
+    path: Path
+    finding: Finding
+    latencies: list[dict[str, Any]]
 
 
 class Surroundings(threading.Thread):
@@ -62,7 +73,8 @@ class Surroundings(threading.Thread):
         self._jobs_at = -JOBS_EVERY_S
         self._comparisons: list[dict[str, Any]] = []
         self._checkpointed: dict[tuple[str, str], tuple[int, int]] = {}
-        self._verdicts: dict[str, tuple[Path, dict[str, Any]]] = {}
+        self._records: dict[str, Judged] = {}
+        self._ledgers: Mapping[str, tuple[Finding, ...]] = {}
         self._facts = "[]"
         self._files: Files = {}
         self._variants: list[Variant] = []
@@ -147,8 +159,9 @@ class Surroundings(threading.Thread):
                 kinds = {
                     topic: (each.name, kind) for each in provisioned.values() for kind, topic in topics_of(each).items()
                 }
-                marks = {each.topic(DISPOSITIONS): (each.name, DISPOSITIONS.name) for each in provisioned.values()}
-                kinds |= {topic: of for topic, of in marks.items() if topic in partitions}
+                for kind in (DISPOSITIONS.name, VERDICTS_TOPIC):  # an earlier version provisioned patterns without them
+                    own = {each.topic(kind): (each.name, kind) for each in provisioned.values()}
+                    kinds |= {topic: of for topic, of in own.items() if topic in partitions}
                 spans = self._spans([(topic, number) for topic in kinds for number in partitions[topic]], ids)
                 self._lags = self._lags_of(provisioned.values(), spans)
         except topics.TopicError as error:
@@ -158,6 +171,11 @@ class Surroundings(threading.Thread):
         self._provisioned = provisioned
         boards = {name: Board(variant, views[name][0]) for name, variant in provisioned.items()}
         self._reader.ask(lambda: self._reader.follow(boards, kinds, spans)).result(READER_ANSWERS_WITHIN_S)
+        self._ledgers = self._reader.ask(self._read_ledgers).result(READER_ANSWERS_WITHIN_S)
+
+    def _read_ledgers(self) -> dict[str, tuple[Finding, ...]]:
+        """What the ledgers hold, as far as they are read; in the reader's thread."""
+        return {name: tuple(board.ledger.findings) for name, board in self._reader.boards.items()}
 
     @property
     def _client(self) -> KafkaAdminClient:
@@ -253,32 +271,37 @@ class Surroundings(threading.Thread):
         return asdict(canaries.status(self._target.settings, variant))
 
     def _verdict_of(self, name: str) -> dict[str, Any] | None:
-        """The latest verdict on a pattern, with its report once there is one; a record is read once."""
+        """The verdict on a pattern, with the report of its newest record once there is one."""
+        record = self._record_of(name)
+        findings = [*self._ledgers.get(name, ()), *([record.finding] if record else [])]
+        found = verdicts.worst(findings, _now_ms())
+        if found is None:
+            return None
+        page = record.path.with_suffix(".html") if record else None  # written after its record
+        return {
+            **verdicts.shown(found),
+            "latencies": record.latencies if record else [],
+            "page": page.name if page and page.exists() else "",
+        }
+
+    def _record_of(self, name: str) -> Judged | None:
+        """The newest record of a verdict; each is read once."""
         folder = self._target.settings.state / "records"
         latest = max(folder.glob(f"*-verdict-{name}.json"), default=None)
         if latest is None:
             return None
-        if self._verdicts.get(name, (None,))[0] != latest:
+        if name not in self._records or self._records[name].path != latest:
             with suppress(OSError, ValueError, LookupError):
-                record = json.loads(latest.read_text(encoding="utf-8"))
-                self._verdicts[name] = (
-                    latest,
-                    {
-                        "status": record["figures"]["status"],
-                        "at": record["at"],
-                        "latencies": record["figures"].get("latencies", []),
-                        "checks": {
-                            check["name"]: check["status"]
-                            for check in record["figures"].get("checks", ())
-                            if "name" in check
-                        },
-                    },
-                )
-        if name not in self._verdicts:
-            return None
-        path, verdict = self._verdicts[name]
-        page = path.with_suffix(".html")  # written after its record
-        return {**verdict, "page": page.name if page.exists() else ""}
+                self._records[name] = _judged(latest)
+        return self._records.get(name)
+
+
+def _judged(path: Path) -> Judged:
+    record = json.loads(path.read_text(encoding="utf-8"))
+    figures = record["figures"]
+    checks = {check["name"]: check["status"] for check in figures.get("checks", ()) if "name" in check}
+    at_ms = round(datetime.fromisoformat(record["at"]).timestamp() * 1000)
+    return Judged(path, Finding(figures["status"], at_ms, checks), figures.get("latencies", []))
 
 
 def _lag(ends: Mapping[Any, int], reached: Mapping[Any, int]) -> int | None:

@@ -20,6 +20,8 @@ from playwright.sync_api import Page, ViewportSize, expect
 from prometheus_client.parser import text_string_to_metric_families
 
 from millrace.charts import PACKAGES
+from millrace.dashboard import verdicts
+from millrace.dashboard.verdicts import Finding
 from millrace.machine import npm
 from millrace.machine.processes import wait_until
 from millrace.oracle import Record
@@ -245,6 +247,19 @@ def test_each_state_is_named(
     reader.ask(lambda: reader.around["patterns"][name].update(changes)).result(5)
     page.goto(f"http://127.0.0.1:{port}/#/{name}")
     expect(page.locator("body")).to_contain_text(words, use_inner_text=True, timeout=SHOWN_WITHIN_MS)
+
+
+def test_a_verdict_of_the_ledger_shows_since_when_and_why(page: Page, reader: PlaybackReader) -> None:
+    at_ms = time.time_ns() // 1_000_000 // 1_000 * 1_000
+    found = Finding("failed", at_ms, {"alerts: spree": "failed"}, at_ms - 9_000, at_ms - 4_000, ("one", "another"))
+    red = {**verdicts.shown(found), "latencies": [], "page": "r.html"}
+    reader.ask(lambda: reader.around["patterns"]["flink"].update(verdict=red)).result(5)
+    shown = page.locator(".verdict.failed")
+    expect(shown).to_contain_text("✗ verdict failed", timeout=SHOWN_WITHIN_MS)
+    begun, ended = (time.strftime("%H:%M:%S", time.localtime((at_ms - ago) / 1000)) for ago in (9_000, 4_000))
+    expect(shown).to_contain_text(f"from {begun}.000 to {ended}.000, judged")
+    expect(shown).to_contain_text("1 checks last report")
+    expect(shown.locator("small")).to_have_text("one; another")
 
 
 def test_patterns_that_were_sent_the_same_tape_are_side_by_side(page: Page, reader: PlaybackReader, port: int) -> None:

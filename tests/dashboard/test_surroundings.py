@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,15 +17,20 @@ import pytest
 from millrace import deployments
 from millrace.dashboard import figures
 from millrace.dashboard import surroundings as around
-from millrace.dashboard.reader import Reader
+from millrace.dashboard.reader import Reader, Span
 from millrace.dashboard.surroundings import Surroundings
 from millrace.machine.processes import wait_until
+from millrace.oracle import Record
 from millrace.patterns import PatternError, load
+from millrace.patterns import topics as topics_of
+from millrace.rules.outputs import VERDICTS_TOPIC
 from millrace.settings import Settings
 from millrace.stores import topics
 from millrace.target import Target
 from millrace.verbs import canaries
 from millrace.verbs.canaries import Answer, State
+from millrace.verify.ledger.chain import Entry
+from tests.pipelines.test_chain import MINUTE_MS, OK, OPEN, RED, ledger
 
 WITHIN_S = 90
 NOWHERE = "127.0.0.1:1"
@@ -138,6 +144,128 @@ def test_changed_code_is_taken_once_it_can_be_imported(
 
 def test_the_uses_of_this_project_can_be_imported() -> None:
     assert around._import_problem() == ""
+
+
+@pytest.fixture
+def looking(target: Target, monkeypatch: pytest.MonkeyPatch) -> Surroundings:
+    """Surroundings that look when a test does, at a Kafka with the topics of one pattern."""
+    variant = load("flink")
+    monkeypatch.setattr(around, "readable", lambda: [variant])
+    reader = Reader(NOWHERE, lambda name, data: None)
+    found = Surroundings(target, reader, lambda name, data: None, lambda: None)
+    partitions = {topic: [0] for topic in (*topics_of(variant).values(), variant.topic(VERDICTS_TOPIC))}
+    monkeypatch.setattr(found, "_partitions", lambda: (partitions, dict.fromkeys(partitions, "id")))
+    monkeypatch.setattr(found, "_spans", lambda places, ids: {place: Span("id", 0, 0) for place in places})
+    monkeypatch.setattr(found, "_lags_of", lambda variants, spans: {})
+
+    def at_once(question: Any) -> Future[Any]:
+        answer: Future[Any] = Future()
+        answer.set_result(question())
+        return answer
+
+    monkeypatch.setattr(reader, "ask", at_once)
+    found.look()
+    return found
+
+
+def judge(looking: Surroundings, *entries: Entry, settled_ms: int = 2 * MINUTE_MS) -> None:
+    """Each entry is in the topic of the ledger two minutes after the end of its segment."""
+    topic = load("flink").topic(VERDICTS_TOPIC)
+    name, kind = looking._reader._kinds[topic]
+    for entry in entries:
+        record = Record(kind, 0, entry.number, entry.cut_ms + settled_ms, None, entry.to_json().encode())
+        looking._reader.boards[name].take(record)
+
+
+def verdict_at(looking: Surroundings, now_ms: int, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(around, "_now_ms", lambda: now_ms)
+    looking.look()
+    return looking._reader.around["patterns"]["flink"]["verdict"]
+
+
+def keep_record(target: Target, status: str, at: str) -> None:
+    record = target.settings.state / "records" / f"{at.replace(':', '')}-verdict-flink.json"
+    record.parent.mkdir(exist_ok=True)
+    record.write_text(json.dumps({"at": f"{at}+00:00", "figures": {"status": status}}))
+
+
+def test_a_red_segment_is_shown_and_alerts_for_an_hour_though_ok_ones_follow(
+    looking: Surroundings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = ledger(OK, RED, OK, OK)
+    judge(looking, *entries[:1])
+    assert verdict_at(looking, 3 * MINUTE_MS, monkeypatch)["status"] == "ok"
+    judge(looking, *entries[1:])
+    shown = verdict_at(looking, 6 * MINUTE_MS, monkeypatch)
+    assert shown["status"] == "failed"
+    assert (shown["since_ms"], shown["until_ms"]) == (MINUTE_MS, 2 * MINUTE_MS)
+    assert shown["causes"] == ("conservation: transactions[0]@7 is neither enriched nor a dead letter",)
+    assert shown["checks"] == {"conservation": "failed", "enrichment": "ok"}
+    text = figures.text({}, looking._reader.around).decode()
+    assert 'millrace_verdict{pattern="flink",status="failed"} 1.0' in text
+    assert 'millrace_verdict{pattern="flink",status="ok"} 0.0' in text
+    assert verdict_at(looking, 63 * MINUTE_MS, monkeypatch)["status"] == "failed"
+    shown = verdict_at(looking, 64 * MINUTE_MS, monkeypatch)
+    assert (shown["status"], shown["since_ms"], shown["until_ms"]) == ("ok", 2 * MINUTE_MS, 4 * MINUTE_MS)
+
+
+def test_a_segment_that_is_judged_late_counts_from_then_on(
+    looking: Surroundings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = ledger(RED, OK)
+    judge(looking, *entries, settled_ms=300 * MINUTE_MS)
+    assert verdict_at(looking, 303 * MINUTE_MS, monkeypatch)["status"] == "failed"
+
+
+def test_an_assumed_segment_is_neither_ok_nor_an_alert(looking: Surroundings, monkeypatch: pytest.MonkeyPatch) -> None:
+    judge(looking, *ledger(OK, assumed="the first messages were deleted"))
+    shown = verdict_at(looking, 3 * MINUTE_MS, monkeypatch)
+    assert (shown["status"], shown["causes"]) == ("assumed", ("the first messages were deleted",))
+    text = figures.text({}, looking._reader.around).decode()
+    values = {status: f'status="{status}"}} 1.0' in text for status in ("ok", "assumed", "unknown", "failed")}
+    assert values == {"ok": False, "assumed": True, "unknown": False, "failed": False}
+
+
+def test_an_entry_that_does_not_follow_from_the_one_before_is_never_ok(
+    looking: Surroundings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second, third = ledger(OK, OK, OK)
+    judge(looking, first, replace(second, messages=2), third)
+    shown = verdict_at(looking, 6 * MINUTE_MS, monkeypatch)
+    assert (shown["status"], shown["since_ms"]) == ("unknown", 2 * MINUTE_MS)
+    assert shown["causes"] == ("entry 3 does not carry the digest of entry 2: one of them was altered",)
+    looking._reader.boards["flink"].take(Record(VERDICTS_TOPIC, 0, 4, 7 * MINUTE_MS, None, b"{}"))
+    assert "no entry of a ledger" in verdict_at(looking, 8 * MINUTE_MS, monkeypatch)["causes"][1]
+
+
+def test_a_record_and_the_ledger_count_both(
+    looking: Surroundings, target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep_record(target, "failed", "1970-01-01T00:01:00")
+    judge(looking, *ledger(OK, OK))
+    assert verdict_at(looking, 5 * MINUTE_MS, monkeypatch)["status"] == "failed"
+    assert verdict_at(looking, 61 * MINUTE_MS, monkeypatch)["status"] == "ok"
+    keep_record(target, "unknown", "1970-01-01T00:10:00")
+    assert verdict_at(looking, 600 * MINUTE_MS, monkeypatch)["status"] == "unknown", "the last one counts at any age"
+    keep_record(target, "ok", "1970-01-01T00:11:00")
+    assert verdict_at(looking, 600 * MINUTE_MS, monkeypatch)["status"] == "ok"
+    judge(looking, *ledger(OK, OK, OPEN)[2:], settled_ms=600 * MINUTE_MS)
+    keep_record(target, "ok", "1970-01-01T10:04:00")
+    assert verdict_at(looking, 605 * MINUTE_MS, monkeypatch)["causes"] == ("enrichment: could not be read",)
+
+
+def test_what_the_ledger_held_is_shown_while_kafka_is_away(
+    looking: Surroundings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge(looking, *ledger(RED))
+    assert verdict_at(looking, 3 * MINUTE_MS, monkeypatch)["status"] == "failed"
+
+    def away() -> None:
+        raise topics.TopicError("connection refused")
+
+    monkeypatch.setattr(looking, "_partitions", away)
+    assert verdict_at(looking, 4 * MINUTE_MS, monkeypatch)["status"] == "failed"
+    assert looking._reader.around["kafka"]["state"] == "down"
 
 
 def test_a_report_is_linked_though_it_is_written_after_its_record(target: Target, reader: Reader) -> None:

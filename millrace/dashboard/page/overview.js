@@ -86,7 +86,7 @@ export function overview(patterns) {
         "div.parts",
         {},
         grid,
-        panel("Compared", "patterns that were sent the same traffic, with their latest verdicts", compared),
+        panel("Compared", "patterns that were sent the same traffic, with their verdicts", compared),
       ),
     ),
     show(store) {

@@ -2,7 +2,7 @@
 
 import { sparkline } from "../charts/charts.js";
 import { h, setText } from "../charts/dom.js";
-import { ago, clock, count, rate, span, withUnit } from "../charts/format.js";
+import { ago, clock, count, moment, rate, span, withUnit } from "../charts/format.js";
 import { SERIES } from "./store.js";
 
 const TITLES = { in: "events in", accepted: "accepted", refused: "refused", alerts: "alerts" };
@@ -214,16 +214,20 @@ export function health(place) {
         .filter(([, status]) => status !== "ok")
         .map(([name, status]) => `${name}: ${status}`);
       verdict.className = `verdict ${found.status}`;
+      const isOfLedger = Boolean(found.since_ms);
+      const segments = isOfLedger ? ` from ${moment(found.since_ms, nowMs)} to ${moment(found.until_ms, nowMs)}, judged` : "";
+      const why = found.causes?.length ? found.causes : failed;
       verdict.replaceChildren(
-        h(
-          "strong",
-          {},
-          { ok: "✓ verdict ok", failed: "✗ verdict failed", unknown: "? verdict unknown" }[found.status] ??
-            found.status,
-        ),
-        ` ${ago(Date.parse(found.at), nowMs)}, ${Object.keys(found.checks).length} checks `,
-        found.page ? h("a", { href: `reports/${encodeURIComponent(found.page)}`, target: "_blank" }, "report") : "",
-        failed.length ? h("small", {}, failed.join(", ")) : "",
+        h("strong", {}, `${{ ok: "✓", failed: "✗" }[found.status] ?? "?"} verdict ${found.status}`),
+        `${segments} ${ago(Date.parse(found.at), nowMs)}, ${Object.keys(found.checks).length} checks `,
+        found.page
+          ? h(
+              "a",
+              { href: `reports/${encodeURIComponent(found.page)}`, target: "_blank" },
+              isOfLedger ? "last report" : "report",
+            )
+          : "",
+        why.length ? h("small.line", { title: why.join("\n") }, why.join("; ")) : "",
       );
     },
   };

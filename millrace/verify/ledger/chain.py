@@ -217,11 +217,10 @@ class _Following:
     breaks: list[str] = field(default_factory=list)
 
 
-def read(messages: Iterable[bytes | None], *, is_part: bool = False) -> Chain:
+def read(messages: Iterable[bytes | None], *, before: Entry | None = None, is_part: bool = False) -> Chain:
     """The chain in the messages of a ledger's topic; whatever does not follow from the entry before is named."""
     found = _Following()
     for at, message in enumerate(messages):
-        before = found.entries[-1] if found.entries else None
         try:
             entry = Entry.from_json(message or b"")
             breaks = list(broken(entry, before, is_part=is_part))
@@ -230,6 +229,7 @@ def read(messages: Iterable[bytes | None], *, is_part: bool = False) -> Chain:
             continue
         found.breaks += breaks
         found.entries.append(entry)
+        before = entry
     return Chain(tuple(found.entries), tuple(found.breaks))
 
 
