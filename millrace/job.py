@@ -56,6 +56,8 @@ UP: Collection[State] = ("starting", "running", "degraded", "crash-looping", "st
 """The engine runs it: another start would run it twice."""
 SICK: Collection[State] = ("degraded", "crash-looping", "stalled", "failed", "given-up")
 """The states that need a person."""
+DOWN: Collection[State] = ("absent", "stopped")
+"""It does not run, and no error has ended it: an outage of a deployed pattern, unless a verb replaces the job."""
 
 RESTARTS_MOST, RESTARTS_WITHIN_S = 3, 300
 LOOPING_AFTER_S = 30

@@ -24,6 +24,7 @@ from millrace.dashboard.board import Board
 from millrace.dashboard.reader import Place, Reader, Span
 from millrace.dashboard.verdicts import Finding
 from millrace.errors import InfraError
+from millrace.job import DOWN, State
 from millrace.patterns import EnginePlan, Variant, model, readable
 from millrace.patterns import topics as topics_of
 from millrace.rules.expressions import DeclarationError
@@ -72,6 +73,7 @@ class Surroundings(threading.Thread):
         self._jobs: dict[str, list[dict[str, Any]]] = {}
         self._jobs_at = -JOBS_EVERY_S
         self._comparisons: list[dict[str, Any]] = []
+        self._down: dict[tuple[str, str], int] = {}
         self._checkpointed: dict[tuple[str, str], tuple[int, int]] = {}
         self._records: dict[str, Judged] = {}
         self._ledgers: Mapping[str, tuple[Finding, ...]] = {}
@@ -228,6 +230,7 @@ class Surroundings(threading.Thread):
             {
                 "engine": engine,
                 "state": job.state,
+                "down_since_ms": self._down_since_ms(name, engine, job.state),
                 "problem": job.problem,
                 "web": job.web,
                 "metrics": job.metrics,
@@ -238,6 +241,13 @@ class Surroundings(threading.Thread):
             }
             for engine, (plan, job) in jobs.items()
         ]
+
+    def _down_since_ms(self, name: str, engine: str, state: State) -> int | None:
+        """Since when the job of a deployed pattern is down, as seen from here; None while it is not."""
+        if state not in DOWN or not deployments.is_wanted(self._target, name):
+            self._down.pop((name, engine), None)
+            return None
+        return self._down.setdefault((name, engine), _now_ms())
 
     def _watermark_ms(self, plan: EnginePlan) -> int | None:
         with suppress(InfraError):  # it has just ended

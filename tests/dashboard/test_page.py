@@ -45,6 +45,14 @@ EXPECTED = ("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "Truste
 HOSTILE = "<script>document.title='broken'</script><img src=x onerror=\"document.title='broken'\">"
 
 
+LONG_AGO_MS, NEVER_MS = 1_700_000_000_000, 8_700_000_000_000
+DOWN_SINCE = time.strftime("%H:%M:%S", time.localtime(LONG_AGO_MS / 1000))
+
+
+def down(state: str, since_ms: int) -> dict[str, Any]:
+    return {"engine": "flink", "state": state, "down_since_ms": since_ms, "problem": "", "web": ""}
+
+
 def variants() -> list[Variant]:
     return [without_tables(load(name)) for name in NAMES]
 
@@ -234,6 +242,12 @@ def test_it_recovers_when_its_server_was_away(
         ("flink", {"is_deployed": False}, "Its topics exist, and no job reads them. millrace deploy flink"),
         ("flink", {}, "The last event came"),
         ("flink", {"jobs": [{"engine": "flink", "state": "failed", "problem": "no slot", "web": ""}]}, "no slot"),
+        (
+            "flink",
+            {"jobs": [down("absent", LONG_AGO_MS)]},
+            f"The job of flink is absent since {DOWN_SINCE}. millrace deploy flink",
+        ),
+        ("flink", {"jobs": [down("stopped", NEVER_MS)]}, "a deploy or the watcher may be starting it"),
         ("flink", {"view_problem": "view.yaml: 'x' is no field"}, "view.yaml: 'x' is no field"),
         ("flink", {"canaries": {"status": "alive", "why": "each rule was set off"}}, "✓ canaries alive"),
         ("flink", {"canaries": {"status": "silent", "why": "broken: spree"}}, "✗ canaries silent\nbroken: spree"),

@@ -23,6 +23,7 @@ from typer.main import get_command
 from millrace.cli.app import app
 from millrace.dashboard import figures, view
 from millrace.dashboard.board import Board
+from millrace.job import DOWN, SICK
 from millrace.machine.processes import wait_until
 from millrace.oracle import Record
 from millrace.patterns import load
@@ -56,6 +57,11 @@ def test_every_metric_of_the_rules_is_exposed() -> None:
     used = {name for rule in RULES for name in re.findall(r"\bmillrace[\w:]+", rule["expr"])}
     assert used <= exposed() | recorded
     assert recorded <= used
+
+
+def test_the_alert_on_jobs_has_the_states_that_need_a_person() -> None:
+    sick, down = re.findall(r'state=~"([^"]+)"', ALERTS["MillraceJobSick"]["expr"])
+    assert (set(sick.split("|")), set(down.split("|"))) == ({*SICK, "unknown"}, {*DOWN})
 
 
 @pytest.mark.parametrize("alert", ALERTS.values(), ids=list(ALERTS))

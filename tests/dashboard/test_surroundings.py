@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from millrace.dashboard import figures
 from millrace.dashboard import surroundings as around
 from millrace.dashboard.reader import Reader, Span
 from millrace.dashboard.surroundings import Surroundings
+from millrace.job import Job
 from millrace.machine.processes import wait_until
 from millrace.oracle import Record
 from millrace.patterns import PatternError, load
@@ -113,6 +115,24 @@ def test_the_age_of_a_checkpoint_is_that_of_the_last_one(target: Target, monkeyp
         monkeypatch.setattr(around, "_now_ms", lambda now_ms=now_ms: now_ms)
         seen.append(looking._checkpointed_ms("flink", "flink", checkpoints))
     assert seen == [None, 2, 2, 4, None, 6]
+
+
+def test_a_job_is_down_since_it_was_first_seen_so_while_its_pattern_is_deployed(
+    target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looking = Surroundings(target, Reader(NOWHERE, lambda name, data: None), lambda name, data: None, lambda: None)
+    plan = SimpleNamespace(windows=(), summaries=())
+    deployed = [Job("stopped"), Job("absent"), Job("starting"), Job("absent")]
+    found, seen = [Job("stopped"), *deployed, Job("absent")], []
+    for now_ms, job in enumerate(found):
+        monkeypatch.setattr(around, "_now_ms", lambda now_ms=now_ms: now_ms)
+        monkeypatch.setattr(deployments, "jobs", lambda target, name, job=job: {"flink": (plan, job)})
+        if 0 < now_ms <= len(deployed):
+            deployments.want(target, "flink", "")
+        else:
+            deployments.unwant(target, "flink")
+        seen.append(looking._jobs_of("flink")[0]["down_since_ms"])
+    assert seen == [None, 1, 1, None, 4, None]
 
 
 @pytest.mark.parametrize("problem", [PatternError("half.yaml: broken"), KeyError("half.yaml: broken")])

@@ -4,6 +4,8 @@ import { ago, clock } from "../charts/format.js";
 
 const QUIET_AFTER_MS = 10_000;
 const STUCK_AFTER_MS = 30_000;
+/** As long as the alert waits: `deploy` and `upgrade` stop a job and start the next one. */
+const DOWN_AFTER_MS = 60_000;
 
 /** @returns {{level: "good"|"quiet"|"bad"|"off", word: string, text: string, remedy?: string}} */
 export function stateOf(name, store) {
@@ -38,6 +40,13 @@ export function stateOf(name, store) {
   if (sick) {
     const text = `The job of ${sick.engine || "an engine"} is ${sick.state}${sick.problem ? `: ${sick.problem}` : "."}`;
     return { level: "bad", word: sick.state, text, remedy: `millrace jobs ${name}` };
+  }
+  const down = found.jobs.find((job) => job.down_since_ms);
+  if (down) {
+    const text = `The job of ${down.engine} is ${down.state} since ${clock(down.down_since_ms)}`;
+    return store.nowMs - down.down_since_ms > DOWN_AFTER_MS
+      ? { level: "bad", word: down.state, text: `${text}.`, remedy: `millrace deploy ${name}` }
+      : { level: "quiet", word: down.state, text: `${text}; a deploy or the watcher may be starting it.` };
   }
   if (!board || !board.totals.in) {
     return {
