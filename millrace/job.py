@@ -79,6 +79,8 @@ class Job:
     state: State
     checkpoints: int = 0
     """Completed since it started: with one, a crash loses nothing."""
+    checkpointed_ms: int | None = None
+    """When it completed the last one, where the engine has that time."""
     restarts: int = 0
     web: str = ""
     metrics: tuple[str, ...] = ()

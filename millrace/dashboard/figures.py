@@ -113,7 +113,7 @@ class _Figures(Collector):
         )
         checkpointed = GaugeMetricFamily(
             "millrace_job_last_checkpoint_timestamp_seconds",
-            "When the job completed a checkpoint, as seen by the page.",
+            "When the job completed its last checkpoint; absent until that is known.",
             labels=["pattern", "engine"],
         )
         watermark = GaugeMetricFamily(

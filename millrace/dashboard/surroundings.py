@@ -24,7 +24,7 @@ from millrace.dashboard.board import Board
 from millrace.dashboard.reader import Place, Reader, Span
 from millrace.dashboard.verdicts import Finding
 from millrace.errors import InfraError
-from millrace.job import DOWN, State
+from millrace.job import DOWN, Job, State
 from millrace.patterns import EnginePlan, Variant, model, readable
 from millrace.patterns import topics as topics_of
 from millrace.rules.expressions import DeclarationError
@@ -74,7 +74,7 @@ class Surroundings(threading.Thread):
         self._jobs_at = -JOBS_EVERY_S
         self._comparisons: list[dict[str, Any]] = []
         self._down: dict[tuple[str, str], int] = {}
-        self._checkpointed: dict[tuple[str, str], tuple[int, int]] = {}
+        self._checkpointed: dict[tuple[str, str], tuple[int, int | None]] = {}
         self._records: dict[str, Judged] = {}
         self._ledgers: Mapping[str, tuple[Finding, ...]] = {}
         self._facts = "[]"
@@ -236,7 +236,7 @@ class Surroundings(threading.Thread):
                 "metrics": job.metrics,
                 "restarts": job.restarts,
                 "checkpoints": job.checkpoints,
-                "checkpointed_ms": self._checkpointed_ms(name, engine, job.checkpoints),
+                "checkpointed_ms": self._checkpointed_ms(name, engine, job),
                 "watermark_ms": self._watermark_ms(plan) if job.is_up and (plan.windows or plan.summaries) else None,
             }
             for engine, (plan, job) in jobs.items()
@@ -254,11 +254,17 @@ class Surroundings(threading.Thread):
             return self._target.engine(plan.engine).watermark_ms(plan)
         return None
 
-    def _checkpointed_ms(self, name: str, engine: str, checkpoints: int) -> int | None:
-        """When the job had one more checkpoint than before, as seen from here; every engine counts them."""
-        if checkpoints != self._checkpointed.get((name, engine), (0, 0))[0]:
-            self._checkpointed[name, engine] = (checkpoints, _now_ms())
-        return self._checkpointed[name, engine][1] if checkpoints else None
+    def _checkpointed_ms(self, name: str, engine: str, job: Job) -> int | None:
+        """When the job completed its last checkpoint; from an engine without the time, when their number moved.
+
+        How old the last one is when the number is seen for the first time, nothing shows.
+        """
+        if job.checkpointed_ms is not None:
+            return job.checkpointed_ms
+        seen = self._checkpointed.get((name, engine))
+        if seen is None or seen[0] != job.checkpoints:
+            self._checkpointed[name, engine] = (job.checkpoints, None if seen is None else _now_ms())
+        return self._checkpointed[name, engine][1] if job.checkpoints else None
 
     def _compared(self, names: Iterable[str]) -> Iterator[dict[str, Any]]:
         """The patterns that were sent the same tape, side by side."""

@@ -113,8 +113,20 @@ def test_the_age_of_a_checkpoint_is_that_of_the_last_one(target: Target, monkeyp
     seen = []
     for now_ms, checkpoints in ((1, 0), (2, 1), (3, 1), (4, 2), (5, 0), (6, 1)):
         monkeypatch.setattr(around, "_now_ms", lambda now_ms=now_ms: now_ms)
-        seen.append(looking._checkpointed_ms("flink", "flink", checkpoints))
+        seen.append(looking._checkpointed_ms("streams", "streams", Job("running", checkpoints)))
     assert seen == [None, 2, 2, 4, None, 6]
+
+
+def test_a_page_that_was_restarted_shows_no_fresh_checkpoint_of_a_job_that_is_stuck(
+    target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looking = Surroundings(target, Reader(NOWHERE, lambda name, data: None), lambda name, data: None, lambda: None)
+    seen = []
+    for now_ms, checkpoints in ((101, 7), (102, 7), (103, 8), (104, 8)):
+        monkeypatch.setattr(around, "_now_ms", lambda now_ms=now_ms: now_ms)
+        seen.append(looking._checkpointed_ms("streams", "streams", Job("running", checkpoints)))
+    assert seen == [None, None, 103, 103]
+    assert looking._checkpointed_ms("flink", "flink", Job("running", 7, checkpointed_ms=5)) == 5
 
 
 def test_a_job_is_down_since_it_was_first_seen_so_while_its_pattern_is_deployed(

@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 
 from millrace import deployments, stack
-from millrace.engines.flink.engine import lost_of, state_of
+from millrace.engines.flink.engine import Flink, lost_of, state_of
 from millrace.engines.spark.engine import Spark, job_of
 from millrace.machine import processes
 from millrace.machine.processes import ProcessRecord
 from millrace.patterns import EnginePlan
 from millrace.patterns.loss import Loss, problem_of
 from millrace.settings import Settings
+from millrace.stores.files import Hdfs
 from millrace.target import Target
 
 PLAN = EnginePlan("p", 1, "spark", "fraud", "127.0.0.1:1", {}, "file:///nowhere")
@@ -153,6 +154,17 @@ def test_a_flink_job_is_what_its_failures_and_checkpoints_show(
 def test_a_flink_job_runs_only_when_its_tasks_do(tasks: tuple[str, ...], state: str, problem: str) -> None:
     job = flink_job("RUNNING", 5) | {"vertices": [{"status": each} for each in tasks]}
     assert state_of(job, completed(5), [], interval_ms=10_000) == (state, problem)
+
+
+@pytest.mark.parametrize(("checkpoints", "at_ms"), [(completed(61), NOW_MS - 61_000), ({}, None)])
+def test_a_flink_job_has_the_time_of_its_last_checkpoint(
+    checkpoints: dict[str, Any], at_ms: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at = f"/jobs/{PLAN.job_id}"
+    answers = {at: flink_job("RUNNING", 5), f"{at}/checkpoints": checkpoints}
+    monkeypatch.setattr(Flink, "_get", lambda self, path: answers.get(path))
+    flink = Flink(Settings.read({}), "http://nowhere", Hdfs("http://nowhere", "nobody"), Path(), Path(), Path)
+    assert flink.job(PLAN).checkpointed_ms == at_ms
 
 
 def test_a_flink_job_names_the_cause_at_the_root_of_its_failure() -> None:

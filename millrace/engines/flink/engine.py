@@ -119,6 +119,7 @@ class Flink:
         return Job(
             state=state,
             checkpoints=checkpoints.get("counts", {}).get("completed", 0),
+            checkpointed_ms=_checkpointed_ms(checkpoints),
             restarts=self._metric(plan.job_id, "numRestarts"),
             web=f"{self.rest}/#/job/running/{plan.job_id}/overview",
             problem=problem_of(plan.pattern, lost) if lost else problem,
@@ -378,8 +379,7 @@ def state_of(
 ) -> tuple[State, str]:
     """The state of a job and what is wrong with it, from what Flink shows of it, its checkpoints and its failures."""
     state, word, now_ms = _STATES.get(job["state"], "starting"), job["state"], job.get("now", 0)
-    completed = (checkpoints.get("latest") or {}).get("completed") or {}
-    healthy_ms = completed.get("latest_ack_timestamp", 0)
+    healthy_ms = _checkpointed_ms(checkpoints) or 0
     problem = _problem_of(failures, healthy_ms)
     if state not in ("starting", "running"):
         return state, problem if state == "failed" else ""
@@ -403,6 +403,13 @@ def lost_of(failure: Mapping[str, Any]) -> tuple[Loss, ...]:
     """The messages for whose loss a job failed: LostMessagesException.java writes them down."""
     found = LOST.search(str(failure["stacktrace"]))
     return tuple(Loss(**each) for each in json.loads(found[1])) if found else ()
+
+
+def _checkpointed_ms(checkpoints: Mapping[str, Any]) -> int | None:
+    """When the last checkpoint was completed."""
+    completed = (checkpoints.get("latest") or {}).get("completed") or {}
+    found: int | None = completed.get("latest_ack_timestamp")
+    return found
 
 
 def _interval_ms(plan: EnginePlan) -> int:

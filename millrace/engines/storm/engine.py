@@ -64,7 +64,8 @@ def job_of(progress: Mapping[str, Any], is_alive: bool, now_s: float) -> Job:
         state, problem = "crash-looping", f"its worker was started {len(starts_s)} times"
     elif silent_s > STALLED_AFTER_S:
         state, problem = "stalled", f"the worker of pid {progress['pid']} has made no progress for {silent_s:.0f} s"
-    return Job(state, progress["commits"], len(starts_s) - 1, problem=problem, lost=lost, figures=figures)
+    made, restarts = progress["commits"], len(starts_s) - 1
+    return Job(state, made, restarts=restarts, problem=problem, lost=lost, figures=figures)
 
 
 def in_flight(file: Path) -> tuple[InFlight, ...]:
