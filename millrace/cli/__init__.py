@@ -19,12 +19,10 @@ def main() -> None:
     try:
         # Not above: Ctrl-C during this import is handled, too.
         from millrace import project
-        from millrace.cli.app import app, run
+        from millrace.cli.app import run
 
         project.make_importable()
-        if is_for_programs:
-            sys.exit(run(sys.argv[1:]))
-        app()
+        sys.exit(run(sys.argv[1:]))
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python fails when it flushes at the end
         sys.exit(1)

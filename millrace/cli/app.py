@@ -4,11 +4,13 @@ Each call imports all of them, even for `--help` or completion. So each imports 
 clients of the servers take longer to import than `millrace status` takes to run.
 """
 
+import os
 from collections.abc import Sequence
 from itertools import chain
 from typing import Annotated, Any
 
 import typer
+from typer.exceptions import TyperException
 from typer.main import get_command
 
 from millrace import registry
@@ -146,11 +148,17 @@ for name, group in GROUPS.items():
 
 
 def run(words: Sequence[str]) -> int:
-    """Run a verb and return its exit code; errors are raised, where Typer would print them."""
+    """Run a verb and return its exit code; errors are raised, where Typer would print them in a box."""
     command = get_command(app)
+    if os.environ.get("_MILLRACE_COMPLETE"):  # a shell completes a line
+        command.main(words, "millrace")
     try:
         with command.make_context("millrace", list(words)) as context:
             command.invoke(context)
     except typer.Exit as ended:
         return ended.exit_code
+    except TyperException as error:
+        if error.format_message():
+            raise
+        return error.exit_code  # without arguments: the help is printed
     return 0

@@ -40,7 +40,7 @@ def failure(error: BaseException) -> Failure | None:
         case typer.Abort():
             return Failure("nothing was done", "aborted")
         case TyperException():
-            return Failure(error.format_message(), "usage", error.exit_code)
+            return Failure(_usage(error), "usage", error.exit_code)
         case UsageError():
             return Failure(str(error), "usage", USAGE)
         case InfraError() | DeclarationError():
@@ -62,6 +62,13 @@ def failure(error: BaseException) -> Failure | None:
                 "unreachable",
             )
     return None
+
+
+def _usage(error: TyperException) -> str:
+    """The complaint of Typer on one line, with the verb whose help has the remedy."""
+    what = " ".join(error.format_message().split()).rstrip(".")
+    verb = ctx.command_path if (ctx := getattr(error, "ctx", None)) else "millrace"
+    return f"{what[:1].lower()}{what[1:]}; see `{verb} --help`"
 
 
 def _client_of(error: Exception) -> str | None:

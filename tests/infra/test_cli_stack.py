@@ -109,14 +109,43 @@ def test_patterns_lists_what_can_be_read_and_names_all_that_cannot(
         ["traffic", "flink", "--seconds", "inf"],
         ["dead-letters", "replay", "flink", "--reason", "--json"],
         ["traffic", "flink", "--name", "--json"],
+        ["--foo"],
+        ["deploy", "--foo"],
+        ["topics", "nothing"],
+        ["traffic", "flink", "--events", "many"],
     ],
 )
-def test_wrong_usage_ends_with_two(millrace: Millrace, tmp_path: Path, words: list[str]) -> None:
+def test_wrong_usage_ends_with_two_and_one_line(millrace: Millrace, tmp_path: Path, words: list[str]) -> None:
     done = millrace(tmp_path, *words)
     assert done.returncode == 2, done.stderr
-    assert "Traceback" not in done.stderr
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    assert done.stderr.startswith("millrace: ")
     for_programs = json.loads(millrace(tmp_path, *words, "--json").stdout)
     assert (for_programs["version"], for_programs["error"]["kind"], for_programs["error"]["exit"]) == (1, "usage", 2)
+
+
+def test_a_wrong_option_is_named_with_its_verb_and_the_place_of_its_help(millrace: Millrace, tmp_path: Path) -> None:
+    done = millrace(tmp_path, "deploy", "--foo")
+    assert done.stderr == "millrace: no such option: --foo (Possible options: --for); see `millrace deploy --help`\n"
+    assert millrace(tmp_path, "topics", "tial").stderr == (
+        "millrace: no such command 'tial'. Did you mean 'tail'?; see `millrace topics --help`\n"
+    )
+
+
+@pytest.mark.parametrize(("words", "code"), [([], 2), (["topics"], 2), (["--help"], 0), (["deploy", "-h"], 0)], ids=str)
+def test_help_is_printed_where_it_is_asked_for_or_nothing_is(
+    millrace: Millrace, tmp_path: Path, words: list[str], code: int
+) -> None:
+    done = millrace(tmp_path, *words)
+    assert (done.returncode, done.stderr) == (code, "")
+    assert "Usage: millrace" in done.stdout
+
+
+def test_a_shell_completes_a_verb(millrace: Millrace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"_MILLRACE_COMPLETE": "complete_bash", "COMP_WORDS": "millrace dep", "COMP_CWORD": "1"}.items():
+        monkeypatch.setenv(name, value)
+    done = millrace(tmp_path)
+    assert (done.returncode, done.stdout.split()) == (0, ["deploy"])
 
 
 def test_a_name_that_leads_elsewhere_is_refused_and_nothing_is_written(millrace: Millrace, tmp_path: Path) -> None:
