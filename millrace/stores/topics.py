@@ -43,6 +43,7 @@ CONTRACTS_TOPIC = "millrace.contracts"
 READ_WITHIN_S = 30
 REMOVED_WITHIN_S = 30
 ANSWERS_WITHIN_S = 10.0
+ACKNOWLEDGED_WITHIN_S = 60
 UNREACHABLE = (
     "timedout",
     "timeout",
@@ -125,6 +126,13 @@ def refusal(bootstrap: str, code: str, why: str) -> str:
     if any(part in name for part in UNREACHABLE):
         return _unreachable(bootstrap, why or code)
     return f"Kafka at {bootstrap} refused the request: {why or code}; see `millrace logs kafka`"
+
+
+def unacknowledged(bootstrap: str, failures: Sequence[KafkaError]) -> str:
+    """Why messages were not acknowledged, with the remedy: the first failure, or no answer in time."""
+    if failures:
+        return refusal(bootstrap, failures[0].name(), failures[0].str())
+    return _unreachable(bootstrap, f"no answer within {ACKNOWLEDGED_WITHIN_S} s")
 
 
 def listed(client: Producer | Consumer, bootstrap: str) -> Mapping[str, Any]:
@@ -217,12 +225,9 @@ class Publisher:
                     self._producer.poll(0.1)
             count += 1
             self._producer.poll(0)
-        left = self._producer.flush(60)
+        left = self._producer.flush(ACKNOWLEDGED_WITHIN_S)
         if failures or left:
-            first = failures[0] if failures else None
-            why = (
-                refusal(self._bootstrap, first.name(), first.str()) if first else _unreachable(self._bootstrap, "60 s")
-            )
+            why = unacknowledged(self._bootstrap, failures)
             raise TopicError(f"{len(failures) + left} of {count} messages were not acknowledged: {why}")
         return count
 

@@ -21,7 +21,7 @@ from confluent_kafka import KafkaError, Producer
 
 from millrace.errors import InfraError
 from millrace.patterns.plan import HOP
-from millrace.stores.topics import PRODUCER, listed
+from millrace.stores.topics import ACKNOWLEDGED_WITHIN_S, PRODUCER, listed, unacknowledged
 from millrace.traffic import CLOSING, Label, Message
 from millrace.traffic.planned import KEYS, REFERENCES_MS, Content, partition_of
 from millrace.traffic.runs import Run
@@ -32,7 +32,6 @@ Report = Callable[[str], None]
 
 HOP_PER_S = 50
 STARTS_AFTER_S = 0.5
-FLUSH_WITHIN_S = 60
 REPORT_EVERY_S = 5.0
 TRIED, MARGIN = 1_000, 1.5
 """How many messages show how long all of them take to encode, and how much longer that may be."""
@@ -278,13 +277,10 @@ def _produce(producer: Producer, messages: Sequence[Produced]) -> None:
 
 
 def _flush(producer: Producer, failures: Sequence[KafkaError], bootstrap: str) -> None:
-    left = producer.flush(FLUSH_WITHIN_S)
+    left = producer.flush(ACKNOWLEDGED_WITHIN_S)
     if left or failures:
-        why = failures[0].str() if failures else f"no answer within {FLUSH_WITHIN_S} s"
-        raise TrafficError(
-            f"{left + len(failures)} messages were not acknowledged by Kafka at {bootstrap}: {why}; "
-            "see `millrace status`"
-        )
+        why = unacknowledged(bootstrap, failures)
+        raise TrafficError(f"{left + len(failures)} messages were not acknowledged: {why}")
 
 
 def _partitions(producer: Producer, bootstrap: str, topics: Mapping[str, str], judged: str) -> int:

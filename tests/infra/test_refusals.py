@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, Producer
 from hdfs import HdfsError
 from kafka import errors
 from requests import ReadTimeout
@@ -26,7 +27,9 @@ from millrace.stores import files, tables, topics
 from millrace.stores.files import Hdfs
 from millrace.stores.tables import HBase
 from millrace.target import Target
+from millrace.verbs import sending
 from millrace.verbs.compaction import compact
+from millrace.verbs.sending import TrafficError
 
 PLAN = engine_plans(load("flink"), 1, "k:1", "hdfs://c", Stores("hdfs://c/d", "h", 1, "flink"))[0]
 DENIED = 'Permission denied: user=dr.who, access=WRITE, inode="/"'
@@ -195,6 +198,23 @@ def test_a_complaint_of_hbase_is_shown_without_its_stack(message: str | bytes, e
 def test_what_kafka_refuses_has_its_own_remedy(error: Exception, remedy: str) -> None:
     with pytest.raises(topics.TopicError, match=r"k:9092.*") as refused, topics.named("k:9092"):
         raise error
+    assert remedy in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("failures", "remedy"),
+    [
+        ([KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)], "grant this client's principal the ACL"),
+        ([KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)], "provision the pattern first"),
+        ([KafkaError(KafkaError._MSG_TIMED_OUT)], "`millrace up kafka`"),
+        ([], "no answer within 60 s"),
+    ],
+    ids=lambda value: value[0].name() if isinstance(value, list) and value else "",
+)
+def test_traffic_that_kafka_does_not_acknowledge_has_the_same_remedies(failures: list[KafkaError], remedy: str) -> None:
+    producer = cast(Producer, SimpleNamespace(flush=lambda within_s: 0 if failures else 7))
+    with pytest.raises(TrafficError, match=r"\d messages were not acknowledged: .*k:9092.*") as refused:
+        sending._flush(producer, failures, "k:9092")
     assert remedy in str(refused.value)
 
 
