@@ -28,12 +28,26 @@ DEPLOYED_WITHIN = 3 * TASK_WITHIN
 """A deployment is late after this time: it includes waits on a busy machine."""
 PROVEN_WITHIN = DEPLOYED_WITHIN + TASK_WITHIN + VERDICT_WITHIN
 """A proof of the largest form is late after this time."""
-SURVIVABLE = (*(server for engine in registry.manifests() for server in engine.survives), "kafka-1", "datanode-1")
-"""Servers that a proof may crash: each pattern must survive it."""
+SURVIVABLE = ("kafka-1", "datanode-1")
+"""Servers that every pattern runs on and must survive; those of its engines are in their manifests."""
 
 
-def deploy_form() -> dict[str, Param]:
-    """The fields of a deployment."""
+def survivable(engines: Sequence[str]) -> tuple[str, ...]:
+    """The servers that a proof of a pattern on these engines may crash."""
+    return (*(server for name in engines for server in registry.manifest(name).survives), *SURVIVABLE)
+
+
+def deploy_form(*, with_canaries: bool) -> dict[str, Param]:
+    """The fields of a deployment; canaries are offered where the use declares some."""
+    canaries = {
+        "canaries": Param(
+            False,
+            type="boolean",
+            title="Send canaries",
+            description="The watcher of the stack sends synthetic events that set off each rule every minute, as long "
+            "as the pattern is deployed.",
+        )
+    }
     return {
         "approval": approval(),
         "fresh": Param(
@@ -56,13 +70,7 @@ def deploy_form() -> dict[str, Param]:
             title="Judge continuously",
             description="The DAG `ledger` judges the pattern every five minutes, as long as it is deployed.",
         ),
-        "canaries": Param(
-            False,
-            type="boolean",
-            title="Send canaries",
-            description="The watcher of the stack sends synthetic events that set off each rule every minute, as long "
-            "as the pattern is deployed. A use without canaries is refused.",
-        ),
+        **(canaries if with_canaries else {}),
     }
 
 
@@ -70,8 +78,8 @@ def _forgetful() -> str:
     return " and ".join(engine.title for engine in registry.manifests() if engine.forgets_if_fresh)
 
 
-def prove_form(traffic: Traffic | None, faults: Sequence[str] = SURVIVABLE) -> dict[str, Param]:
-    """The fields of a proof; those of the mixture are what the use declares."""
+def prove_form(traffic: Traffic | None, faults: Sequence[str]) -> dict[str, Param]:
+    """The fields of a proof; those of the mixture are what the use declares, `faults` the servers it may crash."""
     return {
         "events": Param(
             20_000,
@@ -186,6 +194,18 @@ def too_much(params: Mapping[str, Any]) -> str | None:
     return (
         f"{events:,} events at {rate_per_s:,} per second take {_in_words(takes)}; a task has {_in_words(TASK_WITHIN)}, "
         f"{_in_words(AROUND_TRAFFIC)} of it for what comes before and after; reduce the events or raise the rate"
+    )
+
+
+def not_of_the_stack(faults: Sequence[str], environment: Mapping[str, str]) -> str | None:
+    """Why a proof in this environment cannot crash the servers of its form; None if it can."""
+    from millrace.target import Given  # here: it imports clients of the stores, which no DAG file may
+
+    if not faults or Given.read(environment).addresses is None:
+        return None
+    return (
+        f"{', '.join(faults)}: a crash is of servers of the local stack, and MILLRACE_TARGET gives the addresses of "
+        "others; select no servers to crash"
     )
 
 

@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from millrace.airflow import reports
 from millrace.airflow.command import Call, VerbError, connected
-from millrace.airflow.form import TASK_WITHIN, too_much
+from millrace.airflow.form import TASK_WITHIN, not_of_the_stack, too_much
 from millrace.airflow.links import ENGINE_PAGES, ReportPage
 from millrace.airflow.triggers import VerbTrigger
 
@@ -271,10 +271,14 @@ class Report(BaseOperator):
 
 
 class FormFits(Verb):
-    """Fails a run before its first change if its traffic exceeds the time limit, or the target allows no traffic."""
+    """Fails a run before its first change if its form asks for what its tasks or its target do not allow.
+
+    That is traffic that exceeds the time limit, a crash of servers that are not the local stack's, or any traffic.
+    """
 
     def execute(self, context: Context) -> Any:
-        if problem := too_much(context["params"]):
+        params = context["params"]
+        if problem := too_much(params) or not_of_the_stack(params["faults"], connected().environment):
             raise AirflowFailException(problem)
         return self.call(self.words) if self.is_wanted() else None
 

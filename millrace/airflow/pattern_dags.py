@@ -13,6 +13,7 @@ from millrace.airflow.form import (
     deploy_form,
     mixture_words,
     prove_form,
+    survivable,
     tape_of,
 )
 from millrace.airflow.operators import (
@@ -41,13 +42,14 @@ def servers_to_crash(params: dict) -> list[str]:
 def deploy_and_prove(variant: Variant) -> None:
     """Make the DAGs of a pattern in the DAG file that calls this."""
     name = variant.name
+    with_canaries = variant.use.canaries is not None
     with DAG(
         f"deploy-{name}",
         description=f"Deploys and keeps running: {variant.pattern.title}",
         doc_md=deploy_doc(variant),
         schedule=None,
         max_active_runs=1,
-        params=deploy_form(),
+        params=deploy_form(with_canaries=with_canaries),
         default_args=RETRYABLE,
         deadline=within(DEPLOYED_WITHIN),
         tags=["deploy", name, variant.pattern.use],
@@ -65,7 +67,7 @@ def deploy_and_prove(variant: Variant) -> None:
                     "{{ '--fresh' if params.fresh else '' }}",
                     "{{ '--accept-loss' if params.accept_loss else '' }}",
                     "{{ '--verdicts' if params.verdicts else '' }}",
-                    "{{ '--canaries' if params.canaries else '' }}",
+                    *(["{{ '--canaries' if params.canaries else '' }}"] if with_canaries else ()),
                 ],
             ),
             AwaitVerb(task_id="await_healthy", words=["await", name]),
@@ -77,7 +79,7 @@ def deploy_and_prove(variant: Variant) -> None:
         doc_md=prove_doc(variant),
         schedule=None,
         max_active_runs=1,
-        params=prove_form(variant.use.traffic),
+        params=prove_form(variant.use.traffic, survivable(variant.engines)),
         user_defined_macros={"tape_of": tape_of},
         default_args=RETRYABLE,
         deadline=within(PROVEN_WITHIN),

@@ -1,14 +1,16 @@
 """Run by Airflow's own interpreter: how a task takes what a command answers; prints one result for each.
 
-The last is what the first task of a proof raises, whatever MILLRACE_TARGET holds.
+The last are what the first task of a proof raises for each form, whatever MILLRACE_TARGET holds.
 """
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 
-def main(command: str, cases: str) -> None:
+def main(command: str, cases: str, forms: str) -> None:
     from millrace.airflow.command import Millrace
 
     results = []
@@ -22,10 +24,10 @@ def main(command: str, cases: str) -> None:
             results.append({"raised": type(error).__name__, "message": str(error)})
         finally:
             saying.stop()
-    print("\n" + json.dumps([*results, first_task("prove-flink", {"events": 1200, "rate_per_s": 200})]))
+    print("\n" + json.dumps([*results, *first_task("prove-flink", json.loads(forms))]))
 
 
-def first_task(dag_id: str, params: dict[str, int]) -> dict[str, str]:
+def first_task(dag_id: str, forms: list[dict[str, Any]]) -> Iterator[dict[str, str]]:
     from airflow.dag_processing.dagbag import DagBag
     from describe import rendered
 
@@ -36,11 +38,12 @@ def first_task(dag_id: str, params: dict[str, int]) -> dict[str, str]:
     task = dag.get_task("form")
     task.words, task.when = rendered(task), "True"
     operators.connected = lambda: millrace(None)  # no Airflow runs that could be asked for a connection
-    try:
-        task.execute({"params": params})
-    except Exception as error:
-        return {"raised": type(error).__name__, "message": str(error)}
-    return {}
+    for params in forms:
+        try:
+            task.execute({"params": params})
+            yield {}
+        except Exception as error:
+            yield {"raised": type(error).__name__, "message": str(error)}
 
 
 if __name__ == "__main__":

@@ -14,7 +14,12 @@ from millrace.settings import PROJECT, Settings
 pytestmark = pytest.mark.builds
 
 ELSEWHERE = '{"KAFKA_BOOTSTRAP": "127.0.0.1:1"}'
-FIRST_TASK = "first task of a proof"
+FORMS = {
+    "small": {"events": 1_200, "rate_per_s": 200, "faults": []},
+    "crash": {"events": 1_200, "rate_per_s": 200, "faults": ["kafka-1"]},
+    "crash without traffic": {"events": 0, "rate_per_s": 200, "faults": ["kafka-1"]},
+}
+"""Of a proof, for its first task."""
 PLAN = {"version": 1, "verb": "provision", "plan": True, "changes": [{"action": "create"}]}
 
 
@@ -32,6 +37,7 @@ def taken(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
             Path(__file__).with_name("answers.py"),
             command,
             json.dumps(list(CASES.values())),
+            json.dumps(list(FORMS.values())),
         ],
         env=environment
         | {"PYTHONPATH": str(PROJECT), "AIRFLOW__LOGGING__LOGGING_LEVEL": "ERROR", "MILLRACE_TARGET": ELSEWHERE},
@@ -41,7 +47,7 @@ def taken(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         timeout=240,
     )
     assert done.returncode == 0, done.stderr
-    return dict(zip([*CASES, FIRST_TASK], json.loads(done.stdout.splitlines()[-1]), strict=True))
+    return dict(zip([*CASES, *FORMS], json.loads(done.stdout.splitlines()[-1]), strict=True))
 
 
 def problem(code: int, **more: object) -> dict[str, object]:
@@ -79,6 +85,14 @@ def test_what_failed_is_raised_with_its_line(taken):
     assert "no valid JSON" in taken["no JSON"]["message"]
 
 
-def test_a_proof_fails_at_once_and_for_good_where_the_target_allows_no_traffic(taken):
-    assert taken[FIRST_TASK]["raised"] == "AirflowFailException"
-    assert "does not allow traffic to Kafka at 127.0.0.1:1" in taken[FIRST_TASK]["message"]
+@pytest.mark.parametrize(
+    ("form", "problem"),
+    [
+        ("small", "does not allow traffic to Kafka at 127.0.0.1:1"),
+        ("crash", "kafka-1: a crash is of servers of the local stack"),
+        ("crash without traffic", "kafka-1: a crash is of servers of the local stack"),
+    ],
+)
+def test_a_proof_fails_at_once_and_for_good_where_time_or_target_do_not_allow_it(taken, form, problem):
+    assert taken[form]["raised"] == "AirflowFailException"
+    assert problem in taken[form]["message"]

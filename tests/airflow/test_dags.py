@@ -18,10 +18,12 @@ from millrace.machine.environments import command, python, variables_of_python
 from millrace.patterns import files as pattern_files
 from millrace.patterns import load, names
 from millrace.settings import PROJECT, Settings
+from millrace.stack.services import PROFILES, needed, services, with_needs
 from millrace.verbs.deploy import DEPLOY_WITHIN_S
 
 UPKEEP = ["compact", "compare", "ledger", "reconcile", "replay-dead-letters", "teardown", "upgrade"]
 ENGINES = {"pyflink", "pyspark", "kafka", "confluent_kafka", "happybase", "hdfs"}
+FOR_ALL = ["kafka-1", "datanode-1"]
 PROVE_FORM = ["approval", "events", "faults", "keep", "rate_per_s", "remove_data", "seed", "tape"]
 FORMS = {"deploy": ["accept_loss", "approval", "canaries", "fresh", "verdicts"], "prove": PROVE_FORM}
 
@@ -264,6 +266,20 @@ def test_every_field_of_a_form_has_a_title_a_description_a_default_and_limits(da
                 assert schema["items"]["enum"], (dag_id, field)
 
 
+def test_a_proof_offers_to_crash_the_servers_that_its_pattern_runs_on(dags):
+    offered = {name: dags[f"prove-{name}"]["params"]["faults"]["items"]["enum"] for name in names()}
+    for name in ("flink", "streams", "storm-spark"):
+        assert offered[name] == dags[f"prove-{name}"]["params"]["faults"]["examples"]
+    assert offered["flink"] == offered["flink-spark"] == ["flink-taskmanager", "flink-jobmanager", *FOR_ALL]
+    assert offered["storm-spark"] == ["storm-supervisor", "storm-nimbus", *FOR_ALL]
+    assert offered["spark"] == offered["streams"] == FOR_ALL
+    known = services(Settings.read({}), PROFILES)
+    for name in names():
+        variant = load(name)
+        runs_on = with_needs(known, needed(variant.engines, variant.stores))
+        assert set(offered[name]) <= {server.name for service in runs_on for server in service.servers}
+
+
 @pytest.fixture(scope="module")
 def with_two_more(describe: Describe, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What Airflow finds when there are two more pattern files: a right one and a wrong one."""
@@ -317,6 +333,10 @@ def test_a_project_that_init_began_has_its_dags(describe, tmp_path):
     found = describe(tmp_path, settings.project, **variables_of_python(settings))
     assert found["import_errors"] == {}
     assert sorted(found["dags"]) == sorted([*of_patterns(["my-use"]), *UPKEEP])
+    # The use declares no canaries.
+    deploy = found["dags"]["deploy-my-use"]
+    assert sorted(deploy["params"]) == [field for field in FORMS["deploy"] if field != "canaries"]
+    assert deploy["tasks"]["deploy"]["rendered"] == ["deploy", "my-use", "--no-wait"]
 
 
 def known_to_the_command_line(variables: Mapping[str, str]) -> list[str]:
