@@ -16,6 +16,7 @@ pytestmark = pytest.mark.builds
 ELSEWHERE = '{"KAFKA_BOOTSTRAP": "127.0.0.1:1"}'
 FORMS = {
     "small": {"events": 1_200, "rate_per_s": 200, "faults": []},
+    "too much": {"events": 60_000, "rate_per_s": 100, "faults": []},
     "crash": {"events": 1_200, "rate_per_s": 200, "faults": ["kafka-1"]},
     "crash without traffic": {"events": 0, "rate_per_s": 200, "faults": ["kafka-1"]},
 }
@@ -89,6 +90,7 @@ def test_what_failed_is_raised_with_its_line(taken):
     ("form", "problem"),
     [
         ("small", "does not allow traffic to Kafka at 127.0.0.1:1"),
+        ("too much", "60,000 events at 100 per second take 10 minutes"),
         ("crash", "kafka-1: a crash is of servers of the local stack"),
         ("crash without traffic", "kafka-1: a crash is of servers of the local stack"),
     ],
