@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from millrace.cli.app import run
+from millrace.errors import InfraError
 from millrace.patterns import load
 from millrace.settings import SETTLED_AFTER_S, Settings
 from millrace.target import Target
 from millrace.traffic import plan_for
 from millrace.traffic.labels import Labels
 from millrace.verbs import validation
-from millrace.verify import Evidence, judge
+from millrace.verify import Evidence, Verdict, judge
 from pipelines.fraud.traffic import TRAFFIC
 from tests.pipelines.pretend import QUESTION, START_MS, messages, ran, topics
 
@@ -146,10 +149,22 @@ def test_a_red_verdict_waits_only_for_what_may_change_it(
     times = SimpleNamespace(monotonic=lambda: clock.now_s, sleep=clock.sleep, time=lambda: START_MS / 1000)
     monkeypatch.setattr(validation, "time", times)
     target = Target.read(Settings.read({"MILLRACE_STATE": str(tmp_path)}), {})
-    verdict = validation.verdict(target, load("flink"), within_s=1_000)
+    settled_after_s = SETTLED_AFTER_S / 6
+    verdict = validation.verdict(target, load("flink"), within_s=1_000, settled_after_s=settled_after_s)
     waited_s = clock.now_s + sum(reading.waited)
     assert verdict.status == "failed"
-    assert waited_s >= SETTLED_AFTER_S if waits else waited_s < 5
+    assert settled_after_s <= waited_s < SETTLED_AFTER_S if waits else waited_s < settled_after_s
+    assert set(reading.waited) <= {settled_after_s}
+
+
+def test_the_command_passes_on_how_long_it_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, within_s: float, settled_after_s: float, **__: object) -> Verdict:
+        raise InfraError(f"within {within_s} s, settled after {settled_after_s} s")
+
+    monkeypatch.setattr(validation, "verdict", refuse)
+    monkeypatch.setenv("MILLRACE_STATE", str(tmp_path))
+    with pytest.raises(InfraError, match=r"^within 20\.0 s, settled after 7\.0 s$"):
+        run(["validate", "flink", "--within", "20", "--settled-after", "7"])
 
 
 @pytest.mark.parametrize(("in_tables", "waited_s"), [(True, 30), (False, SETTLED_AFTER_S)])
