@@ -15,13 +15,15 @@ def main() -> None:
     # The clients log every refused connection while a server starts, and the probes report it anyway.
     for name in ("kafka", "hdfs"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    is_for_programs = "--json" in sys.argv[1:]
+    is_for_programs, verb = "--json" in sys.argv[1:], ""
     try:
         # Not above: Ctrl-C during this import is handled, too.
         from millrace import project
-        from millrace.cli.app import run
+        from millrace.cli.app import run, verb_of
 
         project.make_importable()
+        if is_for_programs:
+            verb = verb_of(sys.argv[1:])
         sys.exit(run(sys.argv[1:]))
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python fails when it flushes at the end
@@ -34,7 +36,7 @@ def main() -> None:
         if is_for_programs:
             from millrace.cli.printing import print_failure
 
-            print_failure(found or Failure(f"{type(error).__name__}: {error}", "unexpected"))
+            print_failure(verb, found or Failure(f"{type(error).__name__}: {error}", "unexpected"))
         if found is None:
             raise
         print(f"millrace: {found.message}", file=sys.stderr)

@@ -162,3 +162,14 @@ def run(words: Sequence[str]) -> int:
             raise
         return error.exit_code  # without arguments: the help is printed
     return 0
+
+
+def verb_of(words: Sequence[str]) -> str:
+    """The verb that the words name, of a group with its name: `topics list`; empty if they name none."""
+    command: Any = get_command(app)
+    named = []
+    for word in words:
+        if isinstance(command, Group) and (found := command.get_command(typer.Context(command), word)):
+            command = found
+            named.append(word)
+    return " ".join(named)

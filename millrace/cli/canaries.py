@@ -5,7 +5,17 @@ from typing import Annotated
 import typer
 
 from millrace.cli.changes import PatternName
-from millrace.cli.printing import Json, duration, fields, print_json, print_rows, progress, result_console, settings
+from millrace.cli.printing import (
+    Json,
+    duration,
+    fields,
+    print_json,
+    print_rows,
+    progress,
+    refuse_json,
+    result_console,
+    settings,
+)
 from millrace.settings import CANARIES_EVERY_S
 
 COLUMNS = ("rule", "status", "last alert", "latency")
@@ -39,6 +49,7 @@ def canaries(
 
     chosen = settings()
     if not status:
+        refuse_json(json, f"`millrace canaries {pattern} --status --json` prints what they set off")
         sending.send(Target.read(chosen), pattern, every_s=every_s, report=progress)
         return
     found = sending.status(chosen, load(pattern))

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from millrace import stack
-from millrace.cli.printing import Json, complete_servers, print_json, settings
+from millrace.cli.printing import Json, complete_servers, print_json, refuse_json, settings
 from millrace.machine.processes import tail
 
 
@@ -33,6 +33,8 @@ def logs(
     millrace logs namenode --lines 200
     millrace logs flink --follow
     """
+    if follow:
+        refuse_json(json, "leave out --follow")
     found = stack.logs(settings(), names or [])
     if json:
         ends = {name: {str(log): tail(log, lines) for log in of_one} for name, of_one in found.items()}

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from millrace.errors import UsageError
 from millrace.settings import JSON_VERSION, Settings
 from millrace.stack import profiles_of
 from millrace.stack.services import services
@@ -23,6 +24,12 @@ if TYPE_CHECKING:
     from millrace.cli.failures import Failure
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]
+
+
+def refuse_json(json: bool, instead: str) -> None:
+    """Refuse --json where a verb runs until Ctrl-C: it has no one object to print."""
+    if json:
+        raise UsageError(f"--json prints one object, and this runs until Ctrl-C; {instead}")
 
 
 def complete_services(incomplete: str) -> list[str]:
@@ -92,9 +99,9 @@ def print_json(verb: str, **answer: Any) -> None:
     print(json.dumps({"version": JSON_VERSION, "verb": verb, **answer}, indent=1, default=_plain), flush=True)
 
 
-def print_failure(failure: "Failure") -> None:
-    """Print a failure as one JSON object."""
-    print(json.dumps({"version": JSON_VERSION, "error": asdict(failure)}, indent=1), flush=True)
+def print_failure(verb: str, failure: "Failure") -> None:
+    """Print the failure of a verb as one JSON object."""
+    print_json(verb, error=asdict(failure))
 
 
 def fields(answer: "DataclassInstance") -> dict[str, Any]:

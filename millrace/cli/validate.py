@@ -6,7 +6,16 @@ import typer
 from rich.console import Console
 
 from millrace.cli.changes import RunName
-from millrace.cli.printing import Json, plain_table, print_json, print_rows, progress, result_console, settings
+from millrace.cli.printing import (
+    Json,
+    plain_table,
+    print_json,
+    print_rows,
+    progress,
+    refuse_json,
+    result_console,
+    settings,
+)
 from millrace.settings import EVERY_S, SETTLE_S, SETTLED_AFTER_S, VALIDATE_WITHIN_S
 
 if TYPE_CHECKING:
@@ -79,6 +88,7 @@ def validate(
     if continuous:
         from millrace.verbs import ledger
 
+        refuse_json(json, f"`millrace verdicts {pattern} --json` prints the ledger")
         ledger.follow(
             Target.read(settings()),
             pattern,

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from millrace import stack
-from millrace.cli.printing import Json, print_json, print_rows, settings
+from millrace.cli.printing import Json, print_json, print_rows, refuse_json, settings
 from millrace.errors import UsageError
 
 
@@ -30,6 +30,7 @@ def watch(
 
     chosen = settings()
     if not journal:
+        refuse_json(json, "`millrace watch --journal --json` prints what the watcher did")
         if pid := stack.watch_status(chosen).pid:
             raise UsageError(f"a watcher is running (pid {pid}); `millrace watch --journal` shows what it did")
         watching.run(chosen)

@@ -15,6 +15,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from typer import Context
+from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from millrace import records, stack
@@ -221,7 +223,8 @@ def test_what_does_not_run_cannot_be_killed(millrace: Millrace, tmp_path: Path) 
 def test_a_failure_is_one_object_for_programs_with_the_same_exit_code(millrace: Millrace, tmp_path: Path) -> None:
     done = millrace(tmp_path, "kill", "kafka", "--json")
     message = "kafka-1 does not run; `millrace status` lists those that do"
-    assert json.loads(done.stdout) == {"version": 1, "error": {"message": message, "kind": "failed", "exit": 1}}
+    error = {"message": message, "kind": "failed", "exit": 1}
+    assert json.loads(done.stdout) == {"version": 1, "verb": "kill", "error": error}
     assert (done.returncode, done.stderr) == (1, f"millrace: {message}\n")
 
 
@@ -246,7 +249,53 @@ def test_what_ends_a_verb_is_named_by_its_kind(
 
     monkeypatch.setattr("millrace.verbs.provision.provision", fail)
     done = millrace(tmp_path, "provision", "flink", "--json")
-    assert (json.loads(done.stdout), done.returncode) == ({"version": 1, "error": expected}, expected["exit"])
+    answer = {"version": 1, "verb": "provision", "error": expected}
+    assert (json.loads(done.stdout), done.returncode) == (answer, expected["exit"])
+
+
+def every_verb() -> Iterator[tuple[str, TyperCommand]]:
+    """Every verb by its words, those of groups and of uses among them."""
+    command = get_command(app)
+    assert isinstance(command, TyperGroup)
+    context = Context(command)
+    for name in command.list_commands(context):
+        found = command.get_command(context, name)
+        if isinstance(found, TyperGroup):
+            yield from ((f"{name} {own}", each) for own, each in found.commands.items())  # type: ignore[misc]
+        else:
+            assert isinstance(found, TyperCommand)
+            yield name, found
+
+
+def test_every_verb_with_json_names_itself_in_its_error(millrace: Millrace, tmp_path: Path) -> None:
+    offering = [name for name, verb in every_verb() if any("--json" in option.opts for option in verb.params)]
+    assert {"status", "deploy", "await", "topics tail", "dead-letters list", "customer"} <= set(offering)
+    for name in offering:
+        done = millrace(tmp_path, *name.split(), "--json", "--no-such-option")
+        answer = json.loads(done.stdout)
+        assert (answer["version"], answer["verb"], answer["error"]["kind"]) == (1, name, "usage"), name
+        assert answer["error"]["message"].endswith(f"; see `millrace {name} --help`")
+
+
+@pytest.mark.parametrize(
+    ("words", "instead"),
+    [
+        (["validate", "flink", "--continuous"], "`millrace verdicts flink --json`"),
+        (["canaries", "flink"], "`millrace canaries flink --status --json`"),
+        (["watch"], "`millrace watch --journal --json`"),
+        (["logs", "kafka", "--follow"], "leave out --follow"),
+    ],
+    ids=["validate", "canaries", "watch", "logs"],
+)
+def test_what_runs_until_it_is_stopped_refuses_json_and_names_what_has_it(
+    millrace: Millrace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], instead: str
+) -> None:
+    for each in ("verbs.ledger.follow", "verbs.canaries.send", "verbs.watch.run", "cli.logs._follow"):
+        monkeypatch.setattr(f"millrace.{each}", lambda *_, **__: None)
+    done = millrace(tmp_path, *words, "--json")
+    error = json.loads(done.stdout)["error"]
+    assert (done.returncode, error["kind"], len(done.stderr.splitlines())) == (2, "usage", 1)
+    assert instead in error["message"]
 
 
 def test_an_unexpected_error_keeps_its_traceback_and_is_still_an_object(
