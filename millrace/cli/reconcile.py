@@ -10,7 +10,8 @@ def reconcile(plan: PlanOnly = False, json: Json = False) -> None:
     """Restart the dead jobs of all deployed patterns, and list jobs that were never deployed.
 
     A dead job continues from its newest savepoint or checkpoint. A pattern that was torn down stays down. Extra jobs
-    are listed, not stopped. Exit code 1 if a job is sick; `millrace jobs --help` lists the sick states.
+    are listed, not stopped. Exit code 1 if a job is sick, with --plan, too; `millrace jobs --help` lists the sick
+    states.
 
     Examples:
     millrace reconcile --plan
@@ -32,6 +33,6 @@ def reconcile(plan: PlanOnly = False, json: Json = False) -> None:
             console.print(f"extra: {running.name}, id {running.job_id}, {running.where}", style="red", markup=False)
         for name, job in sick.items():
             console.print(f"{job.state}: {name}: {job.problem}", style="red", markup=False)
-    end_plan(changes, plan=plan)
     if sick:
         raise typer.Exit(1)
+    end_plan(changes, plan=plan)

@@ -477,6 +477,16 @@ def test_a_sick_job_makes_jobs_and_reconcile_end_with_one(
             assert (done.returncode, "too hot" in done.stdout + done.stderr) == (code, bool(code)), (words, state)
 
 
+def test_a_sick_job_matters_more_than_a_plan_with_changes(
+    millrace: Millrace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changes = [Change("job", "flink/flink", "start")]
+    monkeypatch.setattr("millrace.verbs.reconcile.reconcile", lambda *_, **__: (changes, []))
+    monkeypatch.setattr("millrace.deployments.sick", lambda *_: {"spark": Job("stalled", problem="too hot")})
+    done = millrace(tmp_path, "reconcile", "--plan")
+    assert (done.returncode, "start" in done.stdout, "too hot" in done.stderr) == (1, True, True)
+
+
 def test_status_shows_the_watcher_and_what_it_has_given_up(millrace: Millrace, tmp_path: Path) -> None:
     assert "watcher: stopped; nothing restarts what dies" in millrace(tmp_path, "status").stdout
     run = Settings.read({"MILLRACE_STATE": str(tmp_path)}).run
