@@ -17,9 +17,11 @@ def watch(
 ) -> None:
     """Run the watcher until Ctrl-C: it restarts servers and jobs that die or hang.
 
-    `millrace up` starts it in the background, `millrace down` stops it. After five restarts within ten minutes the
-    state of a server or job is given-up, until the next `up` or `deploy`. A job that crash-loops is restarted by its
-    engine, without limit: the journal records when the loop begins and ends, and `millrace jobs` shows the error.
+    `millrace up` starts it in the background, `millrace down` stops it. A server that hangs is killed and restarted
+    once it has not been ready for 180 s, one of Airflow's for 300 s, the dashboard for 60 s. After five restarts within
+    ten minutes the state of a server or job is given-up, until the next `up` or `deploy`. A job that crash-loops is
+    restarted by its engine, without limit: the journal records when the loop begins and ends, and `millrace jobs` shows
+    the error.
 
     Examples:
     millrace watch --journal

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import signal
 import threading
 import time
@@ -18,6 +19,7 @@ import pytest
 
 from millrace import deployments, records
 from millrace import stack as stacks
+from millrace.cli.watch import watch as command
 from millrace.engines.flink.engine import Flink
 from millrace.engines.spark.engine import Spark
 from millrace.errors import InfraError
@@ -26,9 +28,9 @@ from millrace.machine import processes
 from millrace.patterns import EnginePlan, load
 from millrace.patterns.plan import WINDOWS_TOPIC
 from millrace.servers.server import Server
-from millrace.settings import Settings
+from millrace.settings import PROJECT, Settings
 from millrace.stack import WATCH
-from millrace.stack.services import DEFAULT, NEEDED
+from millrace.stack.services import DEFAULT, NEEDED, PROFILES, services
 from millrace.stack.startup import stop_all
 from millrace.stores.changes import Change
 from millrace.stores.topics import Tail
@@ -60,6 +62,15 @@ LOSES_JOBS = ("flink-jobmanager", FLINK_JOB, SPARK_JOB)
 
 def test_every_server_of_the_default_stack_is_killed_in_the_drill() -> None:
     assert {*SUBJECTS} - {FLINK_JOB, SPARK_JOB} == stacks.servers_of(Settings.read({}), DEFAULT)
+
+
+def test_readme_and_help_name_the_time_after_which_a_server_that_hangs_is_killed() -> None:
+    known = services(Settings.read({}), PROFILES)
+    times = {f"{server.within_s:.0f} s" for service in known.values() for server in service.servers}
+    for text in ((PROJECT / "README.md").read_text("utf-8"), command.__doc__ or ""):
+        sentence = re.search(r"A server that hangs is killed[^.]*", " ".join(text.split()))
+        assert sentence
+        assert set(re.findall(r"\d+ s\b", sentence[0])) == times
 
 
 def test_restarts_come_later_and_later_and_end() -> None:
