@@ -81,6 +81,8 @@ class Board:
         self._event_bytes = 0
         self._alerts: deque[dict[str, Any]] = deque(maxlen=ALERTS_KEPT)
         self._new_alerts: deque[dict[str, Any]] = deque(maxlen=ALERTS_KEPT)
+        self._incomplete: list[dict[str, Any]] = []
+        """Alerts that a tick had without the fields of their last event; only those that are kept."""
         self._letters: defaultdict[str, deque[dict[str, Any]]] = defaultdict(lambda: deque(maxlen=SAMPLES_KEPT))
         self._has_new_letters = False
         self._points: deque[dict[str, Any]] = deque(maxlen=POINTS_KEPT)
@@ -132,9 +134,8 @@ class Board:
     def tick(self, now_ms: int) -> dict[str, Any]:
         """What has changed since the last tick; lists that did not change are left out."""
         found: dict[str, Any] = {"series": self._series(now_ms, RECENT_S), **self._numbers(now_ms)}
-        if self._new_alerts:
-            found["alerts"] = [self._with_event(each) for each in self._new_alerts]
-            self._new_alerts.clear()
+        if alerts := self._alerts_of_tick():
+            found["alerts"] = alerts
         if self._new_points:
             found["points"] = list(self._new_points)
             self._new_points.clear()
@@ -275,6 +276,15 @@ class Board:
         self._marks[made["alert_id"]] = self._new_marks[made["alert_id"]] = mark
         if len(self._marks) > IDS_KEPT:
             self._marks.popitem(last=False)
+
+    def _alerts_of_tick(self) -> list[dict[str, Any]]:
+        """The new alerts, and those of earlier ticks whose last event has come since."""
+        before = [self._with_event(each) for each in self._incomplete if each["id"] in self._alerts_at]
+        new = [self._with_event(each) for each in self._new_alerts]
+        self._new_alerts.clear()
+        if self.view.alert:
+            self._incomplete = [each for each in (*before, *new) if "about" not in each]
+        return [each for each in before if "about" in each] + new
 
     def _with_event(self, shown: dict[str, Any]) -> dict[str, Any]:
         """The alert with the chosen fields of its last event, which often comes a little after it."""

@@ -93,6 +93,18 @@ def test_a_tick_has_what_came_since_the_last_one(board: Board) -> None:
     assert [each["id"] for each in board.full(NOW_MS)["alerts"]] == [alert(1)["alert_id"]]
 
 
+def test_an_alert_is_sent_again_once_its_event_is_there(board: Board) -> None:
+    board.take(sent("alerts", alert(1)))
+    board.take(sent("alerts", alert(2)))
+    assert ["about" in each for each in board.tick(NOW_MS)["alerts"]] == [False, False]
+    event = {"transaction_id": "t1", "customer": "anna", "latitude": 1.0, "longitude": 2.0, "amount_cents": 900}
+    board.take(sent("enriched", event | {"merchant_category": "fuel", "merchant_place": "Oslo"}))
+    board.full(NOW_MS)
+    again = board.tick(NOW_MS)["alerts"]
+    assert [(each["id"], each["about"]) for each in again] == [(alert(1)["alert_id"], [900, "fuel", "Oslo"])]
+    assert "alerts" not in board.tick(NOW_MS)
+
+
 def test_rates_are_those_of_the_last_complete_seconds(board: Board) -> None:
     for offset in range(50):
         board.take(sent("transactions", {}, NOW_MS - 1 - offset * 100, offset))
@@ -215,6 +227,10 @@ def test_what_is_kept_is_bounded(board: Board, monkeypatch: pytest.MonkeyPatch) 
         "an open page misses none"
     )
     assert len(json.dumps(tick)) < 1_000_000
+    for number in range(3_000, 5_000):
+        board.take(sent("alerts", alert(number), offset=number))
+        board.tick(NOW_MS)
+    assert len(board._incomplete) == boards.ALERTS_KEPT
 
 
 def test_a_repeated_window_counts_once_and_gaps_are_drawn(board: Board) -> None:

@@ -194,6 +194,33 @@ def test_the_list_is_filtered_by_amount_and_time(page: Page, reader: PlaybackRea
     expect(rows).to_contain_text("anna-since")
 
 
+def test_an_alert_gains_its_amount_once_its_event_is_there(
+    page: Page, reader: PlaybackReader, tapes: dict[str, list[tuple[int, Record]]]
+) -> None:
+    def put_event(identity: str) -> None:
+        event = next(json.loads(each.value or b"") for _, each in tapes["flink"] if each.topic == "enriched")
+        event |= {"transaction_id": identity, "amount_cents": 77_700, "flags": ["spree"]}
+        reader.put("flink", Record("enriched", 0, 0, time.time_ns() // 1_000_000, None, json.dumps(event).encode()))
+
+    reader.put("flink", alert("anna-late", event_ids=["late-1"]))
+    row = page.locator("button.alert", has_text="anna-late")
+    expect(row).to_be_visible(timeout=SHOWN_WITHIN_MS)
+    expect(row.locator(".why b")).to_have_count(0)
+    put_event("late-1")
+    expect(row.locator(".why b")).to_contain_text("777.00 · ", timeout=SHOWN_WITHIN_MS)
+
+    page.get_by_label("Only alerts with at least this amount").fill("777")
+    page.get_by_role("searchbox").fill("late")
+    expect(page.locator("button.alert")).to_have_count(1)
+    total = page.locator(".chips b").first
+    before = total.inner_text()
+    reader.put("flink", alert("anna-later", event_ids=["late-2"]))
+    expect(total).not_to_have_text(before, timeout=SHOWN_WITHIN_MS)
+    expect(page.locator("button.alert")).to_have_count(1)
+    put_event("late-2")
+    expect(page.locator("button.alert .who")).to_have_text(["anna-later", "anna-late"], timeout=SHOWN_WITHIN_MS)
+
+
 def test_new_alerts_wait_while_a_person_reads_the_list(page: Page, reader: PlaybackReader) -> None:
     first = page.locator("button.alert").first
     first.focus()

@@ -21,6 +21,7 @@ export function alerts(place, facts, open) {
   let board = null;
   let newest = null;
   let isHeld = false;
+  let completed = 0;
   let drawn = null;
 
   const chips = h("div.chips", { role: "group", "aria-label": "Show the alerts of a rule" });
@@ -138,17 +139,21 @@ export function alerts(place, facts, open) {
       h("span.when", {}, clock(alert.arrived_ms)),
       h("span.rule", {}, alert.rule),
       h("span.who", {}, alert.key === alert.subject ? alert.subject : `${alert.subject} · ${alert.key}`),
-      h(
-        "span.why",
-        {},
-        alert.about ? h("b", {}, alert.about.map((value, n) => withUnit(value, facts.alert[n].unit)).join(" · ")) : null,
-        alert.sentence,
-      ),
+      h("span.why", {}, alert.sentence),
       h("span.took", { title: "latency" }, span(alert.latency_ms)),
       h("span.mark"),
     );
+    drawAbout(button);
     drawMark(button);
     return h("li", {}, button);
+  }
+
+  /** The fields of its last event, which may come after the alert. */
+  function drawAbout(button) {
+    const about = board.byId.get(button.dataset.id)?.about;
+    const shown = button.querySelector(".why");
+    if (!about || shown.querySelector("b")) return;
+    shown.prepend(h("b", {}, about.map((value, n) => withUnit(value, facts.alert[n].unit)).join(" · ")));
   }
 
   function drawMark(button) {
@@ -163,6 +168,7 @@ export function alerts(place, facts, open) {
     const found = board.alerts.filter(fits);
     list.replaceChildren(...found.slice(-ROWS_MOST).reverse().map(row));
     newest = board.alerts[board.alerts.length - 1]?.id ?? null;
+    completed = board.completed;
     more.hidden = true;
     finish(list.childElementCount);
   }
@@ -229,6 +235,8 @@ export function alerts(place, facts, open) {
       setText(more, `${count(fresh.length)} new ${fresh.length === 1 ? "alert" : "alerts"}`);
       return;
     }
+    // The filter by amount has passed over an alert whose event came later.
+    if (least > -Infinity && completed !== board.completed) return rebuild();
     more.hidden = true;
     newest = board.alerts[board.alerts.length - 1]?.id ?? null;
     const rows = fresh.slice(-ROWS_MOST).map(row);
@@ -249,7 +257,10 @@ export function alerts(place, facts, open) {
         setText(figure, count(name ? (board.by_rule[name] ?? 0) : board.totals.alerts));
       if (isAnother) rebuild();
       else update();
-      for (const button of list.querySelectorAll("button.alert")) drawMark(button);
+      for (const button of list.querySelectorAll("button.alert")) {
+        drawAbout(button);
+        drawMark(button);
+      }
     },
   };
 }

@@ -42,8 +42,8 @@ export function takeTick(tick) {
 }
 
 function begun(board) {
-  const ids = new Set(board.alerts.map((each) => each.id));
-  return { ...board, ids, waitingMs: 0 };
+  const byId = new Map(board.alerts.map((each) => [each.id, each]));
+  return { ...board, byId, completed: 0, waitingMs: 0 };
 }
 
 function add(board, change) {
@@ -51,16 +51,22 @@ function add(board, change) {
   Object.assign(board, rest);
   merge(board.series, series);
   for (const alert of alerts) {
-    if (board.ids.has(alert.id)) continue;
-    board.ids.add(alert.id);
+    const kept = board.byId.get(alert.id);
+    if (kept) {
+      // It comes a second time once its event is there.
+      if (alert.about && !kept.about) board.completed += 1;
+      Object.assign(kept, alert);
+      continue;
+    }
+    board.byId.set(alert.id, alert);
     board.alerts.push(alert);
     if (board.alerts.length > ALERTS_MOST) {
       const { id } = board.alerts.shift();
-      board.ids.delete(id);
+      board.byId.delete(id);
       delete board.marks[id];
     }
   }
-  for (const [id, mark] of Object.entries(marks)) if (board.ids.has(id)) board.marks[id] = mark;
+  for (const [id, mark] of Object.entries(marks)) if (board.byId.has(id)) board.marks[id] = mark;
   board.points.push(...points);
   board.points.splice(0, board.points.length - POINTS_MOST);
 }
