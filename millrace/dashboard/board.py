@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import json
-import re
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Mapping
 from operator import itemgetter
@@ -18,12 +17,13 @@ from typing import Any
 from millrace.alerts import rules_of, why
 from millrace.dashboard import view as views
 from millrace.dashboard.latencies import Latencies
+from millrace.dashboard.shown import text
 from millrace.dashboard.verdicts import Ledger
 from millrace.dashboard.windows import Windows
 from millrace.oracle import Record
 from millrace.patterns import Variant
 from millrace.patterns.plan import HOP
-from millrace.rules import ALERTS, DEAD_LETTERS, TOKEN_PATTERN, WindowRule
+from millrace.rules import ALERTS, DEAD_LETTERS, WindowRule
 from millrace.rules.outputs import (
     CONFIRMED,
     DISMISSED,
@@ -50,8 +50,6 @@ DAYS_OF_PRECISION = 7
 NOT_REFUSED = (LATE, REPLAYED)
 """Reasons of dead letters whose event is accepted, or was counted before."""
 OTHER_REASONS = "other reasons"
-
-_TOKEN = re.compile(TOKEN_PATTERN)
 
 
 class Board:
@@ -384,10 +382,3 @@ class Board:
     def _event_shown(self, event: Mapping[str, Any]) -> dict[str, Any]:
         fields = {name: text(event.get(name)) for name in self.view.event}
         return fields | {"flags": event.get("flags") or []}
-
-
-def text(value: Any) -> Any:
-    """A value as the page may show it: a token is shortened."""
-    if isinstance(value, str):
-        return _TOKEN.sub(lambda found: f"{found[0][:13]}…", value)
-    return value

@@ -6,7 +6,7 @@ import json
 import socket
 from typing import Any
 
-from millrace.dashboard.board import text
+from millrace.dashboard.shown import text
 from millrace.errors import InfraError
 from millrace.patterns import Variant
 from millrace.target import Target
@@ -35,8 +35,4 @@ class History:
             found = show.show_called(self._target, variant, table, key, EVENTS_SHOWN)
         except (InfraError, OSError) as error:
             return None, f"HBase does not answer: {error}; see `millrace status`"
-        return json.loads(json.dumps(found, default=str), object_hook=_shortened), ""
-
-
-def _shortened(content: dict[str, Any]) -> dict[str, Any]:
-    return {name: text(value) for name, value in content.items()}
+        return text(json.loads(json.dumps(found, default=str))), ""

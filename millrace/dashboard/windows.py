@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from millrace import oracle
+from millrace.dashboard.shown import text
 from millrace.dashboard.view import ChartFacts, Figure
 from millrace.rules import Count, Max, Min, Sliding, Sum, Tumbling
 
@@ -105,14 +106,15 @@ class Windows:
                     of_group[start] = combine([of_group[start], value]) if start in of_group else value
         most = ROWS_MOST if facts.chart.form == "strip" else BARS_MOST
         by_size = sorted(values, key=lambda group: (-_size(values[group], is_additive=facts.is_additive), group))
-        series = {group: [values[group].get(start) for start in starts] for group in by_size[:most]}
+        # Two tokens may look alike once they are shortened, and stay two groups.
+        series = [(text(group), [values[group].get(start) for start in starts]) for group in by_size[:most]]
         if (rest := by_size[most:]) and facts.is_additive:
-            series[OTHERS] = [sum(values[group].get(start, 0) for group in rest) for start in starts]
+            series.append((OTHERS, [sum(values[group].get(start, 0) for group in rest) for start in starts]))
         closed = self._closed.get(facts.summary.name)
         return {
             "starts": starts,
-            "groups": list(series),
-            "values": list(series.values()),
+            "groups": [group for group, _ in series],
+            "values": [of_group for _, of_group in series],
             "left_out": len(rest),
             "open_ms": next((start for start in starts if closed is None or start > closed), None),
         }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from millrace.oracle import Record
 from millrace.patterns import Variant, load
 from millrace.rules.outputs import LATE, REPLAYED
 from millrace.testing import token
+from pipelines.fraud.rules import spend_per_minute
 from tests.dashboard.playback import records
 
 START_MS = 1_790_000_000_000
@@ -271,6 +273,33 @@ def test_a_window_grows_with_its_events_until_its_result_replaces_them(board: Bo
     spent = board.full(NOW_MS)["charts"][0]
     assert (spent["values"], spent["open_ms"]) == ([[801]], None)
     assert board.full(NOW_MS)["figures"] == [801, 500]
+
+
+def test_a_chart_by_card_shortens_the_cards_and_keeps_those_apart_that_then_look_alike() -> None:
+    by_card = replace(spend_per_minute, name="spend-per-card", keys=("card",))
+    chart = view.Chart(summary="spend-per-card", measure="total_cents", by="card")
+    shown = windows.Windows([view.ChartFacts(chart, by_card, is_additive=True)], [])
+    one = token("anna")
+    other = f"{one[:13]}{one[:12:-1]}"
+    for card, cents in ((one, 700), (other, 300)):
+        shown.grow({"card": card, "amount_cents": cents, "at_ms": 60_000})
+    row = {"summary": "spend-per-card", "window_start_ms": 120_000, "purchases": 1, "largest_cents": 5}
+    shown.take(row | {"card": one, "total_cents": 5})
+    found = shown.charts()[0]
+    assert one != other
+    assert (found["groups"], found["values"]) == ([f"{one[:13]}…"] * 2, [[700, 5], [300, None]])
+
+
+def test_a_group_that_is_called_like_the_rest_is_no_part_of_it(board: Board) -> None:
+    for number in range(windows.BARS_MOST + 2):
+        row = {"summary": "spend-per-minute", "window_start_ms": 60_000, "merchant_place": "Oslo", "purchases": 1}
+        category = f"c{number}" if number else windows.OTHERS
+        board.take(
+            sent("windows", row | {"merchant_category": category, "total_cents": 90 - number, "largest_cents": 1})
+        )
+    spent = board.full(NOW_MS)["charts"][0]
+    called = [values for name, values in zip(spent["groups"], spent["values"], strict=True) if name == windows.OTHERS]
+    assert called == [[90], [82 + 83]]
 
 
 def test_what_only_grows_is_drawn_less_often(board: Board) -> None:

@@ -41,9 +41,13 @@ def test_an_hbase_that_is_away_is_named_at_once() -> None:
 
 
 def test_a_key_is_shown_with_its_cards_shortened(listener: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    found: dict[str, Any] = {"customer": "anna", "transactions": [{"card": token("anna"), "amount_cents": 100}]}
-    monkeypatch.setattr(show, "show_called", lambda *_: found)
+    card = token("anna")
+    shortened = f"{card[:13]}…"
+
+    def found(shown: str) -> dict[str, Any]:
+        event = {"card": shown, "amount_cents": 100, "latest": [shown, [{"of": f"<{shown}>"}]]}
+        return {"customer": "anna", "cards": [shown], "at_ms": {shown: 7}, "transactions": [event]}
+
+    monkeypatch.setattr(show, "show_called", lambda *_: found(card))
     rows, problem = History(target(listener)).of(load("flink-spark"), "anna")
-    shortened = f"{token('anna')[:13]}…"
-    expected = {"customer": "anna", "transactions": [{"card": shortened, "amount_cents": 100}]}
-    assert (rows, problem) == (expected, "")
+    assert (rows, problem) == (found(shortened), "")

@@ -1,0 +1,24 @@
+"""Values as the page may show them: each token is shortened."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from millrace.rules import TOKEN_PATTERN
+
+SHOWN_OF_TOKEN = 13
+
+_TOKEN = re.compile(TOKEN_PATTERN)
+
+
+def text(value: Any) -> Any:
+    """A value with the tokens in it shortened, in lists and objects as well; numbers and None stay as they are."""
+    match value:
+        case str():
+            return _TOKEN.sub(lambda found: f"{found[0][:SHOWN_OF_TOKEN]}…", value)
+        case list():
+            return [text(each) for each in value]
+        case dict():
+            return {text(name): text(each) for name, each in value.items()}
+    return value
