@@ -33,7 +33,10 @@ class Closed(BaseModel):
 
 
 class Chart(Closed):
-    """One measure of a summary over time: bars of the largest groups, or a strip with a row for each group."""
+    """One measure of a summary over time: bars of the largest groups, or a strip with a row for each group.
+
+    Where the values of groups do not add up, as the largest of each does not, lines replace the bars.
+    """
 
     summary: str
     measure: str

@@ -78,7 +78,7 @@ class Windows:
         return is_due
 
     def charts(self) -> list[dict[str, Any]]:
-        """Each chart as the starts of its windows and the values of its groups, the largest groups first."""
+        """Each chart: the starts of its windows and the values of its largest groups; a strip has the largest first."""
         return [self._chart(each) for each in self._charts]
 
     def figures(self) -> list[Any]:
@@ -104,10 +104,15 @@ class Windows:
                 if value is not None:
                     of_group = values[str(row[facts.chart.by])]
                     of_group[start] = combine([of_group[start], value]) if start in of_group else value
-        most = ROWS_MOST if facts.chart.form == "strip" else BARS_MOST
+        is_strip = facts.chart.form == "strip"
+        most = ROWS_MOST if is_strip else BARS_MOST
+        if len(values) == most + 1:
+            most += 1  # the rest would be this one group
         by_size = sorted(values, key=lambda group: (-_size(values[group], is_additive=facts.is_additive), group))
+        # By name, a group has one colour in all bars, and keeps it when another becomes larger.
+        drawn = by_size[:most] if is_strip else sorted(by_size[:most])
         # Two tokens may look alike once they are shortened, and stay two groups.
-        series = [(text(group), [values[group].get(start) for start in starts]) for group in by_size[:most]]
+        series = [(text(group), [values[group].get(start) for start in starts]) for group in drawn]
         if (rest := by_size[most:]) and facts.is_additive:
             series.append((OTHERS, [sum(values[group].get(start, 0) for group in rest) for start in starts]))
         closed = self._closed.get(facts.summary.name)

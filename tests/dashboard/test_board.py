@@ -64,6 +64,11 @@ def letter(reason: str, value: str = "") -> dict[str, Any]:
     }
 
 
+def charts(board: Board) -> dict[str, Any]:
+    """What the page has of each chart, by its title."""
+    return dict(zip((each.title for each in board.view.charts), board.full(NOW_MS)["charts"], strict=True))
+
+
 def test_every_message_of_a_run_is_counted_once(flink: Variant, board: Board) -> None:
     tape = records(flink, START_MS, seconds=30, rate_per_s=50)
     for _, record in tape:
@@ -236,20 +241,44 @@ def test_what_is_kept_is_bounded(board: Board, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_repeated_window_counts_once_and_gaps_are_drawn(board: Board) -> None:
-    def row(minute: int, category: str, purchases: int) -> dict[str, Any]:
+    def row(minute: int, category: str, purchases: int, largest: int) -> dict[str, Any]:
         found = {"summary": "spend-per-minute", "window_start_ms": minute * 60_000, "merchant_place": "Oslo"}
-        return found | {"merchant_category": category, "purchases": purchases, "total_cents": 100, "largest_cents": 70}
+        return found | {
+            **{"merchant_category": category, "purchases": purchases},
+            **{"total_cents": 100, "largest_cents": largest},
+        }
 
-    for minute, category, purchases in ((1, "fuel", 1), (1, "fuel", 2), (3, "fuel", 5), (3, "books", 9)):
-        board.take(sent("windows", row(minute, category, purchases)))
-    spent, places = board.full(NOW_MS)["charts"]
-    assert spent["starts"] == [60_000, 120_000, 180_000]
-    assert dict(zip(spent["groups"], spent["values"], strict=True)) == {
-        "fuel": [100, None, 100],
-        "books": [None, None, 100],
+    for each in ((1, "fuel", 1, 60), (1, "fuel", 2, 70), (3, "fuel", 5, 40), (3, "books", 9, 30)):
+        board.take(sent("windows", row(*each)))
+    found = charts(board)
+    assert all(each["starts"] == [60_000, 120_000, 180_000] for each in found.values())
+    assert {title: dict(zip(each["groups"], each["values"], strict=True)) for title, each in found.items()} == {
+        "purchases by merchant category": {"books": [None, None, 9], "fuel": [2, None, 5]},
+        "spent by merchant category": {"books": [None, None, 100], "fuel": [100, None, 100]},
+        "largest purchase by merchant category": {"books": [None, None, 30], "fuel": [70, None, 40]},
+        "purchases by place": {"Oslo": [2, None, 14]},
+        "spent by place": {"Oslo": [100, None, 200]},
+        "largest purchase by place": {"Oslo": [70, None, 40]},
     }
-    assert (places["groups"], places["values"]) == (["Oslo"], [[2, None, 14]])
-    assert board.full(NOW_MS)["figures"] == [200, 70]
+    assert board.full(NOW_MS)["figures"] == [200, 40]
+
+
+def test_bars_keep_their_order_and_a_single_group_more_is_drawn_by_its_name(board: Board) -> None:
+    def take(minute: int, **cents: int) -> None:
+        row = {"summary": "spend-per-minute", "window_start_ms": minute * 60_000, "merchant_place": "Oslo"}
+        for category, each in cents.items():
+            measures = {"purchases": 1, "total_cents": each, "largest_cents": each}
+            board.take(sent("windows", row | measures | {"merchant_category": category}))
+
+    take(1, a=1, b=2, c=3, d=4, e=5, f=6, g=7, h=8)
+    assert charts(board)["spent by merchant category"]["groups"] == [*"abcdefgh"]
+    take(2, a=100)
+    assert charts(board)["spent by merchant category"]["groups"] == [*"abcdefgh"]
+    take(3, i=1)
+    found = charts(board)
+    assert found["spent by merchant category"]["groups"] == ["a", *"cdefgh", windows.OTHERS]
+    assert found["spent by merchant category"]["values"][-1] == [2, 0, 1]
+    assert found["largest purchase by merchant category"]["left_out"] == 2
 
 
 def test_a_window_grows_with_its_events_until_its_result_replaces_them(board: Board) -> None:
@@ -260,7 +289,7 @@ def test_a_window_grows_with_its_events_until_its_result_replaces_them(board: Bo
 
     for number, cents in ((1, 300), (2, 500), (2, 500)):
         board.take(purchase(number, cents))
-    spent = board.full(NOW_MS)["charts"][0]
+    spent = charts(board)["spent by merchant category"]
     assert (spent["starts"], spent["values"], spent["open_ms"]) == ([60_000], [[800]], 60_000)
     assert board.full(NOW_MS)["figures"] == [None, None]
     result = {"summary": "spend-per-minute", "window_start_ms": 60_000, "merchant_place": "Oslo"}
@@ -270,7 +299,7 @@ def test_a_window_grows_with_its_events_until_its_result_replaces_them(board: Bo
         )
     )
     board.take(purchase(3, 100))
-    spent = board.full(NOW_MS)["charts"][0]
+    spent = charts(board)["spent by merchant category"]
     assert (spent["values"], spent["open_ms"]) == ([[801]], None)
     assert board.full(NOW_MS)["figures"] == [801, 500]
 
@@ -297,7 +326,7 @@ def test_a_group_that_is_called_like_the_rest_is_no_part_of_it(board: Board) -> 
         board.take(
             sent("windows", row | {"merchant_category": category, "total_cents": 90 - number, "largest_cents": 1})
         )
-    spent = board.full(NOW_MS)["charts"][0]
+    spent = charts(board)["spent by merchant category"]
     called = [values for name, values in zip(spent["groups"], spent["values"], strict=True) if name == windows.OTHERS]
     assert called == [[90], [82 + 83]]
 

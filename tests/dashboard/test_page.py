@@ -456,13 +456,13 @@ def cbrt(number: float) -> float:
 def test_what_is_drawn_is_a_table_too_that_the_keyboard_opens(page: Page, port: int, name: str) -> None:
     opened(page, port, name)
     drawn = page.locator("details.values")
-    assert drawn.count() == {"flink": 4, "flood-flink": 4}[name]
+    assert drawn.count() == {"flink": 8, "flood-flink": 4}[name]
     for each in drawn.all():
         each.locator("summary").focus()
         page.keyboard.press("Enter")
         expect(each.locator("thead th").first).to_be_visible()
     windows = page.locator(".charts details.values tbody")  # others are of the last moments, in which nothing came
-    assert windows.count() == {"flink": 2, "flood-flink": 3}[name]
+    assert windows.count() == {"flink": 6, "flood-flink": 3}[name]
     for each in windows.all():
         expect(each.locator("td").first).to_be_visible()
 
