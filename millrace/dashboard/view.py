@@ -40,7 +40,7 @@ class Chart(Closed):
 
     summary: str
     measure: str
-    by: str = Field(description="The key of the summary whose values are the groups.")
+    by: str = Field(default="", description="The key of the summary whose values are the groups; none without keys.")
     title: str = ""
     form: Literal["bars", "strip"] = "bars"
 
@@ -96,7 +96,8 @@ class ChartFacts:
 
     def plain(self) -> dict[str, Any]:
         """For the page."""
-        title = self.chart.title or f"{words(self.chart.measure)} by {words(self.chart.by)}"
+        by = f" by {words(self.chart.by)}" if self.chart.by else ""
+        title = self.chart.title or f"{words(self.chart.measure)}{by}"
         return {
             "title": title,
             "doc": self.summary.doc,
@@ -134,9 +135,9 @@ def completed(view: View, use: UseCase) -> View:
     """The view with a chart of each summary that has none, and names for what has none."""
     shown = {each.summary for each in view.charts}
     derived = tuple(
-        Chart(summary=summary.name, measure=measure, by=summary.keys[0])
+        Chart(summary=summary.name, measure=measure, by=summary.keys[0] if summary.keys else "")
         for summary in use.summaries
-        if summary.name not in shown and summary.keys
+        if summary.name not in shown
         for measure in list(summary.measures)[:CHARTS_BY_SUMMARY]
     )
     fields = tuple(name for name in use.enriched.names if name not in _HIDDEN)[:FIELDS_MOST]
@@ -182,7 +183,7 @@ def _complaints(view: View, use: UseCase) -> Iterable[str]:
             yield f"{where}.measure: '{each.measure}' is no measure of {each.summary}; " + nearest(
                 each.measure, summary.measures
             )
-        if isinstance(each, Chart) and each.by not in summary.keys:
+        if isinstance(each, Chart) and each.by not in (summary.keys or ("",)):
             yield f"{where}.by: '{each.by}' is no key of {each.summary}; {nearest(each.by, summary.keys)}"
     fields = {*use.enriched.names}
     named: Mapping[str, Iterable[str]] = {

@@ -19,6 +19,8 @@ GROUPS_KEPT = 2_000
 GROWS_EVERY_MS = 2_000
 BARS_MOST, ROWS_MOST = 7, 24
 OTHERS = "others"
+ALL = "all events"
+"""The one group of a summary without keys."""
 
 Group = tuple[Any, ...]
 Row = Mapping[str, Any]
@@ -102,7 +104,7 @@ class Windows:
             for row in rows.get(start, {}).values():
                 value = row[facts.chart.measure]
                 if value is not None:
-                    of_group = values[str(row[facts.chart.by])]
+                    of_group = values[str(row[facts.chart.by]) if facts.chart.by else ALL]
                     of_group[start] = combine([of_group[start], value]) if start in of_group else value
         is_strip = facts.chart.form == "strip"
         most = ROWS_MOST if is_strip else BARS_MOST

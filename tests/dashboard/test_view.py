@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from millrace import project
-from millrace.dashboard import facts, view
+from millrace.dashboard import facts, view, windows
 from millrace.patterns import load_all
 from pipelines.fraud import FRAUD
+from pipelines.fraud.rules import spend_per_minute
 
 PAGE = Path(view.__file__).parent
 
@@ -29,6 +31,26 @@ def test_a_use_without_a_file_gets_charts_of_its_summaries_and_its_fields() -> N
     assert (found.key, found.event[0], found.map) == ("customer", "transaction_id", None)
 
 
+def test_a_summary_without_keys_gets_charts_of_all_events() -> None:
+    altogether = replace(spend_per_minute, name="altogether", keys=())
+    use = replace(FRAUD, summaries=(altogether,))
+    found = view.completed(view.View(), use)
+    assert [(each.summary, each.measure, each.by) for each in found.charts] == [
+        ("altogether", "purchases", ""),
+        ("altogether", "total_cents", ""),
+    ]
+    drawn = view.charts_of(found, use, ["altogether"])
+    assert [(each.plain()["title"], each.plain()["by"]) for each in drawn] == [("purchases", ""), ("total", "")]
+    shown = windows.Windows(drawn, [])
+    shown.take({"summary": "altogether", "window_start_ms": 0, "purchases": 3, "total_cents": 5, "largest_cents": 4})
+    for cents in (200, 300):
+        shown.grow({"amount_cents": cents, "at_ms": 60_000})
+    assert [(each["groups"], each["values"]) for each in shown.charts()] == [
+        ([windows.ALL], [[3, 2]]),
+        ([windows.ALL], [[5, 500]]),
+    ]
+
+
 SPENT = "summary: spend-per-minute"
 WRONG = {
     "charts: [{summary: spend-per-minut, measure: purchases, by: merchant_place}]": (
@@ -38,6 +60,7 @@ WRONG = {
         "charts.0.measure: 'purchase' is no measure of spend-per-minute; did you mean 'purchases'?"
     ),
     f"charts: [{{{SPENT}, measure: purchases, by: place}}]": "charts.0.by: 'place' is no key of spend-per-minute",
+    f"charts: [{{{SPENT}, measure: purchases}}]": "charts.0.by: '' is no key of spend-per-minute; choose one of: ",
     f"figures: [{{title: x, {SPENT}, measure: n}}]": "figures.0.measure: 'n' is no measure",
     "map: {latitude: latitude, longitude: longitud}": (
         "map: 'longitud' is no field of enriched; did you mean 'longitude'?"
