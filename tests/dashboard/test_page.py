@@ -10,7 +10,9 @@ import urllib.error
 import urllib.request
 from base64 import b64encode
 from collections.abc import Iterator
-from itertools import combinations
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import combinations, product
 from math import dist
 from pathlib import Path
 from typing import Any
@@ -20,14 +22,17 @@ from playwright.sync_api import Page, ViewportSize, expect
 from prometheus_client.parser import text_string_to_metric_families
 
 from millrace.charts import PACKAGES
-from millrace.dashboard import verdicts
+from millrace.dashboard import verdicts, view
 from millrace.dashboard.verdicts import Finding
 from millrace.machine import npm
 from millrace.machine.processes import wait_until
 from millrace.oracle import Record
 from millrace.patterns import Variant, load
+from millrace.rules import UseCase
 from millrace.settings import Settings
 from millrace.verify.report import html
+from pipelines.fraud import FRAUD
+from pipelines.fraud.rules import spend_per_minute
 from tests.browser import barriers, browser
 from tests.dashboard.playback import UP, PlaybackReader, pattern_around, records, served, without_tables
 from tests.pipelines.test_report import VERDICT
@@ -344,6 +349,97 @@ def test_it_fits_a_phone_and_shows_every_pattern(page: Page, port: int) -> None:
         assert width <= 380, f"{name} is {width} pixels wide"
     opened(page, port, "")
     assert sorted(page.locator("article section h2 a").all_inner_texts()) == sorted(NAMES)
+
+
+def test_a_stage_opens_its_engines_page_and_an_edge_has_its_rate(window: Page, settings: Settings, port: int) -> None:
+    both = pattern_around("flink", "spark")
+    for job in both["jobs"]:
+        job["web"] = f"http://127.0.0.1:9/{job['engine']}"
+    now_ms = time.time_ns() // 1_000_000
+    sent = [Record("transactions", 0, n, now_ms - 10_000 + 100 * n, None, b"{}") for n in range(1_800)]
+    with served(settings, variants(), {}, around(**{"flink-spark": both}), port) as reader:
+        reader.ask(lambda: [reader.boards["flink-spark"].take(each) for each in sent]).result(5)
+        opened(window, port, "flink-spark")
+        rates = window.locator("svg.flow text.rate")
+        expect(rates.first).to_have_text("10/s", timeout=SHOWN_WITHIN_MS)
+        assert [each for each in rates.all_text_contents() if each] == ["10/s"], "the other edges carry nothing"
+        assert window.locator("svg.flow path.flows").count() == 1
+        assert window.locator("svg.flow a").evaluate_all(LINKS) == [
+            ["events", "http://127.0.0.1:9/flink", "_blank"],
+            ["windows", "http://127.0.0.1:9/spark", "_blank"],
+        ]
+        reader.ask(lambda: both["jobs"][1].update(web="javascript:alert(1)")).result(5)
+        expect(window.locator("svg.flow a[href]")).to_have_count(1, timeout=SHOWN_WITHIN_MS)
+        window.goto("about:blank")
+
+
+LINKS = """(all) => all.map((link) =>
+  [link.querySelector(".title").textContent, link.getAttribute("href"), link.getAttribute("target")])"""
+
+
+def test_map_strips_and_bars_have_ink(page: Page) -> None:
+    canvases = {
+        "canvas.map": (1, "land", "accepted"),
+        "canvas.strip": (3, "heat-5"),
+        ".charts .plot canvas": (3, "group-0", "group-7"),
+    }
+    page.locator(".charts .plot canvas").nth(2).wait_for()
+    for selector, (count, *colours) in canvases.items():
+        drawn = page.locator(selector)
+        expect(drawn).to_have_count(count)
+        for canvas, colour in product(drawn.all(), colours):
+            assert wait_until(partial(canvas.evaluate, PAINTED, colour), within_s=10), (selector, colour)
+
+
+PAINTED = """(canvas, name) => {
+  const one = new OffscreenCanvas(1, 1).getContext("2d");
+  one.fillStyle = getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+  one.fillRect(0, 0, 1, 1);
+  const wanted = one.getImageData(0, 0, 1, 1).data;
+  const found = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+  let painted = 0;
+  for (let at = 0; at < found.length; at += 4)
+    painted += wanted.every((part, n) => Math.abs(part - found[at + n]) < 3) ? 1 : 0;
+  return painted >= 10;
+}"""
+
+
+@dataclass(frozen=True)
+class WithoutKeys(Variant):
+    """A pattern of a use that has a summary without keys, too."""
+
+    @property
+    def use(self) -> UseCase:
+        altogether = replace(spend_per_minute, name="altogether", keys=())
+        return replace(FRAUD, summaries=(*FRAUD.summaries, altogether))
+
+
+def test_a_use_without_a_view_file_has_its_charts_and_its_events(
+    window: Page, settings: Settings, port: int, pictures: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(view, "FILE", "there-is-none.yaml")
+    pattern = load("flink").pattern
+    windowing = pattern.stages.windowing.model_copy(update={"summaries": ("spend-per-minute", "altogether")})
+    stages = pattern.stages.model_copy(update={"windows": windowing})
+    own = without_tables(WithoutKeys("flink", pattern.model_copy(update={"stages": stages})))
+    tape = records(own, time.time_ns() // 1_000_000 - 90_000, seconds=60, rate_per_s=40)
+    ours = {"kafka": UP, "patterns": {"flink": pattern_around("flink")}}
+    with served(settings, [own], {"flink": tape}, ours, port):
+        opened(window, port, "flink")
+        panels = window.locator(".charts > .panel")
+        titles = ["purchases by merchant category", "total by merchant category", "purchases", "total"]
+        expect(panels).to_have_count(len(titles), timeout=SHOWN_WITHIN_MS)
+        for panel, title in zip(panels.all(), titles, strict=True):
+            expect(panel).to_have_attribute("aria-label", title)
+            expect(panel.locator("ul.legend li").first).to_be_visible()
+        expect(panels.nth(2).locator("ul.legend li")).to_contain_text(["all events"])
+        assert window.locator("canvas.map, .number").count() == 0
+        window.locator("button.alert").first.click()
+        expect(window.locator("#detail th").first).to_have_text("transaction id")
+        window.keyboard.press("Escape")
+        expect(window.get_by_label("Only alerts with at least this")).to_be_hidden()
+        window.screenshot(path=pictures / "without-view.png", full_page=True)
+        window.goto("about:blank")
 
 
 PICTURES = ("wide-light", "wide-dark", "phone-light", "phone-dark")
