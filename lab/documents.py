@@ -99,7 +99,8 @@ def figure(text: str, record: Mapping[str, Any] | None) -> str:
         if re.search(r"\d", text):
             raise InfraError("write a figure as `<latency> 3 / 84 ms`, `77 s`, `7 min 27 s` or `not measured`")
         return text
-    value = NOT_MEASURED if record is None else _value(found["label"], record["figures"])
+    is_new = found["value"] == NOT_MEASURED
+    value = NOT_MEASURED if record is None else _value(found["label"], record["figures"], is_new=is_new)
     return f"{found['label']} {value}" if found["label"] else value
 
 
@@ -284,7 +285,8 @@ SENTENCES: dict[str, dict[str, Callable[[Records], str]]] = {
 """By document: what is computed from more than one record, and so is no link."""
 
 
-def _value(label: str | None, figures: Mapping[str, Any]) -> str:
+def _value(label: str | None, figures: Mapping[str, Any], *, is_new: bool) -> str:
+    """A figure that is new in its document may be missing in a record of several seconds."""
     what, _, engine = (label or "").partition(" of ")
     if what in OF_ENGINES:
         key, unit = OF_ENGINES[what]
@@ -299,6 +301,8 @@ def _value(label: str | None, figures: Mapping[str, Any]) -> str:
     if "seconds" not in figures:
         raise InfraError(f"the record has neither latencies nor seconds; it has {', '.join(sorted(figures))}")
     if isinstance(took := figures["seconds"], Mapping):
+        if label not in took and is_new:
+            return NOT_MEASURED
         if label not in took:
             raise InfraError(f"the record has no seconds of {label!r}; it has {', '.join(sorted(took))}")
         took = took[label]

@@ -71,6 +71,8 @@ class Board:
         """When the last message of a raw topic, or the last outcome, reached Kafka."""
         self.last_in_ms = 0
         self.last_out_ms = 0
+        self.accepted_at_ms = 0
+        """The newest moment of an accepted event, not later than its arrival."""
         self.unreadable = 0
         self.latencies = Latencies(self._rules)
         self.windows = Windows(views.charts_of(view, use, variant.pattern.stages.windowing.summaries), view.figures)
@@ -202,6 +204,9 @@ class Board:
 
     def _take_accepted(self, record: Record, event: dict[str, Any]) -> None:
         self.latencies.accepted(record.ingest_ms, event)
+        at_ms = event.get(self.variant.use.enriched.time or "")
+        if at_ms is not None:
+            self.accepted_at_ms = max(self.accepted_at_ms, min(at_ms, record.ingest_ms))
         judged = self.variant.use.judged
         identity = str(event[judged.id]) if judged.id else f"{event['source_partition']}-{event['source_offset']}"
         value = record.value or b""

@@ -16,6 +16,7 @@ from prometheus_client.registry import Collector
 from millrace.dashboard.board import Board
 from millrace.dashboard.latencies import ALERTS, BUCKETS_MS, HOP, WINDOWS, Histogram
 from millrace.dashboard.verdicts import STATUSES
+from millrace.verify.evidence import Bounds
 
 LATENCIES = {ALERTS: "event", WINDOWS: "window", HOP: "hop"}
 
@@ -82,7 +83,21 @@ class _Figures(Collector):
         promised = GaugeMetricFamily(
             "millrace_promised_latency_seconds", "The p99 that the pattern promises its readers.", labels=["pattern"]
         )
+        accepted = GaugeMetricFamily(
+            "millrace_accepted_event_timestamp_seconds",
+            "The newest moment of an accepted event, not later than its arrival.",
+            labels=["pattern"],
+        )
+        behind = GaugeMetricFamily(
+            "millrace_windows_behind_limit_seconds",
+            "How far windows may be behind the accepted events: the disorder of the use, and a minute.",
+            labels=["pattern"],
+        )
         for name, board in self._boards.items():
+            if board.accepted_at_ms:
+                accepted.add_metric([name], board.accepted_at_ms / 1000)
+            if board.variant.pattern.stages.windows:
+                behind.add_metric([name], (board.variant.use.disorder_ms + Bounds().overdue_ms) / 1000)
             promised.add_metric([name], board.variant.pattern.promises.alert_latency_ms_p99 / 1000)
             for stream in (*(each.name for each in board.variant.use.raw), "accepted", "refused", "windows"):
                 messages.add_metric([name, stream], board.totals[stream])
@@ -97,7 +112,7 @@ class _Figures(Collector):
             for latency, of in LATENCIES.items():
                 histogram = board.latencies.histograms[latency]
                 latencies.add_metric([name, of], _buckets(histogram), histogram.sum_ms / 1000)
-        yield from (messages, events, alerts, letters, repeated, last_in, latencies, promised)
+        yield from (messages, events, alerts, letters, repeated, last_in, accepted, behind, latencies, promised)
 
     def _of_surroundings(self) -> Iterator[Metric]:
         lag = GaugeMetricFamily("millrace_lag_messages", "Messages not judged yet.", labels=["pattern"])

@@ -167,6 +167,16 @@ def test_the_latency_of_an_alert_is_split_into_stages(board: Board) -> None:
     assert board.full(NOW_MS)["alerts"][0]["latency_ms"] == 40
 
 
+def test_the_newest_accepted_moment_is_not_moved_by_old_events_nor_beyond_an_arrival(board: Board) -> None:
+    event = {"transaction_id": "t1", "at_ms": NOW_MS - 5_000}
+    board.take(sent("enriched", event))
+    assert board.accepted_at_ms == NOW_MS - 5_000
+    board.take(sent("enriched", event | {"transaction_id": "t2", "at_ms": NOW_MS - 3_600_000}))
+    assert board.accepted_at_ms == NOW_MS - 5_000
+    board.take(sent("enriched", event | {"transaction_id": "t3", "at_ms": NOW_MS + 60_000}))
+    assert board.accepted_at_ms == NOW_MS
+
+
 def test_a_window_alert_is_as_late_as_it_comes_after_its_window(board: Board) -> None:
     board.take(sent("alerts", alert(1, rule="burst", window_start_ms=NOW_MS - 30_000, at_ms=NOW_MS - 12_000)))
     assert board.full(NOW_MS)["alerts"][0]["latency_ms"] == 2_000
@@ -205,6 +215,7 @@ def test_what_is_kept_is_bounded(board: Board, monkeypatch: pytest.MonkeyPatch) 
         board.take(sent("dead-letters", letter(f"reason-{number}"), NOW_MS + number * 1_000))
         event = {
             "transaction_id": f"t{number}",
+            "at_ms": NOW_MS,
             "customer": "anna",
             "latitude": 1.0,
             "longitude": 2.0,

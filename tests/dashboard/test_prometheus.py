@@ -64,6 +64,16 @@ def test_the_alert_on_jobs_has_the_states_that_need_a_person() -> None:
     assert (set(sick.split("|")), set(down.split("|"))) == ({*SICK, "unknown"}, {*DOWN})
 
 
+def test_windows_may_be_behind_by_the_disorder_of_the_use_and_a_minute() -> None:
+    boards = {name: Board(load(name), view.of(load(name).use)) for name in WELL}
+    found = figures.text(boards, {}).decode().splitlines()
+    limits = [line for line in found if line.startswith("millrace_windows_behind_limit_seconds{")]
+    assert limits == [
+        f'millrace_windows_behind_limit_seconds{{pattern="{name}"}} {s}'
+        for name, s in zip(WELL, (65.0, 61.0), strict=True)
+    ]
+
+
 @pytest.mark.parametrize("alert", ALERTS.values(), ids=list(ALERTS))
 def test_each_alert_leads_to_a_page_with_how_to_look_and_what_to_do(alert: dict[str, Any]) -> None:
     text = (PROJECT / alert["annotations"]["runbook"]).read_text(encoding="utf-8")

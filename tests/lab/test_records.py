@@ -211,6 +211,8 @@ BACK = recorded("f0ef29b" + "0" * 33, "watch", seconds={"kafka-1": 10.1})
         ("a lap 2 s", LAPS, "a lap 1 min 0 s"),
         ("3 min 2 s", LAPS, "1 min 0 s"),
         ("kafka-1 2 s", BACK, "kafka-1 10 s"),
+        ("kafka-1 not measured", BACK, "kafka-1 10 s"),
+        ("kafka-9 not measured", BACK, "kafka-9 not measured"),
         ("the record", LAPS, "the record"),
         ("the record", None, "the record"),
     ],
