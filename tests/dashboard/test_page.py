@@ -164,6 +164,15 @@ def test_its_totals_are_those_of_the_messages(page: Page, reader: PlaybackReader
     assert taken["alerts"] > 20
 
 
+def test_the_promise_is_of_alerts_on_events_alone(page: Page, reader: PlaybackReader, port: int) -> None:
+    window_ms = time.time_ns() // 1_000_000 - 90_000
+    reader.put("flood-flink", alert(rule="flood-ip", window_start_ms=window_ms, operands={"requests": "400"}))
+    expect(page.locator("p.promise")).to_contain_text("promised: p99 of at most", timeout=SHOWN_WITHIN_MS)
+    opened(page, port, "flood-flink")
+    expect(page.locator("table.latencies")).to_contain_text("window alerts", timeout=SHOWN_WITHIN_MS)
+    expect(page.locator("p.promise")).to_be_hidden()
+
+
 def test_an_alert_appears_and_is_explained_on_click(page: Page, reader: PlaybackReader) -> None:
     reader.put("flink", alert("anna-now"))
     expect(page.locator("button.alert").first).to_contain_text("anna-now", timeout=SHOWN_WITHIN_MS)

@@ -115,7 +115,8 @@ export function overview(patterns) {
         setText(
           latency,
           alerts
-            ? `alerts ${alerts.from}: p50 ${span(alerts.p50_ms)}, p99 ${span(alerts.p99_ms)}; promised p99 ${span(facts.promised_ms)}`
+            ? `alerts ${alerts.from}: p50 ${span(alerts.p50_ms)}, p99 ${span(alerts.p99_ms)}` +
+                (alerts.name === "alerts" ? `; promised p99 ${span(facts.promised_ms)}` : "")
             : "",
         );
       }

@@ -78,8 +78,7 @@ export function latencies(place, facts) {
           ),
         ),
       );
-      const alerts =
-        shown.find((each) => each.name === "alerts") ?? shown.find((each) => each.name === "window alerts");
+      const alerts = shown.find((each) => each.name === "alerts");
       const isKept = alerts && alerts.p99_ms <= facts.promised_ms;
       promise.hidden = !alerts;
       promise.className = `promise ${isKept ? "good" : "bad"}`;
