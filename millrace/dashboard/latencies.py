@@ -35,7 +35,7 @@ FROM = {
 }
 PARTS = (IN, JUDGED, OUT)
 """The stages that add up to ALERTS."""
-BUCKETS_MS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000)
+BUCKETS_MS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000, 300_000)
 
 
 class Histogram:

@@ -167,6 +167,11 @@ def test_the_latency_of_an_alert_is_split_into_stages(board: Board) -> None:
     assert board.full(NOW_MS)["alerts"][0]["latency_ms"] == 40
 
 
+def test_a_time_of_some_minutes_is_told_from_one_without_end(board: Board) -> None:
+    board.take(sent("alerts", alert(1, sent_ms=NOW_MS - 200_000)))
+    assert board.latencies.histograms[latencies.ALERTS].counts[-2:] == [1, 0]
+
+
 def test_the_newest_accepted_moment_is_not_moved_by_old_events_nor_beyond_an_arrival(board: Board) -> None:
     event = {"transaction_id": "t1", "at_ms": NOW_MS - 5_000}
     board.take(sent("enriched", event))
