@@ -16,7 +16,8 @@ def init(
     """Write a small use that runs: one event, one rule, a pattern, traffic, a scenario and a test.
 
     The project is MILLRACE_PROJECT, else the nearest folder upwards with pipelines/, else this folder. A new project
-    also gets DAG files, a Terraform root and a README. No file is overwritten.
+    also gets DAG files, a Terraform root, rules for Prometheus with a runbook, a dashboard for Grafana, a README.
+    No file is overwritten.
 
     Examples:
     millrace init my-use

@@ -1,4 +1,4 @@
-"""The web server of the live page: page, stream of events, alerts and their marks, reports, `/metrics`, `/targets`."""
+"""The web server of the live page: page, stream, alerts and their marks, reports, runbook, `/metrics`, `/targets`."""
 
 from __future__ import annotations
 
@@ -29,10 +29,13 @@ from millrace.dashboard.hub import Hub
 from millrace.dashboard.reader import Reader
 from millrace.dashboard.surroundings import Surroundings
 from millrace.errors import InfraError, UsageError
+from millrace.settings import PACKAGE
 from millrace.stores.topics import Publisher
 from millrace.verbs import dispositions
 
 PAGE = Path(__file__).resolve().parent / "page"
+RUNBOOK = PACKAGE / "starter" / "docs" / "runbook"
+"""What each alert of Prometheus leads to."""
 ANSWERS_WITHIN_S = 10
 SEND_WITHIN_S = 10
 PING_EVERY_S = 5
@@ -147,6 +150,12 @@ def application(
             return PlainTextResponse("there is no such report", status_code=404)
         return FileResponse(path, headers={"Content-Security-Policy": REPORT_POLICY})
 
+    async def runbook(request: Request) -> Response:
+        path = RUNBOOK / f"{Path(request.path_params['name']).name}.md"
+        if not path.exists():
+            return PlainTextResponse("there is no such page of the runbook", status_code=404)
+        return FileResponse(path, media_type="text/plain; charset=utf-8")
+
     async def metrics(request: Request) -> Response:
         found = await _answer(reader, lambda: figures.text(reader.boards, reader.around))
         return Response(found, media_type="text/plain; version=0.0.4; charset=utf-8")
@@ -176,6 +185,7 @@ def application(
             Route("/alerts/{pattern}/{alert_id}", alert),
             Route("/alerts/{pattern}/{alert_id}/mark", mark, methods=["POST"]),
             Route("/reports/{name}", report),
+            Route("/runbook/{name}", runbook),
             Mount("/page", StaticFiles(directory=PAGE)),
             Mount("/charts", StaticFiles(directory=charts.HERE)),
             Mount("/assets", StaticFiles(directory=assets)),

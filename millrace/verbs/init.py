@@ -1,4 +1,4 @@
-"""`init` writes a use that runs, and around the first one a project: DAG files, a Terraform root, a test."""
+"""`init` writes a use that runs, and around the first one a project: DAG files, Terraform, Prometheus, a test."""
 
 from __future__ import annotations
 
@@ -22,9 +22,13 @@ NAME, MODULE, CONSTANT = "my-use", "my_use", "MY_USE"
 """The use of the starter, in its three spellings."""
 OF_USE = ("pipelines", "tests")
 OF_PROJECT = {"README.md": "README.md", "gitignore": ".gitignore"}
-WHOLE = {"dags": ("dags",), "terraform": ("terraform/local", "terraform/modules")}
+WHOLE = {
+    "dags": ("dags",),
+    "terraform": ("terraform/local", "terraform/modules"),
+    **{each: (each,) for each in ("docs/runbook", "infra/prometheus", "infra/grafana")},
+}
 """Folders that a project has or has not: those of the starter are links to the clone's."""
-SOURCES = (".md", ".py", ".json", ".tf")
+SOURCES = (".md", ".py", ".json", ".tf", ".yml")
 
 
 def init(folder: Path, name: str) -> list[Change]:

@@ -63,6 +63,15 @@ def firing(port: int) -> set[str]:
     return {each["metric"]["alertname"] for each in results(port, 'ALERTS{alertstate="firing"}')}
 
 
+def addresses(port: int) -> dict[str, str]:
+    """Of the alerts that fire now, where their pages are served."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/alerts", timeout=10) as answer:
+        found = json.load(answer)["data"]["alerts"]
+    return {
+        each["labels"]["alertname"]: each["annotations"]["runbook_url"] for each in found if each["state"] == "firing"
+    }
+
+
 def results(port: int, query: str) -> list[dict[str, Any]]:
     """What a query gives now."""
     asked = urllib.parse.urlencode({"query": query})

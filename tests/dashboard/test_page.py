@@ -29,7 +29,7 @@ from millrace.machine.processes import wait_until
 from millrace.oracle import Record
 from millrace.patterns import Variant, load
 from millrace.rules import UseCase
-from millrace.settings import Settings
+from millrace.settings import PROJECT, Settings
 from millrace.verify.report import html
 from pipelines.fraud import FRAUD
 from pipelines.fraud.rules import spend_per_minute
@@ -649,6 +649,14 @@ def test_prometheus_gets_where_the_engines_serve_their_own_figures(reader: Playb
     ]
 
 
+def test_the_runbook_is_served_as_plain_text(reader: PlaybackReader, port: int) -> None:
+    for path in (PROJECT / "docs" / "runbook").glob("*.md"):
+        answer = fetched(port, f"/runbook/{path.stem}")
+        assert answer.headers["Content-Type"] == "text/plain; charset=utf-8"
+        assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
+        assert answer.read() == path.read_bytes()
+
+
 def test_a_page_of_another_host_and_another_file_get_nothing(
     reader: PlaybackReader, settings: Settings, port: int
 ) -> None:
@@ -658,6 +666,8 @@ def test_a_page_of_another_host_and_another_file_get_nothing(
         ("/", "evil.example", 400),
         ("/live", "evil.example", 400),
         ("/reports/..%2fsecret.html", "127.0.0.1", 404),
+        ("/runbook/none", "127.0.0.1", 404),
+        ("/runbook/..%2f..%2fREADME", "127.0.0.1", 404),
         ("/page/../app.py", "127.0.0.1", 404),
         ("/alerts/flink/none", "127.0.0.1", 404),
     ):

@@ -10,6 +10,7 @@ import shlex
 import socket
 import subprocess
 import time
+import urllib.request
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from millrace.oracle import Record
 from millrace.patterns import load
 from millrace.settings import PROJECT, Settings
 from tests.dashboard.playback import UP, PlaybackReader, pattern_around, records, served, without_tables
-from tests.dashboard.scraping import FOLDER, RULES, firing, prometheus, results
+from tests.dashboard.scraping import FOLDER, RULES, addresses, firing, prometheus, results
 
 PANELS = json.loads((PROJECT / "infra" / "grafana" / "millrace.json").read_text())["panels"]
 DRAWN = [target["expr"] for panel in PANELS for target in panel["targets"]]
@@ -79,6 +80,14 @@ def test_each_alert_leads_to_a_page_with_how_to_look_and_what_to_do(alert: dict[
     text = (PROJECT / alert["annotations"]["runbook"]).read_text(encoding="utf-8")
     assert text.startswith(f"# {alert['alert']}: ")
     assert text.index("## How to look") < text.index("## What to do")
+
+
+def test_each_alert_has_the_address_of_its_page_but_that_of_a_page_that_is_away() -> None:
+    served = {name: each["annotations"] for name, each in ALERTS.items() if name != "MillracePageAway"}
+    assert {name: each["runbook_url"] for name, each in served.items()} == {
+        name: f"http://{{{{ $labels.instance }}}}/runbook/{Path(each['runbook']).stem}" for name, each in served.items()
+    }
+    assert "runbook_url" not in ALERTS["MillracePageAway"]["annotations"]
 
 
 def test_no_page_is_without_an_alert() -> None:
@@ -155,6 +164,10 @@ def test_alerts_fire_while_what_the_page_reports_is_wrong(page: tuple[int, Playb
     reader.ask(lambda: reader.around.update(wrong)).result(5)
     causes = {"MillraceKafkaDown", "MillraceJobSick", "MillraceVerdictNotOk", "MillraceCanarySilent"}
     assert wait_until(lambda: firing(port) == causes, FIRES_WITHIN_S), firing(port)
+    for name, address in addresses(port).items():
+        with urllib.request.urlopen(address, timeout=5) as answer:
+            assert answer.read().decode().startswith(f"# {name}: ")
+    assert addresses(port).keys() == causes
     reader.ask(lambda: reader.around.update(well)).result(5)
     assert wait_until(lambda: firing(port) == set(), FIRES_WITHIN_S), firing(port)
 

@@ -42,12 +42,15 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_an_empty_folder_becomes_a_project_with_nothing_of_the_clone(project: Path) -> None:
     written = files_of(project)
     assert {place.partition("/")[0] for place in written} == {
-        *("pipelines", "tests", "dags", "terraform", "README.md", ".gitignore"),
+        *("pipelines", "tests", "dags", "terraform", "docs", "infra", "README.md", ".gitignore"),
     }
     assert [place for place in written if "my_use" in place or "my-use" in place] == []
     assert [place for place, text in written.items() if "my_use" in text or "MY_USE" in text] == []
     assert written["terraform/local/main.tf"] == (PROJECT / "terraform/local/main.tf").read_text()
     assert written["dags/patterns.py"] == (PROJECT / "dags/patterns.py").read_text()
+    for folder in ("docs/runbook", "infra/prometheus", "infra/grafana"):
+        there = {f"{folder}/{name}": text for name, text in files_of(PROJECT / folder).items()}
+        assert {place: text for place, text in written.items() if place.startswith(folder)} == there
     assert [place for place in written if place.endswith((".tfstate", ".tftest.hcl"))] == []
 
 

@@ -60,14 +60,17 @@ def sources_in(folder: str) -> list[str]:
 
 def test_its_only_package_is_millrace_with_all_that_is_no_python(wheel: Path) -> None:
     sources = set(sources_in("millrace"))
-    for link in (PROJECT / "millrace/starter").iterdir():
+    starter = PROJECT / "millrace/starter"
+    for link in starter.rglob("*"):
         if link.is_symlink():  # of a folder: a use's DAG files and Terraform root are the clone's
-            sources |= {f"millrace/starter/{name}" for name in sources_in(link.name)}
+            sources |= {f"millrace/starter/{name}" for name in sources_in(str(link.relative_to(starter)))}
     packed = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     assert packed == sources
     for wanted in (
         *("machine/lock/uv.lock", "machine/jars/lock.json", "kernel/java/millrace/kernel/Measures.java"),
         *("starter/dags/patterns.py", "starter/terraform/modules/verb/main.tf", "starter/gitignore"),
+        *("starter/docs/runbook/lag-grows.md", "starter/infra/prometheus/rules.yml"),
+        "starter/infra/grafana/millrace.json",
     ):
         assert f"millrace/{wanted}" in packed
     with zipfile.ZipFile(wheel) as opened:
