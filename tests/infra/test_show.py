@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from millrace import stack
 from millrace.cli import demo
 from millrace.deployments import deployed_file
 from millrace.errors import UsageError
@@ -18,7 +20,7 @@ from millrace.patterns import Variant, load
 from millrace.settings import PROJECT, Settings
 from millrace.stores import topics
 from millrace.target import Target
-from millrace.verbs import show
+from millrace.verbs import deploy, provision, show, traffic
 
 
 def test_a_key_is_shown_from_the_last_deployed_pattern_that_writes_tables(
@@ -63,6 +65,31 @@ def test_the_demo_prints_the_address_of_the_live_page(tmp_path: Path) -> None:
     printed = StringIO()
     demo._point_to_the_page(Console(file=printed, width=200), Settings(PROJECT, tmp_path, tmp_path, 26000), "flink")
     assert printed.getvalue().startswith("Open http://127.0.0.1:26060/#/flink in a browser\n")
+
+
+def test_the_demo_points_to_the_live_page_before_the_traffic_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its steps take no time here, and it is interrupted when the traffic starts."""
+    monkeypatch.setenv("MILLRACE_STATE", str(tmp_path))
+    monkeypatch.setenv("MILLRACE_PORT_BASE", "26000")
+    monkeypatch.delenv("MILLRACE_TARGET", raising=False)
+    for module, name in ((stack, "up"), (stack, "down"), (deploy, "deploy")):
+        monkeypatch.setattr(module, name, lambda *_, **__: None)
+    monkeypatch.setattr(provision, "provision", lambda *_: [])
+    monkeypatch.setattr(demo, "alerts_shown", lambda *_: nullcontext())
+    printed = []
+
+    def start(*_: object, **__: object) -> None:
+        printed.append(capsys.readouterr().err)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(traffic, "traffic", start)
+    with pytest.raises(KeyboardInterrupt):
+        demo.demo("flink", seconds=10, rate=10, keep=False)
+    (before,) = printed
+    assert "Open http://127.0.0.1:26060/#/flink in a browser\n  the rates of events" in before
+    assert "choose one to see why it was raised" in before
 
 
 def without_tables(variant: Variant) -> Variant:
