@@ -125,7 +125,9 @@ def application(
     async def mark(request: Request) -> Response:
         # A page of another origin can neither read the token nor send this header.
         origin, given = request.headers.get("origin"), request.headers.get(TOKEN_HEADER, "")
-        if origin != f"http://{request.headers.get('host')}" or not secrets.compare_digest(given, token):
+        # As bytes: of two texts, both must be ASCII.
+        is_own = secrets.compare_digest(given.encode(), token.encode())
+        if origin != f"http://{request.headers.get('host')}" or not is_own:
             return JSONResponse({"problem": "only a page that this server has sent may mark alerts"}, status_code=403)
         if int(request.headers.get("content-length") or BODY_MOST + 1) > BODY_MOST:
             return JSONResponse({"problem": f"a request has at most {BODY_MOST} bytes"}, status_code=413)

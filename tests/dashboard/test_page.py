@@ -737,6 +737,7 @@ def test_a_mark_that_is_set_in_one_window_appears_in_another(page: Page, reader:
         ("own", "own", {"mark": "confirmed", "by": "anna"}, 200),
         ("own", "guessed", {"mark": "confirmed", "by": "anna"}, 403),
         ("own", None, {"mark": "confirmed", "by": "anna"}, 403),
+        ("own", "gu\u00e9ssed", {"mark": "confirmed", "by": "anna"}, 403),
         (None, "own", {"mark": "confirmed", "by": "anna"}, 403),
         ("http://127.0.0.1:1", "own", {"mark": "confirmed", "by": "anna"}, 403),
         ("http://example.org", "own", {"mark": "confirmed", "by": "anna"}, 403),
