@@ -39,8 +39,8 @@ MINUTE_S, FIRES_WITHIN_S = 2, 120
 ALERTS = {rule["alert"]: rule for rule in RULES if "alert" in rule}
 
 
-def exposed() -> set[str]:
-    """The names of all samples of a pattern that has run."""
+def text() -> str:
+    """The figures of a pattern that has run."""
     variant = load("flink")
     board = Board(variant, view.of(variant.use))
     for _, record in records(variant, time.time_ns() // 1_000_000, seconds=20, rate_per_s=40):
@@ -49,8 +49,12 @@ def exposed() -> set[str]:
     alive = {"rule": "r", "status": "alive", "key": "k", "silent_s": 4.2, "latency_ms": 40}
     canaries = {"status": "alive", "why": "", "rules": [alive], "counting": (), "limit_s": 120}
     around = {"kafka": UP, "patterns": {"flink": pattern_around("flink", verdict=verdict, canaries=canaries)}}
-    families = text_string_to_metric_families(figures.text({"flink": board}, around).decode())
-    return {sample.name for family in families for sample in family.samples}
+    return figures.text({"flink": board}, around).decode()
+
+
+def exposed() -> set[str]:
+    """The names of all its samples."""
+    return {sample.name for family in text_string_to_metric_families(text()) for sample in family.samples}
 
 
 def test_every_metric_of_the_rules_is_exposed() -> None:
@@ -120,6 +124,12 @@ def test_the_rules_fire_when_they_should_and_only_then() -> None:
     for words in (("check", "config", "prometheus.yml"), ("test", "rules", "rules.test.yml")):
         done = subprocess.run(["promtool", *words], cwd=FOLDER, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.builds
+def test_prometheus_objects_to_no_metric() -> None:
+    done = subprocess.run(["promtool", "check", "metrics"], input=text(), capture_output=True, text=True)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
 def test_every_metric_of_the_dashboard_is_exposed_or_recorded() -> None:
