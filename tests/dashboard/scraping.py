@@ -63,6 +63,11 @@ def firing(port: int) -> set[str]:
     return {each["metric"]["alertname"] for each in results(port, 'ALERTS{alertstate="firing"}')}
 
 
+def lasting(port: int) -> set[str]:
+    """The alerts whose condition was met within two seconds: one scrape that fails ends it for a moment."""
+    return {each["metric"]["alertname"] for each in results(port, "max_over_time(ALERTS[2s])")}
+
+
 def addresses(port: int) -> dict[str, str]:
     """Of the alerts that fire now, where their pages are served."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/alerts", timeout=10) as answer:
