@@ -315,11 +315,13 @@ def _took(seconds: float) -> str:
 
 
 def _with_measured_line(block: str, records: Records) -> str:
-    linked = list(dict.fromkeys(name for _, name in LINK.findall(block)))
+    linked = LINK.findall(block)
     if not linked:
         return block
-    body = block.rstrip("\n")
-    return f"{body}\n\n{measured_line(linked, records)}{block[len(body) :]}"
+    body, names = block.rstrip("\n"), dict.fromkeys(name for _, name in linked)
+    is_measured = not all(_one_line(text).endswith(NOT_MEASURED) for text, _ in linked)
+    line = measured_line(list(names), records if is_measured else {})
+    return f"{body}\n\n{line}{block[len(body) :]}"
 
 
 def _origin(record: Mapping[str, Any] | None) -> str:

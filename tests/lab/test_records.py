@@ -246,6 +246,8 @@ def test_the_line_below_names_records_where_their_commits_differ() -> None:
 Not linked.
 
 [not measured](records/gone.json)
+
+[round nine not measured](records/rounds.json)
 """
     after = """\
 | a | [alerts 3 /
@@ -259,8 +261,13 @@ Not linked.
 [not measured](records/gone.json)
 
 *Not measured yet.*
+
+[round nine not measured](records/rounds.json)
+
+*Not measured yet.*
 """
-    there = {"bench": LATENCIES, "lap": LAPS}
+    rounds = recorded("f0ef29b" + "0" * 33, "rounds", seconds={"round one": 1.0})
+    there = {"bench": LATENCIES, "lap": LAPS, "rounds": rounds}
     assert documents.rewritten("README.md", before, there) == after
     assert documents.rewritten("README.md", after, there) == after
 
