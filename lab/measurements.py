@@ -263,7 +263,7 @@ MEASUREMENTS = {
         f".venv/bin/python -m pytest -m drill {TERRAFORM_TEST}",
         minutes=9,
     ),
-    "watch": Measurement("watch", WATCH, f"{WATCH_COMMAND} killed_under_traffic", minutes=14),
+    "watch": Measurement("watch", WATCH, f"{WATCH_COMMAND} killed_under_traffic", minutes=30),
     "stores-away": Measurement(
         "stores-away", WATCH, f"{WATCH_COMMAND} 'stores_that_are_away and stores-away' --away-s 600", minutes=15
     ),
