@@ -35,6 +35,8 @@ def own_patterns(folder: Path, patterns: Mapping[str, Mapping[str, Any]]) -> Ite
         yield
 
 
+SETTLED_AFTER_S = 300.0
+"""On a busy machine a batch of one of three drivers has taken two minutes, in which nothing new comes to its stores."""
 HELD_UP = "after it was due, and labels hold for less than"
 """A machine that is busy or paused holds a sender up, and the verdict then rests on the oracle without labels."""
 

@@ -36,7 +36,7 @@ from millrace.verbs.teardown import teardown
 from millrace.verbs.validate import Validation, validate
 from pipelines.fraud.invented_cards import invented_card, invented_cards_in
 from pipelines.fraud.traffic.poison import NUMBER
-from tests.patterns import problems
+from tests.patterns import SETTLED_AFTER_S, problems
 from tests.searching import contents
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(1200)]
@@ -47,8 +47,6 @@ ELSEWHERE = {
     "streams": "tests/streams/test_verdict.py",
 }
 """The variants whose verdict another suite shows."""
-SETTLED_AFTER_S = 300.0
-"""On a busy machine a batch of one of three drivers has taken two minutes, in which nothing new comes to its stores."""
 KILLED, KILLED_AFTER = "spark", 1_000
 """The variant whose driver dies in the middle of the traffic, and the events that it has judged by then."""
 VARIANTS = sorted(

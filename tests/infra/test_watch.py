@@ -47,7 +47,7 @@ from millrace.verbs.watch.faults import Fault, faults_of
 from millrace.verbs.watch.journal import Journal
 from millrace.verbs.watch.loop import Watch
 from pipelines.fraud import FRAUD
-from tests.patterns import Sender, problems
+from tests.patterns import SETTLED_AFTER_S, Sender, problems
 
 PATTERN = "flink-spark"
 SENDS_S = 60.0
@@ -440,7 +440,7 @@ def test_what_is_killed_under_traffic_comes_back_without_a_command(watched: Watc
         back_s[subject] = seconds_until_back(watched, subject)
         sender.end()
         await_healthy(target, PATTERN)
-        verdict = validate(target, PATTERN, report=print).verdict
+        verdict = validate(target, PATTERN, settled_after_s=SETTLED_AFTER_S, report=print).verdict
         assert not problems(verdict), subject
         verdicts[subject] = verdict.status
     assert not [each for each in Journal.of(target.settings).read() if each["event"] == "given-up"]
