@@ -1,13 +1,17 @@
 """Options and output of the verbs that change something."""
 
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
 from millrace.cli.printing import plain_table, print_json, print_rows, result_console
 from millrace.errors import UsageError
 from millrace.stores.changes import Change, pending
+
+if TYPE_CHECKING:
+    from millrace.verbs.meaning import Meaning, Redeclared
 
 SIGNS = {"create": "+", "start": "+", "change": "~", "remove": "-", "stop": "-", "keep": " "}
 COLOURS = {"create": "green", "start": "green", "change": "yellow", "remove": "red", "stop": "red", "keep": "dim"}
@@ -103,20 +107,57 @@ def end_plan(changes: Sequence[Change], *, plan: bool) -> None:
         raise typer.Exit(WOULD_CHANGE)
 
 
-def print_changes(verb: str, pattern: str, changes: Sequence[Change], *, plan: bool, json: bool) -> None:
-    """Print the changes and their number."""
+def print_changes(
+    verb: str,
+    pattern: str,
+    changes: Sequence[Change],
+    *,
+    plan: bool,
+    json: bool,
+    meaning: "Sequence[Meaning] | None" = None,
+) -> None:
+    """Print the changes and their number; with a `meaning`, what they change in the declarations, and from where on."""
     if json:
-        print_json(verb, pattern=pattern, plan=plan, changes=changes)
+        more = {} if meaning is None else {"meaning": meaning}
+        print_json(verb, pattern=pattern, plan=plan, changes=changes, **more)
         return
     console = result_console()
+    # The limits of events are in each job of the pattern.
+    differing = list(dict.fromkeys(change for each in meaning or () for change in each.changes))
     if not console.is_terminal:
         print_rows((change.action, change.kind, change.name, change.detail) for change in changes)
+        print_rows((each.action, each.kind, each.name, difference(each)) for each in differing)
+        print_rows(("since", "job", each.job, since(each)) for each in meaning or ())
         return
     table = plain_table()
     for change in changes:
         style = COLOURS[change.action]
         table.add_row(SIGNS[change.action], change.kind, change.name, change.detail, style=style)
+    for each in differing:
+        table.add_row(SIGNS[each.action], each.kind, each.name, Text(difference(each)), style=COLOURS[each.action])
     console.print(table)
+    for job in meaning or ():
+        console.print(f"{job.job}: takes effect {since(job)}", markup=False)
     count = len(pending(changes))
     would = "would change" if plan else "changed"
     console.print(f"{pattern}: {f'{count} {would}' if count else f'nothing {would}'}", style="bold")
+
+
+def difference(each: "Redeclared") -> str:
+    """A field of a declaration, as it is deployed and as it is declared."""
+    if each.action != "change":
+        return f"{each.field}: {each.old or each.new}"
+    return f"{each.field}: {each.old or 'none'} -> {each.new or 'none'}"
+
+
+def since(each: "Meaning") -> str:
+    """From which messages on a job does otherwise."""
+    return "; ".join(_since(each))
+
+
+def _since(each: "Meaning") -> Iterator[str]:
+    yield each.since
+    for topic, offsets in each.offsets.items():
+        yield f"committed now: {topic} {', '.join(f'{number}: {offset}' for number, offset in sorted(offsets.items()))}"
+    if each.note:
+        yield each.note

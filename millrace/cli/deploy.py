@@ -58,6 +58,9 @@ def deploy(
     generation) continues from there. A missing job continues from its newest savepoint or checkpoint. The wait fails
     after 400 s.
 
+    With --plan it also lists what changes in meaning, field by field: of rules, summaries, the enrichment, the limits
+    of events, tables and jobs, with both versions; and the offsets from which a change takes effect.
+
     Examples:
     millrace deploy flink-spark --plan
     millrace deploy flink-spark --verdicts --canaries
@@ -68,12 +71,14 @@ def deploy(
     from millrace.target import Target
     from millrace.verbs import canaries as sending
     from millrace.verbs import deploy as deploying
+    from millrace.verbs import meaning as differing
 
     if canaries:
         sending.declared(load(pattern))  # before anything is started
     wanted = {deployments.VALIDATOR: verdicts, deployments.CANARIES: canaries}
+    target = Target.read(settings())
     changes = deploying.deploy(
-        Target.read(settings()),
+        target,
         pattern,
         plan=plan,
         fresh=fresh,
@@ -83,5 +88,6 @@ def deploy(
         for_run=for_run,
         report=progress,
     )
-    print_changes("deploy", pattern, changes, plan=plan, json=json)
+    found = differing.meaning(target, pattern, changes, fresh=fresh) if plan else None
+    print_changes("deploy", pattern, changes, plan=plan, json=json, meaning=found)
     end_plan(changes, plan=plan)

@@ -23,7 +23,7 @@ def upgrade(
 
     First a trial job restores the state of the running job; its output has no readers. If the trial fails, the upgrade
     is refused and the running job is left alone. Otherwise the running job stops with its state, and a new job (the
-    next generation) continues from there.
+    next generation) continues from there. `millrace deploy PATTERN --plan` lists beforehand what changes in meaning.
 
     Afterwards `millrace validate` checks the result, and `millrace roll-back` undoes the upgrade. `millrace deploy`
     replaces jobs, too, but without a trial and without a way back.

@@ -283,6 +283,20 @@ def unread(bootstrap: str, group: str, topics: Iterable[str]) -> int:
     return sum(max(0, ends[each.topic, each.partition] - max(each.offset, 0)) for each in reached)
 
 
+def committed(bootstrap: str, group: str, topics: Iterable[str]) -> dict[str, dict[int, int]]:
+    """The offsets that a consumer group has committed: topic -> partition -> the next message."""
+    with closing(Consumer({"bootstrap.servers": bootstrap, "group.id": group, "log_level": 0})) as reader:
+        there = listed(reader, bootstrap)
+        places = [TopicPartition(each, number) for each in topics if each in there for number in there[each].partitions]
+        with named(bootstrap):
+            reached = reader.committed(places, timeout=ANSWERS_WITHIN_S) if places else []
+    found: dict[str, dict[int, int]] = {}
+    for each in reached:
+        if each.offset >= 0:
+            found.setdefault(each.topic, {})[each.partition] = each.offset
+    return found
+
+
 def _ends(reader: Consumer, bootstrap: str, topics: Iterable[str]) -> dict[tuple[str, int], int]:
     there = listed(reader, bootstrap)
     places = [(topic, number) for topic in topics if topic in there for number in there[topic].partitions]
