@@ -184,9 +184,27 @@ class Validate(Verb):
         return summary
 
 
-def not_ok(task_id: str) -> str:
-    """A template that renders to True if that task has no verdict, or one that is not ok."""
-    return f"{{{{ (ti.xcom_pull(task_ids='{task_id}', key='verdict') or {{}}).get('verdict') != 'ok' }}}}"
+class RollBack(Verb):
+    """Undoes an upgrade whose verdict is failed, or that has none.
+
+    An upgrade whose verdict is unknown stays: no check has found a fault, and what could not be judged, such as windows
+    that were open during the change or messages that were judged by earlier limits, is not judged after a roll-back
+    either.
+    """
+
+    def execute(self, context: Context) -> Any:
+        found = context["ti"].xcom_pull(task_ids="validate", key="verdict") or {}
+        if found.get("verdict") == "ok":
+            raise AirflowSkipException("the verdict is ok: the upgrade stays")
+        if found.get("verdict") == "unknown":
+            whys = "; ".join(f"{check}: {why}" for check, why in found["unknown"].items())
+            kept = (
+                "the verdict is unknown and no check has failed: the upgrade stays; "
+                f"`millrace roll-back {found['pattern']}` undoes it. {whys}"
+            )
+            self.log.warning("%s", kept)
+            raise AirflowSkipException(kept)
+        return super().execute(context)
 
 
 class Reconcile(Verb):
@@ -305,5 +323,6 @@ def small(answer: Mapping[str, Any]) -> dict[str, Any]:
         "verdict": answer["verdict"],
         "pattern": answer["pattern"],
         "checks": {check["name"]: check["status"] for check in answer["checks"]},
+        "unknown": {check["name"]: check.get("why", "") for check in answer["checks"] if check["status"] == "unknown"},
         "promises": {promise["name"]: promise["status"] for promise in answer.get("promises", ())},
     }

@@ -22,9 +22,9 @@ from millrace.airflow.operators import (
     Pairs,
     Reconcile,
     Report,
+    RollBack,
     Validate,
     Verb,
-    not_ok,
 )
 from millrace.patterns import Variant
 
@@ -71,7 +71,7 @@ def upkeep(variants: Sequence[Variant]) -> None:
     with DAG(
         "upgrade",
         description="Replaces a pattern's jobs by their next generation, with their state; "
-        "undone if the verdict is not ok",
+        "undone if the verdict is failed",
         doc_md=about.UPGRADE,
         schedule=None,
         max_active_runs=1,
@@ -91,7 +91,7 @@ def upkeep(variants: Sequence[Variant]) -> None:
             task_id="validate", words=["validate", PATTERN, "--by-ledger"], retries=0, execution_timeout=VERDICT_WITHIN
         )
         report = Report(task_id="report")
-        roll_back = Verb(task_id="roll_back", words=["roll-back", PATTERN], when=not_ok("validate"))
+        roll_back = RollBack(task_id="roll_back", words=["roll-back", PATTERN])
         chain(approve, upgrade, validate, report, roll_back)
         # Airflow takes a run's state from its leaves and teardowns: without this leaf a failed verdict could be green.
         validate >> EmptyOperator(task_id="proven")

@@ -9,6 +9,7 @@ import os
 import sys
 import time
 import traceback
+from copy import copy
 from types import SimpleNamespace
 
 
@@ -57,11 +58,52 @@ def describe(dags: str) -> dict[str, object]:
         "plugin_brings": plugin_brings,
         "passed": dict(millrace(None).environment),
         "too_much": {f"{events} at {rate}": too_much({"events": events, "rate_per_s": rate}) for events, rate in forms},
+        "undone": {case: undone(bag.dags["upgrade"], answer) for case, answer in VERDICTS.items()},
         "import_errors": bag.import_errors,
         "plugin_errors": plugins_manager.get_import_errors(),
         "modules": sorted({name.partition(".")[0] for name in sys.modules}),
         "dags": {dag_id: described(dag) for dag_id, dag in bag.dags.items()},
     }
+
+
+REDECLARED = "could not be read: messages from before 09:00, which the pattern judged by other limits"
+CHECKS = {"refusals": ("ok", ""), "conservation": ("ok", ""), "alerts: burst": ("unknown", REDECLARED)}
+
+
+def verdict(status: str, **checks: tuple[str, str]) -> dict[str, object]:
+    return {
+        "verdict": status,
+        "pattern": "flink",
+        "checks": [{"name": name, "status": each, "why": why} for name, (each, why) in (CHECKS | checks).items()],
+    }
+
+
+VERDICTS = {
+    "ok": verdict("ok"),
+    "unknown": verdict("unknown"),
+    "failed": verdict("failed", conservation=("failed", "")),
+    "none": None,
+}
+"""What `validate` answers after an upgrade."""
+
+
+def undone(dag, answer: dict[str, object] | None) -> str:
+    """What the task does that undoes an upgrade, after this verdict: the words of its verb, or why it is skipped."""
+    from airflow.sdk.exceptions import AirflowSkipException
+
+    from millrace.airflow.operators import small
+
+    task, called = copy(dag.get_task("roll_back")), []
+    task.call = lambda words: called.append(words[0]) or {}
+    found = small(answer) if answer else None
+    # Templates, too, read the verdict of `validate`.
+    ti = SimpleNamespace(xcom_pull=lambda *_, **__: found, xcom_push=lambda *_: None)
+    task.when = task.render_template(task.when, {"ti": ti}, dag.get_template_env())
+    try:
+        task.execute({"ti": ti})
+    except AirflowSkipException as skipped:
+        return str(skipped)
+    return called[0]
 
 
 def described(dag) -> dict[str, object]:

@@ -248,6 +248,16 @@ def test_a_form_accepts_no_more_than_its_tasks_have_time_for(found, dags):
         assert dag["late_after_s"] >= tasks["traffic"]["timeout_s"] + tasks["validate"]["timeout_s"] + 3 * 600
 
 
+def test_an_upgrade_is_undone_after_a_failed_verdict_and_stays_after_an_unknown_one(found):
+    undone = found["undone"]
+    assert (undone["failed"], undone["none"]) == ("roll-back", "roll-back")
+    assert undone["ok"] == "the verdict is ok: the upgrade stays"
+    assert undone["unknown"] == (
+        "the verdict is unknown and no check has failed: the upgrade stays; `millrace roll-back flink` undoes it. "
+        "alerts: burst: could not be read: messages from before 09:00, which the pattern judged by other limits"
+    )
+
+
 def test_every_field_of_a_form_has_a_title_a_description_a_default_and_limits(dags):
     for dag_id, dag in dags.items():
         what, _, name = dag_id.partition("-")
