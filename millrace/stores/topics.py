@@ -68,6 +68,13 @@ FINAL = (
 ELECTING = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
 
 
+DRAIN = (
+    "stop the senders, wait until the jobs have read all, tear the pattern down (its state stays), provision and "
+    "deploy it, then start the senders again; or give the pattern a new name"
+)
+"""How a pattern gets more partitions."""
+
+
 @dataclass(frozen=True)
 class Topic:
     """A topic as declared."""
@@ -77,6 +84,8 @@ class Topic:
     configs: Mapping[str, str] = field(default_factory=dict)
     is_state: bool = False
     """Whether it holds state by key: with other partitions each key would lose its own."""
+    is_in_use: bool = False
+    """Whether deployed jobs read or write it by key: with more partitions its keys would move under them."""
 
 
 class TopicError(InfraError):
@@ -506,6 +515,12 @@ def _change(wanted: Topic, there: _Existing | None) -> Change:
         raise TopicError(
             f"topic {wanted.name} holds the state of {there.partitions} partition(s), which cannot be spread over "
             f"{wanted.partitions}; keep the number in the pattern file, or tear the pattern down with its data"
+        )
+    if there.partitions < wanted.partitions and wanted.is_in_use:
+        raise TopicError(
+            f"topic {wanted.name} has {there.partitions} partition(s), and deployed jobs read or write it by key: with "
+            f"{wanted.partitions} keys move to other partitions, and their new messages overtake those that are still "
+            f"to be read; {DRAIN}"
         )
     differing = [
         f"{key}: {there.configs.get(key)} -> {value}"

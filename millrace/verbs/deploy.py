@@ -15,6 +15,7 @@ from millrace.machine.processes import wait_until
 from millrace.patterns import EnginePlan, load
 from millrace.patterns.loss import Loss
 from millrace.stack.services import services
+from millrace.stores import topics
 from millrace.stores.changes import Change
 from millrace.target import Target
 from millrace.verbs import lineage
@@ -124,8 +125,17 @@ def await_healthy(target: Target, name: str, report: Report = lambda line: None)
 
 
 def refuse_moved(running: Iterable[EnginePlan], wanted: Sequence[EnginePlan]) -> None:
-    """Refuse to hand a rule or summary to another engine while it runs: its state cannot move."""
+    """Refuse to hand a rule or summary to another engine while it runs, or keys to other partitions.
+
+    State cannot move to another engine, and the messages of a key not to another place in the order of arrival.
+    """
     for old in running:
+        more = next((plan.partitions for plan in wanted if plan.engine == old.engine), old.partitions)
+        if more > old.partitions:
+            raise EngineError(
+                f"{old.pattern}: refused, {job_name(old)} keeps running: with partitions {old.partitions} -> {more} "
+                f"keys move, and their new messages overtake those that are still to be read; {topics.DRAIN}"
+            )
         mine = {name for plan in wanted if plan.engine == old.engine for name in plan.judges}
         theirs = {name: plan.engine for plan in wanted for name in plan.judges if plan.engine != old.engine}
         moved = [name for name in old.judges if name not in mine and name in theirs]

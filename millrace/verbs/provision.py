@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from millrace.deployments import alone, deployed
+from millrace.deployments import alone, deployed, is_wanted
 from millrace.errors import InfraError
 from millrace.patterns import Stores, Variant, engine_plans, load
 from millrace.patterns import topics as topics_of
@@ -32,7 +33,8 @@ def provision(target: Target, name: str, *, plan: bool = False) -> list[Change]:
         # A broken contract, or a store that does not answer, is found before anything is created.
         contracts = _ensure_contracts(target, variant, plan=True)
         stores = _ensure_stores(target, variant, plan=True)
-        changes = topics.ensure(target.bootstrap, wanted_topics(variant), plan=plan) + contracts + stores
+        wanted = [replace(each, is_in_use=is_wanted(target, name)) for each in wanted_topics(variant)]
+        changes = topics.ensure(target.bootstrap, wanted, plan=plan) + contracts + stores
         if not plan:
             _ensure_contracts(target, variant, plan=False)
             _ensure_stores(target, variant, plan=False)

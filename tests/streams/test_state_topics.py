@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
+from millrace import deployments
+from millrace.job import EngineError
 from millrace.patterns import engine_plans, load
 from millrace.patterns.plan import Stores, state_topics
+from millrace.settings import Settings
 from millrace.stores import topics
 from millrace.stores.topics import Topic, TopicError
+from millrace.target import Target
+from millrace.verbs import provision as provisioning
 from millrace.verbs.declare import declared
-from millrace.verbs.provision import wanted_topics
+from millrace.verbs.deploy import refuse_moved
+from millrace.verbs.provision import provision, wanted_topics
 from tests.conftest import settings_for_tests
 
 NOWHERE = Stores("", "", 0, "")
@@ -42,3 +52,33 @@ def test_more_partitions_than_the_state_has_are_refused_with_the_remedy() -> Non
     ):
         topics._change(wanted, topics._Existing(2, {}))
     assert topics._change(Topic("streams.alerts", 4), topics._Existing(2, {})).action == "change"
+
+
+@pytest.mark.parametrize("pattern", ["flink", "spark", "storm-spark"])
+def test_more_partitions_are_refused_while_a_job_reads_by_key_and_added_after_its_teardown(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, pattern: str
+) -> None:
+    there = {topic.name: topics._Existing(1, topic.configs) for topic in wanted_topics(load(pattern))}
+    there = {name: each for name, each in there.items() if name.startswith(f"{pattern}.")}  # no topic of state
+    monkeypatch.setattr(topics, "admin", lambda _: nullcontext())
+    monkeypatch.setattr(topics, "_described", lambda *_: there)
+    monkeypatch.setattr(provisioning, "_ensure_contracts", lambda *_, **__: [])
+    monkeypatch.setattr(provisioning, "_ensure_stores", lambda *_, **__: [])
+    target = Target.read(Settings.read({"MILLRACE_STATE": str(tmp_path)}), {})
+    deployments.want(target, pattern, "")
+    with pytest.raises(
+        TopicError, match=r"has 1 partition\(s\), and deployed jobs read or write it by key: with 2 .*; stop"
+    ):
+        provision(target, pattern, plan=True)
+    deployments.unwant(target, pattern)
+    changes = {change.name: change.detail for change in provision(target, pattern, plan=True)}
+    assert changes[f"{pattern}.transactions"] == "partitions: 1 -> 2"
+
+
+def test_a_job_of_more_partitions_does_not_replace_one_that_runs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (plan,) = engine_plans(load("spark"), 1, "", "", NOWHERE)
+    with pytest.raises(EngineError, match=r"spark: refused, spark/spark generation 1 keeps running: .*2 -> 4.*; stop"):
+        refuse_moved([plan], [replace(plan, partitions=4)])
+    refuse_moved([], [replace(plan, partitions=4)])
