@@ -31,6 +31,7 @@ FOLDER = "millrace.engines"
 SHAPES: Mapping[str, str] = {
     "event": "rules over single events, with what measures remember",
     "fold": "rules that are a step in plain Python",
+    "parallel": "several instances of its per-event stage (`parallelism`)",
     "session": "rules over session windows",
     "tumbling": "rules over tumbling windows",
     "sliding": "rules over sliding windows",

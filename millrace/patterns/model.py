@@ -72,7 +72,7 @@ class EventsStage(Closed):
         1,
         ge=1,
         le=registry.INSTANCES_MOST,
-        description="Parallel instances of the stage; at most one per partition works.",
+        description="Parallel instances of the stage, where its engine has them; at most one per partition works.",
     )
 
 
@@ -336,6 +336,8 @@ def _complaints(variant: Variant) -> list[str]:
             f"stages.events.parallelism: {stages.events.parallelism} instances cannot share {pattern.partitions} "
             "partition(s); raise partitions or lower parallelism"
         )
+    if stages.events.parallelism > 1 and (reason := _refusal(stages.events.engine, "parallel")):
+        complaints.append(f"stages.events.parallelism: {stages.events.engine} runs one instance: {reason}; take it out")
     for engine in _engines(stages):
         if reason := _refusal(engine, pattern.promises.delivery):
             complaints.append(f"promises.delivery: {engine} does not deliver {pattern.promises.delivery}: {reason}")

@@ -67,6 +67,12 @@ def changed(tmp_path: Path, old: str, new: str) -> Path:
         ),
         ("at-least-once-with-ids", "perhaps", "promises.delivery: .*'at-most-once', but it is 'perhaps'"),
         ("spree, burst-at-once]", "spree], parallelism: 3", "3 instances cannot share 2 partition"),
+        (
+            "engine: flink, rules: [above-previous-max, away-from-phone,",
+            "engine: spark, parallelism: 2, rules: [above-previous-max, away-from-phone,",
+            "stages.events.parallelism: spark runs one instance: one query judges the events of all partitions in "
+            "batches.*; take it out",
+        ),
         ("title:", "title: [", "not valid YAML"),
         ("[burst]", "[burst, burst]", "stages.windows.rules: 'burst' is there 2 times; name each rule once"),
         ("[spend-per-minute]", "[spend-per-minute, spend-per-minute]", "stages.windows.summaries: .*more than once"),

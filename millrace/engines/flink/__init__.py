@@ -7,7 +7,7 @@ ENGINE = Manifest(
     title="Flink",
     can=frozenset(
         {
-            *("event", "fold", "session", "tumbling", "sliding", "summary", "windows-elsewhere"),
+            *("event", "fold", "parallel", "session", "tumbling", "sliding", "summary", "windows-elsewhere"),
             "at-least-once-with-ids",
         }
     ),

@@ -11,7 +11,7 @@ KAFKA_ONLY = "a topology of Storm writes to Kafka only"
 ENGINE = Manifest(
     name="storm",
     title="Storm",
-    can=frozenset({"event", "windows-elsewhere", "at-least-once-with-ids", "exactly-once", "at-most-once"}),
+    can=frozenset({"event", "parallel", "windows-elsewhere", "at-least-once-with-ids", "exactly-once", "at-most-once"}),
     cannot={
         "fold": "a fold in plain Python is Flink's escape hatch; declare the rule with measures instead",
         **dict.fromkeys(("session", "tumbling", "sliding", "summary"), NO_WINDOWS),

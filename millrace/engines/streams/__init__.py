@@ -13,7 +13,7 @@ ENGINE = Manifest(
     title="Kafka Streams",
     can=frozenset(
         {
-            *("event", "session", "tumbling", "sliding", "summary", "windows-elsewhere"),
+            *("event", "parallel", "session", "tumbling", "sliding", "summary", "windows-elsewhere"),
             *("at-least-once-with-ids", "exactly-once"),
         }
     ),
