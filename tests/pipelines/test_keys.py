@@ -1,0 +1,87 @@
+"""A raw message under another key than its body has is named by the verdict."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+import pytest
+
+from millrace.oracle import Record
+from millrace.traffic import plan_for
+from millrace.verify import judge
+from pipelines.fraud.traffic import TRAFFIC
+from tests.pipelines.pretend import QUESTION, messages, ran, topics
+
+PLAN = plan_for(TRAFFIC, 200, 20, seed=3, name="p", customers=30, frauds=0.1, edges=0.1)
+CARD = b"4111111111111111"
+Raw = Mapping[str, Sequence[Record]]
+
+
+@pytest.fixture(scope="module")
+def raw() -> dict[str, list[Record]]:
+    return topics(messages(PLAN))
+
+
+def under(raw: Raw, kind: str, key: bytes | None, of: Collection[str] = ()) -> tuple[Raw, Record]:
+    """The topics with one valid message, of one of these keys, under another key; and that message."""
+    own = [n for n, each in enumerate(raw[kind]) if _key(each) == (each.key or b"").decode()]
+    at = next(n for n in own[10:] if not of or _key(raw[kind][n]) in of)
+    other = [*raw[kind]]
+    other[at] = replace(other[at], key=key)
+    return {**raw, kind: other}, other[at]
+
+
+def _subject(alert: Record) -> str:
+    return str(json.loads(alert.value or b"")["subject"])
+
+
+def _key(record: Record) -> str | None:
+    try:
+        found = json.loads(record.value or b"")
+        return str(found.get("customer", found.get("merchant")))
+    except (ValueError, AttributeError):
+        return None
+
+
+def test_messages_under_their_own_keys_are_not_named(raw: Raw) -> None:
+    verdict = judge(QUESTION, ran(PLAN, raw))
+    assert [note for note in verdict.notes if "another key in Kafka" in note] == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "column", "key", "shown"),
+    [
+        ("transactions", "customer", b"somebody", "the key b'somebody'"),
+        ("transactions", "customer", None, "no key"),
+        ("transactions", "customer", CARD, "the key b'****************'"),
+        ("device-locations", "customer", b"somebody", "the key b'somebody'"),
+        ("customers", "customer", b"somebody", "the key b'somebody'"),
+    ],
+    ids=["another", "none", "a card number", "of another stream", "of reference data"],
+)
+def test_a_message_under_another_key_is_named_with_its_place(
+    raw: Raw, kind: str, column: str, key: bytes | None, shown: str
+) -> None:
+    other, record = under(raw, kind, key)
+    verdict = judge(QUESTION, ran(PLAN, other))
+    (note,) = [note for note in verdict.notes if "another key in Kafka" in note]
+    assert note.startswith(
+        f"{kind}: 1 message(s) with another key in Kafka than their '{column}': "
+        f"{kind}[{record.partition}]@{record.offset} has {shown}, not '{_key(record)}'; "
+    )
+    assert CARD.decode() not in note
+
+
+def test_beside_what_an_engine_lost_by_it_the_verdict_is_failed(raw: Raw) -> None:
+    """As with state by partition: the message was judged without what its key remembers."""
+    alerted = {_subject(each) for each in ran(PLAN, raw).outputs["alerts"] or ()}
+    other, record = under(raw, "transactions", b"somebody", alerted)
+    assert alerted
+    good = ran(PLAN, other)
+    mine = [each for each in good.outputs["alerts"] or () if _subject(each) == _key(record)]
+    lost = {**good.outputs, "alerts": [each for each in good.outputs["alerts"] or () if each not in mine]}
+    verdict = judge(QUESTION, replace(good, outputs=lost))
+    assert verdict.status == "failed"
+    assert any("another key in Kafka" in note for note in verdict.notes)
