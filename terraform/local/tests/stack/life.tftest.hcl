@@ -97,7 +97,7 @@ run "they_are_repaired" {
   }
 }
 
-run "change_a_threshold_and_the_partitions" {
+run "change_a_threshold_and_the_retention" {
   module {
     source = "../modules/verb"
   }
@@ -107,7 +107,7 @@ run "change_a_threshold_and_the_partitions" {
     program = "sed"
     apply = [
       ["-i", "s/km(now, before.phone) > 1.0)/km(now, before.phone) > 2.0)/", "${var.clone}/pipelines/fraud/rules.py"],
-      ["-i", "s/partitions: 2/partitions: 3/", "${var.clone}/pipelines/fraud/patterns/${var.pattern}.yaml"],
+      ["-i", "s/^partitions: 2/partitions: 2\\nretention_hours: 36/", "${var.clone}/pipelines/fraud/patterns/${var.pattern}.yaml"],
     ]
   }
 }
@@ -132,7 +132,7 @@ run "the_plan_is_that_change" {
     error_message = "The plan should name the rule: ${output.because[var.pattern].deploy}"
   }
   assert {
-    condition     = strcontains(output.because[var.pattern].provision, "topic ${var.pattern}.transactions: change (partitions: 2 -> 3)")
+    condition     = strcontains(output.because[var.pattern].provision, "topic ${var.pattern}.transactions: change (retention.ms: 86400000 -> 129600000")
     error_message = "The plan should name the topic: ${output.because[var.pattern].provision}"
   }
   assert {
