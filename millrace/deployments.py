@@ -6,7 +6,7 @@ import fcntl
 import json
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -171,8 +171,9 @@ def is_judged(target: Target, name: str) -> bool:
 def record(target: Target, name: str, plan: EnginePlan) -> None:
     """Record the plan as the last one of its engine, and until when changed rules had their previous versions."""
     plan.refuse_other_rules()
-    last = deployed(target, name).get(plan.engine)
-    if last is not None and (changed := _changed_versions(last, plan)):
+    others = deployed(target, name)
+    last = others.pop(plan.engine, None)
+    if last is not None and (changed := _changed_versions(last, plan, others.values())):
         write_json(_past_file(target, name), [*_read(_past_file(target, name), []), *changed])
     content = {engine: json.loads(each.to_json()) for engine, each in deployed(target, name).items()}
     content[plan.engine] = json.loads(plan.to_json())
@@ -181,19 +182,16 @@ def record(target: Target, name: str, plan: EnginePlan) -> None:
 
 
 def in_force(target: Target, name: str) -> dict[str, Versions]:
-    """The rules and summaries of a pattern that had other versions, and since when they have the current one."""
-    now = {each: version for plan in deployed(target, name).values() for each, version in _versions(plan).items()}
+    """The rules and summaries of a pattern that had other versions, and until when they had each."""
     found: dict[str, Versions] = {}
     for past in _read(_past_file(target, name), []):
         each, until_ms = past["name"], past["until_ms"]
-        before = found.get(each, Versions())
         if until_ms > time.time() * 1000 + Bounds.clocks_ms:
             raise InfraError(
                 f"{name}: '{each}' has its present version since {until_ms}, which is still to come; "
                 f"correct until_ms in {_past_file(target, name)}"
             )
-        is_back = before.is_back or past["version"] == now.get(each)
-        found[each] = Versions(until_ms, frozenset({past["version"], *before.earlier}) - {None, now.get(each)}, is_back)
+        found[each] = Versions((*found.get(each, Versions()).past, (past["version"], until_ms)))
     return found
 
 
@@ -307,10 +305,13 @@ def _given_up(name: str, job: Job) -> Job:
     return replace(job, state="given-up", problem=f"{job.problem}; {remedy}" if job.problem else remedy)
 
 
-def _changed_versions(last: EnginePlan, plan: EnginePlan) -> list[dict[str, Any]]:
+def _changed_versions(last: EnginePlan, plan: EnginePlan, others: Iterable[EnginePlan]) -> list[dict[str, Any]]:
     until_ms = int(time.time() * 1000)
+    # What moves to another engine keeps its version.
+    elsewhere = {name: version for each in others for name, version in _versions(each).items()}
     # A job that begins to write tables begins with the first event of the topic: nothing had another version.
-    before, now = _versions(last), _versions(plan if last.tables else replace(plan, tables={}))
+    before = elsewhere | _versions(last)
+    now = elsewhere | _versions(plan if last.tables else replace(plan, tables={}))
     return [
         {"name": name, "version": before.get(name), "until_ms": until_ms}
         for name in sorted({*before, *now})

@@ -78,7 +78,9 @@ def _question(variant: Variant) -> Question:
     question = question_about(variant, Bounds(), {})
     # The flags of stored events are of the rules as they were: none is compared.
     now_ms = int(time.time() * 1000)
-    return replace(question, in_force={rule.name: Versions(now_ms + CLOCKS_DIFFER_MS) for rule in question.rules})
+    return replace(
+        question, in_force={rule.name: Versions(((None, now_ms + CLOCKS_DIFFER_MS),)) for rule in question.rules}
+    )
 
 
 def _deployed(versions: Mapping[str, str], rule: str) -> tuple[str, ...]:

@@ -343,9 +343,7 @@ class Case:
     def _by_key(self) -> dict[str, list[Event]]:
         """For the key of each alert on a window, of an earlier version, the events that have it in a field."""
         keys = {
-            alert["key"]
-            for _, alert in self.alerts
-            if alert["window_start_ms"] is not None and alert["rule_version"] in self.versions(alert["rule"]).earlier
+            alert["key"] for _, alert in self.alerts if alert["window_start_ms"] is not None and self.is_earlier(alert)
         }
         found: dict[str, list[Event]] = defaultdict(list)
         for event in self.expected.accepted.values():
@@ -605,14 +603,24 @@ class Case:
         return at_ms is not None and not is_within(self.question.uncounted_ms, at_ms)
 
     def versions(self, name: str) -> Versions:
-        """The versions of a rule or summary: since when the present one, and the earlier ones."""
+        """The earlier versions of a rule or summary, and since when it has the present one."""
         return self.question.in_force.get(name, Versions())
+
+    def is_earlier(self, alert: Event) -> bool:
+        """Whether an earlier version of its rule raised an alert."""
+        rule, version = alert["rule"], alert["rule_version"]
+        return version != self._present.get(rule) and any(self.versions(rule).spans_ms(version))
+
+    @cached_property
+    def _present(self) -> Mapping[str, str]:
+        """The present version of each rule."""
+        return {rule.name: rule.version for rule in self.question.rules}
 
     def _other_limits(self) -> str:
         """When the present limits of the events came into force, if messages are older; or nothing."""
         limits = self.versions(LIMITS)
         first_ms = min((record.ingest_ms for record in self.judged), default=limits.since_ms)
-        if not limits.earlier or first_ms >= limits.since_ms:
+        if not any(version for version, _ in limits.past) or first_ms >= limits.since_ms:
             return ""
         return datetime.fromtimestamp(limits.since_ms / 1000, UTC).isoformat(" ", "seconds")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,13 +58,23 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Versions:
-    """Since when the present version of a rule or summary is in force, and the earlier ones."""
+    """The versions that a rule or summary had before the present one."""
 
-    since_ms: int = 0
-    earlier: frozenset[str] = frozenset()
-    """Versions that judged what came out before then."""
-    is_back: bool = False
-    """Whether the present one was in force before, too."""
+    past: tuple[tuple[str | None, int], ...] = ()
+    """Each with the moment at which it ended, the oldest first; None where there was no version."""
+
+    @property
+    def since_ms(self) -> int:
+        """Since when the present version is in force."""
+        return self.past[-1][1] if self.past else 0
+
+    def spans_ms(self, version: str) -> Iterator[tuple[int, int]]:
+        """From when until when a version was in force; it may have come back."""
+        since_ms = 0
+        for each, until_ms in self.past:
+            if each == version:
+                yield since_ms, until_ms
+            since_ms = until_ms
 
 
 ENRICHED = "enriched"

@@ -344,21 +344,25 @@ def _of_earlier_versions(case: Case) -> Iterator[Spoiling]:
         return
     rule, first_ms = found[1]["rule"], min(record.ingest_ms for record in case.judged)
     records = [record for record, _ in case.alerts]
-    for name, ended_ms, more in (
-        ("that had ended", first_ms - DAY_MS, {}),
-        ("that had no such event", first_ms, {"key": FOREIGN}),
+    later_ms = max(record.ingest_ms for record in records) + DAY_MS
+    then = Versions(((FOREIGN, first_ms),))
+    for name, past, more in (
+        ("that had ended", Versions(((FOREIGN, first_ms - DAY_MS),)), {}),
+        ("that was replaced by another one", Versions(((FOREIGN, first_ms - DAY_MS), (None, later_ms))), {}),
+        ("that replaced another one later", Versions(((None, later_ms), (FOREIGN, later_ms + DAY_MS))), {}),
+        ("that had no such event", then, {"key": FOREIGN}),
         *(
-            (f"whose {each} is of no event", first_ms, {each: _other(found[1][each], "whole")})
+            (f"whose {each} is of no event", then, {each: _other(found[1][each], "whole")})
             for each in ("subject", "at_ms", "ingest_ms", "sent_ms")
         ),
     ):
-        versions = {**case.question.in_force, rule: Versions(ended_ms, frozenset({FOREIGN}))}
+        versions = {**case.question.in_force, rule: past}
         asked = replace(case.question, in_force=versions)
         alert = {**found[1], "rule_version": FOREIGN, **more}
         alert["alert_id"] = alert_id(rule, FOREIGN, alert["key"], fact_of(alert))
         _, evidence = _with_output(case, ALERTS.name, _behind(records, found[0], json.dumps(alert).encode()))
         yield Spoiling(f"alerts: one of an earlier version {name}", ("alert ids",), partial(_asked, asked, evidence))
-    later = Versions(max(record.ingest_ms for record in records) + DAY_MS, frozenset({FOREIGN}))
+    later = Versions(((FOREIGN, later_ms),))
     asked = replace(case.question, in_force={**case.question.in_force, rule: later})
     yield Spoiling("alerts: their version began a day later", ("alert ids",), partial(_asked, asked, case.evidence))
 

@@ -356,7 +356,7 @@ def test_of_a_backlog_any_event_may_be_counted(minutes: Evidence) -> None:
 
 def test_what_came_before_a_rule_on_windows_needs_no_late_dead_letter(minutes: Evidence) -> None:
     last_ms = max(json.loads(record.value or b"")["ingest_ms"] for record in minutes.outputs["enriched"] or ())
-    added = {BUSY.name: Versions(last_ms)}
+    added = {BUSY.name: Versions(((None, last_ms),))}
     assert lateness_without_summaries(without_late(minutes, [-1]), in_force=added).status == "ok"
 
 

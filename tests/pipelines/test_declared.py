@@ -85,7 +85,7 @@ class TestFields:
 
     def test_what_came_out_before_the_enrichment_changed_has_the_fields_of_then(self, good: Evidence) -> None:
         at_ms = START_MS + 10_000
-        question = replace(STREAM, in_force={ENRICHMENT: Versions(at_ms, frozenset({"earlier"}))})
+        question = replace(STREAM, in_force={ENRICHMENT: Versions((("earlier", at_ms),))})
 
         def with_more(records: Sequence[Record], until_ms: int) -> list[Record]:
             return [
@@ -310,7 +310,7 @@ class TestTimes:
     def test_no_change_of_a_rule_excuses_what_is_dated_before_it(self, good: Evidence) -> None:
         """Events that came out before the rule's version need no alert of it, and no flag."""
         since_ms = START_MS - 3_600_000
-        question = replace(STREAM, in_force={"spree": Versions(since_ms, frozenset({"earlier"}))})
+        question = replace(STREAM, in_force={"spree": Versions((("earlier", since_ms),))})
         alerts = [each for each in output(good, "alerts") if content(each)["rule"] != "spree"]
         enriched = []
         for each in output(good, "enriched"):

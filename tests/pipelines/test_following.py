@@ -427,12 +427,26 @@ def past(target: Target, *entries: tuple[str | None, int]) -> dict[str, Versions
     return deployments.in_force(target, NAME)
 
 
-def test_a_version_that_came_back_was_in_force_before(target: Target) -> None:
+def test_each_earlier_version_is_kept_with_its_end(target: Target) -> None:
     now = load(NAME).use.rule("spree").version
-    assert past(target, ("old", 5)) == {"spree": Versions(5, frozenset({"old"}))}
-    assert past(target, (None, 5)) == {"spree": Versions(5, frozenset())}
-    assert past(target, (now, 5), ("old", 7)) == {"spree": Versions(7, frozenset({"old"}), is_back=True)}
-    assert past(target, (now, 5), ("old", 7), ("new", 9))["spree"].is_back
+    assert past(target, ("old", 5)) == {"spree": Versions((("old", 5),))}
+    assert past(target, (None, 5))["spree"].since_ms == 5
+    found = past(target, (now, 5), ("old", 7), (now, 9))["spree"]
+    assert (found.since_ms, [*found.spans_ms(now)], [*found.spans_ms("old")]) == (9, [(0, 5), (7, 9)], [(5, 7)])
+
+
+@pytest.mark.parametrize("is_lost_first", [True, False])
+def test_a_rule_that_moves_to_another_engine_has_had_no_other_version(target: Target, is_lost_first: bool) -> None:
+    one, other = engine_plans(load("flink-spark"), 1, "", "", Stores("", "", 0, ""))
+    for plan in (one, other):
+        deployments.record(target, plan.pattern, plan)
+    moved = {"spree": one.versions["spree"]}
+    without = {name: version for name, version in one.versions.items() if name != "spree"}
+    moves = [replace(one, versions=without), replace(other, versions={**other.versions, **moved})]
+    for plan in moves if is_lost_first else reversed(moves):
+        deployments.record(target, plan.pattern, plan)
+    spans_ms = [*deployments.in_force(target, one.pattern).get("spree", Versions()).spans_ms(moved["spree"])]
+    assert [since_ms for since_ms, _ in spans_ms] == ([0] if is_lost_first else [])
 
 
 def test_no_version_is_in_force_since_a_moment_to_come(kafka: Topics, target: Target) -> None:

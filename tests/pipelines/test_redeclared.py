@@ -90,7 +90,7 @@ def with_fields(enrichment: Enrichment) -> Question:
     """The question about the pattern with more fields."""
     enriched = enrichment.enriched("enriched", FRAUD.enriched.doc)
     bare = replace(FRAUD, rules=(), summaries=(), tables=(), canaries=None, enrichment=enrichment, enriched=enriched)
-    in_force = {"enrichment": Versions(UPGRADED_MS, frozenset({ENRICHMENT.version}))}
+    in_force = {"enrichment": Versions(((ENRICHMENT.version, UPGRADED_MS),))}
     return replace(STREAM, use=bare, in_force=in_force)
 
 
@@ -183,7 +183,8 @@ def counted_otherwise(
         return replace(STREAM, rules=[*OTHERS, *rules], summaries=summaries, in_force=in_force)
 
     name = after[0].name
-    versions = Versions(UPGRADED_MS, frozenset(each.version for each in before if each.name == name))
+    version = next((each.version for each in before if each.name == name), None)
+    versions = Versions(((version, UPGRADED_MS),))
     first, then = asked(before, {}), asked(after, {} if before == after else {name: versions})
     evidence = replace(with_windows(good, before, after), labels=None)
     return changed((first, evidence), (then, evidence), lacking).segments
@@ -255,7 +256,7 @@ def test_an_event_that_waits_while_a_rule_changes_is_judged_by_neither_version(
 ) -> None:
     question, evidence = replace(STREAM, stores=()), with_rule(good, rule, stopped_ms)
     rules = [rule if each is ABOVE else each for each in question.rules]
-    in_force = {ABOVE.name: Versions(UPGRADED_MS, frozenset({ABOVE.version}))}
+    in_force = {ABOVE.name: Versions(((ABOVE.version, UPGRADED_MS),))}
     after = replace(question, rules=rules, in_force=in_force)
     assert wrong(changed((question, evidence), (after, evidence)).segments) == {}
 
@@ -266,6 +267,6 @@ def test_an_event_that_waits_while_a_rule_is_removed_is_not_judged_by_it(
 ) -> None:
     question, evidence = replace(STREAM, stores=()), with_rule(good, NEVER, CHANGED_MS + stopped_ms)
     rules = [each for each in question.rules if each is not ABOVE]
-    in_force = {ABOVE.name: Versions(UPGRADED_MS, frozenset({ABOVE.version}))} if is_noted else {}
+    in_force = {ABOVE.name: Versions(((ABOVE.version, UPGRADED_MS),))} if is_noted else {}
     after = replace(question, rules=rules, in_force=in_force)
     assert wrong(changed((question, evidence), (after, evidence)).segments) == {}

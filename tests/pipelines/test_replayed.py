@@ -34,7 +34,7 @@ def changed(*rules: Rule, evidence: Evidence, since_ms: int = 0) -> dict[str, Di
     """What these rules, in place of those of the same names, would change."""
     by_name = {rule.name: rule for rule in (*FRAUD.rules, *rules)}
     use = replace(FRAUD, rules=tuple(by_name.values()))
-    in_force = {name: Versions(LATER_MS) for name in by_name}
+    in_force = {name: Versions(((None, LATER_MS),)) for name in by_name}
     question = replace(pretend.QUESTION, use=use, rules=use.rules, in_force=in_force)
     return {each.rule: each for each in differences(Case(question, evidence), since_ms)}
 

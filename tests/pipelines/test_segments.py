@@ -290,7 +290,7 @@ def test_a_later_copy_may_show_another_order_of_two_topics(good: Evidence) -> No
     evidence = with_copy(good, "enriched", at, **changed)
     segments = Ledger(STREAM, evidence, LIMITS).through(range(START_MS, LAST_MS, 10_000))
     assert wrong(segments) == {}
-    of_phone = replace(STREAM, in_force={"spree": Versions(START_MS, frozenset({"old"}))})
+    of_phone = replace(STREAM, in_force={"spree": Versions((("old", START_MS),))})
     flags = with_copy(good, "enriched", where(good, "enriched", flags=[]), flags=["spree"])
     segments = Ledger(of_phone, flags, LIMITS).through(range(START_MS, LAST_MS, 10_000))
     assert wrong(segments) == {}, "another version of a rule flags other events"
@@ -389,7 +389,7 @@ def earlier(
     alert["alert_id"] = alert_id(rule, "old", alert["key"], fact_of(alert))
     key = alert["subject"].encode()
     more = replace(found, ingest_ms=found.ingest_ms + after_ms, key=key, value=json.dumps(alert).encode())
-    question = replace(STREAM, in_force={rule: Versions(since_ms, frozenset({"old"}))})
+    question = replace(STREAM, in_force={rule: Versions((("old", since_ms),))})
     return question, replace(good, outputs={**good.outputs, "alerts": arrived([*alerts, more])})
 
 
@@ -419,6 +419,34 @@ def test_an_alert_of_an_earlier_version_is_of_its_time_and_of_an_event(
     assert {each.name for each in judge(question, evidence).checks if each.status != "ok"} == expected
     found = wrong(Ledger(question, evidence, LIMITS).through(range(START_MS, LAST_MS, 10_000)))
     assert {name.partition(" ")[2] for name in found} == expected
+
+
+LONG_MS = EARLIER_MOST_MS + 120_000
+
+
+@pytest.mark.parametrize("rule", ["spree", "burst"])
+@pytest.mark.parametrize(
+    ("past", "is_ok"),
+    [
+        ([("older", START_MS - LONG_MS), ("old", LAST_MS)], True),
+        ([("old", START_MS + 60_000), ("newer", LAST_MS)], True),
+        ([("old", START_MS - LONG_MS), ("newer", LAST_MS)], False),
+        ([("old", START_MS - 120_000), ("newer", LAST_MS)], False),
+        ([("older", LAST_MS + LONG_MS), ("old", LAST_MS + 2 * LONG_MS)], False),
+        ([("old", START_MS - LONG_MS), ("newer", START_MS), ("old", LAST_MS)], True),
+        ([("old", START_MS - LONG_MS), ("newer", LAST_MS), ("old", LAST_MS + LONG_MS)], False),
+    ],
+)
+def test_an_alert_of_an_earlier_version_is_of_the_time_of_that_version(
+    good: Evidence, rule: str, past: list[tuple[str, int]], is_ok: bool
+) -> None:
+    question, evidence = earlier(good, START_MS, rule=rule)
+    others = [each for each in evidence.outputs["alerts"] or () if read(each)["rule_version"] == "old"]
+    question = replace(question, in_force={rule: Versions(tuple(past))})
+    evidence = replace(evidence, outputs={**evidence.outputs, "alerts": arrived(others)})
+    assert (judge(question, evidence).check("alert ids").status == "ok") is is_ok
+    found = wrong(Ledger(question, evidence, LIMITS).through(range(START_MS, LAST_MS, 10_000)))
+    assert ("alert ids" in {name.partition(" ")[2] for name in found}) is not is_ok
 
 
 @pytest.mark.parametrize("name", ["subject", "at_ms", "ingest_ms", "sent_ms"])

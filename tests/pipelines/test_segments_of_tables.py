@@ -417,7 +417,7 @@ def test_a_key_that_is_forgotten_until_a_moment_to_come_is_red_once(good: Eviden
 
 
 def test_what_a_table_holds_from_before_its_present_version_is_taken_over(good: Evidence) -> None:
-    changed = Versions(START_MS + 10_000, frozenset({"0"}))
+    changed = Versions((("0", START_MS + 10_000),))
     asked = replace(ASKED, in_force={f"table of {table.name}": changed for table in FRAUD.tables})
     segments = through(opened(good, asked=asked))
     assert {cut_ms for cut_ms, *_ in red(segments)} == {START_MS}

@@ -504,7 +504,7 @@ class TestVerdict:
 
     def test_what_came_before_the_present_version_of_a_table_is_not_judged(self, evidence: Evidence) -> None:
         emptied = replace(evidence, stores={**evidence.stores, "table of visits": {}, "table of badges": {}})
-        changed = {f"table of {name}": Versions(START_MS + 30_000) for name in ("visits", "badges")}
+        changed = {f"table of {name}": Versions(((None, START_MS + 30_000),)) for name in ("visits", "badges")}
         verdict = judge(replace(self.ASKED, in_force=changed), emptied)
         assert self.red(verdict).keys() == {"table of visits", "table of badges"}
         assert verdict.check("table of badges").offenders == ("missing: c",)  # the only badge that came later

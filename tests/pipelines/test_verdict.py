@@ -221,7 +221,7 @@ def test_alerts_of_an_earlier_version_of_a_rule_do_not_count_against_this_one(
 ) -> None:
     evidence, since_ms = with_a_rule_changed
     assert {"alert ids", "alerts: away-from-phone", "enrichment"} <= red(judge(QUESTION, evidence))
-    question = replace(QUESTION, in_force={"away-from-phone": Versions(since_ms, frozenset({"old"}))})
+    question = replace(QUESTION, in_force={"away-from-phone": Versions((("old", since_ms),))})
     assert evidence.labels is not None
     verdict = judge(question, replace(evidence, labels=evidence.labels.without({"away-from-phone"})))
     assert red(verdict) == set()
@@ -230,17 +230,21 @@ def test_alerts_of_an_earlier_version_of_a_rule_do_not_count_against_this_one(
     assert figures["expected"]
 
 
-@pytest.mark.parametrize(("is_back", "status"), [(False, "failed"), (True, "ok")])
-def test_before_a_version_is_in_force_it_alerts_nothing(good: Evidence, is_back: bool, status: str) -> None:
-    """Unless it was in force before the one that it replaced."""
-    since_ms = max(record.ingest_ms for record in output(good, "alerts")) + 3_600_000
-    question = replace(QUESTION, in_force={"spree": Versions(since_ms, frozenset({"old"}), is_back)})
+HOUR_MS = 3_600_000
+
+
+@pytest.mark.parametrize(("ended_ms", "status"), [(-HOUR_MS, "failed"), (HOUR_MS, "ok")])
+def test_before_a_version_is_in_force_it_alerts_nothing(good: Evidence, ended_ms: int, status: str) -> None:
+    """Unless it was in force before the one that it replaced, which ends two hours after the run."""
+    last_ms, now = output(good, "alerts")[-1].ingest_ms, QUESTION.use.rule("spree").version
+    versions = Versions(((now, last_ms + ended_ms), ("old", last_ms + 2 * HOUR_MS)))
+    question = replace(QUESTION, in_force={"spree": versions})
     assert judge(question, good).check("alert ids").status == status
 
 
 def test_since_its_change_a_rule_is_judged_as_ever(with_a_rule_changed: tuple[Evidence, int]) -> None:
     evidence, since_ms = with_a_rule_changed
-    question = replace(QUESTION, in_force={"away-from-phone": Versions(since_ms, frozenset({"old"}))})
+    question = replace(QUESTION, in_force={"away-from-phone": Versions((("old", since_ms),))})
     last = max(
         n for n, r in enumerate(output(evidence, "alerts")) if json.loads(r.value or b"")["rule"] == "away-from-phone"
     )
@@ -249,13 +253,13 @@ def test_since_its_change_a_rule_is_judged_as_ever(with_a_rule_changed: tuple[Ev
     )
     wrong = changed(output(evidence, "alerts"), lambda alert: alert.update(rule_version="unheard of"), last)
     assert "alert ids" in red(judge(question, spoilt(evidence, alerts=wrong)))
-    of_others = replace(question, in_force={"spree": Versions(since_ms, frozenset({"old"}))})
+    of_others = replace(question, in_force={"spree": Versions((("old", since_ms),))})
     assert "alerts: away-from-phone" in red(judge(of_others, evidence))
 
 
 def test_what_an_earlier_enrichment_added_is_not_held_against_this_one(good: Evidence) -> None:
     since_ms = output(good, "enriched")[len(output(good, "enriched")) // 2].ingest_ms
-    question = replace(QUESTION, in_force={"enrichment": Versions(since_ms, frozenset({"old"}))})
+    question = replace(QUESTION, in_force={"enrichment": Versions((("old", since_ms),))})
     for at, status in ((7, "ok"), (len(output(good, "enriched")) - 7, "failed")):
         old = changed(output(good, "enriched"), lambda e: e.pop("merchant_place"), at)
         spent = changed(output(good, "enriched"), lambda e: e.update(amount_cents=1), at)
@@ -288,9 +292,11 @@ def test_what_was_accepted_as_lost_is_named_and_no_verdict_is_ok(good: Evidence)
 def test_what_was_judged_by_other_limits_is_not_judged_by_these(good: Evidence) -> None:
     first_ms = good.raw["transactions"][0].ingest_ms  # type: ignore[index]
     for since_ms, status in ((first_ms, "ok"), (first_ms + 1, "unknown")):
-        question = replace(QUESTION, in_force={"limits": Versions(since_ms, frozenset({"old"}))})
+        question = replace(QUESTION, in_force={"limits": Versions((("old", since_ms),))})
         assert judge(question, good).status == status
-    assert judge(replace(QUESTION, in_force={"limits": Versions(first_ms + 1)}), good).status == "ok", "none before"
+    assert judge(replace(QUESTION, in_force={"limits": Versions(((None, first_ms + 1),))}), good).status == "ok", (
+        "none before"
+    )
 
 
 def retold(raw: Mapping[str, Sequence[Record]], changes: Mapping[int, dict[str, Any]]) -> dict[str, list[Record]]:

@@ -107,7 +107,7 @@ def test_labels_of_a_rule_that_was_changed_since_are_left_out_by_name() -> None:
     assert both is not None
     assert both.of_other_versions == {"crowd"}
     for since_ms, changed in ((run().start_ms, set()), (run().start_ms + 1, {"crowd"})):
-        deployed = traffic.counted(VISITS, [run()], {"crowd": Versions(since_ms)}).labels
+        deployed = traffic.counted(VISITS, [run()], {"crowd": Versions(((None, since_ms),))}).labels
         assert deployed is not None
         assert deployed.of_other_versions == changed, "an earlier version may have judged it"
     unpinned = {name: value for name, value in about.items() if name != "rules"}

@@ -43,7 +43,7 @@ def alerts(rule: Rule, case: Case) -> Found | Undecided:
     copies: dict[str, list[tuple[Record, Event]]] = defaultdict(list)
     earlier = 0
     for record, alert in case.alerts:
-        if alert["rule"] == rule.name and alert["rule_version"] in case.versions(rule.name).earlier:
+        if alert["rule"] == rule.name and case.is_earlier(alert):
             earlier += 1
         elif alert["rule"] == rule.name:
             copies[alert["alert_id"]].append((record, alert))

@@ -250,7 +250,7 @@ def _put_earlier(step: Step, since_ms: int, output: Output) -> None:
         if known[0] != digest:
             step.offenders["alert ids"].append(f"wrong: {alert['rule']} {alert['key']}: a later copy differs")
         return
-    is_earlier = alert["rule_version"] in step.case.versions(alert["rule"]).earlier
+    is_earlier = step.case.is_earlier(alert)
     if is_earlier and not step.case.has_events(alert):
         step.state.outputs.append((ALERTS.name, since_ms, output))
         return
