@@ -611,6 +611,20 @@ class Case:
         rule, version = alert["rule"], alert["rule_version"]
         return version != self._present.get(rule) and any(self.versions(rule).spans_ms(version))
 
+    def is_alerted(self, rule: str, key: str, identity: str) -> bool:
+        """Whether any version of a rule alerted an event."""
+        return (rule, key, identity) in self._alerted
+
+    @cached_property
+    def _alerted(self) -> set[tuple[str, str, str]]:
+        """Rule, key and event of each alert on a single event."""
+        return {
+            (alert["rule"], alert["key"], identity)
+            for _, alert in self.alerts
+            if alert["window_start_ms"] is None
+            for identity in alert["event_ids"]
+        }
+
     @cached_property
     def _present(self) -> Mapping[str, str]:
         """The present version of each rule."""

@@ -365,6 +365,16 @@ def _of_earlier_versions(case: Case) -> Iterator[Spoiling]:
     later = Versions(((FOREIGN, later_ms),))
     asked = replace(case.question, in_force={**case.question.in_force, rule: later})
     yield Spoiling("alerts: their version began a day later", ("alert ids",), partial(_asked, asked, case.evidence))
+    key, ids = found[1]["key"], found[1]["event_ids"]
+    each = case.expected.judged.get((key, ids[0]))
+    copies = case.copies.get(each.record.origin, ()) if each else ()
+    if copies and all(rule in (copy.get(FLAGS.name) or ()) for copy in copies):
+        same = (rule, key, ids)
+        lost = {n for n, (_, a) in enumerate(case.alerts) if (a["rule"], a["key"], a["event_ids"]) == same}
+        _, evidence = _with_output(case, ALERTS.name, _without(records, lost))
+        yield Spoiling(
+            "alerts: one of an earlier version is lost", ("earlier alerts",), partial(_asked, asked, evidence)
+        )
 
 
 def _of_all_alerts(case: Case) -> Iterator[Spoiling]:

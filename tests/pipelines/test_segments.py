@@ -421,6 +421,52 @@ def test_an_alert_of_an_earlier_version_is_of_its_time_and_of_an_event(
     assert {name.partition(" ")[2] for name in found} == expected
 
 
+def of_earlier(good: Evidence, *, is_removed: bool = False) -> tuple[Question, Evidence]:
+    """The run with a rule that another version replaced, or none, behind its end."""
+
+    def out(record: Record) -> Record:
+        alert = read(record)
+        if alert["rule"] != "spree":
+            return record
+        identity = alert_id("spree", "old", alert["key"], fact_of(alert))
+        return replace(record, value=json.dumps(alert | {"rule_version": "old", "alert_id": identity}).encode())
+
+    rules = [each for each in STREAM.rules if not (is_removed and each.name == "spree")]
+    question = replace(STREAM, rules=rules, in_force={"spree": Versions((("old", LAST_MS),))})
+    alerts = [out(each) for each in good.outputs["alerts"] or ()]
+    return question, replace(good, outputs={**good.outputs, "alerts": alerts}, labels=None)
+
+
+@pytest.mark.parametrize("is_removed", [False, True])
+@pytest.mark.parametrize("comes_again", [None, True, False])
+def test_an_event_that_shows_an_alert_of_an_earlier_version_has_it(
+    good: Evidence, is_removed: bool, comes_again: bool | None
+) -> None:
+    """Unless it is judged again, and then otherwise."""
+    question, evidence = of_earlier(good, is_removed=is_removed)
+    cuts_ms = range(START_MS, LAST_MS, 10_000)
+    assert judge(question, evidence).status == "ok"
+    assert wrong(Ledger(question, evidence, LIMITS).through(cuts_ms)) == {}
+
+    alerts = list(evidence.outputs["alerts"] or ())
+    lost = next(each for each in alerts if read(each)["rule"] == "spree")
+    alerts.remove(lost)
+    enriched = list(evidence.outputs["enriched"] or ())
+    (identity,) = read(lost)["event_ids"]
+    shown = next(each for each in enriched if read(each)["transaction_id"] == identity)
+    if comes_again is not None:
+        flags = [flag for flag in read(shown)["flags"] if flag != "spree" or comes_again]
+        again = json.dumps(read(shown) | {"flags": flags}).encode()
+        enriched.append(replace(shown, ingest_ms=shown.ingest_ms + 3_000, value=again))
+    outputs = {**evidence.outputs, "alerts": arrived(alerts), "enriched": arrived(enriched)}
+    evidence = replace(evidence, outputs=outputs, stores={})
+    question = replace(question, stores=())
+    expected = {"earlier alerts"} if comes_again is not False else set()
+    assert {each.name for each in judge(question, evidence).checks if each.status != "ok"} == expected
+    found = wrong(Ledger(question, evidence, LIMITS).through(cuts_ms))
+    assert [name.partition(" ")[2] for name in found] == [*expected]
+
+
 LONG_MS = EARLIER_MOST_MS + 120_000
 
 

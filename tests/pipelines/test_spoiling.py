@@ -48,6 +48,7 @@ def test_each_spoiling_of_a_fraud_run_is_noticed_by_its_check(fraud: tuple[Quest
     assert len(found.outcomes) >= SPOILINGS_LEAST
     spoilt = {check for outcome in found.outcomes for check in outcome.checks}
     assert spoilt >= {each.name for each in checks.checkers(checks.Case(*fraud))}, "each check notices something"
+    assert "earlier alerts" in spoilt
 
 
 @pytest.mark.long

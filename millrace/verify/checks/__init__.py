@@ -12,6 +12,7 @@ from millrace.verify.checks import (
     alert_ids,
     alerts,
     conservation,
+    earlier_alerts,
     enrichment,
     files,
     labels,
@@ -48,6 +49,8 @@ def checkers(case: Case) -> Iterator[Checker]:
     yield enrichment.CHECKER
     yield lateness.CHECKER
     yield from map(alerts.checker, case.question.rules)
+    if case.question.in_force:
+        yield earlier_alerts.CHECKER
     yield alert_ids.CHECKER
     if labels.are_expected(case):
         yield labels.CHECKER

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
 from millrace.oracle import Finding, Origin, Record
-from millrace.rules import WindowRule, WindowSummary
+from millrace.rules import WindowRule, WindowSummary, alert_id
 from millrace.rules.outputs import INGEST_MS
 from millrace.verify.case import Case, Question, RowKey, Rows
 from millrace.verify.evidence import Event, Evidence, Read
@@ -47,6 +47,7 @@ class SegmentCase(Case):
         self.again: dict[tuple[str, str], list[Finding]] = {}
         """By rule and key: findings in windows that count late events which came out twice."""
         self.unaccounted = ()  # what comes behind judged windows is known from one segment to the next
+        self.known_alerts, self.undecided = (state.alerts, state.done_alerts), state.undecided
         self.races_before = races_before
         self.raced: dict[str, int] = {}
 
@@ -71,6 +72,13 @@ class SegmentCase(Case):
             elif arrived_ms := self.seen_ms.get(identity, 0):
                 found.append({self.question.use.judged.key: alert["key"], INGEST_MS.name: arrived_ms})
         return found
+
+    def is_alerted(self, rule: str, key: str, identity: str) -> bool:
+        """The same; also where the rule changed while the event waited, so that neither version's alerts are judged."""
+        versions = {self._present.get(rule), *(version for version, _ in self.versions(rule).past)}
+        ids = [alert_id(rule, version, key, identity) for version in versions if version is not None]
+        is_known = any(each in known for each in ids for known in self.known_alerts)
+        return is_known or (rule, key, identity) in self.undecided
 
     def has_letter(self, origin: Origin) -> bool:
         return origin in self.replayable

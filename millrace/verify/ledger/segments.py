@@ -21,6 +21,7 @@ from millrace.verify.checks import (
     alert_ids,
     alerts,
     conservation,
+    earlier_alerts,
     enrichment,
     lateness,
     numbers,
@@ -121,6 +122,8 @@ def _checkers(step: Step) -> Iterator[Checker]:
         yield repetitions.CHECKER
     yield from (refusals.CHECKER, enrichment.CHECKER, lateness.CHECKER)
     yield from map(alerts.checker, question.rules)
+    if question.in_force:
+        yield earlier_alerts.CHECKER
     yield alert_ids.CHECKER
     yield from map(numbers.checker, question.summaries)
     yield from labelled.checkers(step)

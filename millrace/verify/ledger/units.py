@@ -10,6 +10,7 @@ from millrace import oracle
 from millrace.oracle import Finding, Origin
 from millrace.rules import WindowRule
 from millrace.rules.outputs import DEAD_LETTERS
+from millrace.verify.checks.earlier_alerts import lacking
 from millrace.verify.evidence import ENRICHED, Versions
 from millrace.verify.expected import Settled, settled
 from millrace.verify.ledger.state import Unit
@@ -49,8 +50,10 @@ def judge(step: Step) -> None:
                 _judge_refused(step, origin, unit)
             continue
         copies = [event for _, event in unit.copies]
-        found = _decided(step, unit, settled(unit.judged, copies, _unjudged(step, unit), step.views))
-        if is_over or (copies and not unit.letters and all(map(step.is_alerted, _needed(step, unit, found)))):
+        unjudged = _unjudged(step, unit)
+        found = _decided(step, unit, settled(unit.judged, copies, unjudged, step.views))
+        is_right = bool(copies) and not unit.letters and all(map(step.is_alerted, _needed(step, unit, found)))
+        if is_over or (is_right and not lacking(step.case, unit.judged, copies, unjudged)):
             _judge_accepted(step, origin, unit, found, by_event)
             _keep_forms(step, origin, unit.judged, one_of)
 
