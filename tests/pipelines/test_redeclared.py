@@ -11,7 +11,7 @@ import pytest
 
 from millrace.oracle import Record, summary_rows, window_findings
 from millrace.rules import Count, CountDistinct, Enrichment, EventRule, Tumbling, WindowRule, alert_id
-from millrace.verify import Evidence, Question
+from millrace.verify import Evidence, Question, judge
 from millrace.verify.evidence import FILES, Versions
 from millrace.verify.ledger import state as states
 from millrace.verify.ledger.segments import Segment
@@ -224,14 +224,14 @@ NEVER = replace(ABOVE, alert_when=lambda now, before: now.amount_cents < 0)
 SAME = replace(ABOVE, alert_when=lambda now, before: (now.amount_cents > before.highest_cents) & (now.amount_cents > 0))
 
 
-def with_rule(good: Evidence, rule: EventRule, stopped_ms: int) -> Evidence:
+def with_rule(good: Evidence, rule: EventRule, stopped_ms: int, upgraded_ms: int = UPGRADED_MS) -> Evidence:
     """The run in which another version judges all events that come out once the job has stopped."""
 
     def out(record: Record) -> Record | None:
         content, is_after = read(record), record.ingest_ms >= stopped_ms
         if not is_after:
             return record
-        more = {"emit_ms": max(content["emit_ms"], UPGRADED_MS)} if "emit_ms" in content else {}
+        more = {"emit_ms": max(content["emit_ms"], upgraded_ms)} if "emit_ms" in content else {}
         if rule is NEVER and "flags" in content:
             more = {"flags": [flag for flag in content["flags"] if flag != ABOVE.name]}
         if content.get("rule") == ABOVE.name:
@@ -240,7 +240,7 @@ def with_rule(good: Evidence, rule: EventRule, stopped_ms: int) -> Evidence:
             identity = alert_id(ABOVE.name, rule.version, content["key"], content["event_ids"][0])
             more |= {"alert_id": identity, "rule_version": rule.version}
         value = json.dumps({**content, **more}).encode()
-        return replace(record, value=value, ingest_ms=max(record.ingest_ms, UPGRADED_MS))
+        return replace(record, value=value, ingest_ms=max(record.ingest_ms, upgraded_ms))
 
     outputs = {
         kind: arrived([each for each in map(out, good.outputs[kind] or ()) if each is not None])
@@ -270,3 +270,26 @@ def test_an_event_that_waits_while_a_rule_is_removed_is_not_judged_by_it(
     in_force = {ABOVE.name: Versions(((ABOVE.version, UPGRADED_MS),))} if is_noted else {}
     after = replace(question, rules=rules, in_force=in_force)
     assert wrong(changed((question, evidence), (after, evidence)).segments) == {}
+
+
+@pytest.mark.parametrize("last", [ABOVE, NEVER])
+def test_a_rule_that_changed_twice_turns_no_verdict_red_unless_an_alert_is_lost(
+    good: Evidence, last: EventRule
+) -> None:
+    again_ms = UPGRADED_MS + 20_000
+    past = ((ABOVE.version, UPGRADED_MS), (SAME.version, again_ms))
+    evidence = with_rule(with_rule(good, SAME, CHANGED_MS), last, again_ms - 5_000, again_ms)
+    question = replace(STREAM, stores=(), in_force={ABOVE.name: Versions(past)})
+    question = replace(question, rules=[last if each is ABOVE else each for each in STREAM.rules])
+    cuts_ms = range(START_MS, LAST_MS, 10_000)
+    assert judge(question, evidence).status == "ok"
+    assert wrong(Ledger(question, evidence, SOON).through(cuts_ms)) == {}
+    assert wrong(changed((replace(STREAM, stores=()), evidence), (question, evidence)).segments) == {}
+
+    alerts = evidence.outputs["alerts"] or ()
+    for version, _ in past:
+        lost = next(each for each in alerts if read(each)["rule_version"] == version)
+        less = {**evidence.outputs, "alerts": arrived([each for each in alerts if each is not lost])}
+        assert judge(question, replace(evidence, outputs=less)).check("earlier alerts").status == "failed"
+        found = wrong(Ledger(question, replace(evidence, outputs=less), SOON).through(cuts_ms))
+        assert {name.partition(" ")[2] for name in found} == {"earlier alerts"}
