@@ -33,6 +33,7 @@ from millrace.traffic.labels import Labels
 from millrace.verbs import companions, traffic
 from millrace.verbs.companions import BusyError
 from millrace.verbs.segment_files import SegmentFiles
+from millrace.verbs.sending import TrafficError
 from millrace.verbs.validation import CLOCKS_DIFFER_MS, bounds_of, question_about
 from millrace.verify import Question
 from millrace.verify.evidence import ENRICHED
@@ -537,18 +538,23 @@ class Ledger:
         topics = {ENRICHED: self.topics[self.variant.use.enriched.name], ALERTS.name: self.topics[ALERTS.name]}
         return StoredTables(self.target.hbase, self.target.bootstrap, self.variant.name, topics)
 
-    def labelled(self, cut_ms: int) -> list[Labelled]:
+    def labelled(self, cut_ms: int) -> list[Labelled] | str:
         """The labelled runs that ended before the cut and are not judged, with the alerts since each began.
 
         A run is recorded when it has ended, so a segment that was judged before holds none of it. One whose first
-        alerts the topic may have deleted is not left out in silence.
+        alerts the topic may have deleted is not left out in silence. Where the record is damaged, the result is the
+        complaint: its runs are judged after it is mended.
         """
         assert self.state is not None
         name, topic = self.variant.name, {ALERTS.name: self.topics[ALERTS.name]}
         since_ms = cut_ms - self.variant.pattern.retention_hours * 3_600_000
         in_force = deployments.in_force(self.target, name)
+        try:
+            runs = traffic.runs(self.target.settings, name)
+        except TrafficError as error:
+            return str(error)
         found = []
-        for run in traffic.runs(self.target.settings, name):
+        for run in runs:
             identity, (start_ms, until_ms) = f"{run.name}@{run.start_ms}", run.span_ms
             if "plan" not in run.about or identity in self.state.labelled:
                 continue

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from os import SEEK_END
 from pathlib import Path
 
 from millrace.patterns import load
@@ -141,19 +142,21 @@ def keep(settings: Settings, pattern: str, run: Run) -> None:
     """Record a run of traffic for the pattern's verdict."""
     path = _runs(settings, pattern)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a", encoding="utf-8") as opened:
-        opened.write(json.dumps(asdict(run)) + "\n")
+    line = json.dumps(asdict(run)).encode() + b"\n"
+    with path.open("a+b", buffering=0) as opened:
+        # A line that a crash cut off must not take this one with it.
+        opened.seek(max(0, opened.seek(0, SEEK_END) - 1))
+        opened.write(line if opened.read() in (b"", b"\n") else b"\n" + line)
 
 
 def runs(settings: Settings, pattern: str) -> list[Run]:
     """The runs of traffic that a pattern's topics hold, oldest first."""
     path = _runs(settings, pattern)
     try:
-        return [Run(**json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
+        lines = path.read_bytes().splitlines()
     except FileNotFoundError:
         return []
-    except (ValueError, TypeError) as error:
-        raise TrafficError(f"{path} is damaged ({error}); remove the line, or delete the file") from None
+    return [_run(path, number, line) for number, line in enumerate(lines, start=1)]
 
 
 def forget(settings: Settings, pattern: str) -> None:
@@ -215,6 +218,14 @@ def labels(use: UseCase, run: Run) -> Labels | str:
     if digest.hex != run.digest:
         return "this version generates other traffic from its plan; send it again"
     return made.without({rule.name for rule in use.rules if pinned.get(rule.name) != rule.version})
+
+
+def _run(path: Path, number: int, line: bytes) -> Run:
+    try:
+        return Run(**json.loads(line))
+    except (ValueError, TypeError) as error:
+        why = str(error).replace("line 1 column", "column")
+        raise TrafficError(f"{path}: line {number} is damaged ({why}); remove this line") from None
 
 
 def _runs(settings: Settings, pattern: str) -> Path:

@@ -567,6 +567,24 @@ def test_a_run_that_is_longer_than_the_topics_keep_messages_makes_one_segment_un
     assert "it began before the oldest alert" in found.causes[0]
 
 
+@pytest.mark.parametrize("damage", [b'{"about": {', b"\xff\n", b"[]\n"])
+def test_a_damaged_record_of_runs_is_named_until_it_is_mended_and_stops_no_ledger(
+    kafka: Topics, target: Target, damage: bytes
+) -> None:
+    run = sent(target)
+    file = target.settings.state / "patterns" / f"{NAME}.traffic.jsonl"
+    file.write_bytes(file.read_bytes() + damage)
+    validator = opened(target)
+    for entry in judged(validator, SEGMENTS):
+        assert entry.status == "unknown"
+        assert entry.causes[0].startswith(f"labels: no run is judged: {file}: line 2 is damaged (")
+        assert entry.causes[0].endswith("); remove this line")
+    file.write_bytes(file.read_bytes().removesuffix(damage))
+    found = judged(validator, 2)
+    assert [entry.status for entry in found] == ["ok", "ok"]
+    assert ["labels" in entry.figures for entry in found] == [True, False], f"{run.name} is judged once"
+
+
 HOUR = hour_of(START_MS)
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from millrace.patterns.plan import HOP
+from millrace.settings import Settings
 from millrace.traffic import plan_for
 from millrace.traffic.planned import made_again, partition_of
 from millrace.traffic.runs import Run
@@ -192,3 +194,21 @@ def test_what_was_sent_is_made_again_from_the_record_to_the_last_byte(monkeypatc
     assert again == [each for each in taken if each[0] != HOP]
     assert content.hex == read.content
     assert made_again(FRAUD, replace(read, about={"plan": asdict(plan)}), SECRETS) is None, "an earlier record"
+
+
+@pytest.mark.parametrize("cut", [1, 40])
+def test_a_record_that_a_crash_cut_off_is_named_by_its_line_and_damages_no_other(tmp_path: Path, cut: int) -> None:
+    settings = Settings.read({"MILLRACE_STATE": str(tmp_path)})
+    file = tmp_path / "patterns" / "visits.traffic.jsonl"
+    traffic.keep(settings, "visits", run())
+    traffic.keep(settings, "visits", run(p99_ms=4.0))
+    file.write_bytes(file.read_bytes()[:-cut])
+    if cut > 1:
+        with pytest.raises(TrafficError, match=rf"{file}: line 2 is damaged \(.*\); remove this line"):
+            traffic.runs(settings, "visits")
+    traffic.keep(settings, "visits", run(p99_ms=5.0))
+    lines = file.read_bytes().splitlines(keepends=True)
+    assert len(lines) == 3
+    file.write_bytes(b"".join(lines if cut == 1 else lines[::2]))
+    found = [each.behind_ms["p99_ms"] for each in traffic.runs(settings, "visits")]
+    assert found == ([3.0, 4.0, 5.0] if cut == 1 else [3.0, 5.0])

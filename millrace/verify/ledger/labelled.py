@@ -18,8 +18,9 @@ def checkers(step: Step) -> Iterator[Checker]:
     """The check of the runs that are judged in this segment; none where there are none."""
     made: list[Labels] = []
     alerts: dict[str, Event] = {}
-    unused: list[str] = []
-    for run in step.inputs.labelled:
+    runs = step.inputs.labelled
+    unused: list[str] = [f"no run is judged: {runs}"] if isinstance(runs, str) else []
+    for run in () if isinstance(runs, str) else runs:
         if isinstance(run.labels, str):
             unused.append(f"the labels of the run '{run.name}' are unused: {run.labels}")
         else:

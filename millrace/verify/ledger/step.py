@@ -121,8 +121,8 @@ class Inputs:
     """What is wrong with whole files."""
     slice: Slice | None = None
     """Of the files that were read before."""
-    labelled: Sequence[Labelled] = ()
-    """The runs that ended before the cut and are not judged."""
+    labelled: Sequence[Labelled] | str = ()
+    """The runs that ended before the cut and are not judged, or why their record cannot be read."""
     tables: Tables | None = None
     """None where they are not judged."""
 
