@@ -573,15 +573,24 @@ class Case:
 
     def overdue(self, ends_ms: Iterable[int]) -> str:
         """Why windows with these ends cannot be judged though they should have closed; empty if none is overdue."""
-        newest_ms = max((event["ingest_ms"] for event in self.expected.accepted.values()), default=0)
-        overdue = [end_ms for end_ms in ends_ms if end_ms < newest_ms - self.question.bounds.overdue_ms]
+        overdue = [end_ms for end_ms in ends_ms if end_ms < self.overdue_before_ms]
         if not overdue:
             return ""
-        oldest_s = (newest_ms - min(overdue)) / 1000
+        oldest_s = (self.newest_ms - min(overdue)) / 1000
         return (
             f"{len(overdue)} windows may still be open though the oldest ended {oldest_s:,.0f} s before the newest "
             "arrival: event time stands still in a partition"
         )
+
+    @property
+    def overdue_before_ms(self) -> int:
+        """A window that ended earlier should have closed."""
+        return self.newest_ms - self.question.use.disorder_ms - self.question.bounds.overdue_ms
+
+    @property
+    def newest_ms(self) -> int:
+        """When the newest of the events arrived that windows may count."""
+        return max((event["ingest_ms"] for event in self.expected.accepted.values()), default=0)
 
     @property
     def races_most(self) -> float:

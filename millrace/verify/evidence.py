@@ -53,7 +53,8 @@ class Bounds:
     """What an engine has made reaches its topic at most so much later. A producer gives up after two minutes, and what
     is made again has another `emit_ms`; a broker that is away for ten minutes leaves some to spare."""
     overdue_ms: int = 60_000
-    """A window that may still be open so long after its end, by the newest arrival, makes its check unknown."""
+    """A window that may still be open so long after its end and the disorder, by the newest arrival, makes its check
+    unknown."""
 
 
 @dataclass(frozen=True)

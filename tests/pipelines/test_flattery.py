@@ -69,7 +69,7 @@ class TestSilentPartition:
 
     def test_a_window_that_should_long_have_closed_is_unknown(self, silent: Evidence) -> None:
         """Where nobody can say that the partition is idle, its windows may be open, but not for ever."""
-        question = replace(QUESTION, bounds=Bounds(idle_ms=3_600_000, overdue_ms=20_000))
+        question = replace(QUESTION, bounds=Bounds(idle_ms=3_600_000, overdue_ms=15_000))
         missing = spoilt(silent, alerts=self.without_later_bursts(silent), windows=output(silent, "windows")[:1])
         for name in ("alerts: burst", "numbers: spend-per-minute"):
             check = judge(question, missing).check(name)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import pytest
@@ -609,3 +610,59 @@ def test_an_alert_that_counts_what_came_behind_judged_windows_is_unknown() -> No
     segments = Ledger(question, evidence, LIMITS).through(range(START_MS, START_MS + 900_000, 30_000))
     found = [(each.name, each.status) for segment in segments for each in segment.checks if each.status != "ok"]
     assert found == [("alerts: burst", "unknown")]
+
+
+def trickle(at_ms: Callable[[int, int], int | None], until_ms: int) -> tuple[Question, Evidence]:
+    """Pairs of purchases in two partitions, a burst each; `at_ms` is when a purchase was made that arrives then."""
+    people = {"customer": "a", "segment": "s"}, {"merchant": "m", "category": "c", "place": "p"}
+    raw: dict[str, list[Record]] = {kind: [] for kind in pretend.KINDS.values()}
+    for kind, known in zip(("customers", "merchants"), people, strict=True):
+        raw[kind].append(Record(kind, 0, 0, START_MS - 60_000, b"a", json.dumps(known).encode()))
+    for partition, arrived_ms in product((0, 1), range(0, until_ms, 5_000)):
+        if (made_ms := at_ms(partition, arrived_ms)) is None:
+            continue
+        number = sum(each.partition == partition for each in raw["transactions"])
+        purchase = {"transaction_id": f"t{partition}-{number}", "customer": "a", "merchant": "m", "amount_cents": 100}
+        purchase |= {"card": f"5cea1a1{partition}." + f"{number // 2:032d}", "latitude": 1.0, "longitude": 1.0}
+        purchase |= {"at_ms": START_MS + made_ms, "sent_ms": START_MS + arrived_ms}
+        content = json.dumps(purchase).encode()
+        raw["transactions"].append(Record("transactions", partition, number, START_MS + arrived_ms, b"a", content))
+    raw["transactions"].sort(key=lambda each: each.ingest_ms)
+    question = replace(STREAM, rules=(FRAUD.rule("burst"),), stores=())
+    return question, replace(live(ran(PLAN, raw, question.rules)), labels=None)
+
+
+def unknown_in(question: Question, evidence: Evidence) -> set[tuple[int, str]]:
+    """The segments of a minute, and their checks, in which windows lack their results: all do, none for too long."""
+    outputs = {**evidence.outputs, "windows": [], "alerts": []}
+    ledger = Ledger(question, replace(evidence, outputs=outputs), Limits())
+    for cut_ms in range(START_MS, START_MS + 660_000, 60_000):
+        ledger.to(cut_ms)
+    found = [(segment.number, each) for segment in ledger.segments for each in segment.checks if each.status != "ok"]
+    assert all((each.status, "event time stands still" in each.why) == ("unknown", True) for _, each in found)
+    return {(number, each.name) for number, each in found}
+
+
+@pytest.mark.parametrize("is_frozen", [lambda partition: partition == 1, lambda partition: True])
+def test_windows_that_never_close_are_unknown_after_a_minute(is_frozen: Callable[[int], bool]) -> None:
+    """The clock of whoever fills one partition stands still, or that of everybody."""
+    question, evidence = trickle(lambda partition, arrived_ms: 0 if is_frozen(partition) else arrived_ms, 600_000)
+    found = unknown_in(question, evidence)
+    assert {name for _, name in found} == {"alerts: burst", "numbers: spend-per-minute"}
+    assert {number for number, _ in found} == set(range(4, 12)), "of the grace, too"
+
+
+@pytest.mark.parametrize(
+    "at_ms",
+    [
+        lambda partition, arrived_ms: arrived_ms,
+        lambda partition, arrived_ms: None if partition and arrived_ms > 60_000 else arrived_ms,
+        lambda partition, arrived_ms: None if arrived_ms > 60_000 else arrived_ms,
+        lambda partition, arrived_ms: arrived_ms - 600_000,
+        lambda partition, arrived_ms: min(arrived_ms, 2 * arrived_ms - 500_000) if partition else arrived_ms,
+    ],
+    ids=["live", "an idle partition", "silence", "all ten minutes late", "a backlog of one partition"],
+)
+def test_windows_that_close_when_time_moves_are_no_fault(at_ms: Callable[[int, int], int | None]) -> None:
+    question, evidence = trickle(at_ms, 600_000)
+    assert unknown_in(question, evidence) == set()

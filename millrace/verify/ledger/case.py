@@ -34,7 +34,7 @@ class SegmentCase(Case):
         since = self._other_limits()
         self.unread = [f"messages from before {since}, which the pattern judged by other limits"] if since else []
         self.counted, self.seen_ms, self.is_assumed = state.counted, state.oracle.seen_ms, bool(state.assumed)
-        self.ends = state.read_to
+        self.ends, self.arrived_ms = state.read_to, state.arrived_ms
         self.replayable: set[Origin] = set()
         """Of the messages that are marked as replayed: those with a dead letter, or too old to know."""
         self.found: dict[str, tuple[dict[str, Finding], dict[str, Finding]]] = {}
@@ -119,6 +119,10 @@ class SegmentCase(Case):
 
     def rows_of(self, summary: WindowSummary) -> Rows:
         return self.rows[summary.name]
+
+    @property
+    def newest_ms(self) -> int:
+        return max(self.arrived_ms.values(), default=0)
 
     def too_many_races(self, raced: int, of: str) -> list[str]:
         """The same over the last segments."""

@@ -140,6 +140,8 @@ class Step:
         self.since_ms, self.cut_ms, self.limits, self.is_last = state.cut_ms, cut_ms, limits, is_last
         self.horizon_ms = math.inf if is_last else cut_ms - limits.grace_ms
         """Windows count what arrived until then."""
+        self.overdue_before_ms = -math.inf
+        """Windows that ended earlier should be over."""
         self.use, self.bounds = question.use, question.bounds
         self.rules = {rule.name: rule for rule in question.rules}
         self.event_rules = [rule for rule in question.rules if isinstance(rule, EventRule)]

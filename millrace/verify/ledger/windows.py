@@ -25,17 +25,16 @@ JUDGED = -1
 
 def judge(step: Step) -> None:
     """Judge the windows that are over and have their results, and those that have waited too long."""
-    state = step.state
+    state, before_ms = step.state, _behind_ms(step)
     for (_, partition, _), each in state.counted.items():
         event = each.event
         if event["ingest_ms"] <= step.horizon_ms:
             at_ms = min(event[step.time], event["ingest_ms"])
             state.newest[partition] = max(at_ms, state.newest.get(partition, 0))
             state.arrived_ms[partition] = max(event["ingest_ms"], state.arrived_ms.get(partition, 0))
-    active_since_ms = max(state.arrived_ms.values(), default=0) - step.bounds.idle_ms
-    active = (state.newest[number] for number, at_ms in state.arrived_ms.items() if at_ms >= active_since_ms)
-    passed_ms = min(active, default=0) - step.case.settled_after_ms
-    state.passed_ms = max(passed_ms, state.passed_ms)
+    state.passed_ms = max(_slowest_ms(step) - step.case.settled_after_ms, state.passed_ms)
+    if _behind_ms(step) >= before_ms:  # else it catches up, as behind a backlog of one partition
+        step.overdue_before_ms = step.case.overdue_before_ms
     for rule in step.window_rules:
         step.case.found[rule.name] = _windows_of(step, rule)
         _judge_again(step, rule)
@@ -43,6 +42,31 @@ def judge(step: Step) -> None:
         step.case.rows[summary.name] = _rows_of(step, summary)
     _judge_behind(step)
     _forget_counted(step)
+
+
+def _slowest_ms(step: Step) -> int:
+    """The newest moment of the partition that is furthest behind, of those that are not idle."""
+    arrived_ms = step.state.arrived_ms
+    active_since_ms = max(arrived_ms.values(), default=0) - step.bounds.idle_ms
+    active = (number for number, at_ms in arrived_ms.items() if at_ms >= active_since_ms)
+    return min(map(step.state.newest.__getitem__, active), default=0)
+
+
+def _behind_ms(step: Step) -> int:
+    """How far event time is behind the newest arrival."""
+    return max(step.state.arrived_ms.values(), default=0) - _slowest_ms(step)
+
+
+def _is_overdue(step: Step, end_ms: int, among: Iterable[Event]) -> bool:
+    """Whether a window that is not over should be, though its events come as late as the earliest of them."""
+    before_ms = step.overdue_before_ms
+    return end_ms < before_ms and end_ms + min(each["ingest_ms"] - each[step.time] for each in among) < before_ms
+
+
+def _name_overdue(step: Step, check: str, ends_ms: Sequence[int]) -> None:
+    """Leave a check undecided of which windows with these ends should have results."""
+    if why := step.case.overdue(ends_ms):
+        step.unknown.setdefault(check, why)
 
 
 def join(step: Step) -> None:
@@ -164,6 +188,7 @@ def _windows_of(step: Step, rule: WindowRule) -> tuple[dict[str, Finding], dict[
     """The findings that are judged: those in windows that are over, and in others those that were alerted."""
     must: dict[str, Finding] = {}
     may: dict[str, Finding] = {}
+    awaited: list[int] = []
     own = [each for each in step.state.counted.items() if rule.name in each[1].windows and not each[1].is_late]
     places = {_place(each.event): origin for origin, each in own}
     by_key: dict[str, list[Event]] = defaultdict(list)
@@ -175,7 +200,8 @@ def _windows_of(step: Step, rule: WindowRule) -> tuple[dict[str, Finding], dict[
             window = json.dumps([rule.name, key, start_ms])
             if step.state.due_since.get(window) == JUDGED:
                 continue
-            is_over = _is_window_over(step, rule.window.end_ms(start_ms, among[-1][step.time]), among)
+            end_ms = rule.window.end_ms(start_ms, among[-1][step.time])
+            is_over = _is_window_over(step, end_ms, among)
             if not is_judged(step, rule.name, start_ms):
                 if is_over:
                     _close(step, rule, window, start_ms, [places[_place(event)] for event in among])
@@ -185,10 +211,13 @@ def _windows_of(step: Step, rule: WindowRule) -> tuple[dict[str, Finding], dict[
                     _close(step, rule, window, start_ms, [places[_place(event)] for event in among])
                     if finding is not None and finding.alert_id not in step.state.done_alerts:
                         must[finding.alert_id] = finding
-            elif is_waiting_long:
+            elif (is_overdue := _is_overdue(step, end_ms, among)) or is_waiting_long:
                 finding = oracle.window_finding(rule, key, start_ms, among)
-                if finding is not None and finding.alert_id in step.state.alerts:
+                if finding is not None and is_waiting_long and finding.alert_id in step.state.alerts:
                     may[finding.alert_id] = finding
+                elif finding is not None and is_overdue and not step.is_alerted(finding):
+                    awaited.append(end_ms)
+    _name_overdue(step, f"alerts: {rule.name}", awaited)
     for finding in (*must.values(), *may.values()):
         step.judge_alerts([finding.alert_id])
         for origin in finding.origins:
@@ -249,21 +278,26 @@ def _rows_of(step: Step, summary: WindowSummary) -> Rows:
     with_late: dict[RowKey, dict[str, Any]] = {}
     counted: dict[RowKey, Sequence[Counted]] = {}
     since_ms = step.case.versions(summary.name).since_ms
+    awaited: list[int] = []
     for key, own in groups.items():
-        name = row_name(summary, key)
-        is_over = _is_window_over(step, summary.window.end_ms(key[0], key[0]), [each.event for each in own])
-        if state.due_since.get(name) == JUDGED or not is_over:
+        name, end_ms, among = row_name(summary, key), summary.window.end_ms(key[0], key[0]), [c.event for c in own]
+        is_over = _is_window_over(step, end_ms, among)
+        if state.due_since.get(name) == JUDGED or not (is_over or _is_overdue(step, end_ms, among)):
             continue
         if not is_judged(step, summary.name, key[0]):
-            _close_row(step, summary, name, own)
+            if is_over:
+                _close_row(step, summary, name, own)
             continue
-        of_all = oracle.measured(summary, [each.event for each in own])
+        of_all = oracle.measured(summary, among)
         in_time = [each.event for each in own if not each.is_late]
         values = oracle.measured(summary, in_time) if in_time else None
         rows = state.rows.get(name, ())
         last = numbers.last_of(output for _, output in rows)
         is_right = values is None or key[0] < since_ms
         is_right = is_right or (last is not None and numbers.is_between(last[1], values or {}, of_all))
+        if not is_over:
+            awaited += [] if is_right else [end_ms]
+            continue
         if not is_right and not step.is_over(_since(step, name)):
             continue
         with_late[key], counted[key] = of_all, own
@@ -272,6 +306,7 @@ def _rows_of(step: Step, summary: WindowSummary) -> Rows:
         step.due[WINDOWS_TOPIC] += [output for _, output in state.rows.pop(name, ())]
         state.done_rows[name] = values if values is not None else of_all, of_all, _began_ms(own), step.cut_ms
         _close_row(step, summary, name, own)
+    _name_overdue(step, f"numbers: {summary.name}", awaited)
     for name, rows in list(state.rows.items()):
         if json.loads(name)[0] == summary.name and any(step.is_over(since) for since, _ in rows):
             key = tuple(json.loads(name)[1:])
