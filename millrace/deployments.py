@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import math
 import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -209,11 +210,14 @@ def accepted(target: Target, name: str, engine: str) -> tuple[Loss, ...]:
     return tuple({loss.place: loss for loss in losses(target, name).get(engine, ())}.values())
 
 
-def losses(target: Target, name: str) -> dict[str, tuple[Loss, ...]]:
-    """The accepted losses of a pattern, by engine, oldest first."""
+def losses(
+    target: Target, name: str, since_ms: float = -math.inf, until_ms: float = math.inf
+) -> dict[str, tuple[Loss, ...]]:
+    """The losses of a pattern that were accepted after one moment and until another, by engine, oldest first."""
     found: dict[str, tuple[Loss, ...]] = {}
     for each in _read(_losses_file(target, name), []):
-        found[each["engine"]] = (*found.get(each["engine"], ()), Loss(**each["loss"]))
+        if since_ms < each["accepted_ms"] <= until_ms:
+            found[each["engine"]] = (*found.get(each["engine"], ()), Loss(**each["loss"]))
     return found
 
 

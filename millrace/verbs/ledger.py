@@ -351,6 +351,8 @@ class Ledger:
         state, before = self.state, self.tail.positions
         question = self.question(cut_ms)
         lacking, causes = self.lacking + self.gone(state), self.causes + self.lacking + self.gone(state)
+        if lost := [f"{each.offsets} of {each}, which was accepted as lost" for each in question.lost]:
+            lacking = [*lacking, *lost]
         if lacking:
             state.assumed, state.assumed_since_ms = lacking[0], cut_ms
         self.causes, self.lacking = [], []
@@ -581,7 +583,15 @@ class Ledger:
         question = question_about(self.variant, bounds_of(self.variant), in_force)
         # By the time of the topics, so that a segment is the same whenever it is judged.
         kept_since_ms = cut_ms - self.variant.pattern.retention_hours * 3_600_000
-        return replace(question, stores=self.stores, kept_since_ms=kept_since_ms)
+        # With the first segment all losses from before it count, later each once.
+        since_ms = self.state.cut_ms if self.state is not None and self.state.number else -math.inf
+        lost = deployments.losses(self.target, self.variant.name, since_ms, cut_ms)
+        return replace(
+            question,
+            stores=self.stores,
+            kept_since_ms=kept_since_ms,
+            lost=[each for own in lost.values() for each in own],
+        )
 
     def versions(self) -> dict[str, str]:
         found: dict[str, str] = {}

@@ -109,6 +109,7 @@ def finished(
     variant: Variant,
     *,
     in_force: Mapping[str, Versions],
+    lost: Sequence[Loss] = (),
     in_flight: Sequence[InFlight] = (),
     counted: Counted,
     tapes: Sequence[Run],
@@ -118,6 +119,7 @@ def finished(
     question = replace(
         question_about(variant, bounds_of(variant), in_force),
         began_ms=[tape.start_ms for tape in tapes],
+        lost=lost,
         uncounted_ms=counted.uncounted_ms,
         notes=counted.notes,
         runs=tapes,

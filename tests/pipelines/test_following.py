@@ -21,6 +21,7 @@ from millrace.errors import InfraError
 from millrace.oracle import Record
 from millrace.patterns import engine_plans, load
 from millrace.patterns import topics as topics_of
+from millrace.patterns.loss import Loss
 from millrace.patterns.parquet import hour_of
 from millrace.patterns.plan import Stores
 from millrace.rules import alert_id
@@ -263,6 +264,55 @@ def test_a_ledger_that_begins_behind_the_first_messages_is_assumed(kafka: Topics
     assert entries[0].causes[0] == "the first messages were deleted before the ledger began"
     assert "ok" not in {entry.status for entry in entries}
     assert "failed" not in {entry.status for entry in entries}
+
+
+LOSS = Loss(f"{NAME}.transactions", 0, wanted=50, first=57, end=400)
+
+
+def accept(target: Target, accepted_ms: int) -> None:
+    """Record the loss as `deploy --accept-loss` does, at this moment."""
+    file = deployments.deployed_file(target, NAME).with_suffix(".losses")
+    about = {"engine": "flink", "generation": 2, "accepted_ms": accepted_ms}
+    deployments.write_json(file, [about | {"loss": LOSS.plain()}])
+
+
+@pytest.mark.parametrize(("accepted_ms", "number"), [(START_MS - 3_600_000, 1), (START_MS + 25_000, 3)])
+def test_an_accepted_loss_makes_one_segment_unknown_and_the_next_ones_assumed(
+    kafka: Topics, target: Target, accepted_ms: int, number: int
+) -> None:
+    accept(target, accepted_ms)
+    entries = judged(opened(target), SEGMENTS)
+    assert [each.status for each in entries] == ["ok"] * (number - 1) + ["unknown"] + ["assumed"] * (SEGMENTS - number)
+    (found,) = [each for each in entries if "loss" in each.figures]
+    assert (found.number, found.figures["loss"]["messages at least"]) == (number, 7)
+    assert f"loss: {LOSS.offsets} of {LOSS}" in found.causes
+    assert entries[-1].causes == (f"{LOSS.offsets} of {LOSS}, which was accepted as lost",)
+
+
+def test_what_an_accepted_loss_lacks_is_no_fault_of_the_engine(kafka: Topics, target: Target) -> None:
+    def is_lost(record: Record) -> bool:
+        place = [json.loads(record.value or b"").get(f"source_{name}") for name in ("partition", "offset")]
+        return place[0] == LOSS.partition and LOSS.wanted <= (place[1] or 0) < LOSS.first
+
+    own = kafka.records[f"{NAME}.enriched"]
+    kept = [each for each in own if not is_lost(each)]
+    assert len(kept) < len(own)
+    kafka.records[f"{NAME}.enriched"] = renumbered(kept)
+    accept(target, START_MS + 25_000)
+    entries = judged(opened(target), SEGMENTS + 4)
+    assert {each.status for each in entries[2:]} == {"unknown", "assumed"}
+    (found,) = [each for each in entries if "status" in each.figures["conservation"]]
+    assert found.causes[0].startswith("conservation: assumed: ")
+
+
+def renumbered(records: Iterable[Record]) -> list[Record]:
+    """The records of a topic without gaps."""
+    ends: dict[int, int] = defaultdict(int)
+    found = []
+    for each in records:
+        found.append(replace(each, offset=ends[each.partition]))
+        ends[each.partition] += 1
+    return found
 
 
 def test_a_foreign_last_message_is_named_once(kafka: Topics, target: Target) -> None:

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from millrace import deployments
 from millrace.cli.verify import as_data, rows
+from millrace.errors import InfraError
 from millrace.oracle import Record
+from millrace.patterns import Variant
+from millrace.patterns.loss import Loss
+from millrace.settings import Settings
+from millrace.target import Target
 from millrace.traffic import plan_for
+from millrace.verbs import self_test as testing
+from millrace.verbs import validation
+from millrace.verbs.traffic import Counted
 from millrace.verify import Evidence, Question, checks
 from millrace.verify.checking import Found
 from millrace.verify.spoiling import Outcome, SelfTest, self_test
@@ -82,6 +92,32 @@ def test_only_a_run_that_is_ok_can_be_spoilt(short: Evidence) -> None:
     found = self_test(QUESTION, replace(short, stores={**short.stores, "files": []}))
     assert found.outcomes == ()
     assert found.why == "only a run whose verdict is ok can be spoilt: files is failed"
+
+
+def test_a_run_with_an_accepted_loss_cannot_be_spoilt(
+    short: Evidence, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    class Reading:
+        """The run, as if it were read from servers."""
+
+        def __init__(self, target: Target, variant: Variant) -> None: ...
+
+        def read(self) -> None: ...
+
+        def counts(self) -> str:
+            return ""
+
+        def evidence(self, runs: Counted) -> Evidence:
+            return short
+
+        def close(self) -> None: ...
+
+    monkeypatch.setattr(validation, "_Reading", Reading)
+    target = Target(Settings.read({"MILLRACE_STATE": str(tmp_path)}), {"KAFKA_BOOTSTRAP": "nowhere"})
+    loss = {"accepted_ms": 1, "engine": "flink", "loss": Loss("flink.transactions", 0, 3, 7, 9).plain()}
+    deployments.write_json(deployments.deployed_file(target, "flink").with_suffix(".losses"), [loss])
+    with pytest.raises(InfraError, match="can be spoilt: loss is unknown"):
+        testing.self_test(target, "flink")
 
 
 def test_the_outcomes_are_lines_and_json() -> None:

@@ -24,6 +24,7 @@ from millrace.verify.checks import (
     earlier_alerts,
     enrichment,
     lateness,
+    loss,
     numbers,
     order,
     readable,
@@ -117,6 +118,8 @@ def anchored(
 
 def _checkers(step: Step) -> Iterator[Checker]:
     question = step.question
+    if question.lost:
+        yield loss.CHECKER
     yield from (readable.CHECKER, conservation.CHECKER)
     if question.is_once:
         yield repetitions.CHECKER
@@ -195,8 +198,10 @@ def _is_assumed(step: Step, checker: Checker) -> bool:
         return False
     is_of_memory = checker.name in (enrichment.CHECKER.name, refusals.CHECKER.name)
     is_of_memory |= rule is not None and not isinstance(rule, WindowRule)
-    # An output of a message that it lacks may come so late, and is judged so much later.
-    waits_ms = 2 * (step.limits.outstanding_ms + step.limits.grace_ms)
+    # An output of a message that it lacks may come so late, and is judged so much later; a window holds it for longer.
+    windows = [each.window for each in step.window_rules] + [each.window for each in step.question.summaries]
+    longest_ms = max((window.closes_after_ms for window in windows), default=0)
+    waits_ms = 2 * (step.limits.outstanding_ms + step.limits.grace_ms) + longest_ms
     return is_of_memory or step.cut_ms <= state.assumed_since_ms + waits_ms
 
 
