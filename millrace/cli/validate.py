@@ -74,7 +74,7 @@ def validate(
     With --continuous the stream is judged in segments, each once, with the state that earlier segments left: for a
     pattern that runs for longer than its topics retain messages. Segments cover alerts, enrichment, window results,
     dead letters, files, tables and the labels of runs. `millrace verdicts` shows the ledger. With --by-ledger no
-    message is needed that an earlier segment has judged.
+    message is needed that an earlier segment has judged; over segments that are `assumed` the verdict is unknown.
 
     Examples:
     millrace validate flink-spark

@@ -182,10 +182,14 @@ def test_a_verdict_over_no_segment_or_one_that_was_not_judged_or_a_broken_chain_
     assert verdict_of("p", entries, ["entry 1 was altered"]).status == "unknown"
 
 
-def test_a_verdict_over_assumed_segments_notes_it() -> None:
+def test_a_verdict_over_assumed_segments_is_not_ok() -> None:
     found = verdict_of("p", ledger(OK, assumed="the first messages were deleted"))
-    assert found.status == "ok"
-    assert found.notes == ("the oracle has not seen all that the pattern remembers: the first messages were deleted",)
+    assert (found.status, found.check("conservation").status) == ("unknown", "ok")
+    assert found.check("ledger").why == (
+        "segments are assumed, as the oracle has not seen all that the pattern remembers: "
+        "the first messages were deleted"
+    )
+    assert verdict_of("p", ledger(RED, assumed="the first messages were deleted")).status == "failed"
 
 
 def test_what_is_overdue_before_the_moment_asked_for_makes_a_verdict_unknown() -> None:

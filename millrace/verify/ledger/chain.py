@@ -168,21 +168,23 @@ class Chain:
 
 
 def verdict_of(pattern: str, entries: Sequence[Entry], breaks: Sequence[str] = (), until_ms: int = 0) -> Verdict:
-    """The verdict on these segments together; unknown while what arrived until then is not all judged."""
+    """The verdict on these segments together; unknown while what arrived until then is not all judged, or assumed."""
     names = dict.fromkeys(name for entry in entries for name in entry.figures)
     unjudged = [cause for entry in entries if not entry.figures for cause in entry.causes]
     figures = {"segments": len(entries), "messages": sum(entry.messages for entry in entries)}
     asks = "Was every segment judged, and does each entry follow from the one before?"
+    assumed = dict.fromkeys(cause for entry in entries if entry.status == "assumed" for cause in entry.causes)
     whys = [*breaks, *dict.fromkeys(unjudged), *_unfinished(entries, until_ms)]
+    whys += [
+        f"segments are assumed, as the oracle has not seen all that the pattern remembers: {why}" for why in assumed
+    ]
     nothing = "there is no entry" if not entries else "" if figures["messages"] else "no message was judged"
     why = "; ".join(whys) or nothing
     checks = [
         *(_over(name, entries) for name in names),
         unchecked("ledger", asks, why, figures) if why else checked("ledger", asks, figures, ()),
     ]
-    assumed = dict.fromkeys(cause for entry in entries if entry.status == "assumed" for cause in entry.causes)
-    notes = tuple(f"the oracle has not seen all that the pattern remembers: {each}" for each in assumed)
-    return Verdict(pattern, tuple(checks), (), (), {}, {}, notes)
+    return Verdict(pattern, tuple(checks), (), (), {}, {})
 
 
 def _unfinished(entries: Sequence[Entry], until_ms: int) -> Iterator[str]:
