@@ -266,6 +266,15 @@ def ends(bootstrap: str, topics: Mapping[str, str]) -> Offsets:
     }
 
 
+def topic_ids(bootstrap: str, topics: Mapping[str, str]) -> dict[str, str]:
+    """The id of each topic, by the kind that maps to it; one that is deleted and created anew has another."""
+    with admin(bootstrap) as client:
+        there = {each["name"]: str(each["topic_id"]) for each in client.describe_topics()}
+    if missing := sorted(topic for topic in topics.values() if topic not in there):
+        raise NoTopicError(f"no topic {', '.join(missing)} at {bootstrap}; provision the pattern first")
+    return {kind: there[topic] for kind, topic in topics.items()}
+
+
 def members(bootstrap: str, group: str) -> list[str]:
     """Who reads as a consumer group now: client and host of each. Kafka makes its topic of groups at the first use."""
     described: list[dict[str, Any]] = []

@@ -7,7 +7,7 @@ import gzip
 import math
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -27,7 +27,7 @@ from millrace.rules.outputs import VERDICTS_TOPIC, WINDOWS_TOPIC
 from millrace.settings import EVERY_S, SETTLE_S
 from millrace.stores.files import Hdfs, NoFileError
 from millrace.stores.tables import HBase
-from millrace.stores.topics import Offsets, Publisher, Tail, ends, lengths
+from millrace.stores.topics import Offsets, Publisher, Tail, ends, lengths, topic_ids
 from millrace.target import ROOT, Target
 from millrace.traffic.labels import Labels
 from millrace.verbs import companions, traffic
@@ -348,9 +348,10 @@ class Ledger:
         cut_ms = self.cut_after(self.state.cut_ms)
         if cut_ms + self.settle_s * 1000 > time.time() * 1000:
             return None
+        self.begin_anew()
         state, before = self.state, self.tail.positions
-        question = self.question(cut_ms)
-        lacking, causes = self.lacking + self.gone(state), self.causes + self.lacking + self.gone(state)
+        question, gone = self.question(cut_ms), self.gone(self.state)
+        lacking, causes = self.lacking + gone, self.causes + self.lacking + gone
         if lost := [f"{each.offsets} of {each}, which was accepted as lost" for each in question.lost]:
             lacking = [*lacking, *lost]
         if lacking:
@@ -465,8 +466,25 @@ class Ledger:
         for each, piece in reversed(lacking):
             self.ids.take(each, _unpacked(piece))
 
-    def anchor(self) -> State | None:
-        """A state without memory: from the last entry's messages on, or from the first that the topics have."""
+    def begin_anew(self) -> None:
+        """Begin again without memory if a topic was created anew: its offsets mean other messages."""
+        assert self.state is not None
+        assert self.tail is not None
+        ids, was = topic_ids(self.target.bootstrap, self.topics), self.state.topic_ids
+        if anew := {kind for kind, identity in ids.items() if was.get(kind, identity) != identity}:
+            state = self.anchor(anew)
+            if state is None:
+                raise InfraError(f"{self.variant.name}: its topics were created anew, and have no message yet")
+            self.lacking += [f"{self.topics[kind]} was deleted and created anew" for kind in sorted(anew)]
+            self.tail.close()
+            self.state, self.tail = state, Tail(self.target.bootstrap, self.topics, state.read)
+        self.state.topic_ids = ids
+
+    def anchor(self, anew: Collection[str] = ()) -> State | None:
+        """A state without memory: from the last entry's messages on, or from the first that the topics have.
+
+        The topics of the kinds in `anew` were created anew since then.
+        """
         with closing(Tail(self.target.bootstrap, self.topics)) as tail:
             firsts = {kind: {at: first for at, (first, _) in own.items()} for kind, own in tail.spans().items()}
         question = self.question(0)
@@ -476,8 +494,8 @@ class Ledger:
             reached = {
                 kind: {int(number): to for number, (_, to) in own.items()} for kind, own in self.last.offsets.items()
             }
-            references = {each.name: firsts[each.name] for each in self.variant.use.references}
-            return anchored(question, self.last.cut_ms, {**reached, **references}, self.ids)
+            again = {kind: firsts[kind] for kind in (*anew, *(each.name for each in self.variant.use.references))}
+            return anchored(question, self.last.cut_ms, {**reached, **again}, self.ids)
         first_ms = self.first_ms(firsts)
         if first_ms is None:
             return None

@@ -53,6 +53,8 @@ class Topics:
     def __init__(self) -> None:
         self.records: dict[str, list[Record]] = defaultdict(list)
         self.firsts: dict[tuple[str, int], int] = {}
+        self.made: dict[str, int] = defaultdict(int)
+        """How often each was created anew."""
 
     def tail(self, bootstrap: str, kinds: Mapping[str, str], since: Any = None) -> Tail:
         return Tail(self, kinds, since or {})
@@ -140,6 +142,9 @@ def kafka(written: dict[str, list[Record]], monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(ledger, "Publisher", lambda bootstrap: kafka)
     monkeypatch.setattr(
         ledger, "lengths", lambda bootstrap, of: {kind: len(kafka.records[topic]) for kind, topic in of.items()}
+    )
+    monkeypatch.setattr(
+        ledger, "topic_ids", lambda bootstrap, of: {kind: f"{topic} {kafka.made[topic]}" for kind, topic in of.items()}
     )
     return kafka
 
@@ -264,6 +269,24 @@ def test_a_ledger_that_begins_behind_the_first_messages_is_assumed(kafka: Topics
     assert entries[0].causes[0] == "the first messages were deleted before the ledger began"
     assert "ok" not in {entry.status for entry in entries}
     assert "failed" not in {entry.status for entry in entries}
+
+
+@pytest.mark.parametrize("topic", [f"{NAME}.transactions", f"{NAME}.alerts"])
+@pytest.mark.parametrize("is_running", [True, False])
+def test_a_topic_that_was_created_anew_is_named_and_read_from_its_beginning(
+    kafka: Topics, target: Target, topic: str, is_running: bool
+) -> None:
+    """It has grown past the offsets that were read."""
+    validator = opened(target)
+    assert {each.status for each in judged(validator, 3)} == {"ok"}
+    kafka.made[topic] += 1
+    kafka.records[topic] = renumbered(each for each in kafka.records[topic] if each.ingest_ms > START_MS + 15_000)
+    entries = judged(validator if is_running else opened(target), SEGMENTS - 3)
+    first, *others = entries
+    assert (first.status, first.causes) == ("unknown", (f"{topic} was deleted and created anew",))
+    assert min(begins for begins, _ in first.offsets[topic.partition(".")[2]].values()) == 0
+    assert {each.status for each in others} <= {"assumed", "unknown"}
+    assert followed(kafka).breaks == ()
 
 
 LOSS = Loss(f"{NAME}.transactions", 0, wanted=50, first=57, end=400)

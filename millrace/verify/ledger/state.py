@@ -233,6 +233,8 @@ class State:
     """Until when messages were judged, by the time at which their topics had them."""
     read: dict[str, dict[int, int]] = field(default_factory=dict)
     """Kind -> partition -> the next offset to read."""
+    topic_ids: dict[str, str] = field(default_factory=dict)
+    """By kind, of the topics that were read; empty if an earlier version did not take them down."""
     read_to: dict[tuple[str, int], int] = field(default_factory=dict)
     """The offset behind the last raw message by kind and partition."""
     arrival: Arrival = field(default_factory=Arrival)
@@ -323,6 +325,7 @@ def lines(state: State) -> Iterator[bytes]:
         "number": state.number,
         "cut_ms": state.cut_ms,
         "read": state.read,
+        "topic_ids": state.topic_ids,
         "read_to": _pairs(state.read_to),
         "latest_ms": _pairs(state.arrival.latest_ms),
         "following": _pairs(state.arrival.following),
@@ -414,6 +417,7 @@ def _read(written: Iterator[bytes], ids: Ids | None) -> State:
         number=head["number"],
         cut_ms=head["cut_ms"],
         read={kind: {int(number): at for number, at in own.items()} for kind, own in head["read"].items()},
+        topic_ids=head.get("topic_ids", {}),
         read_to=dict(_keyed(head["read_to"])),
         arrival=Arrival(dict(_keyed(head["latest_ms"])), dict(_keyed(head["following"]))),
         # An earlier version wrote one moment for all partitions.
