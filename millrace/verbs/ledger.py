@@ -35,7 +35,7 @@ from millrace.verbs.companions import BusyError
 from millrace.verbs.segment_files import SegmentFiles
 from millrace.verbs.sending import TrafficError
 from millrace.verbs.validation import CLOCKS_DIFFER_MS, bounds_of, question_about
-from millrace.verify import Question
+from millrace.verify import Bounds, Question
 from millrace.verify.evidence import ENRICHED
 from millrace.verify.ledger import chain
 from millrace.verify.ledger import state as states
@@ -549,7 +549,13 @@ class Ledger:
         rewritten = [row for file in files if file.is_rewritten for row in file.rows]
         wrong += [each for file in files for each in file.wrong]
         again = self.files.again(self.state, cut_ms) if self.files else None
-        return Inputs(raw, outputs, kinds, rows, rewritten, wrong, again, self.labelled(cut_ms), self.tables())
+        own = self.tail.positions
+        # How many there are now need not be what older messages were written to.
+        is_live = time.time() * 1000 < cut_ms + Bounds.held_ms
+        partitions = {kind: len(own[use.enriched.name if kind == ENRICHED else kind]) for kind in outputs if is_live}
+        return Inputs(
+            raw, outputs, kinds, rows, rewritten, wrong, again, self.labelled(cut_ms), self.tables(), partitions
+        )
 
     def tables(self) -> StoredTables | None:
         """The tables of the pattern, if it has any."""

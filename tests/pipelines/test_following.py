@@ -30,6 +30,7 @@ from millrace.settings import SETTLE_S, Settings
 from millrace.stores.files import File
 from millrace.target import Target
 from millrace.traffic.labels import Labels
+from millrace.traffic.planned import partition_of
 from millrace.traffic.runs import Run
 from millrace.traffic.tape import Digest
 from millrace.verbs import ledger, segment_files, traffic
@@ -287,6 +288,52 @@ def test_a_topic_that_was_created_anew_is_named_and_read_from_its_beginning(
     assert min(begins for begins, _ in first.offsets[topic.partition(".")[2]].values()) == 0
     assert {each.status for each in others} <= {"assumed", "unknown"}
     assert followed(kafka).breaks == ()
+
+
+def spread(records: Iterable[Record], partitions: int) -> list[Record]:
+    """The records of a topic in the partitions of their keys."""
+    return renumbered(replace(each, partition=partition_of(each.key or b"", partitions)) for each in records)
+
+
+@pytest.mark.parametrize("kind", ["enriched", "alerts", "dead-letters", "windows"])
+def test_an_output_in_the_partition_of_another_key_makes_one_segment_unknown(
+    kafka: Topics, target: Target, clock: Clock, kind: str
+) -> None:
+    topic = f"{NAME}.{kind}"
+    kafka.records[topic] = own = spread(kafka.records[topic], 2)
+    at = len(own) // 2
+    kafka.records[topic] = renumbered([*own[:at], replace(own[at], partition=1 - own[at].partition), *own[at + 1 :]])
+    (found,) = [each for each in judged(opened(target), SEGMENTS) if each.figures["partitions"].get("status")]
+    assert found.status == "unknown"
+    assert found.causes[0] == "partitions: outputs are in partitions of other keys: were some added by hand?"
+    assert found.causes[1].startswith(f"partitions: {kind}[{1 - own[at].partition}]@")
+    assert found.causes[1].endswith(f" is under the key {own[at].key!r}, of partition {own[at].partition}")
+
+
+def test_where_partitions_are_added_a_writer_may_have_an_old_list_of_them(
+    kafka: Topics, target: Target, clock: Clock
+) -> None:
+    topic = f"{NAME}.enriched"
+    kafka.records[topic] = spread(kafka.records[topic], 2)
+    before = judged(opened(target), 3)
+    last = [replace(kafka.records[topic][-1], partition=2, offset=0)]
+    kafka.records[topic] = [*kafka.records[topic], *last]
+    after = judged(opened(target), SEGMENTS - 3)
+    counted = [each.figures["partitions"].get("outputs", 0) for each in (*before, *after)]
+    assert "unknown" not in {each.figures["partitions"].get("status") for each in after}
+    cuts_ms = dict.fromkeys(("alerts", "dead-letters", "windows"), after[-1].cut_ms)
+    cuts_ms["enriched"] = before[-1].cut_ms
+    assert sum(counted) == sum(
+        each.ingest_ms <= cut_ms for kind, cut_ms in cuts_ms.items() for each in kafka.records[f"{NAME}.{kind}"]
+    )
+
+
+def test_no_partition_is_judged_while_a_validator_catches_up(kafka: Topics, target: Target, clock: Clock) -> None:
+    clock.sleep(3_600)
+    kafka.records[f"{NAME}.enriched"] = renumbered(
+        replace(each, partition=each.offset % 2) for each in kafka.records[f"{NAME}.enriched"]
+    )
+    assert all("partitions" not in each.figures for each in judged(opened(target), SEGMENTS))
 
 
 LOSS = Loss(f"{NAME}.transactions", 0, wanted=50, first=57, end=400)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from millrace.oracle import Record
 from millrace.traffic.planned import KEYS, partition_of
@@ -13,13 +13,17 @@ from millrace.verify.evidence import place
 
 def partitions(case: Case) -> Found | Undecided:
     """The outputs that are elsewhere."""
-    judged, elsewhere = 0, list[str]()
-    for kind, records in unchanged(case).items():
-        judged += len(records)
+    return judged(unchanged(case), case.evidence.partitions)
+
+
+def judged(outputs: Mapping[str, Sequence[Record]], counts: Mapping[str, int]) -> Found | Undecided:
+    """The same of these outputs, by the number of partitions of each topic."""
+    elsewhere = list[str]()
+    for kind, records in outputs.items():
         for each in records:
-            if each.key and each.partition != (own := partition_of(each.key, case.evidence.partitions[kind])):
+            if each.key and each.partition != (own := partition_of(each.key, counts[kind])):
                 elsewhere.append(f"{place(each)} is under the key {each.key!r}, of partition {own}")
-    figures = {"outputs": judged, "elsewhere": len(elsewhere)}
+    figures = {"outputs": sum(map(len, outputs.values())), "elsewhere": len(elsewhere)}
     if elsewhere:
         why = "outputs are in partitions of other keys: were some added by hand?"
         return Undecided(why, figures, tuple(elsewhere))

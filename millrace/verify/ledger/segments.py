@@ -27,6 +27,7 @@ from millrace.verify.checks import (
     loss,
     numbers,
     order,
+    partitions,
     readable,
     refusals,
     repetitions,
@@ -92,7 +93,13 @@ def advance(
     of_tables = list(tables.judged(step, parsed))
     step.case.outputs = {kind: replace(parsed[kind], events=tuple(step.due[kind])) for kind in OUTPUTS}
     checks = tuple(
-        _checked(step, each) for each in (*_checkers(step), _checker_of_order(step, parsed, before), *of_tables)
+        _checked(step, each)
+        for each in (
+            *_checkers(step),
+            _checker_of_order(step, parsed, before),
+            *_checkers_of_partitions(step),
+            *of_tables,
+        )
     )
     memory.forget(step)
     return Segment(
@@ -158,6 +165,18 @@ def _checker_of_order(step: Step, parsed: Mapping[str, Read], before: Collection
         return found
 
     return replace(order.CHECKER, find=check, needs=(), reads=())
+
+
+def _checkers_of_partitions(step: Step) -> Iterator[Checker]:
+    """Of the outputs whose topics have had as many partitions for so long that no writer has an old list of them."""
+    state, counts = step.state, step.inputs.partitions
+    for kind, count in counts.items():
+        known = state.partitions.get(kind, (count, step.cut_ms if state.number else 0))
+        state.partitions[kind] = known if known[0] == count else (count, step.cut_ms)
+    since_ms = step.cut_ms - step.bounds.held_ms
+    outputs = {kind: step.inputs.outputs.get(kind, ()) for kind in counts if state.partitions[kind][1] <= since_ms}
+    if counts:
+        yield replace(partitions.CHECKER, find=lambda _: partitions.judged(outputs, counts))
 
 
 def _checker_of_rows(step: Step) -> Checker:

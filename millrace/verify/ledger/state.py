@@ -235,6 +235,8 @@ class State:
     """Kind -> partition -> the next offset to read."""
     topic_ids: dict[str, str] = field(default_factory=dict)
     """By kind, of the topics that were read; empty if an earlier version did not take them down."""
+    partitions: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """How many each topic of outputs has, by kind, and the first cut at which it had them; 0 if that was always so."""
     read_to: dict[tuple[str, int], int] = field(default_factory=dict)
     """The offset behind the last raw message by kind and partition."""
     arrival: Arrival = field(default_factory=Arrival)
@@ -326,6 +328,7 @@ def lines(state: State) -> Iterator[bytes]:
         "cut_ms": state.cut_ms,
         "read": state.read,
         "topic_ids": state.topic_ids,
+        "partitions": state.partitions,
         "read_to": _pairs(state.read_to),
         "latest_ms": _pairs(state.arrival.latest_ms),
         "following": _pairs(state.arrival.following),
@@ -418,6 +421,7 @@ def _read(written: Iterator[bytes], ids: Ids | None) -> State:
         cut_ms=head["cut_ms"],
         read={kind: {int(number): at for number, at in own.items()} for kind, own in head["read"].items()},
         topic_ids=head.get("topic_ids", {}),
+        partitions={kind: (count, cut_ms) for kind, (count, cut_ms) in head.get("partitions", {}).items()},
         read_to=dict(_keyed(head["read_to"])),
         arrival=Arrival(dict(_keyed(head["latest_ms"])), dict(_keyed(head["following"]))),
         # An earlier version wrote one moment for all partitions.

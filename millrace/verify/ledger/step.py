@@ -8,7 +8,7 @@ import zlib
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -125,6 +125,8 @@ class Inputs:
     """The runs that ended before the cut and are not judged, or why their record cannot be read."""
     tables: Tables | None = None
     """None where they are not judged."""
+    partitions: Mapping[str, int] = field(default_factory=dict)
+    """How many each topic of outputs has, by kind; empty where they are not judged."""
 
 
 class Step:
