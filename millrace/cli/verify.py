@@ -38,7 +38,8 @@ def verify(
 
     The verdict of the run must be ok. Then a copy of it, in memory, is damaged in some hundred ways, one at a time:
     messages and rows lost, repeated, swapped and altered in each column, wrong timestamps, foreign messages, absent
-    topics and stores. Each time the check that covers this damage must fail.
+    topics and stores. Each time the check that covers this damage must fail. The same is done with the last hundred
+    entries of a ledger, and with its last state, if the pattern was deployed with --verdicts.
 
     The time grows with the run: send a minute of traffic, not an hour. Exit code 1 if a damage passes all checks, or
     fails other checks only.

@@ -37,7 +37,7 @@ from millrace.verbs.sending import TrafficError
 from millrace.verbs.validation import CLOCKS_DIFFER_MS, bounds_of, question_about
 from millrace.verify import Bounds, Question
 from millrace.verify.evidence import ENRICHED
-from millrace.verify.ledger import chain
+from millrace.verify.ledger import chain, spoiling
 from millrace.verify.ledger import state as states
 from millrace.verify.ledger.chain import Chain, Entry, entry_of, unjudged
 from millrace.verify.ledger.ids import Ids, IdsError
@@ -45,6 +45,7 @@ from millrace.verify.ledger.memory import IDS_LONGER_MS
 from millrace.verify.ledger.segments import Segment, advance, anchored
 from millrace.verify.ledger.state import State, StateError
 from millrace.verify.ledger.step import Cells, Inputs, Labelled, Limits, UnreadError
+from millrace.verify.spoiling import Outcome
 
 STATES_KEPT = 3
 FIRST_READ = 1_000
@@ -259,6 +260,19 @@ def latest(target: Target, name: str) -> Chain:
     return verdicts(target, name, max(0, lengths(target.bootstrap, _topic(name))[VERDICTS_TOPIC] - ENTRIES_READ))
 
 
+def self_test(target: Target, name: str) -> tuple[Outcome, ...]:
+    """Spoil the last entries of a ledger and its last state in memory; nothing that is stored changes."""
+    found = latest(target, name)
+    if found.breaks:
+        raise InfraError(f"{name}: only an unbroken ledger can be spoilt: {found.breaks[0]}")
+    if not found.entries:
+        return ()
+    state = _name(found.entries[-1].number)
+    if (content := folder_of(target, load(name)).read(state)) is None:
+        raise InfraError(f"{name}: only a whole ledger can be spoilt: the state {state} is missing")
+    return tuple(spoiling.outcomes(found.entries, _unpacked(content)))
+
+
 def _topic(name: str) -> dict[str, str]:
     return {VERDICTS_TOPIC: load(name).topic(VERDICTS_TOPIC)}
 
@@ -361,13 +375,14 @@ class Ledger:
         with _uncollected():
             segment = advance(state, question, inputs, cut_ms, self.limits)
             state.read = self.tail.positions
+            entry = self.entry(segment, before, causes)
+            state.entry = entry.own
             written = list(states.lines(state))
-        digest = states.digest_of(written)
+        entry = replace(entry, state=states.digest_of(written))
         number = 1 if self.last is None else self.last.number + 1
         if self.ids is not None:
             self.folder.write(_ids_name(number), _packed(self.ids.added()))
         self.folder.write(_name(number), _packed(written))
-        entry = self.entry(segment, before, causes, digest)
         topic, key = self.variant.topic(VERDICTS_TOPIC), self.variant.name.encode()
         self.publisher.publish([(topic, key, entry.to_json().encode())])
         self.last = entry
@@ -386,16 +401,16 @@ class Ledger:
                 with suppress(InfraError):
                     self.folder.remove(_ids_name(old))
 
-    def entry(self, segment: Segment, before: Offsets, causes: Sequence[str], digest: str) -> Entry:
-        """The entry of a segment that was judged, or that could not be judged for these causes."""
+    def entry(self, segment: Segment, before: Offsets, causes: Sequence[str]) -> Entry:
+        """The entry of a segment that was judged, or that could not be judged for these causes; without the state."""
         assert self.state is not None
         offsets = {
             kind: {str(number): (before.get(kind, {}).get(number, 0), to) for number, to in own.items()}
             for kind, own in self.state.read.items()
         }
         if causes:
-            return unjudged(segment, offsets, causes, digest, self.last)
-        return entry_of(segment, offsets, self.versions(), digest, self.last, self.state.assumed)
+            return unjudged(segment, offsets, causes, "", self.last)
+        return entry_of(segment, offsets, self.versions(), "", self.last, self.state.assumed)
 
     def resume(self) -> bool:
         """Continue from the last entry and its state; without one from the first message, if there is any."""
@@ -412,6 +427,8 @@ class Ledger:
         if self.last is not None:
             state, why = self.state_of(self.last)
             self.lacking += [why] if why else []
+            if state is not None and state.entry not in ("", self.last.own):
+                self.causes.append(f"entry {self.last.number} is not the one that its state was written with")
         if state is None:
             state = self.anchor()
         if state is None:

@@ -8,7 +8,7 @@ import json
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,7 @@ from millrace.traffic.runs import Run
 from millrace.traffic.tape import Digest
 from millrace.verbs import ledger, segment_files, traffic
 from millrace.verify import Versions
-from millrace.verify.ledger import chain
+from millrace.verify.ledger import chain, spoiling
 from millrace.verify.ledger.chain import Chain, Entry, verdict_of
 from millrace.verify.ledger.step import Limits
 from pipelines.fraud.traffic import TRAFFIC
@@ -211,6 +211,52 @@ def test_last_entries_that_were_cut_off_make_one_segment_unknown(kafka: Topics, 
     assert (first.status, first.causes[0]) == ("unknown", missing)
     assert missing not in [cause for entry in others for cause in entry.causes], "named once"
     assert followed(kafka).status == "unknown"
+
+
+ALTERED = [each.name for each in fields(Entry)]
+
+
+@pytest.mark.parametrize("name", ALTERED)
+def test_a_last_entry_that_was_altered_makes_one_segment_unknown(kafka: Topics, target: Target, name: str) -> None:
+    judged(opened(target), 3)
+    own = kafka.records[f"{NAME}.{VERDICTS_TOPIC}"]
+    (altered,) = [
+        messages[-1]
+        for way, messages, _ in spoiling.spoilings([Entry.from_json(each.value or b"") for each in own], [b"{}"])
+        if way == f"ledger: the last entry: {name} is altered"
+    ]
+    own[-1] = replace(own[-1], value=altered)
+    (first,) = judged(opened(target), 1)
+    assert first.status == "unknown"
+    wanted = (
+        "the state state-" if name in ("number", "state") else "entry 3 is not the one that its state was written with"
+    )
+    assert any(wanted in cause for cause in first.causes)
+
+
+def test_each_spoiling_of_a_ledger_is_noticed(kafka: Topics, target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    validator = opened(target)
+    judged(validator, 6)
+    messages = [each.value for each in kafka.records[f"{NAME}.{VERDICTS_TOPIC}"]]
+    found = ledger.self_test(target, NAME)
+    assert [each.name for each in found if not each.is_noticed] == []
+    assert len(found) > 40
+    assert [each.value for each in kafka.records[f"{NAME}.{VERDICTS_TOPIC}"]] == messages, "nothing stored has changed"
+    assert {each.status for each in judged(validator, 1)} == {"ok"}
+    monkeypatch.setattr(chain, "broken", lambda *_, **__: ())
+    missed = {each.name for each in ledger.self_test(target, NAME) if not each.is_noticed}
+    assert missed > {"ledger: an entry is dropped", "ledger: an entry: status is altered"}
+
+
+def test_only_an_unbroken_ledger_with_its_state_can_be_spoilt(kafka: Topics, target: Target) -> None:
+    assert ledger.self_test(target, NAME) == ()
+    judged(opened(target), 3)
+    (target.settings.state / "ledger" / NAME / "state-00000003.jsonl.gz").unlink()
+    with pytest.raises(InfraError, match=r"the state state-00000003\.jsonl\.gz is missing"):
+        ledger.self_test(target, NAME)
+    del kafka.records[f"{NAME}.{VERDICTS_TOPIC}"][1]
+    with pytest.raises(InfraError, match="only an unbroken ledger can be spoilt: entry 3 does not carry"):
+        ledger.self_test(target, NAME)
 
 
 def test_another_machine_continues_with_the_same_digest(kafka: Topics, target: Target) -> None:

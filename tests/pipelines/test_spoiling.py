@@ -17,10 +17,10 @@ from millrace.patterns.loss import Loss
 from millrace.settings import Settings
 from millrace.target import Target
 from millrace.traffic import plan_for
+from millrace.verbs import ledger, validation
 from millrace.verbs import self_test as testing
-from millrace.verbs import validation
 from millrace.verbs.traffic import Counted
-from millrace.verify import Evidence, Question, checks
+from millrace.verify import Evidence, Question, checks, spoiling
 from millrace.verify.checking import Found
 from millrace.verify.spoiling import Outcome, SelfTest, self_test
 from pipelines.fraud.traffic import TRAFFIC
@@ -118,6 +118,19 @@ def test_a_run_with_an_accepted_loss_cannot_be_spoilt(
     deployments.write_json(deployments.deployed_file(target, "flink").with_suffix(".losses"), [loss])
     with pytest.raises(InfraError, match="can be spoilt: loss is unknown"):
         testing.self_test(target, "flink")
+
+
+def test_the_ledger_of_a_pattern_is_spoilt_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    own, of_ledger = Outcome("a", ("x",), ("x",)), Outcome("ledger: b", ("ledger",), ())
+    target = Target(Settings.read({"MILLRACE_STATE": str(tmp_path)}), {"KAFKA_BOOTSTRAP": "nowhere"})
+    monkeypatch.setattr(validation, "finished", lambda *_, **__: (QUESTION, None))
+    monkeypatch.setattr(spoiling, "self_test", lambda *_: SelfTest("flink", (own,)))
+    monkeypatch.setattr(ledger, "self_test", lambda *_: (of_ledger,))
+    assert testing.self_test(target, "flink").outcomes == (own,)
+    deployments.want(target, "flink", "")
+    deployments.want_companion(target, "flink", deployments.VALIDATOR)
+    found = testing.self_test(target, "flink")
+    assert (found.outcomes, found.missed) == ((own, of_ledger), [of_ledger])
 
 
 def test_the_outcomes_are_lines_and_json() -> None:

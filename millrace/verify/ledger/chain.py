@@ -54,6 +54,11 @@ class Entry:
     def digest(self) -> str:
         return hashlib.sha256(self.to_json().encode()).hexdigest()
 
+    @property
+    def own(self) -> str:
+        """The digest without that of the state, which has this one."""
+        return replace(self, state="").digest
+
     def to_json(self) -> str:
         return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
 

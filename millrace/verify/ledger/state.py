@@ -7,7 +7,7 @@ import hashlib
 import json
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -231,6 +231,8 @@ class State:
     """Of the segments that were judged."""
     cut_ms: int = 0
     """Until when messages were judged, by the time at which their topics had them."""
+    entry: str = ""
+    """The digest of the entry with which it was written, but for that of the state; empty if not taken down."""
     read: dict[str, dict[int, int]] = field(default_factory=dict)
     """Kind -> partition -> the next offset to read."""
     topic_ids: dict[str, str] = field(default_factory=dict)
@@ -326,6 +328,7 @@ def lines(state: State) -> Iterator[bytes]:
         "version": VERSION,
         "number": state.number,
         "cut_ms": state.cut_ms,
+        "entry": state.entry,
         "read": state.read,
         "topic_ids": state.topic_ids,
         "partitions": state.partitions,
@@ -401,6 +404,14 @@ def digest_of(written: Iterable[bytes]) -> str:
     return found.hexdigest()
 
 
+def entry_in(written: Sequence[bytes]) -> str:
+    """The entry with which these lines were written, as `State.entry` has it."""
+    try:
+        return str(json.loads(written[0])["entry"])
+    except (ValueError, KeyError, TypeError, IndexError):
+        return ""
+
+
 def read(written: Iterable[bytes], ids: Ids | None = None) -> State:
     """The state in JSON lines; it remembers ids in `ids`, if it was written so."""
     try:
@@ -419,6 +430,7 @@ def _read(written: Iterator[bytes], ids: Ids | None) -> State:
         oracle.State({kind: {} for kind in head["references"]}, seen_ms={} if head["ids"] is None else ids or {}),
         number=head["number"],
         cut_ms=head["cut_ms"],
+        entry=head.get("entry", ""),
         read={kind: {int(number): at for number, at in own.items()} for kind, own in head["read"].items()},
         topic_ids=head.get("topic_ids", {}),
         partitions={kind: (count, cut_ms) for kind, (count, cut_ms) in head.get("partitions", {}).items()},
