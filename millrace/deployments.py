@@ -21,6 +21,7 @@ from millrace.patterns.loss import InFlight, Loss
 from millrace.patterns.model import AT_MOST_ONCE
 from millrace.rules.expressions import DeclarationError
 from millrace.target import Target
+from millrace.traffic.runs import Span
 from millrace.verify import Bounds, Versions
 from millrace.verify.evidence import table_key
 from millrace.whole_files import write_whole
@@ -176,6 +177,8 @@ def record(target: Target, name: str, plan: EnginePlan) -> None:
     last = others.pop(plan.engine, None)
     if last is not None and (changed := _changed_versions(last, plan, others.values())):
         write_json(_past_file(target, name), [*_read(_past_file(target, name), []), *changed])
+    if last is not None:
+        _note_memories(target, name, last, plan)
     content = {engine: json.loads(each.to_json()) for engine, each in deployed(target, name).items()}
     content[plan.engine] = json.loads(plan.to_json())
     write_json(deployed_file(target, name), content)
@@ -194,6 +197,13 @@ def in_force(target: Target, name: str) -> dict[str, Versions]:
             )
         found[each] = Versions((*found.get(each, Versions()).past, (past["version"], until_ms)))
     return found
+
+
+def away_ms(target: Target, name: str) -> dict[str, list[Span]]:
+    """When the jobs of a pattern lacked a memory that they have had at some time, by its name."""
+    found: dict[str, list[tuple[int, int | None]]] = _read(_memories_file(target, name), {})
+    away = {each: [(since, until) for since, until in spans if until is not None] for each, spans in found.items()}
+    return {each: spans for each, spans in away.items() if spans}
 
 
 def accept(target: Target, plan: EnginePlan, lost: Sequence[Loss]) -> None:
@@ -236,7 +246,7 @@ def upgrade_gap_ms(target: Target, name: str) -> int | None:
 
 def forget(target: Target, name: str) -> None:
     """Remove all that is kept of a pattern whose data was removed."""
-    files = (deployed_file, upgrade_file, _past_file, _losses_file)
+    files = (deployed_file, upgrade_file, _past_file, _memories_file, _losses_file)
     for file in files:
         file(target, name).unlink(missing_ok=True)
     shutil.rmtree(_copies(target, name), ignore_errors=True)
@@ -323,6 +333,20 @@ def _changed_versions(last: EnginePlan, plan: EnginePlan, others: Iterable[Engin
     ]
 
 
+def _note_memories(target: Target, name: str, last: EnginePlan, plan: EnginePlan) -> None:
+    """Note which memories begin with a plan, and which end: a job writes none that its rules do not need."""
+    if not (plan.judges_events and last.declared and Path(last.declared).is_dir()):
+        return  # without a copy nothing shows what the last plan remembered
+    before, now, at_ms = last.memories, plan.memories, int(time.time() * 1000)
+    found: dict[str, list[list[int | None]]] = _read(_memories_file(target, name), {})
+    for each in before - now:
+        found.setdefault(each, []).append([at_ms, None])
+    for each in now - before:
+        found.setdefault(each, [[0, None]])[-1][1] = at_ms
+    if before != now:
+        write_json(_memories_file(target, name), found)
+
+
 def _versions(plan: EnginePlan) -> dict[str, str]:
     return {**plan.versions, **{table_key(name): version for name, version in plan.tables.items()}}
 
@@ -339,6 +363,11 @@ def _read(path: Path, default: Any) -> Any:
 def _past_file(target: Target, name: str) -> Path:
     """The file of earlier rule versions, and until when each applied."""
     return deployed_file(target, name).with_suffix(".past")
+
+
+def _memories_file(target: Target, name: str) -> Path:
+    """The file of what the per-event stage remembers: from when until when it lacked each memory."""
+    return deployed_file(target, name).with_suffix(".memories")
 
 
 def _losses_file(target: Target, name: str) -> Path:

@@ -11,7 +11,7 @@ import math
 import re
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import accumulate
@@ -64,6 +64,9 @@ class Record:
 
 Origin = tuple[str, int, int]
 """Kind of event, partition and offset: which raw message something came from."""
+
+Lacked = Callable[[Record], Collection[str]]
+"""The memories that no rule of a job needed when it read a record, by the names that they are kept under."""
 
 
 @dataclass(frozen=True)
@@ -166,7 +169,7 @@ class State:
     seen_ms: Seen = field(default_factory=lambda: _no_ids())
     """Key and id of each accepted event -> when it arrived."""
     folded: dict[tuple[str, str], Any] = field(default_factory=dict)
-    """Fold rule and key -> the state of its step."""
+    """State of a fold rule and key -> what its step returned last."""
 
 
 class Memory:
@@ -207,9 +210,10 @@ def judge(
     tape: Iterable[Record],
     references: Mapping[str, dict[str, Event]],
     is_still_known: Callable[[Origin], bool] = lambda origin: False,
+    lacked: Lacked = lambda record: (),
 ) -> Iterator[Judged]:
     """Judge a tape of raw records in the order of their arrival; references hold their events by type and key."""
-    return advance(use, rules, State(references), tape, is_still_known)
+    return advance(use, rules, State(references), tape, is_still_known, lacked)
 
 
 def advance(
@@ -218,11 +222,13 @@ def advance(
     state: State,
     records: Iterable[Record],
     is_still_known: Callable[[Origin], bool] = lambda origin: False,
+    lacked: Lacked = lambda record: (),
 ) -> Iterator[Judged]:
     """Judge the next raw records in the order of their arrival; each one changes the state.
 
     An id is remembered for `remembered_ms` after its event arrived. An engine may remember it longer: then what comes
-    later with the same id is a duplicate if it `is_still_known`.
+    later with the same id is a duplicate if it `is_still_known`. What the job `lacked` when it read a record begins
+    anew for its key: a job writes a key's memory without what none of its rules needs.
     """
     kinds = {event_type.name: event_type for event_type in use.raw}
     event_rules = [rule for rule in rules if isinstance(rule, EventRule)]
@@ -245,6 +251,7 @@ def advance(
         ]
         if event_type is not use.judged:
             _learn(by_signature.values(), state.memories.setdefault(key, {}), record.topic, event)
+            _forget(state, key, lacked(record))
             yield Judged(record, event=event)
             continue
         unknown = next(
@@ -270,6 +277,7 @@ def advance(
         folded = [(rule, _step(rule, state.folded, key, event, record.topic)) for rule in fold_rules]
         findings += [_found(rule, event, record, found) for rule, found in folded if found is not None]
         _learn(by_signature.values(), held, record.topic, event)
+        _forget(state, key, lacked(record))
         yield Judged(
             record,
             None,
@@ -277,6 +285,29 @@ def advance(
             before,
             tuple(findings),
         )
+
+
+def _forget(state: State, key: str, names: Iterable[str]) -> None:
+    for name in names:
+        state.memories.get(key, {}).pop(name, None)
+        state.folded.pop((name, key), None)
+
+
+def remember(
+    use: UseCase, rules: Iterable[Rule], state: State, names: Collection[str], events: Iterable[tuple[str, Event]]
+) -> None:
+    """Fold events that were judged, each with its stream, into the memories with these names and no others."""
+    fold_rules = [rule for rule in rules if isinstance(rule, FoldRule) and rule.state in names]
+    remembers = [use.enrichment.remembers, *(rule.remembers for rule in rules if isinstance(rule, EventRule))]
+    folds = [fold for own in remembers for fold in _folds(own, use.judged).values()]
+    by_signature = {fold.signature: fold for fold in folds if fold.signature in names}
+    keys = {each.name: each.key for each in use.raw}
+    for stream, event in events:
+        key = event[keys[stream]]
+        for rule in fold_rules:
+            if stream in (use.judged.name, *(each.name for each in rule.also)):
+                _step(rule, state.folded, key, event, stream)
+        _learn(by_signature.values(), state.memories.setdefault(key, {}), stream, event)
 
 
 def _no_ids() -> Seen:
@@ -658,5 +689,5 @@ def _values(event: Event, before: Mapping[str, Value]) -> dict[tuple[str, str], 
 def _step(
     rule: FoldRule, states: dict[tuple[str, str], Any], key: str, event: Event, stream: str
 ) -> Mapping[str, Any] | None:
-    states[rule.name, key], found = rule.step(states.get((rule.name, key)), event, stream)
+    states[rule.state, key], found = rule.step(states.get((rule.state, key)), event, stream)
     return found

@@ -25,6 +25,7 @@ from millrace.rules import (
     WindowRule,
     WindowSummary,
     limits_version,
+    memories,
 )
 from millrace.rules.expressions import DeclarationError
 from millrace.rules.layout import families, version
@@ -109,6 +110,13 @@ class EnginePlan:
     @property
     def window_summaries(self) -> tuple[WindowSummary, ...]:
         return tuple(self.use.summary(name) for name in self.summaries)
+
+    @property
+    def memories(self) -> frozenset[str]:
+        """The names under which its per-event stage keeps what it remembers of a key."""
+        return (
+            memories((*self.event_rules, *self.fold_rules), self.use.enrichment) if self.judges_events else frozenset()
+        )
 
     @property
     def judges(self) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from millrace.rules.rules import (
     WindowRule,
     WindowSummary,
     limits_version,
+    memories,
     read_by_windows,
 )
 from millrace.rules.tables import Table, newest_first
@@ -60,6 +61,7 @@ __all__ = [
     "alert_id",
     "km",
     "limits_version",
+    "memories",
     "newest_first",
     "read_by_windows",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -242,6 +242,11 @@ class FoldRule:
     def key(self) -> str:
         return self.on.key
 
+    @property
+    def state(self) -> str:
+        """The name of its state. Another version may keep another one, so it starts without."""
+        return f"{self.name} {self.version}"
+
     def expression(self) -> str:
         return f"{self.step.__module__}.{self.step.__qualname__}"
 
@@ -254,6 +259,17 @@ class FoldRule:
 
 
 Rule = EventRule | WindowRule | FoldRule
+
+
+def memories(rules: Iterable[Rule], enrichment: Enrichment | None) -> frozenset[str]:
+    """The names under which a key's memory is kept: signatures of measures, and states of steps."""
+    found = set(_signatures(enrichment.remembers, enrichment.on).values()) if enrichment else set()
+    for rule in rules:
+        if isinstance(rule, FoldRule):
+            found.add(rule.state)
+        elif isinstance(rule, EventRule):
+            found |= set(_signatures(rule.remembers, rule.on).values())
+    return frozenset(found)
 
 
 def read_by_windows(rules: Sequence[WindowRule], summaries: Sequence[WindowSummary]) -> list[str]:

@@ -631,6 +631,7 @@ class Ledger:
             question,
             stores=self.stores,
             kept_since_ms=kept_since_ms,
+            away_ms=deployments.away_ms(self.target, self.variant.name),
             lost=[each for own in lost.values() for each in own],
         )
 

@@ -48,6 +48,7 @@ def validate(
             within_s=within_s,
             settled_after_s=settled_after_s,
             in_force=in_force,
+            away_ms=deployments.away_ms(target, name),
             lost=[loss for each in deployments.losses(target, name).values() for loss in each],
             in_flight=lambda: deployments.in_flight(target, variant),
             counted=traffic.counted(variant.use, tapes, in_force),

@@ -54,6 +54,7 @@ def verdict(
     settled_after_s: float = SETTLED_AFTER_S,
     bounds: Bounds | None = None,
     in_force: Mapping[str, Versions] | None = None,
+    away_ms: Mapping[str, Sequence[Span]] | None = None,
     lost: Sequence[Loss] = (),
     in_flight: Callable[[], Sequence[InFlight]] = tuple,
     counted: Counted | None = None,
@@ -69,6 +70,7 @@ def verdict(
     runs = counted or Counted()
     question = replace(
         question_about(variant, bounds or bounds_of(variant), in_force or {}),
+        away_ms=away_ms or {},
         began_ms=[tape.start_ms for tape in tapes],
         lost=lost,
         uncounted_ms=runs.uncounted_ms,
@@ -109,6 +111,7 @@ def finished(
     variant: Variant,
     *,
     in_force: Mapping[str, Versions],
+    away_ms: Mapping[str, Sequence[Span]],
     lost: Sequence[Loss] = (),
     in_flight: Sequence[InFlight] = (),
     counted: Counted,
@@ -118,6 +121,7 @@ def finished(
     """The question and the evidence of a run that has come out: all that topics and stores hold now."""
     question = replace(
         question_about(variant, bounds_of(variant), in_force),
+        away_ms=away_ms,
         began_ms=[tape.start_ms for tape in tapes],
         lost=lost,
         uncounted_ms=counted.uncounted_ms,

@@ -55,6 +55,7 @@ from millrace.verify.evidence import (
     read,
 )
 from millrace.verify.expected import Expected, Passed, expect, expected_windows, time_passed_ms
+from millrace.verify.lacking import REMEMBERED, Lacking, edges
 from millrace.verify.losses import Losses, Outputs, find, without
 from millrace.verify.planned import Planned, planned
 
@@ -89,6 +90,8 @@ class Question:
     bounds: Bounds = field(default_factory=Bounds)
     in_force: Mapping[str, Versions] = field(default_factory=dict)
     """Rules and summaries that have had another version, also those that the pattern no longer runs."""
+    away_ms: Mapping[str, Sequence[Span]] = field(default_factory=dict)
+    """When the job lacked a memory that a rule needs now, because none needed it then; by its name."""
     lost: Sequence[Loss] = ()
     """Messages that were deleted before an engine read them, and accepted as lost."""
     runs: Sequence[Run] = ()
@@ -507,7 +510,18 @@ class Case:
             question.bounds,
             self.not_yet_in_force,
             question.kept_since_ms,
+            self._lacking,
         )
+
+    @cached_property
+    def _lacking(self) -> Lacking:
+        """What the job did not remember of each message."""
+        away_ms = self.question.away_ms
+        if not away_ms:
+            return REMEMBERED
+        arrived_ms = {record.origin: record.ingest_ms for record in self.judged}
+        read = ((out_ms, arrived_ms[origin]) for origin, out_ms in self.came_out_ms.items() if origin in arrived_ms)
+        return Lacking(self.question.use.judged.name, away_ms, self.came_out_ms, edges=edges(away_ms, read))
 
     def _lost(self) -> Losses:
         """What the restarts lost."""

@@ -27,12 +27,15 @@ from millrace.oracle import (
     window_findings,
 )
 from millrace.rules import ENRICHMENT, EventRule, Last, Rule, UseCase, WindowRule
-from millrace.rules.measures import Measure, outputs
+from millrace.rules.measures import Measure, outputs, signature
 from millrace.rules.outputs import FLAGS
 from millrace.verify.evidence import Bounds, Event, is_copy, is_same, place_of
+from millrace.verify.lacking import REMEMBERED, Lacking
 
 View = tuple[Event, tuple[Finding, ...]]
 """An enriched event and its findings, for one order of arrival."""
+Arrived = tuple[int, Event]
+"""An event of another stream, with its time of arrival."""
 
 
 @dataclass
@@ -96,6 +99,7 @@ def expect(
     bounds: Bounds,
     unjudged: Mapping[Origin, Collection[str]] | None = None,
     kept_since_ms: int = 0,
+    lacking: Lacking = REMEMBERED,
 ) -> Expected:
     """Judge the raw topics; where several views are possible, `enriched` shows which one the engine had.
 
@@ -103,10 +107,10 @@ def expect(
     `kept_since_ms` may have been compacted.
     """
     references: dict[str, dict[str, Event]] = {reference.name: {} for reference in use.references}
-    views = Views(use, [rule for rule in rules if isinstance(rule, EventRule)], bounds)
+    views = Views(use, [rule for rule in rules if isinstance(rule, EventRule)], bounds, lacking=lacking)
     expected = Expected(views)
     tape = tape_of(use, raw, references, expected.refused, Arrival(), kept_since_ms)
-    for each in judge(use, rules, tape, references, lambda origin: origin not in enriched):
+    for each in judge(use, rules, tape, references, lambda origin: origin not in enriched, lacking.of):
         record = each.record
         if each.reason is not None:
             expected.refused[record.origin] = each.reason
@@ -218,7 +222,8 @@ class Views:
     use: UseCase
     rules: Sequence[EventRule]
     bounds: Bounds
-    others: dict[tuple[str, str], list[tuple[int, Event]]] = field(default_factory=lambda: defaultdict(list))
+    others: dict[tuple[str, str], list[Arrived]] = field(default_factory=lambda: defaultdict(list))
+    lacking: Lacking = REMEMBERED
 
     def take(self, other: Judged) -> None:
         """Take in an accepted event of another stream."""
@@ -239,11 +244,16 @@ class Views:
         folded = tuple(finding for finding in each.findings if finding.rule not in own)
         remembers = {rule.name: rule.remembers for rule in self.rules} | {ENRICHMENT: use.enrichment.remembers}
         streams = [
-            [(stream.name, event) for event in self._last(stream.name, now[use.judged.key], record.ingest_ms)]
+            [(stream.name, last) for last in self._last(stream.name, now[use.judged.key], record.ingest_ms)]
             for stream in use.others
         ]
-        for last in product(*streams):
-            before = {name: _seeing(values, remembers[name], dict(last)) for name, values in each.before.items()}
+        # Around the moment from which on a memory is kept, it may lack a message or not.
+        skews_ms = (self.bounds.skew_ms, -self.bounds.skew_ms) if self.lacking.edges else (0,)
+        for last, skew_ms in product(product(*streams), skews_ms):
+            seen = dict(last)
+            before = {
+                name: self._seeing(values, remembers[name], seen, skew_ms) for name, values in each.before.items()
+            }
             found = (finding_of(rule, now, before[rule.name], record) for rule in self.rules)
             findings = (*(finding for finding in found if finding is not None), *folded)
             yield enriched_event(use, now, before[ENRICHMENT], record, looked_up, findings), findings
@@ -254,6 +264,17 @@ class Views:
         key, at_ms = each.event[self.use.judged.key], each.record.ingest_ms
         return self._is_declared_so(each) and any(
             len(self._last(stream.name, key, at_ms)) > 1 for stream in self.use.others
+        )
+
+    def may_lack(self, each: Judged) -> bool:
+        """Whether a memory may lack what an accepted event was seen beside, or not: then another view is no race."""
+        assert each.event is not None
+        key, at_ms, skew_ms = each.event[self.use.judged.key], each.record.ingest_ms, self.bounds.skew_ms
+        arrived = (last[0] for stream in self.use.others for last in self._last(stream.name, key, at_ms) if last)
+        return any(
+            self.lacking.lacks(name, at_ms, skew_ms) and not self.lacking.lacks(name, at_ms, -skew_ms)
+            for at_ms in arrived
+            for name in self.lacking.edges
         )
 
     def _is_declared_so(self, each: Judged) -> bool:
@@ -271,16 +292,30 @@ class Views:
             for rule, own in remembers.items()
         }
 
-    def _last(self, stream: str, key: str, at_ms: int) -> list[Event | None]:
+    def _last(self, stream: str, key: str, at_ms: int) -> list[Arrived | None]:
         """The last event that was certainly read by then, and all that may have been."""
-        certain: Event | None = None
-        possible: list[Event | None] = []
-        for arrived_ms, event in self.others.get((stream, key), ()):
+        certain: Arrived | None = None
+        possible: list[Arrived | None] = []
+        for each in self.others.get((stream, key), ()):
+            arrived_ms, _ = each
             if arrived_ms < at_ms - self.bounds.skew_ms:
-                certain = event
+                certain = each
             elif arrived_ms <= at_ms + self.bounds.skew_ms:
-                possible.append(event)
+                possible.append(each)
         return [certain, *possible]
+
+    def _seeing(
+        self, before: Event, remembers: Mapping[str, Measure], last: Mapping[str, Arrived | None], skew_ms: int
+    ) -> dict[str, Any]:
+        """The remembered values, with these as the last events of the other streams."""
+        changed = dict(before)
+        for name, measure in remembers.items():
+            if isinstance(measure, Last) and measure.stream is not None:
+                arrived_ms, event = last[measure.stream.name] or (0, None)
+                if self.lacking.edges and self.lacking.lacks(signature(measure, self.use.judged), arrived_ms, skew_ms):
+                    event = None
+                changed |= {f"{name}_{f}": None if event is None else event[f] for f in measure.fields}
+        return changed
 
 
 @dataclass(frozen=True)
@@ -310,19 +345,9 @@ def settled(each: Judged, copies: Sequence[Event], unjudged: Collection[str], vi
             ]
             wrong.append(f"{place_of(each.record.origin)}: {', '.join(fields)}")
         else:
-            raced += found[0] is not each.event
+            raced += found[0] is not each.event and not views.may_lack(each)
             event, findings = found
     return Settled(event, findings, tuple(wrong), raced)
-
-
-def _seeing(before: Event, remembers: Mapping[str, Measure], last: Mapping[str, Event | None]) -> dict[str, Any]:
-    """The remembered values, with these as the last events of the other streams."""
-    changed = dict(before)
-    for name, measure in remembers.items():
-        if isinstance(measure, Last) and measure.stream is not None:
-            event = last[measure.stream.name]
-            changed |= {f"{name}_{f}": None if event is None else event[f] for f in measure.fields}
-    return changed
 
 
 def differences(expected: Event, got: Event, computed: Collection[str], unjudged: Collection[str] = ()) -> list[str]:

@@ -24,6 +24,7 @@ from tests.infra.test_lifecycle import Engine
 
 PATTERN = "spark"
 MORE_MERCHANTS = "before.other_merchants >= 4", "before.other_merchants >= 3"
+LONGER = "within_ms=2 * MINUTE_MS", "within_ms=10 * MINUTE_MS"
 
 
 class Compiled(Engine):
@@ -60,10 +61,10 @@ def rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return top / "fraud/rules.py"
 
 
-def edit(rules: Path) -> None:
+def edit(rules: Path, change: tuple[str, str] = MORE_MERCHANTS) -> None:
     before = rules.read_text(encoding="utf-8")
-    assert before.count(MORE_MERCHANTS[0]) == 1
-    rules.write_text(before.replace(*MORE_MERCHANTS), encoding="utf-8")
+    assert before.count(change[0]) == 1
+    rules.write_text(before.replace(*change), encoding="utf-8")
 
 
 def as_declared_now(rules: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,6 +141,29 @@ def test_a_job_without_a_copy_does_not_run_other_rules_than_those_of_its_plan(
     monkeypatch.setitem(project.uses(), "fraud", replace(project.uses()["fraud"], rules=(), canaries=None))
     with pytest.raises(OtherRulesError, match="declared no more"):
         deployments.deployed(target, PATTERN)["spark"].refuse_other_rules()
+
+
+def test_when_a_job_lacked_a_memory_is_noted(
+    target: Target, engine: Compiled, rules: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deploy(target, PATTERN)
+    edit(rules)
+    as_declared_now(rules, monkeypatch)
+    deploy(target, PATTERN)
+    assert deployments.away_ms(target, PATTERN) == {}, "the rule remembers what it did before"
+    edit(rules, LONGER)
+    as_declared_now(rules, monkeypatch)
+    deploy(target, PATTERN)
+    ((name, spans),) = deployments.away_ms(target, PATTERN).items()
+    ((since, began_ms),) = spans
+    assert (name, since) == ("others(transactions.merchant,600000)", 0)
+    edit(rules, (LONGER[1], LONGER[0]))
+    as_declared_now(rules, monkeypatch)
+    deploy(target, PATTERN)
+    ((ended_ms, back_ms),) = deployments.away_ms(target, PATTERN)["others(transactions.merchant,120000)"]
+    assert began_ms == ended_ms <= back_ms
+    deployments.forget(target, PATTERN)
+    assert deployments.away_ms(target, PATTERN) == {}
 
 
 def test_files_that_change_during_a_deployment_are_not_deployed(

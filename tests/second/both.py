@@ -10,15 +10,15 @@ from millrace import oracle
 from millrace.oracle import Event, Finding, Judged, Origin, Record
 from millrace.rules import Rule, UseCase, WindowRule
 from tests.second import relational
-from tests.second.relational import Outcome, Row
+from tests.second.relational import EVER, Begun, Outcome, Row
 
 
-def first(use: UseCase, rules: Sequence[Rule], tape: Sequence[Record]) -> Outcome:
+def first(use: UseCase, rules: Sequence[Rule], tape: Sequence[Record], begun: Begun = EVER) -> Outcome:
     """What becomes of a tape of raw and reference messages, by `millrace.oracle`."""
     refused: dict[Origin, str] = {}
     enriched: dict[Origin, Row] = {}
     findings: list[Finding] = []
-    for each in judged(use, rules, tape, refused):
+    for each in judged(use, rules, tape, refused, begun):
         if each.reason is not None:
             refused[each.record.origin] = each.reason
         elif each.record.topic == use.judged.name and each.event is not None:
@@ -34,16 +34,26 @@ def first(use: UseCase, rules: Sequence[Rule], tape: Sequence[Record]) -> Outcom
 
 
 def judged(
-    use: UseCase, rules: Sequence[Rule], tape: Sequence[Record], refused: dict[Origin, str] | None = None
+    use: UseCase,
+    rules: Sequence[Rule],
+    tape: Sequence[Record],
+    refused: dict[Origin, str] | None = None,
+    begun: Begun = EVER,
 ) -> Iterator[Judged]:
     """What `millrace.oracle` makes of each message of a raw topic; refused reference data is put into `refused`."""
     references: dict[str, dict[str, Event]] = {each.name: {} for each in use.references}
-    return oracle.judge(use, rules, _raw(use, tape, references, {} if refused is None else refused), references)
+    places = {record.origin: n for n, record in enumerate(tape)}
+
+    def lacked(record: Record) -> list[str]:
+        return [name for name, since in begun.items() if places[record.origin] < since]
+
+    own = _raw(use, tape, references, {} if refused is None else refused)
+    return oracle.judge(use, rules, own, references, lacked=lacked)
 
 
-def differences(use: UseCase, rules: Sequence[Rule], tape: Sequence[Record]) -> list[str]:
+def differences(use: UseCase, rules: Sequence[Rule], tape: Sequence[Record], begun: Begun = EVER) -> list[str]:
     """Where the two readings of one declaration differ; each as a line."""
-    one, other = first(use, rules, tape), relational.outcome(use, rules, tape)
+    one, other = first(use, rules, tape, begun), relational.outcome(use, rules, tape, begun)
     return [
         *_differing("refused", one.refused, other.refused),
         *_differing("enriched", one.enriched, other.enriched),

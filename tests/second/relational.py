@@ -43,12 +43,15 @@ from millrace.rules import (
 from millrace.rules.card_numbers import are_in
 from millrace.rules.events import EventField
 from millrace.rules.expressions import EARTH_RADIUS_KM, Binary, Call, Expression, Field, Kind, Literal, Not
-from millrace.rules.measures import Measure
+from millrace.rules.measures import Measure, signature
 from millrace.rules.outputs import DUPLICATE, FLAGS, operand_name
 from millrace.rules.windows import Window
 
 Row = dict[str, Any]
 Statement = str
+Begun = Mapping[str, int]
+"""By the signature of a measure, the place in the tape of the first message that it holds."""
+EVER: Begun = {}
 
 OF_BYTES = ("empty", "oversized", "encoding", "json", "shape", "forbidden")
 """Reasons that SQL does not find."""
@@ -95,7 +98,7 @@ class Number:
     written: str
 
 
-def outcome(use: UseCase, rules: Sequence[Rule], tape: Sequence[Record]) -> Outcome:
+def outcome(use: UseCase, rules: Sequence[Rule], tape: Sequence[Record], begun: Begun = EVER) -> Outcome:
     """What becomes of a tape of raw and reference messages, in the order of their arrival."""
     with duckdb.connect(config={"threads": 1}) as database:
         for macro in MACROS:
@@ -104,7 +107,7 @@ def outcome(use: UseCase, rules: Sequence[Rule], tape: Sequence[Record]) -> Outc
         event_types = (*use.raw, *use.references)
         for event_type in event_types:
             database.register(f"written {event_type.name}", _written(event_type, tape, refused))
-        for statement in (*map(read, event_types), known(use), judged(use), enriched(use)):
+        for statement in (*map(read, event_types), known(use), judged(use), enriched(use, begun)):
             database.execute(statement)
         for query in (*map(unreadable, event_types), refusals(use)):
             for row in rows(database, query):
@@ -113,7 +116,7 @@ def outcome(use: UseCase, rules: Sequence[Rule], tape: Sequence[Record]) -> Outc
         flags: dict[Origin, list[str]] = {}
         for rule in rules:
             if isinstance(rule, EventRule):
-                for row in rows(database, alerts_on_events(use, rule)):
+                for row in rows(database, alerts_on_events(use, rule, begun)):
                     origin = use.judged.name, row.pop("partition"), row.pop("n_offset")
                     flags.setdefault(origin, []).append(rule.name)
                     alerts[row.pop("alert_id")] = row
@@ -290,44 +293,50 @@ def refusals(use: UseCase) -> str:
     )
 
 
-def enriched(use: UseCase) -> Statement:
+def enriched(use: UseCase, begun: Begun) -> Statement:
     """The events of the intermediate topic."""
     added = [f"{compiled(made)} AS {column('now', name)}" for name, made in use.enrichment.built.items()]
     places = [f"{source} AS {column('now', name)}" for name, source in PROVENANCE.items()]
     chosen = ", ".join(["*", *added, *places])
-    return f"CREATE TABLE enriched AS SELECT {chosen} FROM ({remembering(use, use.enrichment.remembers)})"
+    return f"CREATE TABLE enriched AS SELECT {chosen} FROM ({remembering(use, use.enrichment.remembers, begun)})"
 
 
-def remembering(use: UseCase, remembers: Mapping[str, Measure]) -> str:
+def remembering(use: UseCase, remembers: Mapping[str, Measure], begun: Begun) -> str:
     """Judged events, each with what these measures hold of its key's earlier events."""
-    joins = [f"JOIN ({remembered(use, name, measure)}) USING (n)" for name, measure in remembers.items()]
+    joins = [f"JOIN ({remembered(use, name, measure, begun)}) USING (n)" for name, measure in remembers.items()]
     return f"SELECT * FROM judged {' '.join(joins)}"
 
 
-def remembered(use: UseCase, name: str, measure: Measure) -> str:
+def remembered(use: UseCase, name: str, measure: Measure, begun: Begun) -> str:
     """The columns of one measure, by the place of the judged event in the tape."""
     own, time = column("before", name), column("now", use.judged.time or "")
+    is_known = f"n >= {begun.get(signature(measure, use.judged), 0)}"
     match measure:
         case Max(field=of) | Min(field=of):
-            return f"SELECT n, {measure.op}({column('now', of)}) OVER ({EARLIER}) AS {own} FROM judged"
+            found = f"{measure.op}({column('now', of)}) FILTER ({is_known}) OVER ({EARLIER})"
+            return f"SELECT n, {found} AS {own} FROM judged"
         case Sum(field=of):
-            values = f"list({column('now', of)}) FILTER ({column('now', of)} IS NOT NULL) OVER ({EARLIER})"
+            values = (
+                f"list({column('now', of)}) FILTER ({column('now', of)} IS NOT NULL AND {is_known}) OVER ({EARLIER})"
+            )
             return f"SELECT n, {added_up(values, use.judged.kind(of))} AS {own} FROM judged"
         case Count(within_ms=None):
-            return f"SELECT n, count(*) OVER ({EARLIER}) AS {own} FROM judged"
+            return f"SELECT n, count(*) FILTER ({is_known}) OVER ({EARLIER}) AS {own} FROM judged"
         case Last(stream=stream, fields=fields):
             source = "judged" if stream in (None, use.judged) else f'"read {stream.name}"'  # type: ignore[union-attr]
             shown = ", ".join(f"l.{column('now', each)} AS {column('before', f'{name}_{each}')}" for each in fields)
+            source = f"(SELECT * FROM {source} WHERE {is_known})"
             return f"SELECT e.n, {shown} FROM judged e ASOF LEFT JOIN {source} l ON l.key = e.key AND l.n < e.n"
         case Count(within_ms=within_ms):
             counted, also = "count(l.n)", ""
         case DistinctOthers(field=of, within_ms=within_ms):
             counted = f"count(DISTINCT l.{column('now', of)})"
             also = f"AND l.{column('now', of)} IS DISTINCT FROM e.{column('now', of)}"
-    newest = f"max({time}) OVER (PARTITION BY key ORDER BY n ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
+    newest = f"greatest({time}, max({time}) FILTER ({is_known}) OVER ({EARLIER}))"
     return (
         f"SELECT e.n, {counted} AS {own} FROM (SELECT *, {newest} - {within_ms} AS since FROM judged) e "
-        f"LEFT JOIN judged l ON l.key = e.key AND l.n < e.n AND l.{time} >= e.since {also} GROUP BY e.n"
+        f"LEFT JOIN (SELECT * FROM judged WHERE {is_known}) l "
+        f"ON l.key = e.key AND l.n < e.n AND l.{time} >= e.since {also} GROUP BY e.n"
     )
 
 
@@ -338,14 +347,14 @@ def added_up(values: str, kind: Kind) -> str:
     return f"list_reduce({values}, LAMBDA a, b: a + b)"
 
 
-def alerts_on_events(use: UseCase, rule: EventRule) -> str:
+def alerts_on_events(use: UseCase, rule: EventRule, begun: Begun) -> str:
     """The alerts of a rule on single events."""
     shown = {operand_name(each): f"{column(each.owner, each.name)}" for each in rule.operands}
     return f"""
         SELECT partition, n_offset, {alert_id(rule, "key", "identity")} AS alert_id, {text(rule.name)} AS rule,
             key, key AS subject, [identity] AS event_ids, {operands(shown)} AS operands,
             {column("now", use.judged.time or "")} AS at_ms, NULL AS window_start_ms
-        FROM ({remembering(use, rule.remembers)}) WHERE {compiled(rule.condition)}"""
+        FROM ({remembering(use, rule.remembers, begun)}) WHERE {compiled(rule.condition)}"""
 
 
 def alerts_on_windows(rule: WindowRule) -> str:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
+from millrace.rules import memories
 from tests.second.both import differences
 from tests.second.invented import CASES, Invented, Sent, tape_of
 
@@ -95,3 +97,17 @@ EDGES_OF_TIME = (seen(at_ms=1_000), seen(at_ms=1_001), seen(1_000), seen(1))
 def test_both_oracles_make_the_same_of_any_rules_and_any_tape(case: tuple[Invented, tuple[Sent, ...]]) -> None:
     invented, sent = case
     assert differences(invented.use, invented.use.rules, tape_of(invented.use, sent)) == []
+
+
+@some
+@given(CASES, st.integers(0, 6))
+@example((EVERY, MIXED), 3)
+@example((OTHERS, (seen(at_ms=300, may_text="a"), seen(at_ms=0, may_text="b"), seen(at_ms=1, may_text="c"))), 1)
+def test_both_oracles_make_the_same_of_memories_that_begin_under_way(
+    case: tuple[Invented, tuple[Sent, ...]], since: int
+) -> None:
+    invented, sent = case
+    use = invented.use
+    tape = tape_of(use, sent)
+    begun = dict.fromkeys(memories(use.rules, use.enrichment), since)
+    assert differences(use, use.rules, tape, begun) == []

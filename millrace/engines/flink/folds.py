@@ -25,8 +25,7 @@ def steps_of(rules: Sequence[FoldRule], declared: str) -> str:
     return json.dumps(
         [
             {
-                # Another version of a rule may keep another state, so it starts without one.
-                "state": f"{rule.name} {rule.version}",
+                "state": rule.state,
                 "module": rule.step.__module__,
                 "step": rule.step.__qualname__,
                 "declared": declared,

@@ -11,6 +11,7 @@ from millrace.verify.behind import Moved, newest_before
 from millrace.verify.case import REFUSED_LATER, first_copies, moment_ms, moved_by
 from millrace.verify.evidence import ENRICHED, Event, Read
 from millrace.verify.expected import Views, tape_of
+from millrace.verify.ledger import memories
 from millrace.verify.ledger.state import Counted, Done, Unit
 from millrace.verify.ledger.step import LOST, NOTHING, Step
 from millrace.verify.ledger.windows import join
@@ -28,14 +29,17 @@ def judge(step: Step, enriched: Read) -> None:
     refused: dict[Origin, str] = {}
     references = {each.name for each in use.references}
     raw = {kind: step.inputs.raw.get(kind, ()) for kind in step.raw}
+    before = dict(state.read_to)
     for kind, records in raw.items():
         _begin(step, kind, records)
         if kind in references or state.assumed_since_ms == step.cut_ms:
             _note_gaps(step, kind, records)
         state.read_to |= {(kind, record.partition): record.offset + 1 for record in records}
+    lacking = step.views.lacking = memories.begin(step, enriched, before)
     tape = tape_of(use, raw, state.oracle.references, refused, state.arrival, step.question.kept_since_ms)
     moved: list[Moved] = []
-    for each in oracle.advance(use, step.question.rules, state.oracle, tape, lambda origin: origin not in out):
+    rules = step.question.rules
+    for each in oracle.advance(use, rules, state.oracle, tape, lambda origin: origin not in out, lacking.of):
         record = each.record
         if record.topic == use.judged.name:
             state.units[record.origin] = Unit(step.cut_ms, each)

@@ -33,7 +33,19 @@ from millrace.verify.checks import (
     repetitions,
 )
 from millrace.verify.evidence import ENRICHED, FILES, Read, place_of, read
-from millrace.verify.ledger import counting, files, labelled, memory, outputs, raw, tables, units, waiting, windows
+from millrace.verify.ledger import (
+    counting,
+    files,
+    labelled,
+    memories,
+    memory,
+    outputs,
+    raw,
+    tables,
+    units,
+    waiting,
+    windows,
+)
 from millrace.verify.ledger.case import SegmentCase
 from millrace.verify.ledger.state import Done, State
 from millrace.verify.ledger.step import OUTPUTS, Inputs, Limits, Step
@@ -203,25 +215,25 @@ def _checked(step: Step, checker: Checker) -> Check:
     if more:
         figures["offenders"] = int(figures.get("offenders") or 0) + len(more)
         found = replace(found, status="failed", offenders=(*found.offenders, *more)[:OFFENDERS_MOST], why="")
-    if found.status == "failed" and _is_assumed(step, checker):
-        return replace(found, status="unknown", figures=figures, why=f"assumed: {step.state.assumed}")
+    if found.status == "failed" and (why := _assumption(step, checker)):
+        return replace(found, status="unknown", figures=figures, why=f"assumed: {why}")
     if found.status == "ok" and checker.name in step.unknown:
         return replace(found, status="unknown", figures=figures, why=step.unknown[checker.name])
     return replace(found, figures=figures)
 
 
-def _is_assumed(step: Step, checker: Checker) -> bool:
-    """Whether an offender of the check may come from messages that the oracle has not seen."""
+def _assumption(step: Step, checker: Checker) -> str:
+    """Why an offender of the check may come from messages that the oracle has not seen; empty if it cannot."""
     state, rule = step.state, step.rules.get(checker.name.removeprefix("alerts: "))
+    is_of_memory = checker.name == enrichment.CHECKER.name or (rule is not None and not isinstance(rule, WindowRule))
     if not state.assumed:
-        return False
-    is_of_memory = checker.name in (enrichment.CHECKER.name, refusals.CHECKER.name)
-    is_of_memory |= rule is not None and not isinstance(rule, WindowRule)
+        return memories.doubtful(step, rule) if is_of_memory else ""
+    is_of_memory |= checker.name == refusals.CHECKER.name
     # An output of a message that it lacks may come so late, and is judged so much later; a window holds it for longer.
     windows = [each.window for each in step.window_rules] + [each.window for each in step.question.summaries]
     longest_ms = max((window.closes_after_ms for window in windows), default=0)
     waits_ms = 2 * (step.limits.outstanding_ms + step.limits.grace_ms) + longest_ms
-    return is_of_memory or step.cut_ms <= state.assumed_since_ms + waits_ms
+    return state.assumed if is_of_memory or step.cut_ms <= state.assumed_since_ms + waits_ms else ""
 
 
 def _together(races: Iterable[Mapping[str, int]]) -> dict[str, int]:

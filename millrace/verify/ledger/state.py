@@ -274,6 +274,12 @@ class State:
     """By rule or summary that counted otherwise before: windows that begin earlier are not judged."""
     versions: dict[str, str] | None = field(default_factory=dict)
     """Of the rules on single events; None if they are not known."""
+    edges: dict[str, list[int]] = field(default_factory=dict)
+    """Of memories that began under way: which messages of other streams they lack."""
+    came_out_ms: int = 0
+    """The newest time of arrival of what has come out."""
+    back: dict[str, int] = field(default_factory=dict)
+    """Memories that the job has again, and since when: what is left of the earlier ones is not known."""
     undecided: dict[tuple[str, str, str], int] = field(default_factory=dict)
     """Rule, key and id, or place, of the events that waited for their outputs when the rule changed, and the cut."""
     done: dict[tuple[str, int], Done] = field(default_factory=dict)
@@ -347,6 +353,9 @@ def lines(state: State) -> Iterator[bytes]:
         "counting": state.counting,
         "whole_since": state.whole_since,
         "versions": state.versions,
+        "edges": state.edges,
+        "came_out_ms": state.came_out_ms,
+        "back": state.back,
         "undecided": [[*event, cut_ms] for event, cut_ms in state.undecided.items()],
         "cuts": state.cuts,
         "races": state.races,
@@ -450,6 +459,9 @@ def _read(written: Iterator[bytes], ids: Ids | None) -> State:
         counting=head.get("counting"),
         whole_since=head.get("whole_since", {}),
         versions=head.get("versions"),
+        edges=head.get("edges", {}),
+        came_out_ms=head.get("came_out_ms", 0),
+        back=head.get("back", {}),
         undecided={(rule, key, identity): cut_ms for rule, key, identity, cut_ms in head.get("undecided", ())},
         cuts=[
             (cut, {kind: {int(number): at for number, at in own.items()} for kind, own in found.items()})
@@ -483,8 +495,10 @@ def _take(state: State, kind: str, rest: list[Any]) -> None:
             state.oracle.references[name][key] = event
         case "memory", [key, held]:
             state.oracle.memories[key] = held
-        case "folded", [rule, key, held]:
-            state.oracle.folded[rule, key] = held
+        case "folded", [name, key, held]:
+            # An earlier version wrote the rule without its version.
+            version = (state.versions or {}).get(name)
+            state.oracle.folded[name if version is None else f"{name} {version}", key] = held
         case "id", [key, identity, at_ms]:
             state.oracle.seen_ms[key, identity] = at_ms
         case "view", [topic, key, seen]:
