@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -21,9 +21,10 @@ from millrace.oracle import (
     summary_events,
     summary_rows,
     window_findings,
+    windows,
 )
 from millrace.patterns.loss import InFlight, Loss
-from millrace.rules import ENRICHMENT, LIMITS, Rule, UseCase, WindowRule, WindowSummary
+from millrace.rules import ENRICHMENT, LIMITS, Rule, Session, UseCase, WindowRule, WindowSummary
 from millrace.rules.events import WHOLE_MOST
 from millrace.rules.outputs import (
     ALERT_FACTS,
@@ -53,6 +54,7 @@ from millrace.verify.evidence import (
     misfit,
     place,
     read,
+    table_key,
 )
 from millrace.verify.expected import Expected, Passed, expect, expected_windows, time_passed_ms
 from millrace.verify.lacking import REMEMBERED, Lacking, edges
@@ -136,6 +138,8 @@ class Case:
     def __init__(self, question: Question, evidence: Evidence, like: Case | None = None) -> None:
         """`like` is a case already judged, with which this one shares most of its evidence."""
         self.question, self.evidence = question, evidence
+        self.unjudged_windows = Counter[str]()
+        """Of a segment, by rule: windows that hold an event from before it changed, and alerts of such windows."""
         inputs = [each.name for each in (*question.use.raw, *question.use.references)]
         self.raw: dict[str, Sequence[Record]] = {kind: evidence.raw.get(kind) or () for kind in inputs}
         self.unread = [kind for kind in inputs if evidence.raw.get(kind) is None]
@@ -380,6 +384,42 @@ class Case:
         """A rule's findings in windows that are closed, and those in windows that may still be open."""
         idle_ms = self.question.bounds.idle_ms
         return expected_windows(rule, self.expected.accepted, self.late, self.settled_after_ms, idle_ms)
+
+    @cached_property
+    def windows_changed_ms(self) -> int:
+        """When a rule on windows came, changed or went: an engine with one query for all reads its topic anew then."""
+        use, question = self.question.use, self.question
+        others = {each.name for each in (*use.rules, *question.rules) if not isinstance(each, WindowRule)}
+        others |= {ENRICHMENT, LIMITS, *(each.name for each in (*use.summaries, *question.summaries))}
+        of_tables = {table_key(table.name) for table in use.tables}
+        changes = (each.since_ms for name, each in question.in_force.items() if name not in others | of_tables)
+        return max(changes, default=0)
+
+    def from_before(self, rule: WindowRule, key: str, start_ms: int, since_ms: int) -> Sequence[Event]:
+        """All events of the window that begins there, or goes on, if one came out before that moment."""
+        time, is_session = rule.on.time or "", isinstance(rule.window, Session)
+        for first_ms, among in self._with_late[rule.name].get(key, ()) if since_ms else ():
+            is_it = first_ms <= start_ms <= among[-1][time] if is_session else first_ms == start_ms
+            if is_it and any(self.came_out_ms.get(_origin_of(each), since_ms) < since_ms for each in among):
+                return among
+        return ()
+
+    def is_late(self, event: Event) -> bool:
+        """Whether no window counts an accepted event."""
+        return _origin_of(event) in self.late
+
+    @cached_property
+    def _with_late(self) -> dict[str, dict[str, list[tuple[int, list[Event]]]]]:
+        """The windows of each rule by key, with the late events."""
+        found: dict[str, dict[str, list[tuple[int, list[Event]]]]] = {}
+        for rule in self.question.rules:
+            if isinstance(rule, WindowRule):
+                by_key: dict[str, list[Event]] = defaultdict(list)
+                for event in self.expected.accepted.values():
+                    by_key[event[rule.key]].append(event)
+                time = rule.on.time or ""
+                found[rule.name] = {key: list(windows(rule.window, time, own)) for key, own in by_key.items()}
+        return found
 
     def before_a_restart(self, rule: WindowRule, key: str) -> Iterator[Finding]:
         """What a rule found in windows of a key if it counted events that were late when they were read again.
@@ -686,6 +726,10 @@ class Case:
     def letter_origin(self, letter: Event) -> Origin:
         """The raw message that a dead letter names."""
         return self.evidence.origin(letter["topic"], letter["partition"], letter["offset"])
+
+
+def _origin_of(event: Event) -> Origin:
+    return event["source_topic"], event["source_partition"], event["source_offset"]
 
 
 def _texts(events: Iterable[Event]) -> set[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
@@ -48,6 +49,7 @@ class SegmentCase(Case):
         """By rule and key: findings in windows that count late events which came out twice."""
         self.unaccounted = ()  # what comes behind judged windows is known from one segment to the next
         self.known_alerts, self.undecided = (state.alerts, state.done_alerts), state.undecided
+        self.unjudged_windows = Counter[str]()
         self.races_before = races_before
         self.raced: dict[str, int] = {}
 
@@ -110,6 +112,10 @@ class SegmentCase(Case):
 
     def windows_of(self, rule: WindowRule) -> tuple[dict[str, Finding], dict[str, Finding]]:
         return self.found[rule.name]
+
+    def from_before(self, rule: WindowRule, key: str, start_ms: int, since_ms: int) -> Sequence[Event]:
+        """None: such windows are left out where they are closed, and their alerts where they come."""
+        return ()
 
     def before_a_restart(self, rule: WindowRule, key: str) -> Iterator[Finding]:
         yield from self.again.get((rule.name, key), ())

@@ -71,6 +71,10 @@ def forget(step: Step) -> None:
     state.cuts = [each for each in state.cuts if each[0] >= since_ms]
     for event in [event for event, at_ms in state.undecided.items() if at_ms < since_ms]:
         del state.undecided[event]
+    for (rule, key), spans in list(state.open_then.items()):
+        state.open_then[rule, key] = [span for span in spans if span[-1] >= since_ms]
+        if not state.open_then[rule, key]:
+            del state.open_then[rule, key]
     for known in (state.done_alerts, state.done_rows):
         for name in [name for name, found in known.items() if found[-1] < since_ms]:
             del known[name]

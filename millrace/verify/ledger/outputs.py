@@ -25,7 +25,7 @@ from millrace.verify.ledger.step import (
     late_digests,
     letter_digest,
 )
-from millrace.verify.ledger.windows import row_name, rows_with
+from millrace.verify.ledger.windows import is_left_out, is_told_again, row_name, rows_with
 
 NOWHERE = Record(FILES, 0, 0, 0, None, None)
 """In place of the message, of a row in a file."""
@@ -220,11 +220,15 @@ def _put_alert(step: Step, output: Output) -> None:
         _put_earlier(step, step.cut_ms, output)
     elif _is_undecided(step, alert):
         return
+    elif isinstance(rule, WindowRule) and is_left_out(step, rule, alert):
+        step.case.unjudged_windows[rule.name] += 1
     elif (known := step.state.done_alerts.get(alert["alert_id"])) is not None and known[0] == alert_digest(alert):
         step.copies += 1
         step.repeat(named_alert(alert))
         for each in step.case.implausible(output[0], alert, alert["ingest_ms"]):
             step.offenders[f"alerts: {rule.name}"].append(f"wrong: {rule.name} {alert['key']}: a later copy: {each}")
+    elif isinstance(rule, WindowRule) and is_told_again(step, rule, output):
+        step.case.unjudged_windows[rule.name] += 1
     elif known is not None:
         step.repeat(named_alert(alert))
         step.offenders[f"alerts: {rule.name}"].append(
@@ -303,6 +307,9 @@ def judge_late_letters(step: Step) -> None:
             # Behind the intermediate topic there may be no raw message to carry.
             if any(one != other for one, other in zip(known[1:], late_digests(event), strict=False) if one and other):
                 step.offenders["refusals"].append(f"{place_of(origin)}: a later copy of its late letter differs")
+        elif counted is None and output[0].ingest_ms >= step.case.windows_changed_ms > event["ingest_ms"]:
+            step.copies += 1  # its topic was read anew
+            state.done_late[origin] = [step.cut_ms, *late_digests(event)]
         elif counted is not None and counted.behind_ms is not None:
             counted.is_late = True
             step.shown_ms = max(step.shown_ms, counted.event[step.time])

@@ -280,6 +280,8 @@ class State:
     """The newest time of arrival of what has come out."""
     back: dict[str, int] = field(default_factory=dict)
     """Memories that the job has again, and since when: what is left of the earlier ones is not known."""
+    open_then: dict[tuple[str, str], list[list[int]]] = field(default_factory=dict)
+    """By rule and key, of windows that held an event from before a change: the first and last moment, and the cut."""
     undecided: dict[tuple[str, str, str], int] = field(default_factory=dict)
     """Rule, key and id, or place, of the events that waited for their outputs when the rule changed, and the cut."""
     done: dict[tuple[str, int], Done] = field(default_factory=dict)
@@ -353,6 +355,7 @@ def lines(state: State) -> Iterator[bytes]:
         "counting": state.counting,
         "whole_since": state.whole_since,
         "versions": state.versions,
+        "open_then": _pairs(state.open_then),
         "edges": state.edges,
         "came_out_ms": state.came_out_ms,
         "back": state.back,
@@ -459,6 +462,7 @@ def _read(written: Iterator[bytes], ids: Ids | None) -> State:
         counting=head.get("counting"),
         whole_since=head.get("whole_since", {}),
         versions=head.get("versions"),
+        open_then=dict(_keyed(head.get("open_then", ()))),
         edges=head.get("edges", {}),
         came_out_ms=head.get("came_out_ms", 0),
         back=head.get("back", {}),

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
 from millrace import oracle
 from millrace.oracle import Finding, Origin
-from millrace.rules import Rule, Sliding, WindowRule, WindowSummary, alert_id
+from millrace.rules import Rule, Session, Sliding, WindowRule, WindowSummary, alert_id
 from millrace.rules.outputs import WINDOWS_TOPIC
 from millrace.verify.case import RowKey, Rows, findings_with
 from millrace.verify.checks import numbers
 from millrace.verify.evidence import Event, place_of
 from millrace.verify.ledger.counting import is_judged
-from millrace.verify.ledger.state import Counted
+from millrace.verify.ledger.state import Counted, Output
 from millrace.verify.ledger.step import Step, alert_digest
 
 JUDGED = -1
@@ -202,7 +202,11 @@ def _windows_of(step: Step, rule: WindowRule) -> tuple[dict[str, Finding], dict[
                 continue
             end_ms = rule.window.end_ms(start_ms, among[-1][step.time])
             is_over = _is_window_over(step, end_ms, among)
-            if not is_judged(step, rule.name, start_ms):
+            is_from_before = _is_from_before(step, rule, among, places)
+            if is_over and is_from_before:
+                _leave_out(step, rule, key, start_ms, among)
+                _close(step, rule, window, start_ms, [places[_place(event)] for event in among])
+            elif not is_judged(step, rule.name, start_ms):
                 if is_over:
                     _close(step, rule, window, start_ms, [places[_place(event)] for event in among])
             elif is_over:
@@ -215,7 +219,7 @@ def _windows_of(step: Step, rule: WindowRule) -> tuple[dict[str, Finding], dict[
                 finding = oracle.window_finding(rule, key, start_ms, among)
                 if finding is not None and is_waiting_long and finding.alert_id in step.state.alerts:
                     may[finding.alert_id] = finding
-                elif finding is not None and is_overdue and not step.is_alerted(finding):
+                elif finding is not None and is_overdue and not (is_from_before or step.is_alerted(finding)):
                     awaited.append(end_ms)
     _name_overdue(step, f"alerts: {rule.name}", awaited)
     for finding in (*must.values(), *may.values()):
@@ -225,6 +229,45 @@ def _windows_of(step: Step, rule: WindowRule) -> tuple[dict[str, Finding], dict[
             step.case.events[origin] = step.state.counted[origin].event
             step.case.out_ms[origin] = step.state.counted[origin].out_ms
     return must, may
+
+
+def _is_from_before(
+    step: Step, rule: WindowRule, among: Sequence[Event], places: Mapping[tuple[Any, ...], Origin]
+) -> bool:
+    """Whether a window holds an event that came out before its rule changed: an engine may have begun it anew."""
+    since_ms = step.case.versions(rule.name).since_ms
+    return any(0 < step.state.counted[places[_place(event)]].out_ms < since_ms for event in among)
+
+
+def _leave_out(step: Step, rule: WindowRule, key: str, start_ms: int, among: Sequence[Event]) -> None:
+    """Hold a window and its alerts, those that wait and those that come, neither missing nor extra."""
+    span = [start_ms, start_ms if not isinstance(rule.window, Session) else among[-1][step.time], step.cut_ms]
+    step.state.open_then.setdefault((rule.name, key), []).append(span)
+    step.case.unjudged_windows[rule.name] += oracle.window_finding(rule, key, start_ms, among) is not None
+    for identity, own in list(step.state.alerts.items()):
+        if is_left_out(step, rule, own[-1][1][1]):
+            del step.state.alerts[identity]
+
+
+def is_left_out(step: Step, rule: WindowRule, alert: Event) -> bool:
+    """Whether an alert of the present version is on a window that held an event from before the change."""
+    spans = step.state.open_then.get((rule.name, alert["key"]), ()) if alert["rule"] == rule.name else ()
+    return any(first_ms <= alert["window_start_ms"] <= last_ms for first_ms, last_ms, _ in spans)
+
+
+def is_told_again(step: Step, rule: WindowRule, output: Output) -> bool:
+    """Whether an alert is on a window that was over before a rule on windows changed, and whose events are gone here.
+
+    An engine with one query for all such rules reads its topic anew when one of them changes.
+    """
+    (record, alert), changed_ms, key = output, step.case.windows_changed_ms, output[1]["key"]
+    start_ms, last_ms = alert["window_start_ms"], alert["at_ms"]
+    if record.ingest_ms < changed_ms or rule.window.end_ms(start_ms, last_ms) >= min(changed_ms, step.state.passed_ms):
+        return False
+    return not any(
+        rule.name in each.windows and each.event[rule.key] == key and start_ms <= each.event[step.time] <= last_ms
+        for each in step.state.counted.values()
+    )
 
 
 def _has_long_waiting(step: Step, rule: Rule) -> bool:

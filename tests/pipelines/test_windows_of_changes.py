@@ -1,0 +1,178 @@
+"""A window that holds an event from before its rule changed is not judged, and counted; each later one is judged."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from millrace.oracle import Record, window_findings
+from millrace.rules import Count, Session, Tumbling, WindowRule
+from millrace.traffic import plan_for
+from millrace.verify import Evidence, Question, judge
+from millrace.verify.evidence import Versions
+from millrace.verify.ledger.segments import Segment
+from pipelines.fraud import FRAUD
+from pipelines.fraud.traffic import TRAFFIC
+from tests.pipelines.pretend import among_of, messages, ran, topics, window_alert
+from tests.pipelines.segmented import figures, wrong
+from tests.pipelines.test_redeclared import ABOVE, UPGRADED_MS, changed
+from tests.pipelines.test_segments import LAST_MS, STREAM, arrived, in_order, live, read
+
+PLAN = plan_for(TRAFFIC, 2_000, 20, seed=3, name="p", customers=40, frauds=0.1, edges=0.3)
+NOT_JUDGED = "of windows from before a change, not judged"
+ASKED = replace(STREAM, stores=())
+BURST = FRAUD.rule("burst")
+assert isinstance(BURST, WindowRule)
+OTHERS = [rule for rule in FRAUD.rules if rule is not BURST]
+SAME_WINDOW = replace(BURST, alert_when=lambda w: (w.n >= 2) & (w.total_cents >= 0))
+WIDER = replace(BURST, window=Session(15_000))
+TUMBLING = replace(BURST, window=Tumbling(15_000))
+CROWD = WindowRule(
+    name="crowd",
+    doc="Each span in which a customer buys.",
+    on=FRAUD.enriched,
+    key="customer",
+    window=Tumbling(5_000),
+    measures={"n": Count()},
+    alert_when=lambda w: w.n >= 1,
+)
+Events = Sequence[Mapping[str, Any]]
+
+
+def with_late(raw: dict[str, list[Record]]) -> dict[str, list[Record]]:
+    """The raw topics with some events that come half an hour late."""
+
+    def late(record: Record) -> Record:
+        content = json.loads(record.value or b"")
+        return replace(record, value=json.dumps({**content, "at_ms": content["at_ms"] - 1_800_000}).encode())
+
+    own = [late(each) if 10 <= each.offset < 13 else each for each in raw[FRAUD.judged.name]]
+    return {**raw, FRAUD.judged.name: own}
+
+
+@pytest.fixture(scope="module")
+def good() -> Evidence:
+    return live(ran(PLAN, with_late(topics(messages(PLAN)))))
+
+
+def events_of(evidence: Evidence) -> tuple[Events, Events]:
+    """The events in time, and all."""
+    letters = [each for each in map(read, evidence.outputs["dead-letters"] or ()) if each["reason"] == "late"]
+    late = {(each["partition"], each["offset"]) for each in letters}
+    every = [*map(read, evidence.outputs["enriched"] or ())]
+    return [each for each in every if (each["source_partition"], each["source_offset"]) not in late], every
+
+
+def alerts_of(rule: WindowRule, events: Events, since_ms: int = 0) -> list[dict[str, Any]]:
+    """The alerts on these events; those of windows that are long over come at once."""
+    found = [window_alert(each, rule, among_of(each, events), rule.version) for each in window_findings(rule, events)]
+    return [each | {"emit_ms": max(each["emit_ms"], since_ms + 500)} for each in found]
+
+
+def by_engine(how: str, before: WindowRule, after: WindowRule, good: Evidence) -> list[dict[str, Any]]:
+    """The alerts of both versions: an engine begins its windows anew, keeps them, or reads their events again."""
+    in_time, every = events_of(good)
+    first = [each for each in alerts_of(before, in_time) if each["emit_ms"] < UPGRADED_MS]
+    match how:
+        case "anew":
+            later = [each for each in in_time if each["ingest_ms"] + 8 >= UPGRADED_MS]
+            return first + alerts_of(after, later, UPGRADED_MS)
+        case "kept":
+            return first + [each for each in alerts_of(after, in_time) if each["emit_ms"] >= UPGRADED_MS]
+    return first + alerts_of(after, every, UPGRADED_MS)
+
+
+def with_alerts(good: Evidence, alerts: list[dict[str, Any]], *rules: WindowRule) -> Evidence:
+    names = {rule.name for rule in rules}
+    others = [each for each in map(read, good.outputs["alerts"] or ()) if each["rule"] not in names]
+    outputs = {**good.outputs, "alerts": in_order("alerts", others + alerts, "emit_ms")}
+    return replace(good, outputs=outputs, labels=None, stores={})
+
+
+def asked(before: WindowRule | None, *rules: WindowRule) -> Question:
+    """The question since the first of these rules came, or changed."""
+    in_force = {rules[0].name: Versions(UPGRADED_MS, frozenset({before.version} if before else ()))}
+    return replace(ASKED, rules=[*OTHERS, *rules], in_force=in_force)
+
+
+def segments(before: Question, after: Question, evidence: Evidence, until_ms: int = LAST_MS) -> list[Segment]:
+    ledger = changed((before, evidence), (after, evidence))
+    for cut_ms in range(LAST_MS, until_ms, 10_000):
+        ledger.to(cut_ms)
+    return ledger.segments
+
+
+ENGINES = [
+    ("anew", SAME_WINDOW),
+    ("anew", WIDER),
+    ("anew", TUMBLING),
+    ("kept", SAME_WINDOW),
+    ("again", SAME_WINDOW),
+    ("again", WIDER),
+]
+
+
+@pytest.mark.parametrize(("how", "after"), ENGINES)
+def test_windows_from_before_a_change_are_counted_and_no_fault(good: Evidence, how: str, after: WindowRule) -> None:
+    evidence, question = with_alerts(good, by_engine(how, BURST, after, good), BURST), asked(BURST, after)
+    verdict = judge(question, evidence)
+    assert {each.name: each.offenders for each in verdict.checks if each.status == "failed"} == {}
+    found = verdict.check("alerts: burst").figures
+    assert int(found["expected"] or 0) > 0
+    assert (int(found.get(NOT_JUDGED) or 0) > 0) == (how != "again"), "what is read again is right, and not missing"
+    in_segments = segments(replace(ASKED, rules=[*OTHERS, BURST]), question, evidence)
+    why = [causes for causes in wrong(in_segments).values() if not causes[0].startswith("no window that begins before")]
+    assert why == []
+    if after is SAME_WINDOW:
+        assert figures(in_segments)["alerts: burst"][NOT_JUDGED] > 0
+
+
+@pytest.mark.parametrize(("how", "after"), ENGINES)
+def test_a_missing_alert_on_a_window_behind_the_change_is_red(good: Evidence, how: str, after: WindowRule) -> None:
+    alerts = by_engine(how, BURST, after, good)
+    later = [each for each in alerts if each["window_start_ms"] > UPGRADED_MS + 15_000]
+    gone = min(later, key=lambda each: each["emit_ms"])
+    evidence = with_alerts(good, [each for each in alerts if each is not gone], BURST)
+    question = asked(BURST, after)
+    (offender,) = judge(question, evidence).check("alerts: burst").offenders
+    assert offender.startswith(f"missing: burst {gone['key']} {gone['window_start_ms']} ")
+    found = wrong(segments(replace(ASKED, rules=[*OTHERS, BURST]), question, evidence, LAST_MS + 40_000))
+    assert [causes for causes in found.values() if offender in causes] == [["", offender]]
+
+
+def test_an_alert_that_is_wrong_for_the_events_that_it_names_is_red(good: Evidence) -> None:
+    alerts = by_engine("anew", BURST, SAME_WINDOW, good)
+    whole = {each["alert_id"] for each in by_engine("kept", BURST, SAME_WINDOW, good)}
+    part = next(each for each in alerts if each["alert_id"] not in whole)
+    part["operands"]["n"] = "7"
+    verdict = judge(asked(BURST, SAME_WINDOW), with_alerts(good, alerts, BURST))
+    (offender,) = verdict.check("alerts: burst").offenders
+    assert offender == f"extra: burst {part['key']} {part['window_start_ms']}"
+
+
+def with_letters_again(evidence: Evidence) -> Evidence:
+    """The late dead letters come again, too."""
+    records = [*(evidence.outputs["dead-letters"] or ())]
+    late = [each for each in records if read(each)["reason"] == "late" and each.ingest_ms < UPGRADED_MS]
+    assert late
+    letters = arrived([*records, *(replace(each, ingest_ms=UPGRADED_MS + 500) for each in late)])
+    return replace(evidence, outputs={**evidence.outputs, "dead-letters": letters})
+
+
+def test_a_rule_beside_a_changed_one_may_tell_old_windows_again_with_late_events(good: Evidence) -> None:
+    in_time, every = events_of(good)
+    again = [each for each in alerts_of(CROWD, every, UPGRADED_MS) if each["at_ms"] < UPGRADED_MS - 15_000]
+    once = alerts_of(CROWD, in_time)
+    assert {each["alert_id"] for each in again} - {each["alert_id"] for each in once}, "windows of late events alone"
+    burst = by_engine("again", BURST, SAME_WINDOW, good)
+    evidence = with_letters_again(with_alerts(good, burst + once + again, BURST, CROWD))
+    question = asked(BURST, SAME_WINDOW, CROWD)
+    verdict = judge(question, evidence)
+    assert {each.name: each.offenders for each in verdict.checks if each.status == "failed"} == {}
+    assert wrong(segments(replace(ASKED, rules=[*OTHERS, BURST, CROWD]), question, evidence)) == {}
+    elsewhere = replace(ASKED, rules=[*OTHERS, CROWD], in_force={ABOVE.name: Versions(UPGRADED_MS)})
+    assert judge(elsewhere, with_alerts(good, once + again, BURST, CROWD)).check("alerts: crowd").status == "failed"
