@@ -126,6 +126,8 @@ class Rows:
     """All events of each row, also the late ones."""
     still_open: Mapping[RowKey, Mapping[str, Any]] = field(default_factory=dict)
     """Of the windows that may still be open."""
+    from_before: Collection[RowKey] = ()
+    """Of the windows with an event from before the summary's present version, which began all its windows anew."""
 
 
 class Case:
@@ -613,12 +615,14 @@ class Case:
         wanted = summary_rows(summary, in_time.values())
         ends_ms = {key: summary.window.end_ms(key[0], key[0]) for key in wanted}
         events = summary_events(summary, (event for origin, event in accepted.items() if self._may_be_counted(origin)))
+        since_ms, out_ms = self.versions(summary.name).since_ms, self.came_out_ms if self.question.in_force else {}
         return Rows(
             {key: values for key, values in wanted.items() if ends_ms[key] < passed_ms},
             {key: measured(summary, own) for key, own in events.items()},
             {key: min(event["ingest_ms"] for event in own) for key, own in events.items()},
             events,
             {key: values for key, values in wanted.items() if ends_ms[key] >= passed_ms},
+            {key for key, own in events.items() if any(out_ms.get(_origin_of(e), since_ms) < since_ms for e in own)},
         )
 
     def _may_be_counted(self, origin: Origin) -> bool:

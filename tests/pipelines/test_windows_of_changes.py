@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from millrace.oracle import Record, window_findings
-from millrace.rules import Count, Session, Tumbling, WindowRule
+from millrace.oracle import Record, summary_rows, window_findings
+from millrace.rules import Count, Min, Session, Tumbling, WindowRule, WindowSummary
 from millrace.traffic import plan_for
 from millrace.verify import Evidence, Question, judge
 from millrace.verify.evidence import Versions
@@ -152,6 +152,56 @@ def test_an_alert_that_is_wrong_for_the_events_that_it_names_is_red(good: Eviden
     verdict = judge(asked(BURST, SAME_WINDOW), with_alerts(good, alerts, BURST))
     (offender,) = verdict.check("alerts: burst").offenders
     assert offender == f"extra: burst {part['key']} {part['window_start_ms']}"
+
+
+SPEND = replace(FRAUD.summaries[0], window=Tumbling(5_000))
+AND_LEAST = replace(SPEND, measures={**SPEND.measures, "least_cents": Min("amount_cents")})
+
+
+def rows_of(summary: WindowSummary, events: Events, since_ms: int = 0) -> list[dict[str, Any]]:
+    """The rows of the windows that end after that moment, each ten seconds after its end."""
+    found = []
+    for (start_ms, *keys), numbers in summary_rows(summary, events).items():
+        end_ms = summary.window.end_ms(start_ms, start_ms)
+        row = dict(zip(summary.columns, (summary.name, start_ms, end_ms, *keys), strict=False))
+        found.append({**row, **numbers, "emit_ms": end_ms + 10_000})
+    return [row for row in found if row["emit_ms"] >= since_ms]
+
+
+def ahead(raw: dict[str, list[Record]]) -> dict[str, list[Record]]:
+    """The raw topics with events of a clock that is ahead, from before the change: their windows begin after it."""
+
+    def moved(record: Record) -> Record:
+        content = json.loads(record.value or b"")
+        return replace(record, value=json.dumps({**content, "at_ms": UPGRADED_MS + 12_000}).encode())
+
+    def is_moved(record: Record) -> bool:
+        return UPGRADED_MS - 5_000 < record.ingest_ms < UPGRADED_MS - 1_000
+
+    own = [moved(each) if is_moved(each) else each for each in raw[FRAUD.judged.name]]
+    return {**raw, FRAUD.judged.name: own}
+
+
+@pytest.mark.parametrize("altered", [0, 1])
+def test_rows_of_windows_from_before_a_change_are_counted_and_no_fault(altered: int) -> None:
+    good = live(ran(PLAN, ahead(topics(messages(PLAN)))))
+    in_time, _ = events_of(good)
+    later = [each for each in in_time if each["ingest_ms"] + 8 >= UPGRADED_MS]
+    before = [row for row in rows_of(SPEND, in_time) if row["emit_ms"] < UPGRADED_MS]
+    after = rows_of(AND_LEAST, later, UPGRADED_MS)
+    for row in [row for row in after if row["window_start_ms"] > UPGRADED_MS + 25_000][:altered]:
+        row["least_cents"] += 1
+    evidence = with_alerts(good, by_engine("kept", BURST, BURST, good), BURST)
+    evidence = replace(
+        evidence, outputs={**evidence.outputs, "windows": in_order("windows", before + after, "emit_ms")}
+    )
+    asked_before = replace(ASKED, summaries=[SPEND])
+    in_force = {SPEND.name: Versions(UPGRADED_MS, frozenset({SPEND.version}))}
+    question = replace(ASKED, summaries=[AND_LEAST], in_force=in_force)
+    check = judge(question, evidence).check(f"numbers: {SPEND.name}")
+    assert (len(check.offenders) > 0, int(check.figures.get(NOT_JUDGED) or 0) > 0) == (altered > 0, True), check
+    found = wrong(segments(asked_before, question, evidence, LAST_MS + 40_000))
+    assert (len([causes for causes in found.values() if causes[0] == ""]) > 0) == (altered > 0), found
 
 
 def with_letters_again(evidence: Evidence) -> Evidence:

@@ -37,7 +37,7 @@ def checker(summary: WindowSummary) -> Checker:
 
 
 def numbers(summary: WindowSummary, case: Case) -> Found | Undecided:
-    """The rows of windows that began under the summary's present version: the last ones of those that are over.
+    """The rows of windows without an event from before the summary's present version: the last ones of those over.
 
     With some engines, what came late for the windows of rules may still be counted in a chart, whose window may be open
     for longer. Earlier rows, and those of open windows, count some of the events.
@@ -50,7 +50,11 @@ def numbers(summary: WindowSummary, case: Case) -> Found | Undecided:
     got = {key: last[1] for key, own in rows.items() if (last := last_of(own)) is not None}
     parts_of = case.parts_of(summary)
     with_late = rows_of.with_late
-    due = {key: values for key, values in rows_of.over.items() if key[0] >= since_ms}
+
+    def is_judged(key: RowKey) -> bool:
+        return key[0] >= since_ms and key not in rows_of.from_before
+
+    due = {key: values for key, values in rows_of.over.items() if is_judged(key)}
     offenders = [f"missing: {key}" for key in due if key not in got]
     offenders += [f"extra: {key}" for key in got if key not in with_late and key[0] >= since_ms]
     wrong = {
@@ -60,7 +64,7 @@ def numbers(summary: WindowSummary, case: Case) -> Found | Undecided:
     }
     offenders += wrong.values()
     for key, own in rows.items():
-        if key in with_late and key[0] >= since_ms:
+        if key in with_late and is_judged(key):
             offenders += [
                 f"wrong: {key}: {each}"
                 for record, row in own
@@ -73,10 +77,12 @@ def numbers(summary: WindowSummary, case: Case) -> Found | Undecided:
     held, doubtful = case.held([each for own in rows.values() for each in own])
     offenders += held
     figures = {"due": len(due), "found": len(got), "rows": sum(map(len, rows.values()))}
+    if left_out := len(rows_of.over) - len(due):
+        figures["of windows from before a change, not judged"] = left_out
     awaited = (
         summary.window.end_ms(key[0], key[0])
         for key, values in rows_of.still_open.items()
-        if not (key in got and is_between(got[key], values, with_late[key]))
+        if is_judged(key) and not (key in got and is_between(got[key], values, with_late[key]))
     )
     if doubtful and not offenders:
         return Undecided("rows came long after their emit_ms: was the machine suspended?", figures, tuple(doubtful))

@@ -275,7 +275,10 @@ def _put_row(step: Step, output: Output) -> None:
     key = row_name(summary, (row["window_start_ms"], *(row.get(name) for name in summary.keys)))
     if (done := step.state.done_rows.get(key)) is None:
         step.state.rows.setdefault(key, []).append((step.cut_ms, output))
-    elif row["window_start_ms"] < step.case.versions(summary.name).since_ms:
+    elif (
+        row["window_start_ms"] < step.case.versions(summary.name).since_ms
+        or (summary.name, key) in step.state.open_then
+    ):
         step.copies += 1
     elif numbers.is_between(row, done[0], done[1]):
         step.copies += 1

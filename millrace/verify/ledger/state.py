@@ -281,7 +281,7 @@ class State:
     back: dict[str, int] = field(default_factory=dict)
     """Memories that the job has again, and since when: what is left of the earlier ones is not known."""
     open_then: dict[tuple[str, str], list[list[int]]] = field(default_factory=dict)
-    """By rule and key, of windows that held an event from before a change: the first and last moment, and the cut."""
+    """Windows that held an event from before a change, by rule and key, or summary and row: the span, and the cut."""
     undecided: dict[tuple[str, str, str], int] = field(default_factory=dict)
     """Rule, key and id, or place, of the events that waited for their outputs when the rule changed, and the cut."""
     done: dict[tuple[str, int], Done] = field(default_factory=dict)

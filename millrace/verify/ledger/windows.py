@@ -320,6 +320,7 @@ def _rows_of(step: Step, summary: WindowSummary) -> Rows:
     over: dict[RowKey, dict[str, Any]] = {}
     with_late: dict[RowKey, dict[str, Any]] = {}
     counted: dict[RowKey, Sequence[Counted]] = {}
+    from_before: set[RowKey] = set()
     since_ms = step.case.versions(summary.name).since_ms
     awaited: list[int] = []
     for key, own in groups.items():
@@ -336,7 +337,10 @@ def _rows_of(step: Step, summary: WindowSummary) -> Rows:
         values = oracle.measured(summary, in_time) if in_time else None
         rows = state.rows.get(name, ())
         last = numbers.last_of(output for _, output in rows)
-        is_right = values is None or key[0] < since_ms
+        if any(0 < each.out_ms < since_ms for each in own):
+            from_before.add(key)
+            state.open_then[summary.name, name] = [[key[0], key[0], step.cut_ms]]
+        is_right = values is None or key[0] < since_ms or key in from_before
         is_right = is_right or (last is not None and numbers.is_between(last[1], values or {}, of_all))
         if not is_over:
             awaited += [] if is_right else [end_ms]
@@ -361,7 +365,8 @@ def _rows_of(step: Step, summary: WindowSummary) -> Rows:
             step.due[WINDOWS_TOPIC] += [output for _, output in state.rows.pop(name)]
     step.case.parts[summary.name] = {key: _parts(own) for key, own in counted.items()}
     began_ms = {key: _began_ms(own) for key, own in counted.items()}
-    return Rows(over, with_late, began_ms, {key: [each.event for each in own] for key, own in counted.items()})
+    events = {key: [each.event for each in own] for key, own in counted.items()}
+    return Rows(over, with_late, began_ms, events, from_before=from_before)
 
 
 def _began_ms(own: Iterable[Counted]) -> int:
