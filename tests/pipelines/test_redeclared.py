@@ -40,6 +40,10 @@ LATER = (
     "has_all_files",
     "audit",
     "began",
+    "edges",
+    "came_out_ms",
+    "back",
+    "open_then",
 )
 """What the states of an earlier version lack."""
 
