@@ -139,6 +139,12 @@ class Engine(Protocol):
     def watermark_ms(self, plan: EnginePlan) -> int | None:
         """The moment of event time that all windows of the plan's job have reached; None where there is none."""
 
+    def refusal(self, plan: EnginePlan) -> str:
+        """Why the engine has no room for the plan's job now, with the remedy; empty if it has, or if it runs there.
+
+        `deploy` asks every engine of a pattern before it changes anything.
+        """
+
     def start(self, plan: EnginePlan, state_from: str | None) -> None:
         """Submit the job, with the state at that place if one is given; return once the engine has taken it.
 

@@ -91,6 +91,10 @@ class ProcessJobs(ABC):
         """Which of them has this command."""
         return FIRST
 
+    def refusal(self, plan: EnginePlan) -> str:
+        """None: the processes run on this machine."""
+        return ""
+
     def job(self, plan: EnginePlan) -> Job:
         """The state of the job, from its processes and their progress files."""
         return combined([self.instance(plan, number) for number in self._numbers(plan)])

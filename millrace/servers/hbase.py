@@ -258,10 +258,10 @@ def master_bean(settings: Settings) -> dict[str, Any] | None:
     return management_bean(settings.port("hbase-master-http"), "Hadoop:service=HBase,name=Master,sub=Server")
 
 
-def zookeeper_says(port: int, word: str) -> str:
+def zookeeper_says(port: int, word: str, host: str = LOOPBACK) -> str:
     """ZooKeeper's answer to one of its four-letter words; nothing while it does not answer."""
     try:
-        with socket.create_connection((LOOPBACK, port), timeout=2) as connection:
+        with socket.create_connection((host, port), timeout=2) as connection:
             connection.sendall(word.encode())
             return b"".join(iter(lambda: connection.recv(4096), b"")).decode(errors="replace")
     except OSError:

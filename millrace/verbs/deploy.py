@@ -76,11 +76,13 @@ def deploy(
         if only_missing and not is_wanted(target, name):
             return []  # torn down since the caller looked
         last = deployed(target, name)
+        if not plan and not only_missing:
+            _refuse_short(target, name, [each for each in deployments.plans(target, variant) if _is_of(each, engines)])
         if accept_loss and not plan:
             for failed in last.values():
                 _accept(target, failed, target.engine(failed.engine).job(failed).lost, report)
         wanted_plans = list(last.values()) if only_missing else deployments.plans(target, variant)
-        wanted_plans = [each for each in wanted_plans if engines is None or each.engine in engines]
+        wanted_plans = [each for each in wanted_plans if _is_of(each, engines)]
         steps = [_step(target, wanted, last.get(wanted.engine), only_missing, fresh) for wanted in wanted_plans]
         if fresh:
             _refuse_running(steps)
@@ -144,6 +146,17 @@ def refuse_moved(running: Iterable[EnginePlan], wanted: Sequence[EnginePlan]) ->
                 f"{old.pattern}: upgrade refused, {job_name(old)} keeps running: its state for "
                 f"{', '.join(moved)} cannot move to {theirs[moved[0]]}; `millrace teardown {old.pattern}` first"
             )
+
+
+def _is_of(plan: EnginePlan, engines: Collection[str] | None) -> bool:
+    return engines is None or plan.engine in engines
+
+
+def _refuse_short(target: Target, name: str, plans: Iterable[EnginePlan]) -> None:
+    """Refuse what an engine has no room for, before another engine's job is started."""
+    found = {plan.engine: target.engine(plan.engine).refusal(plan) for plan in plans}
+    if short := [f"{engine}: {why}" for engine, why in found.items() if why]:
+        raise EngineError(f"{name}: nothing was changed: {'; '.join(short)}")
 
 
 def _await_deployed(target: Target, name: str, engines: Sequence[str], accept_loss: bool, report: Report) -> None:

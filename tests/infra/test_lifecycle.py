@@ -37,6 +37,10 @@ class Engine:
     jobs: dict[str, Job] = field(default_factory=dict)
     states: list[str | None] = field(default_factory=list)
     """What the jobs continued from."""
+    short: str = ""
+
+    def refusal(self, plan: EnginePlan) -> str:
+        return self.short
 
     def job(self, plan: EnginePlan) -> Job:
         return self.jobs.get(plan.job_id, Job("absent"))
@@ -100,6 +104,26 @@ def test_a_consumer_group_in_use_is_refused_before_the_first_deploy(
     assert not deployments.is_wanted(target, PATTERN)
     deployments.record(target, PATTERN, *deployments.plans(target, load(PATTERN)))
     require_provisioned(target, load(PATTERN))  # its own jobs read as the group
+
+
+def test_an_engine_without_room_is_refused_before_anything_is_changed(
+    target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engines = {"flink": Engine(), "spark": Engine(short="0 of 4 slots are free; stop another job")}
+    monkeypatch.setattr(Target, "engine", lambda _, name: engines[name])
+    monkeypatch.setattr("millrace.verbs.deploy.require_provisioned", lambda *_: None)
+    with pytest.raises(
+        EngineError, match=r"^flink-spark: nothing was changed: spark: 0 of 4 slots are free; stop another job$"
+    ):
+        deploy(target, "flink-spark")
+    assert [engine.jobs for engine in engines.values()] == [{}, {}]
+    assert not deployments.is_wanted(target, "flink-spark")
+    assert [path.name for path in (target.settings.state / "patterns").iterdir()] == ["flink-spark.lock"]
+    assert deploy(target, "flink-spark", plan=True), "a plan lists the jobs all the same"
+    deploy(target, "flink-spark", engines=["flink"])
+    assert (engines["flink"].is_up, engines["spark"].is_up) == (True, False)
+    deploy(target, "flink-spark", only_missing=True)  # a watcher restarts what it can
+    assert engines["spark"].jobs == {}
 
 
 def test_a_run_tears_down_what_it_deployed(target: Target, engine: Engine) -> None:

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from millrace.engines.storm.engine import Storm, in_flight, job_of
+from millrace.engines.storm.engine import Storm, connect, in_flight, job_of
 from millrace.engines.storm.nimbus import Cluster, Nimbus, Topology
 from millrace.job import EngineError
 from millrace.patterns import EnginePlan
 from millrace.patterns.loss import InFlight, Loss
 from millrace.settings import PROJECT, Settings
+from millrace.target import Target
 
 NOW_S = 1_790_000_000.0
 LOST = Loss("p.transactions", 0, 5, 9, 20, "id", "id")
@@ -60,21 +61,47 @@ def test_what_workers_had_in_flight_is_read_line_by_line(tmp_path: Path) -> None
 class Full(Nimbus):
     """A cluster whose slots are all taken."""
 
+    own: tuple[Topology, ...] = ()
+
     def cluster(self) -> Cluster:
-        return Cluster((Topology("other-1-1", "other", is_active=True),), (60,), slots_free=0, has_leader=True)
+        other = Topology("other-1-1", "other", is_active=True, workers=2)
+        return Cluster((other, *self.own), (60,), slots=2 + len(self.own), has_leader=True)
 
 
-def storm(folder: Path, nimbus: Nimbus) -> Storm:
-    return Storm(Settings(project=PROJECT, home=folder, state=folder, port_base=26000), nimbus)
+def storm(folder: Path, nimbus: Nimbus, zookeeper: tuple[str, int] | None = None) -> Storm:
+    return Storm(Settings(project=PROJECT, home=folder, state=folder, port_base=26000), nimbus, zookeeper)
 
 
 PLAN = EnginePlan("p", 1, "storm", "fraud", "127.0.0.1:1", {}, "file:///nowhere")
 
 
 def test_a_cluster_without_a_free_slot_is_refused_with_the_remedy_before_anything_is_submitted(tmp_path: Path) -> None:
-    with pytest.raises(EngineError, match=r"p: 1 supervisor\(s\) of Storm have no free slot for it; stop the job of"):
-        storm(tmp_path, Full("127.0.0.1", 1)).start(PLAN, None)
+    full = storm(tmp_path, Full("127.0.0.1", 1))
+    why = "0 of 2 worker slots of Storm at 127.0.0.1:1 are free, and the job needs 1; stop the job of another pattern"
+    assert full.refusal(PLAN).startswith(why)
+    with pytest.raises(EngineError, match=rf"^p: {why}"):
+        full.start(PLAN, None)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_slot_of_the_patterns_own_job_is_free_for_its_next_generation(tmp_path: Path) -> None:
+    own = Topology("p-generation-1-1-1", "p-generation-1", is_active=True)
+    assert storm(tmp_path, Full("127.0.0.1", 1, own=(own,))).refusal(PLAN) == ""
+
+
+def test_a_zookeeper_that_does_not_answer_is_refused_with_its_address_and_the_remedy(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # and nobody listens
+        port = taken.getsockname()[1]
+        assert storm(tmp_path, Full("127.0.0.1", 1), ("127.0.0.1", port)).refusal(PLAN) == (
+            f"ZooKeeper of Storm at 127.0.0.1:{port} does not answer; "
+            "run `millrace up storm`, or see `millrace logs storm-zookeeper`"
+        )
+
+
+def test_both_addresses_of_the_cluster_are_those_of_the_stack(tmp_path: Path) -> None:
+    made = connect(Target.read(Settings(project=PROJECT, home=tmp_path, state=tmp_path, port_base=26000), {}))
+    assert (made.nimbus, made.zookeeper) == (Nimbus("127.0.0.1", 26081), ("127.0.0.1", 26080))
 
 
 def test_a_topology_that_is_no_patterns_is_left_alone(tmp_path: Path) -> None:

@@ -135,6 +135,10 @@ class Flink:
         found = [int(each["value"]) for tasks in shown for each in tasks]
         return min((each for each in found if each > 0), default=None)
 
+    def refusal(self, plan: EnginePlan) -> str:
+        """None: a job waits as `starting` until the cluster has slots for it."""
+        return ""
+
     def start(self, plan: EnginePlan, state_from: str | None) -> None:
         """Submit the job under the plan's id; the cluster refuses a second one with it."""
         self._refuse_another_kernel()

@@ -20,11 +20,12 @@ from millrace.engines.storm import ENGINE
 from millrace.engines.storm.libraries import compiled_against
 from millrace.engines.storm.nimbus import Nimbus, Topology
 from millrace.engines.storm.servers import home
-from millrace.engines.storm.tuning import IDLE_MS, settings_of
+from millrace.engines.storm.tuning import IDLE_MS, SETTINGS, settings_of
 from millrace.job import EngineError, Job, Running, State, is_crash_loop
 from millrace.machine import processes
 from millrace.patterns import EnginePlan, kafka_job
 from millrace.patterns.loss import InFlight, Loss, problem_of
+from millrace.servers.hbase import zookeeper_says
 from millrace.servers.server import java
 from millrace.settings import Settings
 from millrace.whole_files import write_whole
@@ -41,11 +42,15 @@ STARTED_WITHIN_S = 180
 IN_FLIGHT = "in-flight.jsonl"
 """In the folder of a pattern: what its workers had in flight when they ended, a line each; Ahead.java writes it."""
 SUBMITTER_HEAP_MB = 128
+SLOTS_OF_JOB = int(SETTINGS["topology.workers"])
+ZOOKEEPER = "STORM_ZOOKEEPER"
+"""Of a target, which need not have it: then Nimbus alone is asked."""
 
 
 def connect(target: Target) -> Storm:
     """The cluster of a target's stack."""
-    return Storm(target.settings, Nimbus(*target.host_and_port("STORM_NIMBUS")))
+    zookeeper = target.host_and_port(ZOOKEEPER) if ZOOKEEPER in target.addresses else None
+    return Storm(target.settings, Nimbus(*target.host_and_port("STORM_NIMBUS")), zookeeper)
 
 
 def job_of(progress: Mapping[str, Any], is_alive: bool, now_s: float) -> Job:
@@ -76,16 +81,40 @@ def in_flight(file: Path) -> tuple[InFlight, ...]:
 
 @dataclass(frozen=True)
 class Storm:
-    """A cluster by its Nimbus."""
+    """A cluster by its Nimbus, and by one server of its ZooKeeper."""
 
     settings: Settings
     nimbus: Nimbus
+    zookeeper: tuple[str, int] | None = None
 
     restarts_stalled: ClassVar[bool] = True
 
     def job(self, plan: EnginePlan) -> Job:
         """The state of the job, from Nimbus and its progress file."""
         return replace(self._job(plan), in_flight=in_flight(self._folder(plan) / IN_FLIGHT))
+
+    def refusal(self, plan: EnginePlan) -> str:
+        """ZooKeeper without which Nimbus takes no topology, or the slots that are short; the pattern's own are free."""
+        if self.zookeeper is not None:
+            host, port = self.zookeeper
+            if not zookeeper_says(port, "srvr", host):
+                return (
+                    f"ZooKeeper of Storm at {host}:{port} does not answer; "
+                    "run `millrace up storm`, or see `millrace logs storm-zookeeper`"
+                )
+        found = self.nimbus.cluster()
+        # A supervisor's own count of used slots is some seconds old.
+        taken = sum(
+            each.workers for each in found.topologies if (of := _plan_of(each)) is None or of[0] != plan.pattern
+        )
+        free = max(0, found.slots - taken)
+        if free >= SLOTS_OF_JOB:
+            return ""
+        return (
+            f"{free} of {found.slots} worker slots of Storm at {self.nimbus.host}:{self.nimbus.port} are free, and "
+            f"the job needs {SLOTS_OF_JOB}; stop the job of another pattern, or run `millrace up storm` if there is "
+            "no supervisor"
+        )
 
     def start(self, plan: EnginePlan, state_from: str | None) -> None:
         """Submit the topology; it continues from the topic of its state and the committed offsets."""
@@ -94,12 +123,8 @@ class Storm:
         for each in self.nimbus.cluster().topologies:
             if (of := _plan_of(each)) and of[0] == plan.pattern:
                 self._end(each)
-        found = self.nimbus.cluster()
-        if found.slots_free <= 0:
-            raise EngineError(
-                f"{plan.pattern}: {len(found.supervisors_up_s)} supervisor(s) of Storm have no free slot for it; "
-                "stop the job of another pattern, or run `millrace up storm`"
-            )
+        if why := self.refusal(plan):
+            raise EngineError(f"{plan.pattern}: {why}")
         folder = self._folder(plan)
         folder.mkdir(parents=True, exist_ok=True)
         self._file(plan, "progress").unlink(missing_ok=True)

@@ -20,6 +20,8 @@ class Topology:
     name: str
     is_active: bool
     """Whether it runs, or is to run; one that was killed is there until its workers have ended."""
+    workers: int = 1
+    """The slots that it takes; one that waits for a worker takes a slot, too."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class Cluster:
     topologies: tuple[Topology, ...]
     supervisors_up_s: tuple[int, ...]
     """For how long each supervisor is up."""
-    slots_free: int
+    slots: int
     has_leader: bool
     """Whether Nimbus itself takes topologies."""
 
@@ -47,10 +49,11 @@ class Nimbus:
             found = client.getClusterInfo()
         topologies, supervisors = found.topologies or (), found.supervisors or ()
         return Cluster(
-            tuple(Topology(each.id, each.name, each.status == "ACTIVE") for each in topologies),
+            tuple(
+                Topology(each.id, each.name, each.status == "ACTIVE", max(1, each.num_workers)) for each in topologies
+            ),
             tuple(each.uptime_secs for each in supervisors),
-            # Each has one worker. A supervisor's count of used slots is some seconds old.
-            sum(each.num_workers for each in supervisors) - len(topologies),
+            sum(each.num_workers for each in supervisors),
             any(each.isLeader for each in found.nimbuses or ()),
         )
 

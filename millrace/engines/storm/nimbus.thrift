@@ -7,6 +7,7 @@ struct SupervisorSummary {
 struct TopologySummary {
   1: string id;
   2: string name;
+  5: i32 num_workers;
   7: string status;
 }
 struct NimbusSummary {

@@ -35,7 +35,10 @@ def servers(settings: Settings, profiles: Collection[str]) -> tuple[Server, ...]
 
 def addresses(settings: Settings, profiles: Collection[str]) -> dict[str, str]:
     """Where clients find the cluster, as environment variables."""
-    return {"STORM_NIMBUS": f"{LOOPBACK}:{settings.port('storm')}"}
+    return {
+        "STORM_NIMBUS": f"{LOOPBACK}:{settings.port('storm')}",
+        "STORM_ZOOKEEPER": f"{LOOPBACK}:{settings.port('storm-zookeeper')}",
+    }
 
 
 def home(settings: Settings) -> Path:
