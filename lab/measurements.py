@@ -187,6 +187,12 @@ MEASUREMENTS = {
         ".venv/bin/python -m lab.bench storm-spark --seed 2",
         minutes=5,
     ),
+    **{
+        f"bench-{name}": Measurement(
+            f"bench-{name}", (*BENCH, *STORM), f".venv/bin/python -m lab.bench {name} --seed 2", minutes=5
+        )
+        for name in ("storm", "storm-exactly-once", "storm-at-most-once")
+    },
     "storm-kills": Measurement(
         "storm-kills",
         (*STORM, "millrace/rules", "millrace/verify", "pipelines/fraud", "tests/storm/test_verdict.py"),

@@ -43,6 +43,9 @@ pytestmark = [pytest.mark.stack, pytest.mark.timeout(1200)]
 
 ELSEWHERE = {
     "flink-spark": "tests/airflow/test_airflow.py",
+    "storm": "tests/storm/test_verdict.py",
+    "storm-at-most-once": "tests/storm/test_verdict.py",
+    "storm-exactly-once": "tests/storm/test_verdict.py",
     "storm-spark": "tests/storm/test_verdict.py",
     "streams": "tests/streams/test_verdict.py",
 }

@@ -168,6 +168,7 @@ def _deploy_red(name: str) -> str:
 def _stages(variant: Variant) -> str:
     stages = variant.pattern.stages
     stored = f", persisted by {stages.persist.engine} to {' and '.join(stages.persist.to)}" if stages.persist else ""
+    windows = f", windows on **{stages.windows.engine}**" if stages.windows else ", no windows"
     return f"""{variant.pattern.doc}
 
-Per-event stage on **{stages.events.engine}**, windows on **{stages.windowing.engine}**{stored}."""
+Per-event stage on **{stages.events.engine}**{windows}{stored}."""

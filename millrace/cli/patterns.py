@@ -93,4 +93,5 @@ def show(variant: "Variant", *, json: bool) -> None:
 
 
 def _engines(variant: "Variant") -> tuple[str, str]:
-    return variant.pattern.stages.events.engine, variant.pattern.stages.windowing.engine
+    stages = variant.pattern.stages
+    return stages.events.engine, stages.windows.engine if stages.windows else "-"

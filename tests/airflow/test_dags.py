@@ -129,6 +129,14 @@ def test_every_dag_describes_its_purpose_what_to_do_when_it_is_red_and_when_it_i
         assert not dag["catchup"], dag_id
 
 
+def test_the_page_of_a_pattern_without_windows_names_no_engine_for_them(dags):
+    docs = {name: dags[f"prove-{name}"]["doc"] for name in names()}
+    assert "Per-event stage on **storm**, no windows." in docs["storm"]
+    assert {name for name, doc in docs.items() if ", no windows" in doc} == {
+        name for name in names() if load(name).pattern.stages.windows is None
+    }
+
+
 def test_every_task_has_an_owner_and_tries_again_within_a_time(dags):
     for dag_id, task_id, task in tasks_of(dags):
         assert task["owner"] == "platform", (dag_id, task_id)

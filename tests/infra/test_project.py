@@ -76,6 +76,12 @@ def test_the_command_line_works_on_the_project_of_the_working_directory_and_not_
     assert listed(run(tmp_path / "pipelines/shop", "patterns")) == ["till"]
 
 
+def test_the_list_of_patterns_shows_no_engine_for_windows_that_a_pattern_does_not_have() -> None:
+    rows = [line.split("\t") for line in run(PROJECT, "patterns").stdout.splitlines()]
+    engines = {name: (events, windows) for name, events, windows, _ in rows}
+    assert (engines["storm"], engines["storm-spark"]) == (("storm", "-"), ("storm", "spark"))
+
+
 @pytest.mark.builds
 def test_an_installed_package_brings_a_use_and_its_patterns(tmp_path: Path) -> None:
     (tmp_path / "team/pipelines").mkdir(parents=True)

@@ -13,7 +13,6 @@ from millrace.errors import UsageError
 from millrace.oracle import Origin, Record
 from millrace.patterns import load
 from millrace.patterns.loss import InFlight
-from millrace.patterns.model import AT_MOST_ONCE
 from millrace.rules import WindowRule
 from millrace.settings import Settings
 from millrace.target import Target
@@ -217,10 +216,9 @@ def test_so_much_in_flight_of_one_key_that_nothing_shows_what_is_remembered_is_u
 
 
 def test_a_ledger_does_not_judge_such_a_pattern(tmp_path: Path) -> None:
-    lossy = {"of": "storm-spark", "stages": {"windows": None, "persist": None}, "promises": {"delivery": AT_MOST_ONCE}}
     target = Target(Settings.read({"MILLRACE_STATE": str(tmp_path)}), {"KAFKA_BOOTSTRAP": "nowhere"})
     with (
-        own_patterns(tmp_path, {"lossy": lossy}),
+        own_patterns(tmp_path, {"lossy": {"of": "storm-at-most-once"}}),
         pytest.raises(UsageError, match=r"lossy promises at-most-once, .*; `millrace validate` judges it"),
     ):
         ledger.Ledger(target, load("lossy"), every_s=10, settle_s=0, limits=Limits())

@@ -5,20 +5,29 @@ from __future__ import annotations
 import socket
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
+from millrace.engines.storm import ENGINE
 from millrace.engines.storm.engine import Storm, connect, in_flight, job_of
 from millrace.engines.storm.nimbus import Cluster, Nimbus, Topology
 from millrace.job import EngineError
-from millrace.patterns import EnginePlan
+from millrace.patterns import EnginePlan, load, load_all
 from millrace.patterns.loss import InFlight, Loss
+from millrace.patterns.model import Promises
 from millrace.settings import PROJECT, Settings
 from millrace.target import Target
 
+GUARANTEES = {each for each in get_args(Promises.model_fields["delivery"].annotation) if each in ENGINE.can}
 NOW_S = 1_790_000_000.0
 LOST = Loss("p.transactions", 0, 5, 9, 20, "id", "id")
+
+
+def test_a_pattern_of_it_alone_has_each_of_its_guarantees() -> None:
+    alone = [each for each in load_all() if each.engines == (ENGINE.name,)]
+    assert {each.pattern.promises.delivery for each in alone} == GUARANTEES
+    assert {each.pattern.stages.events for each in alone} == {load("storm-spark").pattern.stages.events}
 
 
 def progress(state: str, silent_s: float = 1, starts_s: tuple[float, ...] = (600,), **changes: Any) -> dict[str, Any]:

@@ -27,6 +27,8 @@ from millrace.verbs.validate import validate
 from millrace.verify import Verdict
 from tests.patterns import Sender, own_patterns, problems
 
+ALONE = {AT_LEAST_ONCE: "storm", EXACTLY_ONCE: "storm-exactly-once", AT_MOST_ONCE: "storm-at-most-once"}
+"""The project's pattern for each guarantee."""
 PATTERNS = {"killed": AT_LEAST_ONCE, "killed-once": EXACTLY_ONCE}
 FOLLOWED = "followed"
 COUNTED = {"counted": AT_LEAST_ONCE, "counted-once": EXACTLY_ONCE, "counted-lossy": AT_MOST_ONCE}
@@ -40,10 +42,9 @@ pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
 
 @pytest.fixture(scope="module")
 def target(with_storm: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
-    """The stack, with patterns that persist nothing; one has its windows in Spark."""
+    """The stack, with the project's patterns for Storm under other names; one has its windows in Spark."""
     changes: dict[str, dict[str, Any]] = {
-        name: {"of": "storm-spark", "stages": {"windows": None, "persist": None}, "promises": {"delivery": delivery}}
-        for name, delivery in {**PATTERNS, **COUNTED}.items()
+        name: {"of": ALONE[delivery]} for name, delivery in {**PATTERNS, **COUNTED}.items()
     }
     changes[FOLLOWED] = {"of": "storm-spark", "stages": {"persist": None}}
     with own_patterns(tmp_path_factory.mktemp("patterns"), changes):
