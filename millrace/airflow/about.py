@@ -83,9 +83,10 @@ although messages arrived.
 - **roll_back**: a job did not start again. Run `millrace roll-back PATTERN`, or clear the task.
 """
 
-COMPARE = """# Compare two patterns on the same tape
-Runs after each verdict `ok` of a `prove` DAG. If another pattern also has an `ok` on the same tape (`tape` in the
-form), the task returns latency and cost of both, side by side. Each verdict has compared the alerts with the oracle.
+COMPARE = """# Compare patterns on the same tape
+Runs after each verdict `ok` of a `prove` DAG. If other patterns also have an `ok` on the same tape (`tape` in the
+form), the task returns alerts, latency and cost of all, side by side. Alerts are those that are still in their topics;
+each verdict has compared them with the oracle.
 
 ### When it is red
 **compare** names the record that is missing, or the difference of the two tapes: give both runs the same events, rate,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from itertools import combinations
 from typing import Any
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
@@ -235,8 +234,8 @@ class NothingExtra(BaseOperator):
             raise AirflowFailException("; ".join(f"{name} is {what}" for name, what in sick.items()))
 
 
-class Pairs(BaseOperator):
-    """Finds patterns with verdicts on the same tape; returns a `compare` call for each pair."""
+class OnOneTape(BaseOperator):
+    """Finds tapes on which several patterns have an `ok`; returns a `compare` call of all of them for each tape."""
 
     def __init__(self, *, verdicts: Sequence[Asset], **kwargs: Any) -> None:
         super().__init__(inlets=list(verdicts), **kwargs)
@@ -249,12 +248,11 @@ class Pairs(BaseOperator):
             for asset in self.verdicts
             for event in context["triggering_asset_events"].get(asset, ())
         }
-        return [
-            ["compare", one["pattern"], other["pattern"], tape]
+        ok = {
+            tape: [tapes[tape]["pattern"] for tapes in remembered if tapes.get(tape, {}).get("verdict") == "ok"]
             for tape in sorted(new or set().union(*remembered))
-            for one, other in combinations((tapes[tape] for tapes in remembered if tape in tapes), 2)
-            if one["verdict"] == other["verdict"] == "ok"
-        ]
+        }
+        return [["compare", *names, tape] for tape, names in ok.items() if len(names) > 1]
 
 
 class Judge(Verb):

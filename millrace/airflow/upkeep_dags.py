@@ -19,7 +19,7 @@ from millrace.airflow.operators import (
     Changes,
     Judge,
     NothingExtra,
-    Pairs,
+    OnOneTape,
     Reconcile,
     Report,
     RollBack,
@@ -101,7 +101,7 @@ def upkeep(variants: Sequence[Variant]) -> None:
 
     with DAG(
         "compare",
-        description="Compares two patterns on the same tape: latency and processor time, side by side",
+        description="Compares patterns on the same tape: alerts, latency and processor time, side by side",
         doc_md=about.COMPARE,
         schedule=reduce(or_, verdicts) if verdicts else None,
         max_active_runs=1,
@@ -109,9 +109,9 @@ def upkeep(variants: Sequence[Variant]) -> None:
         deadline=within(timedelta(minutes=10)),
         tags=["upkeep"],
     ):
-        pairs = Pairs(task_id="pairs", verdicts=verdicts)
-        Verb.partial(task_id="compare", map_index_template="{{ task.words[1:4] | join(' ') }}").expand(
-            words=pairs.output
+        on_one_tape = OnOneTape(task_id="on_one_tape", verdicts=verdicts)
+        Verb.partial(task_id="compare", map_index_template="{{ task.words[1:] | join(' ') }}").expand(
+            words=on_one_tape.output
         )
 
     with DAG(

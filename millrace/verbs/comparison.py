@@ -1,45 +1,54 @@
-"""`compare` puts the figures of two patterns on one tape side by side: verdicts, latencies, processor time.
+"""`compare` puts the figures of patterns on one tape side by side: verdicts, alerts, latencies, processor time.
 
-It compares no alerts: `validate` has compared those of each pattern with the oracle.
+Alerts are those in the topics now. Where some are in one pattern only, `validate` shows which are right: it compares
+each pattern with the oracle.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from millrace import records
+from millrace import deployments, records
 from millrace.errors import InfraError, UsageError
 from millrace.settings import Settings
+from millrace.stores.topics import TopicError
 from millrace.target import Target
 from millrace.traffic.planned import plan_of
 from millrace.traffic.runs import Run
 from millrace.verbs import traffic
+from millrace.verbs.alerts import alerts
 
+Alert = tuple[str, tuple[Any, ...]]
+"""The key of an alert, and the events that it rests on: the same in all runs of a tape."""
 SAME_TAPE = ("events", "rate_per_s", "seed")
 """Besides the shares and sizes of the use."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The figures of both patterns."""
+    """The figures of all patterns."""
 
-    left: str
-    right: str
+    patterns: tuple[str, ...]
     tape: str
     figures: Mapping[str, Mapping[str, Any]]
-    """By pattern: the latest verdict and its latencies, processor time, events sent."""
+    """By pattern: the latest verdict and its latencies, processor time, events sent, alerts by rule."""
 
 
-def compare(target: Target, left: str, right: str, tape: str) -> Comparison:
-    """Read what was measured of both patterns; refuse tapes that differ."""
-    if left == right:
-        raise UsageError(f"{left} was named twice; compare two patterns")
-    runs = {name: _run(target, name, tape) for name in (left, right)}
+def compare(target: Target, names: Sequence[str], tape: str) -> Comparison:
+    """Read what was measured of the patterns; refuse tapes that differ."""
+    if len(names) < 2:
+        raise UsageError("name two patterns or more, and then the tape")
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"{name} was named twice; compare different patterns")
+    runs = {name: _run(target, name, tape) for name in names}
     _require_the_same(runs)
-    return Comparison(left, right, tape, {name: _figures(target, name, run) for name, run in runs.items()})
+    counted = _counted({name: _alerts(target, name, run) for name, run in runs.items()})
+    figures = {name: _figures(target, name, run) | {"alerts": counted[name]} for name, run in runs.items()}
+    return Comparison(tuple(names), tape, figures)
 
 
 def shared(settings: Settings, names: Iterable[str]) -> list[tuple[str, dict[str, Run]]]:
@@ -66,11 +75,12 @@ def _run(target: Target, name: str, tape: str) -> Run:
 
 
 def _require_the_same(runs: Mapping[str, Run]) -> None:
-    (left, first), (right, second) = ((name, _settings(name, run)) for name, run in runs.items())
-    for setting in first | second:
-        one, other = first.get(setting), second.get(setting)
-        if one != other:
-            raise InfraError(f"not the same tape: {setting} was {one} for {left} and {other} for {right}")
+    (left, first), *others = ((name, _settings(name, run)) for name, run in runs.items())
+    for right, second in others:
+        for setting in first | second:
+            one, other = first.get(setting), second.get(setting)
+            if one != other:
+                raise InfraError(f"not the same tape: {setting} was {one} for {left} and {other} for {right}")
 
 
 def _settings(name: str, run: Run) -> dict[str, Any]:
@@ -79,6 +89,36 @@ def _settings(name: str, run: Run) -> dict[str, Any]:
             f"{name} was sent the tape '{run.name}' by another version of millrace; send it again under a new name"
         )
     return {each: getattr(plan, each) for each in SAME_TAPE} | {**plan.shares, **plan.sizes}
+
+
+def _alerts(target: Target, name: str, run: Run) -> dict[str, set[Alert]] | None:
+    """The alerts of a run by rule, for each rule of the pattern; None if its topic cannot be read."""
+    variant = deployments.as_deployed(target, name)
+    later_ms = (each.start_ms for each in traffic.runs(target.settings, name) if each.start_ms > run.start_ms)
+    found: dict[str, set[Alert]] = {rule.name: set() for rule in (*variant.event_rules, *variant.window_rules)}
+    try:
+        own = alerts(target, variant, since_ms=run.start_ms, until_ms=min(later_ms, default=None), no_canaries=True)
+    except TopicError:
+        return None
+    for each in (one.alert for one in own if one.alert["rule"] in found):
+        # Events without ids are the same ones if they come as long after the start.
+        fact = tuple(sorted(each["event_ids"])) if variant.use.judged.id else (each["at_ms"] - run.start_ms,)
+        found[each["rule"]].add((each["key"], fact))
+    return found
+
+
+def _counted(by_pattern: Mapping[str, Mapping[str, set[Alert]] | None]) -> dict[str, dict[str, dict[str, int]] | None]:
+    """By pattern and rule: how many alerts there are, and how many more another pattern has."""
+    every: dict[str, set[Alert]] = defaultdict(set)
+    for found in by_pattern.values():
+        for rule, own in (found or {}).items():
+            every[rule] |= own
+    return {
+        name: None
+        if found is None
+        else {rule: {"found": len(own), "lacking": len(every[rule] - own)} for rule, own in found.items()}
+        for name, found in by_pattern.items()
+    }
 
 
 def _figures(target: Target, name: str, run: Run) -> dict[str, Any]:

@@ -298,6 +298,31 @@ def test_a_proof_offers_to_crash_the_servers_that_its_pattern_runs_on(dags):
         assert set(offered[name]) <= {server.name for service in runs_on for server in service.servers}
 
 
+COMPARED = """
+import json
+from airflow.sdk import Asset
+from millrace.airflow.operators import OnOneTape, TAPES
+
+found = {"a": {"t": "ok", "u": "ok"}, "b": {"t": "ok"}, "c": {"t": "ok", "u": "failed"}, "d": {}}
+assets = {name: Asset(name) for name in found}
+store = {
+    assets[name]: {TAPES: {tape: {"pattern": name, "verdict": verdict} for tape, verdict in tapes.items()}}
+    for name, tapes in found.items()
+}
+task = OnOneTape(task_id="on_one_tape", verdicts=[*assets.values()])
+print(json.dumps(task.execute({"asset_state_store": store, "triggering_asset_events": {}})))
+"""
+
+
+def test_all_patterns_with_an_ok_on_one_tape_are_compared_at_once(tmp_path):
+    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "AIRFLOW_HOME": str(tmp_path)}
+    program = [python(Settings.read(os.environ), "airflow"), "-c", COMPARED]
+    done = subprocess.run(
+        program, env=environ | {"PYTHONPATH": str(PROJECT)}, capture_output=True, text=True, check=True
+    )
+    assert json.loads(done.stdout.splitlines()[-1]) == [["compare", "a", "b", "c", "t"]]
+
+
 @pytest.fixture(scope="module")
 def with_two_more(describe: Describe, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What Airflow finds when there are two more pattern files: a right one and a wrong one."""
