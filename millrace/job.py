@@ -17,7 +17,7 @@ Besides this protocol, a job keeps seven promises that its callers rest on:
   have more, for the engine itself. Time follows these (decision 0042). A job without header and notes writes its events
   in the order of their arrival.
 - **Exactly once.** Where the plan's `delivery` is that, and the engine declares it, a reader of committed messages gets
-  no output twice.
+  no output twice. Its transactional ids begin with the pattern's name and a dash: Kafka's ACLs name that prefix.
 - **At most once.** Where `delivery` is that, offsets are committed before their messages are judged, and the state is
   written before its outputs: the promises on outputs, committed offsets and backlogs do not hold. `Job.in_flight` has
   the offsets that each restart may have lost (decision 0055).

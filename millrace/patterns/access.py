@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from millrace.patterns.model import Variant
-from millrace.patterns.plan import HOP
+from millrace.patterns.model import EXACTLY_ONCE, Variant
+from millrace.patterns.plan import HOP, EnginePlan
 from millrace.rules import ALERTS, DEAD_LETTERS
 from millrace.rules.outputs import DISPOSITIONS, VERDICTS_TOPIC, WINDOWS_TOPIC
 
@@ -39,3 +40,8 @@ def access(variant: Variant) -> dict[str, Access]:
         VERDICTS_TOPIC: Access(frozenset([reader])),
         DISPOSITIONS.name: Access(frozenset([reader]), frozenset([reader])),
     }
+
+
+def transactional_ids(plans: Iterable[EnginePlan]) -> dict[str, str]:
+    """Job -> with what its transactional ids begin: those of jobs that write in transactions."""
+    return {f"{plan.pattern}-{plan.engine}": f"{plan.pattern}-" for plan in plans if plan.delivery == EXACTLY_ONCE}

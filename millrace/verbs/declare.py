@@ -13,10 +13,10 @@ from urllib.parse import urlsplit
 from millrace import project, stack
 from millrace.errors import UsageError
 from millrace.patterns import Variant, engine_plans, files, load_all, require_folders
-from millrace.patterns.access import access, outsiders
+from millrace.patterns.access import access, outsiders, transactional_ids
 from millrace.patterns.plan import state_topics, table_of
 from millrace.settings import PORT_BASES, Settings
-from millrace.stack.services import DEFAULT, NEEDED, PROFILES, services
+from millrace.stack.services import DEFAULT, NEEDED, PROFILES, needed, services
 from millrace.stores.changes import Change
 from millrace.target import Target
 from millrace.verbs import observation_server
@@ -24,7 +24,7 @@ from millrace.verbs.provision import wanted_tables, wanted_topics
 from millrace.whole_files import write_whole
 
 FILE = f"{project.FOLDER}/declared.json"
-VERSION = 1
+VERSION = 2
 """Of the file's form; terraform/modules/declared reads this one."""
 
 
@@ -72,6 +72,8 @@ def _pattern(settings: Settings, variant: Variant) -> dict[str, Any]:
     plans = engine_plans(variant, 1, nowhere.bootstrap, nowhere.checkpoints, nowhere.stores(variant))
     return {
         "outsiders": outsiders(variant),
+        "services": sorted(needed(variant.engines, variant.stores)),
+        "transactional_ids": transactional_ids(plans),
         "topics": {
             kind: {
                 "name": variant.topic(kind),

@@ -9,6 +9,8 @@ locals {
   cli   = coalesce(var.cli, "${local.clone}/.venv/bin/millrace")
   state = abspath(coalesce(var.state, "${local.clone}/.millrace/existing"))
 
+  on_storm = [for name, pattern in local.chosen : name if contains(keys(pattern.jobs), "storm")]
+
   addresses = { for name, address in {
     KAFKA_BOOTSTRAP   = var.kafka_bootstrap
     HDFS_URI          = var.hdfs_uri
@@ -21,6 +23,8 @@ locals {
     FLINK_CONF_DIR    = var.flink_home == null ? null : "${var.flink_home}/conf"
     HADOOP_CONF_DIR   = var.flink_home == null ? null : "${var.flink_home}/conf"
     SPARK_MASTER      = var.spark_master
+    STORM_NIMBUS      = var.storm_nimbus
+    STORM_ZOOKEEPER   = var.storm_zookeeper
   } : name => address if address != null }
 
   environment = merge(

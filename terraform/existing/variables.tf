@@ -76,6 +76,33 @@ variable "spark_master" {
   }
 }
 
+variable "storm_nimbus" {
+  description = "Nimbus of a Storm whose supervisor runs on this machine, as host:port; null: no pattern runs on Storm."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.storm_nimbus == null ? true : can(regex("^[^:/@]+:[0-9]+$", var.storm_nimbus))
+    error_message = "Give host:port."
+  }
+
+  validation {
+    condition     = var.storm_nimbus != null || length(local.on_storm) == 0
+    error_message = "${join(", ", local.on_storm)} runs on Storm: give the address of its Nimbus."
+  }
+}
+
+variable "storm_zookeeper" {
+  description = "A server of Storm's ZooKeeper, as host:port; a deployment is refused while it does not answer. Null: only Nimbus is asked."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.storm_zookeeper == null ? true : can(regex("^[^:/@]+:[0-9]+$", var.storm_zookeeper))
+    error_message = "Give host:port."
+  }
+}
+
 variable "patterns" {
   description = "The patterns to run: names of files in pipelines/*/patterns, without .yaml."
   type        = set(string)

@@ -7,7 +7,11 @@ locals {
   chosen = module.declared.all.patterns
 
   users = merge([for name, pattern in local.chosen : {
-    for user in pattern.outsiders : user => { pattern = name, access = module.pattern[name].access[user] }
+    for user in pattern.outsiders : user => {
+      pattern          = name
+      access           = module.pattern[name].access[user]
+      transactional_id = lookup(module.pattern[name].transactional_ids, user, null)
+    }
   }]...)
 
   # Objects of different kinds have different types, which JSON hides from a list.
@@ -60,11 +64,12 @@ module "pattern" {
 }
 
 module "user" {
-  source   = "../modules/user"
-  for_each = local.users
-  name     = each.key
-  access   = each.value.access
-  cluster  = module.cluster.cluster
+  source           = "../modules/user"
+  for_each         = local.users
+  name             = each.key
+  access           = each.value.access
+  transactional_id = each.value.transactional_id
+  cluster          = module.cluster.cluster
 }
 
 module "platform" {

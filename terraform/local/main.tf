@@ -6,6 +6,10 @@ locals {
   clone  = abspath("${path.module}/../..")
   chosen = module.declared.all.patterns
 
+  # The default, or the least that may be given: the engines of a pattern need not be among the services by default.
+  needed   = setunion(module.declared.all.stack.needed_services, flatten([for pattern in values(local.chosen) : pattern.services]))
+  services = var.services == null ? setunion(module.declared.all.stack.default_services, local.needed) : var.services
+
   venv  = "${local.clone}/.venv/bin/millrace"
   cli   = coalesce(var.cli, fileexists(local.venv) ? local.venv : "millrace")
   state = abspath(coalesce(var.state, "${local.clone}/.millrace"))
@@ -34,7 +38,7 @@ module "stack" {
   cli         = local.cli
   environment = local.environment
   port_base   = var.port_base
-  services    = var.services
+  services    = local.services
   profiles    = var.profiles
   watch       = var.watch
   keep_data   = var.keep_data

@@ -16,8 +16,8 @@ variable "services" {
   default     = null
 
   validation {
-    condition     = var.services == null ? true : length(setsubtract(module.declared.all.stack.needed_services, var.services)) == 0
-    error_message = "The patterns need ${join(", ", module.declared.all.stack.needed_services)}; airflow and dashboard may come on top."
+    condition     = var.services == null ? true : length(setsubtract(local.needed, var.services)) == 0
+    error_message = "The patterns need ${join(", ", local.needed)}; airflow and dashboard may come on top."
   }
 }
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import socket
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, get_args
+from urllib.parse import unquote
 
 import pytest
 
-from millrace.engines.storm import ENGINE
+from millrace.engines.storm import ENGINE, engine
 from millrace.engines.storm.engine import Storm, connect, in_flight, job_of
 from millrace.engines.storm.nimbus import Cluster, Nimbus, Topology
 from millrace.job import EngineError
@@ -106,6 +108,21 @@ def test_a_zookeeper_that_does_not_answer_is_refused_with_its_address_and_the_re
             f"ZooKeeper of Storm at 127.0.0.1:{port} does not answer; "
             "run `millrace up storm`, or see `millrace logs storm-zookeeper`"
         )
+
+
+def test_a_topology_is_submitted_to_the_nimbus_of_the_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commands: list[list[str]] = []
+
+    def run(command: list[str], **_: Any) -> SimpleNamespace:
+        commands.append(command)
+        return SimpleNamespace(returncode=0)
+
+    monkeypatch.setattr(engine.subprocess, "run", run)
+    monkeypatch.setattr(engine.kernel, "ensure", lambda *_: tmp_path / "kernel.jar")
+    monkeypatch.setattr(engine, "compiled_against", lambda _: [])
+    storm(tmp_path, Nimbus("nimbus.example.org", 6627))._submit(PLAN)
+    (options,) = (word for word in commands[0] if word.startswith("-Dstorm.options="))
+    assert unquote(options) == '-Dstorm.options=nimbus.seeds=["nimbus.example.org"],nimbus.thrift.port=6627'
 
 
 def test_both_addresses_of_the_cluster_are_those_of_the_stack(tmp_path: Path) -> None:

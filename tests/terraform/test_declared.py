@@ -77,6 +77,16 @@ def test_jobs_the_edge_and_the_reader_have_access_to_their_topics_only():
     assert users["hop"] == Access()
 
 
+def test_a_pattern_names_its_services_and_the_transactions_of_its_jobs(settings: Settings):
+    patterns = declared(settings)["patterns"]
+    assert patterns["storm-spark"]["services"] == ["hbase", "hdfs", "kafka", "spark", "storm"]
+    assert patterns["flood-streams"]["services"] == ["hdfs", "kafka", "streams"]
+    assert {name: each["transactional_ids"] for name, each in patterns.items() if each["transactional_ids"]} == {
+        "flood-streams": {"flood-streams-streams": "flood-streams-"},
+        "storm-exactly-once": {"storm-exactly-once-storm": "storm-exactly-once-"},
+    }
+
+
 @pytest.mark.builds
 def test_a_pattern_of_another_use_is_planned_without_a_change_of_terraform(terraform_in, team: Path):
     assert run_declare(team, "--plan").returncode == 3
@@ -115,8 +125,8 @@ def test_a_project_that_init_began_is_planned(terraform_in, tmp_path: Path):
     ("content", "problem"),
     [
         (None, "is absent"),
-        ("{", "has version 0, not 1"),
-        (json.dumps({"version": VERSION + 1}), "has version 2, not 1"),
+        ("{", f"has version 0, not {VERSION}"),
+        (json.dumps({"version": VERSION + 1}), f"has version {VERSION + 1}, not {VERSION}"),
     ],
     ids=["absent", "broken", "newer"],
 )

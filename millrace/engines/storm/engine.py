@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import quote
 
 import psutil
 
@@ -228,6 +229,8 @@ class Storm:
         flags = (
             f"-Dstorm.home={home(self.settings)}",
             "-Dstorm.conf.file=storm.yaml",
+            # Its own storm.yaml names the Nimbus of this stack, and is absent where there is none.
+            f"-Dstorm.options=nimbus.seeds={quote(json.dumps([self.nimbus.host]))},nimbus.thrift.port={self.nimbus.port}",
             f"-Dstorm.jar={jar}",
             "-Dstorm.dependency.jars=",
             "-Dstorm.dependency.artifacts={}",

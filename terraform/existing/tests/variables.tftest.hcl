@@ -77,3 +77,48 @@ run "traffic_that_the_servers_allow" {
     traffic       = { rate = 200 }
   }
 }
+
+run "a_nimbus_without_a_port" {
+  command = plan
+  variables {
+    storm_nimbus = "nimbus"
+  }
+  expect_failures = [var.storm_nimbus]
+}
+
+run "a_pattern_on_storm_without_its_nimbus" {
+  command = plan
+  variables {
+    patterns = ["storm"]
+  }
+  expect_failures = [var.storm_nimbus]
+}
+
+run "a_zookeeper_without_a_port" {
+  command = plan
+  variables {
+    storm_zookeeper = "zookeeper"
+  }
+  expect_failures = [var.storm_zookeeper]
+}
+
+run "a_pattern_on_storm_with_its_addresses_and_its_transactions" {
+  command = plan
+  variables {
+    patterns        = ["storm", "storm-exactly-once"]
+    storm_nimbus    = "127.0.0.1:20081"
+    storm_zookeeper = "127.0.0.1:20080"
+  }
+  assert {
+    condition     = output.addresses.STORM_NIMBUS == "127.0.0.1:20081" && output.addresses.STORM_ZOOKEEPER == "127.0.0.1:20080"
+    error_message = "The verbs should get the addresses of Storm: ${jsonencode(output.addresses)}"
+  }
+  assert {
+    condition     = output.access["storm-exactly-once"]["storm-exactly-once-storm"].transactional_id == "storm-exactly-once-"
+    error_message = "A job that writes in transactions needs the right to them: ${jsonencode(output.access)}"
+  }
+  assert {
+    condition     = output.access["storm"]["storm-storm"].transactional_id == null && output.access["storm"]["storm-storm"].group == "storm"
+    error_message = "Without transactions it needs its group alone: ${jsonencode(output.access)}"
+  }
+}

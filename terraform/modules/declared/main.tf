@@ -12,7 +12,7 @@ locals {
   changed = [for name in setunion(keys(local.before), keys(local.files)) : name if lookup(local.before, name, "") != lookup(local.files, name, "")]
   problem = (
     !fileexists(local.path) ? "is absent" :
-    local.version != 1 ? "has version ${local.version}, not 1" :
+    local.version != 2 ? "has version ${local.version}, not 2" :
     length(local.changed) > 0 ? "does not fit ${join(", ", local.changed)}" : null
   )
 }

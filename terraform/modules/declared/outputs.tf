@@ -1,5 +1,5 @@
 output "all" {
-  description = "patterns: name -> topics, tables and jobs, of the chosen ones; stack: services, profiles, addresses of the local stack."
+  description = "patterns: name -> topics, tables, jobs, services and transactional ids, of the chosen ones; stack: services, profiles, addresses of the local stack."
   value = {
     patterns = { for name, pattern in try(local.content.patterns, {}) : name => pattern if contains(var.patterns, name) }
     stack    = try(local.content.stack, null)

@@ -23,6 +23,11 @@ output "job_manifests" {
   value       = flatten([for job in module.job : job.manifests])
 }
 
+output "transactional_ids" {
+  description = "User -> with what its transactional ids begin, for the jobs that write in transactions."
+  value       = var.declared.transactional_ids
+}
+
 output "access" {
   description = "User -> topic -> operations, for the jobs, the producers of raw events and the consumers of results."
   value = { for user in distinct(flatten([for topic in module.topic : keys(topic.access)])) : user => {

@@ -26,6 +26,11 @@ locals {
             operations = ["Read"]
             host       = "*"
           }],
+          [for id in var.transactional_id == null ? [] : [var.transactional_id] : {
+            resource   = { type = "transactionalId", name = id, patternType = "prefix" }
+            operations = ["Describe", "Write"]
+            host       = "*"
+          }],
         )
       }
     }

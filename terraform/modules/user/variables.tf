@@ -23,6 +23,17 @@ variable "access" {
   }
 }
 
+variable "transactional_id" {
+  description = "With what the ids of the user's transactions begin; null: it writes in none."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.transactional_id == null ? true : length(var.transactional_id) > 0
+    error_message = "An empty prefix would be that of every user's transactions."
+  }
+}
+
 variable "cluster" {
   description = "The Strimzi cluster."
   type = object({
