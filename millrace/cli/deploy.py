@@ -71,10 +71,14 @@ def deploy(
     from millrace.target import Target
     from millrace.verbs import canaries as sending
     from millrace.verbs import deploy as deploying
+    from millrace.verbs import ledger
     from millrace.verbs import meaning as differing
 
+    # Before anything is started.
     if canaries:
-        sending.declared(load(pattern))  # before anything is started
+        sending.declared(load(pattern))
+    if verdicts:
+        ledger.require_endless(load(pattern))
     wanted = {deployments.VALIDATOR: verdicts, deployments.CANARIES: canaries}
     target = Target.read(settings())
     changes = deploying.deploy(

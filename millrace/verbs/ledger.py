@@ -158,6 +158,17 @@ def folder_of(target: Target, variant: Variant) -> Folder:
     return LocalFolder(target.settings.state / "ledger" / variant.name)
 
 
+def require_endless(variant: Variant) -> None:
+    """Refuse a pattern that can be judged in a whole run only."""
+    if variant.is_finite:
+        raise UsageError(f"{variant.name} is a backfill, which ends; `millrace validate` judges it")
+    if variant.pattern.promises.delivery == AT_MOST_ONCE:
+        raise UsageError(
+            f"{variant.name} promises at-most-once, and what a restart lost is found in a whole run only; "
+            "`millrace validate` judges it"
+        )
+
+
 def follow(
     target: Target,
     name: str,
@@ -327,13 +338,7 @@ class Ledger:
     """Of the run that was looked at last: its traffic is generated again for them."""
 
     def __post_init__(self) -> None:
-        if self.variant.is_finite:
-            raise UsageError(f"{self.variant.name} is a backfill, which ends; `millrace validate` judges it")
-        if self.variant.pattern.promises.delivery == AT_MOST_ONCE:
-            raise UsageError(
-                f"{self.variant.name} promises at-most-once, and what a restart lost is found in a whole run only; "
-                "`millrace validate` judges it"
-            )
+        require_endless(self.variant)
         topics = topics_of(self.variant)
         self.topics = {kind: topic for kind, topic in topics.items() if kind != HOP}
         self.folder = folder_of(self.target, self.variant)

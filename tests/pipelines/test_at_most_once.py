@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from millrace.cli.deploy import deploy
 from millrace.errors import UsageError
 from millrace.oracle import Origin, Record
 from millrace.patterns import load
@@ -213,6 +214,14 @@ def test_so_much_in_flight_of_one_key_that_nothing_shows_what_is_remembered_is_u
     verdict = killed.judged(killed.left(came_out=0, remembered=60))
     assert verdict.check("absences").status == "unknown"
     assert "too much of one key was in flight" in verdict.check("absences").why
+
+
+def test_a_deploy_that_asks_for_a_ledger_of_such_a_pattern_is_refused_before_anything_is_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("millrace.verbs.deploy.deploy", lambda *_, **__: pytest.fail("it was deployed"))
+    with pytest.raises(UsageError, match="storm-at-most-once promises at-most-once"):
+        deploy("storm-at-most-once", verdicts=True)
 
 
 def test_a_ledger_does_not_judge_such_a_pattern(tmp_path: Path) -> None:
