@@ -286,6 +286,16 @@ def require_folders() -> None:
         )
 
 
+def shape_of(rule: EventRule | FoldRule | WindowRule) -> str:
+    """The shape of `registry.SHAPES` that a rule has."""
+    match rule:
+        case FoldRule():
+            return "fold"
+        case WindowRule():
+            return type(rule.window).__name__.lower()
+    return "event"
+
+
 def _complaints(variant: Variant) -> list[str]:
     pattern, stages = variant.pattern, variant.pattern.stages
     if pattern.use not in project.uses():
@@ -307,7 +317,7 @@ def _complaints(variant: Variant) -> list[str]:
             if kind != wanted:
                 complaints.append(f"{where}: '{name}' is a rule of the {kind}s stage; move it to stages.{kind}s.rules")
             engine = stages.windowing.engine if wanted == "window" else stages.events.engine
-            if reason := _refusal(engine, _shape(rule)):
+            if reason := _refusal(engine, shape_of(rule)):
                 complaints.append(f"{where}: '{name}' cannot run on {engine}: {reason}")
     for name in stages.windowing.summaries:
         if stages.windowing.summaries.count(name) > 1:
@@ -364,15 +374,6 @@ def _refusal(engine: str, shape: str) -> str | None:
     """Why an engine does not run a shape; None if it does."""
     manifest = registry.manifest(engine)
     return None if shape in manifest.can else manifest.cannot.get(shape, f"it does not declare '{shape}'")
-
-
-def _shape(rule: EventRule | FoldRule | WindowRule) -> str:
-    match rule:
-        case FoldRule():
-            return "fold"
-        case WindowRule():
-            return type(rule.window).__name__.lower()
-    return "event"
 
 
 def _remedy(error: Any) -> str:

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import combinations
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
@@ -26,7 +26,7 @@ from millrace.job import Engine
 from millrace.machine.processes import wait_until
 from millrace.oracle import summary_rows, value_base64, window_findings
 from millrace.patterns import EnginePlan, Variant, load, names
-from millrace.patterns.model import AT_LEAST_ONCE, Promises
+from millrace.patterns.model import AT_LEAST_ONCE, shape_of
 from millrace.rules import WindowRule
 from millrace.settings import Settings
 from millrace.target import Target
@@ -35,10 +35,10 @@ from millrace.verify.checks.numbers import is_between
 from pipelines.fraud import FRAUD
 from pipelines.fraud.traffic.poison import REFERENCE_POISON
 from tests.beside import beside
+from tests.conformance.played import GUARANTEES
 from tests.player import Outcome, Player, Sent, ensure_topics, own_plan
 from tests.together import SCENARIOS, Own, placed, span_ms
 
-GUARANTEES = get_args(Promises.model_fields["delivery"].annotation)
 FORMS: Mapping[tuple[str, str], tuple[str, Mapping[str, Any]]] = {
     # Of two parallel instances one has no partition to read, and must hold nobody back.
     ("flink", AT_LEAST_ONCE): ("two", {"parallelism": 2}),
@@ -67,26 +67,27 @@ class Run:
     @property
     def rules(self) -> set[str]:
         """The names of the rules that it runs."""
-        return {rule.name for rule in FRAUD.rules if has_windows(self.engine) or not isinstance(rule, WindowRule)}
+        return {rule.name for rule in FRAUD.rules if claims(self.engine, shape_of(rule))}
+
+    @property
+    def summaries(self) -> set[str]:
+        """The names of the summaries that it runs."""
+        return {summary.name for summary in FRAUD.summaries if claims(self.engine, "summary")}
 
     def __str__(self) -> str:
         return "/".join(each for each in (self.engine, self.guarantee, self.form) if each)
 
 
 def runs() -> Iterator[Run]:
-    own = [each for each in map(load, names()) if each.use is FRAUD]
-    wholes = {
-        each.pattern.stages.events.engine: each for each in own if not has_windows(each.pattern.stages.events.engine)
-    }
-    wholes |= {whole_engine(each): each for each in own}
+    wholes = {whole_engine(each): each for each in map(load, names()) if each.use is FRAUD}
     for manifest in registry.manifests():
-        assert manifest.name in wholes, f"no pattern of fraud has {manifest.name} for all that it can"
+        assert manifest.name in wholes, f"no pattern of fraud has {manifest.name} for both stages"
         for guarantee in (each for each in GUARANTEES if each in manifest.can):
             yield Run(wholes[manifest.name], guarantee, *FORMS.get((manifest.name, guarantee), ("", {})))
 
 
-def has_windows(engine: str) -> bool:
-    return "session" in registry.manifest(engine).can
+def claims(engine: str, shape: str) -> bool:
+    return shape in registry.manifest(engine).can
 
 
 def whole_engine(variant: Variant) -> str | None:
@@ -161,7 +162,7 @@ def play(target: Target, run: Run, plan: EnginePlan, start_ms: int) -> Outcome:
     player.take_back(never_said())
     for phase_of_tape in tape(start_ms + span_ms(SCENARIOS)):
         player.play(phase_of_tape, start_ms - DAY_MS)
-    if has_windows(run.engine):
+    if plan.windows or plan.summaries:
         player.close(start_ms + span_ms(SCENARIOS) + DAY_MS)
     if plan.parallelism > 1:
         await_every_instance(engine, plan)
@@ -403,7 +404,7 @@ def test_only_what_came_too_late_is_kept_out_of_the_windows(played: Outcome) -> 
 
 
 def test_the_last_numbers_of_each_minute_are_those_of_the_oracle(run: Run, played: Outcome) -> None:
-    if not has_windows(run.engine):
+    if not run.summaries:
         assert played.windows == []
         return
     late, summary = lates(played), FRAUD.summaries[0]

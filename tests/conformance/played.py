@@ -1,0 +1,59 @@
+"""What is played of each shape that an engine claims: scenarios, or tests of patterns with a verdict."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import get_args
+
+from millrace.patterns import load_all
+from millrace.patterns.model import Promises, shape_of
+from millrace.registry import PERSIST, Manifest
+from millrace.testing import Scenario, read, scenarios
+from pipelines.fraud import FRAUD
+from tests.conformance.moving import MOVING
+from tests.test_variants import ELSEWHERE
+from tests.together import SCENARIOS
+
+GUARANTEES: tuple[str, ...] = get_args(Promises.model_fields["delivery"].annotation)
+OF_WINDOWS: Sequence[Scenario] = (*scenarios("flood"), *read(MOVING, Path(__file__).parent / "moving/moving.scenario"))
+"""Played by test_windows.py, those of fraud by test_scenarios.py."""
+ALL: Sequence[Scenario] = (*(own.scenario for own in SCENARIOS), *OF_WINDOWS)
+VARIANTS = "tests/test_variants.py"
+FOLDS = {("flink", "fold"): ["tests/flink/test_folds.py"]}
+
+
+def plays(engine: str, shape: str) -> Sequence[str]:
+    """The scenarios and numbers that play a shape on an engine that claims it, or the tests that do."""
+    if shape in GUARANTEES:
+        return [each.title for each in ALL if each.use is FRAUD]  # with every guarantee that an engine claims
+    if shape == "summary":
+        return [summary.name for use in (FRAUD, MOVING) for summary in use.summaries]
+    return [each.title for each in ALL if shape in shapes_of(each)] or elsewhere().get((engine, shape), [])
+
+
+def unplayed(manifest: Manifest) -> list[str]:
+    """The shapes that an engine claims and nothing plays."""
+    return sorted(shape for shape in manifest.can if not plays(manifest.name, shape))
+
+
+def shapes_of(scenario: Scenario) -> set[str]:
+    """The shapes of the rules that alert in a scenario."""
+    return {shape_of(scenario.use.rule(each.subject)) for each in scenario.outcome if each.subject != "refused"}
+
+
+@cache
+def elsewhere() -> Mapping[tuple[str, str], list[str]]:
+    """By engine and shape: the tests of the patterns that have it, whose verdict is ok, and those of folds."""
+    found = defaultdict[tuple[str, str], list[str]](list, {place: [*tests] for place, tests in FOLDS.items()})
+    for variant in load_all():
+        stages, test = variant.pattern.stages, ELSEWHERE.get(variant.name, VARIANTS)
+        if stages.windowing.engine != stages.events.engine:
+            found[stages.events.engine, "windows-elsewhere"].append(test)
+            found[stages.windowing.engine, "events-elsewhere"].append(test)
+        if stages.persist:
+            for store in stages.persist.to:
+                found[stages.persist.engine, f"{PERSIST}{store}"].append(test)
+    return found
