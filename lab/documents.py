@@ -7,13 +7,15 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from millrace.errors import InfraError
-from millrace.patterns import names
-from millrace.registry import SHAPES, manifests
+from millrace.patterns import load, load_all, names
+from millrace.registry import SHAPES, Manifest, manifest, manifests
 from millrace.settings import PROJECT
+from tests.conformance.played import plays
 
 Records = Mapping[str, Mapping[str, Any]]
 """The content of docs/records, by the name of the file."""
@@ -25,13 +27,15 @@ FIGURE = re.compile(
     rf"(?:(?P<label>\D.*?) )?(?P<value>\d+ / \d+ ms|(?:\d+ min )?\d+ s|\d+ MB|\d+ per CPU-s|{NOT_MEASURED})"
 )
 CONFORMANCE = re.compile(
-    r"tests/conformance/test_scenarios\.py::(?P<test>(?!test_any_two)\w+)"
+    r"tests/conformance/test_(?:scenarios|windows)\.py::(?P<test>(?!test_any_two)\w+)"
     r"\[(?P<run>[a-z]+/(?:at-least-once-with-ids|exactly-once|at-most-once)(?:/[a-z]+)?)(?=[-\]])"
 )
 """A test of one engine with one guarantee."""
 OF_ENGINES = {"memory": ("memory_mb", "MB"), "events": ("events_per_cpu_s", "per CPU-s")}
 """What stands before ` of ENGINE` in a figure: the key of the record, and the unit."""
 BESIDE = " beside a process that kept one core busy"
+BENCHED = "fraud"
+"""The use whose patterns show what an engine costs."""
 OF_LOST_STATE = ("alerts absent for lost state", "alerts that rest on lost state")
 MEASURED_LINE = re.compile(r"\n\n\*(?:Measured|Not measured)[^\n]*\*(?=\n|$)")
 
@@ -172,13 +176,59 @@ def runs_in_a_row(records: Records) -> str:
 
 
 def shapes(_: Records) -> str:
-    """A row for each shape of a pattern, a column for each engine."""
+    """A row for each shape of a pattern, a column for each engine: a claim is a yes only where tests play it."""
     engines = manifests()
-    rows = (
-        [what, *("yes" if shape in each.can else f"no: {each.cannot[shape]}" for each in engines)]
-        for shape, what in SHAPES.items()
-    )
+
+    def cell(engine: Manifest, shape: str) -> str:
+        if shape not in engine.can:
+            return f"no: {engine.cannot[shape]}"
+        return "yes" if plays(engine.name, shape) else "claimed, and nothing plays it"
+
+    rows = ([what, *(cell(each, shape) for each in engines)] for shape, what in SHAPES.items())
     return _table(["a pattern may have", *(each.title for each in engines)], rows)
+
+
+def engines_of(name: str, _: Records) -> str:
+    """The first cells of a pattern's row: the engines of its stages."""
+    stages = load(name).pattern.stages
+    titles = (manifest(each.engine).title if each else "none" for each in (stages.events, stages.windows))
+    return f"| `{name}` | {' | '.join(titles)} |"
+
+
+def loads(records: Records) -> str:
+    """What the bench of an engine's own pattern measured; of one that has windows behind it, if that alone was."""
+    engines = manifests()
+    of = {each.name: next(_benches(each.name, records)) for each in engines}
+
+    def row(what: str, label: Callable[[Manifest], str]) -> list[str]:
+        return [what, *(f"[{label(each)} {NOT_MEASURED}](records/{of[each.name]}.json)" for each in engines)]
+
+    killed = records.get("watch", {"figures": {"seconds": {}}})["figures"]["seconds"]
+    rows = [
+        row("alerts, p50 / p99", lambda _: "alerts"),
+        row("the hop beside them", lambda _: "hop"),
+        row("events per second of processor time", lambda each: f"events of {each.name}"),
+        row("memory", lambda each: f"memory of {each.name}"),
+        row("start", lambda _: DEPLOY),
+        [
+            "killed, until the next output",
+            *(
+                f"[{job} {NOT_MEASURED}](records/watch.json)"
+                if (job := f"job of {each.title}") in killed
+                else NOT_MEASURED
+                for each in engines
+            ),
+        ],
+    ]
+    return _table(["measured", *(f"{each.title} (`{of[each.name].removeprefix('bench-')}`)" for each in engines)], rows)
+
+
+def _benches(engine: str, records: Records) -> Iterator[str]:
+    """The benches of patterns of one use whose per-event stage runs on an engine: the engine's own first."""
+    own = [each for each in load_all() if each.pattern.stages.events.engine == engine and each.use.name == BENCHED]
+    own.sort(key=lambda each: (each.name != engine, each.name))
+    yield from (f"bench-{each.name}" for each in own if f"bench-{each.name}" in records)
+    yield f"bench-{engine}"
 
 
 def conformance(records: Records) -> str:
@@ -268,9 +318,11 @@ SENTENCES: dict[str, dict[str, Callable[[Records], str]]] = {
     "README.md": {
         r"In these records it\s+was kept by\s[^;]*;": patterns_that_kept_their_promise,
         r"One process\s+sends\s[^.]*\.": paces_of_the_sender,
+        **{rf"\| `{name}` \|[^|]*\|[^|]*\|": partial(engines_of, name) for name in names()},
     },
     "docs/engines.md": {
         r"\| a pattern may have \|.*(?:\n\|.*)*": shapes,
+        r"\| measured \|.*(?:\n\|.*)*": loads,
         r"\| engine, guarantee, state \|.*(?:\n\|.*)*": conformance,
         r"\| guarantee, worker killed \|.*(?:\n\|.*)*": kills,
         r"\| processor time of a message \|.*(?:\n\|.*)*": costs,

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from lab import documents
 from millrace import project, registry
 from millrace.registry import SHAPES, Manifest
 from millrace.settings import PROJECT
@@ -23,9 +24,12 @@ def test_whatever_an_engine_claims_is_played(manifest: Manifest) -> None:
     assert manifest.can | manifest.cannot.keys() == SHAPES.keys()
 
 
-def test_a_claim_that_nothing_plays_is_found() -> None:
+def test_a_claim_that_nothing_plays_is_found_and_is_no_yes_in_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     bold = replace(registry.manifest("streams"), can=registry.manifest("streams").can | {"fold"})
     assert unplayed(bold) == ["fold"]
+    monkeypatch.setattr(documents, "manifests", lambda: (bold,))
+    (row,) = (line for line in documents.shapes({}).splitlines() if line.startswith(f"| {SHAPES['fold']} |"))
+    assert row == f"| {SHAPES['fold']} | claimed, and nothing plays it |"
 
 
 def test_every_use_of_the_project_has_scenarios_of_each_of_its_rules_and_so_has_the_one_with_moving_windows() -> None:

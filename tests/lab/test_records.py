@@ -327,6 +327,21 @@ def test_a_sentence_is_computed_from_all_its_records(document: str, text: str, t
     assert documents.rewritten(document, text, all_) == shown
 
 
+def test_every_engine_has_its_column_of_loads_by_its_own_pattern_where_that_is_measured() -> None:
+    behind = {"bench-flink": {}, "bench-flink-spark": {}, "bench-storm-spark": {}}
+    (head, _, alerts, *_) = documents.loads(behind).splitlines()
+    assert (
+        head == "| measured | Flink (`flink`) | Spark (`spark`) | Storm (`storm-spark`) | Kafka Streams (`streams`) |"
+    )
+    assert "[alerts not measured](records/bench-storm-spark.json)" in alerts
+    assert "Storm (`storm`)" in documents.loads(behind | {"bench-storm": {}})
+
+
+def test_the_rows_of_patterns_name_the_engines_of_their_files() -> None:
+    told = documents.rewritten("README.md", "| `storm` | Flink | Flink | x |\n| `flink-spark` | a | b | x |", {})
+    assert told == "| `storm` | Storm | none | x |\n| `flink-spark` | Flink | Spark | x |"
+
+
 def test_a_table_without_its_record_has_a_link_that_is_no_figure() -> None:
     there = {"storm-kills": recorded("f" * 40, "storm-kills", guarantees={"at-most-once": defaultdict(int)})}
     before = documents.rewritten("docs/engines.md", "| guarantee, worker killed |\n| old |", {})
