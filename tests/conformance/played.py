@@ -22,7 +22,13 @@ OF_WINDOWS: Sequence[Scenario] = (*scenarios("flood"), *read(MOVING, Path(__file
 """Played by test_windows.py, those of fraud by test_scenarios.py."""
 ALL: Sequence[Scenario] = (*(own.scenario for own in SCENARIOS), *OF_WINDOWS)
 VARIANTS = "tests/test_variants.py"
-FOLDS = {("flink", "fold"): ["tests/flink/test_folds.py"]}
+OWN = {
+    ("flink", "fold"): ["tests/flink/test_folds.py"],
+    ("flink", "parallel"): ["tests/conformance/test_scenarios.py"],
+    ("storm", "parallel"): ["tests/conformance/test_scenarios.py"],
+    ("streams", "parallel"): ["tests/streams/test_instances.py"],
+}
+"""Tests of what one engine or another has for itself."""
 
 
 def plays(engine: str, shape: str) -> Sequence[str]:
@@ -46,8 +52,8 @@ def shapes_of(scenario: Scenario) -> set[str]:
 
 @cache
 def elsewhere() -> Mapping[tuple[str, str], list[str]]:
-    """By engine and shape: the tests of the patterns that have it, whose verdict is ok, and those of folds."""
-    found = defaultdict[tuple[str, str], list[str]](list, {place: [*tests] for place, tests in FOLDS.items()})
+    """By engine and shape: the tests of the patterns that have it, whose verdict is ok, and the engines' own."""
+    found = defaultdict[tuple[str, str], list[str]](list, {place: [*tests] for place, tests in OWN.items()})
     for variant in load_all():
         stages, test = variant.pattern.stages, ELSEWHERE.get(variant.name, VARIANTS)
         if stages.windowing.engine != stages.events.engine:
