@@ -170,6 +170,12 @@ def is_judged(target: Target, name: str) -> bool:
     return has_companion(target, name, VALIDATOR)
 
 
+def judged_since_ms(target: Target, name: str) -> int | None:
+    """When the last `deploy` that asked for it began to continue the ledger of a pattern; None if it is not."""
+    file = _companion_file(target, name, VALIDATOR)
+    return file.stat().st_mtime_ns // 1_000_000 if is_judged(target, name) else None
+
+
 def record(target: Target, name: str, plan: EnginePlan) -> None:
     """Record the plan as the last one of its engine, and until when changed rules had their previous versions."""
     plan.refuse_other_rules()

@@ -71,6 +71,8 @@ class Board:
         """When the last message of a raw topic, or the last outcome, reached Kafka."""
         self.last_in_ms = 0
         self.last_out_ms = 0
+        self.first_in_ms = 0
+        """When the first message of a raw topic that was read reached Kafka."""
         self.accepted_at_ms = 0
         """The newest moment of an accepted event, not later than its arrival."""
         self.unreadable = 0
@@ -107,6 +109,7 @@ class Board:
         if kind != DISPOSITIONS.name:
             self._count(self._counted_as(kind), record.ingest_ms)
         if kind in self._raw:
+            self.first_in_ms = self.first_in_ms or record.ingest_ms
             self.last_in_ms = max(self.last_in_ms, record.ingest_ms)
             return
         if kind in self._references or not record.value:
@@ -148,6 +151,11 @@ class Board:
         if self.windows.has_changed(now_ms):
             found["charts"], found["figures"] = self.windows.charts(), self.windows.figures()
         return found
+
+    @property
+    def judged_ms(self) -> int:
+        """When the newest entry of the ledger came; before the first one, the first raw message; 0 without any."""
+        return self.ledger.findings[-1].at_ms if self.ledger.findings else self.first_in_ms
 
     def rate(self, name: str, now_ms: int) -> float:
         """Messages a second, over the last complete seconds."""

@@ -141,6 +141,11 @@ class _Figures(Collector):
             "1 for the worst status of the verdicts of the last hour, or of the latest one.",
             labels=["pattern", "status"],
         )
+        judged = GaugeMetricFamily(
+            "millrace_ledger_last_entry_timestamp_seconds",
+            "When the newest entry of a ledger that is continued came; before the first one, the first event.",
+            labels=["pattern"],
+        )
         silence = GaugeMetricFamily(
             "millrace_canary_silence_seconds",
             "How long ago canaries last set off the rule, in the partition where that is longest ago.",
@@ -175,10 +180,13 @@ class _Figures(Collector):
                     checkpointed.add_metric([name, job["engine"]], job["checkpointed_ms"] / 1000)
                 if job.get("watermark_ms"):
                     watermark.add_metric([name, job["engine"]], job["watermark_ms"] / 1000)
+            if found["judged_ms"]:
+                judged.add_metric([name], found["judged_ms"] / 1000)
             if found["verdict"]:
                 for status in STATUSES:
                     verdicts.add_metric([name, status], float(found["verdict"]["status"] == status))
-        yield from (deployed, lag, jobs, restarts, checkpoints, checkpointed, watermark, verdicts, silence, limit, took)
+        yield from (deployed, lag, jobs, restarts, checkpoints, checkpointed, watermark)
+        yield from (verdicts, judged, silence, limit, took)
 
 
 def _buckets(histogram: Histogram) -> list[tuple[str, float]]:

@@ -76,7 +76,7 @@ class Surroundings(threading.Thread):
         self._down: dict[tuple[str, str], int] = {}
         self._checkpointed: dict[tuple[str, str], tuple[int, int | None]] = {}
         self._records: dict[str, Judged] = {}
-        self._ledgers: Mapping[str, tuple[Finding, ...]] = {}
+        self._ledgers: Mapping[str, tuple[tuple[Finding, ...], int]] = {}
         self._facts = "[]"
         self._files: Files = {}
         self._variants: list[Variant] = []
@@ -134,6 +134,7 @@ class Surroundings(threading.Thread):
                     "jobs": self._jobs.get(each.name, []),
                     "lag": self._lags.get(each.name),
                     "verdict": self._verdict_of(each.name),
+                    "judged_ms": self._judged_ms(each.name),
                     "canaries": self._canaries_of(each),
                     "view_problem": views[each.name][1],
                 }
@@ -175,9 +176,9 @@ class Surroundings(threading.Thread):
         self._reader.ask(lambda: self._reader.follow(boards, kinds, spans)).result(READER_ANSWERS_WITHIN_S)
         self._ledgers = self._reader.ask(self._read_ledgers).result(READER_ANSWERS_WITHIN_S)
 
-    def _read_ledgers(self) -> dict[str, tuple[Finding, ...]]:
-        """What the ledgers hold, as far as they are read; in the reader's thread."""
-        return {name: tuple(board.ledger.findings) for name, board in self._reader.boards.items()}
+    def _read_ledgers(self) -> dict[str, tuple[tuple[Finding, ...], int]]:
+        """What the ledgers hold as far as they are read, and when their newest entries came; in the reader's thread."""
+        return {name: (tuple(board.ledger.findings), board.judged_ms) for name, board in self._reader.boards.items()}
 
     @property
     def _client(self) -> KafkaAdminClient:
@@ -289,7 +290,8 @@ class Surroundings(threading.Thread):
     def _verdict_of(self, name: str) -> dict[str, Any] | None:
         """The verdict on a pattern, with the report of its newest record once there is one."""
         record = self._record_of(name)
-        findings = [*self._ledgers.get(name, ()), *([record.finding] if record else [])]
+        entries, _ = self._ledgers.get(name, ((), 0))
+        findings = [*entries, *([record.finding] if record else [])]
         found = verdicts.worst(findings, _now_ms())
         if found is None:
             return None
@@ -299,6 +301,12 @@ class Surroundings(threading.Thread):
             "latencies": record.latencies if record else [],
             "page": page.name if page and page.exists() else "",
         }
+
+    def _judged_ms(self, name: str) -> int | None:
+        """Since when a ledger that is continued has no newer entry; None of another, and before the first event."""
+        since_ms = deployments.judged_since_ms(self._target, name)
+        _, judged_ms = self._ledgers.get(name, ((), 0))
+        return max(since_ms, judged_ms) if since_ms and judged_ms else None
 
     def _record_of(self, name: str) -> Judged | None:
         """The newest record of a verdict; each is read once."""

@@ -182,6 +182,7 @@ def pattern_around(*engines: str, **changes: Any) -> dict[str, Any]:
             "is_deployed": True,
             "lag": 0,
             "verdict": None,
+            "judged_ms": None,
             "canaries": None,
             "view_problem": "",
         },

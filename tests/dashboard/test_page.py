@@ -291,6 +291,12 @@ def test_it_recovers_when_its_server_was_away(
         ),
         ("flink", {"jobs": [down("stopped", NEVER_MS)]}, "a deploy or the watcher may be starting it"),
         ("flink", {"view_problem": "view.yaml: 'x' is no field"}, "view.yaml: 'x' is no field"),
+        (
+            "flink",
+            {"judged_ms": LONG_AGO_MS},
+            f"min old: its ledger has no entry since {DOWN_SINCE}. millrace verdicts",
+        ),
+        ("flink", {"judged_ms": NEVER_MS}, "The last event came"),
         ("flink", {"canaries": {"status": "alive", "why": "each rule was set off"}}, "✓ canaries alive"),
         ("flink", {"canaries": {"status": "silent", "why": "broken: spree"}}, "✗ canaries silent\nbroken: spree"),
     ],

@@ -48,7 +48,8 @@ def text() -> str:
     verdict = {"status": "ok", "at": "2026-11-21T00:00:00+00:00", "page": "", "checks": {}}
     alive = {"rule": "r", "status": "alive", "key": "k", "silent_s": 4.2, "latency_ms": 40}
     canaries = {"status": "alive", "why": "", "rules": [alive], "counting": (), "limit_s": 120}
-    around = {"kafka": UP, "patterns": {"flink": pattern_around("flink", verdict=verdict, canaries=canaries)}}
+    changes = {"verdict": verdict, "canaries": canaries, "judged_ms": 1}
+    around = {"kafka": UP, "patterns": {"flink": pattern_around("flink", **changes)}}
     return figures.text({"flink": board}, around).decode()
 
 
@@ -169,10 +170,12 @@ def test_alerts_fire_while_what_the_page_reports_is_wrong(page: tuple[int, Playb
     sick["jobs"][0]["state"] = "crash-looping"
     silent = {"rule": "burst", "silent_s": 180, "latency_ms": None, "is_alive": False}
     sick["canaries"] = {"status": "silent", "why": "", "rules": [silent], "counting": (), "limit_s": 120}
+    sick["judged_ms"] = time.time_ns() // 1_000_000 - 100_000
     well, down = dict(reader.around), {"state": "down", "since_ms": 0, "problem": ""}
     wrong = {"kafka": down, "patterns": {**well["patterns"], "flink": sick}}
     reader.ask(lambda: reader.around.update(wrong)).result(5)
-    causes = {"MillraceKafkaDown", "MillraceJobSick", "MillraceVerdictNotOk", "MillraceCanarySilent"}
+    named = ("KafkaDown", "JobSick", "VerdictNotOk", "LedgerStale", "CanarySilent")
+    causes = {f"Millrace{name}" for name in named}
     assert wait_until(lambda: firing(port) == causes, FIRES_WITHIN_S), firing(port)
     for name, address in addresses(port).items():
         with urllib.request.urlopen(address, timeout=5) as answer:

@@ -286,6 +286,39 @@ def test_a_record_and_the_ledger_count_both(
     assert verdict_at(looking, 605 * MINUTE_MS, monkeypatch)["causes"] == ("enrichment: could not be read",)
 
 
+def test_a_ledger_is_as_old_as_its_newest_entry_while_it_is_continued(
+    looking: Surroundings, target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def judged_ms() -> Any:
+        looking.look()
+        text = figures.text({}, looking._reader.around).decode()
+        judged = looking._reader.around["patterns"]["flink"]["judged_ms"]
+        line = f'millrace_ledger_last_entry_timestamp_seconds{{pattern="flink"}} {(judged or 0) / 1000}\n'
+        assert (line in text) == bool(judged)
+        return judged
+
+    def begin(at_s: int) -> None:
+        deployments.want_companion(target, "flink", deployments.VALIDATOR)
+        os.utime(deployments._companion_file(target, "flink", deployments.VALIDATOR), (at_s, at_s))
+
+    deployments.want(target, "flink", "")
+    board = looking._reader.boards["flink"]
+    judge(looking, *ledger(OK, OK)[:1])
+    assert judged_ms() is None, "an entry that somebody wrote by hand"
+    board.ledger.findings.clear()
+    begin(60)
+    assert judged_ms() is None, "without events there is no entry"
+    for at_ms in (90_000, 95_000):
+        board.take(Record("transactions", 0, 0, at_ms, None, b"{}"))
+    assert judged_ms() == 90_000
+    judge(looking, *ledger(OK, OK))
+    assert judged_ms() == 4 * MINUTE_MS
+    begin(600)
+    assert judged_ms() == 600_000, "it was deployed anew, and its validator has time to start"
+    deployments.unwant(target, "flink")
+    assert judged_ms() is None
+
+
 def test_what_the_ledger_held_is_shown_while_kafka_is_away(
     looking: Surroundings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,7 +23,7 @@ import pytest
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 from playwright.sync_api import Page
 
-from millrace import records, registry
+from millrace import deployments, records, registry
 from millrace import stack as stacks
 from millrace.machine import processes
 from millrace.machine.processes import wait_until
@@ -36,7 +36,8 @@ from millrace.stack.services import NEEDED
 from millrace.stack.startup import stop_all
 from millrace.stores.topics import publish
 from millrace.target import Target
-from millrace.verbs import alerts, letters
+from millrace.verbs import alerts, ledger, letters
+from millrace.verify.ledger.chain import Entry
 from tests.browser import browser
 from tests.dashboard.scraping import RULES, firing, lasting, prometheus, results
 from tests.dashboard.test_prometheus import free_port
@@ -47,8 +48,10 @@ PAGES = {Path(rule["annotations"]["runbook"]).stem: rule["alert"] for rule in RU
 PATTERN, PROMISED_MS = "drilled", 2_000
 BEHIND = "drilled-behind"
 """Its windows are in a job of their own."""
+JUDGED = "drilled-judged"
+"""It has a ledger, whose verdicts count for an hour: no other row waits for that."""
 OWN = {"stages": {"persist": None}, "partitions": 1, "promises": {"alert_latency_ms_p99": PROMISED_MS}}
-PATTERNS = {PATTERN: {"of": "flink", **OWN}, BEHIND: {"of": "flink-spark", **OWN}}
+PATTERNS = {PATTERN: {"of": "flink", **OWN}, BEHIND: {"of": "flink-spark", **OWN}, JUDGED: {"of": "flink", **OWN}}
 MINUTE_S = 6
 FIRES_WITHIN_S = CLEAR_WITHIN_S = 300
 SHOWN_WITHIN_S = 120
@@ -266,6 +269,26 @@ def canaries_without_job(drill: Drill) -> None:
     left_dead("flink-taskmanager")(drill)
 
 
+def hanging_validator(drill: Drill) -> None:
+    """The ledger has begun; then its validator hangs, which the watcher does not notice."""
+    code, said = drill.run("millrace", "deploy", JUDGED, "--verdicts")
+    assert code == 0, said
+    assert wait_until(lambda: bool(judged(drill)), CLEAR_WITHIN_S, every_s=1)
+    os.kill(validator(drill).pid, signal.SIGSTOP)
+
+
+def judged(drill: Drill) -> Sequence[Entry]:
+    return ledger.latest(drill.target, JUDGED).entries
+
+
+def validator(drill: Drill) -> processes.ProcessRecord:
+    return processes.records(drill.settings.run)[deployments.VALIDATOR.of(JUDGED)]
+
+
+def end_validator(drill: Drill) -> None:
+    os.kill(validator(drill).pid, signal.SIGKILL)
+
+
 def lag_is_gone(drill: Drill) -> None:
     drill.end_senders()
     query = f'millrace_lag_messages{{pattern="{PATTERN}"}} == 0'
@@ -358,6 +381,17 @@ ROWS = {
         canaries_without_job,
         (Look("silent", exits=(1,)), Look("canaries silent", exits=(0, 1)), None, None),
         (Remedy("A job is down"), Remedy("A server of the engine is", page="job-sick")),
+    ),
+    "ledger-stale": Row(
+        hanging_validator,
+        (
+            Look(r"judged [1-9]\d* min ago"),
+            Look(f"{JUDGED} is judged until"),
+            Look("watcher: running"),
+            None,
+        ),
+        (Remedy("The process `validator-PATTERN` runs", end_validator),),
+        pattern=JUDGED,
     ),
     "verdict-not-ok": Row(
         forged,

@@ -6,6 +6,8 @@ const QUIET_AFTER_MS = 10_000;
 const STUCK_AFTER_MS = 30_000;
 /** As long as the alert waits: `deploy` and `upgrade` stop a job and start the next one. */
 const DOWN_AFTER_MS = 60_000;
+/** As long as the alert on a ledger without a new entry waits. */
+const JUDGED_WITHIN_MS = 690_000;
 
 /** @returns {{level: "good"|"quiet"|"bad"|"off", word: string, text: string, remedy?: string}} */
 export function stateOf(name, store) {
@@ -59,6 +61,11 @@ export function stateOf(name, store) {
   if (board.waitingMs && store.nowMs - board.waitingMs > STUCK_AFTER_MS) {
     const text = `${found.lag} events wait, and nothing was judged since ${clock(board.waitingMs)}.`;
     return { level: "bad", word: "stuck", text, remedy: `millrace jobs ${name}` };
+  }
+  const unjudgedMs = found.judged_ms ? store.nowMs - found.judged_ms : 0;
+  if (unjudgedMs > JUDGED_WITHIN_MS) {
+    const text = `The verdict is ${Math.floor(unjudgedMs / 60_000)} min old: its ledger has no entry since ${clock(found.judged_ms)}.`;
+    return { level: "bad", word: "not judged", text, remedy: `millrace verdicts ${name}` };
   }
   if (store.nowMs - board.last_in_ms > QUIET_AFTER_MS) {
     return {
