@@ -73,7 +73,7 @@ async def mark(request: Request, pattern: str, alert_id: str, user: Annotated[Ba
 
 @router.get("/{path:path}", dependencies=[Depends(may_look)])
 async def page(request: Request, path: str) -> Response:
-    """The page, its stream of events, its files and its reports."""
+    """The page, its stream of events, its files, its reports, and alerts that are read back from Kafka."""
     return await _passed_on(request, quote(path))
 
 
@@ -91,7 +91,8 @@ async def _passed_on(request: Request, path: str, body: bytes | None = None) -> 
     # Without certificates, which it would read at each request: it is plain HTTP on this machine.
     client = httpx.AsyncClient(timeout=ANSWERS_WITHIN_S, trust_env=False, verify=False)
     try:
-        asked = client.build_request(request.method, f"{base}{path}", content=body, headers=headers)
+        address = f"{base}{path}?{request.url.query}" if request.url.query else f"{base}{path}"
+        asked = client.build_request(request.method, address, content=body, headers=headers)
         answer = await client.send(asked, stream=True)
     except httpx.TransportError:
         await client.aclose()

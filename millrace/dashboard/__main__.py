@@ -13,6 +13,7 @@ import uvicorn
 from millrace import project
 from millrace.charts import PACKAGES
 from millrace.dashboard.app import application
+from millrace.dashboard.archive import Archive
 from millrace.dashboard.history import History
 from millrace.dashboard.hub import Hub
 from millrace.dashboard.reader import Reader
@@ -39,6 +40,7 @@ def serve(settings: Settings) -> None:
         reader,
         Surroundings(target, reader, hub.publish, renew),
         History(target),
+        Archive(target),
         Publisher(target.bootstrap),
         assets=assets(settings),
         records=settings.state / "records",

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.applications import Starlette
@@ -24,6 +24,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from millrace import charts
 from millrace.dashboard import figures
+from millrace.dashboard.archive import Archive, asked, places
+from millrace.dashboard.board import Board
 from millrace.dashboard.history import History
 from millrace.dashboard.hub import Hub
 from millrace.dashboard.reader import Reader
@@ -41,6 +43,7 @@ SEND_WITHIN_S = 10
 PING_EVERY_S = 5
 BODY_MOST = 10_000
 TOKEN_HEADER = "x-millrace-token"
+FORMS = {"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}
 TOO_OLD = "this alert is older than those that the page keeps; `millrace explain {}` finds it"
 
 # The page builds all it shows as text nodes: with trusted types a browser refuses every text as HTML, ours included.
@@ -87,12 +90,31 @@ def application(
     reader: Reader,
     surroundings: Surroundings,
     history: History,
+    archive: Archive,
     publisher: Publisher,
     assets: Path,
     records: Path,
 ) -> Starlette:
     """The server; reader and surroundings run while it does."""
     token = secrets.token_urlsafe()
+    reading = asyncio.Lock()
+    """One request at a time reads topics of alerts."""
+
+    def has_token(request: Request) -> bool:
+        # As bytes: of two texts, both must be ASCII.
+        return secrets.compare_digest(request.headers.get(TOKEN_HEADER, "").encode(), token.encode())
+
+    async def found_alert(request: Request) -> tuple[Board, dict[str, Any]] | None:
+        """The alert of a request: of the latest ones, or at the place that the request names."""
+        name, alert_id = request.path_params["pattern"], request.path_params["alert_id"]
+        if (board := reader.boards.get(name)) is None:
+            return None
+        found = await _answer(reader, lambda: board.alert(alert_id))
+        if found is None and (place := request.query_params.get("place")) and has_token(request):
+            async with reading:
+                older = await asyncio.to_thread(archive.at, board.variant, alert_id, places(place))
+            found = older and await _answer(reader, lambda: board.explained(older))
+        return (board, found) if found else None
 
     async def page(request: Request) -> Response:
         return FileResponse(PAGE / "index.html")
@@ -113,38 +135,60 @@ def application(
         return EventSourceResponse(hub.events(browser, first), ping=PING_EVERY_S, send_timeout=SEND_WITHIN_S)
 
     async def alert(request: Request) -> Response:
-        name, alert_id = request.path_params["pattern"], request.path_params["alert_id"]
-        board = reader.boards.get(name)
-        found = await _answer(reader, lambda: board.alert(alert_id)) if board else None
-        if board is None or found is None:
-            return JSONResponse({"problem": TOO_OLD.format(alert_id)}, status_code=404)
+        try:
+            one = await found_alert(request)
+        except (UsageError, InfraError) as error:
+            return _refused(error)
+        if one is None:
+            return JSONResponse({"problem": TOO_OLD.format(request.path_params["alert_id"])}, status_code=404)
+        board, found = one
         subject = found.pop("full_subject")
         rows, problem = await asyncio.to_thread(history.of, board.variant, str(subject))
         return JSONResponse({**found, "history": rows, "history_problem": problem})
 
     async def mark(request: Request) -> Response:
         # A page of another origin can neither read the token nor send this header.
-        origin, given = request.headers.get("origin"), request.headers.get(TOKEN_HEADER, "")
-        # As bytes: of two texts, both must be ASCII.
-        is_own = secrets.compare_digest(given.encode(), token.encode())
-        if origin != f"http://{request.headers.get('host')}" or not is_own:
+        origin = request.headers.get("origin")
+        if origin != f"http://{request.headers.get('host')}" or not has_token(request):
             return JSONResponse({"problem": "only a page that this server has sent may mark alerts"}, status_code=403)
         if int(request.headers.get("content-length") or BODY_MOST + 1) > BODY_MOST:
             return JSONResponse({"problem": f"a request has at most {BODY_MOST} bytes"}, status_code=413)
-        board, alert_id = reader.boards.get(request.path_params["pattern"]), request.path_params["alert_id"]
-        found = await _answer(reader, lambda: board.alert(alert_id)) if board else None
-        if board is None or found is None:
-            return JSONResponse({"problem": TOO_OLD.format(alert_id)}, status_code=404)
         try:
+            if (one := await found_alert(request)) is None:
+                return JSONResponse({"problem": TOO_OLD.format(request.path_params["alert_id"])}, status_code=404)
+            board, found = one
             asked = await request.json()
             words = {name: str(asked.get(name, "")) for name in ("mark", "by", "note")}
             alert = {"alert_id": found["id"], **{name: found[name] for name in ("rule", "rule_version", "at_ms")}}
             made = await asyncio.to_thread(dispositions.mark, publisher, board.variant, alert, **words)
-        except (ValueError, AttributeError, RecursionError, UsageError) as error:
-            return JSONResponse({"problem": str(error)}, status_code=400)
-        except InfraError as error:
-            return JSONResponse({"problem": str(error)}, status_code=503)
+        except (ValueError, AttributeError, RecursionError, UsageError, InfraError) as error:
+            return _refused(error)
         return JSONResponse(asdict(made))
+
+    async def older(request: Request) -> Response:
+        return await read_back(request, "")
+
+    async def export(request: Request) -> Response:
+        return await read_back(request, request.path_params["suffix"])
+
+    async def read_back(request: Request, suffix: str) -> Response:
+        """A page of alerts, or all that fit as a file. Reading costs, so a page of another origin cannot ask for it."""
+        if not has_token(request):
+            return JSONResponse({"problem": "only a page that this server has sent may read topics"}, status_code=403)
+        board = reader.boards.get(request.path_params["pattern"])
+        if board is None or suffix not in ("", *FORMS):
+            return JSONResponse({"problem": "there is no such list of alerts"}, status_code=404)
+        try:
+            only, before = asked(request.query_params)
+            marks = await _answer(reader, board.marks)
+            async with reading:
+                if not suffix:
+                    return JSONResponse(await asyncio.to_thread(archive.older, board.variant, only, marks, before))
+                written = await asyncio.to_thread(archive.export, board.variant, only, f".{suffix}")
+        except (ValueError, UsageError, InfraError) as error:
+            return _refused(error)
+        name = f'attachment; filename="{board.variant.name}-alerts.{suffix}"'
+        return Response(written, media_type=FORMS[suffix], headers={"Content-Disposition": name})
 
     async def report(request: Request) -> Response:
         path = records / Path(request.path_params["name"]).name
@@ -184,6 +228,8 @@ def application(
             Route("/live", live),
             Route("/metrics", metrics),
             Route("/targets", targets),
+            Route("/older/{pattern}", older),
+            Route("/export/{pattern}.{suffix}", export),
             Route("/alerts/{pattern}/{alert_id}", alert),
             Route("/alerts/{pattern}/{alert_id}/mark", mark, methods=["POST"]),
             Route("/reports/{name}", report),
@@ -199,6 +245,12 @@ def application(
         ],
         lifespan=running,
     )
+
+
+def _refused(error: Exception) -> Response:
+    """The answer where a request is wrong, or where a server that it needs is away."""
+    status = 503 if isinstance(error, InfraError) and not isinstance(error, UsageError) else 400
+    return JSONResponse({"problem": str(error)}, status_code=status)
 
 
 async def _answer(reader: Reader, question: Callable[[], T]) -> T:

@@ -14,8 +14,9 @@ from collections.abc import Mapping
 from operator import itemgetter
 from typing import Any
 
-from millrace.alerts import rules_of, why
+from millrace.alerts import rules_of
 from millrace.dashboard import view as views
+from millrace.dashboard.alerts import details, row
 from millrace.dashboard.latencies import Latencies
 from millrace.dashboard.shown import text
 from millrace.dashboard.verdicts import Ledger
@@ -164,15 +165,21 @@ class Board:
         return sum(seconds.get(second, 0) for second in range(last - RATE_OVER_S, last)) / RATE_OVER_S
 
     def alert(self, alert_id: str) -> dict[str, Any] | None:
-        """One of the latest alerts with its operands, the events that it rests on, and other events of its key."""
+        """One of the latest alerts, as `explained` shows it."""
         alert = self._alerts_at.get(alert_id)
-        if alert is None:
-            return None
+        return None if alert is None else self.explained(alert)
+
+    def marks(self) -> dict[str, dict[str, Any]]:
+        """The latest marks, by the ids of their alerts."""
+        return dict(self._marks)
+
+    def explained(self, alert: Mapping[str, Any]) -> dict[str, Any]:
+        """An alert with its mark, the events that it rests on, and other events of its key, of those that are kept."""
         ids = [str(each) for each in alert["event_ids"]]
         events = {each: json.loads(self._events[each]) for each in ids if each in self._events}
         return {
             **alert,
-            "mark": self._marks.get(alert_id),
+            "mark": self._marks.get(alert["id"]),
             "events": [self._event_shown(event) for event in events.values()],
             "missing": len(ids) - len(events),
             "others": [self._event_shown(event) for event in self._events_of(alert["full_subject"], set(ids))],
@@ -249,34 +256,18 @@ class Board:
         if identity in self._ids:
             self.totals["repeated alerts"] += 1
             return
-        sentence = why(alert, self._rules)
+        shown = row(alert, record, self._rules)
         self._ids[identity] = None
         if len(self._ids) > IDS_KEPT:
             self._ids.popitem(last=False)
         self.by_rule[rule] += 1
         self._count("alerts-of-windows" if rule in self._window_rules else "alerts-of-events", record.ingest_ms)
-        shown = {
-            "id": identity,
-            "rule": rule,
-            "key": text(alert["key"]),
-            "subject": text(alert["subject"]),
-            "sentence": text(sentence),
-            "at_ms": alert["at_ms"],
-            "arrived_ms": record.ingest_ms,
-            "latency_ms": self.latencies.alert(record.ingest_ms, alert),
-        }
+        self.latencies.alert(record.ingest_ms, alert)
         if len(self._alerts) == ALERTS_KEPT:
             self._alerts_at.pop(self._alerts[0]["id"], None)
         self._alerts.append(shown)
         self._new_alerts.append(shown)
-        self._alerts_at[identity] = {
-            **shown,
-            "rule_version": alert["rule_version"],
-            "operands": {name: text(value) for name, value in (alert["operands"] or {}).items()},
-            "event_ids": alert["event_ids"],
-            "full_subject": alert["subject"],
-            "place": {"topic": self.variant.topic(ALERTS), "partition": record.partition, "offset": record.offset},
-        }
+        self._alerts_at[identity] = details(shown, alert, record, self.variant.topic(ALERTS))
 
     def _take_mark(self, made: dict[str, Any]) -> None:
         day = day_of(made["alert_at_ms"])

@@ -38,6 +38,14 @@ PARTS = (IN, JUDGED, OUT)
 BUCKETS_MS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000, 300_000)
 
 
+def late_by_ms(alert: Mapping[str, Any], at_ms: int, rules: Mapping[str, Rule]) -> int:
+    """How late an alert is: after the end of its window, or after its event was to be sent, where that is known."""
+    if isinstance(rule := rules.get(alert["rule"]), WindowRule):
+        return int(at_ms - rule.window.end_ms(alert["window_start_ms"], alert["at_ms"]))
+    sent_ms = alert.get("sent_ms")
+    return int(at_ms - (alert["ingest_ms"] if sent_ms is None else sent_ms))
+
+
 class Histogram:
     """Counts of times by bucket, since the start."""
 
@@ -54,7 +62,7 @@ class Latencies:
     """The latest times of each stage; exact quantiles of those that the last minute brought."""
 
     def __init__(self, rules: Mapping[str, Rule]) -> None:
-        self._windows = {name: rule.window for name, rule in rules.items() if isinstance(rule, WindowRule)}
+        self._rules = rules
         self._times: dict[str, deque[tuple[int, float]]] = {name: deque(maxlen=KEPT) for name in FROM}
         self.histograms = {name: Histogram() for name in (HOP, ACCEPTED, ALERTS, WINDOWS)}
         self._shown: list[dict[str, Any]] = []
@@ -69,20 +77,18 @@ class Latencies:
         if event.get("sent_ms") is not None:
             self._take(ACCEPTED, at_ms, at_ms - event["sent_ms"])
 
-    def alert(self, at_ms: int, alert: Mapping[str, Any]) -> int:
-        """Take the times of an alert; return the one to show beside it."""
-        if window := self._windows.get(alert["rule"]):
-            late_ms: int = at_ms - window.end_ms(alert["window_start_ms"], alert["at_ms"])
+    def alert(self, at_ms: int, alert: Mapping[str, Any]) -> None:
+        """Take the times of an alert."""
+        late_ms = late_by_ms(alert, at_ms, self._rules)
+        if isinstance(self._rules.get(alert["rule"]), WindowRule):
             self._take(WINDOWS, at_ms, late_ms)
-            return late_ms
+            return
         sent_ms, ingest_ms, emit_ms = alert.get("sent_ms"), alert["ingest_ms"], alert["emit_ms"]
         self._take(JUDGED, at_ms, emit_ms - ingest_ms)
         self._take(OUT, at_ms, at_ms - emit_ms)
-        if sent_ms is None:
-            return int(at_ms - ingest_ms)
-        self._take(IN, at_ms, ingest_ms - sent_ms)
-        self._take(ALERTS, at_ms, at_ms - sent_ms)
-        return int(at_ms - sent_ms)
+        if sent_ms is not None:
+            self._take(IN, at_ms, ingest_ms - sent_ms)
+            self._take(ALERTS, at_ms, late_ms)
 
     def shown(self, now_ms: int) -> list[dict[str, Any]]:
         """The quantiles of each stage over the last minute; of what is kept, where the last minute brought nothing."""

@@ -41,6 +41,7 @@ Offsets = Mapping[str, Mapping[int, int]]
 """Kind -> partition -> offset."""
 CONTRACTS_TOPIC = "millrace.contracts"
 READ_WITHIN_S = 30
+BUFFERED_KB = 65_536
 REMOVED_WITHIN_S = 30
 ANSWERS_WITHIN_S = 10.0
 ACKNOWLEDGED_WITHIN_S = 60
@@ -343,7 +344,13 @@ def span(reader: Consumer, bootstrap: str, place: tuple[str, int]) -> tuple[int,
 class Tail:
     """Reads topics from their beginning; each call of `new` continues where the last one ended."""
 
-    def __init__(self, bootstrap: str, topics: Mapping[str, str], since: Offsets | None = None) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        topics: Mapping[str, str],
+        since: Offsets | None = None,
+        buffered_kb: int = BUFFERED_KB,
+    ) -> None:
         """`topics` maps a kind of event to its topic; records carry the kind. Reading begins at `since`, if given."""
         self._bootstrap, self._kinds = bootstrap, {topic: kind for kind, topic in topics.items()}
         self._consumer = Consumer(
@@ -354,6 +361,7 @@ class Tail:
                 "isolation.level": "read_committed",
                 "enable.partition.eof": True,
                 "fetch.wait.max.ms": 50,
+                "queued.max.messages.kbytes": buffered_kb,
                 "log_level": 0,
             }
         )
@@ -381,6 +389,17 @@ class Tail:
             first, end = span(self._consumer, self._bootstrap, place)
             self._next[place], self._ends[place] = max(self._next[place], first), min(end, cuts.get(place, end))
             self._firsts[place] = first
+        yield from self._unread()
+
+    def between(self, kind: str, since: Mapping[int, int], until: Mapping[int, int]) -> Iterator[Record]:
+        """The records of a kind from one offset of each partition up to another one, without it."""
+        for topic, number in self._next:
+            if self._kinds[topic] == kind:
+                self._next[topic, number], self._ends[topic, number] = since.get(number, 0), until.get(number, 0)
+        yield from self._unread()
+
+    def _unread(self) -> Iterator[Record]:
+        """The records up to the ends that were found."""
         behind = {place for place in self._next if self._next[place] < self._ends[place]}
         self._consumer.assign([TopicPartition(*place, self._next[place]) for place in sorted(behind)])
         deadline = time.monotonic() + READ_WITHIN_S
@@ -411,6 +430,11 @@ class Tail:
         found = self._cuts(at_ms - 1)
         for place in self._next:
             self._next[place] = found.get(place, span(self._consumer, self._bootstrap, place)[1])
+
+    def offsets_at(self, kind: str, at_ms: int) -> dict[int, int]:
+        """The offset of the first message that a topic had at a moment or later, of each partition with one."""
+        cuts = self._cuts(at_ms - 1)
+        return {number: at for (topic, number), at in cuts.items() if self._kinds[topic] == kind}
 
     def _cuts(self, cut_ms: int) -> dict[tuple[str, int], int]:
         """The offset of the first message after a moment, for each partition that has one."""

@@ -38,13 +38,18 @@ def export(found: Sequence[Found], marks: Mapping[str, Disposition], file: Path)
     """Write alerts to a CSV or a Parquet file, as its suffix names; it is there only once it is whole."""
     if file.suffix not in (CSV, PARQUET):
         raise UsageError(f"--to {file}: the name of the file ends with {CSV} or {PARQUET}")
+    try:
+        write_whole(file, content(found, marks, file.suffix))
+    except OSError as error:
+        raise InfraError(f"{file} cannot be written: {error.strerror or error}") from None
+
+
+def content(found: Sequence[Found], marks: Mapping[str, Disposition], suffix: str) -> str | bytes:
+    """What a file with one of these two suffixes holds of alerts."""
     rows = [_row(each) | _marked(marks.get(each.alert["alert_id"])) for each in found]
     operands = dict.fromkeys(name for row in rows for name in row if name.startswith(OPERAND))
     columns = COLUMNS | dict.fromkeys(operands, TEXT)
-    try:
-        write_whole(file, _csv(columns, rows) if file.suffix == CSV else _parquet(columns, rows))
-    except OSError as error:
-        raise InfraError(f"{file} cannot be written: {error.strerror or error}") from None
+    return _csv(columns, rows) if suffix == CSV else _parquet(columns, rows)
 
 
 def _row(found: Found) -> dict[str, Any]:

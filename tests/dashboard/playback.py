@@ -17,6 +17,7 @@ import uvicorn
 from millrace import oracle
 from millrace.dashboard import facts, view
 from millrace.dashboard.app import application
+from millrace.dashboard.archive import Archive
 from millrace.dashboard.board import Board
 from millrace.dashboard.history import History
 from millrace.dashboard.hub import Hub
@@ -140,6 +141,37 @@ class PlaybackReader(Reader):
         self.ask(lambda: self._tapes[name].__setitem__(slice(0, 0), [(0, record) for record in records])).result(5)
 
 
+class HeldTopic:
+    """A topic of alerts with three partitions in memory, read as a `Tail` is."""
+
+    def __init__(self, records: Iterable[Record]) -> None:
+        self._parts = {number: [each for each in records if each.partition == number] for number in range(3)}
+
+    def spans(self) -> dict[str, dict[int, tuple[int, int]]]:
+        return {"alerts": {n: (own[0].offset, own[-1].offset + 1) if own else (0, 0) for n, own in self._parts.items()}}
+
+    def offsets_at(self, kind: str, at_ms: int) -> dict[int, int]:
+        later = {n: [each.offset for each in own if each.ingest_ms >= at_ms] for n, own in self._parts.items()}
+        return {number: found[0] for number, found in later.items() if found}
+
+    def between(self, kind: str, since: Mapping[int, int], until: Mapping[int, int]) -> Iterator[Record]:
+        for number, own in self._parts.items():
+            yield from (each for each in own if since.get(number, 0) <= each.offset < until.get(number, 0))
+
+    def close(self) -> None: ...
+
+
+class HeldArchive(Archive):
+    """Alerts in memory instead of Kafka."""
+
+    def __init__(self) -> None:
+        super().__init__(None)  # type: ignore[arg-type]
+        self.records: list[Record] = []
+
+    def _opened(self, variant: Variant) -> Any:
+        return HeldTopic(self.records)
+
+
 class Written:
     """Writes messages where the reader takes them from."""
 
@@ -201,6 +233,7 @@ def served(
     tapes: Mapping[str, Iterable[Due]],
     around: Mapping[str, Any],
     port: int,
+    archive: Archive | None = None,
 ) -> Iterator[PlaybackReader]:
     """The page, served on a port while the block runs."""
     hub = Hub()
@@ -211,6 +244,7 @@ def served(
         reader,
         still,  # type: ignore[arg-type]
         History(None),  # type: ignore[arg-type]
+        archive or Archive(None),  # type: ignore[arg-type]
         Written(reader),  # type: ignore[arg-type]
         npm.ensure(settings, "dashboard") / "assets",
         Path(settings.state / "records"),

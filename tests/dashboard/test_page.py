@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
+import re
 import socket
 import time
 import urllib.error
@@ -17,11 +19,13 @@ from math import dist
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from playwright.sync_api import Page, ViewportSize, expect
 from prometheus_client.parser import text_string_to_metric_families
 
 from millrace.charts import PACKAGES
+from millrace.dashboard import archive as archives
 from millrace.dashboard import verdicts, view
 from millrace.dashboard.verdicts import Finding
 from millrace.machine import npm
@@ -34,7 +38,7 @@ from millrace.verify.report import html
 from pipelines.fraud import FRAUD
 from pipelines.fraud.rules import spend_per_minute
 from tests.browser import barriers, browser
-from tests.dashboard.playback import UP, PlaybackReader, pattern_around, records, served, without_tables
+from tests.dashboard.playback import UP, HeldArchive, PlaybackReader, pattern_around, records, served, without_tables
 from tests.pipelines.test_report import VERDICT
 
 pytestmark = pytest.mark.builds
@@ -98,8 +102,13 @@ def settings(tmp_path: Path) -> Settings:
 
 
 @pytest.fixture
-def reader(settings: Settings, tapes: dict[str, Any], port: int) -> Iterator[PlaybackReader]:
-    with served(settings, variants(), tapes, around(), port) as running:
+def archive() -> HeldArchive:
+    return HeldArchive()
+
+
+@pytest.fixture
+def reader(settings: Settings, tapes: dict[str, Any], port: int, archive: HeldArchive) -> Iterator[PlaybackReader]:
+    with served(settings, variants(), tapes, around(), port, archive) as running:
         yield running
 
 
@@ -234,6 +243,125 @@ def test_an_alert_gains_its_amount_once_its_event_is_there(
     expect(page.locator("button.alert")).to_have_count(1)
     reader.put("flink", accepted(tapes, transaction_id="late-2", amount_cents=77_700))
     expect(page.locator("button.alert .who")).to_have_text(["anna-later", "anna-late"], timeout=SHOWN_WITHIN_MS)
+
+
+def many(reader: PlaybackReader, archive: HeldArchive, number: int) -> list[str]:
+    """The keys of so many alerts that are on the page and in Kafka, the newest first."""
+    found = [replace(alert(f"many-{each}"), offset=each) for each in range(number)]
+    archive.records += found
+    reader.put("flink", *found)
+    return [f"many-{each}" for each in reversed(range(number))]
+
+
+def test_alerts_that_the_page_no_longer_keeps_are_read_back_by_keyboard(
+    page: Page, reader: PlaybackReader, archive: HeldArchive
+) -> None:
+    every = many(reader, archive, 1_300)
+    page.get_by_role("searchbox").fill("many-")
+    rows, older = page.locator("button.alert"), page.get_by_role("button", name="older alerts")
+    expect(rows).to_have_count(300, timeout=SHOWN_WITHIN_MS)
+    expect(rows.first).to_contain_text(every[0], timeout=SHOWN_WITHIN_MS)
+    seen = rows.locator(".who").all_text_contents()
+    while len(seen) < len(every):
+        older.focus()
+        page.keyboard.press("Enter")
+        expect(rows.first).to_contain_text(every[len(seen)])
+        expect(rows.first).to_be_focused()
+        seen += rows.locator(".who").all_text_contents()
+    assert seen == every
+    expect(older).to_be_hidden()
+    expect(page.locator("[role=status].note")).to_have_text("Older alerts; no others that Kafka has fit.")
+
+    reader.put("flink", alert("many-new"))  # nothing moves while a person reads
+    rows.last.click()
+    drawer = page.locator("#detail")
+    expect(drawer).to_contain_text("flink.alerts, partition 0, offset 0", timeout=10_000)
+    drawer.get_by_label("Your name").fill("anna")
+    drawer.get_by_role("button", name="fraud", exact=True).click()
+    expect(drawer).to_contain_text("fraud, by anna, ")
+    page.keyboard.press("Escape")
+    expect(rows.last.locator(".mark")).to_have_text("fraud", timeout=SHOWN_WITHIN_MS)
+    page.get_by_role("button", name="latest alerts").click()
+    expect(rows.first).to_contain_text("many-new", timeout=SHOWN_WITHIN_MS)
+    page.get_by_label("Only alerts with this mark").select_option("fraud")
+    expect(rows).to_have_count(0)
+    older.click()
+    expect(rows.locator(".who")).to_have_text(["many-0"])
+
+
+def test_alerts_are_filtered_by_time_on_the_page_and_in_kafka(
+    page: Page, reader: PlaybackReader, archive: HeldArchive
+) -> None:
+    yesterday_ms = time.time_ns() // 1_000_000 - 86_400_000
+    archive.records += [
+        replace(alert(f"{n} h before", at_ms=0), offset=9 - n, ingest_ms=yesterday_ms - n * 3_600_000)
+        for n in (3, 2, 1)
+    ]
+    reader.ask(lambda: reader.boards["flink"].skip("alerts", 3)).result(5)
+    since, until = (time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(yesterday_ms / 1000 - s)) for s in (9_000, 5_400))
+    page.get_by_label("Only alerts since").fill(since)
+    page.get_by_label("Only alerts before").fill(until)
+    rows = page.locator("button.alert")
+    expect(rows).to_have_count(0)
+    page.get_by_role("button", name="older alerts").click()
+    expect(rows.locator(".who")).to_have_text(["2 h before"])
+    day = time.strftime("%Y-%m-%d", time.localtime(yesterday_ms / 1000 - 7_200))
+    expect(rows.locator(".when")).to_have_attribute("title", re.compile(day))
+
+
+def test_what_the_filter_shows_is_saved_as_a_file(
+    page: Page, reader: PlaybackReader, archive: HeldArchive, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(archives, "dispositions", lambda target, variant: {})
+    every = many(reader, archive, 1_300)
+    page.get_by_role("searchbox").fill("many-12")
+    expect(page.locator("button.alert")).to_have_count(100, timeout=SHOWN_WITHIN_MS)  # of those that it keeps
+    wanted = [each for each in reversed(every) if "many-12" in each]
+    for form, title in (("csv", "CSV"), ("parquet", "Parquet")):
+        with page.expect_download() as saved:
+            page.get_by_role("button", name=f"save as {title}").press("Enter")
+        assert saved.value.suggested_filename == f"flink-alerts.{form}"
+        saved.value.save_as(tmp_path / saved.value.suggested_filename)
+    with (tmp_path / "flink-alerts.csv").open(newline="", encoding="utf-8") as file:
+        assert [line["key"] for line in csv.DictReader(file)] == wanted
+    assert pq.read_table(tmp_path / "flink-alerts.parquet").column("key").to_pylist() == wanted
+    page.get_by_label("Only alerts with at least this amount").fill("5")
+    expect(page.get_by_role("button", name="save as CSV")).to_be_disabled()
+    page.get_by_label("Only alerts with at least this amount").fill("")
+    monkeypatch.setattr(archives, "EXPORTED_MOST", 100)
+    page.get_by_role("button", name="save as CSV").click()
+    expect(page.locator("[role=status].note")).to_contain_text("more than 100 alerts fit; choose a later start")
+
+
+@pytest.mark.parametrize(
+    ("path", "token", "status"),
+    [
+        ("/older/flink", "own", 200),
+        ("/older/flink", "guessed", 403),
+        ("/older/flink", None, 403),
+        ("/older/flink?before=0-x", "own", 400),
+        ("/older/flink?since_ms=now", "own", 400),
+        ("/older/none", "own", 404),
+        ("/export/flink.csv", "own", 200),
+        ("/export/flink.csv", None, 403),
+        ("/export/flink.html", "own", 404),
+        ("/alerts/flink/none?place=0-0", None, 404),
+        ("/alerts/flink/none?place=0-x", "own", 400),
+    ],
+)
+def test_only_a_page_of_this_server_has_kafka_read_back(
+    reader: PlaybackReader, port: int, monkeypatch: pytest.MonkeyPatch, path: str, token: str | None, status: int
+) -> None:
+    monkeypatch.setattr(archives, "dispositions", lambda target, variant: {})
+    headers = {"X-Millrace-Token": token_of(port) if token == "own" else token} if token else {}
+    try:
+        answer = urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=headers))
+    except urllib.error.HTTPError as refused:
+        answer = refused
+    assert answer.status == status
+    assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
+    if path.startswith("/export") and status == 200:
+        assert answer.headers["Content-Disposition"] == 'attachment; filename="flink-alerts.csv"'
 
 
 def test_new_alerts_wait_while_a_person_reads_the_list(page: Page, reader: PlaybackReader) -> None:

@@ -1,15 +1,24 @@
-// The alerts as they come, newest first. While a person reads them, new ones wait behind a button.
+// The alerts as they come, newest first. While a person reads them, new ones wait behind a button. Alerts that the page
+// no longer keeps, and files, come from Kafka: the server reads them back.
 
 import { h, setText } from "../charts/dom.js";
-import { clock, count, share, span, withUnit } from "../charts/format.js";
+import { clock, count, moment, share, span, withUnit } from "../charts/format.js";
+import { store } from "./store.js";
 
 const ROWS_MOST = 300;
 const UNMARKED = "none";
+const FORMS = { csv: "CSV", parquet: "Parquet" };
+
+/** The time of day; of another day the date as well. */
+function when(ms) {
+  const isToday = new Date(ms).toDateString() === new Date(store.nowMs).toDateString();
+  return isToday ? clock(ms) : `${new Date(ms).toLocaleDateString("en-GB", { day: "numeric", month: "short" })} ${clock(ms)}`;
+}
 
 /** What the use calls a right alert and a wrong one. */
 const judgements = ({ marks }) => [marks.confirmed, marks.dismissed];
 
-/** @param {(id: string) => void} open shows one alert */
+/** @param {(id: string, place?: string) => void} open shows one alert; an older one is found at its place */
 export function alerts(place, facts, open) {
   const order = facts.rules.map((rule) => rule.name);
   const hues = (rule) => Math.max(0, order.indexOf(rule)) % 8;
@@ -17,12 +26,16 @@ export function alerts(place, facts, open) {
   let wanted = "";
   let marked = "";
   let sinceMs = -Infinity;
+  let untilMs = Infinity;
   let least = -Infinity;
   let board = null;
   let newest = null;
   let isHeld = false;
   let completed = 0;
   let drawn = null;
+  /** Which older alerts the list shows; null while it shows the latest ones. */
+  let past = null;
+  let asked = 0;
 
   const chips = h("div.chips", { role: "group", "aria-label": "Show the alerts of a rule" });
   const search = h("input", {
@@ -57,6 +70,16 @@ export function alerts(place, facts, open) {
       rebuild();
     },
   });
+  const until = h("input", {
+    type: "datetime-local",
+    step: 1,
+    "aria-label": "Only alerts before",
+    title: "only alerts before",
+    oninput: () => {
+      untilMs = until.value ? Date.parse(until.value) : Infinity;
+      rebuild();
+    },
+  });
   // What an alert's row shows first of the numbers of its event: an amount, for instance.
   const measured = facts.alert.findIndex((each) => each.is_number);
   const { title: amount = "", unit = "" } = facts.alert[measured] ?? {};
@@ -84,6 +107,13 @@ export function alerts(place, facts, open) {
   const list = h("ol.alert-list", { "aria-label": "Alerts, newest first" });
   const empty = h("p.empty");
   const rest = h("p.note");
+  const told = h("p.note", { role: "status" });
+  const back = h("button.chip", { type: "button", hidden: true, onclick: () => rebuild(true) }, "latest alerts");
+  const older = h("button.chip", { type: "button", hidden: true, onclick: showOlder }, "older alerts");
+  const files = Object.entries(FORMS).map(([form, title]) =>
+    h("button.chip", { type: "button", onclick: () => save(form) }, `save as ${title}`),
+  );
+  const reach = h("div.bar.reach", {}, back, older, ...files);
   const decided = h("tbody");
   const precision = h(
     "details.precision",
@@ -97,7 +127,7 @@ export function alerts(place, facts, open) {
     ),
     h("p.empty", {}, "Nobody has marked an alert yet."),
   );
-  place.append(h("div.bar", {}, chips, marks, since, atLeast, search), more, list, empty, rest, precision);
+  place.append(h("div.bar", {}, chips, marks, h("label", {}, "since ", since), h("label", {}, "before ", until), atLeast, search), more, list, empty, rest, told, reach, precision);
   const buttons = new Map();
   for (const name of ["", ...order]) {
     const figure = h("b");
@@ -128,15 +158,16 @@ export function alerts(place, facts, open) {
     (!chosen || alert.rule === chosen) &&
     (!marked || (board.marks[alert.id]?.mark ?? UNMARKED) === marked) &&
     alert.arrived_ms >= sinceMs &&
+    alert.arrived_ms < untilMs &&
     (least === -Infinity || (alert.about?.[measured] ?? -Infinity) >= least) &&
     (!wanted || `${alert.subject} ${alert.key} ${alert.rule} ${alert.sentence}`.toLowerCase().includes(wanted));
 
   function row(alert) {
     const button = h(
       "button.alert",
-      { type: "button", tabindex: -1, "data-id": alert.id, onclick: () => open(alert.id) },
+      { type: "button", tabindex: -1, "data-id": alert.id, onclick: () => open(alert.id, alert.place) },
       h(`i.group-${hues(alert.rule)}`),
-      h("span.when", {}, clock(alert.arrived_ms)),
+      h("span.when", { title: moment(alert.arrived_ms, store.nowMs) }, when(alert.arrived_ms)),
       h("span.rule", {}, alert.rule),
       h("span.who", {}, alert.key === alert.subject ? alert.subject : `${alert.subject} · ${alert.key}`),
       h("span.why", {}, alert.sentence),
@@ -163,13 +194,81 @@ export function alerts(place, facts, open) {
     shown.className = made ? `mark ${made.mark}` : "mark";
   }
 
-  function rebuild() {
+  /** The latest alerts that fit. */
+  function rebuild(isAsked = false) {
     if (!board) return;
+    past = null;
+    asked += 1;
     const found = board.alerts.filter(fits);
     list.replaceChildren(...found.slice(-ROWS_MOST).reverse().map(row));
     newest = board.alerts[board.alerts.length - 1]?.id ?? null;
     completed = board.completed;
     more.hidden = true;
+    finish(list.childElementCount);
+    if (isAsked) list.querySelector("button")?.focus();
+  }
+
+  /** The filter as the server takes it, for alerts before a moment, or for the next page. */
+  function query(beforeMs, before) {
+    const words = { rule: chosen, wanted, marked, before };
+    const times = { since_ms: sinceMs, until_ms: Math.min(untilMs, beforeMs) };
+    return new URLSearchParams([
+      ...Object.entries(words).filter(([, value]) => value),
+      ...Object.entries(times).filter(([, value]) => Number.isFinite(value)),
+    ]);
+  }
+
+  /** An answer of the server, or null where it has none; why is then below the list. */
+  async function fetched(path, sentence) {
+    const mine = (asked += 1);
+    draw(true, sentence);
+    try {
+      const answer = await fetch(path, { headers: { "x-millrace-token": store.token } });
+      if (mine !== asked) return null;
+      draw(false, answer.ok ? "" : `${(await answer.json()).problem}.`);
+      return answer.ok ? answer : null;
+    } catch {
+      if (mine === asked) draw(false, "The server of this page does not answer.");
+      return null;
+    }
+  }
+
+  function draw(isBusy, sentence) {
+    for (const each of [older, ...files]) each.disabled = isBusy || least > -Infinity;
+    setText(told, sentence);
+  }
+
+  async function showOlder() {
+    const shown = new Set([...list.querySelectorAll("button")].map((each) => each.dataset.id));
+    const last = board.byId.get(list.lastElementChild?.firstElementChild.dataset.id) ?? board.alerts[0];
+    const beforeMs = past || !last ? Infinity : last.arrived_ms + 1;
+    let found = { alerts: [], before: past?.before };
+    let fresh = [];
+    // The first page may hold alerts of one moment that the list has already.
+    do {
+      const answer = await fetched(`older/${encodeURIComponent(facts.name)}?${query(beforeMs, found.before)}`, "Reading Kafka …");
+      if (!answer) return;
+      found = await answer.json();
+      fresh = found.alerts.filter((each) => !shown.has(each.id));
+    } while (!fresh.length && found.alerts.length && found.before);
+    past = found;
+    for (const { id, mark } of fresh) {
+      board.olderIds.add(id);
+      if (mark) board.marks[id] = mark;
+    }
+    list.replaceChildren(...fresh.map(row));
+    list.scrollTop = 0;
+    more.hidden = true;
+    finish(fresh.length);
+    (list.querySelector("button") ?? back).focus();
+  }
+
+  async function save(form) {
+    const answer = await fetched(`export/${encodeURIComponent(facts.name)}.${form}?${query(Infinity)}`, "Reading Kafka …");
+    if (!answer) return;
+    const address = URL.createObjectURL(await answer.blob());
+    h("a", { href: address, download: `${facts.name}-alerts.${form}` }).click();
+    setTimeout(() => URL.revokeObjectURL(address), 60_000);
     finish(list.childElementCount);
   }
 
@@ -196,13 +295,24 @@ export function alerts(place, facts, open) {
     empty.hidden = length > 0;
     list.hidden = length === 0;
     const all = board.totals.alerts;
-    setText(rest, all > length && length > 0 ? `${count(length)} of ${count(all)}; millrace alerts ${facts.name} finds all, and --to FILE exports them` : "");
+    const hasOlder = past ? Boolean(past.before) : all > length;
+    back.hidden = !past;
+    older.hidden = !hasOlder;
+    for (const each of files) each.hidden = all === 0;
+    setText(rest, !past && hasOlder && length > 0 ? `${count(length)} of ${count(all)}` : "");
+    const sentences = [];
+    if (past?.before) sentences.push(`Older alerts, read back to ${moment(past.reached_ms, store.nowMs)}.`);
+    else if (past) sentences.push("Older alerts; no others that Kafka has fit.");
+    if (least > -Infinity) sentences.push(`Older alerts and files cannot be chosen by ${amount}: it is of an event.`);
+    draw(false, sentences.join(" "));
     if (length === 0)
       setText(
         empty,
-        board.alerts.length
-          ? "None of the latest alerts fits."
-          : "No alert yet. An alert appears here as soon as it is in its topic.",
+        past
+          ? "None of them fits."
+          : board.alerts.length
+            ? "None of the latest alerts fits."
+            : "No alert yet. An alert appears here as soon as it is in its topic.",
       );
   }
 
@@ -229,6 +339,7 @@ export function alerts(place, facts, open) {
   });
 
   function update() {
+    if (past) return;
     const fresh = unseen();
     if (isHeld || list.contains(document.activeElement)) {
       more.hidden = fresh.length === 0;
@@ -248,6 +359,11 @@ export function alerts(place, facts, open) {
   return {
     show(next) {
       const isAnother = board !== next;
+      if (isAnother && past) {
+        // After a reconnection, too, a person reads on.
+        next.olderIds = board.olderIds;
+        for (const id of next.olderIds) next.marks[id] ??= board.marks[id];
+      }
       board = next;
       if (drawn !== board.precision) {
         drawn = board.precision;
@@ -255,7 +371,7 @@ export function alerts(place, facts, open) {
       }
       for (const [name, { figure }] of buttons)
         setText(figure, count(name ? (board.by_rule[name] ?? 0) : board.totals.alerts));
-      if (isAnother) rebuild();
+      if (isAnother && !past) rebuild();
       else update();
       for (const button of list.querySelectorAll("button.alert")) {
         drawAbout(button);

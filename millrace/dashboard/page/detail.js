@@ -10,18 +10,23 @@ drawer.addEventListener("click", (event) => {
   if (event.target === drawer) drawer.close();
 });
 
-/** Fetches an alert and shows it. */
-export async function openAlert(facts, id) {
+/** Fetches an alert and shows it; one that the page does not keep is read at its place. */
+export async function openAlert(facts, id, place) {
   fill(h("p.empty", {}, "Loading …"));
   drawer.showModal();
   try {
-    const answer = await fetch(`alerts/${encodeURIComponent(facts.name)}/${encodeURIComponent(id)}`);
+    const answer = await fetch(addressOf(facts, id, place), { headers: { "x-millrace-token": store.token } });
     const alert = await answer.json();
     if (!answer.ok) fill(h("p.empty", {}, alert.problem ?? "The server refused the request."));
-    else fill(...parts(facts, alert));
+    else fill(...parts(facts, alert, place));
   } catch {
     fill(h("p.empty", {}, "The server of this page does not answer."));
   }
+}
+
+function addressOf(facts, id, place, verb = "") {
+  const asked = place ? `?${new URLSearchParams({ place })}` : "";
+  return `alerts/${encodeURIComponent(facts.name)}/${encodeURIComponent(id)}${verb}${asked}`;
 }
 
 function fill(...children) {
@@ -29,14 +34,14 @@ function fill(...children) {
   drawer.replaceChildren(h("div.drawer", {}, close, ...children));
 }
 
-function parts(facts, alert) {
+function parts(facts, alert, place) {
   const rule = facts.rules.find((each) => each.name === alert.rule);
   const isWindow = rule?.stage === "windows";
   return [
     h("h2", {}, alert.rule),
     h("p.sentence", {}, `${alert.sentence.charAt(0).toUpperCase()}${alert.sentence.slice(1)}.`),
     h("p.doc", {}, rule?.doc ?? ""),
-    marking(facts, alert),
+    marking(facts, alert, place),
     pairs([
       [facts.key, alert.subject],
       ...(alert.key === alert.subject ? [] : [["key", alert.key]]),
@@ -68,7 +73,7 @@ function parts(facts, alert) {
 }
 
 /** What people make of the alert: the mark that it has, and a form for another. */
-function marking(facts, alert) {
+function marking(facts, alert, place) {
   const made = h("p.made", { role: "status" });
   const note = h("input.remark", { maxlength: 500, placeholder: "why, in one line", "aria-label": "Note" });
   const by = h("input", { maxlength: 64, placeholder: "your name", "aria-label": "Your name" });
@@ -89,7 +94,7 @@ function marking(facts, alert) {
   async function send(mark) {
     localStorage.setItem(NAME, by.value.trim());
     try {
-      const answer = await fetch(`alerts/${encodeURIComponent(facts.name)}/${encodeURIComponent(alert.id)}/mark`, {
+      const answer = await fetch(addressOf(facts, alert.id, place, "/mark"), {
         method: "POST",
         headers: { "content-type": "application/json", "x-millrace-token": store.token },
         body: JSON.stringify({ mark, by: by.value.trim(), note: note.value.trim() }),

@@ -64,7 +64,7 @@ export function patternPage(facts) {
 
   const list = h("div");
   const lower = h("div.row.wide-left", {}, panel("Alerts", "newest first; choose one to see why", list));
-  shown.push(of(alerts(list, facts, (id) => openAlert(facts, id))));
+  shown.push(of(alerts(list, facts, (id, place) => openAlert(facts, id, place))));
   const right = h("div.stack");
   if (facts.figures.length) {
     const row = h("div.row.numbers");

@@ -43,7 +43,7 @@ export function takeTick(tick) {
 
 function begun(board) {
   const byId = new Map(board.alerts.map((each) => [each.id, each]));
-  return { ...board, byId, completed: 0, waitingMs: 0 };
+  return { ...board, byId, olderIds: new Set(), completed: 0, waitingMs: 0 };
 }
 
 function add(board, change) {
@@ -66,7 +66,7 @@ function add(board, change) {
       delete board.marks[id];
     }
   }
-  for (const [id, mark] of Object.entries(marks)) if (board.byId.has(id)) board.marks[id] = mark;
+  for (const [id, mark] of Object.entries(marks)) if (board.byId.has(id) || board.olderIds.has(id)) board.marks[id] = mark;
   board.points.push(...points);
   board.points.splice(0, board.points.length - POINTS_MOST);
 }
