@@ -30,7 +30,7 @@ from millrace.stores.tables import HBase
 from millrace.stores.topics import Offsets, Publisher, Tail, ends, lengths, topic_ids
 from millrace.target import ROOT, Target
 from millrace.traffic.labels import Labels
-from millrace.verbs import companions, traffic
+from millrace.verbs import companions, lineage, traffic
 from millrace.verbs.companions import BusyError
 from millrace.verbs.segment_files import SegmentFiles
 from millrace.verbs.sending import TrafficError
@@ -182,7 +182,11 @@ def follow(
 ) -> Entry:
     """Judge a pattern's segments as they end, until an entry satisfies `until`; a server that is away is awaited."""
     limits, variant = limits or Limits(), deployments.as_deployed(target, name)
-    with alone(target, name), closing(Ledger(target, variant, every_s, settle_s, limits)) as ledger:
+    with (
+        alone(target, name),
+        closing(Ledger(target, variant, every_s, settle_s, limits)) as ledger,
+        lineage.segments(target, variant, report) as send,
+    ):
         problem, deadline = "", time.monotonic() + within_s
         while time.monotonic() < deadline:
             try:
@@ -199,6 +203,7 @@ def follow(
                 time.sleep(min(1.0, every_s / 10))
                 continue
             report(line_of(entry))
+            send(entry)
             if until(entry):
                 return entry
         why = f"{name} was not judged far enough within {within_s:.0f} s{': ' if problem else ''}{problem}"
@@ -210,9 +215,14 @@ def update(target: Target, name: str, *, report: Callable[[str], None] = lambda 
     entries: list[Entry] = []
     try:
         variant = deployments.as_deployed(target, name)
-        with alone(target, name), closing(Ledger(target, variant, EVERY_S, SETTLE_S, Limits())) as ledger:
+        with (
+            alone(target, name),
+            closing(Ledger(target, variant, EVERY_S, SETTLE_S, Limits())) as ledger,
+            lineage.segments(target, variant, report) as send,
+        ):
             while (entry := ledger.judge_next()) is not None:
                 report(f"{name} {line_of(entry)}")
+                send(entry)
                 entries.append(entry)
     except BusyError:
         pass

@@ -6,10 +6,12 @@ file openlineage.yml. A place that takes no events costs a verb one line of warn
 
 from __future__ import annotations
 
+import math
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from threading import Thread
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from openlineage.client import OpenLineageClient
 
     from millrace.verify import Verdict
+    from millrace.verify.ledger.chain import Entry
 
 Report = Callable[[str], None]
 NAMESPACE, NAMESPACE_DEFAULT = "OPENLINEAGE_NAMESPACE", "millrace"
@@ -38,6 +41,7 @@ NAMESPACE, NAMESPACE_DEFAULT = "OPENLINEAGE_NAMESPACE", "millrace"
 FILES = ("openlineage.yml", "~/.openlineage/openlineage.yml")
 TAKEN_WITHIN_S = 15.0
 """A transport that takes longer counts as one that takes no events."""
+RETRIED_AFTER_S = 300.0
 START, COMPLETE, FAIL, ABORT = "START", "COMPLETE", "FAIL", "ABORT"
 
 
@@ -62,6 +66,8 @@ class Outcome:
     rows: Mapping[str, int] = field(default_factory=dict)
     """Name of a dataset -> how many messages were written to it."""
     verdict: Verdict | None = None
+    segment: Entry | None = None
+    """The segment of a ledger that the verdict is on."""
 
 
 def is_configured() -> bool:
@@ -116,12 +122,35 @@ def traffic(target: Target, variant: Variant, report: Report) -> AbstractContext
 
 def verdict(target: Target, variant: Variant, report: Report) -> AbstractContextManager[Outcome]:
     """The judging of all that a pattern wrote, from its beginning to its end."""
-    kinds = [kind for kind in topics_of(variant) if kind != HOP]
+    return _run(_judging(variant), partial(_judged, target, variant), report)
 
-    def flow() -> tuple[list[Dataset], list[Dataset]]:
-        return [*_topics(target, variant, kinds), *_stores(target, variant)], []
 
-    return _run(f"{variant.name}.validate", flow, report)
+@contextmanager
+def segments(target: Target, variant: Variant, report: Report) -> Iterator[Callable[[Entry], None]]:
+    """Sends the verdict on each segment of a ledger, as a run that is complete.
+
+    A validator runs for months: where an event is not taken, a later one is tried.
+    """
+    from millrace.verify.ledger.chain import verdict_of
+
+    with _warned(report, retried_after_s=RETRIED_AFTER_S) as send:
+
+        def judged(entry: Entry) -> None:
+            if not is_configured():
+                return
+            found = verdict_of(variant.name, [entry])
+            # Whether a segment without messages is ok, its own checks show.
+            outcome = Outcome(
+                verdict=replace(found, checks=found.checks[:-1]) if entry.figures else found, segment=entry
+            )
+            run_id = str(uuid5(NAMESPACE_URL, f"{target.bootstrap}/{variant.name}/{entry.digest}"))
+            send(_event(COMPLETE, run_id, _judging(variant), partial(_judged, target, variant), outcome))
+
+        yield judged
+
+
+def _judging(variant: Variant) -> str:
+    return f"{variant.name}.validate"
 
 
 @contextmanager
@@ -150,10 +179,10 @@ def _run(name: str, flow: Flow, report: Report) -> Iterator[Outcome]:
 
 
 @contextmanager
-def _warned(report: Report) -> Iterator[Callable[[Callable[[], Any]], None]]:
-    """What sends an event. The first failure is reported; after it nothing is sent, and the verb continues."""
+def _warned(report: Report, retried_after_s: float = math.inf) -> Iterator[Callable[[Callable[[], Any]], None]]:
+    """What sends an event. A failure is reported; after it nothing is sent for a while, and the verb continues."""
     client: OpenLineageClient | None = None
-    is_broken = False
+    broken_until_s = 0.0
 
     def emit(made: Callable[[], Any]) -> None:
         nonlocal client
@@ -164,20 +193,20 @@ def _warned(report: Report) -> Iterator[Callable[[Callable[[], Any]], None]]:
         client.emit(made())
 
     def send(made: Callable[[], Any]) -> None:
-        nonlocal is_broken
-        if is_broken:
+        nonlocal client, broken_until_s
+        if time.monotonic() < broken_until_s:
             return
         try:
             _in_time(partial(emit, made))
         except Exception as error:  # whatever a transport raises: a catalogue that is away stops no verb
-            is_broken = True
+            client, broken_until_s = None, time.monotonic() + retried_after_s
             why = " ".join(str(error).split())[:200]
             report(f"warning: no OpenLineage event was sent: {type(error).__name__}: {why}")
 
     try:
         yield send
     finally:
-        if client is not None and not is_broken:
+        if client is not None:
             with suppress(Exception):
                 _in_time(client.close)
 
@@ -221,6 +250,7 @@ def _event(
             documentation_job,
             error_message_run,
             job_type_job,
+            nominal_time_run,
             output_statistics_output_dataset,
         )
 
@@ -237,7 +267,12 @@ def _event(
             message = f"{type(error).__name__}: {error}"
             run_facets["errorMessage"] = error_message_run.ErrorMessageRunFacet(message, "PYTHON")
         if outcome.verdict is not None:
-            run_facets["millrace_verdict"] = _verdict_facet(outcome.verdict)
+            status = outcome.segment.status if outcome.segment else outcome.verdict.status
+            run_facets["millrace_verdict"] = _verdict_facet(outcome.verdict, status)
+        if outcome.segment is not None:
+            span = (outcome.segment.since_ms, outcome.segment.cut_ms)
+            begins, ends = (datetime.fromtimestamp(at_ms / 1000, UTC).isoformat() for at_ms in span)
+            run_facets["nominalTime"] = nominal_time_run.NominalTimeRunFacet(begins, ends)
         counted = output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet
         return RunEvent(
             eventTime=now,
@@ -287,12 +322,18 @@ def _assertions(dataset: Dataset, verdict: Verdict | None) -> dict[str, Any]:
     return {"dataQualityAssertions": quality.DataQualityAssertionsDatasetFacet(checks)}
 
 
-def _verdict_facet(verdict: Verdict) -> Any:
+def _verdict_facet(verdict: Verdict, status: str) -> Any:
     """A facet of our own: an assertion that is `unknown` is as one that failed."""
     from openlineage.client.generated.base import RunFacet
 
     checks = {check.name: check.status for check in verdict.checks}
-    return RunFacet().with_additional_properties(status=verdict.status, checks=checks)
+    return RunFacet().with_additional_properties(status=status, checks=checks)
+
+
+def _judged(target: Target, variant: Variant) -> tuple[list[Dataset], list[Dataset]]:
+    """What a verdict reads."""
+    kinds = [kind for kind in topics_of(variant) if kind != HOP]
+    return [*_topics(target, variant, kinds), *_stores(target, variant)], []
 
 
 def _of_job(target: Target, variant: Variant, plan: EnginePlan) -> tuple[list[Dataset], list[Dataset]]:

@@ -33,7 +33,7 @@ from millrace.traffic.labels import Labels
 from millrace.traffic.planned import partition_of
 from millrace.traffic.runs import Run
 from millrace.traffic.tape import Digest
-from millrace.verbs import ledger, segment_files, traffic
+from millrace.verbs import ledger, lineage, segment_files, traffic
 from millrace.verify import Versions
 from millrace.verify.ledger import chain, spoiling
 from millrace.verify.ledger.chain import Chain, Entry, verdict_of
@@ -172,6 +172,36 @@ def judged(validator: ledger.Ledger, segments: int) -> list[Entry]:
 
 def followed(kafka: Topics) -> Chain:
     return chain.read(each.value for each in kafka.records[f"{NAME}.{VERDICTS_TOPIC}"])
+
+
+def test_openlineage_gets_the_verdict_on_each_segment(
+    kafka: Topics, target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events, config = tmp_path / "events.jsonl", tmp_path / "lineage.yml"
+    config.write_text(f"transport: {{type: file, log_file_path: {events}, append: true}}")
+    monkeypatch.setenv("OPENLINEAGE_CONFIG", str(config))
+    monkeypatch.setattr(lineage, "_stores", lambda target, variant: [])
+    (target.settings.state / "patterns").mkdir(parents=True)
+    ledger.follow(
+        target,
+        NAME,
+        every_s=10,
+        settle_s=0,
+        limits=LIMITS,
+        until=lambda entry: entry.number == 2,
+        within_s=30,
+        report=print,
+    )
+    entries = followed(kafka).entries
+    again = iter((*entries, None))
+    monkeypatch.setattr(ledger.Ledger, "judge_next", lambda self: next(again))
+    assert ledger.update(target, NAME) == entries
+    sent = [json.loads(line) for line in events.read_text().splitlines()]
+    assert {each["job"]["name"] for each in sent} == {f"{NAME}.validate"}
+    facets = [each["run"]["facets"] for each in sent]
+    assert [each["millrace_verdict"]["status"] for each in facets] == ["ok"] * 4
+    runs = [each["run"]["runId"] for each in sent]
+    assert (runs[:2], len(set(runs))) == (runs[2:], 2), "a segment is one run, whoever sends it"
 
 
 def test_a_run_is_an_unbroken_chain_that_is_ok(kafka: Topics, target: Target) -> None:

@@ -22,7 +22,9 @@ from millrace.patterns import PatternError, Variant, engine_plans, load
 from millrace.settings import Settings
 from millrace.target import Target
 from millrace.verbs import lineage
+from millrace.verify.ledger.chain import unjudged
 from millrace.verify.verdict import Check, Status
+from tests.pipelines.test_chain import OK, OPEN, RED, ledger, segment
 from tests.pipelines.test_report import VERDICT
 
 ADDRESSES = {
@@ -122,6 +124,50 @@ def test_a_verdict_is_a_facet_and_each_check_a_test_of_the_alerts(
     assert tests == {"flink-spark.alerts": {each.name: each.status == "ok" for each in MIXED.checks}}
     assert MIXED.status == "failed"
     assert "a card's number" not in into_file.read_text(), "what a message holds stays here"
+
+
+def test_each_segment_of_a_ledger_is_a_run_with_its_verdict(target: Target, variant: Variant, into_file: Path) -> None:
+    idle = replace(ledger(OK)[0], messages=0)
+    entries = [*ledger(OK, RED, OPEN), *ledger(OK, assumed="7 messages were deleted"), idle]
+    unread = unjudged(segment(4), {}, ["messages were deleted"], "state", None)
+    with lineage.segments(target, variant, pytest.fail) as send:
+        for entry in (*entries, unread):
+            send(entry)
+    events = written(into_file)
+    assert {(event["job"]["name"], event["eventType"]) for event in events} == {("flink-spark.validate", "COMPLETE")}
+    assert len({event["run"]["runId"] for event in events}) == len(events)
+    facets = [event["run"]["facets"] for event in events]
+    assert [each["millrace_verdict"]["status"] for each in facets] == [
+        *("ok", "failed", "unknown", "assumed", "ok", "unknown"),
+    ]
+    assert facets[1]["millrace_verdict"]["checks"] == {"conservation": "failed", "enrichment": "ok"}
+    assert facets[5]["millrace_verdict"]["checks"] == {"ledger": "unknown"}
+    spans = [(each["nominalTime"]["nominalStartTime"], each["nominalTime"]["nominalEndTime"]) for each in facets[:2]]
+    assert spans == [
+        ("1970-01-01T00:00:00+00:00", "1970-01-01T00:01:00+00:00"),
+        ("1970-01-01T00:01:00+00:00", "1970-01-01T00:02:00+00:00"),
+    ]
+    assert "transactions[0]@7" not in into_file.read_text(), "what a message holds stays here"
+
+
+def test_a_validator_tries_again_where_an_event_was_not_taken(
+    target: Target, variant: Variant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines: list[str] = []
+    taken: list[dict[str, Any]] = []
+    first, second, third = ledger(OK, OK, OK)
+    monkeypatch.setattr(lineage, "RETRIED_AFTER_S", 5.0)
+    with lineage.segments(target, variant, lines.append) as send:
+        with platform(400, taken) as address:
+            monkeypatch.setenv("OPENLINEAGE_URL", address)
+            send(first)
+            send(second)
+        assert (len(lines), len(taken)) == (1, 1), "not at each segment"
+        time.sleep(5.0)
+        with platform(201, taken) as address:
+            monkeypatch.setenv("OPENLINEAGE_URL", address)
+            send(third)
+    assert (len(lines), [each["eventType"] for each in taken]) == (1, ["COMPLETE", "COMPLETE"])
 
 
 def test_a_run_that_fails_or_is_interrupted_ends_as_such(target: Target, variant: Variant, into_file: Path) -> None:
