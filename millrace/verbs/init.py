@@ -28,6 +28,8 @@ WHOLE = {
     **{each: (each,) for each in ("docs/runbook", "infra/prometheus", "infra/grafana")},
 }
 """Folders that a project has or has not: those of the starter are links to the clone's."""
+_OUTCOME = re.compile(r"\n## Outcome\n.*", re.DOTALL)
+"""The end of a runbook page: what was measured here, with links to records that a project does not have."""
 SOURCES = (".md", ".py", ".json", ".tf", ".yml")
 
 
@@ -84,7 +86,7 @@ def _copied(part: str) -> Iterator[tuple[str, str]]:
     for path in sorted((STARTER / part).rglob("*")):
         place = path.relative_to(STARTER)
         if path.suffix in SOURCES and not any(each == "tests" or each.startswith(".") for each in place.parts):
-            yield place.as_posix(), path.read_text("utf-8")
+            yield place.as_posix(), _OUTCOME.sub("", path.read_text("utf-8"))
 
 
 def _renamed(text: str, name: str) -> str:

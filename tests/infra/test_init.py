@@ -49,9 +49,20 @@ def test_an_empty_folder_becomes_a_project_with_nothing_of_the_clone(project: Pa
     assert written["terraform/local/main.tf"] == (PROJECT / "terraform/local/main.tf").read_text()
     assert written["dags/patterns.py"] == (PROJECT / "dags/patterns.py").read_text()
     for folder in ("docs/runbook", "infra/prometheus", "infra/grafana"):
-        there = {f"{folder}/{name}": text for name, text in files_of(PROJECT / folder).items()}
+        there = {
+            f"{folder}/{name}": text.partition("\n## Outcome\n")[0] for name, text in files_of(PROJECT / folder).items()
+        }
         assert {place: text for place, text in written.items() if place.startswith(folder)} == there
     assert [place for place in written if place.endswith((".tfstate", ".tftest.hcl"))] == []
+
+
+def test_the_links_of_its_runbook_lead_to_what_the_project_has(project: Path) -> None:
+    pages = sorted((project / "docs" / "runbook").glob("*.md"))
+    assert len(pages) > 10
+    for page in pages:
+        links = re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8"))
+        assert [each for each in links if not (page.parent / each).exists()] == [], page.name
+        assert page.read_text(encoding="utf-8").endswith("\n")
 
 
 def test_its_pattern_is_valid_and_its_contracts_are_as_declared(project: Path) -> None:
