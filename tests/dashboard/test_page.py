@@ -7,11 +7,12 @@ import json
 import os
 import re
 import socket
+import threading
 import time
 import urllib.error
 import urllib.request
 from base64 import b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations, product
@@ -28,6 +29,7 @@ from millrace.charts import PACKAGES
 from millrace.dashboard import archive as archives
 from millrace.dashboard import verdicts, view
 from millrace.dashboard.verdicts import Finding
+from millrace.errors import InfraError
 from millrace.machine import npm
 from millrace.machine.processes import wait_until
 from millrace.oracle import Record
@@ -38,7 +40,16 @@ from millrace.verify.report import html
 from pipelines.fraud import FRAUD
 from pipelines.fraud.rules import spend_per_minute
 from tests.browser import barriers, browser
-from tests.dashboard.playback import UP, HeldArchive, PlaybackReader, pattern_around, records, served, without_tables
+from tests.dashboard.playback import (
+    UP,
+    HeldArchive,
+    PlaybackReader,
+    Written,
+    pattern_around,
+    records,
+    served,
+    without_tables,
+)
 from tests.pipelines.test_report import VERDICT
 
 pytestmark = pytest.mark.builds
@@ -863,6 +874,45 @@ def test_a_mark_that_is_set_in_one_window_appears_in_another(page: Page, reader:
     expect(other.locator("button.alert .mark").first).to_be_empty()
     assert page.title() == "flink · millrace"
     other.close()
+
+
+@pytest.mark.parametrize("is_kept", [False, True], ids=["before Kafka has it", "after Kafka has it"])
+def test_a_mark_whose_server_ends_before_its_answer_is_shown_only_if_kafka_has_it(
+    window: Page, settings: Settings, tapes: dict[str, Any], port: int, is_kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began, is_over = threading.Event(), threading.Event()
+    kept: list[Record] = []
+    marked = alert("marked-in-vain")
+
+    def publish(self: Written, messages: Iterable[tuple[str, bytes, bytes]]) -> None:
+        for _, key, value in messages if is_kept else ():
+            kept.append(Record("dispositions", 0, 0, time.time_ns() // 1_000_000, key, value))
+        began.set()
+        is_over.wait(SHOWN_WITHIN_MS / 1_000)
+        raise InfraError("it has ended")
+
+    monkeypatch.setattr(Written, "publish", publish)
+    row, drawer = window.locator("button.alert", has_text="marked-in-vain"), window.locator("#detail")
+    try:
+        with served(settings, variants(), tapes, around(), port) as reader:
+            opened(window, port, "flink")
+            reader.put("flink", marked)
+            row.click()
+            drawer.get_by_label("Your name").fill("anna")
+            drawer.get_by_role("button", name="fraud", exact=True).click()
+            assert began.wait(SHOWN_WITHIN_MS / 1_000)
+            expect(drawer).to_contain_text("Not marked yet.")
+        expect(drawer.locator(".made")).to_contain_text("Not confirmed: the server of this page did not answer.")
+        expect(drawer.locator("[aria-pressed=true]")).to_have_count(0)
+    finally:
+        is_over.set()
+    with served(settings, variants(), tapes, around(), port) as back:
+        back.put("flink", marked, *kept, alert("another"))
+        expect(window.locator("#connection")).to_have_text("live", timeout=SHOWN_WITHIN_MS)
+        window.keyboard.press("Escape")
+        expect(window.locator("button.alert", has_text="another")).to_be_visible(timeout=SHOWN_WITHIN_MS)
+        expect(row.locator(".mark")).to_have_text("fraud" if is_kept else "", timeout=SHOWN_WITHIN_MS)
+        window.goto("about:blank")
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,8 @@ function marking(facts, alert, place) {
       if (answer.ok) show(found);
       else made.textContent = `It was not marked: ${found.problem ?? found.detail}`; // ours, or Airflow's
     } catch {
-      made.textContent = "It was not marked: the server of this page does not answer.";
+      // It may have ended before Kafka had the mark, or after that.
+      made.textContent = "Not confirmed: the server of this page did not answer. The mark is kept only if the list shows it.";
     }
   }
 }
