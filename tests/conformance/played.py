@@ -25,7 +25,7 @@ VARIANTS = "tests/test_variants.py"
 OWN = {
     ("flink", "fold"): ["tests/flink/test_folds.py"],
     ("flink", "parallel"): ["tests/conformance/test_scenarios.py"],
-    ("storm", "parallel"): ["tests/conformance/test_scenarios.py"],
+    ("storm", "parallel"): ["tests/storm/test_verdict.py"],
     ("streams", "parallel"): ["tests/streams/test_instances.py"],
 }
 """Tests of what one engine or another has for itself."""

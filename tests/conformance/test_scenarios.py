@@ -42,7 +42,6 @@ from tests.together import SCENARIOS, Own, placed, span_ms
 FORMS: Mapping[tuple[str, str], tuple[str, Mapping[str, Any]]] = {
     # Of two parallel instances one has no partition to read, and must hold nobody back.
     ("flink", AT_LEAST_ONCE): ("two", {"parallelism": 2}),
-    ("storm", AT_LEAST_ONCE): ("two", {"parallelism": 2}),
 }
 """How an engine runs while it gives a guarantee."""
 SEED = int(os.environ.get("MILLRACE_SEED", "20261121"))
