@@ -19,7 +19,7 @@ from millrace.traffic import plan_for
 from millrace.verify import Evidence, Question, judge
 from millrace.verify.case import Case
 from millrace.verify.checks.alert_ids import EARLIER_MOST_MS, fact_of
-from millrace.verify.evidence import Versions
+from millrace.verify.evidence import Bounds, Versions
 from millrace.verify.ledger import state as states
 from millrace.verify.ledger.step import Limits
 from millrace.verify.spoiling import PROMISE, spoilings
@@ -100,6 +100,80 @@ def test_offsets_without_a_message_are_counted_wherever_a_run_is_cut(good: Evide
     assert count == len(raw["transactions"]) - 2, "two partitions"
     segments = Ledger(STREAM, replace(good, raw=raw), LIMITS).through(range(START_MS, LAST_MS, 10_000))
     assert figures(segments)["conservation"][figure] == count
+
+
+SILENT_MS = START_MS + 25_000
+
+
+def test_a_silent_partition_holds_back_no_window_of_the_others() -> None:
+    raw = topics(messages(PLAN))
+    purchases = [each for each in raw["transactions"] if each.partition == 0 or each.ingest_ms < SILENT_MS]
+    evidence = replace(live(ran(PLAN, {**raw, "transactions": purchases})), labels=None)
+    cuts_ms = range(START_MS, START_MS + 200_000, 10_000)
+    assert wrong(Ledger(STREAM, evidence, LIMITS).through(cuts_ms)) == {}
+
+    def is_later(record: Record) -> bool:
+        return read(record)["rule"] == "burst" and read(record)["at_ms"] > SILENT_MS
+
+    alerts = evidence.outputs["alerts"] or ()
+    kept = [each for each in alerts if not is_later(each)]
+    assert len(kept) < len(alerts)
+    missing = replace(evidence, outputs={**evidence.outputs, "alerts": arrived(kept), "windows": ()})
+    found = wrong(Ledger(STREAM, missing, LIMITS).through(cuts_ms))
+    assert {name.partition(" ")[2] for name in found} == {"alerts: burst", "numbers: spend-per-minute"}
+
+
+def reading_phones(good: Evidence, late_ms: int) -> Evidence:
+    """The run of an engine that reads every phone so late."""
+    phones = [replace(each, ingest_ms=each.ingest_ms + late_ms) for each in good.raw["device-locations"] or ()]
+    found = live(ran(PLAN, {**topics(messages(PLAN)), "device-locations": phones}))
+    return replace(found, raw=good.raw, outputs={**found.outputs, "dead-letters": good.outputs["dead-letters"]})
+
+
+def after_a_restart(before: Evidence, after: Evidence) -> Evidence:
+    """The run of an engine that judged all of it again, in another order."""
+    outputs = {
+        kind: arrived(
+            [
+                *(before.outputs[kind] or ()),
+                *(replace(each, ingest_ms=each.ingest_ms + 1) for each in after.outputs[kind] or ()),
+            ]
+        )
+        for kind in ("enriched", "alerts")
+    }
+    return replace(before, outputs={**before.outputs, **outputs})
+
+
+@pytest.mark.parametrize(
+    ("of", "bounds"),
+    [
+        ("enrichment", Bounds(races_share=0, races_most=20)),
+        ("enrichment", Bounds(races_share=0.1, races_most=0)),
+        ("alerts: away-from-phone", Bounds(races_share=0, races_most=1)),
+    ],
+)
+def test_races_are_red_over_several_segments_though_each_has_few(good: Evidence, of: str, bounds: Bounds) -> None:
+    evidence = after_a_restart(reading_phones(good, 1_990), good)
+    question, cuts_ms = replace(STREAM, stores=(), bounds=bounds), range(START_MS, START_MS + 150_000, 3_000)
+    checks = [
+        {check.name: check for check in segment.checks}
+        for segment in Ledger(question, evidence, LIMITS).through(cuts_ms)
+    ]
+    races = [int(own[of].figures["races"] or 0) for own in checks]
+    judged = [int(own["enrichment"].figures["compared"] or 0) for own in checks]
+    most = [max(bounds.races_most, bounds.races_share * sum(judged[: n + 1])) for n in range(len(races))]
+    red = [n for n, own in enumerate(checks) if own[of].status == "failed"]
+    assert red == [n for n, own in enumerate(races) if own and sum(races[: n + 1]) > most[n]] != []
+    assert all(own <= bounds.races_most for own in races) or bounds.races_share
+    assert all("were judged in another order" in checks[n][of].offenders[-1] for n in red)
+
+
+def test_races_of_long_ago_are_not_counted(good: Evidence) -> None:
+    question = replace(STREAM, bounds=Bounds(races_share=0, races_most=6))
+    limits, cuts_ms = replace(LIMITS, segments_of_races=1), range(START_MS, START_MS + 150_000, 3_000)
+    segments = Ledger(question, reading_phones(good, 300), limits).through(cuts_ms)
+    assert figures(segments)["enrichment"]["races"] > 6
+    assert wrong(segments) == {}
 
 
 LAST_MS = START_MS + 150_000
