@@ -630,7 +630,7 @@ class Ledger:
             with closing(Tail(self.target.bootstrap, topic)) as tail:
                 tail.skip_to(start_ms - CLOCKS_DIFFER_MS)
                 alerts = [record for record in tail.new(cut_ms) if record.value]
-            found.append(Labelled(identity, until_ms, labels, alerts))
+            found.append(Labelled(identity, until_ms, labels, alerts, start_ms, run.by_topic))
         return found
 
     def question(self, cut_ms: int) -> Question:

@@ -6,7 +6,7 @@ import gzip
 import io
 import json
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, fields, replace
 from pathlib import Path
@@ -39,7 +39,7 @@ from millrace.verify.ledger import chain, spoiling
 from millrace.verify.ledger.chain import Chain, Entry, verdict_of
 from millrace.verify.ledger.step import Limits
 from pipelines.fraud.traffic import TRAFFIC
-from tests.pipelines.pretend import SECRETS, START_MS, key_of, messages, ran, topics
+from tests.pipelines.pretend import RAW, SECRETS, START_MS, key_of, messages, ran, topics
 from tests.pipelines.test_segments import PLAN, live
 
 NAME = "flink"
@@ -670,7 +670,7 @@ def sent(target: Target, **changed: str) -> Run:
         {"plan": asdict(PLAN), traffic.RULES: {rule.name: changed.get(rule.name, rule.version) for rule in use.rules}},
         start_ms=START_MS,
         sent=PLAN.events,
-        by_topic={"transactions": PLAN.events},
+        by_topic=dict(Counter(each.topic for each in messages(PLAN) if each.topic in RAW)),
         seconds=40.0,
         rate_per_s=PLAN.rate_per_s,
         behind_ms={"p99_ms": 1, "max_ms": 1},
@@ -704,6 +704,40 @@ def test_the_labels_of_a_run_are_judged_in_one_segment_after_its_end(kafka: Topi
     assert isinstance(labelled, Labels)
     for rule in ("above-previous-max", "away-from-phone", "spree", "burst-at-once", "burst"):
         assert found.figures["labels"][rule] == sum(name == rule for name, _ in labelled.meant)
+    assert [entry for entry in entries if "acknowledged" in entry.figures] == [found]
+    assert found.figures["acknowledged"] == {"runs": 1, **run.by_topic}
+
+
+@pytest.mark.parametrize("kind", RAW)
+def test_a_message_that_was_acknowledged_and_did_not_come_is_missed_in_one_segment(
+    kafka: Topics, target: Target, kind: str
+) -> None:
+    run = sent(target)
+    traffic.forget(target.settings, NAME)
+    traffic.keep(target.settings, NAME, replace(run, by_topic={**run.by_topic, kind: run.by_topic[kind] + 1}))
+    entries = judged(opened(target), SEGMENTS + 4)
+    (found,) = [entry for entry in entries if entry.status != "ok"]
+    counts = f"{run.by_topic[kind] + 1} messages of the run 'p@{START_MS}' were acknowledged, {run.by_topic[kind]} came"
+    assert (found.status, found.causes) == ("failed", (f"acknowledged: {kind}: {counts} since it began",))
+    assert found.cut_ms >= run.until_ms + LIMITS.outstanding_ms, "it may come until then"
+
+
+def test_the_messages_of_one_run_are_not_those_of_another(kafka: Topics, target: Target) -> None:
+    """Both began at the same time, and one message is missing."""
+    run = sent(target)
+    traffic.keep(target.settings, NAME, replace(run, start_ms=START_MS + 1, by_topic={"transactions": 1}))
+    entries = judged(opened(target), SEGMENTS + 4)
+    (found,) = [entry for entry in entries if any("acknowledged" in cause for cause in entry.causes)]
+    assert f"were acknowledged, {run.by_topic['transactions'] - 1} came since it began" in found.causes[0]
+
+
+def test_a_run_from_before_the_ledger_makes_one_segment_unknown(kafka: Topics, target: Target) -> None:
+    run = sent(target)
+    kafka.delete(f"{NAME}.transactions", 0, 1)
+    entries = judged(opened(target), SEGMENTS)
+    found = [cause for entry in entries for cause in entry.causes if cause.startswith("acknowledged")]
+    why = f"the run '{run.name}@{START_MS}' began before the first message that was counted"
+    assert found == [f"acknowledged: {why}"]
 
 
 def test_an_alert_that_a_label_lacks_is_missed_in_one_segment(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from millrace.oracle import Record
+from millrace.rules import UseCase
 from millrace.traffic.runs import Run
 from millrace.verify.case import Case
 from millrace.verify.checking import Checker, Found
@@ -19,10 +21,8 @@ def acknowledged(case: Case) -> Found:
     runs, sent = case.question.runs, Counter[str]()
     for run in runs:
         sent.update({kind: count for kind, count in run.by_topic.items() if kind in case.raw})
-    canaries = case.question.use.canaries
-    marks = tuple(mark.encode() for mark in canaries.marks.values()) if canaries else ()
     arrived_ms = {
-        kind: [record.ingest_ms for record in records or () if not (record.key or b"").startswith(marks)]
+        kind: [record.ingest_ms for record in without_canaries(case.question.use, records or ())]
         for kind, records in case.evidence.raw.items()
     }
     offenders = [
@@ -39,6 +39,12 @@ def acknowledged(case: Case) -> Found:
         if (others := len(arrived_ms[each.name]) - sent[each.name]) > 0
     }
     return Found(figures, [*offenders, *case.planned.offenders])
+
+
+def without_canaries(use: UseCase, records: Iterable[Record]) -> Iterator[Record]:
+    """The raw messages that no canary sent."""
+    marks = tuple(mark.encode() for mark in use.canaries.marks.values()) if use.canaries else ()
+    return (record for record in records if not (record.key or b"").startswith(marks))
 
 
 def _contradictions(case: Case, run: Run, arrived_ms: Mapping[str, Sequence[int]]) -> Iterator[str]:

@@ -93,6 +93,7 @@ def advance(
     counting.begin(step)
     units.begin(step)
     raw.judge(step, parsed[ENRICHED])
+    labelled.count(step)
     step.case = SegmentCase(question, step.evidence, {}, step.expected, state, _together(state.races))
     outputs.attribute(step, parsed)
     outputs.judge_late_letters(step)

@@ -324,6 +324,8 @@ class State:
     """The first cut for which that holds."""
     labelled: list[str] = field(default_factory=list)
     """The runs of labelled traffic that are judged."""
+    arrived: list[tuple[int, dict[str, int]]] = field(default_factory=list)
+    """How many raw messages came until each cut, by kind, without canaries and those of judged runs."""
     tables: dict[str, TableState] = field(default_factory=dict)
     """By table."""
     marks: dict[str, Mark] = field(default_factory=dict)
@@ -373,6 +375,7 @@ def lines(state: State) -> Iterator[bytes]:
         "assumed": state.assumed,
         "assumed_since_ms": state.assumed_since_ms,
         "labelled": state.labelled,
+        "arrived": state.arrived,
         "references": list(state.oracle.references),
         "ids": ids.digest if isinstance(ids := state.oracle.seen_ms, Ids) else None,
     }
@@ -483,6 +486,7 @@ def _read(written: Iterator[bytes], ids: Ids | None) -> State:
         assumed=head["assumed"],
         assumed_since_ms=head["assumed_since_ms"],
         labelled=head.get("labelled", []),
+        arrived=[(cut_ms, counts) for cut_ms, counts in head.get("arrived", [])],
     )
     for line in written:
         kind, *rest = json.loads(line)

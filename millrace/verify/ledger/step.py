@@ -68,6 +68,10 @@ class Labelled:
     labels: Labels | str
     """Or why they do not hold."""
     alerts: Sequence[Record] = ()
+    since_ms: int = 0
+    """When its first message was due."""
+    acknowledged: Mapping[str, int] = field(default_factory=dict)
+    """How many of its messages Kafka acknowledged, by kind; empty where they are not compared."""
 
 
 @dataclass(frozen=True)
