@@ -42,6 +42,11 @@ def partition_of(key: bytes, partitions: int) -> int:
     return int((murmur2(key) & 0x7FFFFFFF) % partitions)
 
 
+def is_closed(run: Run) -> bool:
+    """Whether a run ended with the events that close its last windows."""
+    return run.is_complete and bool(run.about.get(KEYS))
+
+
 def plan_of(run: Run) -> TrafficPlan | None:
     """The plan of a run; None if it was sent from a file, or recorded before plans had shares."""
     plan = run.about.get("plan", {})

@@ -17,7 +17,7 @@ from millrace.settings import Settings
 from millrace.target import Target
 from millrace.traffic import Columns, Message, Secrets, Traffic, TrafficPlan, plan_for
 from millrace.traffic.labels import Labels, labels_of, together
-from millrace.traffic.planned import CLOSING_MS, messages_of, plan_of
+from millrace.traffic.planned import CLOSING_MS, is_closed, messages_of, plan_of
 from millrace.traffic.replay import read_replay
 from millrace.traffic.runs import Run, Span
 from millrace.traffic.tape import Digest
@@ -63,11 +63,19 @@ def traffic(target: Target, name: str, wanted: Load, *, report: Callable[[str], 
         run = replace(run, about={**run.about, "cpu_s": cpu_s})
         keep(settings, name, run)
         outcome.rows = {topics[kind]: count for kind, count in run.by_topic.items()}
-    if run.lateness:
-        report(f"no latency of this run counts: {run.lateness}")
-    elif not run.is_complete:
-        report("sending was interrupted: no label of this run is used")
+    for line in remarks(variant.use, run):
+        report(line)
     return run
+
+
+def remarks(use: UseCase, run: Run) -> Iterator[str]:
+    """What of a run its verdict leaves out."""
+    if run.lateness:
+        yield f"no latency of this run counts: {run.lateness}"
+    elif not run.is_complete:
+        yield "sending was interrupted: no label of this run is used"
+    if not is_closed(run) and (use.summaries or any(isinstance(rule, WindowRule) for rule in use.rules)):
+        yield "no closing follows: the last windows are not judged until later events close them"
 
 
 def declared(use: UseCase) -> Traffic:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from millrace.verify import keys, timing
+from millrace.verify import keys, timing, unclosed
 from millrace.verify.case import Case, Question
 from millrace.verify.checks import absences, checkers, labels
 from millrace.verify.evidence import Evidence
@@ -24,7 +24,7 @@ def judge(question: Question, evidence: Evidence) -> Verdict:
         latencies=latencies,
         alerts_by_rule=timing.alert_times(case),
         dead_letters_by_reason=dict(Counter(reason for _, reason in case.letters).most_common()),
-        notes=(*question.notes, *labels.notes(case), *absences.notes(case), *keys.notes(case)),
+        notes=(*question.notes, *labels.notes(case), *absences.notes(case), *keys.notes(case), *unclosed.notes(case)),
     )
 
 

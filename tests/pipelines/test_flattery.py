@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,13 +12,14 @@ import pytest
 
 from millrace.oracle import Record
 from millrace.patterns import load
-from millrace.traffic import plan_for
+from millrace.traffic import CLOSING, plan_for
 from millrace.traffic.labels import Labels
 from millrace.traffic.runs import Run
+from millrace.verbs.traffic import remarks
 from millrace.verbs.validation import bounds_of
 from millrace.verify import Bounds, Evidence, Question, judge
 from pipelines.fraud.traffic import TRAFFIC
-from tests.pipelines.pretend import QUESTION, START_MS, messages, ran, topics
+from tests.pipelines.pretend import QUESTION, START_MS, messages, ran, recorded, topics
 from tests.pipelines.test_verdict import changed, output, position, red, spoilt
 
 PLAN = plan_for(TRAFFIC, 800, 20, seed=3, name="p", customers=100, frauds=0.1, edges=0.1, races=0.02)
@@ -76,6 +78,57 @@ class TestSilentPartition:
             assert check.status == "unknown"
             assert "may still be open though the oldest ended" in check.why
         assert judge(question, silent).status == "ok", "all of them have their results"
+
+
+class TestUnclosedWindows:
+    """A run of a file has no closing: what is missing of its last windows is not red, so they are named."""
+
+    RUN = Run({"file": "a.csv"}, START_MS, 0, {}, 40.0, 20.0, {}, is_complete=True, until_ms=START_MS + 40_000)
+
+    def without_last_results(self) -> Evidence:
+        sent = [each for each in messages(PLAN) if each.label.kind != CLOSING]
+        found = replace(ran(PLAN, topics(sent)), labels=None)
+        open_ms = max(content(each)["at_ms"] for each in output(found, "enriched"))
+        window = QUESTION.use.rule("burst").window
+
+        def is_early(record: Record) -> bool:
+            alert = content(record)
+            return bool(alert["rule"] != "burst" or window.end_ms(0, alert["at_ms"]) < open_ms)
+
+        alerts = [each for each in output(found, "alerts") if is_early(each)]
+        assert len(alerts) < len(output(found, "alerts"))
+        rows = [each for each in output(found, "windows") if content(each)["window_end_ms"] < open_ms]
+        return spoilt(found, alerts=alerts, windows=rows)
+
+    def notes(self, question: Question, evidence: Evidence) -> list[str]:
+        verdict = judge(question, evidence)
+        assert verdict.status == "ok"
+        return [note for note in verdict.notes if "close its last windows" in note]
+
+    def test_they_are_named_with_their_number(self) -> None:
+        question = replace(QUESTION, runs=[self.RUN], stores=())
+        (note,) = self.notes(question, self.without_last_results())
+        found = re.fullmatch(
+            r"nothing followed the run 'a\.csv' to close its last windows: ([1-9]\d*) of burst, ([1-9]\d*) of "
+            "spend-per-minute have no result and are not judged until later events close them",
+            note,
+        )
+        assert found is not None, note
+
+    def test_none_is_named_behind_a_run_with_its_closing(self) -> None:
+        runs = [self.RUN, recorded(PLAN, topics(messages(PLAN)))]
+        evidence = ran(PLAN, topics(messages(PLAN)))
+        assert self.notes(replace(QUESTION, runs=runs), evidence) == []
+        interrupted = replace(runs[1], is_complete=False)
+        assert self.notes(replace(QUESTION, runs=[interrupted]), evidence) == [], "all have their results"
+
+    def test_the_sender_is_warned(self) -> None:
+        use, warning = QUESTION.use, "no closing follows: the last windows are not judged until later events close them"
+        closed = recorded(PLAN, topics(messages(PLAN)))
+        assert warning in remarks(use, self.RUN)
+        assert warning in remarks(use, replace(closed, is_complete=False))
+        assert warning not in remarks(use, closed)
+        assert warning not in remarks(replace(use, rules=(use.rule("spree"),), summaries=(), canaries=None), self.RUN)
 
 
 class TestUnheardAlert:
