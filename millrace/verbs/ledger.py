@@ -582,12 +582,12 @@ class Ledger:
         wrong += [each for file in files for each in file.wrong]
         again = self.files.again(self.state, cut_ms) if self.files else None
         own = self.tail.positions
+        partitions = {kind: len(own[kind]) for kind in raw if kind in own}
         # How many there are now need not be what older messages were written to.
-        is_live = time.time() * 1000 < cut_ms + Bounds.held_ms
-        partitions = {kind: len(own[use.enriched.name if kind == ENRICHED else kind]) for kind in outputs if is_live}
-        return Inputs(
-            raw, outputs, kinds, rows, rewritten, wrong, again, self.labelled(cut_ms), self.tables(), partitions
-        )
+        if time.time() * 1000 < cut_ms + Bounds.held_ms:
+            partitions |= {kind: len(own[use.enriched.name if kind == ENRICHED else kind]) for kind in outputs}
+        labelled = self.labelled(cut_ms)
+        return Inputs(raw, outputs, kinds, rows, rewritten, wrong, again, labelled, self.tables(), partitions)
 
     def tables(self) -> StoredTables | None:
         """The tables of the pattern, if it has any."""

@@ -240,6 +240,7 @@ class _Reading:
     def evidence(self, runs: Counted) -> Evidence:
         """All that was read, for the judge."""
         use, name = self.variant.use, self.variant.name
+        raw = {each.name for each in use.raw}
         stored, unread = self._stored()
         received_ms, hop_received_ms = recorded(arrivals(self.target.settings, name), runs.uncounted_ms)
         return Evidence(
@@ -260,7 +261,7 @@ class _Reading:
             partitions={
                 ENRICHED if kind == use.enriched.name else kind: len(own)
                 for kind, own in self.tail.positions.items()
-                if kind in (use.judged.name, use.enriched.name, ALERTS.name, DEAD_LETTERS.name, WINDOWS_TOPIC)
+                if kind in raw or kind in (use.enriched.name, ALERTS.name, DEAD_LETTERS.name, WINDOWS_TOPIC)
             },
         )
 

@@ -126,7 +126,7 @@ class Evidence:
     kinds: Mapping[str, str] = field(default_factory=dict)
     """Full topic name -> kind of event, to find the origin of outputs."""
     partitions: Mapping[str, int] = field(default_factory=dict)
-    """How many partitions the topics of the judged events and of the outputs have, by their keys."""
+    """How many partitions the raw topics without reference data and the outputs have, by their keys."""
 
     def part(self, name: str) -> Any:
         """The output or store of that key; None if it could not be read."""

@@ -50,7 +50,16 @@ class Ledger:
         raw = {kind: parts[kind] for kind in self.evidence.raw}
         outputs = {kind: parts[kind] for kind in self.evidence.outputs}
         rows = self.rows(cut_ms, is_last=is_last)
-        inputs = Inputs(raw, outputs, self.evidence.kinds, rows, labelled=self.labelled(cut_ms), tables=self.tables)
+        partitions = {kind: len({each.partition for each in own or ()}) for kind, own in self.evidence.raw.items()}
+        inputs = Inputs(
+            raw,
+            outputs,
+            self.evidence.kinds,
+            rows,
+            labelled=self.labelled(cut_ms),
+            tables=self.tables,
+            partitions=partitions,
+        )
         found = advance(self.state, self.question, inputs, cut_ms, self.limits, is_last=is_last)
         self.segments.append(found)
         return found

@@ -1,4 +1,4 @@
-"""A raw message under another key than its body has is named by the verdict."""
+"""A raw message under another key than its body has, or in another partition, is named by the verdict."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ import pytest
 from millrace.oracle import Record
 from millrace.traffic import plan_for
 from millrace.verify import judge
+from millrace.verify.ledger.step import Limits
 from pipelines.fraud.traffic import TRAFFIC
-from tests.pipelines.pretend import QUESTION, messages, ran, topics
+from tests.pipelines.pretend import PARTITIONS, QUESTION, RAW, START_MS, messages, ran, topics
+from tests.pipelines.segmented import Ledger, figures
+from tests.pipelines.test_segments import live
 
 PLAN = plan_for(TRAFFIC, 200, 20, seed=3, name="p", customers=30, frauds=0.1, edges=0.1)
 CARD = b"4111111111111111"
@@ -72,6 +75,42 @@ def test_a_message_under_another_key_is_named_with_its_place(
         f"{kind}[{record.partition}]@{record.offset} has {shown}, not '{_key(record)}'; "
     )
     assert CARD.decode() not in note
+
+
+def elsewhere(raw: Raw, kind: str) -> tuple[Raw, Record]:
+    """The topics with the last valid message in the other partition; and that message."""
+    own = [*raw[kind]]
+    at = max(n for n, each in enumerate(own) if _key(each) == (each.key or b"").decode())
+    partition = 1 - own[at].partition
+    offset = 1 + max(each.offset for each in own if each.partition == partition)
+    own[at] = replace(own[at], partition=partition, offset=offset)
+    return {**raw, kind: own}, own[at]
+
+
+@pytest.mark.parametrize("kind", RAW)
+def test_a_message_in_another_partition_than_its_keys_is_named_with_its_place(raw: Raw, kind: str) -> None:
+    """Of an outside sender with another partitioner: no record of a run shows where it belongs."""
+    other, record = elsewhere(raw, kind)
+    verdict = judge(QUESTION, replace(ran(PLAN, other), partitions=dict.fromkeys(RAW, PARTITIONS)))
+    (note,) = [note for note in verdict.notes if "another partition" in note]
+    where = f"{kind}[{record.partition}]@{record.offset} has the key '{_key(record)}', of partition"
+    assert note.startswith(
+        f"{kind}: 1 message(s) in another partition than Kafka's default partitioner gives their key: "
+    )
+    assert f"{where} {1 - record.partition}; " in note
+    kept = judge(QUESTION, replace(ran(PLAN, raw), partitions=dict.fromkeys(RAW, PARTITIONS)))
+    assert [note for note in kept.notes if "another partition" in note] == []
+
+
+def test_segments_count_both(raw: Raw) -> None:
+    def counts(topics: Raw) -> dict[str, int]:
+        ledger = Ledger(replace(QUESTION, stores=()), live(ran(PLAN, topics)), Limits(60_000, 15_000))
+        found = figures(ledger.through(range(START_MS, START_MS + 60_000, 20_000)))["conservation"]
+        return {name: count for name, count in found.items() if "another" in name}
+
+    assert counts(raw) == {}
+    assert counts(under(raw, "transactions", b"somebody")[0]) == {"transactions: under another key": 1}
+    assert counts(elsewhere(raw, "transactions")[0]) == {"transactions: in another partition": 1}
 
 
 def test_beside_what_an_engine_lost_by_it_the_verdict_is_failed(raw: Raw) -> None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from millrace import oracle
 from millrace.oracle import Origin, Seen
 from millrace.rules import ALERTS, WindowRule
+from millrace.verify import keys
 from millrace.verify.case import Case, Question, faults_in, problems
 from millrace.verify.checking import Checker, Found, Undecided
 from millrace.verify.checks import (
@@ -182,12 +183,13 @@ def _checker_of_order(step: Step, parsed: Mapping[str, Read], before: Collection
 
 def _checkers_of_partitions(step: Step) -> Iterator[Checker]:
     """Of the outputs whose topics have had as many partitions for so long that no writer has an old list of them."""
-    state, counts = step.state, step.inputs.partitions
+    state, outputs = step.state, step.inputs.outputs
+    counts = {kind: count for kind, count in step.inputs.partitions.items() if kind in outputs}
     for kind, count in counts.items():
         known = state.partitions.get(kind, (count, step.cut_ms if state.number else 0))
         state.partitions[kind] = known if known[0] == count else (count, step.cut_ms)
     since_ms = step.cut_ms - step.bounds.held_ms
-    outputs = {kind: step.inputs.outputs.get(kind, ()) for kind in counts if state.partitions[kind][1] <= since_ms}
+    outputs = {kind: outputs[kind] for kind in counts if state.partitions[kind][1] <= since_ms}
     if counts:
         yield replace(partitions.CHECKER, find=lambda _: partitions.judged(outputs, counts))
 
@@ -212,7 +214,7 @@ def _checked(step: Step, checker: Checker) -> Check:
     found, more = checker.check(step.case), step.offenders.get(checker.name, [])
     figures = dict(found.figures)
     if checker is conservation.CHECKER:
-        figures |= {**step.holes, "copies": int(figures.get("copies") or 0) + step.copies}
+        figures |= {**step.holes, **keys.counts(step.case), "copies": int(figures.get("copies") or 0) + step.copies}
     if more:
         figures["offenders"] = int(figures.get("offenders") or 0) + len(more)
         found = replace(found, status="failed", offenders=(*found.offenders, *more)[:OFFENDERS_MOST], why="")

@@ -130,7 +130,7 @@ class Inputs:
     tables: Tables | None = None
     """None where they are not judged."""
     partitions: Mapping[str, int] = field(default_factory=dict)
-    """How many each topic of outputs has, by kind; empty where they are not judged."""
+    """How many the raw topics have, and the topics of outputs unless those are not judged, by kind."""
 
 
 class Step:
@@ -173,7 +173,8 @@ class Step:
         """How far outputs of the windows show that these are."""
         self.views = Views(self.use, self.event_rules, self.bounds, state.views)
         self.expected = Expected(self.views)
-        self.evidence = Evidence(raw=self.raw, outputs=dict.fromkeys(OUTPUTS, ()), kinds=inputs.kinds)
+        outputs = dict.fromkeys(OUTPUTS, ())
+        self.evidence = Evidence(self.raw, outputs, kinds=inputs.kinds, partitions=inputs.partitions)
 
     def is_over(self, since_ms: int) -> bool:
         """Whether what waits since then has waited too long."""
