@@ -15,7 +15,17 @@ from millrace.verify.case import Case
 from millrace.verify.ledger.step import Limits
 from millrace.verify.spoiling import PROMISE, spoilings
 from millrace.verify.verdict import together
-from tests.flood.test_verdict import PLAN, QUESTION, START_MS, called_late, everyday, evidence_of, lateness, run_of
+from tests.flood.test_verdict import (
+    PLAN,
+    QUESTION,
+    START_MS,
+    called_late,
+    everyday,
+    evidence_of,
+    lateness,
+    run_of,
+    with_clock_set_back,
+)
 from tests.pipelines.segmented import Ledger, figures, wrong
 
 LIMITS = Limits(outstanding_ms=20_000, grace_ms=4_000)
@@ -71,6 +81,13 @@ def test_few_events_are_late_because_another_partition_was_ahead(most: int, stat
     of_each = [check for segment in segments for check in segment.checks if check.name == "lateness"]
     assert together(check.status for check in of_each) == status
     assert figures(segments)["lateness"]["races"] == lateness(evidence).figures["races"] == most
+
+
+def test_where_a_clock_was_set_back_an_event_arrived_with_those_before_it() -> None:
+    segments = Ledger(QUESTION, live(with_clock_set_back()), LIMITS).through(CUTS_MS)
+    of_each = [check for segment in segments for check in segment.checks if check.name == "lateness"]
+    assert together(check.status for check in of_each) == "ok"
+    assert figures(segments)["lateness"]["races"] == 2
 
 
 @pytest.mark.long

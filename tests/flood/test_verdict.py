@@ -46,6 +46,11 @@ def run_of(plan: TrafficPlan, partitions: int = 1) -> Run:
     for message in sent:
         partition, at_ms = int(message.key or b"0") % partitions, START_MS + message.due_ms + 3
         raw.append(Record("requests", partition, next(offsets[partition]), at_ms, message.key, message.value))
+    return judged(raw)
+
+
+def judged(raw: list[Record]) -> Run:
+    """The run of these messages, in this order."""
     accepted: list[Event] = []
     letters: list[Event] = []
     for each in oracle.judge(FLOOD, (), raw, {}):
@@ -246,6 +251,32 @@ def test_few_events_are_late_because_another_partition_was_ahead(
 ) -> None:
     found = lateness(called_late(*in_two, everyday, most))
     assert (found.status, found.figures["races"]) == (status, most)
+
+
+def with_clock_set_back() -> Evidence:
+    """A run with two late events because another partition was ahead; their broker's clock is set back by more."""
+    raw, _, _ = run_of(SHORT, 2)
+    since_ms, by_ms = START_MS + 3_000, 5_000
+    run = judged(
+        [
+            replace(each, ingest_ms=each.ingest_ms - by_ms)
+            if each.partition == 0 and each.ingest_ms >= since_ms
+            else each
+            for each in raw
+        ]
+    )
+
+    def follows(event: Event) -> bool:
+        at_ms = event["ingest_ms"] + by_ms
+        is_prompt = everyday({**event, "ingest_ms": at_ms})
+        return bool(event["source_partition"] == 0 and since_ms <= at_ms < since_ms + 400 and is_prompt)
+
+    return called_late(run, evidence_of(run, plan=SHORT), follows, 2)
+
+
+def test_where_a_clock_was_set_back_an_event_arrived_with_those_before_it() -> None:
+    found = lateness(with_clock_set_back())
+    assert (found.status, found.figures["races"]) == ("ok", 2)
 
 
 def test_events_that_came_out_after_newer_ones_may_be_late(in_two: tuple[Run, Evidence]) -> None:

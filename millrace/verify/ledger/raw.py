@@ -36,18 +36,21 @@ def judge(step: Step, enriched: Read) -> None:
             _note_gaps(step, kind, records)
         state.read_to |= {(kind, record.partition): record.offset + 1 for record in records}
     lacking = step.views.lacking = memories.begin(step, enriched, before)
+    latest_ms = dict(state.arrival.latest_ms)
     tape = tape_of(use, raw, state.oracle.references, refused, state.arrival, step.question.kept_since_ms)
     moved: list[Moved] = []
     rules = step.question.rules
     for each in oracle.advance(use, rules, state.oracle, tape, lambda origin: origin not in out, lacking.of):
         record = each.record
+        at = record.topic, record.partition
+        latest_ms[at] = max(record.ingest_ms, latest_ms.get(at, 0))
         if record.topic == use.judged.name:
-            state.units[record.origin] = Unit(step.cut_ms, each)
+            state.units[record.origin] = Unit(step.cut_ms, each, latest_ms[at])
             moved += _moved_by(step, each)
             if each.event is not None:
                 _count(step, record, each.event)
         elif each.reason is not None:
-            state.units[record.origin] = Unit(step.cut_ms, each)
+            state.units[record.origin] = Unit(step.cut_ms, each, latest_ms[at])
         else:
             step.views.take(each)
             _forget_views(step.views, each, oldest_ms - step.bounds.skew_ms)
@@ -55,7 +58,7 @@ def judge(step: Step, enriched: Read) -> None:
     for kind in references:
         for record in raw[kind]:
             if record.origin in refused:
-                state.units[record.origin] = Unit(step.cut_ms, Judged(record, refused[record.origin]))
+                state.units[record.origin] = Unit(step.cut_ms, Judged(record, refused[record.origin]), record.ingest_ms)
             else:
                 step.done(record.origin, NOTHING)
     _find_behind(step, moved, enriched)
@@ -118,7 +121,7 @@ def _find_behind(step: Step, moved: Sequence[Moved], enriched: Read) -> None:
 
 def _arrival(unit: Unit) -> tuple[int, int, int]:
     record = unit.judged.record
-    return record.ingest_ms, record.partition, record.offset
+    return unit.arrived_ms, record.partition, record.offset
 
 
 def _note_surely(step: Step, unit: Unit, newest_ms: int) -> None:

@@ -35,6 +35,8 @@ class Unit:
     since_ms: int
     """The cut of the segment in which it arrived."""
     judged: Judged
+    arrived_ms: int
+    """When it arrived; where a clock was set back, when those before it did."""
     copies: list[Output] = field(default_factory=list)
     letters: list[Output] = field(default_factory=list)
     behind_ms: int | None = None
@@ -603,6 +605,7 @@ def _unit(unit: Unit) -> dict[str, Any]:
     judged = unit.judged
     return {
         "since_ms": unit.since_ms,
+        "arrived_ms": unit.arrived_ms,
         "behind_ms": unit.behind_ms,
         "surely_behind_ms": unit.surely_behind_ms,
         "record": _record(judged.record),
@@ -619,7 +622,10 @@ def _read_unit(found: dict[str, Any]) -> Unit:
     findings = tuple(map(_read_finding, found["findings"]))
     judged = Judged(_read_record(found["record"]), found["reason"], found["event"], found["before"], findings)
     copies, letters = (list(map(_read_output, found[name])) for name in ("copies", "letters"))
-    return Unit(found["since_ms"], judged, copies, letters, found["behind_ms"], found.get("surely_behind_ms"))
+    # An earlier version did not take it down.
+    arrived_ms = found.get("arrived_ms", judged.record.ingest_ms)
+    behind_ms, surely_behind_ms = found["behind_ms"], found.get("surely_behind_ms")
+    return Unit(found["since_ms"], judged, arrived_ms, copies, letters, behind_ms, surely_behind_ms)
 
 
 def _read_stored_since(head: dict[str, Any]) -> dict[tuple[str, int], int] | None:

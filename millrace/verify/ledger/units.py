@@ -42,7 +42,7 @@ def judge(step: Step) -> None:
             if not isinstance(step.rules.get(alert["rule"]), WindowRule) and alert["event_ids"]:
                 by_event[alert["key"], alert["event_ids"][0]].append(identity)
     for origin, unit in list(state.units.items()):
-        if not step.is_last and unit.judged.record.ingest_ms + ripe_ms > step.cut_ms:
+        if not step.is_last and unit.arrived_ms + ripe_ms > step.cut_ms:
             continue
         is_over = step.is_over(unit.since_ms)
         if unit.judged.reason is not None:
