@@ -72,10 +72,7 @@ def ran(tape: Sequence[Record]) -> Evidence:
             assert each.event is not None
             enriched.append(each.event | {"source_topic": "ranked.levels"})
             arrived_ms = each.record.ingest_ms
-            alerts += [
-                alert(found, None, arrived_ms, arrived_ms + 9, higher.version)
-                for found in each.findings
-            ]
+            alerts += [alert(found, None, arrived_ms, arrived_ms + 9, higher.version) for found in each.findings]
     return Evidence(
         raw={kind: sorted(own, key=lambda each: each.offset) for kind, own in raw.items()},
         outputs={

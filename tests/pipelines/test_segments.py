@@ -662,6 +662,17 @@ def test_the_state_does_not_grow_with_the_stream() -> None:
     assert max(late) < 1.3 * max(early)
 
 
+def test_what_arrived_is_counted_for_as_long_as_messages_are_kept(good: Evidence) -> None:
+    ledger = Ledger(STREAM, good, LIMITS)
+    for cut_ms in range(START_MS, START_MS + 60_000, 5_000):
+        ledger.question = replace(STREAM, kept_since_ms=cut_ms - 20_000)
+        ledger.to(cut_ms)
+    assert [at_ms for at_ms, _ in ledger.state.arrived] == [*range(START_MS + 30_000, START_MS + 60_000, 5_000)]
+    arrived_ms = [each.ingest_ms for each in good.raw["transactions"] or ()]
+    came = sum(START_MS + 25_000 < at_ms <= START_MS + 55_000 for at_ms in arrived_ms)
+    assert sum(counts["transactions"] for _, counts in ledger.state.arrived) == came > 0
+
+
 def test_an_alert_that_counts_what_came_behind_judged_windows_is_unknown() -> None:
     """The purchase before it was in a window of its own, without an alert, and that is judged and gone."""
     people = {"customer": "a", "segment": "s"}, {"merchant": "m", "category": "c", "place": "p"}
