@@ -74,7 +74,7 @@ def checkers(step: Step) -> Iterator[Checker]:
 
 def _acknowledged(step: Step, judged: Iterable[Labelled], fewer: Collection[str]) -> Checker:
     """The check of the raw topics beside what was acknowledged to the senders of these runs."""
-    counted = [run for run in judged if run.acknowledged and _is_counted(step, run)]
+    counted = [run for run in judged if _is_counted(step, run)]
     uncounted = [
         f"the run '{run.name}' began before the first message that was counted"
         for run in judged
@@ -93,7 +93,8 @@ def _acknowledged(step: Step, judged: Iterable[Labelled], fewer: Collection[str]
 
 def _is_counted(step: Step, run: Labelled) -> bool:
     """Whether the ledger has counted all messages that came since a run began."""
-    return max(step.state.arrived[0][0], step.state.assumed_since_ms) <= run.since_ms
+    state = step.state
+    return bool(run.acknowledged) and max(state.arrived[0][0], state.assumed_since_ms) <= run.since_ms
 
 
 def _arrived(step: Step, run: Labelled) -> Iterator[dict[str, int]]:
