@@ -83,6 +83,14 @@ def test_windows_get_the_columns_that_they_read_also_what_the_enrichment_adds(mo
     assert "CAST(_partition AS BIGINT) AS `source_partition`" in script(whole).views["timed"]
 
 
+def test_reference_data_is_that_of_the_arrival_and_ids_are_remembered_as_declared() -> None:
+    views = script(plan("flink")).views
+    assert re.search(
+        r"LATERAL TABLE\(look_up\('.*', e\._ingest_ms, e\._stream = 'transactions' AND ", views["looked_up"]
+    )
+    assert f'"remembered_ms": {FRAUD.judged.remembered_ms}' in views["remembered"]
+
+
 def test_an_event_of_a_backlog_has_a_header_beside_its_value() -> None:
     found = script(plan("flink-spark"))
     (table,) = (d for d in found.definitions if f"`{FRAUD.enriched.name}`" in d.splitlines()[0])

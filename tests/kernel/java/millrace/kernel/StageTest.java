@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
@@ -17,7 +18,7 @@ final class StageTest {
     private static final String TEXT = "\"kind\": \"text\", \"required\": true, \"may_pass_luhn\": false,"
             + " \"max_length\": 9, \"pattern\": \".*\"";
     private static final String EVENT = """
-            {"max_bytes": 999, "max_depth": 8, "past_ms": 100, "future_ms": 100, "time": "at_ms", "forbidden": [],
+            {"max_bytes": 999, "max_depth": 8, "past_ms": 1000, "future_ms": 100, "time": "at_ms", "forbidden": [],
              "fields": [{"name": "who", %s}, {"name": "id", %s}, {"name": "cents", %s}, {"name": "at_ms", %s},
              {"name": "sent_ms", "kind": "whole", "required": false, "may_pass_luhn": false, "least": 0, "most": 9}]}"""
             .formatted(TEXT, TEXT, WHOLE, WHOLE);
@@ -30,6 +31,14 @@ final class StageTest {
              "rules": [], "enriched": {"name": "enriched", "columns": {"who": %s}, "remembers": {}}, "alerts": [],
              "dead_letters": ["reason", "topic", "partition", "offset", "ingest_ms", "stage", "value_base64"]}"""
             .formatted(quoted(EVENT), FIELD.formatted("who"));
+    private static final String SHOP = """
+            {"max_bytes": 999, "max_depth": 8, "past_ms": 0, "future_ms": 0, "time": null, "forbidden": [],
+             "fields": [{"name": "id", %s}, {"name": "cents", %s}]}""".formatted(TEXT, WHOLE);
+    private static final String LOOKING = STAGE
+            .replace("\"lookups\": []",
+                    "\"lookups\": [{\"reference\": \"shops\", \"by\": \"id\", \"take\": {\"price\": \"cents\"}}]")
+            .replace("\"columns\": {", "\"columns\": {\"price\": {\"node\": \"field\","
+                    + " \"owner\": \"looked up\", \"name\": \"price\", \"kind\": \"whole\"}, ");
 
     private final HeapState state = new HeapState();
     private final Stage stage = new Stage(STAGE, Map.of("pays", "t.pays"), Map.of());
@@ -85,6 +94,35 @@ final class StageTest {
         assertEquals(1, state.of('s').size());
     }
 
+    @Test
+    void anIdMayComeAgainAfterItsTimeThoughItsEntryIsStillThere() {
+        take(0, "a1", 5);
+        state.log.clear();
+        assertNull(arrived(1, "a1", 1_200));
+        assertEquals(List.of("send dead-letters"), state.log);
+        state.log.clear();
+        assertEquals(1_000L, arrived(2, "a1", 1_201));
+        assertEquals("send enriched", state.log.get(0));
+    }
+
+    /** A reference that changes while an event waits in a backlog changes nothing for it. */
+    @Test
+    void referenceDataIsThatOfTheArrival() {
+        ReferenceTable shops = new ReferenceTable(SHOP, "id");
+        shops.take(0, 0, null, bytes("{\"id\": \"a1\", \"cents\": 1}"), 900);
+        shops.take(0, 1, null, bytes("{\"id\": \"a1\", \"cents\": 2}"), 1_100);
+        shops.take(0, 2, null, bytes("{\"id\": \"a2\", \"cents\": 3}"), 1_100);
+        Stage looking = new Stage(LOOKING, Map.of("pays", "t.pays"), Map.of("shops", shops));
+        List<String> sent = new ArrayList<>();
+        Outputs outputs = (kind, key, value) -> sent.add(kind + " " + new String(value, StandardCharsets.UTF_8));
+        looking.take("pays", 0, 0, 1_050, event("a1", 5), state, outputs);
+        looking.take("pays", 0, 1, 1_050, event("a2", 5), state, outputs);
+        assertEquals("enriched {\"price\":1,\"who\":\"anna\"}", sent.get(0));
+        assertTrue(sent.get(1).startsWith("dead-letters {\"reason\":\"unknown:shops\""), sent.get(1));
+        looking.take("pays", 0, 2, 1_100, event("a2", 5), state, outputs);
+        assertEquals("enriched {\"price\":3,\"who\":\"anna\"}", sent.get(2));
+    }
+
     /** Running jobs restore what an earlier build kept: no byte here may ever change. */
     @Test
     void theBytesOfAMemoryStay() {
@@ -97,9 +135,24 @@ final class StageTest {
     }
 
     private Long take(long offset, String id, long cents) {
-        String event = "{\"who\": \"anna\", \"id\": \"" + id + "\", \"cents\": " + cents + ", \"at_ms\": 1000}";
-        return stage.take("pays", 0, offset, 1_000, event.getBytes(StandardCharsets.UTF_8), state,
+        return taken(offset, 1_000, event(id, cents));
+    }
+
+    private Long arrived(long offset, String id, long ingestMs) {
+        return taken(offset, ingestMs, event(id, 5));
+    }
+
+    private Long taken(long offset, long ingestMs, byte[] event) {
+        return stage.take("pays", 0, offset, ingestMs, event, state,
                 (kind, key, value) -> state.log.add("send " + kind));
+    }
+
+    private static byte[] event(String id, long cents) {
+        return bytes("{\"who\": \"anna\", \"id\": \"" + id + "\", \"cents\": " + cents + ", \"at_ms\": 1000}");
+    }
+
+    private static byte[] bytes(String text) {
+        return text.getBytes(StandardCharsets.UTF_8);
     }
 
     private static String quoted(String text) {

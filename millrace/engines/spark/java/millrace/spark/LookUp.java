@@ -23,7 +23,7 @@ public final class LookUp implements UDF2<String, Long, Row> {
     private transient Reference reference;
     private transient int[] columns;
 
-    private LookUp(String declaration) {
+    LookUp(String declaration) {
         this.declaration = declaration;
     }
 
@@ -38,7 +38,7 @@ public final class LookUp implements UDF2<String, Long, Row> {
             return null;
         }
         if (reference == null) {
-            begin();
+            begin(Reference.caughtUp(source()));
         }
         Object[] event = reference.get(key, atMs);
         if (event == null) {
@@ -51,10 +51,19 @@ public final class LookUp implements UDF2<String, Long, Row> {
         return RowFactory.create(taken);
     }
 
-    private void begin() {
-        Map<String, Object> declared = Json.object(Json.parse(declaration));
-        reference = Reference.caughtUp(new Reference.Source((String) declared.get("bootstrap"),
-                (String) declared.get("topic"), (String) declared.get("event"), (String) declared.get("key")));
-        columns = reference.columns(Json.object(declared.get("take")).values());
+    /** Takes this reference data. */
+    void begin(Reference found) {
+        reference = found;
+        columns = found.columns(Json.object(declared().get("take")).values());
+    }
+
+    private Reference.Source source() {
+        Map<String, Object> declared = declared();
+        return new Reference.Source((String) declared.get("bootstrap"), (String) declared.get("topic"),
+                (String) declared.get("event"), (String) declared.get("key"));
+    }
+
+    private Map<String, Object> declared() {
+        return Json.object(Json.parse(declaration));
     }
 }

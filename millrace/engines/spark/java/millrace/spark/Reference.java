@@ -24,11 +24,11 @@ final class Reference {
     record Source(String bootstrap, String topic, String declaration, String key) {}
 
     private final Source source;
-    private final ReferenceTable table;
+    final ReferenceTable table;
     private final KafkaConsumer<byte[], byte[]> consumer;
     private List<TopicPartition> partitions;
 
-    private Reference(Source source) {
+    Reference(Source source) {
         this.source = source;
         table = new ReferenceTable(source.declaration, source.key);
         Properties settings = new Properties();

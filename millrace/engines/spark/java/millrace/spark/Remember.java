@@ -60,7 +60,7 @@ public final class Remember extends StatefulProcessor<String, Row, Row> {
     private transient ValueState<byte[]> memory;
     private transient MapState<String, Boolean> seen;
 
-    private Remember(StructType schema, String declaration) {
+    Remember(StructType schema, String declaration) {
         this.schema = schema;
         this.declaration = declaration;
         Map<String, Object> declared = Json.object(Json.parse(declaration));
