@@ -1,0 +1,26 @@
+"""The per-event stage hands to the kernel what its meaning needs: in Spark's own environment, without a server."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.spark.test_files import run
+
+pytestmark = pytest.mark.builds
+
+
+@pytest.fixture(scope="module")
+def said() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(run("tests/spark/jobs/steps.py").stdout.splitlines()[-1])
+    return found
+
+
+def test_reference_data_is_looked_up_as_of_the_arrival(said: dict[str, Any]) -> None:
+    assert set(said["looked up at"]) == {1_000}, "not the event's own time, and not the present"
+
+
+def test_of_the_same_millisecond_side_streams_come_first_whatever_their_names(said: dict[str, Any]) -> None:
+    assert said["streams"] == ["device-locations", "a"]
