@@ -174,6 +174,11 @@ def test_a_trial_that_would_drop_the_state_of_a_rule_is_refused(target: Target, 
     with pytest.raises(EngineError, match="operator is not available in the new program"):
         flink.rehearse(plan, trial)
     flink.rehearse(plan, replace(trial, generation=2, versions={}))
+    # One rule has changed, and the summary that its job lacks has not.
+    others = {name: version for name, version in plan.versions.items() if name != "away-from-phone"}
+    with pytest.raises(EngineError, match="of spend-per-minute would be dropped, though only away-from-phone"):
+        flink.rehearse(plan, replace(trial, generation=3, versions=others))
+    flink.rehearse(plan, replace(trial, generation=4, versions=others, summaries=plan.summaries))
     assert flink.job(plan).is_up
 
 

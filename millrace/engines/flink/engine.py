@@ -6,7 +6,7 @@ import json
 import re
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -62,6 +62,8 @@ MADE = re.compile(r"A savepoint has been created at: (\S+), but the correspondin
 # Flink restarts a job by itself, which counts as running before its tasks do.
 TASKS_START = "Not all required tasks are currently running"
 REHEARSE_WITHIN_S = 120
+WINDOW, MEMORY = re.compile(r"\[\d+\]:(Global)?WindowAggregate\("), re.compile(r"\[\d+\]:ProcessTableFunction\(")
+"""How a vertex that keeps state by key is described. It begins behind an exchange, so it has its operator's id."""
 # A savepoint's folder has this prefix, and then so many digits of its job's id.
 SAVEPOINT, SAVEPOINT_DIGITS = "savepoint-", 6
 
@@ -283,8 +285,8 @@ class Flink:
 
     def rehearse(self, running: EnginePlan, rehearsal: EnginePlan) -> None:
         """Give a copy of the running job's state to another job, and let that complete a checkpoint with it."""
-        kept = {name: version for name, version in running.versions.items() if name != LIMITS}
-        if kept.items() <= rehearsal.versions.items():  # no rule was removed or changed, so no state may be dropped
+        changed = changed_rules(running, rehearsal)
+        if not changed:  # no state may be dropped
             rehearsal = replace(rehearsal, options={**rehearsal.options, IGNORE_UNCLAIMED: "false"})
         try:
             self.start(rehearsal, self._savepoint(running, "savepoints", f"{rehearsal.checkpoints}/savepoints"))
@@ -302,6 +304,10 @@ class Flink:
                 raise EngineError(
                     f"its state cannot be restored: the trial was {last.state} after at most {REHEARSE_WITHIN_S} s "
                     f"({self._failure(rehearsal.job_id) or 'no error; are there task slots for a second job?'})"
+                )
+            if lost := dropped(running, self._vertices(running), self._vertices(rehearsal), changed):
+                raise EngineError(
+                    f"the state of {', '.join(lost)} would be dropped, though only {', '.join(sorted(changed))} changed"
                 )
         finally:
             self.discard(rehearsal)
@@ -334,6 +340,11 @@ class Flink:
             raise EngineError(
                 f"{plan.pattern}: the job is still there {STOP_WITHIN_S} s after it was stopped; see {self.rest}"
             )
+
+    def _vertices(self, plan: EnginePlan) -> Mapping[str, str]:
+        """What the job's vertices do, by id, which is that of the first operator in each."""
+        found = (self._get(f"/jobs/{plan.job_id}") or {}).get("plan", {}).get("nodes", ())
+        return {node["id"]: node["description"] for node in found}
 
     def _metric(self, job_id: str, name: str) -> int:
         answer = self._get(f"/jobs/{job_id}/metrics?get={name}")
@@ -401,6 +412,28 @@ def state_of(
         # Flink calls a job running that has no TaskManager.
         return "starting", "its tasks wait for a TaskManager" if tasks & WAITING else ""
     return state, problem if word in ("RESTARTING", "FAILING") else ""
+
+
+def changed_rules(running: EnginePlan, wanted: EnginePlan) -> set[str]:
+    """The rules and summaries, or the enrichment, that another plan lacks or has in another version."""
+    return {name for name, own in running.versions.items() if name != LIMITS and wanted.versions.get(name) != own}
+
+
+def dropped(running: EnginePlan, old: Mapping[str, str], new: Mapping[str, str], changed: Collection[str]) -> list[str]:
+    """The unchanged rules and summaries whose windows are lost, and the memory if it is replaced.
+
+    Vertices are descriptions by id. All per-event rules share a memory of a fixed id: a new one holds nothing of any.
+    """
+    lost = {each: text for each, text in old.items() if each not in new}
+    found = []
+    for text in filter(WINDOW.match, lost.values()):
+        owners = [name for name in running.judges if f"'{name}' AS" in text]
+        found += [name for name in owners if name not in changed] if owners else ["a window"]
+    if any(map(MEMORY.match, lost.values())) and any(
+        MEMORY.match(text) for each, text in new.items() if each not in old
+    ):
+        found.append("the memory of the per-event rules")
+    return found
 
 
 def lost_of(failure: Mapping[str, Any]) -> tuple[Loss, ...]:
