@@ -123,12 +123,12 @@ def redeclared(good: Evidence, before: Rule | None, rule: Rule, stopped_ms: int)
 def asked(before: Rule | None, rule: Rule) -> Question:
     """The question since the upgrade."""
     others = [each for each in FRAUD.rules if each.name != rule.name]
-    earlier = frozenset({before.version} if before else ())
+    earlier = before.version if before else None
     new = memories([rule], None) - memories([*others, *([before] if before else [])], FRAUD.enrichment)
     return replace(
         ASKED,
         rules=[*others, rule],
-        in_force={rule.name: Versions(UPGRADED_MS, earlier)},
+        in_force={rule.name: Versions(((earlier, UPGRADED_MS),))},
         away_ms={name: [(0, UPGRADED_MS)] for name in new},
     )
 
@@ -192,7 +192,7 @@ def test_a_memory_that_a_roll_back_restores_is_whole(good: Evidence) -> None:
         outs += [replace(r, ingest_ms=back_ms + (r.ingest_ms - UPGRADED_MS) // 10) for r in again] + records
     outputs = {kind: arrived([r for r in outs if r.topic == kind]) for kind in ("enriched", "alerts")}
     away_ms = {name: [(UPGRADED_MS, back_ms)] for name in memories([ABOVE], None)}
-    in_force = {ABOVE.name: Versions(back_ms, frozenset({"another"}), is_back=True)}
+    in_force = {ABOVE.name: Versions(((ABOVE.version, UPGRADED_MS), ("another", back_ms)))}
     question = replace(ASKED, in_force=in_force, away_ms=away_ms)
     verdict = judge(question, replace(good, outputs={**good.outputs, **outputs}, labels=None, stores={}))
     assert {each.name: each.offenders for each in verdict.checks if each.status == "failed"} == {}
@@ -201,7 +201,7 @@ def test_a_memory_that_a_roll_back_restores_is_whole(good: Evidence) -> None:
 def test_what_a_job_remembers_again_is_unknown_to_a_ledger(good: Evidence) -> None:
     """Of a key without an event in between, a job still has what it remembered before."""
     away_ms = {name: [(START_MS + 5_000, UPGRADED_MS)] for name in memories([ABOVE], None)}
-    question = replace(ASKED, in_force={ABOVE.name: Versions(UPGRADED_MS)})
+    question = replace(ASKED, in_force={ABOVE.name: Versions(((None, UPGRADED_MS),))})
     before = replace(question, in_force={})
     evidence = redeclared(good, PREVIOUS, PREVIOUS, AFTER)
     found = wrong(changed((before, evidence), (replace(question, away_ms=away_ms), evidence)).segments)

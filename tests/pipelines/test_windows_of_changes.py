@@ -95,7 +95,7 @@ def with_alerts(good: Evidence, alerts: list[dict[str, Any]], *rules: WindowRule
 
 def asked(before: WindowRule | None, *rules: WindowRule) -> Question:
     """The question since the first of these rules came, or changed."""
-    in_force = {rules[0].name: Versions(UPGRADED_MS, frozenset({before.version} if before else ()))}
+    in_force = {rules[0].name: Versions(((before.version if before else None, UPGRADED_MS),))}
     return replace(ASKED, rules=[*OTHERS, *rules], in_force=in_force)
 
 
@@ -196,7 +196,7 @@ def test_rows_of_windows_from_before_a_change_are_counted_and_no_fault(altered: 
         evidence, outputs={**evidence.outputs, "windows": in_order("windows", before + after, "emit_ms")}
     )
     asked_before = replace(ASKED, summaries=[SPEND])
-    in_force = {SPEND.name: Versions(UPGRADED_MS, frozenset({SPEND.version}))}
+    in_force = {SPEND.name: Versions(((SPEND.version, UPGRADED_MS),))}
     question = replace(ASKED, summaries=[AND_LEAST], in_force=in_force)
     check = judge(question, evidence).check(f"numbers: {SPEND.name}")
     assert (len(check.offenders) > 0, int(check.figures.get(NOT_JUDGED) or 0) > 0) == (altered > 0, True), check
@@ -224,5 +224,5 @@ def test_a_rule_beside_a_changed_one_may_tell_old_windows_again_with_late_events
     verdict = judge(question, evidence)
     assert {each.name: each.offenders for each in verdict.checks if each.status == "failed"} == {}
     assert wrong(segments(replace(ASKED, rules=[*OTHERS, BURST, CROWD]), question, evidence)) == {}
-    elsewhere = replace(ASKED, rules=[*OTHERS, CROWD], in_force={ABOVE.name: Versions(UPGRADED_MS)})
+    elsewhere = replace(ASKED, rules=[*OTHERS, CROWD], in_force={ABOVE.name: Versions(((None, UPGRADED_MS),))})
     assert judge(elsewhere, with_alerts(good, once + again, BURST, CROWD)).check("alerts: crowd").status == "failed"

@@ -29,7 +29,7 @@ LOST = Loss("p.transactions", 0, 5, 9, 20, "id", "id")
 def test_a_pattern_of_it_alone_has_each_of_its_guarantees() -> None:
     alone = [each for each in load_all() if each.engines == (ENGINE.name,)]
     assert {each.pattern.promises.delivery for each in alone} == GUARANTEES
-    assert {each.pattern.stages.events for each in alone} == {load("storm-spark").pattern.stages.events}
+    assert {each.pattern.stages.events.rules for each in alone} == {load("storm-spark").pattern.stages.events.rules}
 
 
 def progress(state: str, silent_s: float = 1, starts_s: tuple[float, ...] = (600,), **changes: Any) -> dict[str, Any]:
