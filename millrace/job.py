@@ -142,7 +142,7 @@ class Engine(Protocol):
     def refusal(self, plan: EnginePlan) -> str:
         """Why the engine has no room for the plan's job now, with the remedy; empty if it has, or if it runs there.
 
-        `deploy` asks every engine of a pattern before it changes anything.
+        `deploy` calls it for every engine of a pattern before it changes anything.
         """
 
     def start(self, plan: EnginePlan, state_from: str | None) -> None:

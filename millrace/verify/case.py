@@ -398,7 +398,7 @@ class Case:
         return max(changes, default=0)
 
     def from_before(self, rule: WindowRule, key: str, start_ms: int, since_ms: int) -> Sequence[Event]:
-        """All events of the window that begins there, or goes on, if one came out before that moment."""
+        """All events of the window that begins or continues there, if one came out before that moment."""
         time, is_session = rule.on.time or "", isinstance(rule.window, Session)
         for first_ms, among in self._with_late[rule.name].get(key, ()) if since_ms else ():
             is_it = first_ms <= start_ms <= among[-1][time] if is_session else first_ms == start_ms

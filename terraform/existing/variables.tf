@@ -93,7 +93,7 @@ variable "storm_nimbus" {
 }
 
 variable "storm_zookeeper" {
-  description = "A server of Storm's ZooKeeper, as host:port; a deployment is refused while it does not answer. Null: only Nimbus is asked."
+  description = "A server of Storm's ZooKeeper, as host:port; a deployment is refused while it does not answer. Null: only Nimbus is checked."
   type        = string
   default     = null
 

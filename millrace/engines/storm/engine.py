@@ -45,7 +45,7 @@ IN_FLIGHT = "in-flight.jsonl"
 SUBMITTER_HEAP_MB = 128
 SLOTS_OF_JOB = int(SETTINGS["topology.workers"])
 ZOOKEEPER = "STORM_ZOOKEEPER"
-"""Of a target, which need not have it: then Nimbus alone is asked."""
+"""Of a target, which need not have it: then only Nimbus is checked."""
 
 
 def connect(target: Target) -> Storm:

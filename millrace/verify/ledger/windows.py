@@ -236,7 +236,7 @@ def _is_from_before(
 ) -> bool:
     """Whether a window holds an event that came out before its rule changed: an engine may have begun it anew."""
     since_ms = step.case.versions(rule.name).since_ms
-    return any(0 < step.state.counted[places[_place(event)]].out_ms < since_ms for event in among)
+    return since_ms > 0 and any(0 < step.state.counted[places[_place(event)]].out_ms < since_ms for event in among)
 
 
 def _leave_out(step: Step, rule: WindowRule, key: str, start_ms: int, among: Sequence[Event]) -> None:
