@@ -341,7 +341,11 @@ def test_what_the_filter_shows_is_saved_as_a_file(
     page.get_by_label("Only alerts with at least this amount").fill("")
     monkeypatch.setattr(archives, "EXPORTED_MOST", 100)
     page.get_by_role("button", name="save as CSV").click()
-    expect(page.locator("[role=status].note")).to_contain_text("more than 100 alerts fit; choose a later start")
+    note = page.locator("[role=status].note")
+    expect(note).to_contain_text("more than 100 alerts fit; choose a later start")
+    reader.put("flink", alert("many-1299-later"))
+    expect(page.locator("button.alert").first).to_contain_text("many-1299-later", timeout=SHOWN_WITHIN_MS)
+    expect(note).to_contain_text("more than 100 alerts fit")
 
 
 @pytest.mark.parametrize(

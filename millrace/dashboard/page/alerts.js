@@ -194,18 +194,23 @@ export function alerts(place, facts, open) {
     shown.className = made ? `mark ${made.mark}` : "mark";
   }
 
-  /** The latest alerts that fit. */
+  /** The latest alerts that fit; what the server still reads for another filter is not shown. */
   function rebuild(isAsked = false) {
     if (!board) return;
     past = null;
     asked += 1;
+    fill();
+    settle();
+    if (isAsked) list.querySelector("button")?.focus();
+  }
+
+  function fill() {
     const found = board.alerts.filter(fits);
     list.replaceChildren(...found.slice(-ROWS_MOST).reverse().map(row));
     newest = board.alerts[board.alerts.length - 1]?.id ?? null;
     completed = board.completed;
     more.hidden = true;
     finish(list.childElementCount);
-    if (isAsked) list.querySelector("button")?.focus();
   }
 
   /** The filter as the server takes it, for alerts before a moment, or for the next page. */
@@ -260,6 +265,7 @@ export function alerts(place, facts, open) {
     list.scrollTop = 0;
     more.hidden = true;
     finish(fresh.length);
+    settle();
     (list.querySelector("button") ?? back).focus();
   }
 
@@ -269,7 +275,7 @@ export function alerts(place, facts, open) {
     const address = URL.createObjectURL(await answer.blob());
     h("a", { href: address, download: `${facts.name}-alerts.${form}` }).click();
     setTimeout(() => URL.revokeObjectURL(address), 60_000);
-    finish(list.childElementCount);
+    settle();
   }
 
   function drawPrecision() {
@@ -300,11 +306,6 @@ export function alerts(place, facts, open) {
     older.hidden = !hasOlder;
     for (const each of files) each.hidden = all === 0;
     setText(rest, !past && hasOlder && length > 0 ? `${count(length)} of ${count(all)}` : "");
-    const sentences = [];
-    if (past?.before) sentences.push(`Older alerts, read back to ${moment(past.reached_ms, store.nowMs)}.`);
-    else if (past) sentences.push("Older alerts; no others that Kafka has fit.");
-    if (least > -Infinity) sentences.push(`Older alerts and files cannot be chosen by ${amount}: it is of an event.`);
-    draw(false, sentences.join(" "));
     if (length === 0)
       setText(
         empty,
@@ -314,6 +315,15 @@ export function alerts(place, facts, open) {
             ? "None of the latest alerts fits."
             : "No alert yet. An alert appears here as soon as it is in its topic.",
       );
+  }
+
+  /** What is shown, in words; an update of the list leaves a problem and a reading that takes its time below it. */
+  function settle() {
+    const sentences = [];
+    if (past?.before) sentences.push(`Older alerts, read back to ${moment(past.reached_ms, store.nowMs)}.`);
+    else if (past) sentences.push("Older alerts; no others that Kafka has fit.");
+    if (least > -Infinity) sentences.push(`Older alerts and files cannot be chosen by ${amount}: it is of an event.`);
+    draw(false, sentences.join(" "));
   }
 
   function unseen() {
@@ -347,7 +357,7 @@ export function alerts(place, facts, open) {
       return;
     }
     // The filter by amount has passed over an alert whose event came later.
-    if (least > -Infinity && completed !== board.completed) return rebuild();
+    if (least > -Infinity && completed !== board.completed) return fill();
     more.hidden = true;
     newest = board.alerts[board.alerts.length - 1]?.id ?? null;
     const rows = fresh.slice(-ROWS_MOST).map(row);
@@ -371,7 +381,7 @@ export function alerts(place, facts, open) {
       }
       for (const [name, { figure }] of buttons)
         setText(figure, count(name ? (board.by_rule[name] ?? 0) : board.totals.alerts));
-      if (isAnother && !past) rebuild();
+      if (isAnother && !past) fill();
       else update();
       for (const button of list.querySelectorAll("button.alert")) {
         drawAbout(button);
