@@ -295,6 +295,6 @@ MEASUREMENTS = {
     "tests-new-root": Measurement(
         "tests-new-root", NEW_ROOT, ".ci/run, as a new user with empty caches", minutes=40, is_by_hand=True
     ),
-    "tests-five": Measurement("tests-five", LUCK, ".venv/bin/python -m lab.series --busy 2 4", minutes=115),
+    "tests-five": Measurement("tests-five", LUCK, ".venv/bin/python -m lab.series --busy 2 4 --resume", minutes=115),
 }
 """By the name of the file in docs/records."""

@@ -1,7 +1,7 @@
 """Run all tests several times in a row, some of the times beside a process that keeps one core busy.
 
 `python -m lab.series --runs 5 --busy 2 4` ends at the first run that is red; the record is of runs that are all green.
-Ctrl-C ends the run, which stops its servers first.
+Ctrl-C ends the run, which stops its servers first; `--resume` counts the green runs of this commit before it.
 """
 
 from __future__ import annotations
@@ -13,12 +13,15 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from itertools import takewhile
 from typing import Any
 
 from millrace import records
 from millrace.settings import PROJECT, Settings
 
 TESTS = ["make", "test"]
+RUN = "tests-in-a-row"
+"""The kind of the record that each run leaves, green or red."""
 SPIN = [sys.executable, "-c", "import os\nparent = os.getppid()\nwhile os.getppid() == parent: pass"]
 """It ends with its parent, however that ends."""
 
@@ -26,8 +29,8 @@ SPIN = [sys.executable, "-c", "import os\nparent = os.getppid()\nwhile os.getppi
 def main(argv: Sequence[str]) -> int:
     given = _arguments(argv)
     settings = Settings.read(os.environ)
-    runs: list[dict[str, Any]] = []
-    for number in range(1, given.runs + 1):
+    runs = green_runs(settings) if given.resume else []
+    for number in range(len(runs) + 1, given.runs + 1):
         is_busy = number in given.busy
         print(f"run {number} of {given.runs}{', beside a busy core' if is_busy else ''}", flush=True)
         try:
@@ -37,13 +40,23 @@ def main(argv: Sequence[str]) -> int:
             print(f"run {number} of {given.runs} was interrupted; nothing is left running", file=sys.stderr)
             return 130
         if code:
+            records.append(settings, RUN, {"green": False})
             print(f"run {number} of {given.runs} is red; the test's output above has the cause", file=sys.stderr)
             return 1
         record = records.read(settings, "tests")[-1]
         of_run = {name: record["figures"][name] for name in ("seconds", "outcomes")}
         runs.append({**of_run, "commit": record["commit"], "load_average": record["load_average"], "busy": is_busy})
+        records.append(settings, RUN, {"green": True, **runs[-1]})
     print(f"recorded in {records.append(settings, 'tests-five', {'runs': runs})}")
     return 0
+
+
+def green_runs(settings: Settings) -> list[dict[str, Any]]:
+    """The latest runs in a row that were green at this commit, oldest first."""
+    now = records.commit(settings.project)
+    latest = (each["figures"] for each in reversed(records.read(settings, RUN)))
+    green = takewhile(lambda run: run["green"] and run["commit"] == now, latest)
+    return [{name: value for name, value in run.items() if name != "green"} for run in green][::-1]
 
 
 def ended(command: Sequence[str]) -> int:
@@ -90,6 +103,7 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=5, help="how often (5)")
     parser.add_argument("--busy", type=int, nargs="*", default=[], help="the runs that share the processor, from 1")
+    parser.add_argument("--resume", action="store_true", help="count the latest green runs of this commit")
     return parser.parse_args(argv)
 
 

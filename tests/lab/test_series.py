@@ -1,12 +1,17 @@
 """`python -m lab.series`, with a small program in the place of `make test`."""
 
+import json
+import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import psutil
+import pytest
 
-from millrace.settings import PROJECT
+from millrace import records
+from millrace.settings import PROJECT, Settings
 
 LONG = """
 import time
@@ -45,3 +50,35 @@ def test_a_red_run_is_the_last() -> None:
         printed, errors = running.communicate(timeout=30)
     assert (running.returncode, printed) == (1, "run 1 of 2\n")
     assert errors == "run 1 of 2 is red; the test's output above has the cause\n"
+
+
+def test_a_series_that_was_interrupted_is_resumed_and_one_of_another_commit_or_with_a_red_run_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MILLRACE_STATE", str(tmp_path))
+    settings = Settings.read(os.environ)
+    run = {"seconds": 1.5, "outcomes": {"passed": 3}}
+    green = (
+        "import os; from millrace import records; from millrace.settings import Settings; "
+        f"records.append(Settings.read(os.environ), 'tests', {run})"
+    )
+    red = "raise SystemExit(2)"
+
+    def ran(tests: str, *words: str) -> str:
+        with series(tests, *words) as running:
+            return running.communicate(timeout=60)[0]
+
+    assert ran(green, "--runs", "2").startswith("run 1 of 2\nrun 2 of 2\nrecorded in ")
+    assert ran(green, "--runs", "3", "--busy", "3", "--resume").startswith(
+        "run 3 of 3, beside a busy core\nrecorded in "
+    )
+    kept = records.read(settings, "tests-five")[-1]["figures"]["runs"]
+    assert [each["busy"] for each in kept] == [False, False, True]
+    assert kept[0] == run | {name: kept[0][name] for name in ("commit", "load_average", "busy")}
+    assert ran(red, "--runs", "4", "--resume") == "run 4 of 4\n"
+    assert ran(green, "--runs", "2", "--resume").startswith("run 1 of 2\nrun 2 of 2\n")
+    for path in (tmp_path / "records").glob("*-tests-in-a-row.json"):
+        path.write_text(
+            json.dumps(json.loads(path.read_text()) | {"figures": run | {"green": True, "commit": "other"}})
+        )
+    assert ran(red, "--runs", "4", "--resume") == "run 1 of 4\n"
