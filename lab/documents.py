@@ -258,15 +258,18 @@ def kills(records: Records) -> str:
 def costs(records: Records) -> str:
     """The processor time of a message by the declared rules, and by the same rules written by hand for the engine."""
     titles = {each.name: each.title for each in manifests()}
-    rows = [
-        [
-            f"[{titles[name]}](records/cost.json)",
-            *(f"{found['cpu_us_per_message'][side]['median']:.0f} µs" for side in ("declared", "by hand")),
-            f"{found['ratio']['median']:.2f} ({found['ratio']['least']:.2f} to {found['ratio']['most']:.2f})",
+    rows = []
+    for record, label in (("cost", "two rules"), ("cost-burst", "three rules")):
+        figures = records.get(record, {"figures": {}})["figures"]
+        measured = [
+            [
+                f"[{titles[name]}, {label}](records/{record}.json)",
+                *(f"{found['cpu_us_per_message'][side]['median']:.0f} µs" for side in ("declared", "by hand")),
+                f"{found['ratio']['median']:.2f} ({found['ratio']['least']:.2f} to {found['ratio']['most']:.2f})",
+            ]
+            for name, found in figures.items()
         ]
-        for name, found in records.get("cost", {"figures": {}})["figures"].items()
-    ]
-    rows = rows or [[f"[{NOT_MEASURED}](records/cost.json)", "", "", ""]]
+        rows += measured or [[f"[{label}: {NOT_MEASURED}](records/{record}.json)", "", "", ""]]
     return _table(["processor time of a message", "declared", "by hand", "ratio, and its range"], rows)
 
 

@@ -211,6 +211,12 @@ MEASUREMENTS = {
         ".venv/bin/python -m lab.cost",
         minutes=22,
     ),
+    "cost-burst": Measurement(
+        "cost-burst",
+        ("lab/cost.py", "lab/handwritten", *FLINK, "millrace/rules", "pipelines/fraud"),
+        ".venv/bin/python -m lab.cost --burst",
+        minutes=8,
+    ),
     "profile": Measurement(
         "profile",
         ("lab/cost.py", "lab/profile.py", "lab/handwritten", *FLINK, "millrace/rules", "pipelines/fraud"),

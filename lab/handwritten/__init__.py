@@ -1,4 +1,4 @@
-"""The per-event rules of fraud as one writes them by hand for an engine: the measure of the declared ones."""
+"""The rules of fraud as one writes them by hand for an engine: the measure of the declared ones."""
 
 from __future__ import annotations
 

@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from lab.cost import RULES, SIDES, STARTS, Expected, Found, expected_of, judged, run, send_backlog
+from lab.cost import (
+    BURST,
+    RULES,
+    SIDES,
+    STARTS,
+    WITH_BURST,
+    Expected,
+    Found,
+    expected_of,
+    judged,
+    run,
+    send_backlog,
+    with_burst,
+)
+from lab.documents import costs
 from millrace.oracle import Finding
+from millrace.patterns import load
 from millrace.settings import Settings
 from millrace.stores import topics
 from millrace.target import Target
@@ -25,7 +41,8 @@ EXPECTED = Expected([], {7: ENRICHED}, {FINDING.alert_id: FINDING}, Counter({("t
 
 def found() -> Found:
     operands = {name: str(value) for name, value in FINDING.operands.items()}
-    alert = {"alert_id": FINDING.alert_id, "rule": RULES[0], "at_ms": 1_000, "operands": operands}
+    facts = {"rule": RULES[0], "subject": "anna", "window_start_ms": None, "event_ids": ["t1"], "at_ms": 1_000}
+    alert = {"alert_id": FINDING.alert_id, **facts, "operands": operands}
     letter = {"topic": "cost.transactions", "offset": 8, "reason": "json"}
     return Found([{**ENRICHED, "source_topic": "cost.transactions"}], [alert], [letter])
 
@@ -44,6 +61,8 @@ def test_what_the_oracle_expects_is_right() -> None:
         (lambda it: it.alerts.clear(), "of 1 alerts 1 are lost"),
         (lambda it: it.alerts.append(it.alerts[0]), "1 are too many"),
         (lambda it: it.alerts[0]["operands"].update(amount_cents="8"), "1 alerts are wrong"),
+        (lambda it: it.alerts[0].update(event_ids=["t1", "t2"]), "1 alerts are wrong"),
+        (lambda it: it.alerts[0].update(window_start_ms=1_000), "1 alerts are wrong"),
         (lambda it: it.letters.clear(), "of 1 refusals 1 differ"),
         (lambda it: it.letters[0].update(reason="shape"), "of 1 refusals 2 differ"),
     ],
@@ -52,6 +71,52 @@ def test_each_difference_is_a_problem(damage: Callable[[Any], Any], problem: str
     spoilt = deepcopy(found())
     damage(spoilt)
     assert problem in judged(spoilt, EXPECTED)
+
+
+def bought(*at_ms: int) -> Expected:
+    """The purchases of one card, which arrive as they happen; one of the past arrives with the one before it."""
+    enriched: dict[int, dict[str, Any]] = {}
+    newest_ms = 0
+    for offset, each_ms in enumerate(at_ms):
+        newest_ms = max(newest_ms, each_ms)
+        event = {"transaction_id": f"t{offset}", "customer": "anna", "card": "blue", "amount_cents": 100}
+        place = {"source_topic": "transactions", "source_partition": 0, "source_offset": offset}
+        enriched[offset] = {**event, **place, "at_ms": each_ms, "ingest_ms": newest_ms}
+    return Expected([], enriched, {}, Counter())
+
+
+def test_the_rule_on_windows_adds_its_alerts() -> None:
+    expected = with_burst(bought(50_000, 60_000, 70_001, 90_000), load("flink").use)
+    (found,) = expected.alerts.values()
+    assert (found.rule, found.event_ids, found.window_start_ms) == (BURST, ("t0", "t1"), 50_000)
+    assert (expected.refused, expected.either) == (Counter(), frozenset())
+
+
+def test_what_is_late_is_refused_and_in_no_burst() -> None:
+    # The first events of a run may come before its first step of time: of the four, two.
+    expected = with_burst(bought(50_000, 44_999, 45_000, 44_998), load("flink").use)
+    (found,) = expected.alerts.values()
+    assert found.event_ids == ("t0", "t2")
+    assert expected.either == {("transactions", 1, "late")}
+    assert expected.refused == Counter({("transactions", 3, "late"): 1})
+
+
+@pytest.mark.parametrize(("reasons", "is_right"), [(1, True), (0, True), (2, False)])
+def test_a_late_event_at_the_beginning_may_be_counted(reasons: int, is_right: bool) -> None:
+    it = found()
+    it.letters += [{"topic": "cost.transactions", "offset": 1, "reason": "late"}] * reasons
+    problems = judged(it, replace(EXPECTED, either=frozenset({("transactions", 1, "late")})))
+    assert (problems == "") is is_right
+
+
+def test_what_is_not_measured_has_a_row_that_shows_so() -> None:
+    side = {"median": 20.4}
+    figures = {"cpu_us_per_message": dict.fromkeys(SIDES, side), "ratio": {"median": 1.0, "least": 0.9, "most": 1.1}}
+    of_two = "| [Flink, two rules](records/cost.json) | 20 µs | 20 µs | 1.00 (0.90 to 1.10) |"
+    of_three = "| [three rules: not measured](records/cost-burst.json) |  |  |  |"
+    assert costs({"cost": {"figures": {"flink": figures}}}).splitlines()[2:] == [of_two, of_three]
+    both = {name: {"figures": {"flink": figures}} for name in ("cost", "cost-burst")}
+    assert costs(both).splitlines()[2:] == [of_two, of_two.replace("two", "three").replace("cost", "cost-burst")]
 
 
 @pytest.fixture(scope="module")
@@ -67,10 +132,15 @@ def target(stack: Settings) -> Iterator[Target]:
 @pytest.mark.stack
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("side", SIDES)
-@pytest.mark.parametrize("engine", ENGINES)
-def test_each_side_judges_a_small_backlog_as_the_oracle_does(target: Target, engine: str, side: str) -> None:
-    expected = expected_of(target.bootstrap)
-    assert {finding.rule for finding in expected.alerts.values()} == set(RULES)
+@pytest.mark.parametrize(
+    ("engine", "rules"),
+    [*((engine, RULES) for engine in ENGINES), *((engine, (*RULES, BURST)) for engine in WITH_BURST)],
+)
+def test_each_side_judges_a_small_backlog_as_the_oracle_does(
+    target: Target, engine: str, rules: Sequence[str], side: str
+) -> None:
+    expected = expected_of(target.bootstrap, rules)
+    assert {finding.rule for finding in expected.alerts.values()} == set(rules)
     assert len({reason for _, _, reason in expected.refused}) > 8
     _, problems = run(target, engine, side, expected)
     assert problems == ""

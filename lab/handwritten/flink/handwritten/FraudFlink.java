@@ -39,15 +39,19 @@ import org.apache.flink.kafka.shaded.org.apache.kafka.common.errors.WakeupExcept
 import org.apache.flink.kafka.shaded.org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.flink.runtime.state.StateInitializationContext;
 import org.apache.flink.runtime.state.StateSnapshotContext;
+import org.apache.flink.streaming.api.datastream.SingleOutputStreamOperator;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.KeyedProcessFunction;
 import org.apache.flink.streaming.api.operators.AbstractStreamOperator;
 import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 import org.apache.flink.util.Collector;
+import org.apache.flink.util.OutputTag;
 
-/** The two per-event rules of fraud on Flink, as one writes them by hand: {@code FraudFlink PROPERTIES}, a file. */
+/** The rules of fraud on Flink, as one writes them by hand: {@code FraudFlink PROPERTIES}, a file. */
 public final class FraudFlink {
+    private static final OutputTag<CardUse> USES = new OutputTag<>("uses", Types.POJO(CardUse.class));
+
     private FraudFlink() {}
 
     public static void main(String[] arguments) throws Exception {
@@ -74,11 +78,20 @@ public final class FraudFlink {
                 .setProperty("enable.idempotence", "true")
                 .setRecordSerializer((out, context, ms) -> new ProducerRecord<>(out.topic(), out.key(), out.value()))
                 .build();
-        env.fromSource(source, WatermarkStrategy.forGenerator(context -> new Arrived()), "messages")
+        SingleOutputStreamOperator<Output> judged = env
+                .fromSource(source, WatermarkStrategy.forGenerator(context -> new Arrived()), "messages")
                 .transform("in order", Types.POJO(Message.class), new InOrder(purchases))
                 .keyBy(Message::customer, Types.STRING)
-                .process(new JudgeMessages(given), Types.POJO(Output.class))
-                .sinkTo(sink);
+                .process(new JudgeMessages(given), Types.POJO(Output.class));
+        judged.sinkTo(sink);
+        if (given.containsKey("version.burst")) {
+            WatermarkStrategy<CardUse> happened = WatermarkStrategy.forGenerator(context -> new Happened());
+            judged.getSideOutput(USES)
+                    .assignTimestampsAndWatermarks(happened.withTimestampAssigner((use, ms) -> use.atMs()))
+                    .keyBy(CardUse::card, Types.STRING)
+                    .process(new JudgeBursts(given), Types.POJO(Output.class))
+                    .sinkTo(sink); // not united with the other outputs: that would end the chain of their operators
+        }
         env.execute(given.getProperty("name"));
     }
 
@@ -164,11 +177,14 @@ public final class FraudFlink {
         }
     }
 
-    private static final class JudgeMessages extends KeyedProcessFunction<String, Message, Output> implements Memory {
+    private static final class JudgeMessages extends KeyedProcessFunction<String, Message, Output>
+            implements Memory, Judge.Outputs {
         private static final long serialVersionUID = 1;
 
         private final Properties given;
+        private final boolean hasBursts;
         private transient Judge judge;
+        private transient Context context;
         private transient Collector<Output> out;
         private transient Followed references;
         private transient ValueState<Long> highest;
@@ -177,6 +193,7 @@ public final class FraudFlink {
 
         JudgeMessages(Properties given) {
             this.given = given;
+            hasBursts = given.containsKey("version.burst");
         }
 
         @Override
@@ -188,8 +205,7 @@ public final class FraudFlink {
             MapStateDescriptor<String, Boolean> ids = new MapStateDescriptor<>("seen", Types.STRING, Types.BOOLEAN);
             ids.enableTimeToLive(StateTtlConfig.newBuilder(Duration.ofMillis(Rules.REMEMBERED_MS)).build());
             seen = getRuntimeContext().getMapState(ids);
-            judge = new Judge(given, this, (topic, key, value, arrivedMs) ->
-                    out.collect(new Output(topic, key.getBytes(StandardCharsets.UTF_8), value)));
+            judge = new Judge(given, this, this);
         }
 
         @Override
@@ -201,8 +217,21 @@ public final class FraudFlink {
 
         @Override
         public void processElement(Message message, Context context, Collector<Output> collector) throws Exception {
+            this.context = context;
             out = collector;
             judge.take(message.place(), message.value());
+        }
+
+        @Override
+        public void send(String topic, String key, byte[] value, long arrivedMs) {
+            out.collect(new Output(topic, key.getBytes(StandardCharsets.UTF_8), value));
+        }
+
+        @Override
+        public void accept(Purchase purchase, Place place) {
+            if (hasBursts) {
+                context.output(USES, CardUse.of(purchase, place));
+            }
         }
 
         @Override
@@ -243,6 +272,80 @@ public final class FraudFlink {
         @Override
         public void keep(Phone phone) throws IOException {
             phones.update(phone.bytes());
+        }
+    }
+
+    /** The event time of a task: behind its newest purchase; in a silence it moves on as the clock does. */
+    private static final class Happened implements WatermarkGenerator<CardUse> {
+        private static final int EVERY_MS = 50;
+        private static final int QUIET = 100; // times 50 ms
+
+        private long newestMs = Long.MIN_VALUE;
+        private int quiet;
+
+        @Override
+        public void onEvent(CardUse use, long atMs, WatermarkOutput output) {
+            newestMs = Math.max(newestMs, use.momentMs());
+            quiet = 0;
+        }
+
+        @Override
+        public void onPeriodicEmit(WatermarkOutput output) {
+            quiet++;
+            long silentMs = (long) EVERY_MS * Math.max(0, quiet - QUIET);
+            if (newestMs > Long.MIN_VALUE) {
+                output.emitWatermark(new Watermark(newestMs - CardUse.DISORDER_MS - 1 + silentMs));
+            } else if (silentMs > 0) {
+                output.markIdle();
+            }
+        }
+    }
+
+    /** Keeps the uses of a card until no other can join them: each costs one append, and one look when its timer fires. */
+    private static final class JudgeBursts extends KeyedProcessFunction<String, CardUse, Output> {
+        private static final long serialVersionUID = 1;
+
+        private final Properties given;
+        private transient Writing writing;
+        private transient ListState<CardUse> open;
+
+        JudgeBursts(Properties given) {
+            this.given = given;
+        }
+
+        @Override
+        public void open(OpenContext context) {
+            writing = new Writing();
+            open = getRuntimeContext().getListState(new ListStateDescriptor<>("open", Types.POJO(CardUse.class)));
+        }
+
+        @Override
+        public void processElement(CardUse use, Context context, Collector<Output> out) throws Exception {
+            if (use.atMs() <= context.timerService().currentWatermark()) {
+                Place place = new Place(
+                        given.getProperty("kind.transactions"), use.partition(), use.offset(), use.arrivedMs());
+                send(out, "kind.dead-letters", place.topic(), writing.late(place));
+                return;
+            }
+            open.add(use);
+            context.timerService().registerEventTimeTimer(use.atMs() + CardUse.GAP_MS);
+        }
+
+        @Override
+        public void onTimer(long ms, OnTimerContext context, Collector<Output> out) throws Exception {
+            List<CardUse> uses = new ArrayList<>();
+            open.get().forEach(uses::add);
+            int kept = uses.size();
+            for (List<CardUse> burst : CardUse.ended(uses, ms)) {
+                send(out, "kind.alerts", Writing.subject(burst), writing.burst(given.getProperty("version.burst"), burst));
+            }
+            if (uses.size() < kept) {
+                open.update(uses);
+            }
+        }
+
+        private void send(Collector<Output> out, String kind, String key, byte[] value) {
+            out.collect(new Output(given.getProperty(kind), key.getBytes(StandardCharsets.UTF_8), value));
         }
     }
 

@@ -20,6 +20,9 @@ public final class Judge {
     /** Takes the messages that are to be written. */
     public interface Outputs {
         void send(String topic, String key, byte[] value, long arrivedMs);
+
+        /** Takes an accepted purchase, for the rule on bursts. */
+        default void accept(Purchase purchase, Place place) {}
     }
 
     public Judge(Properties given, Memory memory, Outputs outputs) {
@@ -73,6 +76,7 @@ public final class Judge {
             memory.keepHighest(customer, purchase.amountCents());
         }
         send(enriched, customer, writing.enriched(purchase, shop, segment, phone, flags, place), place);
+        outputs.accept(purchase, place);
     }
 
     private void send(String topic, String key, byte[] value, Place place) {

@@ -9,12 +9,14 @@ import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
 import java.util.Base64;
+import java.util.Comparator;
 import java.util.HexFormat;
 import java.util.List;
 
 /** Writes enriched purchases, alerts and dead letters. For one thread. */
 public final class Writing {
     private static final JsonFactory FACTORY = new JsonFactory();
+    private static final int IDS_MOST = 100;
 
     private final ByteArrayOutputStream bytes = new ByteArrayOutputStream(512);
     private final MessageDigest digest;
@@ -85,38 +87,87 @@ public final class Writing {
         });
     }
 
+    /** The alert of a burst, of the uses of a card in the order of their time. */
+    public byte[] burst(String version, List<CardUse> uses) {
+        CardUse first = uses.get(0);
+        CardUse last = uses.get(uses.size() - 1);
+        long totalCents = 0;
+        long arrivedMs = Long.MIN_VALUE;
+        Long sentMs = null;
+        for (CardUse use : uses) {
+            totalCents += use.amountCents();
+            arrivedMs = Math.max(arrivedMs, use.arrivedMs());
+            sentMs = sentMs == null || use.sentMs() != null && use.sentMs() > sentMs ? use.sentMs() : sentMs;
+        }
+        List<String> ids = uses.stream().map(CardUse::id).sorted().limit(IDS_MOST).toList();
+        String fact = Long.toString(first.atMs());
+        long cents = totalCents;
+        return alert(
+                Rules.BURST, version, first.card(), subject(uses), fact, first.atMs(), ids, last.atMs(), sentMs, arrivedMs,
+                json -> {
+                    json.writeStringField("n", Integer.toString(uses.size()));
+                    json.writeStringField("total_cents", Long.toString(cents));
+                    json.writeStringField("first_ms", fact);
+                    json.writeStringField("last_ms", Long.toString(last.atMs()));
+                });
+    }
+
+    /** The customer of a card: that of its alert, which is the key in Kafka, too. */
+    public static String subject(List<CardUse> uses) {
+        return uses.stream().map(CardUse::customer).max(Comparator.naturalOrder()).orElseThrow();
+    }
+
     public byte[] deadLetter(String reason, Place place, byte[] value) {
+        boolean isKept = value != null && !reason.startsWith("forbidden:");
+        return deadLetter("events", reason, place, isKept ? Base64.getEncoder().encodeToString(value) : null);
+    }
+
+    /** The dead letter of a purchase that was accepted, but came too late for the bursts of its card. */
+    public byte[] late(Place place) {
+        return deadLetter("windows", "late", place, null);
+    }
+
+    private byte[] deadLetter(String stage, String reason, Place place, String base64) {
         return object(json -> {
             json.writeStringField("reason", reason);
             json.writeStringField("topic", place.topic());
             json.writeNumberField("partition", place.partition());
             json.writeNumberField("offset", place.offset());
             json.writeNumberField("ingest_ms", place.arrivedMs());
-            json.writeStringField("stage", "events");
-            boolean isKept = value != null && !reason.startsWith("forbidden:");
-            json.writeStringField("value_base64", isKept ? Base64.getEncoder().encodeToString(value) : null);
+            json.writeStringField("stage", stage);
+            json.writeStringField("value_base64", base64);
         });
     }
 
     private byte[] alert(String rule, String version, Purchase purchase, Place place, Fields operands) {
+        return alert(
+                rule, version, purchase.customer(), purchase.customer(), purchase.id(), null, List.of(purchase.id()),
+                purchase.atMs(), purchase.sentMs(), place.arrivedMs(), operands);
+    }
+
+    private byte[] alert(
+            String rule, String version, String key, String subject, String fact, Long startMs, List<String> ids,
+            long atMs, Long sentMs, long arrivedMs, Fields operands) {
         return object(json -> {
-            String identity = rule + "|" + version + "|" + purchase.customer() + "|" + purchase.id();
+            String identity = rule + "|" + version + "|" + key + "|" + fact;
             byte[] hash = digest.digest(identity.getBytes(StandardCharsets.UTF_8));
             json.writeStringField("alert_id", HexFormat.of().formatHex(hash, 0, 16));
             json.writeStringField("rule", rule);
             json.writeStringField("rule_version", version);
-            json.writeStringField("key", purchase.customer());
-            json.writeStringField("subject", purchase.customer());
-            json.writeNullField("window_start_ms");
+            json.writeStringField("key", key);
+            json.writeStringField("subject", subject);
+            whole(json, "window_start_ms", startMs);
             json.writeArrayFieldStart("event_ids");
-            json.writeString(purchase.id());
+            for (String id : ids) {
+                json.writeString(id);
+            }
             json.writeEndArray();
             json.writeObjectFieldStart("operands");
             operands.to(json);
             json.writeEndObject();
-            json.writeNumberField("at_ms", purchase.atMs());
-            whole(json, "sent_ms", purchase.sentMs());
-            json.writeNumberField("ingest_ms", place.arrivedMs());
+            json.writeNumberField("at_ms", atMs);
+            whole(json, "sent_ms", sentMs);
+            json.writeNumberField("ingest_ms", arrivedMs);
             json.writeNumberField("emit_ms", System.currentTimeMillis());
         });
     }
