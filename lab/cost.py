@@ -55,7 +55,7 @@ from pipelines.fraud.traffic.poison import POISON
 RULES = ("above-previous-max", "away-from-phone")
 BURST = "burst"
 """The rule on windows, which `--burst` adds."""
-WITH_BURST = ("flink",)
+WITH_BURST = ("flink", "streams")
 """Engines for which it is written by hand, too."""
 TAPE = "cost"
 """The topics of the backlog, which all runs read."""
@@ -489,6 +489,7 @@ def by_hand_on_streams(target: Target, plan: EnginePlan) -> Side:
         if not name.endswith(("auto.offset.reset", "instance.id"))  # the library's own, for what it adds to a restart
     }
     given |= {"application.id": plan.pattern, "state.dir": declared["folder"], "num.stream.threads": "1"}
+    given["kind.card-uses"] = f"{plan.pattern}-dealt"  # the declared job has it, too
     job = _properties(settings, plan, given)
     return _process(settings, plan, java(HEAP_MB, quick_start=False), "handwritten.FraudStreams", job)
 

@@ -213,9 +213,9 @@ MEASUREMENTS = {
     ),
     "cost-burst": Measurement(
         "cost-burst",
-        ("lab/cost.py", "lab/handwritten", *FLINK, "millrace/rules", "pipelines/fraud"),
+        ("lab/cost.py", "lab/handwritten", *FLINK, *STREAMS, "millrace/rules", "pipelines/fraud"),
         ".venv/bin/python -m lab.cost --burst",
-        minutes=8,
+        minutes=15,
     ),
     "profile": Measurement(
         "profile",

@@ -1,6 +1,9 @@
 package handwritten;
 
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Comparator;
 import java.util.List;
 
@@ -22,6 +25,55 @@ public record CardUse(
     /** The moment to which it moves time: its own, but not beyond its arrival, in case a clock is ahead. */
     public long momentMs() {
         return Math.min(atMs, arrivedMs);
+    }
+
+    /** All but the card, which is the key of a store. */
+    public byte[] bytes() {
+        byte[] name = id.getBytes(StandardCharsets.UTF_8);
+        byte[] owner = customer.getBytes(StandardCharsets.UTF_8);
+        ByteBuffer to = ByteBuffer.allocate(name.length + owner.length + 49);
+        to.putShort((short) name.length).put(name).putShort((short) owner.length).put(owner);
+        to.put((byte) (sentMs == null ? 0 : 1)).putLong(sentMs == null ? 0 : sentMs);
+        return to.putLong(amountCents).putLong(atMs).putInt(partition).putLong(offset).putLong(arrivedMs).array();
+    }
+
+    public static CardUse of(String card, ByteBuffer from) {
+        String id = text(from);
+        String customer = text(from);
+        boolean isSent = from.get() == 1;
+        long sentMs = from.getLong();
+        return new CardUse(
+                id, customer, card, from.getLong(), from.getLong(), isSent ? (Long) sentMs : null, from.getInt(),
+                from.getLong(), from.getLong());
+    }
+
+    private static String text(ByteBuffer from) {
+        byte[] bytes = new byte[from.getShort()];
+        from.get(bytes);
+        return new String(bytes, StandardCharsets.UTF_8);
+    }
+
+    public static byte[] bytes(List<CardUse> uses) {
+        return joined(uses.stream().map(CardUse::bytes).toArray(byte[][]::new));
+    }
+
+    /** The bytes of several uses, as those of one list. */
+    public static byte[] joined(byte[]... uses) {
+        ByteBuffer all = ByteBuffer.allocate(Arrays.stream(uses).mapToInt(each -> each.length).sum());
+        Arrays.stream(uses).forEach(all::put);
+        return all.array();
+    }
+
+    /** The uses in a list of bytes, each once, though it may have been sent again. */
+    public static List<CardUse> all(String card, byte[] bytes) {
+        List<CardUse> uses = new ArrayList<>();
+        for (ByteBuffer from = ByteBuffer.wrap(bytes); from.hasRemaining(); ) {
+            CardUse use = of(card, from);
+            if (!uses.contains(use)) {
+                uses.add(use);
+            }
+        }
+        return uses;
     }
 
     /** Takes from the uses of a card the chains that no use after this time can join; gives those that are bursts. */
