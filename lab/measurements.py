@@ -213,9 +213,9 @@ MEASUREMENTS = {
     ),
     "cost-burst": Measurement(
         "cost-burst",
-        ("lab/cost.py", "lab/handwritten", *FLINK, *STREAMS, "millrace/rules", "pipelines/fraud"),
+        ("lab/cost.py", "lab/handwritten", *FLINK, *SPARK, *STREAMS, "millrace/rules", "pipelines/fraud"),
         ".venv/bin/python -m lab.cost --burst",
-        minutes=15,
+        minutes=25,
     ),
     "profile": Measurement(
         "profile",

@@ -15,11 +15,11 @@ from lab.cost import (
     RULES,
     SIDES,
     STARTS,
-    WITH_BURST,
     Expected,
     Found,
     expected_of,
     judged,
+    only,
     run,
     send_backlog,
     with_burst,
@@ -109,6 +109,24 @@ def test_a_late_event_at_the_beginning_may_be_counted(reasons: int, is_right: bo
     assert (problems == "") is is_right
 
 
+def test_an_engine_that_makes_batches_may_count_any_late_event() -> None:
+    it, late = found(), ("transactions", 1, "late")
+    expected = replace(EXPECTED, refused=EXPECTED.refused + Counter({late: 1}))
+    assert judged(it, expected) != ""
+    assert judged(it, expected.in_batches()) == ""
+    it.letters.append({"topic": "cost.transactions", "offset": 1, "reason": "late"})
+    assert judged(it, expected) == judged(it, expected.in_batches()) == ""
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_plan_has_the_rules_that_are_measured_and_nothing_else(engine: str) -> None:
+    stages = only(load(engine), (*RULES, BURST)).pattern.stages
+    assert stages.windows is not None
+    assert (stages.windows.engine, stages.windows.rules, stages.windows.summaries) == (engine, (BURST,), ())
+    assert (stages.events.rules, stages.persist) == (RULES, None)
+    assert only(load(engine), RULES).pattern.stages.windows is None
+
+
 def test_what_is_not_measured_has_a_row_that_shows_so() -> None:
     side = {"median": 20.4}
     figures = {"cpu_us_per_message": dict.fromkeys(SIDES, side), "ratio": {"median": 1.0, "least": 0.9, "most": 1.1}}
@@ -134,7 +152,7 @@ def target(stack: Settings) -> Iterator[Target]:
 @pytest.mark.parametrize("side", SIDES)
 @pytest.mark.parametrize(
     ("engine", "rules"),
-    [*((engine, RULES) for engine in ENGINES), *((engine, (*RULES, BURST)) for engine in WITH_BURST)],
+    [(engine, rules) for engine in ENGINES for rules in (RULES, (*RULES, BURST))],
 )
 def test_each_side_judges_a_small_backlog_as_the_oracle_does(
     target: Target, engine: str, rules: Sequence[str], side: str

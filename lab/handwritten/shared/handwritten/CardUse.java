@@ -76,6 +76,16 @@ public record CardUse(
         return uses;
     }
 
+    /** When the first chain of a card's uses ends: no use after that joins it. */
+    public static long endMs(List<CardUse> uses) {
+        uses.sort(Comparator.comparingLong(CardUse::atMs));
+        int last = 0;
+        while (last + 1 < uses.size() && uses.get(last + 1).atMs() - uses.get(last).atMs() <= GAP_MS) {
+            last++;
+        }
+        return uses.get(last).atMs() + GAP_MS;
+    }
+
     /** Takes from the uses of a card the chains that no use after this time can join; gives those that are bursts. */
     public static List<List<CardUse>> ended(List<CardUse> uses, long timeMs) {
         uses.sort(Comparator.comparingLong(CardUse::atMs));
