@@ -126,10 +126,14 @@ class Side:
 
 
 Start = Callable[[Target, EnginePlan], Side]
+Starts = Mapping[tuple[str, str], Start]
+"""By engine and side; of an engine, what is measured first, and then what it is measured against."""
 
 
-def main(argv: Sequence[str]) -> int:
-    given = _arguments(argv)
+def main(argv: Sequence[str], starts: Starts | None = None, kind: str = "cost") -> int:
+    """Measures the declaration, or other starts, which leave a record of their own kind."""
+    starts = starts or STARTS
+    given = _arguments(argv, starts)
     own = Settings.read(os.environ)
     settings = replace(own, state=own.state / "cost", port_base=own.port_base + PORTS_PER_STACK)
     stack.down(settings, purge=True)
@@ -139,35 +143,38 @@ def main(argv: Sequence[str]) -> int:
         send_backlog(target.bootstrap, given.events, given.seed)
         expected = expected_of(target.bootstrap, (*RULES, BURST) if given.burst else RULES)
         figures = {
-            engine: measured(target, engine, expected, given.repeats, is_profiled=given.profile)
+            engine: measured(target, engine, expected, given.repeats, starts, is_profiled=given.profile)
             | {"messages": len(expected.raw)}
             for engine in given.engines
         }
     finally:
         stack.down(settings, purge=True, report=_report)
-    kind = "profile" if given.profile else "cost-burst" if given.burst else "cost"
+    kind = kind.replace("cost", "profile") if given.profile else f"{kind}-burst" if given.burst else kind
     path = records.append(own, kind, figures, given.seed)
     for engine, found in figures.items():
-        print(f"{engine}: {found['ratio']['median']} times by hand ({found['ratio']['of']}); record {path}")
+        _, against = sides_of(engine, starts)
+        print(f"{engine}: {found['ratio']['median']} times {against} ({found['ratio']['of']}); record {path}")
     return 0 if all(found["verdicts"] == ["ok"] for found in figures.values()) else 1
 
 
 def measured(
-    target: Target, engine: str, expected: Expected, repeats: int, *, is_profiled: bool = False
+    target: Target, engine: str, expected: Expected, repeats: int, starts: Starts, *, is_profiled: bool = False
 ) -> dict[str, Any]:
     """Both sides in turn, so many times."""
-    used: dict[str, list[float]] = {side: [] for side in SIDES}
-    samples: dict[str, Counter[str]] = {side: Counter() for side in SIDES}
+    sides = sides_of(engine, starts)
+    used: dict[str, list[float]] = {side: [] for side in sides}
+    samples: dict[str, Counter[str]] = {side: Counter() for side in sides}
     verdicts = set()
     for number in range(repeats):
-        for side in SIDES if number % 2 == 0 else reversed(SIDES):
-            us_per_message, problems = run(target, engine, side, expected, samples[side] if is_profiled else None)
+        for side in sides if number % 2 == 0 else reversed(sides):
+            start, sampled = starts[engine, side], samples[side] if is_profiled else None
+            us_per_message, problems = run(target, engine, side, expected, sampled, start)
             used[side].append(us_per_message)
             verdicts.add(problems or "ok")
             _report(f"{engine} {side}: {us_per_message} us per message, {problems or 'ok'}")
     if is_profiled and not all(samples.values()):
         raise InfraError(f"{engine}: the run was too short for a sample; give it more --events")
-    ratios = [round(a / b, 2) for a, b in zip(used[DECLARED], used[BY_HAND], strict=True)]
+    ratios = [round(a / b, 2) for a, b in zip(*used.values(), strict=True)]
     return {
         "cpu_us_per_message": {side: {"median": median(of), "of": of} for side, of in used.items()},
         "ratio": {"median": round(median(ratios), 2), "least": min(ratios), "most": max(ratios), "of": ratios},
@@ -175,8 +182,18 @@ def measured(
     } | ({"samples": samples} if is_profiled else {})
 
 
+def sides_of(engine: str, starts: Starts) -> tuple[str, str]:
+    first, second = (side for each, side in starts if each == engine)
+    return first, second
+
+
 def run(
-    target: Target, engine: str, side: str, expected: Expected, samples: Counter[str] | None = None
+    target: Target,
+    engine: str,
+    side: str,
+    expected: Expected,
+    samples: Counter[str] | None = None,
+    start: Start | None = None,
 ) -> tuple[float, str]:
     """One run over the whole backlog: microseconds of processor time per message, and what is wrong with its output."""
     plan = plan_of(target, engine, side, expected.rules)
@@ -189,7 +206,7 @@ def run(
         target.bootstrap, [t for t in wanted if t.is_state or t.name in {plan.topics[kind] for kind in outputs}]
     )
     add_rest = in_two(target.bootstrap, plan, expected) if engine in IN_BATCHES else lambda: None
-    begun = STARTS[engine, side](target, plan)
+    begun = (start or STARTS[engine, side])(target, plan)
     try:
         with _profiled(begun.record, target.settings.state, samples) as is_warm:
             marks = _watch(target.bootstrap, plan, begun.record, expected, lambda: (is_warm(), add_rest()))
@@ -300,7 +317,9 @@ class Meter:
     def used_s(self) -> float:
         self.look()
         times = [process.cpu_times() for process in processes.family(self._record)]
-        return sum(each.user + each.system for each in times) - sum(self._compilers.values())
+        own = sum(each.user + each.system for each in times)
+        ended = sum(each.children_user + each.children_system for each in times)  # workers in Python
+        return own + ended - sum(self._compilers.values())
 
 
 class Counted:
@@ -506,15 +525,25 @@ def declared_on_flink(target: Target, plan: EnginePlan) -> Side:
 
 def by_hand_on_flink(target: Target, plan: EnginePlan) -> Side:
     """With the settings of the declared job, and under its id, so that it is stopped as that one is."""
+    job = _properties(target.settings, plan, {"name": f"{plan.pattern} (generation {plan.generation})"})
+    return submitted_to_flink(
+        target, plan, "handwritten.FraudFlink", handwritten.ensure(target.settings, plan.engine), job
+    )
+
+
+def submitted_to_flink(
+    target: Target, plan: EnginePlan, main: str, jar: Path, job: Path, class_path: Iterable[Path] = ()
+) -> Side:
+    """A program in a jar of its own, with the file that it reads, on a TaskManager that has run nothing yet."""
     record = _fresh_taskmanager(target)
     settings, engine, home = target.settings, target.engine(plan.engine), Path(target.addresses["FLINK_HOME"])
-    job = _properties(settings, plan, {"name": f"{plan.pattern} (generation {plan.generation})"})
     command = [
         *("java", *configuration(settings)["env.java.opts.all"].split()),
         *("-cp", f"{home}/lib/*{os.pathsep}{home}/conf", "org.apache.flink.client.cli.CliFrontend"),
-        *("run", "--target", "remote", "--detached", "--class", "handwritten.FraudFlink"),
+        *("run", "--target", "remote", "--detached", "--class", main),
+        *(word for each in class_path for word in ("--classpath", each.as_uri())),
         *(f"-D{name}={value}" for name, value in remote(plan, target.address("FLINK_REST_URL"), None).items()),
-        *(str(handwritten.ensure(settings, plan.engine)), str(job)),
+        *(str(jar), str(job)),
     ]
     env = processes.environment({"FLINK_CONF_DIR": str(home / "conf")})
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=SUBMIT_WITHIN_S)
@@ -582,7 +611,7 @@ def _properties(settings: Settings, plan: EnginePlan, more: Mapping[str, str]) -
     return path
 
 
-STARTS: Mapping[tuple[str, str], Start] = {
+STARTS: Starts = {
     ("streams", DECLARED): declared_on_streams,
     ("streams", BY_HAND): by_hand_on_streams,
     ("flink", DECLARED): declared_on_flink,
@@ -602,9 +631,9 @@ def _report(*words: str) -> None:
     print(*words, file=sys.stderr, flush=True)
 
 
-def _arguments(argv: Sequence[str]) -> argparse.Namespace:
-    measurable = sorted({engine for engine, _ in STARTS})
-    parser = argparse.ArgumentParser(prog="python -m lab.cost", description=__doc__)
+def _arguments(argv: Sequence[str], starts: Starts) -> argparse.Namespace:
+    measurable = sorted({engine for engine, _ in starts})
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("engines", nargs="*", default=measurable, metavar="ENGINE", help=f"of {', '.join(measurable)}")
     parser.add_argument("--events", type=int, default=800_000)
     parser.add_argument("--repeats", type=int, default=3)

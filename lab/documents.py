@@ -34,6 +34,7 @@ CONFORMANCE = re.compile(
 OF_ENGINES = {"memory": ("memory_mb", "MB"), "events": ("events_per_cpu_s", "per CPU-s")}
 """What stands before ` of ENGINE` in a figure: the key of the record, and the unit."""
 BESIDE = " beside a process that kept one core busy"
+SENDER_LATE = "not counted: the sender was late"
 BENCHED = "fraud"
 """The use whose patterns show what an engine costs."""
 OF_LOST_STATE = ("alerts absent for lost state", "alerts that rest on lost state")
@@ -255,29 +256,75 @@ def kills(records: Records) -> str:
     return _table(["guarantee, worker killed", *head], table)
 
 
-def costs(records: Records) -> str:
-    """The processor time of a message by the declared rules, and by the same rules written by hand for the engine."""
+def costs(measured: Mapping[str, str], against: str, records: Records) -> str:
+    """The processor time of a message by the declared rules, and by the side that they are measured against.
+
+    `measured` has the records, each with the rules that it is of.
+    """
     titles = {each.name: each.title for each in manifests()}
     rows = []
-    for record, label in (("cost", "two rules"), ("cost-burst", "three rules")):
-        figures = records.get(record, {"figures": {}})["figures"]
-        measured = [
-            [
-                f"[{titles[name]}, {label}](records/{record}.json)",
-                *(f"{found['cpu_us_per_message'][side]['median']:.0f} µs" for side in ("declared", "by hand")),
-                f"{found['ratio']['median']:.2f} ({found['ratio']['least']:.2f} to {found['ratio']['most']:.2f})",
-            ]
-            for name, found in figures.items()
+    for record, rules in measured.items():
+        named = {name: f"{title}{rules and f', {rules}'}" for name, title in titles.items()}
+        rows += _costs(record, against, named, records) or [_not_measured(record, rules)]
+    return _table(["processor time of a message", "declared", against, "ratio, and its range"], rows)
+
+
+def costs_in_python(records: Records) -> str:
+    """The same of Spark's memory, in both ways in Python."""
+    sides = {"in-python": "in Python", "in-buckets": "in Python by bucket"}
+    rows = []
+    for name, side in sides.items():
+        record = f"../records/cost-spark-{name}"
+        rows += _costs(record, side, {"spark": side}, records) or [_not_measured(record, side)]
+    return _table(["processor time of a message", "in Java", "in Python", "ratio, and its range"], rows)
+
+
+def _not_measured(record: str, what: str) -> list[str]:
+    return [f"[{what and f'{what}: '}{NOT_MEASURED}]({record}.json)", *[""] * 3]
+
+
+def _costs(record: str, against: str, titles: Mapping[str, str], records: Records) -> list[list[str]]:
+    return [
+        [
+            f"[{titles[name]}]({record}.json)",
+            *(f"{found['cpu_us_per_message'][side]['median']:.0f} µs" for side in ("declared", against)),
+            f"{found['ratio']['median']:.2f} ({found['ratio']['least']:.2f} to {found['ratio']['most']:.2f})",
         ]
-        rows += measured or [[f"[{label}: {NOT_MEASURED}](records/{record}.json)", "", "", ""]]
-    return _table(["processor time of a message", "declared", "by hand", "ratio, and its range"], rows)
+        for name, found in records.get(Path(record).name, {"figures": {}})["figures"].items()
+    ]
 
 
-def profiles(records: Records) -> str:
-    """What the processor time of a message is spent on, by the declared rules and by those written by hand."""
+def paces(records: Records) -> str:
+    """How Spark's per-event stage keeps up with live traffic, by where its memory is."""
+    found = records.get("pace-spark-in-python", {"figures": {}})["figures"]
+    if not found:
+        return _table(["live traffic", f"[{NOT_MEASURED}](../records/pace-spark-in-python.json)"], [])
+    timed = {side: {each["name"]: each for each in own["latencies"]} for side, own in found.items()}
+    rows = [
+        ["events a second", *(f"{own['run']['rate_per_s']:,.0f}" for own in found.values())],
+        *(
+            [f"{name}, p50 / p99", *(_between(own[name]) if name in own else SENDER_LATE for own in timed.values())]
+            for name in ("alerts", "enriched", "hop")
+        ),
+        ["a batch, p50 / p99", *(_between(own["batches"]) for own in found.values())],
+        ["rows in a second of a batch", *(f"{own['batches']['rows_per_s']:,}" for own in found.values())],
+        [
+            "events per second of processor time",
+            *(f"{own['events_per_cpu_s'].get('spark', NOT_MEASURED)}" for own in found.values()),
+        ],
+    ]
+    return _table(["live traffic", *(f"[{side}](../records/pace-spark-in-python.json)" for side in found)], rows)
+
+
+def _between(found: Mapping[str, Any]) -> str:
+    return f"{found['p50_ms']:.0f} / {found['p99_ms']:.0f} ms" if found["count"] else NOT_MEASURED
+
+
+def profiles(record: str, against: str, records: Records) -> str:
+    """What the processor time of a message is spent on, by the declared rules and by what they are measured against."""
     titles = {each.name: each.title for each in manifests()}
-    found = records.get("profile", {"figures": {}})["figures"]
-    sides = [(name, side) for name in found for side in ("declared", "by hand")]
+    found = records.get(Path(record).name, {"figures": {}})["figures"]
+    sides = [(name, side) for name in found for side in ("declared", against)]
     layers = Counter[str]()
     for name, side in sides:
         layers.update(found[name]["samples"][side])
@@ -289,7 +336,7 @@ def profiles(records: Records) -> str:
 
     rows = [[layer, *(us(layer, *each) for each in sides)] for layer, _ in layers.most_common()]
     head = [f"{titles[name]}, {side}" for name, side in sides] or [NOT_MEASURED]
-    return _table(["µs of a message", *(f"[{each}](records/profile.json)" for each in head)], rows)
+    return _table(["µs of a message", *(f"[{each}]({record}.json)" for each in head)], rows)
 
 
 def memory_of_hours(records: Records) -> str:
@@ -328,12 +375,24 @@ SENTENCES: dict[str, dict[str, Callable[[Records], str]]] = {
         r"\| measured \|.*(?:\n\|.*)*": loads,
         r"\| engine, guarantee, state \|.*(?:\n\|.*)*": conformance,
         r"\| guarantee, worker killed \|.*(?:\n\|.*)*": kills,
-        r"\| processor time of a message \|.*(?:\n\|.*)*": costs,
-        r"\| µs of a message \|.*(?:\n\|.*)*": profiles,
+        r"\| processor time of a message \|.*(?:\n\|.*)*": partial(
+            costs, {"records/cost": "two rules", "records/cost-burst": "three rules"}, "by hand"
+        ),
+        r"\| µs of a message \|.*(?:\n\|.*)*": partial(profiles, "records/profile", "by hand"),
         r"\| folder \|.*(?:\n\|.*)*": sizes,
     },
     "docs/decisions/0045-live-page.md": {r"Open\s+pages[^.]*\.": open_pages},
     "docs/decisions/0046-ledger.md": {r"\| MB of memory \|.*(?:\n\|.*)*": memory_of_hours},
+    "docs/decisions/0066-spark-memory-in-python.md": {
+        r"\| processor time of a message \|.*(?:\n\|.*)*": costs_in_python,
+        r"\| live traffic \|.*(?:\n\|.*)*": paces,
+    },
+    "docs/decisions/0067-flink-on-stage.md": {
+        r"\| processor time of a message \|.*(?:\n\|.*)*": partial(
+            costs, {"../records/cost-flink-on-stage": ""}, "on Stage"
+        ),
+        r"\| µs of a message \|.*(?:\n\|.*)*": partial(profiles, "../records/profile-flink-on-stage", "on Stage"),
+    },
     "docs/behaviours.md": {r"Runs\s+in\s+a\s+row:[^(]*\([^)]*\)": runs_in_a_row},
     "docs/airflow.md": {r"\d+\s+rounds,\s+\d+\s+of\s+them\s+while\s+`deploy`\s+ran": rounds_of_the_drill},
 }

@@ -65,6 +65,11 @@ SPARK = ("millrace/engines/spark", "millrace/job_processes.py", "millrace/kernel
 STREAMS = ("millrace/engines/streams", "millrace/kernel/java", "millrace/kernel/kafka")
 STORM = ("millrace/engines/storm", "millrace/kernel/java", "millrace/kernel/kafka")
 
+FLINK_ON_STAGE = (
+    *("lab/cost.py", "lab/choices/flink", "lab/choices/flink_on_stage.py", *FLINK, "millrace/kernel/kafka"),
+    *("millrace/rules", "pipelines/fraud"),
+)
+SPARK_IN_PYTHON = ("lab/choices/spark", "lab/choices/spark_in_python.py")
 FLOOD = (*(path for path in BENCH if path != "pipelines/fraud"), "pipelines/flood")
 FLOOD_COMMAND = ".venv/bin/python -m lab.bench --events 1000000 --rate 2000 --seed 1"
 
@@ -222,6 +227,40 @@ MEASUREMENTS = {
         ("lab/cost.py", "lab/profile.py", "lab/handwritten", *FLINK, "millrace/rules", "pipelines/fraud"),
         ".venv/bin/python -m lab.cost flink --repeats 1 --profile",
         minutes=4,
+    ),
+    "cost-flink-on-stage": Measurement(
+        "cost-flink-on-stage", FLINK_ON_STAGE, ".venv/bin/python -m lab.choices.flink_on_stage", minutes=8
+    ),
+    "profile-flink-on-stage": Measurement(
+        "profile-flink-on-stage",
+        ("lab/profile.py", *FLINK_ON_STAGE),
+        ".venv/bin/python -m lab.choices.flink_on_stage --repeats 1 --profile",
+        minutes=4,
+    ),
+    "cost-spark-in-python": Measurement(
+        "cost-spark-in-python",
+        ("lab/cost.py", *SPARK_IN_PYTHON, *SPARK, "millrace/oracle.py", "millrace/rules", "pipelines/fraud"),
+        ".venv/bin/python -m lab.choices.spark_in_python --events 200000",
+        minutes=10,
+    ),
+    "cost-spark-in-buckets": Measurement(
+        "cost-spark-in-buckets",
+        ("lab/cost.py", *SPARK_IN_PYTHON, *SPARK, "millrace/oracle.py", "millrace/rules", "pipelines/fraud"),
+        ".venv/bin/python -m lab.choices.spark_in_python buckets --events 200000",
+        minutes=8,
+    ),
+    "pace-spark-in-python": Measurement(
+        "pace-spark-in-python",
+        (
+            *BENCH,
+            *SPARK_IN_PYTHON,
+            "lab/choices/spark_at_pace.py",
+            "lab/choices/patterns",
+            *SPARK,
+            "millrace/oracle.py",
+        ),
+        ".venv/bin/python -m lab.choices.spark_at_pace",
+        minutes=12,
     ),
     "kafka-clients": Measurement(
         "kafka-clients",

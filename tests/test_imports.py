@@ -64,6 +64,7 @@ MAY_IMPORT = {
     "millrace.cli": Allowed(("millrace.cli", *LIBRARY), ANY),
     "millrace.airflow": Allowed(("millrace.airflow", *LIBRARY), ("airflow", "fastapi", "httpx")),
     "lab": Allowed(("lab", *LIBRARY), ANY),
+    "lab.choices.spark": Allowed(("lab.choices.spark", "millrace.engines.spark", *MEANING), ("pyspark",)),
     "dags": Allowed(("dags", "millrace.airflow", *LIBRARY), ("airflow",)),
 }
 # Each lives in an environment that the others do not have, so ANY does not include them, but for what the command line

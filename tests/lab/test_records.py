@@ -320,11 +320,56 @@ Not linked.
             "| MB of memory | first quarter | second | third | last |\n| --- | --- | --- | --- | --- |\n"
             "| kafka-1 | 310 | 320 | 320 | 321 |\n\nmore",
         ),
+        (
+            "docs/decisions/0067-flink-on-stage.md",
+            "| processor time of a message | declared |\n| --- | --- |\n| not measured |  |\n\nmore",
+            {
+                "cost-flink-on-stage": {
+                    "flink": {
+                        "cpu_us_per_message": {"declared": {"median": 25.1}, "on Stage": {"median": 20.4}},
+                        "ratio": {"median": 1.23, "least": 1.2, "most": 1.31},
+                    }
+                }
+            },
+            "| processor time of a message | declared | on Stage | ratio, and its range |\n"
+            "| --- | --- | --- | --- |\n"
+            "| [Flink](../records/cost-flink-on-stage.json) | 25 µs | 20 µs | 1.23 (1.20 to 1.31) |\n\n"
+            "*Measured at fffffff, 2026-11-21.*\n\nmore",
+        ),
     ],
 )
 def test_a_sentence_is_computed_from_all_its_records(document: str, text: str, there: Any, shown: str) -> None:
     all_ = {name: recorded("f" * 40, name, **figures) for name, figures in there.items()}
     assert documents.rewritten(document, text, all_) == shown
+
+
+def test_a_profile_shows_each_side_in_its_own_column() -> None:
+    sides = {"declared": {"reading JSON": 30, "the engine": 70}, "on Stage": {"reading JSON": 50, "the engine": 50}}
+    cpu = {"declared": {"median": 20.0}, "on Stage": {"median": 10.0}}
+    flink = {"samples": sides, "cpu_us_per_message": cpu}
+    there = {"profile-flink-on-stage": recorded("f" * 40, "profile-flink-on-stage", flink=flink)}
+    before = "| µs of a message | [not measured](../records/profile-flink-on-stage.json) |\n| --- | --- |"
+    table = documents.rewritten("docs/decisions/0067-flink-on-stage.md", before, there)
+    assert "[Flink, on Stage](../records/profile-flink-on-stage.json)" in table
+    assert "| reading JSON | 6.0 | 5.0 |" in table
+    assert documents.rewritten("docs/decisions/0067-flink-on-stage.md", before, {}).startswith(before)
+
+
+def test_a_side_whose_sender_was_late_has_batches_and_no_latency() -> None:
+    took = {"count": 3, "p50_ms": 400, "p99_ms": 900}
+    latencies = [{"name": name, **took} for name in ("alerts", "enriched", "hop")]
+    side = {"run": {"rate_per_s": 4_999.7}, "latencies": latencies, "batches": {**took, "rows_per_s": 7_012}}
+    side["events_per_cpu_s"] = {"spark": 3_100}
+    figures = {"declared": side, "in Python": {**side, "latencies": []}}
+    there = {"pace-spark-in-python": recorded("f" * 40, "pace-spark-in-python", **figures)}
+    before = "| live traffic | [not measured](../records/pace-spark-in-python.json) |\n| --- | --- |"
+    table = documents.rewritten("docs/decisions/0066-spark-memory-in-python.md", before, there)
+    assert "| events a second | 5,000 | 5,000 |" in table
+    assert "| alerts, p50 / p99 | 400 / 900 ms | not counted: the sender was late |" in table
+    assert "| a batch, p50 / p99 | 400 / 900 ms | 400 / 900 ms |" in table
+    assert "| rows in a second of a batch | 7,012 | 7,012 |" in table
+    assert "| events per second of processor time | 3100 | 3100 |" in table
+    assert documents.rewritten("docs/decisions/0066-spark-memory-in-python.md", before, {}).startswith(before)
 
 
 def test_every_engine_has_its_column_of_loads_by_its_own_pattern_where_that_is_measured() -> None:
