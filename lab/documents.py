@@ -192,8 +192,8 @@ def shapes(_: Records) -> str:
 def engines_of(name: str, _: Records) -> str:
     """The first cells of a pattern's row: the engines of its stages."""
     stages = load(name).pattern.stages
-    titles = (manifest(each.engine).title if each else "none" for each in (stages.events, stages.windows))
-    return f"| `{name}` | {' | '.join(titles)} |"
+    events, windows = (manifest(each.engine).title if each else "none" for each in (stages.events, stages.windows))
+    return f"| `{name}` | {events}{', in real time' if stages.events.real_time else ''} | {windows} |"
 
 
 def loads(records: Records) -> str:

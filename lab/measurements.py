@@ -180,6 +180,9 @@ MEASUREMENTS = {
     ),
     "bench-flood-flink": Measurement("bench-flood-flink", (*FLOOD, *FLINK), f"{FLOOD_COMMAND} flood-flink", minutes=16),
     "bench-flood-spark": Measurement("bench-flood-spark", (*FLOOD, *SPARK), f"{FLOOD_COMMAND} flood-spark", minutes=16),
+    "bench-flood-spark-realtime": Measurement(
+        "bench-flood-spark-realtime", (*FLOOD, *SPARK), f"{FLOOD_COMMAND} flood-spark-realtime", minutes=16
+    ),
     "bench-streams-spark": Measurement(
         "bench-streams-spark",
         (*BENCH, *STREAMS, *SPARK),

@@ -32,6 +32,7 @@ SHAPES: Mapping[str, str] = {
     "event": "rules over single events, with what measures remember",
     "fold": "rules that are a step in plain Python",
     "parallel": "several instances of its per-event stage (`parallelism`)",
+    "real-time": "events written as they come by an engine of batches (`real_time`), if the stage keeps nothing",
     "session": "rules over session windows",
     "tumbling": "rules over tumbling windows",
     "sliding": "rules over sliding windows",

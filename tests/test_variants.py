@@ -43,6 +43,7 @@ pytestmark = [pytest.mark.stack, pytest.mark.timeout(1200)]
 
 ELSEWHERE = {
     "flink-spark": "tests/airflow/test_airflow.py",
+    "flood-spark": "tests/test_long_runs.py",
     "storm": "tests/storm/test_verdict.py",
     "storm-at-most-once": "tests/storm/test_verdict.py",
     "storm-exactly-once": "tests/storm/test_verdict.py",
@@ -50,8 +51,8 @@ ELSEWHERE = {
     "streams": "tests/streams/test_verdict.py",
 }
 """The variants whose verdict another suite shows."""
-KILLED, KILLED_AFTER = "spark", 1_000
-"""The variant whose driver dies in the middle of the traffic, and the events that it has judged by then."""
+KILLED, KILLED_AFTER = ("spark", "flood-spark-realtime"), 1_000
+"""The variants whose driver dies in the middle of the traffic, and the events that it has judged by then."""
 VARIANTS = sorted(
     (name for name in names() if name not in ELSEWHERE and load(name).use.traffic),
     key=lambda name: (load(name).use.name, name),
@@ -152,7 +153,7 @@ def run_of(target: Target, variant: Variant) -> Ran:
     secrets = traffic.secrets_of(target.settings, use)
     with ThreadPoolExecutor() as pool:
         sent = pool.submit(sending.send, target.bootstrap, topics_of(variant), traffic.generated(use, plan, secrets))
-        if variant.name == KILLED:
+        if variant.name in KILLED:
             kill_at_work(target, variant)
             deploy(target, variant.name, report=print)
         traffic.keep(target.settings, variant.name, sent.result())

@@ -168,8 +168,9 @@ def _deploy_red(name: str) -> str:
 
 def _stages(variant: Variant) -> str:
     stages = variant.pattern.stages
+    paced = " in real time" if stages.events.real_time else ""
     stored = f", persisted by {stages.persist.engine} to {' and '.join(stages.persist.to)}" if stages.persist else ""
     windows = f", windows on **{stages.windows.engine}**" if stages.windows else ", no windows"
     return f"""{variant.pattern.doc}
 
-Per-event stage on **{stages.events.engine}**{windows}{stored}."""
+Per-event stage on **{stages.events.engine}**{paced}{windows}{stored}."""

@@ -19,6 +19,7 @@ from millrace.patterns import backfills
 from millrace.patterns.parquet import PLACE
 from millrace.rules import EventRule, EventType, FoldRule, RuleError, UseCase, WindowRule
 from millrace.rules.expressions import DeclarationError
+from millrace.rules.memory import StageMemory
 from millrace.rules.nearest import nearest
 
 
@@ -73,6 +74,11 @@ class EventsStage(Closed):
         ge=1,
         le=registry.INSTANCES_MOST,
         description="Parallel instances of the stage, where its engine has them; at most one per partition works.",
+    )
+    real_time: bool = Field(
+        False,
+        description="An engine that takes events in batches writes each one as it comes instead. The stage keeps "
+        "nothing then: no ids, no measures, no reference data.",
     )
 
 
@@ -348,6 +354,13 @@ def _complaints(variant: Variant) -> list[str]:
         )
     if stages.events.parallelism > 1 and (reason := _refusal(stages.events.engine, "parallel")):
         complaints.append(f"stages.events.parallelism: {stages.events.engine} runs one instance: {reason}; take it out")
+    if stages.events.real_time:
+        if reason := _refusal(stages.events.engine, "real-time"):
+            complaints.append(
+                f"stages.events.real_time: {stages.events.engine} has no such mode: {reason}; take it out"
+            )
+        elif remembered := _remembered(variant):
+            complaints.append(f"stages.events.real_time: the stage keeps {remembered}; take it out")
     for engine in _engines(stages):
         if reason := _refusal(engine, pattern.promises.delivery):
             complaints.append(f"promises.delivery: {engine} does not deliver {pattern.promises.delivery}: {reason}")
@@ -355,6 +368,19 @@ def _complaints(variant: Variant) -> list[str]:
         for reason in _apart(stages.events.engine, stages.windowing.engine):
             complaints.append(f"stages.windows.engine: {reason}; choose {stages.events.engine} here too")
     return complaints
+
+
+def _remembered(variant: Variant) -> str | None:
+    """What the per-event stage keeps from one event to the next; None if it keeps nothing."""
+    use, rules = variant.use, tuple(rule for rule in variant.event_rules if isinstance(rule, EventRule))
+    if use.judged.id:
+        return f"the ids of '{use.judged.name}', to find repetitions"
+    if StageMemory(use, rules).measures:
+        names_ = [rule.name for rule in rules if rule.remembers] or [use.enriched.name]
+        return f"measures for {', '.join(map(repr, names_))}"
+    if use.enrichment.lookups:
+        return f"reference data of {', '.join(repr(each.reference.name) for each in use.enrichment.lookups)}"
+    return None
 
 
 def _engines(stages: Stages) -> list[str]:

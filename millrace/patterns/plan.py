@@ -80,6 +80,8 @@ class EnginePlan:
     """The generation that began without state: what earlier ones left is given up."""
     delivery: str = AT_LEAST_ONCE
     """The guarantee that the pattern promises for its outputs."""
+    real_time: bool = False
+    """Whether the per-event stage writes each event as it comes, on an engine that takes events in batches."""
     finite: bool = False
     """Whether the topics hold all that they ever will: once that is judged, all windows close and the job ends."""
     accepted: tuple[Loss, ...] = field(default=(), compare=False)
@@ -157,7 +159,8 @@ class EnginePlan:
 
     def to_json(self) -> str:
         content = asdict(self)
-        usual = {"accepted": (), "tables": {}, "delivery": AT_LEAST_ONCE, "finite": False, "since": 1, "declared": ""}
+        usual = {"accepted": (), "tables": {}, "delivery": AT_LEAST_ONCE, "real_time": False, "finite": False}
+        usual |= {"since": 1, "declared": ""}
         for name, value in usual.items():
             if content[name] == value:
                 del content[name]
@@ -214,6 +217,7 @@ def engine_plans(
             tables=_table_versions(variant, engine),
             options=options or {},
             delivery=variant.pattern.promises.delivery,
+            real_time=stages.events.real_time and stages.events.engine == engine,
             finite=variant.is_finite,
         )
         for engine in variant.engines

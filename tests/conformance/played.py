@@ -59,6 +59,8 @@ def elsewhere() -> Mapping[tuple[str, str], list[str]]:
         if stages.windowing.engine != stages.events.engine:
             found[stages.events.engine, "windows-elsewhere"].append(test)
             found[stages.windowing.engine, "events-elsewhere"].append(test)
+        if stages.events.real_time:
+            found[stages.events.engine, "real-time"].append(test)
         if stages.persist:
             for store in stages.persist.to:
                 found[stages.persist.engine, f"{PERSIST}{store}"].append(test)

@@ -32,7 +32,7 @@ def backlog(target: Target, stack: Settings, request: pytest.FixtureRequest) -> 
     "backlog",
     [
         *("flink", "spark", "flink-spark", "streams", "streams-spark", "storm-spark"),
-        *("flood-flink", "flood-spark", "flood-flink-spark", "flood-streams"),
+        *("flood-flink", "flood-spark", "flood-spark-realtime", "flood-flink-spark", "flood-streams"),
     ],
     indirect=True,
 )

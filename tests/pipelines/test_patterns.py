@@ -18,6 +18,7 @@ from millrace.rules import (
     Enrichment,
     EventType,
     Last,
+    Lookup,
     Max,
     Min,
     Sum,
@@ -30,8 +31,10 @@ from millrace.rules import (
     limits_version,
 )
 from millrace.verbs.provision import wanted_topics
+from pipelines.flood import FLOOD
 from pipelines.fraud import FRAUD
 
+PLACES = EventType("places", "Where each ip is.", (Text("ip"), Text("name")), key="ip")
 STORES = Stores("hdfs://store/p", "localhost", 1, "p")
 
 
@@ -74,6 +77,16 @@ def changed(tmp_path: Path, old: str, new: str) -> Path:
             "stages.events.parallelism: spark runs one instance: one query judges the events of all partitions in "
             "batches.*; take it out",
         ),
+        (
+            "engine: flink, rules: [above-previous-max",
+            "engine: flink, real_time: true, rules: [above-previous-max",
+            "stages.events.real_time: flink has no such mode: flink writes each event as it comes .*; take it out",
+        ),
+        (
+            "engine: flink, rules: [above-previous-max",
+            "engine: spark, real_time: true, rules: [above-previous-max",
+            "stages.events.real_time: the stage keeps the ids of 'transactions', to find repetitions; take it out",
+        ),
         ("title:", "title: [", "not valid YAML"),
         ("[burst]", "[burst, burst]", "stages.windows.rules: 'burst' is there 2 times; name each rule once"),
         ("[spend-per-minute]", "[spend-per-minute, spend-per-minute]", "stages.windows.summaries: .*more than once"),
@@ -95,6 +108,24 @@ def test_no_field_has_the_name_of_a_folder_of_files(tmp_path, monkeypatch):
     with pytest.raises(PatternError, match="folders by date and hour, so no field of 'enriched' can be called 'Hour'"):
         read(files()["flink-spark"])
     assert read(changed(tmp_path, "to: [hdfs, hbase]", "to: [hbase]"))
+
+
+@pytest.mark.parametrize(
+    ("enrichment", "complaint"),
+    [
+        (
+            {"lookups": (Lookup(PLACES, by="ip", take={"place": "name"}),)},
+            "keeps reference data of 'places'; take it out",
+        ),
+        ({"remembers": {"before": Count()}}, "keeps measures for 'enriched'; take it out"),
+    ],
+)
+def test_a_stage_that_keeps_anything_without_ids_is_refused_in_real_time(monkeypatch, enrichment, complaint):
+    made = replace(FLOOD.enrichment, **enrichment)
+    found = replace(FLOOD, enrichment=made, references=tuple(each.reference for each in made.lookups))
+    monkeypatch.setattr("millrace.kept.use_of", lambda declared, name: found)
+    with pytest.raises(PatternError, match=f"stages.events.real_time: the stage {complaint}"):
+        read(files()["flood-spark-realtime"])
 
 
 def test_a_pattern_file_that_cannot_be_read_is_named(tmp_path):

@@ -60,8 +60,9 @@ def plan_of(pattern: str) -> EnginePlan:
 
 
 OWN, BEHIND_FLINK = plan_of("spark"), plan_of("flink-spark")
+REAL_TIME = replace(OWN, real_time=True)
 raw, enriched = (OWN.topics[each.name] for each in (OWN.use.judged, OWN.use.enriched))
-OWN, BEHIND_FLINK = (replace(each, topics={**each.topics, **OWN.topics}) for each in (OWN, BEHIND_FLINK))
+BEHIND_FLINK = replace(BEHIND_FLINK, topics={**BEHIND_FLINK.topics, **OWN.topics})
 
 
 class Room:
@@ -88,6 +89,29 @@ def test_windows_get_the_time_of_the_last_completed_batch_of_the_stage_before_th
     room.events.reaches(5, clock_ms=70_000)
     assert room.keep(0) == [("window-a", 70_000), ("window-b", 70_000)]
     assert room.keep(0) == [], "each time is sent once"
+
+
+def test_the_time_of_a_batch_in_real_time_waits_for_what_had_arrived_in_any_partition_when_it_ended() -> None:
+    ends = Ends(end=9)
+    room = Room(REAL_TIME, ends)
+    room.events.reaches(5, clock_ms=70_000)
+    assert room.keep(0) == []
+    ends.end = 14
+    room.events.reaches(8, clock_ms=75_000)
+    assert room.keep(0) == [], "the message before 9 may have come to another partition before 70,000"
+    room.events.reaches(12, clock_ms=80_000)
+    assert room.keep(0) == [("window-a", 70_000), ("window-b", 70_000)]
+    room.events.reaches(14, clock_ms=81_000)
+    assert room.keep(0) == [("window-a", 80_000), ("window-b", 80_000)]
+
+
+def test_in_real_time_a_silence_begins_at_the_time_of_the_last_batch() -> None:
+    room = Room(REAL_TIME, Ends(end=9))
+    for each in (room.events, *room.windows):
+        each.reaches(9, clock_ms=70_000)
+    assert room.keep(0) == [("summary-s", 70_000)]
+    assert room.keep(1) == [("window-a", 70_000), ("window-b", 70_000)]
+    assert ("window-a", 70_000 + IDLE_MS) in room.keep(IDLE_MS)
 
 
 def test_numbers_get_the_time_that_all_windows_of_rules_have_reached() -> None:

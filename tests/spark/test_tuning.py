@@ -1,13 +1,25 @@
 import pytest
 
 from millrace.engines.spark.tuning import LOCAL, master_for
+from millrace.patterns import EnginePlan, Stores, engine_plans, load
 
 
-@pytest.mark.parametrize(("judges_events", "master"), [(True, "local[4]"), (False, "local[2]")])
-def test_a_driver_without_a_cluster_runs_more_tasks_at_once_where_it_judges_events(judges_events, master):
-    assert master_for(LOCAL, judges_events=judges_events) == master
+def plan_of(pattern: str) -> EnginePlan:
+    plans = engine_plans(load(pattern), 1, "kafka:9092", "file:///c", Stores("", "", 0, ""))
+    return next(each for each in plans if each.engine == "spark")
+
+
+@pytest.mark.parametrize(("pattern", "master"), [("spark", "local[4]"), ("flink-spark", "local[2]")])
+def test_a_driver_without_a_cluster_runs_more_tasks_at_once_where_it_judges_events(pattern, master):
+    assert master_for(LOCAL, plan_of(pattern)) == master
+
+
+def test_in_real_time_each_partition_has_a_task_and_the_other_queries_have_as_many_as_ever():
+    assert plan_of("flood-spark-realtime").partitions == 2
+    assert master_for(LOCAL, plan_of("flood-spark-realtime")) == "local[6]"
+    assert master_for(LOCAL, plan_of("flood-spark")) == "local[4]"
 
 
 @pytest.mark.parametrize("given", ["local[1]", "spark://spark.example.net:7077", "yarn"])
 def test_a_master_that_was_named_stays(given):
-    assert master_for(given, judges_events=True) == given
+    assert master_for(given, plan_of("flood-spark-realtime")) == given

@@ -12,6 +12,7 @@ ENGINE = Manifest(
         }
     ),
     cannot={
+        "real-time": "flink writes each event as it comes without it",
         "events-elsewhere": "flink windows run inside the flink events stage",
         "persist:hdfs": "flink writes to Kafka only",
         "persist:hbase": "flink writes to Kafka only",

@@ -7,8 +7,8 @@ ENGINE = Manifest(
     title="Spark",
     can=frozenset(
         {
-            *("event", "session", "tumbling", "sliding", "summary", "events-elsewhere", "persist:hdfs"),
-            *("persist:hbase", "at-least-once-with-ids"),
+            *("event", "real-time", "session", "tumbling", "sliding", "summary", "events-elsewhere"),
+            *("persist:hdfs", "persist:hbase", "at-least-once-with-ids"),
         }
     ),
     cannot={

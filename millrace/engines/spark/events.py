@@ -25,7 +25,8 @@ from millrace.rules.outputs import FLAGS, operand_name, provenance, row
 def messages(spark: SparkSession, plan: EnginePlan) -> DataFrame:
     """The messages that the stage writes: topic, key and value."""
     kinds = (*plan.use.raw, *plan.use.references)
-    raw = topics.source(spark, plan.bootstrap, [plan.topics[each.name] for each in kinds])
+    names = [plan.topics[each.name] for each in kinds]
+    raw = topics.source(spark, plan.bootstrap, names, is_real_time=plan.real_time)
     return written(spark, plan, timed(plan, remembered(spark, plan, known(spark, plan, accepted(spark, plan, raw)))))
 
 

@@ -28,6 +28,7 @@ from millrace.engines.spark.tuning import (
     EVENTS_EVERY,
     FILES_EVERY,
     LOCAL,
+    REAL_TIME_EVERY,
     SUMMARIES_EVERY,
     TABLES_EVERY,
     WINDOWS_EVERY,
@@ -49,7 +50,7 @@ def main(argv: Sequence[str]) -> int:
     jars = [Path(jar) for jar in arguments.jars.split(os.pathsep)]
     name = f"{plan.pattern} (generation {plan.generation})"
     settings = {**plan.options, **(reporting(arguments.prometheus) if arguments.prometheus else {})}
-    master = master_for(arguments.master, judges_events=plan.judges_events)
+    master = master_for(arguments.master, plan)
     spark = session(name, master, jars, settings, java_options=arguments.java_options)
     if web := spark.sparkContext.uiWebUrl:
         progress = replace(progress, web=web, metrics=f"{web}/{arguments.prometheus}")
@@ -68,7 +69,8 @@ def queries(spark: SparkSession, plan: EnginePlan) -> Iterator[Query]:
     if plan.judges_events:
         checkpoint = f"{place}/events"
         writer = events.messages(spark, plan).writeStream.format("kafka").options(**options)
-        yield Query("events", writer, checkpoint, EVENTS_EVERY)
+        every = REAL_TIME_EVERY if plan.real_time else EVENTS_EVERY
+        yield Query("events", writer, checkpoint, every, is_real_time=plan.real_time)
     if plan.window_rules:
         writer = windows.messages(spark, plan, "windows").writeStream.format("kafka").options(**options)
         yield Query("windows", writer, f"{place}/{windows_name(plan.window_rules)}", WINDOWS_EVERY, follows="events")

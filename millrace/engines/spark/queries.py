@@ -30,6 +30,8 @@ class Query:
     every: str
     follows: Literal["", "events", "rules"] = ""
     """Whose event time it gets as ticks: that of the per-event stage, or that of the rules' windows."""
+    is_real_time: bool = False
+    """Whether a batch lasts for `every`, and each row is written as it comes."""
     is_store: bool = False
     """Whether it only persists results: it waits for its store for as long as that is unreachable."""
 
@@ -46,7 +48,11 @@ class RunningQuery:
         self.checkpoint = Checkpoint(Folder(spark, query.checkpoint))
         self._spark = spark
         writer = query.writer.queryName(query.name).option("checkpointLocation", query.checkpoint)
-        self._writer = writer.trigger(processingTime=query.every)
+        self._writer = (
+            writer.outputMode("update").trigger(realTime=query.every)
+            if query.is_real_time
+            else writer.trigger(processingTime=query.every)
+        )
         self._stream: StreamingQuery | None = None
         self._restarts = 0
         self._failures = 0

@@ -28,11 +28,18 @@ PLACE = names(SOURCE[1:])
 
 
 def source(
-    spark: SparkSession, bootstrap: str, topics: Sequence[str], rows_most: int | None = None, *, headers: bool = False
+    spark: SparkSession,
+    bootstrap: str,
+    topics: Sequence[str],
+    rows_most: int | None = None,
+    *,
+    headers: bool = False,
+    is_real_time: bool = False,
 ) -> DataFrame:
     """All messages of topics from their beginning, with the place and the append time that Kafka gave them.
 
-    With `headers`, also whether each belongs to the backlog of another engine's job.
+    With `headers`, also whether each belongs to the backlog of another engine's job. In real time each partition has a
+    task of its own, which waits for its messages.
     """
     reader = (
         spark.readStream.format("kafka")
@@ -48,7 +55,8 @@ def source(
         reader = reader.option("maxOffsetsPerTrigger", str(rows_most))
     if headers:
         reader = reader.option("includeHeaders", "true")
-    return _placed(reader.load().coalesce(TASKS), headers=headers)
+    messages = reader.load()
+    return _placed(messages if is_real_time else messages.coalesce(TASKS), headers=headers)
 
 
 def read(spark: SparkSession, event_type: EventType, value: Column, ingest_ms: Column) -> Column:

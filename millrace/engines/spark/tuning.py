@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from millrace.patterns import EnginePlan
+
 # What is not after the watermark is late, and an event that is the whole disorder behind the newest is not.
 DISORDER_MARGIN_MS = 1
 # Spark starts a batch when the time since 1970 is a multiple of the interval. Queries whose intervals have a common
 # divisor start together and wait for each other's tasks, so the longer intervals are prime.
 EVENTS_EVERY = "500 milliseconds"  # where Spark is the per-event engine
+# In real time an event waits for no batch, and a batch only bounds what a restart repeats; Spark takes no shorter one.
+REAL_TIME_EVERY = "5 seconds"
 WINDOWS_EVERY = "500 milliseconds"  # one batch moves the watermark past a window's end, and only the next one closes it
 TABLES_EVERY = "5 seconds"
 SUMMARIES_EVERY = "7 seconds"  # each batch looks through all ids that it keeps
@@ -89,11 +93,14 @@ SPARK_SETTINGS = {
 }
 
 
-def master_for(given: str, *, judges_events: bool) -> str:
+def master_for(given: str, plan: EnginePlan) -> str:
     """Spark's own name of the master: `local` gets its number of tasks, every other one stays."""
     if given != LOCAL:
         return given
-    return f"local[{TASKS_AT_ONCE_WITH_EVENTS if judges_events else TASKS_AT_ONCE_BEHIND_ANOTHER_ENGINE}]"
+    in_turns = TASKS_AT_ONCE_WITH_EVENTS if plan.judges_events else TASKS_AT_ONCE_BEHIND_ANOTHER_ENGINE
+    # In real time a task waits at each partition of the raw topics for as long as a batch lasts.
+    kinds = (*plan.use.raw, *plan.use.references) if plan.real_time else ()
+    return f"local[{in_turns + len(kinds) * plan.partitions}]"
 
 
 def reporting(path: str) -> dict[str, str]:

@@ -13,6 +13,7 @@ ENGINE = Manifest(
     title="Storm",
     can=frozenset({"event", "parallel", "windows-elsewhere", "at-least-once-with-ids", "exactly-once", "at-most-once"}),
     cannot={
+        "real-time": "a topology of Storm writes each event as it comes without it",
         "fold": "a fold in plain Python is Flink's escape hatch; declare the rule with measures instead",
         **dict.fromkeys(("session", "tumbling", "sliding", "summary"), NO_WINDOWS),
         "events-elsewhere": "it has no windows that could follow another engine's events stage",

@@ -18,6 +18,7 @@ ENGINE = Manifest(
         }
     ),
     cannot={
+        "real-time": "Kafka Streams writes each event as it comes without it",
         "fold": "a fold in plain Python is Flink's escape hatch; declare the rule with measures instead",
         "at-most-once": "Kafka Streams commits offsets after the outputs; choose exactly-once",
         "events-elsewhere": "its windows run inside its own events stage",

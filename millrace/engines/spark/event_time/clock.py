@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Due:
-    """A moment that windows get once they have read the intermediate topic up to the ends."""
+    """A moment that windows get once a topic is read up to the ends."""
 
     clock_ms: int
     ends: Offsets
@@ -34,6 +34,7 @@ class Clock:
         self._judged = plan.topics[plan.use.judged.name]
         self._enriched = plan.topics[plan.use.enriched.name]
         self._disorder_ms = plan.use.disorder_ms
+        self._is_real_time = plan.real_time
         self._events = next((each for each in queries if each.query.name == "events"), None)
         self._windows = [each for each in queries if each.query.follows == "events"]
         self._summaries = [each for each in queries if each.query.follows == "rules"]
@@ -43,6 +44,8 @@ class Clock:
         self._sent_ms: dict[str, int] = {}
         self._due: Due | None = None
         self._followed_ms = 0
+        self._batch = Due(0, {self._judged: {}})
+        self._passed_ms = 0
         self.is_over = False
         """Whether every message is judged and counted, and no window is open."""
 
@@ -50,7 +53,7 @@ class Clock:
         """Send the ticks that are due; `now_ms` is the wall clock."""
         events = self._events.committed() if self._events else None
         windows = [each.committed() for each in self._windows]
-        events_ms = self._clock_ms(events)
+        events_ms = self._real_time_ms(events) if self._is_real_time else self._clock_ms(events)
         windows_ms = [self._clock_ms(each) for each in windows]
         elsewhere = Elsewhere({}) if self._events else self._ends.judged_elsewhere()
         self._send(self._summaries, min(windows_ms, default=max(events_ms, elsewhere.clock_ms)))
@@ -73,6 +76,16 @@ class Clock:
         silent_ms = self._silence.tick(look, now_ms)
         if silent_ms is not None:
             self._send(open_, silent_ms)
+
+    def _real_time_ms(self, events: Committed | None) -> int:
+        """The time of the last batch behind which nothing is left that arrived before its end.
+
+        In real time a batch ends in each partition by itself, so one may be ahead of another by all of a backlog.
+        """
+        if covers(_offsets(events), self._batch.ends, self._judged):
+            self._passed_ms = self._batch.clock_ms
+            self._batch = Due(self._clock_ms(events), self._ends.of([self._judged]))
+        return self._passed_ms
 
     def _follow(self, clock_ms: int, ends: Offsets, windows: Sequence[Committed | None]) -> None:
         """Send the time that another engine has reached to the windows, once they have read all that belongs to it."""
