@@ -24,14 +24,15 @@ from millrace.verbs.teardown import teardown
 from millrace.verbs.traffic import closing_ms
 from millrace.verbs.validate import validate
 from pipelines.fraud import FRAUD
+from tests.beside import beside, extra_services
 from tests.patterns import Sender, own_patterns
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 
-ONE_JOB, TWO_JOBS, PROCESS = "lossy", "lossy-apart", "lossy-process"
-KINDS = {"flink": FRAUD.judged.name, "streams": FRAUD.judged.name, "spark": FRAUD.enriched.name}
+ONE_JOB, TWO_JOBS, PROCESS, TOPOLOGY = "lossy", "lossy-apart", "lossy-process", "lossy-topology"
+KINDS = {**dict.fromkeys(("flink", "streams", "storm"), FRAUD.judged.name), "spark": FRAUD.enriched.name}
 """What each engine reads."""
-QUERIES = {"flink": 1, "streams": 1, "spark": 2}
+QUERIES = {"flink": 1, "streams": 1, "storm": 1, "spark": 2}
 STARTED_WITHIN_S = 240
 """A job that is deployed, with its first output, on a machine that does something else too."""
 
@@ -40,12 +41,23 @@ STARTED_WITHIN_S = 240
 def target(stack: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
     target = Target.read(stack, {})
     without_stores = {"stages": {"persist": None}}
-    of = {ONE_JOB: "flink", TWO_JOBS: "flink-spark", PROCESS: "streams"}
+    of = {ONE_JOB: "flink", TWO_JOBS: "flink-spark", PROCESS: "streams", TOPOLOGY: "storm"}
     said = {name: {"of": other, **without_stores} for name, other in of.items()}
     with own_patterns(tmp_path_factory.mktemp("patterns"), said):
         yield target
         for name in said:
             teardown(target, name, data=True)
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest, stack: Settings, target: Target) -> Iterator[str]:
+    """A pattern, while all servers that it needs run."""
+    name: str = request.param
+    extra = extra_services(load(name))
+    with beside(stack, extra):
+        yield name
+        if extra:
+            teardown(target, name, data=True)  # while its engine runs
 
 
 def topic(name: str, kind: str) -> str:
@@ -71,7 +83,11 @@ def lost(target: Target, name: str) -> dict[str, set[tuple[str, bool]]]:
     return {engine: {(loss.topic, loss.is_new_topic) for loss in job.lost} for engine, job in found.items()}
 
 
-@pytest.mark.parametrize("name", [ONE_JOB, PROCESS, pytest.param(TWO_JOBS, marks=pytest.mark.drill)])
+@pytest.mark.parametrize(
+    "name",
+    [ONE_JOB, PROCESS, *(pytest.param(each, marks=pytest.mark.drill) for each in (TWO_JOBS, TOPOLOGY))],
+    indirect=True,
+)
 def test_what_was_deleted_unread_stops_each_engine_until_it_is_accepted_and_the_verdict_names_it(
     target: Target, name: str
 ) -> None:
