@@ -392,10 +392,13 @@ class Tail:
         yield from self._unread()
 
     def between(self, kind: str, since: Mapping[int, int], until: Mapping[int, int]) -> Iterator[Record]:
-        """The records of a kind from one offset of each partition up to another one, without it."""
-        for topic, number in self._next:
+        """The records of a kind that are left from one offset of each partition up to another one, without it."""
+        for place in self._next:
+            topic, number = place
             if self._kinds[topic] == kind:
-                self._next[topic, number], self._ends[topic, number] = since.get(number, 0), until.get(number, 0)
+                first, end = span(self._consumer, self._bootstrap, place)
+                self._next[place] = max(first, since.get(number, 0))
+                self._ends[place] = min(end, until.get(number, 0))
         yield from self._unread()
 
     def _unread(self) -> Iterator[Record]:

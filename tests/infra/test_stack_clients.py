@@ -1,14 +1,17 @@
 """It answers real clients as a real cluster does."""
 
 import getpass
+import time
 import urllib.error
 import urllib.request
 import uuid
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
 
 import happybase
 import pytest
+from confluent_kafka import Producer
 from hdfs import HdfsError, InsecureClient
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import NewTopic
@@ -58,6 +61,98 @@ def test_a_topic_without_its_beginning_is_reported_as_such(stack: Settings, topi
             admin.delete_records({TopicPartition(topic, sent[0].partition): 3})
         assert list(tail.new()) == []
         assert tail.deleted() == {"events"}
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A topic with messages of the first second, the second one and so on, in some of its partitions."""
+
+    bootstrap: str
+    topic: str
+    began_ms: int
+    """Ahead of the clock: the markers of transactions, which have the broker's time, are before all messages."""
+
+    def at_ms(self, second: int) -> int:
+        return self.began_ms + second * 1_000
+
+    def write(self, partition: int, seconds: Sequence[int], *, is_committed: bool = True) -> None:
+        """Write messages in one transaction; its marker takes an offset of its own."""
+        transactional = {"bootstrap.servers": self.bootstrap, "transactional.id": f"{self.topic}-{partition}"}
+        producer = Producer({**topics.PRODUCER, **transactional})
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        for second in seconds:
+            producer.produce(self.topic, b"{}", partition=partition, timestamp=self.at_ms(second))
+        assert producer.flush(30) == 0
+        producer.commit_transaction(30) if is_committed else producer.abort_transaction(30)
+
+    @contextmanager
+    def read(self) -> Iterator[topics.Tail]:
+        with closing(topics.Tail(self.bootstrap, {"events": self.topic})) as tail:
+            yield tail
+
+
+#                   offset  0  1  2  3  4  5  6  7
+HEADLESS = 0  #             -  -  3  4  5  |          what is left of five seconds
+EMPTY = 1
+ABORTED_WITHIN = 2  #       1  |  x  x  |  4  |
+ABORTED = 3  #              x  x  |
+EVERY = (HEADLESS, EMPTY, ABORTED_WITHIN, ABORTED)
+
+
+@pytest.fixture(scope="module")
+def spread(stack: Settings) -> Iterator[Spread]:
+    bootstrap, name = stacks.addresses(stack)["KAFKA_BOOTSTRAP"], f"clients-{uuid.uuid4().hex[:8]}"
+    found = Spread(bootstrap, name, time.time_ns() // 1_000_000 + 60_000)
+    with KafkaAdminClient(bootstrap_servers=bootstrap) as admin:
+        admin.create_topics([NewTopic(name, num_partitions=len(EVERY), replication_factor=1)])
+        found.write(HEADLESS, [1, 2, 3, 4, 5])
+        admin.delete_records({TopicPartition(name, HEADLESS): 2})
+        found.write(ABORTED_WITHIN, [1])
+        found.write(ABORTED_WITHIN, [2, 3], is_committed=False)
+        found.write(ABORTED_WITHIN, [4])
+        found.write(ABORTED, [2, 6], is_committed=False)
+        yield found
+        admin.delete_topics([name])
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "expected"),
+    [
+        pytest.param({}, dict.fromkeys(EVERY, 8), {(0, 2), (0, 3), (0, 4), (2, 0), (2, 5)}, id="all"),
+        pytest.param({HEADLESS: 3}, {HEADLESS: 4}, {(0, 3)}, id="one"),
+        pytest.param({HEADLESS: 3, ABORTED_WITHIN: 5}, {HEADLESS: 3, ABORTED_WITHIN: 6}, {(2, 5)}, id="one of two"),
+        pytest.param({ABORTED_WITHIN: 1}, {ABORTED_WITHIN: 5}, set(), id="what was taken back"),
+        pytest.param({HEADLESS: 0}, {HEADLESS: 2}, set(), id="what was deleted"),
+        pytest.param({HEADLESS: 1}, {HEADLESS: 3}, {(0, 2)}, id="what is left"),
+        pytest.param({HEADLESS: 8, EMPTY: 1}, {HEADLESS: 9, EMPTY: 2}, set(), id="beyond the end"),
+        pytest.param({HEADLESS: 4}, {HEADLESS: 10**17, 7: 3}, {(0, 4)}, id="a partition that is not there"),
+    ],
+)
+def test_what_lies_between_offsets_is_read(
+    spread: Spread, since: dict[int, int], until: dict[int, int], expected: set[tuple[int, int]]
+) -> None:
+    with spread.read() as tail:
+        read = [(each.partition, each.offset) for each in tail.between("events", since, until)]
+    assert (len(read), set(read)) == (len(expected), expected)
+
+
+@pytest.mark.parametrize(
+    ("second", "expected"),
+    [
+        pytest.param(0, {HEADLESS: 2, ABORTED_WITHIN: 0, ABORTED: 0}, id="before the first"),
+        pytest.param(1, {HEADLESS: 2, ABORTED_WITHIN: 0, ABORTED: 0}, id="at the first"),
+        pytest.param(2, {HEADLESS: 2, ABORTED_WITHIN: 2, ABORTED: 0}, id="at one that was taken back"),
+        pytest.param(4, {HEADLESS: 3, ABORTED_WITHIN: 5, ABORTED: 1}, id="between two"),
+        pytest.param(5, {HEADLESS: 4, ABORTED: 1}, id="at the last"),
+        pytest.param(7, {}, id="after the last"),
+    ],
+)
+def test_the_offset_of_a_moment_is_that_of_the_first_message_from_then_on(
+    spread: Spread, second: int, expected: dict[int, int]
+) -> None:
+    with spread.read() as tail:
+        assert tail.offsets_at("events", spread.at_ms(second)) == expected
 
 
 def test_who_reads_as_a_group_is_named_until_it_ends(stack: Settings, topic: str) -> None:
