@@ -45,7 +45,7 @@ from millrace.verbs.watch import attempts, faults, loop
 from millrace.verbs.watch.attempts import BACK_OFF_S, RESTARTS_MOST, SPAN_S, Attempts
 from millrace.verbs.watch.faults import Fault, faults_of
 from millrace.verbs.watch.journal import Journal
-from millrace.verbs.watch.loop import Watch
+from millrace.verbs.watch.loop import PROBE_EVERY_S, Watch
 from pipelines.fraud import FRAUD
 from tests.patterns import SETTLED_AFTER_S, Sender, problems
 
@@ -60,6 +60,7 @@ OTHERS = (*STORES, "flink-gateway", "dashboard", FLINK_JOB)
 SUBJECTS = (*STREAM, *OTHERS)
 HBASE, HDFS = ("hbase-thrift", "hbase-master"), ("datanode-1", "datanode-2", "namenode")
 LOSES_JOBS = ("flink-jobmanager", FLINK_JOB, SPARK_JOB)
+HANGING = ("flink-jobmanager", "kafka-1", "namenode", "hbase-thrift")
 
 
 def test_every_server_of_the_default_stack_is_killed_in_the_drill() -> None:
@@ -119,6 +120,34 @@ def test_a_server_that_was_away_for_long_has_its_time_to_start(tmp_path: Path) -
     look(601 + server.within_s)
     assert processes.wait_until(lambda: not processes.alive(second), 60)
     assert [each["event"] for each in watching.journal.read()] == ["unready"]
+
+
+def test_a_server_that_needs_one_that_hangs_is_ended_only_if_it_hangs_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A TaskManager is ready if its JobManager lists it."""
+    settings = Settings.read({"MILLRACE_STATE": str(tmp_path)})
+    settings.run.mkdir(parents=True)
+    watching, needed, needing = Watch(settings, dict), "flink-jobmanager", "flink-taskmanager"
+    servers = {name: stacks.servers(settings)[name] for name in (needed, needing)}
+    within_s = max(server.within_s for server in servers.values())
+    for name in servers:
+        processes.start(name, ["sleep", "60"], os.environ, tmp_path / f"{name}.log", settings.run)
+
+    def look(now_s: float) -> list[str]:
+        recorded = processes.records(settings.run)
+        alive = {name: server for name, server in servers.items() if processes.alive(recorded[name])}
+        watching._end_what_hangs(alive, recorded, now_s)
+        return [each["subject"] for each in watching.journal.read()]
+
+    assert look(0) == []
+    assert look(within_s + 1) == [needed]
+    assert look(2 * within_s + 2) == [needed], "it is dead now"
+    processes.start(needed, ["sleep", "60"], os.environ, tmp_path / "again.log", settings.run)
+    monkeypatch.setattr(type(servers[needed]), "is_ready", lambda *_: True)
+    assert look(2 * within_s + 3) == [needed]
+    assert look(3 * within_s + 4) == [needed, needing]
+    processes.stop(processes.records(settings.run)[needed], within_s=5)
 
 
 def test_a_job_that_cannot_start_while_a_server_is_dead_is_not_given_up(tmp_path: Path) -> None:
@@ -504,6 +533,33 @@ def test_a_driver_that_hangs_is_stalled_and_restarted(watched: Watched) -> None:
     assert processes.wait_until(lambda: set(states(target)) == {"running"}, BACK_WITHIN_S), states(target)
     events = [each["event"] for each in Journal.of(target.settings).read() if each["subject"] == PATTERN]
     assert events[-2:] == ["stalled", "restarted"]
+
+
+@pytest.mark.stack
+@pytest.mark.drill
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("server", HANGING)
+def test_a_server_that_hangs_is_killed_and_restarted_and_no_other(watched: Watched, server: str) -> None:
+    """Its process lives and its port is open, but it does not answer."""
+    target, settings = watched.target, watched.target.settings
+    await_healthy(target, PATTERN)
+    Sender(target, PATTERN, f"before-{server}-hung", seconds=10, closing_ms=closing_ms(FRAUD)).end()
+    record, journaled = processes.records(settings.run)[server], len(Journal.of(settings).read())
+    within_s = stacks.servers(settings)[server].within_s
+    os.kill(record.pid, signal.SIGSTOP)
+    began = time.monotonic()
+    assert processes.wait_until(lambda: not processes.alive(record), within_s + BACK_WITHIN_S)
+    assert time.monotonic() - began > within_s - PROBE_EVERY_S
+    for subject in (server, FLINK_JOB):
+        assert processes.wait_until(lambda subject=subject: is_well(target, subject), BACK_WITHIN_S), subject
+    await_healthy(target, PATTERN)
+    Sender(target, PATTERN, f"after-{server}-hung", seconds=10, closing_ms=closing_ms(FRAUD)).end()
+    assert not problems(validate(target, PATTERN, settled_after_s=SETTLED_AFTER_S, report=print).verdict)
+    entries = Journal.of(settings).read()[journaled:]
+    print(json.dumps(entries, indent=1))
+    assert [each["subject"] for each in entries if each["event"] == "unready"] == [server]
+    assert "restarted" in {each["event"] for each in entries if each["subject"] == server}
+    assert "given-up" not in {each["event"] for each in entries}
 
 
 def states(target: Target) -> list[str]:

@@ -86,12 +86,16 @@ class Watch:
         return True
 
     def _end_what_hangs(self, servers: Mapping[str, Server], recorded: Mapping[str, ProcessRecord], now: float) -> None:
-        """End a server that has not been ready for as long as a start may take; it is restarted as a dead one."""
+        """End a server that has not been ready for as long as a start may take; it is restarted as a dead one.
+
+        One that needs a server that is not ready waits for that one, and does not hang.
+        """
         with ThreadPoolExecutor(max_workers=max(1, len(servers))) as pool:
-            probed = pool.map(lambda server: (server, server.is_ready(recorded[server.name].since)), servers.values())
-            for server, is_ready in probed:
-                process = recorded[server.name]
-                if is_ready or process not in self._ready_at:
+            probed = pool.map(lambda server: server.is_ready(recorded[server.name].since), servers.values())
+            ready = {name for name, is_ready in zip(servers, probed, strict=True) if is_ready}
+            for name, server in servers.items():
+                process, is_held_up = recorded[name], not ready.issuperset(recorded.keys() & set(server.needs))
+                if name in ready or is_held_up or process not in self._ready_at:
                     self._ready_at[process] = now
                 elif now > self._ready_at[process] + server.within_s:
                     self.journal.write(server.name, "unready", f"no answer for {server.within_s:.0f} s; killed")
