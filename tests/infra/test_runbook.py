@@ -286,7 +286,10 @@ def validator(drill: Drill) -> processes.ProcessRecord:
 
 
 def end_validator(drill: Drill) -> None:
-    os.kill(validator(drill).pid, signal.SIGKILL)
+    """Its pid is in the file that the page names."""
+    (named,) = re.findall(r"`(run/[^`]+)`", (RUNBOOK / "ledger-stale.md").read_text(encoding="utf-8"))
+    file = drill.settings.state / named.replace("PATTERN", JUDGED)
+    os.kill(json.loads(file.read_text(encoding="utf-8"))["pid"], signal.SIGKILL)
 
 
 def lag_is_gone(drill: Drill) -> None:
