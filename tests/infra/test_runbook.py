@@ -55,6 +55,8 @@ PATTERNS = {PATTERN: {"of": "flink", **OWN}, BEHIND: {"of": "flink-spark", **OWN
 MINUTE_S = 6
 FIRES_WITHIN_S = CLEAR_WITHIN_S = 300
 SHOWN_WITHIN_S = 120
+MOVED_WITHIN_S = 300
+"""On a busy machine the first batch of a driver has taken 108 s, and the second one shows its moment."""
 COMMAND = re.compile(r"`(millrace [^`]+|top)`")
 STEP, REMEDY = re.compile(r"^\d+\. (.+)$", re.MULTILINE), re.compile(r"^- (.+)$", re.MULTILINE)
 
@@ -205,7 +207,7 @@ def stall(server: str, stopped_s: float, runs_s: float) -> Act:
 def slow_windows(drill: Drill) -> None:
     """The windows have moved once; then their driver is slower than the traffic."""
     query = f'millrace_job_watermark_timestamp_seconds{{pattern="{BEHIND}"}}'
-    assert wait_until(lambda: bool(results(drill.port, query)), SHOWN_WITHIN_S, every_s=1)
+    assert wait_until(lambda: bool(results(drill.port, query)), MOVED_WITHIN_S, every_s=1)
     stall(registry.manifest("spark").process_of(BEHIND), 2, 0.05)(drill)
 
 
@@ -371,7 +373,7 @@ ROWS = {
             Look("load average"),
         ),
         (Remedy(BUSY, Drill.end_cause),),
-        traffic="--rate 200 --seconds 600",
+        traffic="--rate 200 --seconds 900",
         pattern=BEHIND,
     ),
     "promise-broken": Row(
