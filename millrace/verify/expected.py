@@ -310,7 +310,8 @@ class Views:
         """The remembered values, with these as the last events of the other streams."""
         changed = dict(before)
         for name, measure in remembers.items():
-            if isinstance(measure, Last) and measure.stream is not None:
+            # Events of the judged stream are in one partition with this one: their order leaves no choice.
+            if isinstance(measure, Last) and measure.stream in self.use.others:
                 arrived_ms, event = last[measure.stream.name] or (0, None)
                 if self.lacking.edges and self.lacking.lacks(signature(measure, self.use.judged), arrived_ms, skew_ms):
                     event = None

@@ -36,6 +36,13 @@ adding = Enrichment(
 higher = EventRule(
     "higher", "More than before.", levels, lambda now, before: now.level > before.highest, {"highest": Max("level")}
 )
+lower = EventRule(
+    "lower",
+    "Less than the last.",
+    levels,
+    lambda now, before: now.level < before.last.level,
+    {"last": Last(levels, "level")},
+)
 USE = UseCase(
     name="ranked",
     judged=levels,
@@ -43,7 +50,7 @@ USE = UseCase(
     references=(zones,),
     enrichment=adding,
     enriched=adding.enriched("enriched", "Every accepted level."),
-    rules=(higher,),
+    rules=(higher, lower),
     summaries=(),
     tables=(),
 )
@@ -72,7 +79,7 @@ def ran(tape: Sequence[Record]) -> Evidence:
             assert each.event is not None
             enriched.append(each.event | {"source_topic": "ranked.levels"})
             arrived_ms = each.record.ingest_ms
-            alerts += [alert(found, None, arrived_ms, arrived_ms + 9, higher.version) for found in each.findings]
+            alerts += [alert(found, None, arrived_ms, arrived_ms + 9, found.rule_version) for found in each.findings]
     return Evidence(
         raw={kind: sorted(own, key=lambda each: each.offset) for kind, own in raw.items()},
         outputs={
@@ -83,6 +90,10 @@ def ran(tape: Sequence[Record]) -> Evidence:
         },
         kinds={"ranked.levels": "levels"},
     )
+
+
+def alerts_of(evidence: Evidence) -> list[Any]:
+    return [json.loads(each.value or b"") for each in evidence.outputs["alerts"]]
 
 
 def both(evidence: Evidence) -> tuple[str, int, Mapping[str, list[str]], int]:
@@ -99,6 +110,14 @@ def test_of_the_same_millisecond_streams_come_in_their_rank_whatever_their_names
     assert both(ran([level, mark])) == ("ok", 1, {}, 1), "also possible, but not how they arrived"
 
 
+def test_the_last_event_of_the_judged_stream_itself_is_the_same_whenever_those_of_others_come() -> None:
+    first, mark = message("levels", 0, 0, 0, level=5), message("marks", 0, 0, 100, mark=7)
+    second = message("levels", 0, 1, 100, level=3)
+    found = ran([first, second, mark])
+    assert [alert["rule"] for alert in alerts_of(found)] == ["lower"]
+    assert both(found) == ("ok", 1, {}, 1)
+
+
 def test_reference_data_of_the_same_millisecond_is_there_before_its_events() -> None:
     level = message("levels", 0, 0, 0, level=1)
     assert both(ran([level])) == ("ok", 0, {}, 0)
@@ -106,7 +125,7 @@ def test_reference_data_of_the_same_millisecond_is_there_before_its_events() -> 
 
 def test_a_clock_that_was_set_back_changes_no_order_within_a_partition() -> None:
     first, second = message("levels", 0, 0, 2_000, level=1), message("levels", 0, 1, 1_000, level=5)
-    third = message("levels", 0, 2, 1_900, level=3)
+    third = message("levels", 0, 2, 1_900, level=5)
     found = ran([first, second, third])
     assert len(found.outputs["alerts"] or ()) == 1
     assert both(found) == ("ok", 0, {}, 0)
