@@ -24,3 +24,7 @@ def test_reference_data_is_looked_up_as_of_the_arrival(said: dict[str, Any]) -> 
 
 def test_of_the_same_millisecond_side_streams_come_first_whatever_their_names(said: dict[str, Any]) -> None:
     assert said["streams"] == ["device-locations", "a"]
+
+
+def test_a_key_or_a_measure_of_a_summary_may_be_called_window(said: dict[str, Any]) -> None:
+    assert said["numbers"] == ["topic", "key", "value"]

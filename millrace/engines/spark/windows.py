@@ -26,6 +26,8 @@ from millrace.rules.measures import fits_64_bits
 from millrace.rules.outputs import LATE, PROVENANCE, WINDOW_SPAN, WINDOWS_TOPIC, names, row
 
 UNREADABLE = "json"
+SPAN = "_span"
+"""The column of a summary's windows: a key or a measure may be called `window`, as Spark calls it."""
 
 
 def messages(spark: SparkSession, plan: EnginePlan, query: str) -> DataFrame:
@@ -180,14 +182,15 @@ def numbers(spark: SparkSession, plan: EnginePlan, of: WindowSummary, query: str
     both = moments.withWatermark("time", behind).unionByName(events, allowMissingColumns=True)
     # No tick is before 1970, but Spark cannot infer that: if it could, it would drop all ticks, and time with them.
     counted = both.filter(~F.col("is_tick") | (F.col("time") < F.timestamp_millis(F.lit(0))))
+    span = _window(of.window).alias(SPAN)
     keys = (F.col(f"event.{key}").alias(key) for key in of.keys)
     distinct = counted.dropDuplicatesWithinWatermark(["event_key", "id"])
-    rows = distinct.groupBy(_window(of.window), *keys).agg(*(_measured(name, of).alias(name) for name in of.measures))
-    start_ms = F.unix_millis("window.start")
+    rows = distinct.groupBy(span, *keys).agg(*(_measured(name, of).alias(name) for name in of.measures))
+    start_ms = F.unix_millis(f"{SPAN}.start")
     values = {
         "summary": F.lit(of.name),
         "window_start_ms": start_ms,
-        "window_end_ms": F.unix_millis("window.end"),
+        "window_end_ms": F.unix_millis(f"{SPAN}.end"),
         **{name: F.col(name) for name in (*of.keys, *of.measures)},
         "emit_ms": topics.now_ms(),
     }

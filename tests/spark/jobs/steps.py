@@ -10,10 +10,11 @@ from unittest import mock
 from pyspark.sql import Column, SparkSession
 from pyspark.sql.functions import lit, struct, when
 
-from millrace.engines.spark import events, topics
+from millrace.engines.spark import events, topics, windows
 from millrace.engines.spark.session import session
 from millrace.patterns import EnginePlan
-from millrace.rules import Lookup
+from millrace.rules import Count, EventType, Lookup, Text, Tumbling, Whole, WindowSummary
+from millrace.rules.outputs import WINDOWS_TOPIC
 from pipelines.fraud import FRAUD
 
 INGEST_MS = 1_000
@@ -21,7 +22,7 @@ INGEST_MS = 1_000
 
 def main() -> None:
     spark = session("steps", "local[1]", [], {"spark.ui.enabled": "false"})
-    print(json.dumps({"looked up at": looked_up_at(spark), "streams": streams(spark)}))
+    print(json.dumps({"looked up at": looked_up_at(spark), "streams": streams(spark), "numbers": numbers(spark)}))
 
 
 def looked_up_at(spark: SparkSession) -> list[int]:
@@ -63,6 +64,31 @@ def streams(spark: SparkSession) -> list[str]:
     with mock.patch.object(events, "DataFrame"):
         events.remembered(cast(SparkSession, SimpleNamespace(_jvm=kernel)), plan, arrived)
     found: list[str] = json.loads(given[0])["streams"]
+    return found
+
+
+def numbers(spark: SparkSession) -> list[str]:
+    """The columns of a message of a summary whose key, or whose measure, is called as Spark calls a window."""
+    event = struct(lit("anna").alias("window"), lit("anna").alias("group"))
+    arrived = (
+        spark.readStream.format("rate")
+        .load()
+        .select(
+            event.alias("event"),
+            lit("anna").alias("event_key"),
+            lit("1").alias("id"),
+            lit(7).alias("at_ms"),
+            lit(False).alias("is_tick"),
+        )
+    )
+    on = EventType("on", "", (Text("window"), Text("group"), Whole("at_ms")), key="group", time="at_ms")
+    plan = cast(EnginePlan, SimpleNamespace(use=FRAUD, window_rules=(), topics={WINDOWS_TOPIC: "windows"}))
+    moments = arrived.select("at_ms", "event_key", "is_tick")
+    found: list[str] = []
+    for key, measure in (("group", "window"), ("window", "n")):
+        of = WindowSummary("s", "", on, (key,), Tumbling(1_000), {measure: Count()})
+        with mock.patch.multiple(windows, _read=lambda *_: arrived, ticks=lambda *_: moments):
+            found = windows.numbers(spark, plan, of, "s").columns
     return found
 
 
