@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any
@@ -302,6 +302,15 @@ def require_name(of: str, what: str, name: str) -> None:
         raise RuleError(
             f"{of}: no {what} can be called '{name}'; use letters, digits and underscores, a letter first, at most 64"
         )
+
+
+def require_apart(names: Iterable[str]) -> None:
+    """Refuse columns whose names differ in capitals only: to an engine they are one."""
+    first: dict[str, str] = {}
+    for name in names:
+        other = first.setdefault(name.lower(), name)
+        if other != name:
+            raise RuleError(f"'{other}' and '{name}' differ in capitals only; rename one of them")
 
 
 def is_whole(value: object, least: int, most: int) -> bool:

@@ -127,6 +127,8 @@ def require_remembered(measures: Mapping[str, Measure], on: EventType, of: str) 
                 reason = "is of windows; DistinctOthers counts the values of a key's earlier events"
             case Last(stream=None):
                 reason = f"is of windows; name the stream too: Last({on.name}, ...)"
+            case Last(fields=fields) if not fields or len({*fields}) < len(fields):
+                reason = 'names no field, or one twice; write Last(STREAM, "first", "second")'
             case Count(where=where) if where is not None:
                 reason = "is of windows; take `where` away, or declare a rule on windows"
             case Count(within_ms=within_ms) | DistinctOthers(within_ms=within_ms) if within_ms is not None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from millrace.rules.canaries import Canaries
 from millrace.rules.containers import require_mappings, require_tuples
-from millrace.rules.events import WHOLE_MOST, EventField, EventType, Real, Text, Whole, is_whole
+from millrace.rules.events import WHOLE_MOST, EventField, EventType, Real, Text, Whole, is_whole, require_apart
 from millrace.rules.expressions import Expression, Field, Kind, RuleError, condition, fields_of
 from millrace.rules.measures import (
     Count,
@@ -38,6 +38,7 @@ from millrace.rules.outputs import (
     VERDICTS_TOPIC,
     WINDOW_SPAN,
     WINDOWS_TOPIC,
+    operand_name,
     window_result,
 )
 from millrace.rules.places import placed
@@ -86,6 +87,7 @@ class EventRule(_Conditioned):
             before = _before(self.remembers, self.on, of)
         with placed(of, self.alert_when):
             built = condition(self.alert_when(event_names(self.on, of), before), of)
+            _require_own_names({str(read): operand_name(read) for read in fields_of(built)}, "of its alerts")
         object.__setattr__(self, "condition", built)
 
     @property
@@ -148,6 +150,9 @@ class WindowRule(_Conditioned):
             for name in self.measures:
                 if name in (self.key, *WINDOW_SPAN):
                     raise RuleError(f"'{name}' is a value of every alert of it; give the measure another name")
+                if name in OWN_COLUMNS:
+                    raise RuleError(f"no measure can be called '{name}': an engine has a column of that name")
+            require_apart((self.key, *WINDOW_SPAN, *self.measures))
             measured = Names("w", window_kinds(self.measures, self.on), of, {})
             object.__setattr__(self, "where", conditions_of(self.measures, self.on, of))
         with placed(of, self.alert_when):
@@ -202,6 +207,7 @@ class WindowSummary:
             for name in window_kinds(self.measures, self.on):
                 if name in taken:
                     raise RuleError(f"'{name}' is a column already; give the measure another name")
+            require_apart((*taken, *self.measures))
 
     @property
     def columns(self) -> dict[str, Kind]:
@@ -584,7 +590,17 @@ def _before(remembers: Mapping[str, Measure], on: EventType, of: str) -> Names:
             groups[name] = {field: (measure.stream or on).kind(field) for field in measure.fields}
         else:
             kinds |= outputs(name, measure, on)
+    columns = {f"before.{name}.{each}": f"{name}_{each}" for name, group in groups.items() for each in group}
+    _require_own_names(columns | {f"before.{name}": name for name in kinds}, "of the memory")
     return Names("before", kinds, of, groups)
+
+
+def _require_own_names(named: Mapping[str, str], of_what: str) -> None:
+    """Refuse two values under one name, of which one would hide the other."""
+    first: dict[str, str] = {}
+    for value, name in named.items():
+        if (other := first.setdefault(name, value)) != value:
+            raise RuleError(f"{other} and {value} would both be the value '{name}' {of_what}; rename one of them")
 
 
 def _require_key(key: str, on: EventType, of: str) -> None:

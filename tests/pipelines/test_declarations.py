@@ -15,6 +15,7 @@ from millrace.rules import (
     FoldRule,
     Last,
     Lookup,
+    Max,
     Real,
     RuleError,
     Session,
@@ -31,6 +32,7 @@ from millrace.rules import (
 from millrace.traffic import Canaries
 
 MINUTE_MS = 60_000
+HERE = r"\(pipelines/test_declarations\.py, line \d+\): "
 scans = EventType(
     "scans",
     "A parcel in a depot.",
@@ -228,10 +230,55 @@ def test_a_pattern_that_is_read_alike_everywhere_is_taken(pattern):
         (lambda: replace(per_zone, measures={"_n": Count()}), "no measure can be called '_n'; use letters, digits"),
         (lambda: replace(crowd, measures={"n": Count(), "top-3": Sum("grams")}), "no measure can be called 'top-3'"),
         (lambda: replace(heavy, remembers={"": Sum("grams")}), "no measure can be called ''; use letters"),
+        (
+            lambda: replace(crowd, measures={"n": Count(), "N": Sum("grams")}),
+            "rule 'crowd' .*: 'n' and 'N' differ in capitals only; rename one of them",
+        ),
+        (lambda: replace(per_zone, measures={"Zone": Count()}), "'zone' and 'Zone' differ in capitals only"),
+        (
+            lambda: replace(crowd, measures={"n": Count(), "window_start": Count()}),
+            "no measure can be called 'window_start': an engine has a column of that name",
+        ),
     ],
 )
 def test_a_declaration_that_would_lose_a_column_or_a_key_is_refused(make, complaint):
     with pytest.raises(RuleError, match=complaint):
+        make()
+
+
+def remembered(condition, on=scans, **remembers):
+    return EventRule("r", "", on, condition, remembers)
+
+
+@pytest.mark.parametrize(
+    ("make", "complaint"),
+    [
+        (
+            lambda: remembered(
+                lambda now, b: b.seen.at_ms > b.seen_at_ms, seen=Last(doors, "at_ms"), seen_at_ms=Max("at_ms")
+            ),
+            "before.seen.at_ms and before.seen_at_ms would both be the value 'seen_at_ms' of the memory; rename one",
+        ),
+        (
+            lambda: remembered(
+                lambda now, b: now.before_most > b.most,
+                on=replace(scans, fields=(*scans.fields, Whole("before_most"))),
+                most=Max("grams"),
+            ),
+            "now.before_most and before.most would both be the value 'before_most' of its alerts; rename one",
+        ),
+        (
+            lambda: remembered(lambda now, b: now.grams > 1, seen=Last(doors)),
+            "'seen': Last names no field, or one twice",
+        ),
+        (
+            lambda: remembered(lambda now, b: b.seen.at_ms > 1, seen=Last(doors, "at_ms", "at_ms")),
+            r"'seen': Last names no field, or one twice; write Last\(STREAM, \"first\", \"second\"\)",
+        ),
+    ],
+)
+def test_two_values_under_one_name_are_refused(make, complaint):
+    with pytest.raises(RuleError, match=f"^rule 'r' {HERE}{complaint}"):
         make()
 
 
@@ -315,7 +362,6 @@ def test_a_version_that_would_make_alert_ids_ambiguous_is_refused():
         FoldRule("fold", "Any.", scans, lambda state, event, stream: (state, None), version="1|2")
 
 
-HERE = r"\(pipelines/test_declarations\.py, line \d+\): "
 MISSPELT = HERE + "event type 'enriched' has no field 'gram'; did you mean 'grams'"
 
 
