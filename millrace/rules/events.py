@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -19,8 +19,11 @@ WHOLE_LEAST, WHOLE_MOST = -(2**63), 2**63 - 1
 # the stack that calls it.
 DEPTH_MOST = 500
 NAME_PATTERN = r"[A-Za-z0-9_.:\-]+"
+# A hundred years: sums of a time and some spans are of 64 bits, and a literal of Flink has ten digits of seconds.
+SPAN_MOST_MS = 100 * 365 * 86_400_000
 # Kafka takes a message of a megabyte; a dead letter has a third more than the message that was refused.
 BYTES_MOST = 700_000
+VERSION_MOST = 1_000_000
 TOKEN_PATTERN, TOKEN_LENGTH = r"[0-9a-f]{8}\.[0-9a-f]{32}", 41  # id of the key, then the HMAC
 
 
@@ -249,10 +252,12 @@ def _complaints(event_type: EventType) -> Iterator[str]:
         elif role == "time" and not declared[name].required:
             yield f": its time '{name}' is optional; an event without a time is in no window"
     for span in ("past_ms", "future_ms"):
-        if not is_whole(getattr(event_type, span), 0, WHOLE_MOST):
-            yield f": {span} must be a whole number of at least 0, not {getattr(event_type, span)}"
+        if not is_whole(getattr(event_type, span), 0, SPAN_MOST_MS):
+            yield f": {span} must be {whole_from(0, SPAN_MOST_MS)}, not {getattr(event_type, span)}"
     if not is_whole(event_type.max_bytes, 1, BYTES_MOST):
         yield f": max_bytes must be from 1 to {BYTES_MOST}, not {event_type.max_bytes}"
+    if not is_whole(event_type.version, 1, VERSION_MOST):
+        yield f": version must be {whole_from(1, VERSION_MOST)}, not {event_type.version!r}"
     sent = declared.get(SENT_MS.name, SENT_MS)
     if not isinstance(sent, Whole) or sent.required:
         yield f": '{SENT_MS.name}' is when the sender meant to send an event; leave the field out, or rename it"
@@ -263,6 +268,8 @@ def _complaints(event_type: EventType) -> Iterator[str]:
 def _odd_limits(declared: AnyField) -> Iterator[str]:
     match declared:
         case Text(name=name, pattern=pattern):
+            if not is_whole(declared.max_length, 1, BYTES_MOST):
+                yield (f": the max_length of '{name}' must be {whole_from(1, BYTES_MOST)}, not {declared.max_length!r}")
             try:
                 re.compile(pattern)
             except re.error as error:
@@ -275,7 +282,7 @@ def _odd_limits(declared: AnyField) -> Iterator[str]:
         case Whole(name=name, least=least, most=most) | Real(name=name, least=least, most=most):
             if isinstance(declared, Whole) and not (_is_of_64_bits(least) and _is_of_64_bits(most)):
                 yield f": the least and the most of '{name}' must be whole numbers of 64 bits, not {least} and {most}"
-            elif isinstance(declared, Real) and not (math.isfinite(least) and math.isfinite(most)):
+            elif isinstance(declared, Real) and not (_is_finite(least) and _is_finite(most)):
                 yield f": the least and the most of '{name}' must be finite, not {least} and {most}"
             elif not least <= most:
                 yield f": no number is from {least} to {most}; change the least or the most of '{name}'"
@@ -315,7 +322,17 @@ def require_apart(names: Iterable[str]) -> None:
 
 def is_whole(value: object, least: int, most: int) -> bool:
     """Whether a number of a declaration is a whole one within these limits."""
-    return isinstance(value, int) and least <= value <= most
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+
+
+def whole_from(least: int, most: int) -> str:
+    """What such a number must be, for an error."""
+    return f"a whole number from {least} to {most:,}"
+
+
+def _is_finite(value: object) -> bool:
+    """Whether a limit of a declaration is a number that a double holds."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def _is_of_64_bits(value: object) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from millrace.rules.containers import require_mappings
-from millrace.rules.events import WHOLE_MOST, EventType, Real, Text, require_name
+from millrace.rules.events import SPAN_MOST_MS, WHOLE_MOST, EventType, Real, Text, is_whole, require_name
 from millrace.rules.expressions import Expression, Kind, RuleError, condition
 from millrace.rules.names import event_names
 from millrace.rules.places import placed
@@ -211,6 +211,8 @@ def as_data(name: str, measure: Measure, on: EventType) -> dict[str, Any]:
 
 
 def _require(of: str, name: str, measure: Measure, on: EventType, reason: str | None) -> None:
+    if not isinstance(measure, Measure):
+        raise RuleError(f"{of}: '{name}' is {measure!r}, which is no measure; write one, such as Count()")
     if isinstance(measure, Sum) and on.kind(measure.field) not in ("whole", "real"):
         reason = f"adds numbers, and {measure.field} is {on.kind(measure.field)}"
     if reason:
@@ -218,6 +220,6 @@ def _require(of: str, name: str, measure: Measure, on: EventType, reason: str | 
 
 
 def _span_refusal(within_ms: Any, on: EventType) -> str | None:
-    if not isinstance(within_ms, int) or isinstance(within_ms, bool) or within_ms < 1:
-        return f"needs within_ms as a whole number of milliseconds from 1, not {within_ms!r}"
+    if not is_whole(within_ms, 1, SPAN_MOST_MS):
+        return f"needs within_ms as a whole number of milliseconds from 1 to {SPAN_MOST_MS:,}, not {within_ms!r}"
     return None if on.time else f"needs a time, and events of '{on.name}' have none"

@@ -37,6 +37,9 @@ class _Group:
             return Field(self._owner, f"{self._name}_{name}", self._kinds[name])
         raise RuleError(f"{self._of}: '{self._owner}.{self._name}' has no '{name}'; {nearest(name, list(self._kinds))}")
 
+    def __repr__(self) -> str:
+        return f"all of {self._owner}.{self._name}; name one of its values: {', '.join(self._kinds)}"
+
 
 def event_names(on: EventType, of: str, owner: str = "now") -> Names:
     """The fields of an event."""

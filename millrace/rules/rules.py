@@ -12,7 +12,17 @@ from typing import Any
 
 from millrace.rules.canaries import Canaries
 from millrace.rules.containers import require_mappings, require_tuples
-from millrace.rules.events import WHOLE_MOST, EventField, EventType, Real, Text, Whole, is_whole, require_apart
+from millrace.rules.events import (
+    SPAN_MOST_MS,
+    EventField,
+    EventType,
+    Real,
+    Text,
+    Whole,
+    is_whole,
+    require_apart,
+    whole_from,
+)
 from millrace.rules.expressions import Expression, Field, Kind, RuleError, condition, fields_of
 from millrace.rules.measures import (
     Count,
@@ -123,6 +133,7 @@ LIMITS = "limits"
 
 
 IDS_MOST = 100
+IDS_LIMIT = 10_000  # of usual ids; more do not fit into a message of Kafka
 
 
 @dataclass(frozen=True)
@@ -147,6 +158,8 @@ class WindowRule(_Conditioned):
         with placed(of):
             _require_key(self.key, self.on, of)
             require_windowed(self.measures, self.on, of)
+            if not is_whole(self.ids_most, 1, IDS_LIMIT):
+                raise RuleError(f"ids_most must be {whole_from(1, IDS_LIMIT)}, not {self.ids_most!r}")
             for name in self.measures:
                 if name in (self.key, *WINDOW_SPAN):
                     raise RuleError(f"'{name}' is a value of every alert of it; give the measure another name")
@@ -200,6 +213,8 @@ class WindowSummary:
                 if self.keys.count(key) > 1 or key in window_result({}):
                     raise RuleError(f"'{key}' is a column already; take this key out, or rename the field")
             require_windowed(self.measures, self.on, of)
+            if not self.measures:
+                raise RuleError('it has no measures; give it one, such as measures={"n": Count()}')
             object.__setattr__(self, "where", conditions_of(self.measures, self.on, of))
             if not isinstance(self.window, Tumbling | Sliding):
                 raise RuleError(f"its window is {type(self.window).__name__}; choose Tumbling or Sliding")
@@ -238,6 +253,8 @@ class FoldRule:
         of = f"rule '{self.name}'"
         with placed(of):
             require_tuples(of, also=self.also)
+            if not isinstance(self.version, str):
+                raise RuleError(f'its version {self.version!r} is no text; write version="{self.version}"')
             if SEPARATOR in self.version:
                 raise RuleError(
                     f"its version '{self.version}' holds '{SEPARATOR}', which separates the parts of an "
@@ -452,8 +469,8 @@ def _misfits(use: UseCase) -> Iterator[str]:
     """Why the parts of a use do not fit one another."""
     if use.judged.time is None:
         yield f"the events of '{use.judged.name}' have no time; give the event type a time"
-    if not is_whole(use.disorder_ms, 0, WHOLE_MOST):
-        yield f"disorder_ms must be a whole number of at least 0, not {use.disorder_ms}"
+    if not is_whole(use.disorder_ms, 0, SPAN_MOST_MS):
+        yield f"disorder_ms must be {whole_from(0, SPAN_MOST_MS)}, not {use.disorder_ms}"
     if use.enrichment.on != use.judged:
         yield f"the enrichment is of '{use.enrichment.on.name}'; only '{use.judged.name}' is enriched"
     rules = [each.name for each in (*use.rules, *use.summaries)]

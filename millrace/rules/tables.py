@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Literal
 
 from millrace.rules.containers import require_mappings, require_tuples
-from millrace.rules.events import AnyField, EventType, Real, Text, Whole
+from millrace.rules.events import AnyField, EventType, Real, Text, Whole, is_whole, whole_from
 from millrace.rules.expressions import RuleError
 from millrace.rules.measures import Count, CountDistinct, DistinctOthers, Last, Max, Measure, Min, Sum
 from millrace.rules.nearest import nearest
@@ -21,6 +21,8 @@ ALL: Literal["all"] = "all"
 """Every field of the enriched event."""
 VALUES = 2**54
 """The timestamp of a Max is its value, because HBase keeps the cell with the largest one; so it is less than this."""
+HOURS_MOST = 24 * 365 * 50
+"""HBase counts the seconds in 32 bits."""
 _ADDS = "a batch that is written again after a crash would be added twice"
 _NOT_KEPT: tuple[tuple[type, str], ...] = (
     (Sum, _ADDS),
@@ -125,8 +127,8 @@ def _complaints(table: Table) -> Iterator[str]:
         yield "its key begins with newest_first; begin with the field whose rows are read together"
     if bool(table.columns) == bool(table.state or table.alerts):
         yield "give either columns, for a row for each event, or state or alerts, for a row for each key"
-    if table.retention_hours is not None and table.retention_hours < 1:
-        yield "retention_hours must be at least 1"
+    if table.retention_hours is not None and not is_whole(table.retention_hours, 1, HOURS_MOST):
+        yield f"retention_hours must be {whole_from(1, HOURS_MOST)}, not {table.retention_hours!r}"
     if table.retention_hours is not None and table.state:
         yield "no retention with state: HBase counts from a cell's timestamp, and a state's is its value or its arrival"
     if table.shows and not table.columns:

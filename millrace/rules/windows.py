@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from millrace.rules.events import SPAN_MOST_MS, is_whole
 from millrace.rules.expressions import RuleError
 from millrace.rules.sentences import span
 
@@ -86,5 +87,7 @@ Window = Session | Tumbling | Sliding
 
 def _require_positive(window: str, **spans: int) -> None:
     for name, value in spans.items():
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise RuleError(f"{window}: {name} must be a whole number of milliseconds from 1, not {value!r}")
+        if not is_whole(value, 1, SPAN_MOST_MS):
+            raise RuleError(
+                f"{window}: {name} must be a whole number of milliseconds from 1 to {SPAN_MOST_MS:,}, not {value!r}"
+            )

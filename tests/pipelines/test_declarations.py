@@ -98,8 +98,8 @@ def test_a_field_of_reference_data_keeps_its_limits_under_its_new_name():
     ("changes", "complaint"),
     [
         ({"judged": TIMELESS.on, "enrichment": TIMELESS}, "the events of 'scans' have no time"),
-        ({"disorder_ms": -1}, "disorder_ms must be a whole number of at least 0, not -1"),
-        ({"disorder_ms": 2.5}, "disorder_ms must be a whole number of at least 0, not 2.5"),
+        ({"disorder_ms": -1}, "disorder_ms must be a whole number from 0 to 3,153,600,000,000, not -1"),
+        ({"disorder_ms": 2.5}, "disorder_ms must be a whole number from 0 to 3,153,600,000,000, not 2.5"),
         ({"judged": doors}, "the enrichment is of 'scans'; only 'doors' is enriched"),
         ({"references": ()}, "the enrichment looks up 'depots'; add it to the references"),
         ({"rules": (replace(heavy, name="limits"),)}, "no rule or summary can be called 'limits'"),
@@ -156,8 +156,16 @@ def test_a_rule_may_remember_the_last_event_of_each_stream_of_its_use():
         ({"fields": (*scans.fields[:-1], Text("sent_ms"))}, "'sent_ms' is when the sender meant to send an event"),
         ({"key": "parcels"}, "has no field 'parcels'; its fields: scan, parcel"),
         ({"time": "note"}, r"its time 'note' is not a whole number; declare Whole\('note'\)"),
-        ({"past_ms": -1}, "past_ms must be a whole number of at least 0, not -1"),
-        ({"future_ms": 0.5}, "future_ms must be a whole number of at least 0, not 0.5"),
+        ({"past_ms": -1}, "past_ms must be a whole number from 0 to 3,153,600,000,000, not -1"),
+        ({"future_ms": 0.5}, "future_ms must be a whole number from 0 to 3,153,600,000,000, not 0.5"),
+        ({"past_ms": 2**63 - 1}, "past_ms must be a whole number from 0 to 3,153,600,000,000, not 9223372036854775807"),
+        ({"past_ms": True}, "past_ms must be a whole number from 0 to 3,153,600,000,000, not True"),
+        ({"version": 0}, "version must be a whole number from 1 to 1,000,000, not 0"),
+        ({"version": "2"}, "version must be a whole number from 1 to 1,000,000, not '2'"),
+        (
+            {"fields": (*scans.fields, Text("place", max_length=0))},
+            "the max_length of 'place' must be a whole number from 1 to 700,000, not 0",
+        ),
         ({"max_bytes": 0}, "max_bytes must be from 1 to 700000, not 0"),
         ({"fields": (*scans.fields, Text("place", "[a"))}, "the pattern of 'place' is no regular expression"),
         ({"fields": (*scans.fields, Whole("floor", 3, 2))}, "no number is from 3 to 2; .* of 'floor'"),
@@ -167,6 +175,8 @@ def test_a_rule_may_remember_the_last_event_of_each_stream_of_its_use():
             "'floor' must be whole numbers of 64 bits, not 0.5 and 2",
         ),
         ({"fields": (*scans.fields, Real("wide", 0, math.inf))}, "the least and the most of 'wide' must be finite"),
+        ({"fields": (*scans.fields, Real("wide", 0, 10**400))}, "the least and the most of 'wide' must be finite"),
+        ({"fields": (*scans.fields, Real("wide", "0", "9"))}, "the least and the most of 'wide' must be finite"),
     ],
 )
 def test_an_event_type_that_no_event_fits_is_refused(changes, complaint):
@@ -224,6 +234,11 @@ def test_a_pattern_that_is_read_alike_everywhere_is_taken(pattern):
             lambda: replace(crowd, measures={"n": Count(), "zone": Last("zone")}),
             "'zone' is a value of every alert of it",
         ),
+        (
+            lambda: replace(crowd, ids_most=-1),
+            "rule 'crowd' .*: ids_most must be a whole number from 1 to 10,000, not -1",
+        ),
+        (lambda: replace(per_zone, measures={}), "summary 'per-zone' .*: it has no measures; give it one"),
         (lambda: replace(per_zone, window=Session(9)), "its window is Session; choose Tumbling or Sliding"),
         (lambda: replace(per_zone, measures={"zone": Sum("grams")}), "'zone' is a column already"),
         (lambda: replace(per_zone, keys=("zone", "zone")), "'zone' is a column already; take this key out"),
@@ -355,6 +370,16 @@ def test_one_thing_in_place_of_a_tuple_and_a_set_in_place_of_a_mapping_are_refus
     with pytest.raises(RuleError) as error:
         make()
     assert re.sub(r"pipelines/test_declarations.py, line \d+", "HERE", str(error.value)) == complaint
+
+
+def test_a_remembered_event_in_place_of_its_value_is_refused_with_their_names():
+    with pytest.raises(RuleError, match=r"not with all of before\.seen; name one of its values: at_ms$"):
+        remembered(lambda now, b: now.at_ms - b.seen > 5, seen=Last(doors, "at_ms"))
+
+
+def test_a_version_that_is_no_text_is_refused():
+    with pytest.raises(RuleError, match='its version 1 is no text; write version="1"'):
+        FoldRule("fold", "Any.", scans, lambda state, event, stream: (state, None), version=1)
 
 
 def test_a_version_that_would_make_alert_ids_ambiguous_is_refused():

@@ -136,6 +136,10 @@ def test_fraud_writes_the_rows_cells_and_timestamps_of_before() -> None:
         (lambda **given: Table(state={"c": Max("celsius")}, **given), "'celsius' is not a whole number"),
         (lambda **given: Table(state={"o": Max("source_offset")}, **given), r"must be from 0 to less than 2\*\*54"),
         (lambda **given: Table(state={"door": Last(doors, "lock")}, **given), "has no field 'door_lock'"),
+        (
+            lambda **given: Table(alerts=True, retention_hours=10**9, **given),
+            "retention_hours must be a whole number from",
+        ),
         (lambda **given: Table(state={"kg": Max("weight_kg")}, retention_hours=1, **given), "no retention with state"),
         (lambda **given: Table(columns="all", **given), "could share a row; its key needs 'badge' and 'visit', or"),
         (lambda **given: Table(columns=("door",), shows=("visit",), **given), "shows 'visit', which is none"),
