@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
 from millrace import project, registry, stack
 from millrace.errors import InfraError, UsageError
 from millrace.job import Engine
@@ -19,6 +17,7 @@ from millrace.patterns import Stores, Variant
 from millrace.settings import Settings
 from millrace.stores.files import Hdfs
 from millrace.stores.tables import HBase
+from millrace.yaml_text import read_yaml
 
 ROOT = "/millrace"
 
@@ -41,12 +40,12 @@ class Given:
         if not given:
             return cls()
         try:
-            content = yaml.safe_load(given if given.lstrip().startswith("{") else _file(given).read_text("utf-8"))
+            content = read_yaml(given if given.lstrip().startswith("{") else _file(given).read_text("utf-8"))
             found = dict(content.get("addresses", content))
             allow_traffic = content.get("allow_traffic", found.pop("allow_traffic", False))
             local = content.get("stack", found.pop("stack", None))
             profiles = None if local is None else tuple(local.get("profiles") or ())
-        except (OSError, ValueError, TypeError, AttributeError, yaml.YAMLError) as error:
+        except (OSError, ValueError, TypeError, AttributeError) as error:
             why = str(error).replace("\n", " ")
             raise InfraError(
                 f"MILLRACE_TARGET={given} cannot be read ({why}); write it with `millrace env --json`{_there_are()}"

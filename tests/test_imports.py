@@ -20,6 +20,7 @@ MEANING = (
     "millrace.oracle",
     "millrace.project",
     "millrace.whole_files",
+    "millrace.yaml_text",
     "millrace.patterns",
     "millrace.traffic",
     "millrace.verify",
@@ -52,6 +53,7 @@ MAY_IMPORT = {
     "millrace.project": Allowed(("millrace.errors", *RULES)),
     "millrace.kept": Allowed(("millrace.errors", "millrace.project", *RULES)),
     "millrace.whole_files": Allowed(()),
+    "millrace.yaml_text": Allowed((), ("yaml",)),
     **{use: Allowed((use, *MEANING), ("kafka",)) for use in USES},  # likewise
     "millrace.charts": Allowed(()),
     "millrace.verify": Allowed((*MEANING, "millrace.charts"), ("jinja2", "markupsafe")),

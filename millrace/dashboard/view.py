@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from millrace import project
@@ -18,6 +17,7 @@ from millrace.errors import InfraError
 from millrace.rules import Count, Sum, UseCase, WindowSummary
 from millrace.rules.nearest import nearest
 from millrace.rules.sentences import words
+from millrace.yaml_text import YamlError, read_yaml
 
 FILE = "view.yaml"
 CHARTS_BY_SUMMARY = 2
@@ -119,9 +119,9 @@ def of(use: UseCase) -> View:
 def read(path: Path, use: UseCase) -> View:
     """The view in a file, checked against what its use declares."""
     try:
-        view = View.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")) or {})
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ViewError(f"{path}: cannot be read: {str(error).replace(chr(10), ' ')}") from None
+        view = View.model_validate(read_yaml(path.read_text(encoding="utf-8")) or {})
+    except (OSError, UnicodeDecodeError, YamlError) as error:
+        raise ViewError(f"{path}: cannot be read: {error}") from None
     except ValidationError as invalid:
         first = invalid.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the file"

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import PydanticCustomError, core_schema
 
@@ -21,6 +20,7 @@ from millrace.rules import EventRule, EventType, FoldRule, RuleError, UseCase, W
 from millrace.rules.expressions import DeclarationError
 from millrace.rules.memory import StageMemory
 from millrace.rules.nearest import nearest
+from millrace.yaml_text import YamlError, read_yaml
 
 
 class PatternError(DeclarationError):
@@ -71,6 +71,7 @@ class EventsStage(Closed):
     rules: tuple[str, ...] = Field((), description="Names of per-event rules of the use.")
     parallelism: int = Field(
         1,
+        strict=True,
         ge=1,
         le=registry.INSTANCES_MOST,
         description="Parallel instances of the stage, where its engine has them; at most one per partition works.",
@@ -117,9 +118,11 @@ class Promises(Closed):
         "at-most-once: none arrives twice at any reader, and what was in flight when the job restarted may be lost."
     )
     alert_latency_ms_p99: int = Field(
-        gt=0, description="Per-event alerts, from the intended send time, at 1,000 events/s, once the jobs are warm."
+        gt=0,
+        strict=True,
+        description="Per-event alerts, from the intended send time, at 1,000 events/s, once the jobs are warm.",
     )
-    warm_after_s: Annotated[int, Field(ge=0, le=600)] = Field(
+    warm_after_s: Annotated[int, Field(ge=0, le=600, strict=True)] = Field(
         20,
         description="No latency is promised for the first seconds after traffic begins: until a JVM has compiled what "
         "it runs, it is several times slower.",
@@ -132,9 +135,10 @@ class Pattern(Closed):
     title: str = Field(min_length=1, max_length=80)
     doc: str = Field(min_length=1, description="What the variant is for, in a few sentences.")
     use: str = Field(description="The use whose events and rules it runs.")
-    partitions: Annotated[int, Field(ge=1, le=256)] = 1
+    partitions: Annotated[int, Field(ge=1, le=256, strict=True)] = 1
     retention_hours: int = Field(
         24,
+        strict=True,
         ge=1,
         le=24 * 365,
         description="How long events and results stay in their topics. A verdict needs all of them since the pattern's "
@@ -233,19 +237,21 @@ def require_known(name: str) -> None:
 
 def is_name(name: str) -> bool:
     """Whether it is a valid name of a pattern, and so of topics, tables, folders and files."""
-    return re.fullmatch(r"[a-z0-9][a-z0-9-]*", name) is not None
+    return re.fullmatch(r"[a-z0-9][a-z0-9-]{0,63}", name) is not None
 
 
 def read(path: Path) -> Variant:
     """The pattern in a file, checked against the model and against what its use declares."""
     if not is_name(path.stem):
-        raise PatternError(f"{path}: its name must be lower-case letters, digits and dashes, as in my-pattern.yaml")
+        raise PatternError(
+            f"{path}: its name must be at most 64 lower-case letters, digits and dashes, as in my-pattern.yaml"
+        )
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = read_yaml(path.read_text(encoding="utf-8"))
+    except YamlError as error:
+        raise PatternError(f"{path.name}: not valid YAML: {error}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise PatternError(f"{path}: cannot be read: {error}") from None
-    except yaml.YAMLError as error:
-        raise PatternError(f"{path.name}: not valid YAML: {str(error).replace(chr(10), ' ')}") from None
     try:
         pattern = Pattern.model_validate(content)
     except ValidationError as invalid:

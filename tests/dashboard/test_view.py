@@ -69,6 +69,7 @@ WRONG = {
     "keys: x": "keys: Extra inputs are not permitted; the keys are key, event, alert, figures, charts, map",
     "[1]": "the file: ",
     "{": "cannot be read",
+    "event: [at_ms]\nevent: [amount_cents]": "cannot be read: line 2: the key 'event' is there already; keep one of",
 }
 
 

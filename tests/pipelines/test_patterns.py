@@ -88,6 +88,15 @@ def changed(tmp_path: Path, old: str, new: str) -> Path:
             "stages.events.real_time: the stage keeps the ids of 'transactions', to find repetitions; take it out",
         ),
         ("title:", "title: [", "not valid YAML"),
+        (
+            "title:",
+            "doc: Again.\ntitle:",
+            "not valid YAML: line 3: the key 'doc' is there already; keep one of the two",
+        ),
+        ("rules: [burst]", "rules: [burst], rules: []", "the key 'rules' is there already; keep one of the two"),
+        ("  events:", "\tevents:", r"not valid YAML: line \d+: found character .* that cannot .*; write spaces"),
+        ("partitions: 2", "partitions: yes", "partitions: Input should be a valid integer, but it is True"),
+        ("partitions: 2", 'partitions: "2"', "partitions: Input should be a valid integer, but it is '2'"),
         ("[burst]", "[burst, burst]", "stages.windows.rules: 'burst' is there 2 times; name each rule once"),
         ("[spend-per-minute]", "[spend-per-minute, spend-per-minute]", "stages.windows.summaries: .*more than once"),
         ("to: [hdfs, hbase]", "to: [hdfs, hdfs]", "stages.persist.to: 'hdfs' is there more than once"),
@@ -130,6 +139,8 @@ def test_a_stage_that_keeps_anything_without_ids_is_refused_in_real_time(monkeyp
 
 def test_a_pattern_file_that_cannot_be_read_is_named(tmp_path):
     not_text, badly_named = tmp_path / "not-text.yaml", tmp_path / "Bad Name.yaml"
+    with pytest.raises(PatternError, match=r"its name must be at most 64 lower-case letters"):
+        read(tmp_path / f"{'a' * 65}.yaml")
     not_text.write_bytes(b"\xff\xfe")
     with pytest.raises(PatternError, match=r"not-text.yaml: cannot be read"):
         read(not_text)
