@@ -163,7 +163,7 @@ class WindowRule(_Conditioned):
             for name in self.measures:
                 if name in (self.key, *WINDOW_SPAN):
                     raise RuleError(f"'{name}' is a value of every alert of it; give the measure another name")
-                if name in OWN_COLUMNS:
+                if name in WINDOW_COLUMNS:
                     raise RuleError(f"no measure can be called '{name}': an engine has a column of that name")
             require_apart((self.key, *WINDOW_SPAN, *self.measures))
             measured = Names("w", window_kinds(self.measures, self.on), of, {})
@@ -462,7 +462,8 @@ OWN_TABLES = (
     *("reason", "event_key", "aside"),
     *("arrivals", "references", "looked_up", "remembered", "unfolded", "judged", "timed", "timely"),
 )
-OWN_COLUMNS = ("rowtime", "window_start", "window_end", "window_time")
+WINDOW_COLUMNS = ("window_start", "window_end")
+OWN_COLUMNS = ("rowtime", *WINDOW_COLUMNS, "window_time")
 
 
 def _misfits(use: UseCase) -> Iterator[str]:

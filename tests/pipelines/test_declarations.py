@@ -254,6 +254,7 @@ def test_a_pattern_that_is_read_alike_everywhere_is_taken(pattern):
             lambda: replace(crowd, measures={"n": Count(), "window_start": Count()}),
             "no measure can be called 'window_start': an engine has a column of that name",
         ),
+        (lambda: replace(crowd, measures={"n": Count(), "window_end": Count()}), "called 'window_end'"),
     ],
 )
 def test_a_declaration_that_would_lose_a_column_or_a_key_is_refused(make, complaint):
@@ -370,6 +371,10 @@ def test_one_thing_in_place_of_a_tuple_and_a_set_in_place_of_a_mapping_are_refus
     with pytest.raises(RuleError) as error:
         make()
     assert re.sub(r"pipelines/test_declarations.py, line \d+", "HERE", str(error.value)) == complaint
+
+
+def test_a_measure_may_be_called_as_a_column_that_no_window_is_grouped_by():
+    assert replace(crowd, measures={"n": Count(), "rowtime": Count(), "window": Count()}).measures
 
 
 def test_a_remembered_event_in_place_of_its_value_is_refused_with_their_names():
