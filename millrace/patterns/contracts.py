@@ -94,6 +94,8 @@ def breaking_changes(old: Schema, new: Schema) -> list[str]:
     before, after = old.get("properties", {}), new.get("properties", {})
     was_required, is_required = set(old.get("required", ())), set(new.get("required", ()))
     found = [f"'{name}' is gone; keep it, or write to a new topic" for name in before if name not in after]
+    if new.get("version", 1) < (newest := old.get("version", 1)):
+        found.append(f"the version goes back from {newest} to {new.get('version', 1)}; give it {newest + 1}")
     found += [
         f"'{name}' is new and required; make it optional"
         for name in after

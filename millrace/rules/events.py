@@ -312,12 +312,19 @@ def require_name(of: str, what: str, name: str) -> None:
 
 
 def require_apart(names: Iterable[str]) -> None:
-    """Refuse columns whose names differ in capitals only: to an engine they are one."""
+    """Refuse columns whose names differ in capitals only."""
+    if complaint := alike(names):
+        raise RuleError(complaint)
+
+
+def alike(names: Iterable[str]) -> str | None:
+    """A complaint about two names that differ in capitals only: to an engine they are one."""
     first: dict[str, str] = {}
     for name in names:
         other = first.setdefault(name.lower(), name)
         if other != name:
-            raise RuleError(f"'{other}' and '{name}' differ in capitals only; rename one of them")
+            return f"'{other}' and '{name}' differ in capitals only; rename one of them"
+    return None
 
 
 def is_whole(value: object, least: int, most: int) -> bool:

@@ -19,6 +19,7 @@ from millrace.rules.events import (
     Real,
     Text,
     Whole,
+    alike,
     is_whole,
     require_apart,
     whole_from,
@@ -479,23 +480,30 @@ def _misfits(use: UseCase) -> Iterator[str]:
         if taken in rules:
             yield f"no rule or summary can be called '{taken}'; give it another name"
     streams = [each.name for each in (*use.raw, *use.references, use.enriched)]
+    if not _is_name(use.name):
+        yield "its name is on the command line and in files; use letters, digits and dashes, at most 64"
     for kind, names in (("rules and summaries", rules), ("event types", streams)):
         for name in names:
-            if not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", name):
+            if not _is_name(name):
                 yield f"'{name}' cannot be in names of topics and in alerts; use letters, digits and dashes, at most 64"
             if names.count(name) > 1:
                 yield f"{names.count(name)} {kind} are called '{name}'; rename one of them"
     for name in streams:
         if name in OWN_TOPICS:
             yield f"no event type can be called '{name}': every pattern has a topic of that name"
-        if name in OWN_TABLES:
+        if name.lower() in OWN_TABLES:
             yield f"no event type can be called '{name}': an engine has a column or a table of that name"
+    if complaint := alike(streams):
+        yield f"event types {complaint}"
     for name in use.enriched.names:
         if name in OWN_COLUMNS:
             yield f"no field of '{use.enriched.name}' can be called '{name}': an engine has a column of that name"
     for lookup in use.enrichment.lookups:
         if lookup.reference not in use.references:
             yield f"the enrichment looks up '{lookup.reference.name}'; add it to the references"
+    for each in use.raw:
+        if each.compacted:
+            yield f"'{each.name}' is compacted, and only references are; take compacted=True away, or refer to it"
     for each in (*use.raw, *use.references):
         for needed in (f for f in each.fields if f.name in (each.key, each.id, each.time) and not f.required):
             yield f"'{each.name}' needs '{needed.name}' in every event; take required=False away, or use another field"
@@ -516,6 +524,10 @@ def _misfits(use: UseCase) -> Iterator[str]:
     yield from _unread(use)
     if use.canaries:
         yield from _unmarked(use, use.canaries)
+
+
+def _is_name(name: object) -> bool:
+    return isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9._-]{1,64}", name) is not None
 
 
 def _unmarked(use: UseCase, canaries: Canaries) -> Iterator[str]:

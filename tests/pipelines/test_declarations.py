@@ -106,6 +106,12 @@ def test_a_field_of_reference_data_keeps_its_limits_under_its_new_name():
         ({"others": (doors, doors)}, "2 event types are called 'doors'; rename one of them"),
         ({"others": (replace(doors, name="my doors"),)}, "'my doors' cannot be in names of topics and in alerts"),
         ({"rules": (replace(heavy, name=""),)}, "'' cannot be in names of topics"),
+        (
+            {"others": (replace(doors, name="Scans"),)},
+            "event types 'scans' and 'Scans' differ in capitals only; rename one of them",
+        ),
+        ({"others": (replace(doors, name="Offset"),)}, "no event type can be called 'Offset': an engine has"),
+        ({"others": (replace(doors, compacted=True),)}, "'doors' is compacted, and only references are; take comp"),
         ({"others": (replace(doors, name="alerts"),)}, "no event type can be called 'alerts'"),
         ({"others": (replace(doors, name="hop"),)}, "no event type can be called 'hop': every pattern has a topic"),
         ({"others": (replace(doors, name="offset"),)}, "no event type can be called 'offset': an engine has"),
@@ -139,6 +145,12 @@ def test_a_field_of_reference_data_keeps_its_limits_under_its_new_name():
 def test_the_parts_of_a_use_that_do_not_fit_are_named(changes, complaint):
     with pytest.raises(RuleError, match=f"^use 'parcels': .*{complaint}"):
         replace(USE, **changes)
+
+
+@pytest.mark.parametrize("name", ["", "my parcels", "größe", "a/b", 5])
+def test_a_use_has_a_name_that_files_and_the_command_line_take(name):
+    with pytest.raises(RuleError, match=f"^use '{name}': its name is on the command line and in files; use letters"):
+        replace(USE, name=name)
 
 
 def test_a_rule_may_remember_the_last_event_of_each_stream_of_its_use():

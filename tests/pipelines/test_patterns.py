@@ -259,6 +259,11 @@ def test_a_breaking_change_of_a_contract_is_distinguished_from_a_compatible_one(
     assert breaking_changes(OLD, {"properties": merged, "required": required}) == complaints
 
 
+def test_a_version_of_a_contract_does_not_go_back():
+    assert breaking_changes({**OLD, "version": 2}, OLD) == ["the version goes back from 2 to 1; give it 3"]
+    assert breaking_changes(OLD, {**OLD, "version": 2}) == []
+
+
 @pytest.mark.parametrize(
     ("pattern", "good", "bad"),
     [
