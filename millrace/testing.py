@@ -159,6 +159,7 @@ def untrue_labels(use: str, events: int = 2_000, rate_per_s: float = 100) -> lis
     plan, secrets = plan_for(declared.traffic, events, rate_per_s), secrets_under(declared, b"labels")
     references = declared.traffic.references(plan, ())
     sent = [*references, *declared.traffic.messages(plan, secrets, MIDNIGHT_MS)]
+    meant = labels_of(declared, sent, (0, 0)).meant
     reasons, findings, accepted = _judged(
         declared, [Record(m.topic, 0, n, MIDNIGHT_MS + m.due_ms, m.key, m.value) for n, m in enumerate(sent)]
     )
@@ -173,7 +174,7 @@ def untrue_labels(use: str, events: int = 2_000, rate_per_s: float = 100) -> lis
     }
     untrue = [
         f"{key} {fact} ({kind}) does not set off {rule}"
-        for (rule, (key, fact)), kind in labels_of(declared, sent, (0, 0)).meant.items()
+        for (rule, (key, fact)), kind in meant.items()
         if (rule, (key, fact)) not in alerted
     ]
     return untrue + [

@@ -321,6 +321,19 @@ def test_a_label_with_a_misspelt_rule_is_named(monkeypatch: pytest.MonkeyPatch) 
         untrue_labels("fraud")
 
 
+def test_a_message_for_a_misspelt_event_type_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = FraudTraffic.messages
+    misspelt = {"transactions": "transaction"}
+    monkeypatch.setattr(
+        FraudTraffic,
+        "messages",
+        lambda *given: (each._replace(topic=misspelt.get(each.topic, each.topic)) for each in made(*given)),
+    )
+    why = "is for 'transaction', which is no event type of use 'fraud'; did you mean 'transactions'"
+    with pytest.raises(RuleError, match=why):
+        untrue_labels("fraud")
+
+
 def test_a_use_without_scenarios_is_named() -> None:
     with pytest.raises(ScenarioError, match="has no use 'fraude'; did you mean 'fraud'"):
         scenarios("fraude")

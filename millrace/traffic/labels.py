@@ -48,8 +48,14 @@ def labels_of(use: UseCase, messages: Iterable[Message], span_ms: Span) -> Label
     ambiguous: set[Meant] = set()
     chancy = use.traffic.ambiguous if use.traffic else ()
     rules = {rule.name: rule for rule in use.rules}
+    streams = {each.name for each in (*use.raw, *use.references)}
     for message in messages:
         label = message.label
+        if message.topic not in streams:
+            raise RuleError(
+                f"a message '{label.kind}' is for '{message.topic}', which is no event type of use '{use.name}'; "
+                f"{nearest(message.topic, streams)}"
+            )
         is_chancy = label.kind in chancy and message.topic == use.judged.name
         if not label.alerts and not is_chancy:
             continue
