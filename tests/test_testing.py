@@ -26,6 +26,8 @@ from millrace.rules import (
 )
 from millrace.testing import ScenarioError, played, read, scenarios, token, untrue_labels
 from millrace.traffic import Label, Message
+from millrace.traffic.labels import labels_of
+from pipelines.fraud import FRAUD
 from pipelines.fraud.traffic import FraudTraffic
 
 HOUR_MS = 3_600_000
@@ -319,6 +321,20 @@ def test_a_label_with_a_misspelt_rule_is_named(monkeypatch: pytest.MonkeyPatch) 
     relabelled(monkeypatch, alerts=("spre",))
     with pytest.raises(RuleError, match="a label 'everyday' names the rule 'spre'; did you mean 'spree'"):
         untrue_labels("fraud")
+
+
+@pytest.mark.parametrize(
+    ("value", "lacks"),
+    [(b"{", "JSON"), (b'{"at_ms": null}', "'at_ms'"), (b'{"at_ms": 1, "customer": "a"}', "'transaction_id'")],
+)
+def test_a_message_that_is_refused_sets_off_no_rule(value: bytes, lacks: str) -> None:
+    by_chance, meant = (
+        Message(0, "transactions", b"a", value, label)
+        for label in (Label("race"), Label("everyday", alerts=("spree",)))
+    )
+    assert labels_of(FRAUD, [by_chance], (0, 0)).ambiguous == set()
+    with pytest.raises(RuleError, match=f"the rule 'spree' on a message without {lacks}, which is refused; label it"):
+        labels_of(FRAUD, [meant], (0, 0))
 
 
 def test_a_message_for_a_misspelt_event_type_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

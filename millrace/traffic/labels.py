@@ -64,10 +64,18 @@ def labels_of(use: UseCase, messages: Iterable[Message], span_ms: Span) -> Label
                 f"a label '{label.kind}' on a message to '{message.topic}' names rules; label the event of "
                 f"'{use.judged.name}' that sets them off"
             )
-        event = json.loads(message.value or b"")
+        event = _read(message.value)
         for name in rules if is_chancy else label.alerts:
             if name not in rules:
                 raise RuleError(f"a label '{label.kind}' names the rule '{name}'; {nearest(name, rules)}")
+            if event is None or (lacking := _lacking(use, rules[name], event)):
+                if is_chancy:
+                    continue  # a message that is refused sets off no rule
+                lacks = "JSON" if event is None else f"'{lacking}'"
+                raise RuleError(
+                    f"a label '{label.kind}' names the rule '{name}' on a message without {lacks}, which is refused; "
+                    "label it with its refusal"
+                )
             if (place := event_place(use, rules[name], event)) is None:
                 continue
             if is_chancy:
@@ -134,6 +142,23 @@ def places_left_out(
     for event in events():
         if str(event[rule.key]) == alert["key"] and alert["window_start_ms"] <= event[time] <= alert["at_ms"]:
             yield key, str(event[own_id])
+
+
+def _read(value: bytes | None) -> Event | None:
+    """The event in a message; None of one that holds none."""
+    try:
+        read = json.loads(value or b"")
+    except ValueError:
+        return None
+    return read if isinstance(read, dict) else None
+
+
+def _lacking(use: UseCase, rule: Rule, event: Event) -> str | None:
+    """The first field that the place of an event needs, and that it lacks."""
+    if not isinstance(event.get(use.judged.time or ""), int):
+        return use.judged.time
+    needed = (rule.key if _shows_key(use, rule) else None, use.judged.id)
+    return next((name for name in needed if name and event.get(name) is None), None)
 
 
 def _shows_key(use: UseCase, rule: Rule) -> bool:
