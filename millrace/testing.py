@@ -157,8 +157,10 @@ def untrue_labels(use: str, events: int = 2_000, rate_per_s: float = 100) -> lis
     if declared.traffic is None:
         raise ScenarioError(f"use '{use}' has no traffic to be labelled; declare `traffic`")
     plan, secrets = plan_for(declared.traffic, events, rate_per_s), secrets_under(declared, b"labels")
-    references = declared.traffic.references(plan, ())
-    sent = [*references, *declared.traffic.messages(plan, secrets, MIDNIGHT_MS)]
+    closing_keys = (declared.traffic.closing_key(plan, 0),)
+    references = declared.traffic.references(plan, closing_keys)
+    closing = declared.traffic.closing(plan, secrets, MIDNIGHT_MS, closing_keys, 1_000)
+    sent = [*references, *declared.traffic.messages(plan, secrets, MIDNIGHT_MS), *closing]
     meant = labels_of(declared, sent, (0, 0)).meant
     reasons, findings, accepted = _judged(
         declared, [Record(m.topic, 0, n, MIDNIGHT_MS + m.due_ms, m.key, m.value) for n, m in enumerate(sent)]

@@ -337,6 +337,14 @@ def test_a_message_that_is_refused_sets_off_no_rule(value: bytes, lacks: str) ->
         labels_of(FRAUD, [meant], (0, 0))
 
 
+def test_a_closing_that_is_refused_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = FraudTraffic.closing
+    monkeypatch.setattr(FraudTraffic, "closing", lambda *given: (each._replace(value=b"{") for each in made(*given)))
+    assert set(untrue_labels("fraud", events=200)) == {
+        "a message to transactions (closing) is refused as json, not accepted"
+    }
+
+
 def test_a_message_for_a_misspelt_event_type_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     made = FraudTraffic.messages
     misspelt = {"transactions": "transaction"}
