@@ -113,11 +113,11 @@ class Settings:
         }
 
 
-def port_base(text: str) -> int:
+def port_base(text: str, given: str = "MILLRACE_PORT_BASE") -> int:
     """The base that a text names, with room for a stack's ports above it and below the system's ephemeral ones."""
     if not text.isdecimal() or int(text) not in PORT_BASES:
         raise UsageError(
-            f"MILLRACE_PORT_BASE is {text!r}: it must be a whole number from {PORT_BASES[0]} to {PORT_BASES[-1]}, "
+            f"{given} is {text!r}: it must be a whole number from {PORT_BASES[0]} to {PORT_BASES[-1]}, "
             "for example 20000 (ports from 32768 on are the system's own)"
         )
     return int(text)

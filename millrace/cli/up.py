@@ -79,7 +79,7 @@ def up(
 
         wanted += [*needed((variant := load(pattern)).engines, variant.stores), PAGE]
     if port_base:
-        chosen = replace(chosen, port_base=checked(port_base))
+        chosen = replace(chosen, port_base=checked(port_base, "--port-base"))
     profiles = Given.read(os.environ).profiles if profile is None else [name for name in profile if name != "none"]
     with bars(progress_console()) as progress:
         stack.up(chosen, wanted, profiles, report, progress)

@@ -126,6 +126,11 @@ def test_wrong_usage_ends_with_two_and_one_line(millrace: Millrace, tmp_path: Pa
     assert (for_programs["version"], for_programs["error"]["kind"], for_programs["error"]["exit"]) == (1, "usage", 2)
 
 
+def test_a_wrong_port_base_is_named_as_it_was_given(millrace: Millrace, tmp_path: Path) -> None:
+    done = millrace(tmp_path, "up", "--port-base", "37000")
+    assert done.stderr.startswith("millrace: --port-base is '37000': it must be a whole number from 1024 to 32668")
+
+
 def test_a_wrong_option_is_named_with_its_verb_and_the_place_of_its_help(millrace: Millrace, tmp_path: Path) -> None:
     done = millrace(tmp_path, "deploy", "--foo")
     assert done.stderr == "millrace: no such option: --foo (Possible options: --for); see `millrace deploy --help`\n"
