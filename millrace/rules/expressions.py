@@ -349,6 +349,8 @@ def _operand(value: object) -> Expression:
     match value:
         case Expression():
             return value
+        case None:
+            raise RuleError("a rule compares nothing with None: a comparison with null is null, and never alerts")
         case bool():
             return Literal(value, "flag")
         case int() if _fits(value):

@@ -29,6 +29,7 @@ def rule(alert_when, **remembers):
         (lambda now, before: now.amount_cents + 1, "must give a comparison"),
         (lambda now, before: True, "must give a comparison"),
         (lambda now, before: now.amount_cents > float("nan"), "compares fields with"),
+        (lambda now, before: now.amount_cents == None, "a comparison with null is null, and never alerts"),  # noqa: E711
         (lambda now, before: now.amount_cents > 2**63, "whole numbers of 64 bits, not with 9223372036854775808"),
     ],
 )
