@@ -737,6 +737,15 @@ def test_windows_that_never_close_are_unknown_after_a_minute(is_frozen: Callable
     assert {number for number, _ in found} == set(range(4, 12)), "of the grace, too"
 
 
+@pytest.mark.parametrize(("name", "first"), [("burst", 9), ("spend-per-minute", 10)])
+def test_windows_from_before_a_change_that_never_close_are_not_awaited(name: str, first: int) -> None:
+    """An engine may have begun them anew; those behind the change are overdue as ever."""
+    question, evidence = trickle(lambda partition, arrived_ms: 0 if partition else arrived_ms, 600_000)
+    changed = replace(question, in_force={name: Versions((("v0", START_MS + 300_000),))})
+    found = unknown_in(changed, evidence)
+    assert {number for number, check in found if check.endswith(name)} == set(range(first, 12))
+
+
 @pytest.mark.parametrize(
     "at_ms",
     [
