@@ -7,10 +7,13 @@ from collections.abc import Iterator, Sequence
 
 from millrace.verify import keys, timing, unclosed
 from millrace.verify.case import Case, Question
-from millrace.verify.checks import absences, checkers, labels
+from millrace.verify.checks import absences, checkers, earlier_alerts, labels
 from millrace.verify.evidence import Evidence
 from millrace.verify.latency import Latency
 from millrace.verify.verdict import Promise, Verdict
+
+NOTED = (labels, absences, earlier_alerts, keys, unclosed)
+"""What a verdict mentions besides its checks."""
 
 
 def judge(question: Question, evidence: Evidence) -> Verdict:
@@ -24,7 +27,7 @@ def judge(question: Question, evidence: Evidence) -> Verdict:
         latencies=latencies,
         alerts_by_rule=timing.alert_times(case),
         dead_letters_by_reason=dict(Counter(reason for _, reason in case.letters).most_common()),
-        notes=(*question.notes, *labels.notes(case), *absences.notes(case), *keys.notes(case), *unclosed.notes(case)),
+        notes=(*question.notes, *(note for each in NOTED for note in each.notes(case))),
     )
 
 

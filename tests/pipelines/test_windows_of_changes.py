@@ -15,12 +15,13 @@ from millrace.traffic import plan_for
 from millrace.verify import Evidence, Question, judge
 from millrace.verify.evidence import Versions
 from millrace.verify.ledger.segments import Segment
+from millrace.verify.ledger.step import Limits
 from pipelines.fraud import FRAUD
 from pipelines.fraud.traffic import TRAFFIC
-from tests.pipelines.pretend import among_of, messages, ran, topics, window_alert
-from tests.pipelines.segmented import figures, wrong
+from tests.pipelines.pretend import START_MS, among_of, messages, ran, topics, window_alert
+from tests.pipelines.segmented import Ledger, figures, wrong
 from tests.pipelines.test_redeclared import ABOVE, UPGRADED_MS, changed
-from tests.pipelines.test_segments import LAST_MS, STREAM, arrived, in_order, live, read
+from tests.pipelines.test_segments import LAST_MS, STREAM, arrived, in_order, live, read, trickle
 
 PLAN = plan_for(TRAFFIC, 2_000, 20, seed=3, name="p", customers=40, frauds=0.1, edges=0.3)
 NOT_JUDGED = "of windows from before a change, not judged"
@@ -226,3 +227,28 @@ def test_a_rule_beside_a_changed_one_may_tell_old_windows_again_with_late_events
     assert wrong(segments(replace(ASKED, rules=[*OTHERS, BURST, CROWD]), question, evidence)) == {}
     elsewhere = replace(ASKED, rules=[*OTHERS, CROWD], in_force={ABOVE.name: Versions(((None, UPGRADED_MS),))})
     assert judge(elsewhere, with_alerts(good, once + again, BURST, CROWD)).check("alerts: crowd").status == "failed"
+
+
+@pytest.mark.parametrize("lacks", [False, True])
+def test_an_alert_that_an_earlier_version_owes_leaves_the_ledger_undecided(*, lacks: bool) -> None:
+    changed_ms = START_MS + 300_000
+    question, evidence = trickle(lambda partition, arrived_ms: arrived_ms, 420_000)
+    events = [*map(read, evidence.outputs["enriched"] or ())]
+    earlier = [each for each in alerts_of(BURST, events) if each["emit_ms"] < changed_ms]
+    later = alerts_of(SAME_WINDOW, [each for each in events if each["ingest_ms"] + 8 >= changed_ms])
+    gone = next(each for each in earlier if each["at_ms"] > START_MS + 150_000)
+    kept = [each for each in earlier if each is not gone] if lacks else earlier
+    outputs = {**evidence.outputs, "alerts": in_order("alerts", kept + later, "emit_ms")}
+    ledger = Ledger(replace(question, stores=()), replace(evidence, outputs=outputs), Limits())
+    for cut_ms in range(START_MS, START_MS + 720_000, 60_000):
+        if cut_ms > changed_ms:
+            in_force = {BURST.name: Versions(((BURST.version, changed_ms),))}
+            ledger.question = replace(question, stores=(), rules=(SAME_WINDOW,), in_force=in_force)
+        ledger.to(cut_ms)
+    why = (
+        f"a window was over, and lacked its alert when the rule changed: burst {gone['key']} {gone['window_start_ms']}"
+    )
+    assert wrong(ledger.segments) == ({"7 earlier alerts": [why]} if lacks else {})
+    notes = judge(ledger.question, ledger.evidence).notes
+    assert any(each.startswith("alerts of earlier versions of burst on windows are not judged") for each in notes)
+    assert not any("earlier versions" in each for each in judge(question, evidence).notes)

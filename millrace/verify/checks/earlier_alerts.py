@@ -5,10 +5,10 @@ The oracle judges by the present version of a rule, so of earlier ones it expect
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from millrace.oracle import Judged, identity_of
-from millrace.rules import ALERTS
+from millrace.rules import ALERTS, WindowRule
 from millrace.rules.outputs import FLAGS
 from millrace.verify.case import Case
 from millrace.verify.checking import Checker, Found
@@ -28,6 +28,17 @@ def earlier_alerts(case: Case) -> Found:
                 f"missing: {rule} {key} {identity}" for rule in lacking(case, each, case.copies[origin], changed)
             ]
     return Found({"events": judged}, offenders)
+
+
+def notes(case: Case) -> Iterator[str]:
+    """The rules whose earlier versions have judged windows of this run: no event shows whether one must alert."""
+    first_ms = min(case.came_out_ms.values(), default=0)
+    changed = [rule.name for rule in case.question.rules if isinstance(rule, WindowRule)]
+    if changed := [name for name in changed if any(v and ms > first_ms for v, ms in case.versions(name).past)]:
+        yield (
+            f"alerts of earlier versions of {', '.join(changed)} on windows are not judged, so one may be missing; "
+            "a ledger judges them while their version is in force"
+        )
 
 
 def lacking(case: Case, each: Judged, copies: Sequence[Event], changed: Collection[str]) -> list[str]:

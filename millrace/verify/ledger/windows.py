@@ -11,9 +11,9 @@ from typing import Any
 from millrace import oracle
 from millrace.oracle import Finding, Origin
 from millrace.rules import Rule, Session, Sliding, WindowRule, WindowSummary, alert_id
-from millrace.rules.outputs import WINDOWS_TOPIC
+from millrace.rules.outputs import ALERTS, WINDOWS_TOPIC
 from millrace.verify.case import RowKey, Rows, findings_with
-from millrace.verify.checks import numbers
+from millrace.verify.checks import earlier_alerts, numbers
 from millrace.verify.evidence import Event, place_of
 from millrace.verify.ledger.counting import is_judged
 from millrace.verify.ledger.state import Counted, Output
@@ -241,12 +241,23 @@ def _is_from_before(
 
 def _leave_out(step: Step, rule: WindowRule, key: str, start_ms: int, among: Sequence[Event]) -> None:
     """Hold a window and its alerts, those that wait and those that come, neither missing nor extra."""
+    _name_owed(step, rule, key, start_ms)
     span = [start_ms, start_ms if not isinstance(rule.window, Session) else among[-1][step.time], step.cut_ms]
     step.state.open_then.setdefault((rule.name, key), []).append(span)
     step.case.unjudged_windows[rule.name] += oracle.window_finding(rule, key, start_ms, among) is not None
     for identity, own in list(step.state.alerts.items()):
         if is_left_out(step, rule, own[-1][1][1]):
             del step.state.alerts[identity]
+
+
+def _name_owed(step: Step, rule: WindowRule, key: str, start_ms: int) -> None:
+    """Leave the earlier alerts undecided if a window lacked one before its rule changed: its job may have been down."""
+    came = (alert for _, alert in step.due[ALERTS.name] if alert["rule"] == rule.name and alert["key"] == key)
+    if json.dumps([rule.name, key, start_ms]) in step.state.due_since and not any(
+        alert["window_start_ms"] == start_ms for alert in came
+    ):
+        why = f"a window was over, and lacked its alert when the rule changed: {rule.name} {key} {start_ms}"
+        step.unknown.setdefault(earlier_alerts.CHECKER.name, why)
 
 
 def is_left_out(step: Step, rule: WindowRule, alert: Event) -> bool:
