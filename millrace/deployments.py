@@ -13,7 +13,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from millrace import kept, stack
+from pydantic import TypeAdapter
+
+from millrace import kept, shapes, stack
 from millrace.errors import InfraError, UsageError
 from millrace.job import Job
 from millrace.patterns import EnginePlan, Pattern, Variant, backfills, engine_plans, is_name, load, names
@@ -49,6 +51,39 @@ VALIDATOR = Companion("validator", ("validate", "--continuous"), ".judged", ".le
 CANARIES = Companion("canaries", ("canaries",), ".canaries", ".canaries-lock")
 """Sends canaries, and records which rules they set off."""
 COMPANIONS = (VALIDATOR, CANARIES)
+
+
+@dataclass(frozen=True)
+class _Past:
+    """A version that a rule, summary or table had; None where it had none."""
+
+    name: str
+    version: str | None
+    until_ms: int
+
+
+@dataclass(frozen=True)
+class _Accepted:
+    """A loss that an operator accepted."""
+
+    engine: str
+    accepted_ms: int
+    loss: Loss
+
+
+@dataclass(frozen=True)
+class _Upgrade:
+    """What is read here of the last upgrade."""
+
+    plans: Mapping[str, EnginePlan]
+    gap_ms: int | None = None
+
+
+_PLANS = TypeAdapter(dict[str, EnginePlan])
+_PASTS = TypeAdapter(list[_Past])
+_MEMORIES = TypeAdapter(dict[str, list[tuple[int, int | None]]])
+_LOSSES = TypeAdapter(list[_Accepted])
+_UPGRADE = TypeAdapter(_Upgrade)
 
 
 def job_name(plan: EnginePlan) -> str:
@@ -100,7 +135,7 @@ def as_deployed(target: Target, name: str) -> Variant:
 
 def deployed(target: Target, name: str) -> dict[str, EnginePlan]:
     """The last deployed plans of a pattern, by engine."""
-    content = _read(deployed_file(target, name), {})
+    content = read_json(deployed_file(target, name), _PLANS, {})
     return {engine: EnginePlan.from_json(json.dumps(plan)) for engine, plan in content.items()}
 
 
@@ -182,7 +217,7 @@ def record(target: Target, name: str, plan: EnginePlan) -> None:
     others = deployed(target, name)
     last = others.pop(plan.engine, None)
     if last is not None and (changed := _changed_versions(last, plan, others.values())):
-        write_json(_past_file(target, name), [*_read(_past_file(target, name), []), *changed])
+        write_json(_past_file(target, name), [*read_json(_past_file(target, name), _PASTS, []), *changed])
     if last is not None:
         _note_memories(target, name, last, plan)
     content = {engine: json.loads(each.to_json()) for engine, each in deployed(target, name).items()}
@@ -194,7 +229,7 @@ def record(target: Target, name: str, plan: EnginePlan) -> None:
 def in_force(target: Target, name: str) -> dict[str, Versions]:
     """The rules and summaries of a pattern that had other versions, and until when they had each."""
     found: dict[str, Versions] = {}
-    for past in _read(_past_file(target, name), []):
+    for past in read_json(_past_file(target, name), _PASTS, []):
         each, until_ms = past["name"], past["until_ms"]
         if until_ms > time.time() * 1000 + Bounds.clocks_ms:
             raise InfraError(
@@ -207,7 +242,7 @@ def in_force(target: Target, name: str) -> dict[str, Versions]:
 
 def away_ms(target: Target, name: str) -> dict[str, list[Span]]:
     """When the jobs of a pattern lacked a memory that they have had at some time, by its name."""
-    found: dict[str, list[tuple[int, int | None]]] = _read(_memories_file(target, name), {})
+    found: dict[str, list[tuple[int, int | None]]] = read_json(_memories_file(target, name), _MEMORIES, {})
     away = {each: [(since, until) for since, until in spans if until is not None] for each, spans in found.items()}
     return {each: spans for each, spans in away.items() if spans}
 
@@ -218,7 +253,7 @@ def accept(target: Target, plan: EnginePlan, lost: Sequence[Loss]) -> None:
         return
     path, at_ms = _losses_file(target, plan.pattern), int(time.time() * 1000)
     each = {"engine": plan.engine, "generation": plan.generation, "accepted_ms": at_ms}
-    write_json(path, [*_read(path, []), *(each | {"loss": loss.plain()} for loss in lost)])
+    write_json(path, [*read_json(path, _LOSSES, []), *(each | {"loss": loss.plain()} for loss in lost)])
 
 
 def accepted(target: Target, name: str, engine: str) -> tuple[Loss, ...]:
@@ -231,7 +266,7 @@ def losses(
 ) -> dict[str, tuple[Loss, ...]]:
     """The losses of a pattern that were accepted after one moment and until another, by engine, oldest first."""
     found: dict[str, tuple[Loss, ...]] = {}
-    for each in _read(_losses_file(target, name), []):
+    for each in read_json(_losses_file(target, name), _LOSSES, []):
         if since_ms < each["accepted_ms"] <= until_ms:
             found[each["engine"]] = (*found.get(each["engine"], ()), Loss(**each["loss"]))
     return found
@@ -239,7 +274,7 @@ def losses(
 
 def upgrade_gap_ms(target: Target, name: str) -> int | None:
     """The longest time without output in the upgrade to the running generation."""
-    upgrade = _read(upgrade_file(target, name), None)
+    upgrade = read_json(upgrade_file(target, name), _UPGRADE, None)
     if upgrade is None:
         return None
     is_latest = all(
@@ -275,6 +310,16 @@ def upgrade_file(target: Target, name: str) -> Path:
 def write_json(path: Path, content: object) -> None:
     """Replace one of these files."""
     write_whole(path, json.dumps(content, indent=1))
+
+
+def read_json(path: Path, shape: TypeAdapter[Any], default: Any) -> Any:
+    """The content of one of these files, if it has this shape."""
+    try:
+        return shapes.read(path.read_bytes(), shape)
+    except FileNotFoundError:
+        return default
+    except shapes.DamagedError as error:
+        raise InfraError(f"{path} is damaged ({error}); restore it, or delete it if it is not needed") from None
 
 
 @contextmanager
@@ -344,7 +389,7 @@ def _note_memories(target: Target, name: str, last: EnginePlan, plan: EnginePlan
     if not (plan.judges_events and last.declared and Path(last.declared).is_dir()):
         return  # without a copy nothing shows what the last plan remembered
     before, now, at_ms = last.memories, plan.memories, int(time.time() * 1000)
-    found: dict[str, list[list[int | None]]] = _read(_memories_file(target, name), {})
+    found: dict[str, list[list[int | None]]] = read_json(_memories_file(target, name), _MEMORIES, {})
     for each in before - now:
         found.setdefault(each, []).append([at_ms, None])
     for each in now - before:
@@ -355,15 +400,6 @@ def _note_memories(target: Target, name: str, last: EnginePlan, plan: EnginePlan
 
 def _versions(plan: EnginePlan) -> dict[str, str]:
     return {**plan.versions, **{table_key(name): version for name, version in plan.tables.items()}}
-
-
-def _read(path: Path, default: Any) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return default
-    except ValueError as error:
-        raise InfraError(f"{path} is damaged ({error}); restore it, or delete it if it is not needed") from None
 
 
 def _past_file(target: Target, name: str) -> Path:

@@ -180,7 +180,7 @@ class EnginePlan:
         if content.get("stores"):
             content["stores"] = Stores(**content["stores"])
         for name in ("events", "windows", "summaries", "persist"):
-            content[name] = tuple(content[name])
+            content[name] = tuple(content.get(name, ()))
         content.setdefault("judges_events", bool(content["events"]))  # older plans have it from their rules
         content["accepted"] = tuple(Loss(**each) for each in content.get("accepted", ()))
         return EnginePlan(**content)

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from millrace.rules import UseCase
 from millrace.rules.tokens import Secrets
-from millrace.rules.traffic import Message, Traffic, TrafficPlan
+from millrace.rules.traffic import Message, Share, Size, Traffic, TrafficPlan
 from millrace.traffic.runs import Run
 
 KEYS, CLOSING_MS = "closing_keys", "closing_ms"
@@ -53,6 +53,15 @@ def plan_of(run: Run) -> TrafficPlan | None:
     return TrafficPlan(**plan) if "shares" in plan else None
 
 
+def is_of(traffic: Traffic, plan: TrafficPlan) -> bool:
+    """Whether a plan has the shares and sizes that this traffic declares, as `plan_for` makes it."""
+    declared: dict[str, Share | Size] = {**traffic.shares, **traffic.sizes}
+    given: dict[str, float] = {**plan.shares, **plan.sizes}
+    return given.keys() == declared.keys() and all(
+        each.least <= given[name] <= each.most for name, each in declared.items()
+    )
+
+
 def messages_of(
     traffic: Traffic, plan: TrafficPlan, secrets: Secrets, start_ms: int, keys: Sequence[str], closing_ms: int
 ) -> Iterator[Message]:
@@ -67,7 +76,7 @@ def made_again(use: UseCase, run: Run, secrets: Secrets) -> tuple[Content, Itera
     They are what was sent if that is as recorded.
     """
     plan, made = plan_of(run), use.traffic
-    if plan is None or made is None or plan.shares.keys() != made.shares.keys():
+    if plan is None or made is None or not is_of(made, plan):
         return None
     if not {KEYS, CLOSING_MS, REFERENCES_MS} <= run.about.keys():
         return None

@@ -97,7 +97,7 @@ def recorded(path: Path, uncounted_ms: Sequence[Span] = ()) -> tuple[dict[str, f
                     hops.append(received_ms - sent_ms)
                 elif kind != HOP and isinstance(entry["alert_id"], str):
                     alerts.setdefault(entry["alert_id"], received_ms)
-            except (ValueError, TypeError, KeyError):
+            except (ValueError, TypeError, KeyError, RecursionError):
                 continue
     return alerts, hops
 

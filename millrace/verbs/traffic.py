@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from os import SEEK_END
 from pathlib import Path
 
+from pydantic import TypeAdapter
+
+from millrace import shapes
 from millrace.patterns import load
 from millrace.patterns import topics as topics_of
 from millrace.rules import UseCase, WindowRule
@@ -17,7 +20,7 @@ from millrace.settings import Settings
 from millrace.target import Target
 from millrace.traffic import Columns, Message, Secrets, Traffic, TrafficPlan, plan_for
 from millrace.traffic.labels import Labels, labels_of, together
-from millrace.traffic.planned import CLOSING_MS, is_closed, messages_of, plan_of
+from millrace.traffic.planned import CLOSING_MS, is_closed, is_of, messages_of, plan_of
 from millrace.traffic.replay import read_replay
 from millrace.traffic.runs import Run, Span
 from millrace.traffic.tape import Digest
@@ -45,6 +48,20 @@ class Counted:
     """A line for each run whose latencies do not count, or whose labels do not hold."""
     unlabelled: tuple[str, ...] = ()
     """Of these lines, those about labels."""
+
+
+@dataclass(frozen=True)
+class _About:
+    """What is read of the load that a run records."""
+
+    plan: TrafficPlan = field(default_factory=lambda: TrafficPlan(1, RATE_PER_S_LEAST))
+    rules: Mapping[str, str] = field(default_factory=dict)
+    closing_keys: Sequence[str] = ()
+    closing_ms: int = 0
+    references_ms: int = 0
+
+
+_RUN, _ABOUT = TypeAdapter(Run), TypeAdapter(_About)
 
 
 def traffic(target: Target, name: str, wanted: Load, *, report: Callable[[str], None] = lambda line: None) -> Run:
@@ -210,7 +227,7 @@ def labels(use: UseCase, run: Run) -> Labels | str:
     """The labels of a generated run, or why they do not hold."""
     plan = plan_of(run)
     pinned = run.about.get(RULES)
-    if plan is None or pinned is None or use.traffic is None or plan.shares.keys() != use.traffic.shares.keys():
+    if plan is None or pinned is None or use.traffic is None or not is_of(use.traffic, plan):
         return "it was recorded by another version of millrace; send it again"
     if why := run.unlabelled(use.traffic.slack_ms):
         return why
@@ -230,7 +247,9 @@ def labels(use: UseCase, run: Run) -> Labels | str:
 
 def _run(path: Path, number: int, line: bytes) -> Run:
     try:
-        return Run(**json.loads(line))
+        content = shapes.read(line, _RUN)
+        shapes.read(json.dumps(content["about"]).encode(), _ABOUT)
+        return Run(**content)
     except (ValueError, TypeError) as error:
         why = str(error).replace("line 1 column", "column")
         raise TrafficError(f"{path}: line {number} is damaged ({why}); remove this line") from None

@@ -9,9 +9,20 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
-from typing import Any
 
-from millrace.deployments import alone, deployed, job_name, keep, plans, record, upgrade_file, write_json
+from pydantic import TypeAdapter
+
+from millrace.deployments import (
+    alone,
+    deployed,
+    job_name,
+    keep,
+    plans,
+    read_json,
+    record,
+    upgrade_file,
+    write_json,
+)
 from millrace.errors import InfraError
 from millrace.job import EngineError
 from millrace.patterns import EnginePlan, Variant
@@ -41,6 +52,9 @@ class Before:
     """By engine, the generation after the roll-back."""
     gap_ms: int | None = None
     """The longest time without output while messages arrived; None until it is measured."""
+
+
+_BEFORE = TypeAdapter(Before)
 
 
 @dataclass(frozen=True)
@@ -172,9 +186,7 @@ def _gap_ms(target: Target, variant: Variant, since_ms: int) -> int:
 
 
 def _read(target: Target, name: str) -> Before | None:
-    try:
-        content: dict[str, Any] = json.loads(upgrade_file(target, name).read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    if (content := read_json(upgrade_file(target, name), _BEFORE, None)) is None:
         return None
     content["plans"] = {engine: EnginePlan.from_json(json.dumps(plan)) for engine, plan in content["plans"].items()}
     return Before(**content)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -90,6 +91,31 @@ def test_a_damaged_file_of_a_deployment_is_named(target: Target, engine: Engine)
     file.write_text(file.read_text()[:-20])
     with pytest.raises(InfraError, match=rf"{file} is damaged \(.*\); restore it, or delete it"):
         deployments.deployed(target, PATTERN)
+
+
+@pytest.mark.parametrize(
+    "content", ["[]", "0", '{"flink": null}', '[{"name": "burst"}]', '{"a": [[1]]}', "[" * 100_000]
+)
+@pytest.mark.parametrize(
+    ("suffix", "read"),
+    [
+        (".json", deployments.deployed),
+        (".past", deployments.in_force),
+        (".memories", deployments.away_ms),
+        (".losses", deployments.losses),
+        (".upgrade", deployments.upgrade_gap_ms),
+    ],
+)
+def test_a_file_of_a_deployment_with_another_shape_is_named(
+    target: Target, suffix: str, read: Callable[[Target, str], object], content: str
+) -> None:
+    file = deployments.deployed_file(target, PATTERN).with_suffix(suffix)
+    file.write_text(content)
+    if content == "[]" and suffix in (".past", ".losses"):
+        assert not read(target, PATTERN)
+        return
+    with pytest.raises(InfraError, match=rf"{file} is damaged \(.*\); restore it, or delete it"):
+        read(target, PATTERN)
 
 
 def test_a_consumer_group_in_use_is_refused_before_the_first_deploy(

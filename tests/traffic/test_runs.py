@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -212,3 +213,32 @@ def test_a_record_that_a_crash_cut_off_is_named_by_its_line_and_damages_no_other
     file.write_bytes(b"".join(lines if cut == 1 else lines[::2]))
     found = [each.behind_ms["p99_ms"] for each in traffic.runs(settings, "visits")]
     assert found == ([3.0, 4.0, 5.0] if cut == 1 else [3.0, 5.0])
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"about": None},
+        {"about": {"plan": None}},
+        {"about": {"plan": {**asdict(PLAN), "events": None}}},
+        {"about": {"plan": {**asdict(PLAN), "shares": {"poison": "x"}}}},
+        {"about": {"rules": []}},
+        {"about": {"closing_keys": [None]}},
+        {"start_ms": "now"},
+        {"seconds": math.inf},
+        {"by_topic": {"visits": None}},
+        {"behind_ms": None},
+    ],
+    ids=str,
+)
+def test_a_record_of_another_shape_is_named_by_its_line(tmp_path: Path, changes: dict[str, Any]) -> None:
+    settings = Settings.read({"MILLRACE_STATE": str(tmp_path)})
+    traffic.keep(settings, "visits", run(**changes))
+    with pytest.raises(TrafficError, match=r"line 1 is damaged \(.*\); remove this line"):
+        traffic.runs(settings, "visits")
+
+
+@pytest.mark.parametrize("sizes", [{}, {**PLAN.sizes, next(iter(PLAN.sizes), "pages"): -1}])
+def test_a_plan_that_its_traffic_cannot_have_gives_no_labels(sizes: dict[str, int]) -> None:
+    found = traffic.counted(VISITS, [run(about={"plan": {**asdict(PLAN), "sizes": sizes}, "rules": {}})])
+    assert "it was recorded by another version of millrace" in found.notes[0]
