@@ -36,6 +36,7 @@ OUTPUTS = (ENRICHED, ALERTS.name, DEAD_LETTERS.name, WINDOWS_TOPIC)
 PROMISE = "promise: "
 ABSURD = 1 << 60
 """More events than any window has."""
+BEFORE_TIME_MS = -1
 FOREIGN, CARD_NUMBER = "foreign", "4111111111111111"
 Spoilt = tuple[Question, Evidence]
 
@@ -295,6 +296,10 @@ def _of_alerts(case: Case, rule: Rule) -> Iterator[Spoiling]:
             yield Spoiling(
                 f"{check}: {name} is altered", (noticed_by,), partial(changed, partial(_alter, name, kinds[name]))
             )
+    for name in ("window_start_ms", "sent_ms", "ingest_ms", "emit_ms"):
+        if alert.get(name) is not None:
+            noticed_by = "alert ids" if name in identity else check
+            yield Spoiling(f"{check}: {name} is null", (noticed_by,), partial(changed, partial(_set, name, None)))
     early_ms, late_ms = alert["ingest_ms"] - DAY_MS, case.alerts[at][0].ingest_ms + DAY_MS
     for emit_ms, name in ((early_ms, "a day before its cause"), (late_ms, "a day after its topic had it")):
         yield Spoiling(f"{check}: emitted {name}", (check,), partial(changed, partial(_set, "emit_ms", emit_ms)))
@@ -307,6 +312,13 @@ def _of_alerts(case: Case, rule: Rule) -> Iterator[Spoiling]:
     yield Spoiling(
         f"{check}: one is lost", (check,), partial(_with_output, case, ALERTS.name, _without(records, copies))
     )
+    if isinstance(rule, WindowRule):
+        never: dict[str, Any] = {"window_start_ms": BEFORE_TIME_MS}
+        never["alert_id"] = alert_id(rule.name, rule.version, alert["key"], fact_of({**alert, **never}))
+        invented = _and(records, json.dumps({**alert, **never}).encode())
+        yield Spoiling(
+            f"{check}: one on a window before 1970", (check,), partial(_with_output, case, ALERTS.name, invented)
+        )
     again = json.dumps({**alert, "alert_id": "0" * 32}).encode()
     yield Spoiling(
         f"{check}: repeated under another id",
@@ -460,13 +472,14 @@ def _of_letters(case: Case) -> Iterator[Spoiling]:
     for each in use.references:
         if not (offsets := [record.offset for record in case.raw[each.name] if record.partition == 0]):
             continue
-        place = {"topic": _topic_of(case, each.name), "partition": 0, "offset": max(offsets) + 1}
-        invented = json.dumps({**letter, **place, "reason": "json", "stage": "events"}).encode()
-        yield Spoiling(
-            f"{kind}: one behind the end of {each.name}",
-            ("refusals",),
-            partial(_with_output, case, kind, _and(records, invented)),
-        )
+        for name, offset in (("behind the end", max(offsets) + 1), ("before the beginning", -1)):
+            place = {"topic": _topic_of(case, each.name), "partition": 0, "offset": offset}
+            invented = json.dumps({**letter, **place, "reason": "json", "stage": "events"}).encode()
+            yield Spoiling(
+                f"{kind}: one {name} of {each.name}",
+                ("refusals",),
+                partial(_with_output, case, kind, _and(records, invented)),
+            )
     if len(many := _punctual(case)) > (most := case.races_most):
         for event in many[: int(2 * most) + 2]:
             place = {name: event[f"source_{name}"] for name in ("topic", "partition", "offset")}
@@ -540,6 +553,9 @@ def _of_rows(case: Case, summary: WindowSummary, at: int) -> Iterator[Spoiling]:
     wrong = json.dumps({**row, count: ABSURD}).encode()
     behind = [*records, replace(last, offset=following, ingest_ms=last.ingest_ms - 1, value=wrong)]
     yield Spoiling(f"{check}: a wrong row is behind the right one", (check,), partial(_with_output, case, kind, behind))
+    never = json.dumps({**row, "window_start_ms": BEFORE_TIME_MS}).encode()
+    earlier = [*records, replace(last, offset=following, value=never)]
+    yield Spoiling(f"{check}: a row of a window before 1970", (check,), partial(_with_output, case, kind, earlier))
     own = [n for n, (_, each) in enumerate(case.windows) if each["summary"] == summary.name]
     newest = max(own, key=lambda n: case.windows[n][1]["window_start_ms"])
     yield Spoiling(

@@ -27,7 +27,7 @@ def latencies(case: Case) -> Iterator[Latency]:
     events = [(at, alert) for at, alert in alerts if alert["rule"] in per_event]
     timed = [(at, alert) for at, alert in events if alert.get("sent_ms") is not None]
     yield latency(FROM_SENT, (at - alert["sent_ms"] for at, alert in timed))
-    yield latency(FROM_INGEST, (at - alert["ingest_ms"] for at, alert in events if "ingest_ms" in alert))
+    yield latency(FROM_INGEST, (at - alert["ingest_ms"] for at, alert in events if alert.get("ingest_ms") is not None))
     closed = [(at, alert) for at, alert in alerts if alert["rule"] in windows and alert["window_start_ms"] is not None]
     ends = ((at, windows[alert["rule"]].end_ms(alert["window_start_ms"], alert["at_ms"])) for at, alert in closed)
     yield latency(WINDOWS_FROM_END, (at - end for at, end in ends))

@@ -342,3 +342,28 @@ class TestLabelsOfOtherVersions:
         at = position(alerts, lambda alert: alert["rule"] == "spree")
         earlier = changed(alerts, lambda alert: alert.update(rule_version="earlier"), at)
         assert "labels" in red(judge(QUESTION, spoilt(good, alerts=earlier)))
+
+
+class TestBeforeTime:
+    """What names a window before 1970, a place below zero, or no time, is red too."""
+
+    def test_a_row_of_a_window_before_1970(self, good: Evidence) -> None:
+        rows = output(good, "windows")
+        more = changed(rows[:1], lambda row: row.update(window_start_ms=-1))
+        found = judge(QUESTION, spoilt(good, windows=[*rows, replace(more[0], offset=len(rows))]))
+        assert "numbers: spend-per-minute" in red(found)
+
+    @pytest.mark.parametrize("place", [{"offset": -1}, {"partition": -1}])
+    def test_a_dead_letter_of_a_place_below_zero(self, good: Evidence, place: dict[str, int]) -> None:
+        letters = output(good, "dead-letters")
+        at = position(letters, lambda letter: letter["topic"].endswith("merchants"))
+        (more,) = changed(letters[at : at + 1], lambda letter: letter.update(place))
+        found = judge(QUESTION, spoilt(good, dead_letters=[*letters, replace(more, offset=len(letters))]))
+        assert red(found) == {"refusals"}
+
+    @pytest.mark.parametrize("name", ["sent_ms", "ingest_ms", "emit_ms"])
+    @pytest.mark.parametrize("rule", ["spree", "burst"])
+    def test_an_alert_whose_time_is_null(self, good: Evidence, rule: str, name: str) -> None:
+        at = position(output(good, "alerts"), lambda alert: alert["rule"] == rule)
+        alerts = changed(output(good, "alerts"), lambda alert: alert.update({name: None}), at)
+        assert red(judge(QUESTION, spoilt(good, alerts=alerts))) == {f"alerts: {rule}"}

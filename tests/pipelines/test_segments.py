@@ -760,3 +760,25 @@ def test_windows_from_before_a_change_that_never_close_are_not_awaited(name: str
 def test_windows_that_close_when_time_moves_are_no_fault(at_ms: Callable[[int, int], int | None]) -> None:
     question, evidence = trickle(at_ms, 600_000)
     assert unknown_in(question, evidence) == set()
+
+
+@pytest.mark.parametrize(
+    ("kind", "of", "change", "check"),
+    [
+        ("alerts", "burst", {"window_start_ms": -1}, "alerts: burst"),
+        ("alerts", "spree", {"ingest_ms": None}, "alerts: spree"),
+        ("windows", "spend-per-minute", {"window_start_ms": -1}, "numbers: spend-per-minute"),
+        ("dead-letters", "type:segment", {"offset": -1}, "refusals"),
+    ],
+)
+def test_an_output_of_no_time_or_place_is_red_and_so_is_its_copy(
+    good: Evidence, kind: str, of: str, change: dict[str, Any], check: str
+) -> None:
+    """A later copy may come once the first is judged."""
+    records = good.outputs[kind] or ()
+    own = next(each for each in records if of in (read(each).get(name) for name in ("rule", "summary", "reason")))
+    wrong_one = replace(own, value=json.dumps({**read(own), **change}).encode())
+    copies = [replace(wrong_one, ingest_ms=own.ingest_ms + after_ms) for after_ms in (0, 100_000)]
+    evidence = replace(good, outputs={**good.outputs, kind: arrived([*records, *copies])})
+    segments = Ledger(STREAM, evidence, LIMITS).through(range(START_MS, START_MS + 200_000, 10_000))
+    assert {name.partition(" ")[2] for name in wrong(segments)} >= {check}

@@ -56,7 +56,7 @@ def numbers(summary: WindowSummary, case: Case) -> Found | Undecided:
 
     due = {key: values for key, values in rows_of.over.items() if is_judged(key)}
     offenders = [f"missing: {key}" for key in due if key not in got]
-    offenders += [f"extra: {key}" for key in got if key not in with_late and key[0] >= since_ms]
+    offenders += [f"extra: {key}" for key in got if key not in with_late and not 0 <= key[0] < since_ms]
     wrong = {
         key: f"wrong: {key}: {got[key]} is not between {values} and, with all that came late, {with_late[key]}"
         for key, values in due.items()

@@ -83,8 +83,8 @@ def _wrong_place(case: Case, origin: Origin) -> Iterator[str]:
     kind, partition, offset = origin
     if kind in {each.name for each in case.question.use.raw}:
         yield f"{place_of(origin)} is a dead letter without a raw message"
-    elif offset >= case.ends.get((kind, partition), offset + 1):
-        yield f"{place_of(origin)} is a dead letter of a message behind the end of its topic"
+    elif min(partition, offset) < 0 or offset >= case.ends.get((kind, partition), offset + 1):
+        yield f"{place_of(origin)} is a dead letter of a message that its topic never had"
 
 
 CHECKER = Checker(

@@ -47,8 +47,8 @@ def begin(step: Step) -> None:
 
 
 def is_judged(step: Step, name: str, start_ms: int) -> bool:
-    """Whether all events of a window are known that begins then."""
-    return start_ms >= step.state.whole_since.get(name, 0)
+    """Whether all events of a window are known that begins then; before 1970 none does."""
+    return not 0 <= start_ms < step.state.whole_since.get(name, 0)
 
 
 def _how(each: Counting) -> str:

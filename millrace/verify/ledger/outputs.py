@@ -225,7 +225,7 @@ def _put_alert(step: Step, output: Output) -> None:
     elif (known := step.state.done_alerts.get(alert["alert_id"])) is not None and known[0] == alert_digest(alert):
         step.copies += 1
         step.repeat(named_alert(alert))
-        for each in step.case.implausible(output[0], alert, alert["ingest_ms"]):
+        for each in step.case.implausible(output[0], alert, alert.get("ingest_ms") or 0):
             step.offenders[f"alerts: {rule.name}"].append(f"wrong: {rule.name} {alert['key']}: a later copy: {each}")
     elif isinstance(rule, WindowRule) and is_told_again(step, rule, output):
         step.case.unjudged_windows[rule.name] += 1
