@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from millrace.oracle import Record
 from millrace.rules import EventType, card_numbers
 from millrace.traffic.planned import partition_of
 from millrace.verify.case import Case
 from millrace.verify.evidence import place
+from millrace.verify.verdict import Figure
 
 SHOWN_MOST = 5
+UNDER, IN, AT = "under another key", "in another partition", ", the first"
+"""The figures of a segment: their number, and where they are."""
 UNORDERED = "among the messages of a key in other partitions they have no order"
 
 
@@ -38,13 +43,28 @@ def notes(case: Case) -> Iterator[str]:
             yield f"{kind.name}: {what}: {shown}; {UNORDERED}"
 
 
-def counts(case: Case) -> dict[str, int]:
-    """How many there are of each topic, of a case without notes."""
-    found = {}
+def figures(case: Case) -> dict[str, Figure]:
+    """How many there are of each topic, and where the first ones are, of a case without notes."""
+    found: dict[str, Figure] = {}
     for kind in case.question.use.raw:
-        found[f"{kind.name}: under another key"] = sum(1 for _ in _foreign(case, kind))
-        found[f"{kind.name}: in another partition"] = sum(1 for _ in _elsewhere(case, kind))
-    return {name: count for name, count in found.items() if count}
+        for how, own in ((UNDER, list(_foreign(case, kind))), (IN, list(_elsewhere(case, kind)))):
+            if own:
+                places = (each.partition(" ")[0] for each in own[:SHOWN_MOST])
+                found |= {f"{kind.name}: {how}": len(own), f"{kind.name}: {how}{AT}": ", ".join(places)}
+    return found
+
+
+def notes_of(figures: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """A line for each topic that had them in several segments, with the first places."""
+    counts, places = Counter[str](), defaultdict[str, list[str]](list)
+    for own in figures:
+        for name, count in own.items():
+            if isinstance(count, int) and isinstance(first := own.get(name + AT), str):
+                counts[name] += count
+                places[name] += first.split(", ")
+    for name, count in counts.items():
+        kind, _, how = name.partition(": ")
+        yield f"{kind}: {count} message(s) {how}: {', '.join(places[name][:SHOWN_MOST])}; {UNORDERED}"
 
 
 def _foreign(case: Case, kind: EventType) -> Iterator[str]:

@@ -11,10 +11,13 @@ import pytest
 from millrace.oracle import Record
 from millrace.traffic import plan_for
 from millrace.verify import judge
+from millrace.verify.evidence import place
+from millrace.verify.ledger.chain import Entry, entry_of, verdict_of
 from millrace.verify.ledger.step import Limits
+from millrace.verify.verdict import Figure
 from pipelines.fraud.traffic import TRAFFIC
 from tests.pipelines.pretend import PARTITIONS, QUESTION, RAW, START_MS, messages, ran, topics
-from tests.pipelines.segmented import Ledger, figures
+from tests.pipelines.segmented import Ledger
 from tests.pipelines.test_segments import live
 
 PLAN = plan_for(TRAFFIC, 200, 20, seed=3, name="p", customers=30, frauds=0.1, edges=0.1)
@@ -102,15 +105,25 @@ def test_a_message_in_another_partition_than_its_keys_is_named_with_its_place(ra
     assert [note for note in kept.notes if "another partition" in note] == []
 
 
-def test_segments_count_both(raw: Raw) -> None:
-    def counts(topics: Raw) -> dict[str, int]:
+def test_segments_count_both_and_name_their_places(raw: Raw) -> None:
+    def found(topics: Raw) -> tuple[dict[str, Figure], tuple[str, ...]]:
         ledger = Ledger(replace(QUESTION, stores=()), live(ran(PLAN, topics)), Limits(60_000, 15_000))
-        found = figures(ledger.through(range(START_MS, START_MS + 60_000, 20_000)))["conservation"]
-        return {name: count for name, count in found.items() if "another" in name}
+        entries: list[Entry] = []
+        for segment in ledger.through(range(START_MS, START_MS + 60_000, 20_000)):
+            entries.append(entry_of(segment, {}, {}, "", entries[-1] if entries else None, ""))
+        own = [each.figures["conservation"] for each in entries]
+        counted = {name: value for each in own for name, value in each.items() if "another" in name}
+        return counted, verdict_of("pretended", entries).notes
 
-    assert counts(raw) == {}
-    assert counts(under(raw, "transactions", b"somebody")[0]) == {"transactions: under another key": 1}
-    assert counts(elsewhere(raw, "transactions")[0]) == {"transactions: in another partition": 1}
+    assert found(raw) == ({}, ())
+    for (other, record), how in (
+        (under(raw, "transactions", b"somebody"), "under another key"),
+        (elsewhere(raw, "transactions"), "in another partition"),
+    ):
+        name, where = f"transactions: {how}", place(record)
+        counted, (note,) = found(other)
+        assert counted == {name: 1, f"{name}, the first": where}
+        assert note.startswith(f"transactions: 1 message(s) {how}: {where}; ")
 
 
 def test_beside_what_an_engine_lost_by_it_the_verdict_is_failed(raw: Raw) -> None:

@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any, Literal
 
+from millrace.verify import keys
+from millrace.verify.checks import conservation
 from millrace.verify.evidence import once_each
 from millrace.verify.ledger.segments import Segment
 from millrace.verify.verdict import OFFENDERS_MOST, Check, Status, Verdict, checked, together, unchecked
@@ -189,7 +191,8 @@ def verdict_of(pattern: str, entries: Sequence[Entry], breaks: Sequence[str] = (
         *(_over(name, entries) for name in names),
         unchecked("ledger", asks, why, figures) if why else checked("ledger", asks, figures, ()),
     ]
-    return Verdict(pattern, tuple(checks), (), (), {}, {})
+    notes = tuple(keys.notes_of(entry.figures.get(conservation.CHECKER.name, {}) for entry in entries))
+    return Verdict(pattern, tuple(checks), (), (), {}, {}, notes)
 
 
 def _unfinished(entries: Sequence[Entry], until_ms: int) -> Iterator[str]:

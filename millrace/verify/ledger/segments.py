@@ -214,7 +214,7 @@ def _checked(step: Step, checker: Checker) -> Check:
     found, more = checker.check(step.case), step.offenders.get(checker.name, [])
     figures = dict(found.figures)
     if checker is conservation.CHECKER:
-        figures |= {**step.holes, **keys.counts(step.case), "copies": int(figures.get("copies") or 0) + step.copies}
+        figures |= {**step.holes, **keys.figures(step.case), "copies": int(figures.get("copies") or 0) + step.copies}
     if more:
         figures["offenders"] = int(figures.get("offenders") or 0) + len(more)
         found = replace(found, status="failed", offenders=(*found.offenders, *more)[:OFFENDERS_MOST], why="")
