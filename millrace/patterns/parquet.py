@@ -20,6 +20,10 @@ COMPACTED = "compacted-"
 HOUR_MS = 3_600_000
 
 
+class ListError(ValueError):
+    """A list of replaced files that names none."""
+
+
 def live(paths: Collection[str], folder: str, lines: Callable[[str], Iterable[str]]) -> list[str]:
     """The data files below the folder that count; `lines` reads a list of replaced files."""
     replaced = {old for listed in replacements(paths, lines).values() for old in listed}
@@ -29,7 +33,7 @@ def live(paths: Collection[str], folder: str, lines: Callable[[str], Iterable[st
 def replacements(paths: Collection[str], lines: Callable[[str], Iterable[str]]) -> dict[str, list[str]]:
     """The files that others replace, by the path of the new one; `lines` reads a list of replaced files."""
     return {
-        _replacement(path): [str(PurePosixPath(path).with_name(name)) for name in lines(path)]
+        _replacement(path): _listed(path, lines)
         for path in paths
         if PurePosixPath(path).name.startswith(REPLACED) and _replacement(path) in paths
     }
@@ -67,6 +71,13 @@ def _hour(hours: int) -> str:
         return f"{datetime.fromtimestamp(hours * HOUR_MS / 1000, UTC):date=%Y-%m-%d/hour=%H}"
     except (OverflowError, ValueError, OSError):
         return ""
+
+
+def _listed(path: str, lines: Callable[[str], Iterable[str]]) -> list[str]:
+    try:
+        return [str(PurePosixPath(path).with_name(name)) for name in lines(path)]
+    except ValueError as error:
+        raise ListError(f"{path} is no list of files ({error}); delete it once no compaction runs") from None
 
 
 def _replacement(path: str) -> str:

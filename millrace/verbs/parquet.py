@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from pyarrow import ArrowException
 
 from millrace.errors import InfraError
-from millrace.patterns.parquet import COMPACTED, is_data_file, is_in_place, is_visible, replacements
+from millrace.patterns.parquet import COMPACTED, ListError, is_data_file, is_in_place, is_visible, replacements
 from millrace.rules import EventType
 from millrace.stores.files import Hdfs, NoFileError
 from millrace.verify.evidence import StoredRow, kinds_of
@@ -78,6 +78,8 @@ def files_of(hdfs: Hdfs, folder: str, of: EventType, known: Files) -> Files:
         read = {path: known.read.get(path) or file_of(path, hdfs.read(path), of) for path in data}
     except NoFileError:
         return known
+    except ListError as error:
+        raise BrokenFileError(str(error)) from None
     gone = {old for replaced in listed.values() for old in replaced}
     counted = tuple(path for path in data if path not in gone)
     wrong = [each for path in counted for each in read[path].wrong]
@@ -120,7 +122,7 @@ def part_of(path: str, content: bytes, first: int, most: int) -> tuple[list[Stor
             if len(found) == most:
                 break
         return found, first + len(found) >= file.metadata.num_rows
-    except (ArrowException, OSError, ValueError) as error:
+    except (ArrowException, OSError, ValueError, OverflowError) as error:
         raise BrokenFileError(f"{path} is not a complete Parquet file: {error}") from None
 
 
@@ -141,7 +143,7 @@ def _table(path: str, content: bytes) -> pa.Table:
 def _rows(path: str, table: pa.Table) -> list[StoredRow]:
     try:
         return [StoredRow(row, path) for row in table.to_pylist()]
-    except (ArrowException, ValueError) as error:
+    except (ArrowException, ValueError, OverflowError) as error:
         raise BrokenFileError(f"{path} is not a complete Parquet file: {error}") from None
 
 

@@ -12,10 +12,11 @@ from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow import ArrowException
 
 from millrace.errors import InfraError
 from millrace.oracle import Record
-from millrace.patterns.parquet import live
+from millrace.patterns.parquet import ListError, live
 from millrace.rules import UseCase
 from millrace.rules.outputs import INGEST_MS, PROVENANCE, SOURCE, names
 from millrace.target import Target
@@ -73,7 +74,10 @@ def require_restorable(place: str, use: UseCase) -> None:
 def read_stored(target: Target, use: UseCase, place: str, columns: Sequence[str] | None = None) -> Stored:
     """Read stored events: with the columns of the raw event and its place, unless others are given."""
     wanted = list(dict.fromkeys(columns or (*use.judged.names, *names(PROVENANCE))))
-    tables = [_columns(place, pq.ParquetFile(file), wanted) for file in _files(target, place)]
+    try:
+        tables = [_columns(place, pq.ParquetFile(file), wanted) for file in _files(target, place)]
+    except (ListError, ArrowException) as error:
+        raise StoredError(f"{place}: {error}") from None
     if not tables:
         raise StoredError(f"{place}: no Parquet file counts there; give the folder of a pattern that persists to HDFS")
     table = pa.concat_tables(tables).sort_by([(name, "ascending") for name in ARRIVAL])

@@ -5,17 +5,23 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from millrace.errors import InfraError
 from millrace.patterns.parquet import hour_of, is_data_file, live
+from millrace.settings import Settings
 from millrace.stores.files import File, NoFileError
+from millrace.target import Target
 from millrace.traffic import plan_for
-from millrace.verbs.parquet import Files, files_of
+from millrace.verbs.parquet import Files, files_of, part_of, rows_of
+from millrace.verbs.stored import StoredError, read_stored
 from millrace.verify import Evidence, judge
+from pipelines.flood import FLOOD
 from pipelines.fraud import FRAUD
 from pipelines.fraud.traffic import TRAFFIC
 from tests.pipelines.pretend import QUESTION, messages, ran, topics
@@ -111,6 +117,21 @@ def test_what_readers_of_the_folder_would_read_otherwise_is_red(good: Evidence) 
     assert reds(good, {**files, **listed, f"/d/{hour}/b.parquet": forged}) == {"files"}
 
 
+@pytest.mark.parametrize("listed", [b"\xff", b"\n", b"../a.parquet", b"x/a.parquet"])
+def test_a_list_that_names_no_files_is_named(listed: bytes) -> None:
+    found = {LIST: listed, NEW: parquet([{"at_ms": 1}])}
+    with pytest.raises(InfraError, match=f"{LIST} is no list of files"):
+        files_of(Folder(found), "/data/p", FRAUD.enriched, Files())  # type: ignore[arg-type]
+
+
+def test_a_moment_that_no_clock_shows_is_named() -> None:
+    content = parquet([{"at_ms": 1 << 60}], at_ms=pa.timestamp("ms"))
+    with pytest.raises(InfraError, match="/f is not a complete Parquet file"):
+        rows_of("/f", content)
+    with pytest.raises(InfraError, match="/f is not a complete Parquet file"):
+        part_of("/f", content, 0, 10)
+
+
 def test_a_compaction_under_way_or_killed_is_no_fault(good: Evidence) -> None:
     rows = stored(good)
     hour, own = max(rows.items(), key=lambda each: len(each[1]))
@@ -131,3 +152,13 @@ def test_a_replaced_file_is_compared_once(good: Evidence) -> None:
     assert (list(first.holds.values()), first.wrong) == ([True], ())
     known = replace(first, holds=dict.fromkeys(first.holds, False))
     assert len(files_of(folder, "/d", FRAUD.enriched, known).wrong) == 1  # type: ignore[arg-type]
+
+
+def test_stored_events_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    target = Target.read(Settings.read({"MILLRACE_STATE": str(tmp_path / "state")}), {})
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for name, content in {"new.parquet": b"no Parquet", "_replaced-new.parquet": b"\xff"}.items():
+        (folder / name).write_bytes(content)
+        with pytest.raises(StoredError, match=f"^{folder}: "):
+            read_stored(target, FLOOD, str(folder))
