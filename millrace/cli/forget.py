@@ -29,7 +29,8 @@ def forget(
     of a new key. The verdict counts the removed rows as forgotten. HBase keeps a mark with a digest of the key.
 
     Not removed: messages in topics, until their retention; a reference's old message, until Kafka compacts the topic;
-    Parquet files on HDFS; the memory of the jobs; values in rows of other keys.
+    Parquet files on HDFS; the state of the jobs and of the ledger; values in rows of other keys. The output names each,
+    and until when it is there.
 
     Examples:
     millrace forget flink-spark KEY
@@ -54,8 +55,6 @@ def forget(
         console.print(f"{table:<20} {rows} rows removed", markup=False)
     for reference in gone.references:
         console.print(f"{reference:<20} deleted by a tombstone", markup=False)
-    console.print(
-        f"{pattern}: {gone.field} {key} is forgotten; topics (until their retention), files on HDFS and the memory of "
-        "the jobs still have it",
-        markup=False,
-    )
+    console.print(f"{pattern}: {gone.field} {key} is forgotten in these; it is still in", markup=False)
+    for what, until in gone.kept.items():
+        console.print(f"  {what}: {until}", markup=False)

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from millrace.deployments import alone
 from millrace.errors import UsageError
 from millrace.patterns import Variant, load
-from millrace.patterns.plan import table_of
+from millrace.patterns import topics as topics_of
+from millrace.patterns.plan import HOP, table_of
 from millrace.rules.layout import (
     FORGOTTEN,
     MARK_FAMILIES,
@@ -22,6 +23,7 @@ from millrace.rules.layout import (
     value_of,
 )
 from millrace.rules.nearest import nearest
+from millrace.rules.outputs import VERDICTS_TOPIC
 from millrace.stores import topics
 from millrace.target import Target
 from millrace.verbs.show import with_tables
@@ -38,6 +40,8 @@ class Gone:
     """Table -> how many rows."""
     references: tuple[str, ...]
     """The compacted topics that got a tombstone."""
+    kept: Mapping[str, str]
+    """What still has the key -> until when."""
 
 
 def forget(target: Target, name: str, key: str, *, field: str = "") -> Gone:
@@ -69,7 +73,7 @@ def forget(target: Target, name: str, key: str, *, field: str = "") -> Gone:
         references = references_of(variant, field)
         if references:
             topics.publish(target.bootstrap, ((variant.topic(each), key.encode(), None) for each in references))
-    return Gone(field, now.until_ms, rows, references)
+    return Gone(field, now.until_ms, rows, references, kept(target, variant, field))
 
 
 def rows_of(target: Target, name: str, key: str, *, field: str = "") -> list[str]:
@@ -81,6 +85,27 @@ def rows_of(target: Target, name: str, key: str, *, field: str = "") -> list[str
     return [f"the rows of {field} {key} in table {each}" for each in tables] + [
         f"the message of {field} {key} in topic {each}" for each in topics_
     ]
+
+
+def kept(target: Target, variant: Variant, field: str) -> dict[str, str]:
+    """What still has a key that was forgotten, and until when."""
+    use, hours, references = variant.use, variant.pattern.retention_hours, references_of(variant, field)
+    removed = f"until `millrace teardown {variant.name} --data` removes all of it"
+    others = {each.name for each in use.references}
+    carried = [topic for kind, topic in topics_of(variant).items() if kind not in others and kind != HOP]
+    found = {
+        f"the topics {', '.join(carried)}": removed if variant.is_finite else f"each message for about {hours} hours",
+        "the state and the checkpoints of the jobs": removed,
+        f"the topic {variant.topic(VERDICTS_TOPIC)} and the state of the ledger, if it names the key": removed,
+    }
+    if references:
+        named = ", ".join(map(variant.topic, references))
+        found[f"the old message in {named}"] = f"until Kafka compacts it, after {hours} hours at the earliest"
+    if "hdfs" in variant.stores:
+        found[f"the Parquet files in {target.folder(variant)}"] = removed
+    if totals := [table_of(variant.name, each.name) for each in use.tables if field not in reached_by(each, use)]:
+        found[f"the values in rows of other keys in {', '.join(totals)}"] = "until those rows are removed"
+    return found
 
 
 def named_field(variant: Variant, field: str) -> str:
