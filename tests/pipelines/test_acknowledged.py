@@ -57,6 +57,17 @@ def test_what_was_sent_is_ok(run: Run, good: Evidence) -> None:
     assert verdict.check("acknowledged").figures["runs compared with their plans"] == 1
 
 
+@pytest.mark.parametrize("changes", [{"content": "0" * 64}, {"content": ""}])
+def test_a_run_that_is_not_compared_is_noted(run: Run, raw: Raw, good: Evidence, changes: dict[str, str]) -> None:
+    """An altered message is not found then: whoever alters the record, too, leaves the note."""
+    altered = json.dumps({**json.loads(raw["transactions"][9].value or b""), "amount_cents": 7}).encode()
+    verdict = judge(asked(replace(run, **changes)), ran(PLAN, _with(raw, "transactions", 9, value=altered)))
+    assert verdict.check("acknowledged").status == "ok"
+    (note,) = [note for note in verdict.notes if "generated run(s)" in note]
+    assert note.startswith("1 of 1 generated run(s) could not be made again from the plan")
+    assert not any("generated run(s)" in note for note in judge(asked(run), good).notes)
+
+
 @pytest.mark.parametrize(
     ("kind", "field", "value"),
     [

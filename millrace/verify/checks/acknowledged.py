@@ -41,6 +41,16 @@ def acknowledged(case: Case) -> Found:
     return Found(figures, [*offenders, *case.planned.offenders])
 
 
+def notes(case: Case) -> Iterator[str]:
+    """A line if generated runs were not compared with their plans: only their messages count then."""
+    generated = sum("plan" in run.about for run in case.question.runs)
+    if (left := generated - case.planned.compared) > 0:
+        yield (
+            f"{left} of {generated} generated run(s) could not be made again from the plan, so their messages are "
+            "counted, and not compared: another version of millrace, another key of a token, or an altered record"
+        )
+
+
 def without_canaries(use: UseCase, records: Iterable[Record]) -> Iterator[Record]:
     """The raw messages that no canary sent."""
     marks = tuple(mark.encode() for mark in use.canaries.marks.values()) if use.canaries else ()
