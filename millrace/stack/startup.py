@@ -68,7 +68,7 @@ class Startup:
                 server.name,
                 f"runs with an older configuration; `millrace restart {server.name}` applies the current one",
             )
-        if self._until(lambda: self._is_ready(server, record), server):
+        if self._until(lambda: self._is_ready(server, record, is_new=not adopted), server, is_new=not adopted):
             self.is_up[server.name].set()
             took = "runs already" if adopted else f"ready in {time.monotonic() - began:.1f} s"
             self.report(server.name, f"{took} at {server.address}" if server.address else took)
@@ -131,20 +131,22 @@ class Startup:
         preparation.mark.touch()
         return True
 
-    def _is_ready(self, server: Server, record: ProcessRecord) -> bool:
+    def _is_ready(self, server: Server, record: ProcessRecord, *, is_new: bool) -> bool:
         if not processes.alive(record):
-            raise InfraError(f"{server.name} died while it started\n{quoted(server.log, server.output)}")
+            when = "while it started" if is_new else "while its answer was awaited; `millrace up` starts it again"
+            raise InfraError(f"{server.name} died {when}\n{quoted(server.log, server.output)}")
         return server.is_ready(record.since)
 
-    def _until(self, is_true: Callable[[], bool], server: Server | None = None) -> bool:
+    def _until(self, is_true: Callable[[], bool], server: Server | None = None, *, is_new: bool = True) -> bool:
         """Wait until the condition is true; False when the start is called off; an error after the server's time."""
         deadline = time.monotonic() + server.within_s if server else float("inf")
         while not is_true():
             if self.halt.wait(0.1):
                 return False
             if server and time.monotonic() > deadline:
+                remedy = "" if is_new else f"; `millrace restart {server.name}` ends it and starts it again"
                 raise InfraError(
-                    f"{server.name} runs but was not ready within {server.within_s:.0f} s\n"
+                    f"{server.name} runs but was not ready within {server.within_s:.0f} s{remedy}\n"
                     f"{quoted(server.log, server.output)}"
                 )
         return True
