@@ -83,8 +83,8 @@ def test_a_measurement_names_files_that_are_there(name: str) -> None:
     row = MEASUREMENTS[name]
     for path in row.paths:
         assert (PROJECT / path).exists(), f"lab/measurements.py: {name} names {path}"
-    for module in re.findall(r"-m lab\.(\w+)", row.command):
-        assert (PROJECT / "lab" / f"{module}.py").exists()
+    for module in re.findall(r"-m lab\.([\w.]+)", row.command):
+        assert (PROJECT / "lab" / f"{module.replace('.', '/')}.py").exists()
     for file, test in re.findall(r"(tests/\S+)::(\w+)", row.command):
         assert f"def {test}(" in (PROJECT / file).read_text()
 

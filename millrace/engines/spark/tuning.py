@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from millrace.patterns import EnginePlan
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from millrace.patterns import EnginePlan
 
 # What is not after the watermark is late, and an event that is the whole disorder behind the newest is not.
 DISORDER_MARGIN_MS = 1
