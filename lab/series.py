@@ -11,7 +11,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from itertools import takewhile
 from typing import Any
@@ -29,7 +29,7 @@ SPIN = [sys.executable, "-c", "import os\nparent = os.getppid()\nwhile os.getppi
 def main(argv: Sequence[str]) -> int:
     given = _arguments(argv)
     settings = Settings.read(os.environ)
-    runs = green_runs(settings) if given.resume else []
+    runs = green_runs(settings, given.busy)[: given.runs] if given.resume else []
     for number in range(len(runs) + 1, given.runs + 1):
         is_busy = number in given.busy
         print(f"run {number} of {given.runs}{', beside a busy core' if is_busy else ''}", flush=True)
@@ -37,6 +37,7 @@ def main(argv: Sequence[str]) -> int:
             with busy_core() if is_busy else nullcontext():
                 code = ended(TESTS)
         except KeyboardInterrupt:
+            records.append(settings, RUN, {"green": False})  # a test may have failed before
             print(f"run {number} of {given.runs} was interrupted; nothing is left running", file=sys.stderr)
             return 130
         if code:
@@ -51,12 +52,13 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def green_runs(settings: Settings) -> list[dict[str, Any]]:
-    """The latest runs in a row that were green at this commit, oldest first."""
+def green_runs(settings: Settings, busy: Collection[int]) -> list[dict[str, Any]]:
+    """The latest runs in a row that were green at this commit, oldest first; none of a tree with changes."""
     now = records.commit(settings.project)
     latest = (each["figures"] for each in reversed(records.read(settings, RUN)))
-    green = takewhile(lambda run: run["green"] and run["commit"] == now, latest)
-    return [{name: value for name, value in run.items() if name != "green"} for run in green][::-1]
+    green = takewhile(lambda run: run["green"] and run["commit"] == now and "+" not in (now or "+"), latest)
+    in_a_row = [{name: value for name, value in run.items() if name != "green"} for run in green][::-1]
+    return [run for _, run in takewhile(lambda each: each[1]["busy"] == (each[0] in busy), enumerate(in_a_row, 1))]
 
 
 def ended(command: Sequence[str]) -> int:

@@ -388,7 +388,11 @@ def _note_memories(target: Target, name: str, last: EnginePlan, plan: EnginePlan
     """Note which memories begin with a plan, and which end: a job writes none that its rules do not need."""
     if not (plan.judges_events and last.declared and Path(last.declared).is_dir()):
         return  # without a copy nothing shows what the last plan remembered
-    before, now, at_ms = last.memories, plan.memories, int(time.time() * 1000)
+    try:
+        before = last.memories
+    except Exception:  # its copy fits an earlier version of this library
+        return
+    now, at_ms = plan.memories, int(time.time() * 1000)
     found: dict[str, list[list[int | None]]] = read_json(_memories_file(target, name), _MEMORIES, {})
     for each in before - now:
         found.setdefault(each, []).append([at_ms, None])

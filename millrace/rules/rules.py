@@ -134,7 +134,7 @@ LIMITS = "limits"
 
 
 IDS_MOST = 100
-IDS_LIMIT = 10_000  # of usual ids; more do not fit into a message of Kafka
+IDS_LIMIT = 1_000_000  # more than fit into a message of Kafka: all
 
 
 @dataclass(frozen=True)

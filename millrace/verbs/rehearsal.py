@@ -18,7 +18,7 @@ from millrace.target import ROOT, Target
 def rehearse(target: Target, running: EnginePlan, wanted: EnginePlan) -> None:
     """Let the next generation restore a copy of the running job's state; its outputs go to a scratch topic."""
     scratch = _scratch(running.pattern)
-    written = {kind: scratch.name for kind in running.topics if kind not in _read_kinds(running)}
+    written = {kind: scratch.name for kind in running.topics if kind not in _read_kinds(wanted)}
     rehearsal = replace(
         wanted,
         # Under its own name, too: its offsets must not count as the pattern's.

@@ -107,6 +107,8 @@ def roll_back(target: Target, name: str, *, report: Report = lambda line: None) 
         before = _read(target, name)
         if before is None:
             raise InfraError(f"{name}: there is no upgrade to roll back")
+        for old in before.plans.values():
+            old.refuse_other_rules()  # before anything stops: its copy may fit an earlier version of this library
         upgraded = deployed(target, name)
         changes = []
         for engine_name, old in before.plans.items():

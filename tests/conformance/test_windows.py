@@ -59,7 +59,7 @@ class Run:
     variant: Variant
 
     def __str__(self) -> str:
-        return f"{self.engine}/{AT_LEAST_ONCE}/flood"
+        return f"{self.engine}/{AT_LEAST_ONCE}/{self.variant.name}"
 
     @property
     def rules(self) -> tuple[str, ...]:
@@ -146,7 +146,7 @@ def plan_of(target: Target, run: Run, declared: Path) -> EnginePlan:
     stages = run.variant.pattern.stages.model_copy(update={"windows": windows, "persist": None})
     pattern = run.variant.pattern.model_copy(update={"stages": stages})
     variant = Variant(run.variant.name, pattern, declared=str(declared))
-    return own_plan(target, variant, f"windows-{run.engine}", delivery=AT_LEAST_ONCE, declared=str(declared))
+    return own_plan(target, variant, f"windows-{run.variant.name}", delivery=AT_LEAST_ONCE, declared=str(declared))
 
 
 def play(target: Target, run: Run, plan: EnginePlan, start_ms: int) -> Outcome:

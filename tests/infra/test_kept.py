@@ -14,6 +14,7 @@ from millrace import deployments, kept, project
 from millrace.engines.flink.folds import fold_of
 from millrace.patterns import EnginePlan, load
 from millrace.patterns.plan import OtherRulesError
+from millrace.rules import RuleError, UseCase
 from millrace.settings import PROJECT, Settings
 from millrace.target import Target
 from millrace.verbs import deploy as deploying
@@ -164,6 +165,26 @@ def test_when_a_job_lacked_a_memory_is_noted(
     assert began_ms == ended_ms <= back_ms
     deployments.forget(target, PATTERN)
     assert deployments.away_ms(target, PATTERN) == {}
+
+
+def test_a_copy_that_this_library_refuses_holds_up_no_deployment(
+    target: Target, engine: Compiled, rules: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deploy(target, PATTERN)
+    (before,) = copies(target)
+    edit(rules)
+    as_declared_now(rules, monkeypatch)
+    read = kept.use_of
+
+    def use_of(place: str, *given: str) -> UseCase:
+        if Path(place).name == before.name:
+            raise RuleError("the version of 'transactions' is refused since")
+        return read(place, *given)
+
+    monkeypatch.setattr(kept, "use_of", use_of)
+    deploy(target, PATTERN)
+    assert engine.is_up
+    assert len({*engine.versions}) == 2
 
 
 def test_files_that_change_during_a_deployment_are_not_deployed(

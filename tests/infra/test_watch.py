@@ -130,9 +130,12 @@ def test_a_server_that_needs_one_that_hangs_is_ended_only_if_it_hangs_itself(
     settings.run.mkdir(parents=True)
     watching, needed, needing = Watch(settings, dict), "flink-jobmanager", "flink-taskmanager"
     servers = {name: stacks.servers(settings)[name] for name in (needed, needing)}
-    within_s = max(server.within_s for server in servers.values())
+    ready: set[str] = set()
+    for server in servers.values():
+        monkeypatch.setattr(type(server), "is_ready", lambda self, _: self.name in ready)
+    (within_s,) = {server.within_s for server in servers.values()}
     for name in servers:
-        processes.start(name, ["sleep", "60"], os.environ, tmp_path / f"{name}.log", settings.run)
+        processes.start(name, ["sleep", "600"], os.environ, tmp_path / f"{name}.log", settings.run)
 
     def look(now_s: float) -> list[str]:
         recorded = processes.records(settings.run)
@@ -143,11 +146,46 @@ def test_a_server_that_needs_one_that_hangs_is_ended_only_if_it_hangs_itself(
     assert look(0) == []
     assert look(within_s + 1) == [needed]
     assert look(2 * within_s + 2) == [needed], "it is dead now"
-    processes.start(needed, ["sleep", "60"], os.environ, tmp_path / "again.log", settings.run)
-    monkeypatch.setattr(type(servers[needed]), "is_ready", lambda *_: True)
+    processes.start(needed, ["sleep", "600"], os.environ, tmp_path / "again.log", settings.run)
+    ready.add(needed)
     assert look(2 * within_s + 3) == [needed]
     assert look(3 * within_s + 4) == [needed, needing]
     processes.stop(processes.records(settings.run)[needed], within_s=5)
+
+
+def test_a_server_that_hangs_is_ended_though_one_that_it_needs_is_away_at_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings.read({"MILLRACE_STATE": str(tmp_path)})
+    settings.run.mkdir(parents=True)
+    watching, needed, needing = Watch(settings, dict), "flink-jobmanager", "flink-taskmanager"
+    servers = {name: stacks.servers(settings)[name] for name in (needed, needing)}
+    answers: dict[str, Callable[[], bool]] = {needed: lambda: True, needing: lambda: False}
+    for server in servers.values():
+        monkeypatch.setattr(type(server), "is_ready", lambda self, _: answers[self.name]())
+    within_s = servers[needing].within_s
+    for name in servers:
+        processes.start(name, ["sleep", "600"], os.environ, tmp_path / f"{name}.log", settings.run)
+    recorded = processes.records(settings.run)
+
+    def ended(now_s: float) -> bool:
+        watching._end_what_hangs(servers, recorded, now_s)
+        return not processes.alive(recorded[needing])
+
+    def fails() -> bool:
+        raise ValueError
+
+    try:
+        assert not ended(0)
+        assert not ended(within_s - 1)
+        answers[needed] = fails
+        assert not ended(within_s + 4), "of that, 5 s without the one that it needs"
+        answers[needed] = lambda: True
+        assert not ended(within_s + 5)
+        assert ended(within_s + 6)
+    finally:
+        for each in recorded.values():
+            processes.kill(each)
 
 
 def test_a_job_that_cannot_start_while_a_server_is_dead_is_not_given_up(tmp_path: Path) -> None:

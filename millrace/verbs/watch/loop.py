@@ -43,7 +43,9 @@ class Watch:
         self._sick: set[tuple[str, str]] = set()
         self._ready_at: dict[ProcessRecord, float] = {}
         """When each process was last ready, or was first seen: a new one of the same server has its time to start."""
-        self._probed_at = 0.0
+        self._held_up_s: dict[ProcessRecord, float] = {}
+        """For how long of the time since then a server that it needs was not ready."""
+        self._probed_at = self._judged_at = 0.0
         self._stopped = threading.Event()
         self._jobs_due = threading.Event()
         self._away: set[str] = set()
@@ -88,20 +90,27 @@ class Watch:
     def _end_what_hangs(self, servers: Mapping[str, Server], recorded: Mapping[str, ProcessRecord], now: float) -> None:
         """End a server that has not been ready for as long as a start may take; it is restarted as a dead one.
 
-        One that needs a server that is not ready waits for that one, and does not hang.
+        One that needs a dead server waits for it. One that needs a server that is not ready gets that time once more
+        at most: it may hang itself, or be the reason.
         """
         with ThreadPoolExecutor(max_workers=max(1, len(servers))) as pool:
-            probed = pool.map(lambda server: server.is_ready(recorded[server.name].since), servers.values())
+            probed = pool.map(lambda server: _is_ready(server, recorded[server.name]), servers.values())
             ready = {name for name, is_ready in zip(servers, probed, strict=True) if is_ready}
             for name, server in servers.items():
-                process, is_held_up = recorded[name], not ready.issuperset(recorded.keys() & set(server.needs))
-                if name in ready or is_held_up or process not in self._ready_at:
-                    self._ready_at[process] = now
-                elif now > self._ready_at[process] + server.within_s:
+                process, needs = recorded[name], recorded.keys() & set(server.needs)
+                if name in ready or process not in self._ready_at:
+                    self._ready_at[process], self._held_up_s[process] = now, 0.0
+                elif not needs <= servers.keys():
+                    self._ready_at[process] += now - self._judged_at
+                elif not needs <= ready:
+                    self._held_up_s[process] += now - self._judged_at
+                waits_s = server.within_s + min(self._held_up_s[process], server.within_s)
+                if now > self._ready_at[process] + waits_s:
                     self.journal.write(server.name, "unready", f"no answer for {server.within_s:.0f} s; killed")
                     processes.kill(process)
-        alive = {recorded[name] for name in servers}
+        alive, self._judged_at = {recorded[name] for name in servers}, now
         self._ready_at = {process: at for process, at in self._ready_at.items() if process in alive}
+        self._held_up_s = {process: for_s for process, for_s in self._held_up_s.items() if process in alive}
 
     def _watch_jobs(self) -> None:
         while not self._stopped.is_set():
@@ -209,3 +218,11 @@ class Watch:
         finally:
             for each in opened:
                 os.close(each)
+
+
+def _is_ready(server: Server, process: ProcessRecord) -> bool:
+    """Whether a server is ready; a probe that fails in an odd way holds up the judging of no other server."""
+    try:
+        return server.is_ready(process.since)
+    except Exception:
+        return False
