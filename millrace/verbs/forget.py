@@ -23,7 +23,7 @@ from millrace.rules.layout import (
     value_of,
 )
 from millrace.rules.nearest import nearest
-from millrace.rules.outputs import VERDICTS_TOPIC
+from millrace.rules.outputs import DISPOSITIONS, VERDICTS_TOPIC
 from millrace.stores import topics
 from millrace.target import Target
 from millrace.verbs.show import with_tables
@@ -98,6 +98,8 @@ def kept(target: Target, variant: Variant, field: str) -> dict[str, str]:
         "the state and the checkpoints of the jobs": removed,
         f"the topic {variant.topic(VERDICTS_TOPIC)} and the state of the ledger, if it names the key": removed,
     }
+    found[f"the topic {variant.topic(DISPOSITIONS)}, if a note there names the key"] = removed
+    found["the reports and records of verdicts, if an offender there is the key"] = "until their files are deleted"
     if references:
         named = ", ".join(map(variant.topic, references))
         found[f"the old message in {named}"] = f"until Kafka compacts it, after {hours} hours at the earliest"

@@ -29,7 +29,8 @@ def test_what_stays_of_a_key_is_named_and_until_when(target: Target) -> None:
     reference = found["the old message in flink-spark.customers"]
     assert reference == "until Kafka compacts it, after 24 hours at the earliest"
     assert not any("customers" in what for what in found if what.startswith("the topics"))
-    for what in ("the Parquet files in /millrace/data/flink-spark", "the state and the checkpoints of the jobs"):
+    marks = "the topic flink-spark.dispositions, if a note there names the key"
+    for what in ("the Parquet files in /millrace/data/flink-spark", "the state and the checkpoints of the jobs", marks):
         assert found[what] == REMOVED.format("flink-spark")
 
 

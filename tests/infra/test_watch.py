@@ -9,7 +9,7 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -122,70 +122,70 @@ def test_a_server_that_was_away_for_long_has_its_time_to_start(tmp_path: Path) -
     assert [each["event"] for each in watching.journal.read()] == ["unready"]
 
 
-def test_a_server_that_needs_one_that_hangs_is_ended_only_if_it_hangs_itself(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+JOB_MANAGER, TASK_MANAGER = "flink-jobmanager", "flink-taskmanager"
+
+
+@dataclass
+class Pair:
+    """A server that needs another one; both are processes that only wait, and answer as a test decides."""
+
+    watching: Watch
+    servers: Mapping[str, Server]
+    answers: dict[str, Callable[[], bool]]
+    within_s: float
+
+    def start(self, name: str) -> None:
+        settings = self.watching.settings
+        processes.start(name, ["sleep", "600"], os.environ, settings.state / f"{name}.log", settings.run)
+
+    def ended(self, now_s: float) -> list[str]:
+        """Which servers the watcher has ended until this moment."""
+        recorded = processes.records(self.watching.settings.run)
+        alive = {name: server for name, server in self.servers.items() if processes.alive(recorded[name])}
+        self.watching._end_what_hangs(alive, recorded, now_s)
+        return [each["subject"] for each in self.watching.journal.read()]
+
+
+@pytest.fixture
+def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pair]:
     """A TaskManager is ready if its JobManager lists it."""
     settings = Settings.read({"MILLRACE_STATE": str(tmp_path)})
     settings.run.mkdir(parents=True)
-    watching, needed, needing = Watch(settings, dict), "flink-jobmanager", "flink-taskmanager"
-    servers = {name: stacks.servers(settings)[name] for name in (needed, needing)}
-    ready: set[str] = set()
-    for server in servers.values():
-        monkeypatch.setattr(type(server), "is_ready", lambda self, _: self.name in ready)
-    (within_s,) = {server.within_s for server in servers.values()}
-    for name in servers:
-        processes.start(name, ["sleep", "600"], os.environ, tmp_path / f"{name}.log", settings.run)
-
-    def look(now_s: float) -> list[str]:
-        recorded = processes.records(settings.run)
-        alive = {name: server for name, server in servers.items() if processes.alive(recorded[name])}
-        watching._end_what_hangs(alive, recorded, now_s)
-        return [each["subject"] for each in watching.journal.read()]
-
-    assert look(0) == []
-    assert look(within_s + 1) == [needed]
-    assert look(2 * within_s + 2) == [needed], "it is dead now"
-    processes.start(needed, ["sleep", "600"], os.environ, tmp_path / "again.log", settings.run)
-    ready.add(needed)
-    assert look(2 * within_s + 3) == [needed]
-    assert look(3 * within_s + 4) == [needed, needing]
-    processes.stop(processes.records(settings.run)[needed], within_s=5)
-
-
-def test_a_server_that_hangs_is_ended_though_one_that_it_needs_is_away_at_times(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings = Settings.read({"MILLRACE_STATE": str(tmp_path)})
-    settings.run.mkdir(parents=True)
-    watching, needed, needing = Watch(settings, dict), "flink-jobmanager", "flink-taskmanager"
-    servers = {name: stacks.servers(settings)[name] for name in (needed, needing)}
-    answers: dict[str, Callable[[], bool]] = {needed: lambda: True, needing: lambda: False}
+    servers = {name: stacks.servers(settings)[name] for name in (JOB_MANAGER, TASK_MANAGER)}
+    answers: dict[str, Callable[[], bool]] = dict.fromkeys(servers, lambda: False)
     for server in servers.values():
         monkeypatch.setattr(type(server), "is_ready", lambda self, _: answers[self.name]())
-    within_s = servers[needing].within_s
+    (within_s,) = {server.within_s for server in servers.values()}
+    pair = Pair(Watch(settings, dict), servers, answers, within_s)
     for name in servers:
-        processes.start(name, ["sleep", "600"], os.environ, tmp_path / f"{name}.log", settings.run)
-    recorded = processes.records(settings.run)
+        pair.start(name)
+    yield pair
+    for record in processes.records(settings.run).values():
+        processes.kill(record)
 
-    def ended(now_s: float) -> bool:
-        watching._end_what_hangs(servers, recorded, now_s)
-        return not processes.alive(recorded[needing])
 
+def test_a_server_that_needs_one_that_hangs_is_ended_only_if_it_hangs_itself(pair: Pair) -> None:
+    assert pair.ended(0) == []
+    assert pair.ended(pair.within_s + 1) == [JOB_MANAGER]
+    assert pair.ended(2 * pair.within_s + 2) == [JOB_MANAGER], "it is dead now"
+    pair.start(JOB_MANAGER)
+    pair.answers[JOB_MANAGER] = lambda: True
+    assert pair.ended(2 * pair.within_s + 3) == [JOB_MANAGER]
+    assert pair.ended(3 * pair.within_s + 4) == [JOB_MANAGER, TASK_MANAGER]
+
+
+def test_a_server_that_hangs_is_ended_though_one_that_it_needs_is_away_at_times(pair: Pair) -> None:
     def fails() -> bool:
         raise ValueError
 
-    try:
-        assert not ended(0)
-        assert not ended(within_s - 1)
-        answers[needed] = fails
-        assert not ended(within_s + 4), "of that, 5 s without the one that it needs"
-        answers[needed] = lambda: True
-        assert not ended(within_s + 5)
-        assert ended(within_s + 6)
-    finally:
-        for each in recorded.values():
-            processes.kill(each)
+    pair.answers[JOB_MANAGER] = lambda: True
+    assert pair.ended(0) == []
+    assert pair.ended(pair.within_s - 1) == []
+    pair.answers[JOB_MANAGER] = fails
+    assert pair.ended(pair.within_s + 4) == [], "of that, 5 s without the one that it needs"
+    pair.answers[JOB_MANAGER] = lambda: True
+    assert pair.ended(pair.within_s + 5) == []
+    assert pair.ended(pair.within_s + 6) == [TASK_MANAGER]
 
 
 def test_a_job_that_cannot_start_while_a_server_is_dead_is_not_given_up(tmp_path: Path) -> None:

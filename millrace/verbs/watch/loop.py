@@ -106,7 +106,7 @@ class Watch:
                     self._held_up_s[process] += now - self._judged_at
                 waits_s = server.within_s + min(self._held_up_s[process], server.within_s)
                 if now > self._ready_at[process] + waits_s:
-                    self.journal.write(server.name, "unready", f"no answer for {server.within_s:.0f} s; killed")
+                    self.journal.write(server.name, "unready", f"no answer for {waits_s:.0f} s; killed")
                     processes.kill(process)
         alive, self._judged_at = {recorded[name] for name in servers}, now
         self._ready_at = {process: at for process, at in self._ready_at.items() if process in alive}
