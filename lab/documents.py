@@ -176,6 +176,18 @@ def runs_in_a_row(records: Records) -> str:
     return f"Runs in a row: {len(runs)} were green, in {' and in '.join(took)}: [record](records/tests-five.json)"
 
 
+def hour_of_fuzzing(records: Records) -> str:
+    """What the fuzzer tried in its time, and how many tests it broke."""
+    if "fuzz" not in records:
+        return f"An hour of it: [{NOT_MEASURED}](docs/records/fuzz.json)"
+    found = records["fuzz"]["figures"]
+    return (
+        f"In {found['minutes']:.0f} minutes it ran {found['properties']:,} property tests with up to 1,000 new examples "
+        f"and {found['rounds']} rounds on the engines; {len(found['found']) or 'none'} failed: "
+        "[record](docs/records/fuzz.json)"
+    )
+
+
 def shapes(_: Records) -> str:
     """A row for each shape of a pattern, a column for each engine: a claim is a yes only where tests play it."""
     engines = manifests()
@@ -254,6 +266,23 @@ def kills(records: Records) -> str:
     rows = counts or {NOT_MEASURED: [""] * len(head)}
     table = ([f"[{name}](records/storm-kills.json)", *row] for name, row in rows.items())
     return _table(["guarantee, worker killed", *head], table)
+
+
+def long_runs(records: Records) -> str:
+    """What the verdict counted of each variant's long run, and how many spoilings of a shorter one it noticed."""
+    found = records.get("long-runs", {"figures": {"variants": {}}})["figures"]["variants"]
+    counted = ["accepted", "copies", "events lost", "alerts lost"]
+    head = ["variant, its worker killed", *counted, "spoilings, all noticed"]
+    if not (found and "self-test" in records):
+        return _table(
+            head, [[f"[{NOT_MEASURED}](records/{name}.json)", *[""] * 5] for name in ("long-runs", "self-test")]
+        )
+    noticed = records["self-test"]["figures"]["noticed"]
+    rows = (
+        [f"[`{name}`](records/long-runs.json)", *(f"{run[each]:,}" for each in counted), f"{noticed[name]}"]
+        for name, run in found.items()
+    )
+    return _table([*head[:-1], "[spoilings](records/self-test.json), all noticed"], rows)
 
 
 def costs(measured: Mapping[str, str], against: str, records: Records) -> str:
@@ -370,11 +399,13 @@ SENTENCES: dict[str, dict[str, Callable[[Records], str]]] = {
         r"One process\s+sends\s[^.]*\.": paces_of_the_sender,
         **{rf"\| `{name}` \|[^|]*\|[^|]*\|": partial(engines_of, name) for name in names()},
     },
+    "CONTRIBUTING.md": {r"(?:An\s+hour\s+of|In\s+\d+\s+minutes)\s+it[^(]*\([^)]*\)": hour_of_fuzzing},
     "docs/engines.md": {
         r"\| a pattern may have \|.*(?:\n\|.*)*": shapes,
         r"\| measured \|.*(?:\n\|.*)*": loads,
         r"\| engine, guarantee, state \|.*(?:\n\|.*)*": conformance,
         r"\| guarantee, worker killed \|.*(?:\n\|.*)*": kills,
+        r"\| variant, its worker killed \|.*(?:\n\|.*)*": long_runs,
         r"\| processor time of a message \|.*(?:\n\|.*)*": partial(
             costs, {"records/cost": "two rules", "records/cost-burst": "three rules"}, "by hand"
         ),

@@ -1,4 +1,7 @@
-"""New examples for the property tests, then new rules for the engines: python -m tests.fuzz MINUTES [SEED]."""
+"""New examples for the property tests, then new rules for the engines: python -m tests.fuzz MINUTES [SEED].
+
+A record counts what was tried and names the tests with counterexamples.
+"""
 
 import os
 import random
@@ -9,6 +12,9 @@ import time
 from collections.abc import Iterator
 
 import pytest
+
+from millrace import records
+from millrace.settings import Settings
 
 WORDS = ["-q", "--no-header", "-p", "no:cacheprovider", "--timeout=0"]
 PROPERTIES = [*WORDS, "-m", "hypothesis", "--hypothesis-profile=fuzz"]
@@ -24,6 +30,7 @@ class Search:
     def __init__(self, deadline: float) -> None:
         self.deadline = deadline
         self.order = random.Random()
+        self.passed = 0
         self.found: dict[str, list[str]] = {}
         """Lines to paste above a test, by the test's id."""
 
@@ -39,6 +46,8 @@ class Search:
         if call.excinfo is not None and isinstance(call.excinfo.value, Exception):
             fixtures = getattr(item, "funcargs", {})
             self.found[item.nodeid] = [example_of(error, fixtures) for error in parts_of(call.excinfo.value)]
+        elif call.when == "call" and call.excinfo is None:
+            self.passed += 1
 
     def pytest_runtest_teardown(self, item: pytest.Item) -> None:
         if self.is_over():
@@ -66,7 +75,7 @@ def example_of(error: BaseException, fixtures: dict[str, object]) -> str:
 
 def main(minutes: float, seed: int) -> int:
     """1 when a counterexample was found; pytest's own code when the tests cannot run."""
-    ends = time.monotonic() + 60 * minutes
+    first, ends = seed, time.monotonic() + 60 * minutes
     search = Search(ends - 60 * minutes * ENGINES_SHARE)
     while not search.is_over():
         print(f"\nseed {seed}", flush=True)
@@ -77,11 +86,14 @@ def main(minutes: float, seed: int) -> int:
         if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) and not search.is_over():
             return int(code)
         seed = (seed + 1) % SEEDS
+    properties, search.passed = search.passed, 0
     search.deadline, os.environ["MILLRACE_SEED"] = ends, str(seed)
     code = pytest.main(ON_ENGINES, plugins=[search])
     for test, examples in search.found.items():
         print("", f"# {test}", *examples, sep="\n")
     print(f"\n{len(search.found)} tests with counterexamples")
+    figures = {"minutes": minutes, "properties": properties, "rounds": search.passed, "found": [*search.found]}
+    records.append(Settings.read(os.environ), "fuzz", figures, first)
     return 1 if search.found else 0 if search.is_over() else int(code)
 
 
