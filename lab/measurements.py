@@ -71,7 +71,7 @@ FLINK_ON_STAGE = (
 )
 SPARK_IN_PYTHON = ("lab/choices/spark", "lab/choices/spark_in_python.py")
 FLOOD = (*(path for path in BENCH if path != "pipelines/fraud"), "pipelines/flood")
-FLOOD_COMMAND = ".venv/bin/python -m lab.bench --events 1000000 --rate 2000 --seed 1"
+FLOOD_COMMAND = ".venv/bin/python -m lab.bench --events 200000 --seed 1"
 
 DRILL = (
     "dags",
@@ -201,12 +201,12 @@ MEASUREMENTS = {
         "bench-spark", (*BENCH, *SPARK), ".venv/bin/python -m lab.bench spark --seed 2", minutes=5
     ),
     "bench-flood-flink-spark": Measurement(
-        "bench-flood-flink-spark", (*FLOOD, *FLINK, *SPARK), f"{FLOOD_COMMAND} flood-flink-spark", minutes=16
+        "bench-flood-flink-spark", (*FLOOD, *FLINK, *SPARK), f"{FLOOD_COMMAND} flood-flink-spark", minutes=8
     ),
-    "bench-flood-flink": Measurement("bench-flood-flink", (*FLOOD, *FLINK), f"{FLOOD_COMMAND} flood-flink", minutes=16),
-    "bench-flood-spark": Measurement("bench-flood-spark", (*FLOOD, *SPARK), f"{FLOOD_COMMAND} flood-spark", minutes=16),
+    "bench-flood-flink": Measurement("bench-flood-flink", (*FLOOD, *FLINK), f"{FLOOD_COMMAND} flood-flink", minutes=8),
+    "bench-flood-spark": Measurement("bench-flood-spark", (*FLOOD, *SPARK), f"{FLOOD_COMMAND} flood-spark", minutes=8),
     "bench-flood-spark-realtime": Measurement(
-        "bench-flood-spark-realtime", (*FLOOD, *SPARK), f"{FLOOD_COMMAND} flood-spark-realtime", minutes=16
+        "bench-flood-spark-realtime", (*FLOOD, *SPARK), f"{FLOOD_COMMAND} flood-spark-realtime", minutes=8
     ),
     "bench-streams-spark": Measurement(
         "bench-streams-spark",
@@ -229,14 +229,14 @@ MEASUREMENTS = {
     "storm-kills": Measurement(
         "storm-kills",
         (*STORM, "millrace/rules", "millrace/verify", "pipelines/fraud", "tests/storm/test_verdict.py"),
-        ".venv/bin/python -m pytest -m drill tests/storm/test_verdict.py -k counts",
-        minutes=4,
+        ".venv/bin/python -m pytest -m drill tests/storm/test_verdict.py -k counted",
+        minutes=10,
     ),
     "bench-streams": Measurement(
         "bench-streams", (*BENCH, *STREAMS, *SPARK), ".venv/bin/python -m lab.bench streams --seed 2", minutes=5
     ),
     "bench-flood-streams": Measurement(
-        "bench-flood-streams", (*FLOOD, *STREAMS), f"{FLOOD_COMMAND} flood-streams", minutes=16
+        "bench-flood-streams", (*FLOOD, *STREAMS), f"{FLOOD_COMMAND} flood-streams", minutes=8
     ),
     "cost": Measurement(
         "cost",
