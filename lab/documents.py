@@ -259,13 +259,16 @@ def conformance(records: Records) -> str:
 
 
 def kills(records: Records) -> str:
-    """What the verdict counted after a worker of Storm was killed, with each guarantee."""
-    found = records.get("storm-kills", {"figures": {"guarantees": {}}})["figures"]["guarantees"]
+    """What the verdict counted after a process of Storm was killed, with each guarantee."""
+    found = records.get("storm-kills", {"figures": {}})["figures"].get("killed", {})
     head = ["accepted", "copies", "events lost", "alerts lost", *OF_LOST_STATE]
-    counts = {name: [str(counted[figure]) for figure in head] for name, counted in found.items()}
-    rows = counts or {NOT_MEASURED: [""] * len(head)}
-    table = ([f"[{name}](records/storm-kills.json)", *row] for name, row in rows.items())
-    return _table(["guarantee, worker killed", *head], table)
+    rows = [
+        [f"[{guarantee}](records/storm-kills.json)", killed, *(f"{counted[figure]}" for figure in head)]
+        for killed, guarantees in found.items()
+        for guarantee, counted in guarantees.items()
+    ]
+    empty = [f"[{NOT_MEASURED}](records/storm-kills.json)", *[""] * (len(head) + 1)]
+    return _table(["guarantee", "killed", *head], rows or [empty])
 
 
 def long_runs(records: Records) -> str:
@@ -404,7 +407,7 @@ SENTENCES: dict[str, dict[str, Callable[[Records], str]]] = {
         r"\| a pattern may have \|.*(?:\n\|.*)*": shapes,
         r"\| measured \|.*(?:\n\|.*)*": loads,
         r"\| engine, guarantee, state \|.*(?:\n\|.*)*": conformance,
-        r"\| guarantee, worker killed \|.*(?:\n\|.*)*": kills,
+        r"\| guarantee \| killed \|.*(?:\n\|.*)*": kills,
         r"\| variant, its worker killed \|.*(?:\n\|.*)*": long_runs,
         r"\| processor time of a message \|.*(?:\n\|.*)*": partial(
             costs, {"records/cost": "two rules", "records/cost-burst": "three rules"}, "by hand"

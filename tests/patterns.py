@@ -18,7 +18,6 @@ from millrace.traffic import plan_for
 from millrace.traffic.runs import Run
 from millrace.verbs import sending, traffic
 from millrace.verify import Verdict
-from pipelines.fraud.traffic import TRAFFIC
 
 
 @contextmanager
@@ -56,7 +55,8 @@ class Sender(threading.Thread):
     def __init__(self, target: Target, pattern: str, tape: str, seconds: float, closing_ms: int = 0) -> None:
         super().__init__(name=f"traffic {tape}", daemon=True)
         self._target, self._pattern, self._closing_ms = target, pattern, closing_ms
-        self._plan = plan_for(TRAFFIC, events=int(100 * seconds), rate_per_s=100, name=tape)
+        shape = traffic.declared(load(pattern).use)
+        self._plan = plan_for(shape, events=int(100 * seconds), rate_per_s=100, name=tape)
         self._run: Run | None = None
         self.start()
 

@@ -30,9 +30,9 @@ from tests.patterns import Sender, own_patterns
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 
 ONE_JOB, TWO_JOBS, PROCESS, TOPOLOGY = "lossy", "lossy-apart", "lossy-process", "lossy-topology"
-KINDS = {**dict.fromkeys(("flink", "streams", "storm"), FRAUD.judged.name), "spark": FRAUD.enriched.name}
-"""What each engine reads."""
-QUERIES = {"flink": 1, "streams": 1, "storm": 1, "spark": 2}
+REAL_TIME = "lossy-real-time"
+QUERIES_BEHIND = 2
+"""Of Spark, where another engine judges the events: both read what it has judged."""
 STARTED_WITHIN_S = 240
 """A job that is deployed, with its first output, on a machine that does something else too."""
 
@@ -41,7 +41,13 @@ STARTED_WITHIN_S = 240
 def target(stack: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
     target = Target.read(stack, {})
     without_stores = {"stages": {"persist": None}}
-    of = {ONE_JOB: "flink", TWO_JOBS: "flink-spark", PROCESS: "streams", TOPOLOGY: "storm"}
+    of = {
+        ONE_JOB: "flink",
+        TWO_JOBS: "flink-spark",
+        PROCESS: "streams",
+        TOPOLOGY: "storm",
+        REAL_TIME: "flood-spark-realtime",
+    }
     said = {name: {"of": other, **without_stores} for name, other in of.items()}
     with own_patterns(tmp_path_factory.mktemp("patterns"), said):
         yield target
@@ -62,6 +68,19 @@ def name(request: pytest.FixtureRequest, stack: Settings, target: Target) -> Ite
 
 def topic(name: str, kind: str) -> str:
     return topics_of(load(name))[kind]
+
+
+def read_by(name: str) -> dict[str, str]:
+    """What the first query of each engine reads: its kind."""
+    variant = load(name)
+    stages, use = variant.pattern.stages, variant.use
+    behind = {stages.windows.engine: use.enriched.name} if stages.windows else {}
+    return {**behind, stages.events.engine: use.judged.name}
+
+
+def closes_ms(name: str) -> int:
+    """How long harmless events continue behind traffic, so that the windows of Spark close."""
+    return closing_ms(load(name).use) if "spark" in load(name).engines else 0
 
 
 def records(target: Target, name: str, kind: str) -> int:
@@ -85,26 +104,25 @@ def lost(target: Target, name: str) -> dict[str, set[tuple[str, bool]]]:
 
 @pytest.mark.parametrize(
     "name",
-    [ONE_JOB, PROCESS, *(pytest.param(each, marks=pytest.mark.drill) for each in (TWO_JOBS, TOPOLOGY))],
+    [ONE_JOB, PROCESS, *(pytest.param(each, marks=pytest.mark.drill) for each in (TWO_JOBS, TOPOLOGY, REAL_TIME))],
     indirect=True,
 )
 def test_what_was_deleted_unread_stops_each_engine_until_it_is_accepted_and_the_verdict_names_it(
     target: Target, name: str
 ) -> None:
-    closes_ms = closing_ms(FRAUD) if name == TWO_JOBS else 0
-    kinds = {engine: KINDS[engine] for engine in load(name).engines}
+    kinds, use = read_by(name), load(name).use
     provision(target, name)
     deploy(target, name, report=print)
-    Sender(target, name, "before", seconds=3, closing_ms=closes_ms).end()
+    Sender(target, name, "before", seconds=3, closing_ms=closes_ms(name)).end()
     # Flink writes a window when it closes, which may be a minute later; Spark while it grows.
-    last = WINDOWS_TOPIC if "spark" in kinds else FRAUD.enriched.name
+    last = WINDOWS_TOPIC if "spark" in kinds else use.enriched.name
     assert processes.wait_until(lambda: records(target, name, last) > 0, STARTED_WITHIN_S), "the last stage has read"
     teardown(target, name)
     for kind in kinds.values():
         topics.publish(target.bootstrap, [(topic(name, kind), str(n).encode(), b"{") for n in range(20)])
         delete_all(target, name, kind)
 
-    with pytest.raises(LostError, match=topic(name, FRAUD.judged.name)):
+    with pytest.raises(LostError, match=topic(name, use.judged.name)):
         deploy(target, name, report=print)
     meant = {engine: {(topic(name, kind), False)} for engine, kind in kinds.items()}
     assert processes.wait_until(lambda: lost(target, name) == meant, 120), deployments.jobs(target, name)
@@ -113,15 +131,16 @@ def test_what_was_deleted_unread_stops_each_engine_until_it_is_accepted_and_the_
 
     deploy(target, name, accept_loss=True, report=print)
     assert lost(target, name) == {}
-    judged = records(target, name, FRAUD.enriched.name)
-    Sender(target, name, "after", seconds=3, closing_ms=closes_ms).end()
-    assert processes.wait_until(lambda: records(target, name, FRAUD.enriched.name) > judged, STARTED_WITHIN_S), (
+    judged = records(target, name, use.enriched.name)
+    Sender(target, name, "after", seconds=3, closing_ms=closes_ms(name)).end()
+    assert processes.wait_until(lambda: records(target, name, use.enriched.name) > judged, STARTED_WITHIN_S), (
         "it continues"
     )
     found = validate(target, name, within_s=20, settled_after_s=3, report=print)
     assert found.verdict.status == "unknown"
     check = found.verdict.check("loss")
-    assert check.figures["gaps"] == 2 * sum(QUERIES[engine] for engine in kinds), "in two partitions, for each query"
+    queries = [1 if kind == use.judged.name else QUERIES_BEHIND for kind in kinds.values()]
+    assert check.figures["gaps"] == 2 * sum(queries), "in two partitions, for each query"
     assert int(check.figures["messages at least"] or 0) >= 20 * len(kinds)
     kept = json.loads(found.record.read_text())["figures"]["checks"]
     assert all(
@@ -135,9 +154,9 @@ def test_a_topic_that_is_created_anew_under_a_driver_stops_it_until_that_is_acce
     provision(target, TWO_JOBS)
     deploy(target, TWO_JOBS, accept_loss=True, report=print)
     windows = records(target, TWO_JOBS, WINDOWS_TOPIC)
-    topics.remove(target.bootstrap, [topic(TWO_JOBS, KINDS["spark"])])
+    topics.remove(target.bootstrap, [topic(TWO_JOBS, FRAUD.enriched.name)])
     provision(target, TWO_JOBS)
-    meant = {"spark": {(topic(TWO_JOBS, KINDS["spark"]), True)}}
+    meant = {"spark": {(topic(TWO_JOBS, FRAUD.enriched.name), True)}}
     assert processes.wait_until(lambda: lost(target, TWO_JOBS) == meant, 120), deployments.jobs(target, TWO_JOBS)
 
     deploy(target, TWO_JOBS, accept_loss=True, report=print)

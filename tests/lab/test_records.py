@@ -388,10 +388,13 @@ def test_the_rows_of_patterns_name_the_engines_of_their_files() -> None:
 
 
 def test_a_table_without_its_record_has_a_link_that_is_no_figure() -> None:
-    there = {"storm-kills": recorded("f" * 40, "storm-kills", guarantees={"at-most-once": defaultdict(int)})}
-    before = documents.rewritten("docs/engines.md", "| guarantee, worker killed |\n| old |", {})
+    killed = {"worker": {"at-most-once": defaultdict(int)}}
+    there = {"storm-kills": recorded("f" * 40, "storm-kills", killed=killed)}
+    before = documents.rewritten("docs/engines.md", "| guarantee | killed |\n| old |", {})
     assert "[not measured](records/storm-kills.json)" in before
-    assert "| [at-most-once](records/storm-kills.json) | 0 |" in documents.rewritten("docs/engines.md", before, there)
+    assert "| [at-most-once](records/storm-kills.json) | worker | 0 |" in documents.rewritten(
+        "docs/engines.md", before, there
+    )
 
 
 def test_the_command_ends_with_1_exactly_when_it_lists_something() -> None:
