@@ -46,7 +46,7 @@ State = Literal[
 - `running`: all of it works.
 - `degraded`: it works, and a part of it has failed, which is retried or started again: a store is unreachable, or one
   of its processes has died.
-- `crash-looping`: it restarts again and again without a checkpoint in between (`is_crash_loop`).
+- `crash-looping`: it restarts again and again, without a checkpoint in between or with some (`is_crash_loop`).
 - `stalled`: it is up and makes no progress.
 - `failed`: it has ended with an error, and its id is used up; the engine does not restart it.
 - `given-up`: the watcher does not restart it either; no engine reports this.
@@ -60,8 +60,15 @@ DOWN: Collection[State] = ("absent", "stopped")
 """It does not run, and no error has ended it: an outage of a deployed pattern, unless a verb replaces the job."""
 
 RESTARTS_MOST, RESTARTS_WITHIN_S = 3, 300
-LOOPING_AFTER_S = 30
-"""A server that is killed makes its jobs restart a few times within seconds, until it is back: no crash loop yet."""
+"""Without a checkpoint."""
+OUTAGES_MOST, OUTAGES_WITHIN_S = 8, 600
+"""With checkpoints in between: a job that dies every minute completes some, and repeats its outputs each time."""
+OUTAGE_S = 30
+"""A server that is killed makes its jobs restart a few times within seconds, until it is back: that is one outage."""
+WELL_AFTER_S = 120
+"""A job that has not restarted for so long has recovered, however often it did before."""
+RESTARTS_KEPT = 50
+"""So many, the newest, an engine has to show: those of as many outages, several in each."""
 
 
 class EngineError(InfraError):
@@ -118,9 +125,26 @@ class Running:
 
 
 def is_crash_loop(restarted_s: Iterable[float], healthy_s: float, now_s: float) -> bool:
-    """Whether a job restarts too often, without a checkpoint since: `healthy_s` is when it completed its last one."""
-    lately = [at for at in restarted_s if at > max(healthy_s, now_s - RESTARTS_WITHIN_S)]
-    return len(lately) >= RESTARTS_MOST and min(lately) < now_s - LOOPING_AFTER_S
+    """Whether its engine restarts a job too often; `healthy_s` is when it completed its last checkpoint.
+
+    Not counted: a process that ends, be it Spark's driver or an instance of Kafka Streams. The watcher restarts it, and
+    has a limit of its own.
+    """
+    times = sorted(restarted_s)
+    since = [at for at in times if at > max(healthy_s, now_s - RESTARTS_WITHIN_S)]
+    if len(since) >= RESTARTS_MOST and since[0] < now_s - OUTAGE_S:
+        return True
+    lately = [at for at in _outages(times) if at > now_s - OUTAGES_WITHIN_S]
+    return len(lately) >= OUTAGES_MOST and times[-1] > now_s - WELL_AFTER_S
+
+
+def _outages(times_s: Iterable[float]) -> list[float]:
+    """When each outage began; of restarts in order."""
+    began: list[float] = []
+    for at in times_s:
+        if not began or at > began[-1] + OUTAGE_S:
+            began.append(at)
+    return began
 
 
 class Engine(Protocol):

@@ -19,8 +19,8 @@ def jobs(pattern: RunName, json: Json = False) -> None:
     """Show the jobs of a pattern: state, completed checkpoints, restarts, web page, problem.
 
     Exit code 1 if a job is sick. The sick states are degraded (a store is unreachable, the job retries), crash-looping
-    (the job fails repeatedly, its engine restarts it without limit), stalled (no progress), failed, and given-up (the
-    watcher no longer restarts it).
+    (the job fails repeatedly, with or without checkpoints in between; its engine restarts it without limit), stalled
+    (no progress), failed, and given-up (the watcher no longer restarts it).
 
     Examples:
     millrace jobs flink-spark

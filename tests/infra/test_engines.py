@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 from millrace import deployments, stack
-from millrace.engines.flink.engine import Flink, lost_of, state_of
+from millrace.engines.flink.engine import CONSEQUENCE, Flink, lost_of, state_of
+from millrace.engines.flink.servers import configuration
 from millrace.engines.spark.engine import Spark, job_of
+from millrace.job import RESTARTS_KEPT
 from millrace.machine import processes
 from millrace.machine.processes import ProcessRecord
 from millrace.patterns import EnginePlan
@@ -51,10 +53,16 @@ NOW_MS = int(NOW_S * 1000)
 RECORD = ProcessRecord("job-p-spark", 1, 1, "boot", NOW_S - 20, Path("x.out"), ())
 
 
-def query(batches: int = 3, failures: int = 0, failed_ago_s: Sequence[float] = ()) -> dict[str, Any]:
-    problem = "no route" if failures else None
-    failed_ms = [NOW_MS - int(ago * 1000) for ago in failed_ago_s]
-    return {"batches": batches, "restarts": failures, "failures": failures, "failed_ms": failed_ms, "problem": problem}
+OFTEN_AGO_S = tuple(range(10, 330, 40))
+"""Eight times, each of them an outage of its own."""
+
+
+def query(
+    batches: int = 3, failures: int = 0, failed_ago_s: Sequence[float] = (), well_ago_s: float = 900
+) -> dict[str, Any]:
+    failed = {"failed_ms": [NOW_MS - int(ago * 1000) for ago in failed_ago_s], "well_ms": NOW_MS - well_ago_s * 1000}
+    problem = "no route" if failures or failed_ago_s else None
+    return {"batches": batches, "restarts": failures, "failures": failures, "problem": problem} | failed
 
 
 def progress(silent_s: float = 1, **queries: dict[str, Any]) -> dict[str, Any]:
@@ -77,6 +85,11 @@ def progress(silent_s: float = 1, **queries: dict[str, Any]) -> dict[str, Any]:
         (progress(burst=query(0, 3, [40, 20, 10])), "crash-looping"),
         (progress(burst=query(0, 3, [20, 15, 10])), "degraded"),  # for some seconds only
         (progress(burst=query(0, 3, [400, 20, 10])), "degraded"),  # not within five minutes
+        (progress(burst=query(3, 0, OFTEN_AGO_S, well_ago_s=0)), "crash-looping"),  # it works now
+        (progress(burst=query(0, 1, OFTEN_AGO_S, well_ago_s=15)), "crash-looping"),
+        (progress(burst=query(3, 0, OFTEN_AGO_S[1:], well_ago_s=0)), "running"),
+        (progress(burst=query(3, 0, [ago + 120 for ago in OFTEN_AGO_S], well_ago_s=0)), "running"),  # it has recovered
+        (progress(burst=query(), tables=query(0, failures=20)), "degraded"),  # its store has been away for long
     ],
 )
 def test_a_living_driver_is_what_its_progress_shows(written: dict[str, Any], state: str) -> None:
@@ -127,6 +140,9 @@ def failed(*ago_s: float) -> list[dict[str, Any]]:
         (flink_job("RUNNING", 1), completed(90), failed(1, 2, 3, 4, 5), "running"),  # a TaskManager was killed
         (flink_job("RUNNING", 1), completed(0), failed(1, 20, 40), "running"),  # it has recovered
         (flink_job("RUNNING", 1), completed(900), failed(1, 20, 400), "running"),
+        (flink_job("RUNNING", 9), completed(2), failed(*range(10, 310, 20)), "crash-looping"),
+        (flink_job("RESTARTING", 1), completed(2), failed(*range(1, 301, 20)), "crash-looping"),
+        (flink_job("RUNNING", 9), completed(2), failed(*range(10, 90, 2)), "running"),  # three outages
         (flink_job("FAILING", 1), completed(900), failed(1), "starting"),
         (flink_job("FAILED", 1), completed(900), failed(1), "failed"),
         (flink_job("CANCELED", 1), completed(900), failed(1), "stopped"),
@@ -165,6 +181,21 @@ def test_a_flink_job_has_the_time_of_its_last_checkpoint(
     monkeypatch.setattr(Flink, "_get", lambda self, path: answers.get(path))
     flink = Flink(Settings.read({}), "http://nowhere", Hdfs("http://nowhere", "nobody"), Path(), Path(), Path)
     assert flink.job(PLAN).checkpointed_ms == at_ms
+
+
+def test_flink_keeps_and_shows_the_failures_that_show_a_crash_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    paths: list[str] = []
+    monkeypatch.setattr(Flink, "_get", lambda self, path: paths.append(path))
+    Flink(Settings.read({}), "http://nowhere", Hdfs("http://nowhere", "nobody"), Path(), Path(), Path)._failures("j")
+    assert paths == [f"/jobs/j/exceptions?maxExceptions={RESTARTS_KEPT}"]
+    assert configuration(Settings.read({}))["web.exception-history-size"] == RESTARTS_KEPT
+
+
+def test_a_flink_job_that_completes_checkpoints_between_its_failures_names_the_cause() -> None:
+    ended = f"{CONSEQUENCE}: The TaskExecutor is shutting down."
+    both = zip(failed(*range(10, 330, 40)), failed(*range(11, 331, 40)), strict=True)
+    failures = [each for last, first in both for each in (last | {"stacktrace": ended}, first)]
+    assert state_of(flink_job("RUNNING", 9), completed(2), failures, 10_000) == ("crash-looping", "E: no")
 
 
 def test_a_flink_job_names_the_cause_at_the_root_of_its_failure() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from millrace.engines.storm import ENGINE, engine
 from millrace.engines.storm.engine import Storm, connect, in_flight, job_of
 from millrace.engines.storm.nimbus import Cluster, Nimbus, Topology
-from millrace.job import EngineError
+from millrace.job import RESTARTS_KEPT, EngineError
 from millrace.patterns import EnginePlan, load, load_all
 from millrace.patterns.loss import InFlight, Loss
 from millrace.patterns.model import Promises
@@ -49,10 +50,16 @@ def progress(state: str, silent_s: float = 1, starts_s: tuple[float, ...] = (600
         (progress("failed", lost=[LOST.plain()]), True, "failed"),
         (progress("starting", starts_s=(200, 90, 60, 30, 1), commits=0), True, "crash-looping"),
         (progress("running", starts_s=(200, 90, 60, 30, 10)), True, "running"),  # it has committed since
+        (progress("running", starts_s=(900, *range(290, 0, -20))), True, "crash-looping"),  # it commits in between
     ],
 )
 def test_a_topology_is_what_its_progress_shows(written: dict[str, Any], is_alive: bool, state: str) -> None:
     assert job_of(written, is_alive, NOW_S).state == state
+
+
+def test_a_worker_keeps_the_starts_that_show_a_crash_loop() -> None:
+    source = (Path(engine.__file__).parent / "java/millrace/storm/Judge.java").read_text()
+    assert re.findall(r"STARTS_MOST = (\d+);", source) == [str(1 + RESTARTS_KEPT)]
 
 
 def test_each_worker_after_the_first_is_a_restart() -> None:

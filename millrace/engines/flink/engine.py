@@ -17,8 +17,8 @@ import requests
 
 from millrace import kernel
 from millrace.engines.flink import ENGINE
-from millrace.engines.flink.tuning import CHECKPOINT_INTERVAL_MS, IGNORE_UNCLAIMED
-from millrace.job import EngineError, Job, Running, State, UsedUpError, is_crash_loop
+from millrace.engines.flink.tuning import CHECKPOINT_INTERVAL_MS, FAILURES_KEPT, IGNORE_UNCLAIMED
+from millrace.job import OUTAGES_WITHIN_S, EngineError, Job, Running, State, UsedUpError, is_crash_loop
 from millrace.machine import environments, processes
 from millrace.patterns import EnginePlan
 from millrace.patterns.loss import Loss, problem_of
@@ -355,7 +355,8 @@ class Flink:
 
     def _failures(self, job_id: str) -> list[dict[str, Any]]:
         """What the job has failed of, newest first."""
-        found = (self._get(f"/jobs/{job_id}/exceptions") or {}).get("exceptionHistory", {}).get("entries", ())
+        path = f"/jobs/{job_id}/exceptions?maxExceptions={FAILURES_KEPT}"  # the default is fewer
+        found = (self._get(path) or {}).get("exceptionHistory", {}).get("entries", ())
         return sorted(found, key=lambda failure: -int(failure["timestamp"]))
 
     def _get(self, path: str) -> Any:
@@ -402,7 +403,7 @@ def state_of(
     restarting_s = (now_ms - since_ms) / 1000 if word == "RESTARTING" else 0
     failed_s = [failure["timestamp"] / 1000 for failure in failures]
     if restarting_s > RESTARTING_MOST_S or is_crash_loop(failed_s, healthy_ms / 1000, now_ms / 1000):
-        return "crash-looping", problem
+        return "crash-looping", _problem_of(failures, min(healthy_ms, now_ms - OUTAGES_WITHIN_S * 1000))
     without_ms = now_ms - max(healthy_ms, since_ms)
     if word == "RUNNING" and without_ms > STALLED_AFTER_INTERVALS * interval_ms:
         failed = (checkpoints.get("latest") or {}).get("failed") or {}

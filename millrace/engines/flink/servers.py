@@ -13,6 +13,7 @@ import yaml
 from millrace import kernel
 from millrace.engines.flink import ENGINE, gateway
 from millrace.engines.flink.libraries import package
+from millrace.engines.flink.tuning import FAILURES_KEPT
 from millrace.machine import jars
 from millrace.machine.environments import python, python_path
 from millrace.registry import PROMETHEUS
@@ -331,6 +332,7 @@ def configuration(settings: Settings) -> dict[str, Any]:
         # earlier failure within the hour would make that pause the longest.
         "restart-strategy.exponential-delay.max-backoff": "2 s",
         "restart-strategy.exponential-delay.reset-backoff-threshold": "1 min",
+        "web.exception-history-size": FAILURES_KEPT,
         # A TaskManager whose JobManager died tries again this long after a refused registration; the default is 10 s.
         "cluster.registration.error-delay": "1 s",
         "cluster.registration.max-timeout": "2 s",

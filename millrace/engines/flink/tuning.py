@@ -9,6 +9,7 @@ SINK_LINGER_MS = 0  # records leave at once; many at once still travel in batche
 IDLE_SOURCE_MS = 5_000  # a partition without traffic holds back no window for longer than this
 # What a restart repeats at most; sinks are at least once, so latency does not wait for it.
 CHECKPOINT_INTERVAL_MS = 10_000
+FAILURES_KEPT = 50  # of a job, by the JobManager: RESTARTS_KEPT of millrace/job.py
 
 # Sessions of events that touch are merged, and one fires a millisecond before an event could still touch it: so an
 # event counts as late one millisecond early, and the watermark makes up for it.

@@ -39,13 +39,13 @@ def job_of(progress: Mapping[str, Any], record: processes.ProcessRecord, now_s: 
     queries = progress.get("queries", {})
     silent_s = now_s - progress.get("written_ms", record.since * 1000) / 1000
     batches = min((query.get("batches", 0) for query in queries.values()), default=0)
-    failing = {name: query for name, query in queries.items() if query.get("failures")}
-    is_looping = any(is_crash_loop([ms / 1000 for ms in query["failed_ms"]], 0, now_s) for query in failing.values())
+    looping = {name for name, query in queries.items() if _is_looping(query, now_s)}
+    failing = {name: query for name, query in queries.items() if query.get("failures") or name in looping}
     problem = "; ".join(f"{name}: {query['problem']}" for name, query in failing.items())
     state: State = "running" if batches else "starting"
     if silent_s > (STALLED_AFTER_S if queries else STARTED_WITHIN_S):
         state, problem = "stalled", f"pid {record.pid} runs, and has made no progress for {silent_s:.0f} s"
-    elif is_looping:
+    elif looping:
         state = "crash-looping"
     elif failing:
         state = "degraded"
@@ -58,6 +58,11 @@ def job_of(progress: Mapping[str, Any], record: processes.ProcessRecord, now_s: 
         problem=problem,
         figures={"queries": queries, "pid": record.pid, "watermark_ms": _watermark_ms(queries)},
     )
+
+
+def _is_looping(query: Mapping[str, Any], now_s: float) -> bool:
+    failed_s = [ms / 1000 for ms in query.get("failed_ms", ())]
+    return is_crash_loop(failed_s, query.get("well_ms", 0) / 1000, now_s)
 
 
 def _watermark_ms(queries: Mapping[str, Any]) -> int | None:

@@ -35,8 +35,11 @@ class QueryProgress:
     failures: int = 0
     """In a row: 0 as soon as it completes a batch."""
     failed_ms: tuple[int, ...] = ()
-    """When it failed in that row, except while only a store was unreachable: the last few times."""
+    """When it failed lately, batches in between or not, except while only a store was unreachable."""
+    well_ms: int = 0
+    """When it was last known to have completed a batch."""
     problem: str | None = None
+    """Of the last failure."""
 
 
 @dataclass(frozen=True)

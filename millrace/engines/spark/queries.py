@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -15,9 +14,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from millrace.engines.spark.checkpoints import Checkpoint, Committed
+from millrace.engines.spark.failures import Failures
 from millrace.engines.spark.folders import Folder
 from millrace.engines.spark.progress import QueryProgress
-from millrace.engines.spark.tuning import RESTART_PAUSE_S_MOST, RESTARTS_MOST, STORE_PAUSE_S_MOST
+from millrace.engines.spark.tuning import RESTART_PAUSE_S_MOST, STORE_PAUSE_S_MOST
 
 
 @dataclass(frozen=True)
@@ -55,10 +55,8 @@ class RunningQuery:
         )
         self._stream: StreamingQuery | None = None
         self._restarts = 0
-        self._failures = 0
-        self._failed_ms: deque[int] = deque(maxlen=RESTARTS_MOST + 1)
+        self._failures = Failures()
         self._again_at = 0.0
-        self._problem: str | None = None
         self._reported: tuple[str, Any] = ("", None)
         self._looked_at: str | None = None
 
@@ -67,16 +65,15 @@ class RunningQuery:
         stream = self._stream
         if stream is not None and stream.isActive:
             if self._report() is not None:
-                self._failures, self._problem = 0, None
-                self._failed_ms.clear()
+                self._failures.end_row(_now_ms())
             return None
         if stream is not None:
             self._stream = None
             self._fail(_reason(stream))
-        if len(self._failed_ms) > RESTARTS_MOST:
-            return f"query {self.query.name} failed {len(self._failed_ms)} times in a row: {self._problem}"
+        if self._failures.are_too_many:
+            return f"query {self.query.name} failed {self._failures.in_a_row} times in a row: {self._failures.problem}"
         if time.monotonic() >= self._again_at:
-            self._restarts += self._failures > 0
+            self._restarts += self._failures.in_a_row > 0
             # A pool for each query, so that they take turns task by task.
             self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", self.query.name)
             self._reported, self._looked_at = ("", None), None
@@ -87,13 +84,13 @@ class RunningQuery:
         return None
 
     def _fail(self, problem: str) -> None:
-        self._failures, self._problem = self._failures + 1, problem
+        self._failures.add(problem)
         pause_s = STORE_PAUSE_S_MOST if self.query.is_store else RESTART_PAUSE_S_MOST
-        self._again_at = time.monotonic() + min(2**self._failures, pause_s)
+        self._again_at = time.monotonic() + min(2**self._failures.in_a_row, pause_s)
         # A restart of the driver does not repair a store, so a failure counts only while the checkpoint is reachable.
         if not self.query.is_store and self._is_checkpoint_reachable():
-            self._failed_ms.append(int(time.time() * 1000))
-        print(f"query {self.query.name} failed ({self._failures}): {problem}", flush=True)
+            self._failures.count(_now_ms())
+        print(f"query {self.query.name} failed ({self._failures.in_a_row}): {problem}", flush=True)
 
     def _is_checkpoint_reachable(self) -> bool:
         try:
@@ -126,9 +123,10 @@ class RunningQuery:
         stream = self._stream
         failed = {
             "restarts": self._restarts,
-            "failures": self._failures,
-            "failed_ms": tuple(self._failed_ms),
-            "problem": self._problem,
+            "failures": self._failures.in_a_row,
+            "failed_ms": tuple(self._failures.own_ms),
+            "well_ms": self._failures.well_ms,
+            "problem": self._failures.problem,
         }
         if stream is None:
             return QueryProgress(0, **failed)
@@ -181,6 +179,10 @@ class RunningQuery:
 def _later(spark: SparkSession) -> Callable[[Any, str], str]:
     later: Callable[[Any, str], str] = spark._jvm.millrace.spark.Reports.later
     return later
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
 
 
 def _reason(stream: StreamingQuery) -> str:

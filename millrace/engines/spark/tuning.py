@@ -26,6 +26,7 @@ PROGRESS_EVERY_S = 1.0  # the age of the progress file
 LOOK_EVERY_S = 1.0  # the step of event time in a silence
 LOOK_AT_EVENTS_EVERY_S = 0.25  # behind Spark's own per-event stage: windows wait for the look at each of its commits
 RESTARTS_MOST = 5  # of a query that completes no batch in between
+FAILURES_KEPT = 50  # of a query, with batches in between or not: RESTARTS_KEPT of millrace/job.py
 RESTART_PAUSE_S_MOST = 30
 STORE_PAUSE_S_MOST = 60  # a query that writes to a store retries without limit: the store may be down for hours
 STORES_WAIT_S = 60  # at a start, until the windows have begun: results depend on them, and there are two cores

@@ -57,7 +57,7 @@ public final class Judge extends BaseRichBolt {
     private static final long IDLE_EVERY_MS = 1_000;
     private static final long LOOK_EVERY_MS = 1_000;
     private static final int FORGOTTEN_MOST = 2_000; // of the entries that are looked at each time
-    private static final int STARTS_MOST = 10;
+    private static final int STARTS_MOST = 51; // the first, and RESTARTS_KEPT of millrace/job.py
 
     private final String declaration;
     private transient Job job;
