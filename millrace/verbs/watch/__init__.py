@@ -2,7 +2,7 @@
 
 `millrace up` starts it beside the servers, `millrace down` stops it first. What fails again and again is given up until
 the next `up` or `deploy`. A job that crash-loops is restarted by its engine, without end, and some engines work on
-without checkpoints; the watcher journals both.
+without checkpoints; the watcher journals both (decision 0068).
 """
 
 from __future__ import annotations
