@@ -37,6 +37,8 @@ BESIDE = " beside a process that kept one core busy"
 SENDER_LATE = "not counted: the sender was late"
 BENCHED = "fraud"
 """The use whose patterns show what an engine costs."""
+BACK_WITHIN_S = {"flink-taskmanager": 10, "kafka-1": 15, "flink-jobmanager": 30, "job of Flink": 30, "job of Spark": 30}
+"""The goals for what is killed while nobody watches: until the first new output."""
 OF_LOST_STATE = ("alerts absent for lost state", "alerts that rest on lost state")
 MEASURED_LINE = re.compile(r"\n\n\*(?:Measured|Not measured)[^\n]*\*(?=\n|$)")
 
@@ -152,6 +154,13 @@ def paces_of_the_sender(records: Records) -> str:
     )
 
 
+def back_after_kills(records: Records) -> str:
+    """How long each kind of kill stopped the output, beside its goal."""
+    took = {name: figure(f"{name} {NOT_MEASURED}", records.get("watch")) for name in BACK_WITHIN_S}
+    each = (f"[{took[name]}](docs/records/watch.json), goal {goal_s} s" for name, goal_s in BACK_WITHIN_S.items())
+    return f"Time from then to the first new output: {'; '.join(each)}."
+
+
 def open_pages(records: Records) -> str:
     """What open pages change, and the memory of their server."""
     if "pages" not in records:
@@ -226,7 +235,7 @@ def loads(records: Records) -> str:
         [
             "killed, until the next output",
             *(
-                f"[{job} {NOT_MEASURED}](records/watch.json)"
+                f"[{job} {NOT_MEASURED}](records/watch.json), goal {BACK_WITHIN_S[job]} s"
                 if (job := f"job of {each.title}") in killed
                 else NOT_MEASURED
                 for each in engines
@@ -400,6 +409,7 @@ SENTENCES: dict[str, dict[str, Callable[[Records], str]]] = {
     "README.md": {
         r"In these records it\s+was kept by\s[^;]*;": patterns_that_kept_their_promise,
         r"One process\s+sends\s[^.]*\.": paces_of_the_sender,
+        r"Time\s+from\s+then\s+to\s+the\s+first\s+new\s+output:\s[\s\S]*?\d s\.": back_after_kills,
         **{rf"\| `{name}` \|[^|]*\|[^|]*\|": partial(engines_of, name) for name in names()},
     },
     "CONTRIBUTING.md": {r"(?:An\s+hour\s+of|In\s+\d+\s+minutes)\s+it[^(]*\([^)]*\)": hour_of_fuzzing},

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.documents import NOT_MEASURED, SENTENCES, documents, records_of, rewritten
+from lab.documents import BACK_WITHIN_S, NOT_MEASURED, SENTENCES, documents, records_of, rewritten
 from lab.measurements import MEASUREMENTS
 from lab.records import refusal, refuse_shallow
 from millrace.patterns import readable
@@ -26,10 +26,6 @@ def test_a_latency_is_that_of_its_record(what: str, p50: str, p99: str, name: st
     assert record["verdict"] == "ok"
     found = {each["name"]: (each["p50_ms"], each["p99_ms"]) for each in record["latencies"]}
     assert found[what] == (int(p50), int(p99))
-
-
-BACK_WITHIN_S = {"flink-taskmanager": 10, "kafka-1": 15, "flink-jobmanager": 30, "job of Spark": 30, "job of Flink": 30}
-"""The goals for what is killed while nobody watches."""
 
 
 def test_what_was_killed_came_back_as_soon_as_it_should() -> None:

@@ -314,6 +314,17 @@ Not linked.
             "| one/exactly-once | 2 | 1 |\n| two/exactly-once/heap | 0 | 1 |\n\nmore",
         ),
         (
+            "README.md",
+            "Time from then to the\nfirst new output: [kafka-1 99 s](docs/records/watch.json), goal 1 s. Then more",
+            {"watch": {"seconds": {"kafka-1": 5.0, "flink-taskmanager": 3.4, "job of Spark": 9.1}}},
+            "Time from then to the first new output: [flink-taskmanager 3 s](docs/records/watch.json), goal 10 s; "
+            "[kafka-1 5 s](docs/records/watch.json), goal 15 s; "
+            "[flink-jobmanager not measured](docs/records/watch.json), goal 30 s; "
+            "[job of Flink not measured](docs/records/watch.json), goal 30 s; "
+            "[job of Spark 9 s](docs/records/watch.json), goal 30 s. Then more\n\n"
+            "*Measured at fffffff, 2026-11-21.*",
+        ),
+        (
             "docs/decisions/0046-ledger.md",
             "| MB of memory | first quarter |\n| --- | --- |\n| not measured |  |\n\nmore",
             {"endless": {"quarters_mb": {"kafka-1": [310, 320, 320, 321]}}},
