@@ -17,7 +17,8 @@ SETTINGS: Mapping[str, str] = {
     "max.task.idle.ms": "0",
     "group.protocol": "classic",
     "statestore.cache.max.bytes": str(64 << 20),  # what changes between two commits fits into it
-    "main.consumer.isolation.level": "read_committed",  # an aborted transaction has no messages
+    # An aborted transaction has no messages; nor has it a state, which may be that of a generation with other promises.
+    "consumer.isolation.level": "read_committed",
     "main.consumer.auto.offset.reset": "none",  # a person accepts the loss of unread messages
     # A message that stays in the consumer keeps its partition out of the next request (decision 0060).
     "main.consumer.max.poll.records": str(2**31 - 1),
