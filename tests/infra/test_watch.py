@@ -10,8 +10,10 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import IO
 
@@ -27,6 +29,7 @@ from millrace.job import Job
 from millrace.machine import processes
 from millrace.patterns import EnginePlan, load
 from millrace.patterns.plan import WINDOWS_TOPIC
+from millrace.rules import ALERTS
 from millrace.servers.server import Server
 from millrace.settings import PROJECT, Settings
 from millrace.stack import WATCH
@@ -59,6 +62,8 @@ STORES = ("namenode", "datanode-1", "datanode-2", "hbase-master", "hbase-thrift"
 OTHERS = (*STORES, "flink-gateway", "dashboard", FLINK_JOB)
 SUBJECTS = (*STREAM, *OTHERS)
 HBASE, HDFS = ("hbase-thrift", "hbase-master"), ("datanode-1", "datanode-2", "namenode")
+GAPS_S = {"per-event": 10.0, "windows": 30.0}
+"""The longest time without an alert while stores are away. A burst alerts once its chain is over for 10 s."""
 LOSES_JOBS = ("flink-jobmanager", FLINK_JOB, SPARK_JOB)
 HANGING = ("flink-jobmanager", "kafka-1", "namenode", "hbase-thrift")
 
@@ -74,6 +79,13 @@ def test_readme_and_help_name_the_time_after_which_a_server_that_hangs_is_killed
         sentence = re.search(r"A server that hangs is killed[^.]*", " ".join(text.split()))
         assert sentence
         assert set(re.findall(r"\d+ s\b", sentence[0])) == times
+
+
+def test_the_longest_time_without_an_alert_includes_that_before_the_first_and_after_the_last() -> None:
+    assert longest_gap_s([9_000, 2_500, 99_000], 1_000, 11_000) == 6.5
+    assert longest_gap_s([9_000, 99_000], 1_000, 11_000) == 8
+    assert longest_gap_s([2_500], 1_000, 11_000) == 8.5
+    assert longest_gap_s([], 1_000, 11_000) == 10
 
 
 def test_restarts_come_later_and_later_and_end() -> None:
@@ -449,6 +461,14 @@ class Watched:
 
         return first
 
+    def alerted_ms(self, kind: str, since_ms: float) -> list[float]:
+        """When alerts of per-event rules, or of those on windows, came to Kafka after a moment."""
+        variant = load(PATTERN)
+        rules = {each.name for each in (variant.event_rules if kind == "per-event" else variant.window_rules)}
+        with closing(Tail(self.target.bootstrap, {"alerts": variant.topic(ALERTS)})) as tail:
+            came = [(each.ingest_ms, json.loads(each.value or b"{}")) for each in tail.new()]
+        return [at_ms for at_ms, alert in came if at_ms > since_ms and alert.get("rule") in rules]
+
     def started_again_ms(self, since_ms: float) -> float:
         """When the watcher last started jobs of the pattern; without a JobManager tasks work on for a while."""
         entries = [each for each in Journal.of(self.target.settings).read() if each["event"] == "restarted"]
@@ -608,31 +628,49 @@ def states(target: Target) -> list[str]:
 @pytest.mark.drill
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(
-    ("record", "stores", "going_on"),
+    ("record", "stores", "going_on", "alerting"),
     [
-        ("hbase-away", HBASE, ("enriched", "windows")),
+        ("hbase-away", HBASE, ("enriched", WINDOWS_TOPIC), ("per-event", "windows")),
         # HDFS holds the checkpoints, too: Spark's windows are late by as long as it is away, and complete.
-        ("stores-away", HBASE + HDFS, ("enriched",)),
+        ("stores-away", HBASE + HDFS, ("enriched",), ("per-event",)),
     ],
 )
 def test_stores_that_are_away_stop_no_alert_and_lose_nothing(
-    watched: Watched, request: pytest.FixtureRequest, record: str, stores: Sequence[str], going_on: Sequence[str]
+    watched: Watched,
+    request: pytest.FixtureRequest,
+    record: str,
+    stores: Sequence[str],
+    going_on: Sequence[str],
+    alerting: Sequence[str],
 ) -> None:
     target, settings = watched.target, watched.target.settings
     away_s = request.config.getoption("--away-s")
     driver = processes.read(settings.run / f"job-{PATTERN}-spark.json")
-    sender = Sender(target, PATTERN, f"{record}-{away_s}", seconds=away_s + 30, closing_ms=closing_ms(FRAUD))
+    began_ms = time.time() * 1000
+    sender = Sender(target, PATTERN, f"{record}-{away_s}", seconds=away_s + 120, closing_ms=closing_ms(FRAUD))
+    for kind in alerting:
+        assert processes.wait_until(lambda kind=kind: watched.alerted_ms(kind, began_ms), BACK_WITHIN_S), kind
     stacks.kill(settings, stores, stay_dead=True)
-    ended = time.monotonic()
+    ended, ended_ms = time.monotonic(), time.time() * 1000
     assert processes.wait_until(lambda: "degraded" in states(target), BACK_WITHIN_S), states(target)
     assert processes.wait_until(lambda: time.monotonic() > ended + away_s, away_s + 10)
     for kind in going_on:
         came = watched.outputs_after(kind, (time.time() - 20) * 1000, 0)
         assert processes.wait_until(lambda came=came: came() is not None, 90), f"{kind} waits for a store"
+    back_ms = time.time() * 1000
     stacks.up(settings, NEEDED)
+    gaps_s = {kind: longest_gap_s(watched.alerted_ms(kind, ended_ms), ended_ms, back_ms) for kind in alerting}
+    assert all(gap_s <= GAPS_S[kind] for kind, gap_s in gaps_s.items()), gaps_s
     sender.end(away_s + 300)
     assert processes.read(settings.run / f"job-{PATTERN}-spark.json") == driver, "the driver ended"
     assert processes.wait_until(lambda: set(states(target)) == {"running"}, BACK_WITHIN_S), states(target)
     verdict = validate(target, PATTERN, report=print).verdict
     assert not problems(verdict)
-    records.append(Settings.read(os.environ), record, {"verdict": verdict.status, "seconds": away_s})
+    figures = {"verdict": verdict.status, "seconds": away_s, "longest_gap_s": gaps_s}
+    records.append(Settings.read(os.environ), record, figures)
+
+
+def longest_gap_s(at_ms: Sequence[float], since_ms: float, until_ms: float) -> float:
+    """The longest time from one moment to the next, and from the first and to the last that are given."""
+    moments = [since_ms, *(at for at in sorted(at_ms) if since_ms < at < until_ms), until_ms]
+    return round(max(later - earlier for earlier, later in pairwise(moments)) / 1000, 1)
