@@ -204,6 +204,8 @@ def _windows_of(step: Step, rule: WindowRule) -> tuple[dict[str, Finding], dict[
             is_over = _is_window_over(step, end_ms, among)
             is_from_before = _is_from_before(step, rule, among, places)
             if is_over and is_from_before:
+                if _is_owed(step, rule, key, start_ms) and not step.is_over(_since(step, window)):
+                    continue
                 _leave_out(step, rule, key, start_ms, among)
                 _close(step, rule, window, start_ms, [places[_place(event)] for event in among])
             elif not is_judged(step, rule.name, start_ms):
@@ -241,7 +243,9 @@ def _is_from_before(
 
 def _leave_out(step: Step, rule: WindowRule, key: str, start_ms: int, among: Sequence[Event]) -> None:
     """Hold a window and its alerts, those that wait and those that come, neither missing nor extra."""
-    _name_owed(step, rule, key, start_ms)
+    if _is_owed(step, rule, key, start_ms):  # its job may have been down
+        why = f"a window was over, and lacked its alert when the rule changed: {rule.name} {key} {start_ms}"
+        step.unknown.setdefault(earlier_alerts.CHECKER.name, why)
     span = [start_ms, start_ms if not isinstance(rule.window, Session) else among[-1][step.time], step.cut_ms]
     step.state.open_then.setdefault((rule.name, key), []).append(span)
     step.case.unjudged_windows[rule.name] += oracle.window_finding(rule, key, start_ms, among) is not None
@@ -250,14 +254,15 @@ def _leave_out(step: Step, rule: WindowRule, key: str, start_ms: int, among: Seq
             del step.state.alerts[identity]
 
 
-def _name_owed(step: Step, rule: WindowRule, key: str, start_ms: int) -> None:
-    """Leave the earlier alerts undecided if a window lacked one before its rule changed: its job may have been down."""
-    came = (alert for _, alert in step.due[ALERTS.name] if alert["rule"] == rule.name and alert["key"] == key)
-    if json.dumps([rule.name, key, start_ms]) in step.state.due_since and not any(
-        alert["window_start_ms"] == start_ms for alert in came
-    ):
-        why = f"a window was over, and lacked its alert when the rule changed: {rule.name} {key} {start_ms}"
-        step.unknown.setdefault(earlier_alerts.CHECKER.name, why)
+def _is_owed(step: Step, rule: WindowRule, key: str, start_ms: int) -> bool:
+    """Whether a window lacked its alert when its rule changed, and lacks it still, of either version."""
+    if json.dumps([rule.name, key, start_ms]) not in step.state.due_since:
+        return False
+    waiting = (own[-1][1] for own in step.state.alerts.values())
+    return not any(
+        (alert["rule"], alert["key"], alert["window_start_ms"]) == (rule.name, key, start_ms)
+        for _, alert in (*step.due[ALERTS.name], *waiting)
+    )
 
 
 def is_left_out(step: Step, rule: WindowRule, alert: Event) -> bool:
