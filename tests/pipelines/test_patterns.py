@@ -31,6 +31,7 @@ from millrace.rules import (
     limits_version,
 )
 from millrace.verbs.provision import wanted_topics
+from millrace.yaml_text import read_yaml
 from pipelines.flood import FLOOD
 from pipelines.fraud import FRAUD
 
@@ -94,6 +95,12 @@ def changed(tmp_path: Path, old: str, new: str) -> Path:
             "not valid YAML: line 3: the key 'doc' is there already; keep one of the two",
         ),
         ("rules: [burst]", "rules: [burst], rules: []", "the key 'rules' is there already; keep one of the two"),
+        (
+            "doc: ",
+            "more: 2026-13-45\ndoc: ",
+            "not valid YAML: line 2: this is no timestamp; write quotes around a text",
+        ),
+        ("title: ", "more: " + "[" * 2_000, "not valid YAML: too many levels; write fewer brackets or indents"),
         ("  events:", "\tevents:", r"not valid YAML: line \d+: found character .* that cannot .*; write spaces"),
         ("partitions: 2", "partitions: yes", "partitions: Input should be a valid integer, but it is True"),
         ("partitions: 2", 'partitions: "2"', "partitions: Input should be a valid integer, but it is '2'"),
@@ -106,6 +113,15 @@ def changed(tmp_path: Path, old: str, new: str) -> Path:
 def test_an_error_in_a_pattern_file_names_the_file_the_key_and_the_remedy(tmp_path, old, new, complaint):
     with pytest.raises(PatternError, match=complaint):
         read(changed(tmp_path, old, new))
+
+
+def test_merge_keys_are_read_and_what_stands_beside_them_replaces_theirs(tmp_path):
+    """The inner mapping is merged before it is made itself."""
+    text = "a: {b: &inner {<<: &base {x: 1, y: 1}, y: 2}}\nc: {<<: *inner, x: 3}\nd: {<<: [*inner, {z: 4}]}\n"
+    inner = {"x": 1, "y": 2}
+    assert read_yaml(text) == {"a": {"b": inner}, "c": {"x": 3, "y": 2}, "d": {"x": 1, "y": 2, "z": 4}}
+    merged = changed(tmp_path, "windows: {engine: spark,", "windows: {<<: &stage {engine: flink}, engine: spark,")
+    assert read(merged).pattern == load("flink-spark").pattern
 
 
 def test_no_field_has_the_name_of_a_folder_of_files(tmp_path, monkeypatch):
