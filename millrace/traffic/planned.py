@@ -53,13 +53,16 @@ def plan_of(run: Run) -> TrafficPlan | None:
     return TrafficPlan(**plan) if "shares" in plan else None
 
 
-def is_of(traffic: Traffic, plan: TrafficPlan) -> bool:
-    """Whether a plan has the shares and sizes that this traffic declares, as `plan_for` makes it."""
+def misfit(traffic: Traffic, plan: TrafficPlan) -> str | None:
+    """Why this traffic makes nothing of a plan now; None if the plan is as `plan_for` makes it."""
     declared: dict[str, Share | Size] = {**traffic.shares, **traffic.sizes}
     given: dict[str, float] = {**plan.shares, **plan.sizes}
-    return given.keys() == declared.keys() and all(
-        each.least <= given[name] <= each.most for name, each in declared.items()
-    )
+    if other := sorted(given.keys() ^ declared.keys()):
+        return f"the use declares other shares and sizes now: {', '.join(other)}"
+    for name, each in declared.items():
+        if not each.least <= given[name] <= each.most:
+            return f"its {name} was {given[name]}, and the use allows {each.least} to {each.most} now"
+    return None
 
 
 def messages_of(
@@ -76,7 +79,7 @@ def made_again(use: UseCase, run: Run, secrets: Secrets) -> tuple[Content, Itera
     They are what was sent if that is as recorded.
     """
     plan, made = plan_of(run), use.traffic
-    if plan is None or made is None or not is_of(made, plan):
+    if plan is None or made is None or misfit(made, plan):
         return None
     if not {KEYS, CLOSING_MS, REFERENCES_MS} <= run.about.keys():
         return None

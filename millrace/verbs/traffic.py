@@ -20,7 +20,7 @@ from millrace.settings import Settings
 from millrace.target import Target
 from millrace.traffic import Columns, Message, Secrets, Traffic, TrafficPlan, plan_for
 from millrace.traffic.labels import Labels, labels_of, together
-from millrace.traffic.planned import CLOSING_MS, is_closed, is_of, messages_of, plan_of
+from millrace.traffic.planned import CLOSING_MS, is_closed, messages_of, misfit, plan_of
 from millrace.traffic.replay import read_replay
 from millrace.traffic.runs import Run, Span
 from millrace.traffic.tape import Digest
@@ -227,8 +227,10 @@ def labels(use: UseCase, run: Run) -> Labels | str:
     """The labels of a generated run, or why they do not hold."""
     plan = plan_of(run)
     pinned = run.about.get(RULES)
-    if plan is None or pinned is None or use.traffic is None or not is_of(use.traffic, plan):
+    if plan is None or pinned is None or use.traffic is None:
         return "it was recorded by another version of millrace; send it again"
+    if why := misfit(use.traffic, plan):
+        return f"{why}; send it again"
     if why := run.unlabelled(use.traffic.slack_ms):
         return why
     digest = Digest()

@@ -238,7 +238,14 @@ def test_a_record_of_another_shape_is_named_by_its_line(tmp_path: Path, changes:
         traffic.runs(settings, "visits")
 
 
-@pytest.mark.parametrize("sizes", [{}, {**PLAN.sizes, next(iter(PLAN.sizes), "pages"): -1}])
-def test_a_plan_that_its_traffic_cannot_have_gives_no_labels(sizes: dict[str, int]) -> None:
-    found = traffic.counted(VISITS, [run(about={"plan": {**asdict(PLAN), "sizes": sizes}, "rules": {}})])
-    assert "it was recorded by another version of millrace" in found.notes[0]
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"sizes": {}}, "the use declares other shares and sizes now: pages"),
+        ({"sizes": {"pages": -1}}, "its pages was -1, and the use allows 1 to 100 now"),
+        ({"shares": {"crowds": 1.5}}, "its crowds was 1.5, and the use allows 0 to 1.0 now"),
+    ],
+)
+def test_a_plan_that_its_traffic_cannot_have_now_gives_no_labels(changes: dict[str, Any], why: str) -> None:
+    found = traffic.counted(VISITS, [run(about={"plan": {**asdict(PLAN), **changes}, "rules": {}})])
+    assert found.notes == (f"the labels of the run 'v' are unused: {why}; send it again",)

@@ -47,7 +47,8 @@ def notes(case: Case) -> Iterator[str]:
     if (left := generated - case.planned.compared) > 0:
         yield (
             f"{left} of {generated} generated run(s) could not be made again from the plan, so their messages are "
-            "counted, and not compared: another version of millrace, another key of a token, or an altered record"
+            "counted, and not compared: another version of millrace, other traffic of the use, another key of a token, "
+            "or an altered record"
         )
 
 
