@@ -51,10 +51,18 @@ class Counted:
 
 
 @dataclass(frozen=True)
+class _Shareless:
+    """A plan from before plans had shares, and their limits: its messages cannot be made again."""
+
+    name: str
+    shares: None = None
+
+
+@dataclass(frozen=True)
 class _About:
     """What is read of the load that a run records."""
 
-    plan: TrafficPlan = field(default_factory=lambda: TrafficPlan(1, RATE_PER_S_LEAST))
+    plan: TrafficPlan | _Shareless = field(default_factory=lambda: TrafficPlan(1, RATE_PER_S_LEAST))
     rules: Mapping[str, str] = field(default_factory=dict)
     closing_keys: Sequence[str] = ()
     closing_ms: int = 0

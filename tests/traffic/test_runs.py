@@ -238,6 +238,15 @@ def test_a_record_of_another_shape_is_named_by_its_line(tmp_path: Path, changes:
         traffic.runs(settings, "visits")
 
 
+def test_a_record_from_before_plans_had_shares_is_read_at_any_rate(tmp_path: Path) -> None:
+    settings = Settings.read({"MILLRACE_STATE": str(tmp_path)})
+    slow = run(about={"plan": {"name": "v", "events": 9, "rate_per_s": 2, "poison_share": 0.1}})
+    traffic.keep(settings, "visits", slow)
+    assert traffic.runs(settings, "visits") == [slow]
+    (why,) = traffic.counted(VISITS, [slow]).unlabelled
+    assert why.endswith("it was recorded by another version of millrace; send it again")
+
+
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
