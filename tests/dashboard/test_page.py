@@ -300,6 +300,35 @@ def test_alerts_that_the_page_no_longer_keeps_are_read_back_by_keyboard(
     expect(rows.locator(".who")).to_have_text(["many-0"])
 
 
+def test_an_answer_that_ends_after_the_filter_changed_is_not_shown(
+    page: Page, reader: PlaybackReader, archive: HeldArchive
+) -> None:
+    many(reader, archive, 1_300)
+    page.get_by_role("searchbox").fill("many-")
+    rows = page.locator("button.alert")
+    expect(rows).to_have_count(300, timeout=SHOWN_WITHIN_MS)
+    page.evaluate(
+        """() => {
+          const whole = Response.prototype.json;
+          const released = new Promise((resolve) => { window.release = resolve; });
+          window.begun = new Promise((resolve) => {
+            Response.prototype.json = function () {
+              resolve();
+              return (window.ended = released.then(() => whole.call(this)));
+            };
+          });
+        }"""
+    )
+    page.get_by_role("button", name="older alerts").click()
+    page.evaluate("() => window.begun")
+    page.get_by_role("searchbox").fill("many-129")
+    expect(rows).to_have_count(10)
+    page.evaluate("async () => { window.release(); await window.ended; }")
+    expect(rows).to_have_count(10)
+    expect(page.get_by_role("button", name="latest alerts")).to_be_hidden()
+    expect(page.locator("[role=status].note")).to_be_empty()
+
+
 def test_alerts_are_filtered_by_time_on_the_page_and_in_kafka(
     page: Page, reader: PlaybackReader, archive: HeldArchive
 ) -> None:

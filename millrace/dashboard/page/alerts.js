@@ -223,15 +223,16 @@ export function alerts(place, facts, open) {
     ]);
   }
 
-  /** An answer of the server, or null where it has none; why is then below the list. */
-  async function fetched(path, sentence) {
+  /** The whole answer of the server in a form, or null where it has none; why is then below the list. */
+  async function fetched(path, form) {
     const mine = (asked += 1);
-    draw(true, sentence);
+    draw(true, "Reading Kafka …");
     try {
       const answer = await fetch(path, { headers: { "x-millrace-token": store.token } });
-      if (mine !== asked) return null;
-      draw(false, answer.ok ? "" : `${(await answer.json()).problem}.`);
-      return answer.ok ? answer : null;
+      const found = answer.ok ? await answer[form]() : await answer.json();
+      if (mine !== asked) return null; // the filter changed meanwhile
+      draw(false, answer.ok ? "" : `${found.problem}.`);
+      return answer.ok ? found : null;
     } catch {
       if (mine === asked) draw(false, "The server of this page does not answer.");
       return null;
@@ -251,9 +252,8 @@ export function alerts(place, facts, open) {
     let fresh = [];
     // The first page may hold alerts of one moment that the list has already.
     do {
-      const answer = await fetched(`older/${encodeURIComponent(facts.name)}?${query(beforeMs, found.before)}`, "Reading Kafka …");
-      if (!answer) return;
-      found = await answer.json();
+      found = await fetched(`older/${encodeURIComponent(facts.name)}?${query(beforeMs, found.before)}`, "json");
+      if (!found) return;
       fresh = found.alerts.filter((each) => !shown.has(each.id));
     } while (!fresh.length && found.alerts.length && found.before);
     past = found;
@@ -270,9 +270,9 @@ export function alerts(place, facts, open) {
   }
 
   async function save(form) {
-    const answer = await fetched(`export/${encodeURIComponent(facts.name)}.${form}?${query(Infinity)}`, "Reading Kafka …");
-    if (!answer) return;
-    const address = URL.createObjectURL(await answer.blob());
+    const file = await fetched(`export/${encodeURIComponent(facts.name)}.${form}?${query(Infinity)}`, "blob");
+    if (!file) return;
+    const address = URL.createObjectURL(file);
     h("a", { href: address, download: `${facts.name}-alerts.${form}` }).click();
     setTimeout(() => URL.revokeObjectURL(address), 60_000);
     settle();
