@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -253,6 +254,23 @@ def test_an_alert_that_an_earlier_version_owes_is_waited_for_and_then_undecided(
     assert list(found.values()) == ([[why]] if came == "never" else [])
     assert all(each.endswith("earlier alerts") for each in found)
     assert ledger.segments[-1].pending["windows overdue"] == 0
-    notes = judge(ledger.question, ledger.evidence).notes
-    assert any(each.startswith("alerts of earlier versions of burst on windows are not judged") for each in notes)
-    assert not any("earlier versions" in each for each in judge(question, evidence).notes)
+
+
+def test_a_verdict_notes_in_which_span_earlier_versions_have_judged_windows(good: Evidence) -> None:
+    since, until = (
+        datetime.fromtimestamp(ms / 1000, UTC).isoformat(" ", "seconds") for ms in (first_out_ms(good), UPGRADED_MS)
+    )
+    changes = {BURST.name: BURST.version, SPEND.name: SPEND.version, "a rule that came then": None}
+    in_force = {name: Versions(((version, UPGRADED_MS),)) for name, version in changes.items()}
+    question = replace(ASKED, rules=[*OTHERS, SAME_WINDOW], summaries=[AND_LEAST], in_force=in_force)
+    notes = [each for each in judge(question, good).notes if "earlier versions" in each]
+    assert [each.partition(", so")[0] for each in notes] == [
+        f"alerts of earlier versions of burst on windows, from {since} to {until}, are not judged",
+        f"rows of earlier versions of {SPEND.name} on windows, from {since} to {until}, are not judged",
+    ]
+    assert not any("earlier versions" in each for each in judge(ASKED, good).notes)
+
+
+def first_out_ms(evidence: Evidence) -> int:
+    """When the first event came out."""
+    return min(record.ingest_ms for record in evidence.outputs["enriched"] or ())

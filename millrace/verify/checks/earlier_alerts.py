@@ -6,6 +6,7 @@ The oracle judges by the present version of a rule, so of earlier ones it expect
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from datetime import UTC, datetime
 
 from millrace.oracle import Judged, identity_of
 from millrace.rules import ALERTS, WindowRule
@@ -31,14 +32,19 @@ def earlier_alerts(case: Case) -> Found:
 
 
 def notes(case: Case) -> Iterator[str]:
-    """The rules whose earlier versions have judged windows of this run: no event shows whether one must alert."""
+    """The spans in which earlier versions have judged windows of this run: no event shows what one must write."""
     first_ms = min(case.came_out_ms.values(), default=0)
-    changed = [rule.name for rule in case.question.rules if isinstance(rule, WindowRule)]
-    if changed := [name for name in changed if any(v and ms > first_ms for v, ms in case.versions(name).past)]:
-        yield (
-            f"alerts of earlier versions of {', '.join(changed)} on windows are not judged, so one may be missing; "
-            "a ledger judges them while their version is in force"
-        )
+    of_rules = [("alerts", rule.name) for rule in case.question.rules if isinstance(rule, WindowRule)]
+    of_summaries = [("rows", summary.name) for summary in case.question.summaries]
+    for outputs, name in (*of_rules, *of_summaries):
+        if ends_ms := [ms for version, ms in case.versions(name).past if version and ms > first_ms]:
+            since, until = (
+                datetime.fromtimestamp(ms / 1000, UTC).isoformat(" ", "seconds") for ms in (first_ms, ends_ms[-1])
+            )
+            yield (
+                f"{outputs} of earlier versions of {name} on windows, from {since} to {until}, are not judged, so one "
+                "may be missing; a ledger judges them while their version is in force"
+            )
 
 
 def lacking(case: Case, each: Judged, copies: Sequence[Event], changed: Collection[str]) -> list[str]:
