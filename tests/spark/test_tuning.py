@@ -1,7 +1,11 @@
+from dataclasses import replace
+
 import pytest
 
+from millrace.engines.spark.engine import Spark
 from millrace.engines.spark.tuning import LOCAL, master_for
 from millrace.patterns import EnginePlan, Stores, engine_plans, load
+from millrace.settings import Settings
 
 
 def plan_of(pattern: str) -> EnginePlan:
@@ -18,6 +22,20 @@ def test_in_real_time_each_partition_has_a_task_and_the_other_queries_have_as_ma
     assert plan_of("flood-spark-realtime").partitions == 2
     assert master_for(LOCAL, plan_of("flood-spark-realtime")) == "local[6]"
     assert master_for(LOCAL, plan_of("flood-spark")) == "local[4]"
+
+
+@pytest.mark.parametrize(
+    ("master", "partitions", "is_refused"),
+    [(LOCAL, 60, False), (LOCAL, 61, True), ("spark://spark.example.net:7077", 61, False)],
+)
+def test_more_partitions_than_one_process_reads_in_real_time_are_refused_with_the_remedy(
+    tmp_path, master, partitions, is_refused
+):
+    spark = Spark(Settings.read({"MILLRACE_STATE": str(tmp_path)}), master)
+    plan = replace(plan_of("flood-spark-realtime"), partitions=partitions)
+    assert bool(refusal := spark.refusal(plan)) is is_refused
+    assert not is_refused or "makes 65 with partitions: 61, and a driver without a cluster runs at most 64" in refusal
+    assert spark.refusal(replace(plan_of("flood-spark"), partitions=256)) == ""
 
 
 @pytest.mark.parametrize("given", ["local[1]", "spark://spark.example.net:7077", "yarn"])

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from millrace import kernel
 from millrace.engines.spark import ENGINE
 from millrace.engines.spark.libraries import package
+from millrace.engines.spark.tuning import LOCAL, TASKS_AT_ONCE_MOST, tasks_at_once
 from millrace.job import Job, State, is_crash_loop
 from millrace.job_processes import ProcessJobs
 from millrace.machine import archives, environments, jars, processes
@@ -111,6 +112,16 @@ class Spark(ProcessJobs):
             self.settings.state / "logs" / f"{self.name(plan)}.out",
             run,
             folder=run,
+        )
+
+    def refusal(self, plan: EnginePlan) -> str:
+        """Why one process cannot run the tasks of a plan; a cluster runs them elsewhere."""
+        if self.master != LOCAL or (tasks := tasks_at_once(plan)) <= TASKS_AT_ONCE_MOST:
+            return ""
+        return (
+            f"in real time a task waits at each partition of the raw topics, which makes {tasks} with "
+            f"partitions: {plan.partitions}, and a driver without a cluster runs at most {TASKS_AT_ONCE_MOST} at once; "
+            "lower partitions, take real_time out, or give MILLRACE_TARGET the SPARK_MASTER of a cluster"
         )
 
     def alive(self, progress: Mapping[str, Any], record: processes.ProcessRecord, now_s: float) -> Job:

@@ -48,6 +48,8 @@ LOCAL = "local"
 TASKS_AT_ONCE_WITH_EVENTS = 4
 # Behind another engine, Spark shares what that leaves of the processors, and windows are the only output in a hurry.
 TASKS_AT_ONCE_BEHIND_ANOTHER_ENGINE = 2
+# Each is a thread of one JVM of 640 MB, and in real time most of them hold a reader of Kafka.
+TASKS_AT_ONCE_MOST = 64
 
 # A small batch costs what its plan costs, task by task, and hardly what its rows cost; and there are more queries than
 # cores. A cluster that is to share one query among machines raises this before the first start: state cannot be split.
@@ -99,12 +101,15 @@ SPARK_SETTINGS = {
 
 def master_for(given: str, plan: EnginePlan) -> str:
     """Spark's own name of the master: `local` gets its number of tasks, every other one stays."""
-    if given != LOCAL:
-        return given
+    return f"{LOCAL}[{tasks_at_once(plan)}]" if given == LOCAL else given
+
+
+def tasks_at_once(plan: EnginePlan) -> int:
+    """How many tasks a driver without a cluster runs."""
     in_turns = TASKS_AT_ONCE_WITH_EVENTS if plan.judges_events else TASKS_AT_ONCE_BEHIND_ANOTHER_ENGINE
     # In real time a task waits at each partition of the raw topics for as long as a batch lasts.
     kinds = (*plan.use.raw, *plan.use.references) if plan.real_time else ()
-    return f"local[{in_turns + len(kinds) * plan.partitions}]"
+    return in_turns + len(kinds) * plan.partitions
 
 
 def reporting(path: str) -> dict[str, str]:
