@@ -10,7 +10,9 @@ import pytest
 import yaml
 
 from millrace.patterns.model import Pattern
-from millrace.rules import UseCase
+from millrace.patterns.parquet import PLACE
+from millrace.rules import ENRICHMENT, LIMITS, UseCase
+from millrace.rules.rules import OWN_COLUMNS, OWN_TABLES, OWN_TOPICS, WINDOW_COLUMNS, WINDOW_SPAN
 from millrace.settings import PROJECT
 from millrace.testing import Scenario, mute_canaries, played, read
 
@@ -67,3 +69,9 @@ def test_the_pattern_of_the_page_runs_all_of_its_use(use: UseCase) -> None:
 
 def test_each_rule_of_the_page_alerts_in_a_scenario(use: UseCase, scenarios: list[Scenario]) -> None:
     assert {each.subject for scenario in scenarios for each in scenario.outcome} >= {rule.name for rule in use.rules}
+
+
+def test_the_page_lists_every_name_that_is_taken() -> None:
+    taken = {*OWN_TOPICS, *OWN_TABLES, *OWN_COLUMNS, *WINDOW_COLUMNS, *WINDOW_SPAN, *PLACE, ENRICHMENT, LIMITS}
+    listed = PAGE.read_text().partition("## Names that are taken")[2].partition("\n## ")[0]
+    assert set(re.findall(r"`(\S+)`", listed)) == taken

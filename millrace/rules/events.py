@@ -319,12 +319,12 @@ def require_apart(names: Iterable[str]) -> None:
 
 
 def alike(names: Iterable[str]) -> str | None:
-    """A complaint about two names that differ in capitals only: to an engine they are one."""
+    """A complaint about two names that differ in capitals only."""
     first: dict[str, str] = {}
     for name in names:
         other = first.setdefault(name.lower(), name)
         if other != name:
-            return f"'{other}' and '{name}' differ in capitals only; rename one of them"
+            return f"'{other}' and '{name}' differ in capitals only, which an engine takes for one; rename one"
     return None
 
 

@@ -165,7 +165,9 @@ class WindowRule(_Conditioned):
                 if name in (self.key, *WINDOW_SPAN):
                     raise RuleError(f"'{name}' is a value of every alert of it; give the measure another name")
                 if name in WINDOW_COLUMNS:
-                    raise RuleError(f"no measure can be called '{name}': an engine has a column of that name")
+                    raise RuleError(
+                        f"no measure can be called '{name}': an engine has a column of that name; rename it"
+                    )
             require_apart((self.key, *WINDOW_SPAN, *self.measures))
             measured = Names("w", window_kinds(self.measures, self.on), of, {})
             object.__setattr__(self, "where", conditions_of(self.measures, self.on, of))
@@ -490,14 +492,15 @@ def _misfits(use: UseCase) -> Iterator[str]:
                 yield f"{names.count(name)} {kind} are called '{name}'; rename one of them"
     for name in streams:
         if name in OWN_TOPICS:
-            yield f"no event type can be called '{name}': every pattern has a topic of that name"
+            yield f"no event type can be called '{name}': every pattern has a topic of that name; rename it"
         if name.lower() in OWN_TABLES:
-            yield f"no event type can be called '{name}': an engine has a column or a table of that name"
+            yield f"no event type can be called '{name}': an engine has a column or a table of that name; rename it"
     if complaint := alike(streams):
         yield f"event types {complaint}"
     for name in use.enriched.names:
         if name in OWN_COLUMNS:
-            yield f"no field of '{use.enriched.name}' can be called '{name}': an engine has a column of that name"
+            of = use.enriched.name
+            yield f"no field of '{of}' can be called '{name}': an engine has a column of that name; rename it"
     for lookup in use.enrichment.lookups:
         if lookup.reference not in use.references:
             yield f"the enrichment looks up '{lookup.reference.name}'; add it to the references"

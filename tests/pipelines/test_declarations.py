@@ -108,7 +108,7 @@ def test_a_field_of_reference_data_keeps_its_limits_under_its_new_name():
         ({"rules": (replace(heavy, name=""),)}, "'' cannot be in names of topics"),
         (
             {"others": (replace(doors, name="Scans"),)},
-            "event types 'scans' and 'Scans' differ in capitals only; rename one of them",
+            "event types 'scans' and 'Scans' differ in capitals only, which an engine takes for one; rename one",
         ),
         ({"others": (replace(doors, name="Offset"),)}, "no event type can be called 'Offset': an engine has"),
         ({"others": (replace(doors, compacted=True),)}, "'doors' is compacted, and only references are; take comp"),
@@ -123,7 +123,7 @@ def test_a_field_of_reference_data_keeps_its_limits_under_its_new_name():
         ({"others": (replace(doors, fields=(*doors.fields, Words("tags"))),)}, "'tags' of 'doors' is a Words"),
         (
             within(Whole("rowtime")),
-            "no field of 'enriched' can be called 'rowtime': an engine has a column of that name",
+            "no field of 'enriched' can be called 'rowtime': an engine has a column of that name; rename it",
         ),
         (within(Whole("scan", 0, 9)), "'scan' of 'scans' is a key or an id, so it must be a text"),
         ({"enriched": enrichment.enriched("scans", "")}, "2 event types are called 'scans'"),
@@ -259,12 +259,12 @@ def test_a_pattern_that_is_read_alike_everywhere_is_taken(pattern):
         (lambda: replace(heavy, remembers={"": Sum("grams")}), "no measure can be called ''; use letters"),
         (
             lambda: replace(crowd, measures={"n": Count(), "N": Sum("grams")}),
-            "rule 'crowd' .*: 'n' and 'N' differ in capitals only; rename one of them",
+            "rule 'crowd' .*: 'n' and 'N' differ in capitals only, which an engine takes for one; rename one",
         ),
         (lambda: replace(per_zone, measures={"Zone": Count()}), "'zone' and 'Zone' differ in capitals only"),
         (
             lambda: replace(crowd, measures={"n": Count(), "window_start": Count()}),
-            "no measure can be called 'window_start': an engine has a column of that name",
+            "no measure can be called 'window_start': an engine has a column of that name; rename it",
         ),
         (lambda: replace(crowd, measures={"n": Count(), "window_end": Count()}), "called 'window_end'"),
     ],
