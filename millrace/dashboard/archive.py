@@ -105,7 +105,8 @@ class Archive:
         """The next alerts that fit, for the page."""
         own = {alert_id: str(made["mark"]) for alert_id, made in marks.items()}
         with closing(self._opened(variant)) as tail:
-            found = _older(tail, variant, only, own, before, SHOWN_MOST, time.monotonic() + WITHIN_S)
+            deadline = time.monotonic() + WITHIN_S
+            found = _older(tail, tail.spans()[ALERTS.name], variant, only, own, before, SHOWN_MOST, deadline)
         rows = [
             {**shown, "place": f"{record.partition}-{record.offset}", "mark": marks.get(shown["id"])}
             for shown, _, record in found.alerts
@@ -123,8 +124,9 @@ class Archive:
         deadline, before = time.monotonic() + EXPORTED_WITHIN_S, None
         chosen: dict[str, Found] = {}
         with closing(self._opened(variant)) as tail:
+            spans = tail.spans()[ALERTS.name]
             while True:
-                page = _older(tail, variant, only, own, before, READ_MOST, deadline)
+                page = _older(tail, spans, variant, only, own, before, READ_MOST, deadline)
                 for shown, alert, record in page.alerts:
                     topic = variant.topic(ALERTS)
                     place = (topic, record.partition, record.offset, record.ingest_ms)
@@ -144,7 +146,7 @@ class Archive:
         """The alert with this id at a place of its topic, with what the drawer shows of it."""
         with closing(self._opened(variant)) as tail:
             ends = {number: offset + 1 for number, offset in place.items()}
-            records = list(tail.between(ALERTS.name, place, ends))
+            records = list(tail.between(ALERTS.name, place, ends, tail.spans()[ALERTS.name]))
         found = _alert(variant, rules_of(variant), records[0]) if records else None
         return details(*found, variant.topic(ALERTS)) if found and found[0]["id"] == alert_id else None
 
@@ -154,6 +156,7 @@ class Archive:
 
 def _older(
     tail: Tail,
+    spans: Mapping[int, tuple[int, int]],
     variant: Variant,
     only: Filter,
     marks: Mapping[str, str],
@@ -162,7 +165,7 @@ def _older(
     deadline: float,
 ) -> Older:
     """Read backwards from some offsets, by default from those of the filter, until so many alerts fit."""
-    rules, spans = rules_of(variant), tail.spans()[ALERTS.name]
+    rules = rules_of(variant)
     floors, left = ({number: span[at] for number, span in spans.items()} for at in (0, 1))
     if only.since_ms:
         floors = left | tail.offsets_at(ALERTS.name, only.since_ms)
@@ -174,7 +177,7 @@ def _older(
     while any(left[number] > floors[number] for number in left):
         starts = {number: max(floors[number], at - READ_MOST // len(left)) for number, at in left.items()}
         starts = {number: min(start, left[number]) for number, start in starts.items()}
-        records = _timed(tail.between(ALERTS.name, starts, left))
+        records = _timed(tail.between(ALERTS.name, starts, left, spans))
         firsts = {record.partition: at_ms for at_ms, record in reversed(records)}
         if gaps := {each: start for each, start in starts.items() if each not in firsts and start < left[each]}:
             left |= gaps  # a transaction's markers alone

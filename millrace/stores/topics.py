@@ -358,6 +358,7 @@ class Tail:
                 "bootstrap.servers": bootstrap,
                 "group.id": group(topics, "tail"),  # the client requires one; no offset is ever committed under it
                 "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",  # what was deleted meanwhile is skipped, and not what follows it
                 "isolation.level": "read_committed",
                 "enable.partition.eof": True,
                 "fetch.wait.max.ms": 50,
@@ -391,14 +392,18 @@ class Tail:
             self._firsts[place] = first
         yield from self._unread()
 
-    def between(self, kind: str, since: Mapping[int, int], until: Mapping[int, int]) -> Iterator[Record]:
-        """The records of a kind that are left from one offset of each partition up to another one, without it."""
-        for place in self._next:
-            topic, number = place
+    def between(
+        self, kind: str, since: Mapping[int, int], until: Mapping[int, int], spans: Mapping[int, tuple[int, int]]
+    ) -> Iterator[Record]:
+        """The records of a kind that are left from one offset of each partition up to another one, without it.
+
+        `spans` are those of the kind: reading them takes two requests for each partition.
+        """
+        for topic, number in self._next:
             if self._kinds[topic] == kind:
-                first, end = span(self._consumer, self._bootstrap, place)
-                self._next[place] = max(first, since.get(number, 0))
-                self._ends[place] = min(end, until.get(number, 0))
+                first, end = spans[number]
+                self._next[topic, number] = max(first, since.get(number, 0))
+                self._ends[topic, number] = min(end, until.get(number, 0))
         yield from self._unread()
 
     def _unread(self) -> Iterator[Record]:

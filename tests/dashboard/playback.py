@@ -154,7 +154,9 @@ class HeldTopic:
         later = {n: [each.offset for each in own if each.ingest_ms >= at_ms] for n, own in self._parts.items()}
         return {number: found[0] for number, found in later.items() if found}
 
-    def between(self, kind: str, since: Mapping[int, int], until: Mapping[int, int]) -> Iterator[Record]:
+    def between(
+        self, kind: str, since: Mapping[int, int], until: Mapping[int, int], spans: Mapping[int, tuple[int, int]]
+    ) -> Iterator[Record]:
         for number, own in self._parts.items():
             yield from (each for each in own if since.get(number, 0) <= each.offset < until.get(number, 0))
 

@@ -153,6 +153,26 @@ def test_a_file_has_all_that_fits_in_the_order_of_arrival(
     assert "'=anna" in every
 
 
+@pytest.mark.parametrize("suffix", ["", ".csv"])
+def test_a_request_reads_the_ends_of_the_partitions_once(
+    held: list[Record], archive: Archive, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    spans, read = HeldTopic.spans, []
+
+    def counted(topic: HeldTopic) -> dict[str, dict[int, tuple[int, int]]]:
+        read.append(topic)
+        return spans(topic)
+
+    monkeypatch.setattr(HeldTopic, "spans", counted)
+    monkeypatch.setattr(archives, "READ_MOST", 9)
+    held += [alert(n, n % 3, n // 3, 1_000 + n) for n in range(60)]
+    if suffix:
+        assert len(archive.export(VARIANT, Filter(), suffix).splitlines()) == 61
+    else:
+        assert len(archive.older(VARIANT, Filter(), {})["alerts"]) == 60
+    assert len(read) == 1
+
+
 def test_a_file_is_whole_or_refused(held: list[Record], archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archives, "READ_MOST", 9)
     held += [alert(n, n % 3, n // 3, 1_000 + n) for n in range(60)]

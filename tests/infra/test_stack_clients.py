@@ -5,23 +5,27 @@ import time
 import urllib.error
 import urllib.request
 import uuid
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
 import happybase
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer
 from hdfs import HdfsError, InsecureClient
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import NewTopic
 from kafka.errors import TopicAlreadyExistsError, UnknownTopicOrPartitionError
 
 from millrace import stack as stacks
+from millrace.dashboard import archive as archives
+from millrace.dashboard.archive import Archive, Filter
 from millrace.engines.flink import servers as flink
 from millrace.machine.processes import wait_until
 from millrace.settings import Settings
 from millrace.stores import topics
+from tests.dashboard.test_archive import VARIANT, alert
 
 pytestmark = pytest.mark.stack
 
@@ -133,8 +137,47 @@ def test_what_lies_between_offsets_is_read(
     spread: Spread, since: dict[int, int], until: dict[int, int], expected: set[tuple[int, int]]
 ) -> None:
     with spread.read() as tail:
-        read = [(each.partition, each.offset) for each in tail.between("events", since, until)]
+        read = [(each.partition, each.offset) for each in tail.between("events", since, until, tail.spans()["events"])]
     assert (len(read), set(read)) == (len(expected), expected)
+
+
+def test_what_was_deleted_since_the_ends_were_read_hides_nothing_behind_it(stack: Settings, topic: str) -> None:
+    bootstrap = stacks.addresses(stack)["KAFKA_BOOTSTRAP"]
+    topics.publish(bootstrap, [(topic, b"key", b"%d" % number) for number in range(10)])
+    with closing(topics.Tail(bootstrap, {"events": topic})) as tail:
+        spans = tail.spans()["events"]
+        (partition,) = (number for number, (_, end) in spans.items() if end)
+        with closing(KafkaAdminClient(bootstrap_servers=bootstrap)) as admin:
+            admin.delete_records({TopicPartition(topic, partition): 3})
+        left = tail.between("events", {}, {partition: 8}, spans)
+        assert [each.offset for each in left] == [3, 4, 5, 6, 7]
+
+
+def test_a_file_of_alerts_asks_for_the_ends_of_64_partitions_once(
+    stack: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bootstrap, name = stacks.addresses(stack)["KAFKA_BOOTSTRAP"], f"alerts-{uuid.uuid4().hex[:8]}"
+    found, asked = [alert(each, each % 64, each // 64, 0) for each in range(6_400)], Counter[int]()
+
+    def counted(reader: Consumer, bootstrap: str, place: tuple[str, int]) -> tuple[int, int]:
+        asked[place[1]] += 1
+        return span(reader, bootstrap, place)
+
+    span = topics.span
+    monkeypatch.setattr(topics, "span", counted)
+    monkeypatch.setattr(archives, "dispositions", lambda target, variant: {})
+    monkeypatch.setattr(Archive, "_opened", lambda *_: topics.Tail(bootstrap, {"alerts": name}))
+    with KafkaAdminClient(bootstrap_servers=bootstrap) as admin:
+        admin.create_topics([NewTopic(name, num_partitions=64, replication_factor=1)])
+        producer = Producer({**topics.PRODUCER, "bootstrap.servers": bootstrap})
+        for each in found:
+            producer.produce(name, each.value, partition=each.partition)
+            producer.poll(0)
+        assert producer.flush(30) == 0
+        written = Archive(None).export(VARIANT, Filter(), ".csv")  # type: ignore[arg-type] # it opens the topic above
+        admin.delete_topics([name])
+    assert len(written.splitlines()) == 1 + len(found)
+    assert asked == dict.fromkeys(range(64), 1)
 
 
 @pytest.mark.parametrize(
