@@ -164,7 +164,7 @@ class Engine(Protocol):
         """The moment of event time that all windows of the plan's job have reached; None where there is none."""
 
     def refusal(self, plan: EnginePlan) -> str:
-        """Why the engine has no room for the plan's job now, with the remedy; empty if it has, or if it runs there.
+        """Why the engine cannot take the plan's job now, with the remedy; empty if it can, or if it runs there.
 
         `deploy` calls it for every engine of a pattern before it changes anything.
         """

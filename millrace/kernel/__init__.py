@@ -14,6 +14,7 @@ from millrace import registry
 from millrace.errors import InfraError
 from millrace.settings import Settings
 
+JAR = "millrace-kernel.jar"
 SHARED = "kernel"
 """The part that all engines share."""
 LIBRARIES = {SHARED: ("jackson-core-",), "kafka": ("jackson-core-", "kafka-clients-", "slf4j-api-")}
@@ -38,7 +39,7 @@ def ensure(settings: Settings, engine: str) -> Path:
     """The jar of an engine's kernel, compiled if these sources were never compiled against its jars."""
     libraries = _libraries(settings, engine)
     place = settings.home / "kernel" / engine / _content(settings, libraries)
-    jar = place / "millrace-kernel.jar"
+    jar = place / JAR
     if jar.exists():
         return jar
     place.mkdir(parents=True, exist_ok=True)

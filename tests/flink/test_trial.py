@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 
+from millrace import kernel
 from millrace.engines.flink.engine import Flink
 from millrace.engines.flink.tuning import IGNORE_UNCLAIMED
 from millrace.job import EngineError, Job
@@ -46,9 +47,9 @@ def flink(monkeypatch: pytest.MonkeyPatch) -> Flink:
     return a_flink(Path())
 
 
-def a_flink(home: Path, kernel: Path = Path("kernel.jar")) -> Flink:
+def a_flink(home: Path, jar: Path = Path("kernel.jar")) -> Flink:
     files = SimpleNamespace(remove=lambda *_: None)
-    return Flink(Settings.read({}), "", cast(Hdfs, files), Path(), home, lambda: kernel)
+    return Flink(Settings.read({}), "", cast(Hdfs, files), Path(), home, lambda: jar)
 
 
 def tried(flink: Flink, monkeypatch: pytest.MonkeyPatch, changed: Iterable[str], vertices: Mapping[str, str]) -> None:
@@ -111,3 +112,18 @@ def test_without_a_change_flink_itself_refuses_to_drop_state(flink: Flink, monke
     tried(flink, monkeypatch, [LIMITS], ALL)
     tried(flink, monkeypatch, ["spree"], ALL)
     assert [plan.options.get(IGNORE_UNCLAIMED) for plan in started] == ["false", None]
+
+
+def test_another_kernel_than_that_of_the_cluster_is_refused_before_a_job_is_stopped(tmp_path: Path) -> None:
+    old, new, library = (tmp_path / name for name in ("old", "new", "lib"))
+    for folder in (old, new, library):
+        folder.mkdir()
+        (folder / kernel.JAR).touch()
+    assert a_flink(tmp_path / "elsewhere", new / kernel.JAR).refusal(TRIAL) == "", "a cluster that others run"
+    (library / kernel.JAR).unlink()
+    (library / kernel.JAR).symlink_to(old / kernel.JAR)
+    assert a_flink(tmp_path, old / kernel.JAR).refusal(TRIAL) == ""
+    flink = a_flink(tmp_path, new / kernel.JAR)
+    assert flink.refusal(TRIAL).startswith("Flink was started with another build of the kernel than the one that is")
+    with pytest.raises(EngineError, match="`millrace restart flink` and then `millrace reconcile`"):
+        flink.start(TRIAL, None)

@@ -138,12 +138,22 @@ class Flink:
         return min((each for each in found if each > 0), default=None)
 
     def refusal(self, plan: EnginePlan) -> str:
-        """None: a job waits as `starting` until the cluster has slots for it."""
-        return ""
+        """Why the cluster cannot run the code as it is now: it keeps the classes that it was started with.
+
+        It has room: a job waits as `starting` until there are slots for it.
+        """
+        installed = self.home / "lib" / kernel.JAR
+        if not installed.exists() or installed.resolve() == self.kernel().resolve():
+            return ""
+        return (
+            "Flink was started with another build of the kernel than the one that is in the sources now; "
+            "`millrace restart flink` and then `millrace reconcile`, which restarts the jobs that ran"
+        )
 
     def start(self, plan: EnginePlan, state_from: str | None) -> None:
         """Submit the job under the plan's id; the cluster refuses a second one with it."""
-        self._refuse_another_kernel()
+        if why := self.refusal(plan):
+            raise EngineError(why)
         log = self.logs / f"submit-{plan.pattern}-flink.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         command = [
@@ -182,16 +192,6 @@ class Flink:
             is_used_up = any("has already been submitted" in line for line in lines)
             raise (UsedUpError if is_used_up else EngineError)(
                 f"{plan.pattern}: the job was not submitted to {self.rest}; the end of {log}:\n{tail}"
-            )
-
-    def _refuse_another_kernel(self) -> None:
-        """A cluster keeps the classes that it was started with."""
-        wanted = self.kernel()
-        installed = self.home / "lib" / wanted.name
-        if installed.exists() and installed.resolve() != wanted.resolve():
-            raise EngineError(
-                "Flink was started with another build of the kernel than the one that is in the sources now; "
-                "`millrace restart flink` and then `millrace reconcile`, which restarts the jobs that ran"
             )
 
     def stop(self, plan: EnginePlan) -> str | None:
