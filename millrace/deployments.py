@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from millrace import kept, shapes, stack
+from millrace import kept, kernel, shapes, stack
 from millrace.errors import InfraError, UsageError
 from millrace.job import Job
 from millrace.patterns import EnginePlan, Pattern, Variant, backfills, engine_plans, is_name, load, names
@@ -139,6 +139,12 @@ def deployed(target: Target, name: str) -> dict[str, EnginePlan]:
     return {engine: EnginePlan.from_json(json.dumps(plan)) for engine, plan in content.items()}
 
 
+def has_other_code(target: Target, plan: EnginePlan) -> bool:
+    """Whether the kernel is another one now than when a deployed plan was last started."""
+    now = kernel.code(target.settings, plan.engine)
+    return bool(plan.code and now) and now != plan.code
+
+
 def jobs(target: Target, name: str) -> dict[str, tuple[EnginePlan, Job]]:
     """The current jobs of a pattern, by engine."""
     found = {engine: (plan, target.engine(engine).job(plan)) for engine, plan in deployed(target, name).items()}
@@ -221,7 +227,8 @@ def record(target: Target, name: str, plan: EnginePlan) -> None:
     if last is not None:
         _note_memories(target, name, last, plan)
     content = {engine: json.loads(each.to_json()) for engine, each in deployed(target, name).items()}
-    content[plan.engine] = json.loads(plan.to_json())
+    started = replace(plan, code=kernel.code(target.settings, plan.engine))
+    content[plan.engine] = json.loads(started.to_json())
     write_json(deployed_file(target, name), content)
     _forget_copies(target, name)
 

@@ -50,6 +50,14 @@ def ensure(settings: Settings, engine: str) -> Path:
     return jar
 
 
+def code(settings: Settings, engine: str) -> str:
+    """Identifies an engine's kernel as its sources are now; empty where it has none, or lacks its jars."""
+    try:
+        return _content(settings, _libraries(settings, engine)) if engine in engines(settings) else ""
+    except InfraError:
+        return ""
+
+
 def build(parts: Iterable[tuple[Path, Iterable[Path]]], jar: Path) -> None:
     """Make a jar of folders of sources, each compiled against its own jars and what the folders before it became."""
     with tempfile.TemporaryDirectory(dir=jar.parent) as temporary:

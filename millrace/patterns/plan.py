@@ -88,6 +88,8 @@ class EnginePlan:
     """Losses that an operator accepted: a job that meets one of them continues behind it."""
     declared: str = field(default="", compare=False)
     """The copy of the declarations that it runs with; without one, those of the project."""
+    code: str = field(default="", compare=False)
+    """Identifies the kernel that it was last started with, where that was recorded."""
 
     def is_same_as(self, other: EnginePlan) -> bool:
         """Whether both describe the same job, whatever its generation."""
@@ -160,7 +162,7 @@ class EnginePlan:
     def to_json(self) -> str:
         content = asdict(self)
         usual = {"accepted": (), "tables": {}, "delivery": AT_LEAST_ONCE, "real_time": False, "finite": False}
-        usual |= {"since": 1, "declared": ""}
+        usual |= {"since": 1, "declared": "", "code": ""}
         for name, value in usual.items():
             if content[name] == value:
                 del content[name]

@@ -215,10 +215,13 @@ def _step(target: Target, wanted: EnginePlan, last: EnginePlan | None, only_miss
         return Step(Change("job", job_name(current), "keep", job.problem), current)
     if job.missing and not fresh and (last is None or wanted.is_same_as(last)):
         return Step(Change("job", job_name(current), "start", job.problem), current)
-    if job.is_up and (last is None or wanted.is_same_as(last)):
+    is_declared = last is None or wanted.is_same_as(last)
+    has_other_code = last is not None and not only_missing and deployments.has_other_code(target, last)
+    if job.is_up and is_declared and not has_other_code:
         return Step(Change("job", job_name(current), "keep", "runs as declared"), current)
     if job.is_up:
-        detail = f"stop generation {current.generation} with its state, continue as {following.generation}"
+        why = "code changed: " if has_other_code else ""
+        detail = f"{why}stop generation {current.generation} with its state, continue as {following.generation}"
         return Step(Change("job", job_name(following), "change", detail), following, replaces=last)
     # The id of an ended job is used up; an id that the engine never saw, or lost in a crash, is not.
     begins = current if job.state == "absent" and not (fresh and last) else following

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -150,6 +150,32 @@ def test_an_engine_without_room_is_refused_before_anything_is_changed(
     assert (engines["flink"].is_up, engines["spark"].is_up) == (True, False)
     deploy(target, "flink-spark", only_missing=True)  # a watcher restarts what it can
     assert engines["spark"].jobs == {}
+
+
+def test_a_job_of_earlier_code_is_replaced_and_one_of_unknown_code_is_kept(
+    target: Target, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("millrace.kernel.code", lambda *_: "")
+    deploy(target, PATTERN)
+    monkeypatch.setattr("millrace.kernel.code", lambda *_: "first")
+    assert actions(deploy(target, PATTERN, plan=True)) == ["keep"], "its record is older than that of code"
+    engine.jobs.clear()
+    deploy(target, PATTERN, only_missing=True)
+    assert actions(deploy(target, PATTERN)) == ["keep"]
+    monkeypatch.setattr("millrace.kernel.code", lambda *_: "second")
+    assert deploy(target, PATTERN, only_missing=True)[0].action == "keep", "a watcher restarts what is down"
+    (change,) = deploy(target, PATTERN, plan=True)
+    assert (change.action, change.detail) == (
+        "change",
+        "code changed: stop generation 1 with its state, continue as 2",
+    )
+    deploy(target, PATTERN)
+    assert engine.states[-1] == "of 1"
+    assert actions(deploy(target, PATTERN)) == ["keep"]
+
+
+def actions(changes: Sequence[Change]) -> list[str]:
+    return [change.action for change in changes]
 
 
 def test_a_run_tears_down_what_it_deployed(target: Target, engine: Engine) -> None:
