@@ -418,6 +418,8 @@ def _remedy(error: Any) -> str:
             return f"{where}: this key is required; add it"
         case "model_type":
             return f"{where}: there are no keys here; write {', '.join(map(str, _known_keys(error['loc'])))}"
+        case "tuple_type":
+            return f"{where}: write a list in brackets, such as [a, b]; it is {error['input']!r}"
     return f"{where}: {error['msg']}, but it is {error['input']!r}"
 
 

@@ -104,6 +104,7 @@ def changed(tmp_path: Path, old: str, new: str) -> Path:
         ("  events:", "\tevents:", r"not valid YAML: line \d+: found character .* that cannot .*; write spaces"),
         ("partitions: 2", "partitions: yes", "partitions: Input should be a valid integer, but it is True"),
         ("partitions: 2", 'partitions: "2"', "partitions: Input should be a valid integer, but it is '2'"),
+        ("[burst]", "burst", r"stages.windows.rules: write a list in brackets, such as \[a, b\]; it is 'burst'"),
         ("[burst]", "[burst, burst]", "stages.windows.rules: 'burst' is there 2 times; name each rule once"),
         ("[spend-per-minute]", "[spend-per-minute, spend-per-minute]", "stages.windows.summaries: .*more than once"),
         ("to: [hdfs, hbase]", "to: [hdfs, hdfs]", "stages.persist.to: 'hdfs' is there more than once"),
