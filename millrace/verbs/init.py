@@ -38,7 +38,8 @@ def init(folder: Path, name: str) -> list[Change]:
     module = name.replace("-", "_")
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name) or iskeyword(module):
         raise UsageError(
-            f"'{name}' cannot name a use: write small letters, digits and single dashes, a letter first, as in my-use"
+            f"'{name}' cannot name a use: write small letters, digits and single dashes, a letter first, as in my-use, "
+            "and no keyword of Python"
         )
     project.enter(folder)
     texts = dict(_of_use(name))

@@ -155,6 +155,7 @@ def test_a_name_that_no_use_can_have_is_refused_with_one_that_can(
     refused = millrace(tmp_path / "state", "init", "--", name)
     assert refused.returncode == 2
     assert refused.stderr.startswith(f"millrace: '{name}' cannot name a use: write small letters, ")
+    assert refused.stderr.endswith("and no keyword of Python\n")
     assert list(tmp_path.iterdir()) == []
 
 
