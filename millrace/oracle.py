@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import cache
 from itertools import accumulate
 from typing import Any, Protocol
 
@@ -138,10 +139,9 @@ def accept(event_type: EventType, value: bytes | None, ingest_ms: int) -> Event 
             return Refusal(f"forbidden:{name}")
     event: dict[str, Any] = {}
     for declared in event_type.readable:
-        problem = _problem(declared, read)
+        event[declared.name], problem = _value(declared, read)
         if problem:
             return Refusal(f"{problem}:{declared.name}")
-        event[declared.name] = _as_declared(declared, read.get(declared.name))
     if event_type.time is not None:
         at_ms = event[event_type.time]
         if at_ms < ingest_ms - event_type.past_ms:
@@ -482,7 +482,7 @@ def without_tokens(event_type: EventType, value: bytes) -> bytes:
         return value
     times = Counter(name for name, _ in pairs)
     may_hold = [f for f in event_type.readable if not isinstance(f, Real) and f.may_pass_luhn and times[f.name] == 1]
-    valid = {each.name for each in may_hold if _problem(each, read) is None}
+    valid = {each.name for each in may_hold if _value(each, read)[1] is None}
     return json.dumps([pair for pair in pairs if pair[0] not in valid]).encode() if valid else value
 
 
@@ -542,34 +542,37 @@ _HALF_A_PAIR = re.compile("[\ud800-\udfff]")
 """What JSON can escape and UTF-8 cannot write: each engine would write something else for it."""
 
 
-def _problem(declared: EventField, read: Mapping[str, Any]) -> str | None:
-    if declared.name not in read:
-        return "missing" if declared.required else None
-    value = read[declared.name]
-    if value is None:
-        return "null" if declared.required else None
+@cache
+def _pattern(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.ASCII)
+
+
+def _value(declared: EventField, read: Mapping[str, Any]) -> tuple[Any, str | None]:
+    """The value of a field, and the reason if it is refused."""
+    given = read.get(declared.name)
+    if given is None:
+        reason = "null" if declared.name in read else "missing"
+        return None, reason if declared.required else None
     if isinstance(declared, Text):
-        value = _as_declared(declared, value)
+        value = given
+        if declared.takes_whole and isinstance(given, Decimal):
+            value = str(given) if given else "0"  # without the sign of a zero
         if not isinstance(value, str):
-            return "type"
+            return None, "type"
         is_short = len(value) <= declared.max_length
-        matches = re.fullmatch(declared.pattern, value, re.ASCII) and not _HALF_A_PAIR.search(value)
+        matches = _pattern(declared.pattern).fullmatch(value) and not _HALF_A_PAIR.search(value)
         problem = "length" if not is_short else None if matches else "pattern"
     else:
-        if not isinstance(value, Decimal if declared.kind == "whole" else (Decimal, float)):
-            return "type"
-        problem = None if declared.least <= _as_declared(declared, value) <= declared.most else "range"
+        if not isinstance(given, Decimal if declared.kind == "whole" else _NUMBERS):
+            return None, "type"
+        value = int(given) if declared.kind == "whole" else float(given) + 0.0  # -0.0 + 0.0 is 0.0
+        problem = None if declared.least <= value <= declared.most else "range"
     if isinstance(declared, Real) or (declared.may_pass_luhn and problem is None):
-        return problem
-    return "card-number" if card_numbers.are_in(str(value)) else problem
+        return value, problem
+    return value, "card-number" if card_numbers.are_in(str(given)) else problem
 
 
-def _as_declared(declared: EventField, value: Any) -> Any:
-    if isinstance(declared, Text) and declared.takes_whole and isinstance(value, Decimal):
-        return str(value) if value else "0"  # without the sign of a zero
-    if value is None or declared.kind == "text":
-        return value
-    return int(value) if declared.kind == "whole" else float(value) + 0.0  # -0.0 + 0.0 is 0.0
+_NUMBERS = (Decimal, float)
 
 
 @dataclass(frozen=True)

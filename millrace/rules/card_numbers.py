@@ -24,7 +24,7 @@ _TIME = re.compile(r"[12][0-9]{12}|1[0-9]{15}|1[0-9]{18}")
 
 def are_in(text: str) -> bool:
     """Whether a card number is in the text."""
-    if _MAY_BE.search(text) is None or _TIME.fullmatch(text):
+    if len(text) < DIGITS_LEAST or _MAY_BE.search(text) is None or _TIME.fullmatch(text):
         return False
     return any(True for run in _runs(text) for _ in _card_numbers(run))
 
