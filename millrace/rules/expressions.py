@@ -233,24 +233,22 @@ def haversine_km(latitude: float, longitude: float, other_latitude: float, other
 def value_of(expression: Expression, values: Mapping[tuple[str, str], Value]) -> Value:
     """The value of an expression, given those of its fields by (owner, name): the meaning of a condition."""
     match expression:
-        case Field(owner=owner, name=name):
-            return values[owner, name]
-        case Literal(value=value):
-            return value
+        case Field():
+            return values[expression.owner, expression.name]
+        case Literal():
+            return expression.value
+        case Binary(op=op, left=left, right=right):
+            operands = [value_of(left, values), value_of(right, values)]
+            if op == "&":
+                return False if False in operands else None if None in operands else True
+            if op == "|":
+                return True if True in operands else None if None in operands else False
+            if left.kind != right.kind:  # a whole number beside a real one
+                operands = [None if operand is None else float(operand) for operand in operands]
+            return _computed(_OPERATIONS[op], *operands)
         case Not(inner=inner):
             truth = value_of(inner, values)
             return None if truth is None else not truth
-        case Binary(op="&", left=left, right=right):
-            truths = (value_of(left, values), value_of(right, values))
-            return False if False in truths else None if None in truths else True
-        case Binary(op="|", left=left, right=right):
-            truths = (value_of(left, values), value_of(right, values))
-            return True if True in truths else None if None in truths else False
-        case Binary(op=op, left=left, right=right):
-            operands = [value_of(left, values), value_of(right, values)]
-            if {left.kind, right.kind} == {"whole", "real"}:
-                operands = [None if operand is None else float(operand) for operand in operands]
-            return _computed(_OPERATIONS[op], *operands)
         case Call(function="km", arguments=arguments):
             return _computed(haversine_km, *(value_of(argument, values) for argument in arguments))
     raise RuleError(f"{expression} has no meaning in the oracle")
