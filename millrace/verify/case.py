@@ -724,8 +724,7 @@ class Case:
 
     def source(self, event: Event) -> Origin:
         """The raw message that an enriched event comes from."""
-        topic, partition, offset = (event[name] for name in names(SOURCE))
-        return self.evidence.origin(topic, partition, offset)
+        return self.evidence.origin(*_origin_of(event))
 
     def letter_origin(self, letter: Event) -> Origin:
         """The raw message that a dead letter names."""

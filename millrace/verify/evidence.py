@@ -233,14 +233,19 @@ def place_of(origin: Origin) -> str:
 
 def is_same(expected: Any, got: Any) -> bool:
     """Whether two values are the same but for the last digits of a computed number."""
-    if isinstance(expected, float) and isinstance(got, int | float) and not isinstance(got, bool):
+    if isinstance(expected, float) and isinstance(got, _NUMBER) and not isinstance(got, bool):
         try:
             return abs(expected - got) <= 1e-9 * max(1.0, abs(expected))
         except OverflowError:  # no real number is so large
             return False
-    if isinstance(expected, list | tuple) and isinstance(got, list | tuple):
+    if isinstance(expected, _LIST) and isinstance(got, _LIST):
         return len(expected) == len(got) and all(map(is_same, expected, got))
     return type(expected) is type(got) and bool(expected == got)
+
+
+# Written in place, int | float is made anew for each value that is compared.
+_NUMBER = (int, float)
+_LIST = (list, tuple)
 
 
 def is_copy(expected: Any, got: Any) -> bool:

@@ -292,8 +292,11 @@ def _rounded(value: Any, factor: float) -> Any:
     return float(f"{value * factor:.8g}") if isinstance(value, int | float) else value
 
 
+_AS_JSON = json.JSONEncoder(separators=(",", ":"), default=str)
+
+
 def _crc(content: Any) -> int:
-    return zlib.crc32(json.dumps(content, separators=(",", ":"), default=str).encode())
+    return zlib.crc32(_AS_JSON.encode(content).encode())
 
 
 def letter_digest(letter: Event) -> int:
