@@ -164,7 +164,7 @@ class Step:
         """By check: why it cannot be decided."""
         self.unlabelled_ms: list[int] = []
         """The ends of labelled runs that lack an alert."""
-        self.open_rows: set[str] = set()
+        self.open_rows: set[tuple[Any, ...]] = set()
         """The rows of summaries whose windows are not judged yet."""
         self.copies = self.rows = self.old_rows = self.audited = self.taken_over = 0
         self.raced = 0

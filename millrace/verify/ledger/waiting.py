@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
@@ -56,7 +57,7 @@ def _since_ms(step: Step) -> Iterator[int]:
             if (alert["rule"], alert["key"], alert["window_start_ms"]) not in open_starts:
                 yield since_ms
     for name, rows in state.rows.items():
-        if name not in step.open_rows:
+        if tuple(json.loads(name)) not in step.open_rows:
             yield from (since_ms for since_ms, _ in rows)
     for table in state.tables.values():
         for each in (*table.waiting.values(), *table.unsure.values()):

@@ -197,11 +197,14 @@ def _windows_of(step: Step, rule: WindowRule) -> tuple[dict[str, Finding], dict[
     is_waiting_long = _has_long_waiting(step, rule)
     for key, events in by_key.items():
         for start_ms, among in oracle.windows(rule.window, step.time, events):
+            end_ms = rule.window.end_ms(start_ms, among[-1][step.time])
+            is_over = _is_window_over(step, end_ms, among)
+            is_overdue = not is_over and _is_overdue(step, end_ms, among)
+            if not (is_over or is_overdue or is_waiting_long):
+                continue
             window = json.dumps([rule.name, key, start_ms])
             if step.state.due_since.get(window) == JUDGED:
                 continue
-            end_ms = rule.window.end_ms(start_ms, among[-1][step.time])
-            is_over = _is_window_over(step, end_ms, among)
             is_from_before = _is_from_before(step, rule, among, places)
             if is_over and is_from_before:
                 if _is_owed(step, rule, key, start_ms) and not step.is_over(_since(step, window)):
@@ -217,7 +220,7 @@ def _windows_of(step: Step, rule: WindowRule) -> tuple[dict[str, Finding], dict[
                     _close(step, rule, window, start_ms, [places[_place(event)] for event in among])
                     if finding is not None and finding.alert_id not in step.state.done_alerts:
                         must[finding.alert_id] = finding
-            elif (is_overdue := _is_overdue(step, end_ms, among)) or is_waiting_long:
+            else:
                 finding = oracle.window_finding(rule, key, start_ms, among)
                 if finding is not None and is_waiting_long and finding.alert_id in step.state.alerts:
                     may[finding.alert_id] = finding
@@ -332,7 +335,7 @@ def _rows_of(step: Step, summary: WindowSummary) -> Rows:
         if summary.name in each.windows:
             for start_ms in oracle.starts(summary.window, each.event[time]):
                 groups[start_ms, *(each.event[name] for name in summary.keys)].append(each)
-    step.open_rows |= {row_name(summary, key) for key in groups}
+    step.open_rows |= {(summary.name, *key) for key in groups}
     over: dict[RowKey, dict[str, Any]] = {}
     with_late: dict[RowKey, dict[str, Any]] = {}
     counted: dict[RowKey, Sequence[Counted]] = {}
@@ -340,9 +343,12 @@ def _rows_of(step: Step, summary: WindowSummary) -> Rows:
     since_ms = step.case.versions(summary.name).since_ms
     awaited: list[int] = []
     for key, own in groups.items():
-        name, end_ms, among = row_name(summary, key), summary.window.end_ms(key[0], key[0]), [c.event for c in own]
+        end_ms, among = summary.window.end_ms(key[0], key[0]), [c.event for c in own]
         is_over = _is_window_over(step, end_ms, among)
-        if state.due_since.get(name) == JUDGED or not (is_over or _is_overdue(step, end_ms, among)):
+        if not (is_over or _is_overdue(step, end_ms, among)):
+            continue
+        name = row_name(summary, key)
+        if state.due_since.get(name) == JUDGED:
             continue
         if not is_judged(step, summary.name, key[0]):
             if is_over:
