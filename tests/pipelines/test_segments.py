@@ -26,7 +26,7 @@ from millrace.verify.spoiling import PROMISE, spoilings
 from pipelines.fraud import FRAUD
 from pipelines.fraud.traffic import TRAFFIC
 from tests.pipelines import pretend
-from tests.pipelines.pretend import QUESTION, START_MS, messages, ran, topics
+from tests.pipelines.pretend import QUESTION, START_MS, messages, ran, short_run, topics
 from tests.pipelines.segmented import Ledger, figures, wrong
 from tests.pipelines.test_verdict import MARKS, marks, with_letter
 
@@ -620,8 +620,7 @@ MANY = (
 
 @pytest.fixture(scope="module")
 def short() -> Evidence:
-    plan = replace(PLAN, events=200)
-    return live(ran(plan, topics(messages(plan))))
+    return live(short_run(PLAN))
 
 
 @pytest.mark.long

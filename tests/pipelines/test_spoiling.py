@@ -24,7 +24,7 @@ from millrace.verify import Evidence, Question, checks, spoiling
 from millrace.verify.checking import Found
 from millrace.verify.spoiling import Outcome, SelfTest, self_test
 from pipelines.fraud.traffic import TRAFFIC
-from tests.pipelines.pretend import QUESTION, SECRETS, messages, ran, recorded, topics
+from tests.pipelines.pretend import QUESTION, SECRETS, messages, ran, recorded, short_run, topics
 
 SPOILINGS_LEAST = 60
 PLAN = plan_for(TRAFFIC, 400, 20, seed=3, name="p", customers=60, frauds=0.1, edges=0.1, races=0.02)
@@ -75,8 +75,7 @@ def test_where_nothing_may_come_twice_each_repetition_is_noticed(short: Evidence
 
 @pytest.fixture(scope="module")
 def short() -> Evidence:
-    plan = replace(PLAN, events=200)
-    return ran(plan, topics(messages(plan)))
+    return short_run(PLAN)
 
 
 @pytest.mark.long
