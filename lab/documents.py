@@ -41,6 +41,8 @@ BACK_WITHIN_S = {"flink-taskmanager": 10, "kafka-1": 15, "flink-jobmanager": 30,
 """The goals for what is killed while nobody watches: until the first new output."""
 OF_LOST_STATE = ("alerts absent for lost state", "alerts that rest on lost state")
 MEASURED_LINE = re.compile(r"\n\n\*(?:Measured|Not measured)[^\n]*\*(?=\n|$)")
+OUTCOME = "\n## Outcome\n"
+"""The heading below which a page reports what a drill has found."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,11 @@ def rewritten(document: str, text: str, records: Records) -> str:
             text = text.replace(found, _kept_if_equal(found, sentence(records)))
     text = LINK.sub(link, text)
     return with_measured_lines(text, records)
+
+
+def without_figures(text: str) -> str:
+    """What a measurement does not write: a document without its figures, and without what comes below its outcome."""
+    return MEASURED_LINE.sub("", LINK.sub("", text.partition(OUTCOME)[0]))
 
 
 def figure(text: str, record: Mapping[str, Any] | None) -> str:

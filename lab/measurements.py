@@ -12,7 +12,8 @@ class Measurement:
     kind: str
     """What `millrace.records.append` calls it; two files of one kind differ by their command."""
     paths: tuple[str, ...]
-    """The git pathspecs that the figures depend on: when a file of them changes, the figures are old."""
+    """The git pathspecs that the figures depend on: when a file of them changes, the figures are old. A document counts
+    only if a path ends in .md."""
     command: str
     """A line of sh, run in the clone; `$SCRATCH` is an empty folder, and the state of the stack is in it."""
     minutes: int
@@ -40,6 +41,10 @@ SERVERS = (
     "millrace/stack",
 )
 JOBS = ("millrace/engines", "millrace/kernel")
+SENT = ("millrace/traffic", "millrace/verbs/sending.py", "millrace/verbs/traffic.py")
+JUDGED = ("millrace/oracle.py", "millrace/verbs/validate.py", "millrace/verbs/validation.py", "millrace/verify")
+DECLARED = ("millrace/patterns", "millrace/rules", "pipelines/fraud")
+DEPLOYED = ("millrace/deployments.py", "millrace/job.py", "millrace/verbs/deploy.py", "millrace/verbs/provision.py")
 EVERYTHING = ("Makefile", "dags", "lab", "millrace", "pipelines", "pyproject.toml", "terraform", "tests", "uv.lock")
 
 BENCH = (
@@ -49,9 +54,7 @@ BENCH = (
     "millrace/servers/hbase.py",
     "millrace/servers/hdfs.py",
     "millrace/servers/kafka.py",
-    "millrace/traffic",
-    "millrace/verbs/sending.py",
-    "millrace/verbs/traffic.py",
+    *SENT,
     "lab/bench.py",
     "pipelines/fraud",
     "millrace/kernel/java",
@@ -88,39 +91,38 @@ DRILL = (
 DRILL_COMMAND = ".venv/bin/millrace up; .venv/bin/millrace up airflow; .venv/bin/python -m lab.airflow_drill"
 WATCH = (
     *SERVERS,
-    *JOBS,
-    "millrace/deployments.py",
-    "millrace/job.py",
-    "millrace/job_processes.py",
-    "millrace/verbs/deploy.py",
+    *(*FLINK, *SPARK),
+    *(*DECLARED, *DEPLOYED, *SENT, *JUDGED),
     "millrace/stores",
-    "millrace/verbs/validation.py",
     "millrace/verbs/watch",
-    "pipelines/fraud",
-    "millrace/patterns",
-    "millrace/rules",
     "tests/infra/test_watch.py",
+    "tests/patterns.py",
 )
 WATCH_COMMAND = ".venv/bin/python -m pytest -m drill tests/infra/test_watch.py -k"
 RUNBOOK = (
     *SERVERS,
-    *JOBS,
+    *(*FLINK, *SPARK),
+    *(*DECLARED, *DEPLOYED, *SENT, *JUDGED),
+    "docs/runbook/*.md",
     "infra/prometheus",
     "millrace/cli",
     "millrace/dashboard",
-    "millrace/deployments.py",
+    "millrace/servers/dashboard.py",
+    "millrace/stores",
     "millrace/verbs",
     "tests/dashboard/scraping.py",
     "tests/infra/test_runbook.py",
+    "tests/patterns.py",
 )
 RUNBOOK_COMMAND = ".venv/bin/python -m pytest -m drill tests/infra/test_runbook.py"
 ENDLESS = (
     *WATCH,
-    "millrace/dashboard",
-    "millrace/traffic",
+    "millrace/dashboard/*.py",
+    "millrace/servers/dashboard.py",
+    "millrace/settings.py",
     "millrace/verbs",
-    "millrace/verify",
     "tests/infra/test_endless.py",
+    "tests/uses/team.py",
 )
 ENDLESS_COMMAND = ".venv/bin/python -m pytest -m drill tests/infra/test_endless.py"
 VARIANTS = (
@@ -354,7 +356,16 @@ MEASUREMENTS = {
     "runbook": Measurement("runbook", RUNBOOK, RUNBOOK_COMMAND, minutes=20),
     "pages": Measurement(
         "pages",
-        ("lab/pages.py", "lab/readers.py", "millrace/dashboard", *FLINK, "pipelines/fraud"),
+        (
+            *("lab/pages.py", "lab/readers.py"),
+            *(*FLINK, *DECLARED, *DEPLOYED, *SENT, *JUDGED),
+            "millrace/dashboard/*.py",
+            "millrace/machine/jars/lock.json",
+            "millrace/machine/processes.py",
+            *("millrace/servers/dashboard.py", "millrace/servers/hdfs.py", "millrace/servers/kafka.py"),
+            "millrace/stores/topics.py",
+            "uv.lock",
+        ),
         ".venv/bin/python -m lab.pages",
         minutes=70,
     ),

@@ -13,10 +13,11 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from lab.documents import Mention, mentions, records_of, rewrite
+from lab.documents import Mention, mentions, records_of, rewrite, without_figures
 from lab.measurements import MEASUREMENTS, Measurement
 from millrace import records, stack
 from millrace.errors import InfraError
@@ -156,9 +157,24 @@ def _judged(
 
 
 def _changed(project: Path, commit: str, paths: Sequence[str]) -> list[str]:
-    """The files that differ between a commit and the work tree. A document is never measured: `--measure` writes it."""
-    said = _git(project, "diff", "-z", "--name-only", "--no-renames", commit, "--", *paths, ":(exclude)*.md")
-    return [path for path in said.split("\0") if path]
+    """The files that differ between a commit and the work tree; documents only where a path names them."""
+    said = _git(project, "diff", "-z", "--name-only", "--no-renames", commit, "--", *paths)
+
+    def counts(file: str) -> bool:
+        if not file.endswith(".md"):
+            return True
+        return any(fnmatch(file, path) for path in paths) and _is_rewritten(project, commit, file)
+
+    return [file for file in said.split("\0") if file and counts(file)]
+
+
+def _is_rewritten(project: Path, commit: str, document: str) -> bool:
+    """Whether a document differs in what `--measure` does not write."""
+    now = project / document
+    then = subprocess.run(["git", "-C", project, "show", f"{commit}:{document}"], capture_output=True, text=True)
+    if not now.exists() or then.returncode != 0:
+        return True
+    return without_figures(then.stdout) != without_figures(now.read_text())
 
 
 def _measured(settings: Settings, command: str, kinds: Mapping[str, str]) -> dict[str, dict[str, Any]]:

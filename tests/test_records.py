@@ -1,7 +1,10 @@
 """Figures in the documents: each equals its record, and a document names each record."""
 
+import ast
 import json
 import re
+from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -78,11 +81,43 @@ def test_every_record_is_named_by_a_document_and_made_from_a_commit_of_this_bran
 def test_a_measurement_names_files_that_are_there(name: str) -> None:
     row = MEASUREMENTS[name]
     for path in row.paths:
-        assert (PROJECT / path).exists(), f"lab/measurements.py: {name} names {path}"
+        assert [*PROJECT.glob(path)], f"lab/measurements.py: {name} names {path}"
     for module in re.findall(r"-m lab\.([\w.]+)", row.command):
         assert (PROJECT / "lab" / f"{module.replace('.', '/')}.py").exists()
     for file, test in re.findall(r"(tests/\S+)::(\w+)", row.command):
         assert f"def {test}(" in (PROJECT / file).read_text()
+
+
+WITHOUT_EFFECT = {
+    *("millrace/cli/watch.py", "millrace/errors.py", "millrace/records.py", "millrace/registry.py"),
+    *("millrace/settings.py", "millrace/stack", "millrace/target.py", "millrace/verbs/teardown.py"),
+    *("tests/browser.py", "tests/conftest.py", "tests/dashboard/test_prometheus.py"),
+}
+"""What a measurement imports, and what changes none of its figures."""
+
+
+@pytest.mark.parametrize("name", ["watch", "stores-away", "hbase-away", "runbook", "pages", "endless"])
+def test_a_measurement_names_what_its_code_imports(name: str) -> None:
+    row = MEASUREMENTS[name]
+    (code,) = re.findall(r"tests/\S+\.py|(?<=-m )lab\.\w+", row.command)
+    file = PROJECT / code if "/" in code else PROJECT / f"{code.replace('.', '/')}.py"
+
+    def is_named(module: str) -> bool:
+        return any(fnmatch(module, path) or module.startswith(f"{path}/") for path in (*row.paths, *WITHOUT_EFFECT))
+
+    assert [each for each in imported(file) if not is_named(each)] == []
+
+
+def imported(file: Path) -> Iterator[str]:
+    """The modules and packages of this repository that a module imports."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        for alias in node.names if isinstance(node, ast.ImportFrom) and node.module else ():
+            places = (
+                PROJECT / f"{node.module}.{alias.name}".replace(".", "/"),
+                PROJECT / node.module.replace(".", "/"),
+            )
+            found = [each for place in places for each in (place.with_suffix(".py"), place) if each.exists()]
+            yield from (str(each.relative_to(PROJECT)) for each in found[:1])
 
 
 def test_every_link_of_a_document_leads_somewhere() -> None:

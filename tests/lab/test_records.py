@@ -29,6 +29,7 @@ TABLE = {
     "rest": Measurement("rest", ("engine", "brakes"), LAP, minutes=1),
     "fall": Measurement("fall", ("brakes",), "exit 3", minutes=1),
     "nothing": Measurement("nothing", ("brakes",), "true", minutes=1),
+    "advice": Measurement("advice", ("advice/*.md",), LAP, minutes=1),
 }
 
 
@@ -51,7 +52,7 @@ class Clone:
     def commit(self, **files: str) -> str:
         for name, text in files.items():
             path = self.project / name.replace("__", "/")
-            path = path.with_suffix(".md") if path.name == "README" else path
+            path = path.with_suffix(".md") if path.name in ("README", "skid") else path
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
         self.git("add", "--all")
@@ -98,6 +99,21 @@ def test_a_figure_is_old_once_a_measured_path_changes(clone: Clone) -> None:
             [("README.md", 3, "1 min 17 s")],
         )
     }
+
+
+def test_a_figure_is_old_once_a_document_changes_that_its_row_names(clone: Clone) -> None:
+    page = "# It skids\n\n- {}, [1 min 17 s](../docs/records/lap.json).\n\n*Measured at {}.*\n\n## Outcome\n\n{}\n"
+    clone.commit(
+        README="[1 min 17 s](docs/records/advice.json)\n", advice__skid=page.format("Brake", "a", "It stopped.")
+    )
+    clone.record("advice", clone.git("rev-parse", "HEAD"))
+    clone.commit(advice__skid=page.format("Brake", "b", "It stopped sooner.").replace("1 min 17 s", "65 s"))
+    assert clone.old() == {}, "that much is written from records"
+    clone.commit(advice__skid=page.format("Steer", "b", "It stopped sooner."))
+    assert clone.old()["advice"][1] == ["advice/skid.md"]
+    (clone.project / "advice" / "skid.md").unlink()
+    clone.commit(advice__brakes__README="Brakes.")
+    assert clone.old()["advice"][1] == ["advice/brakes/README.md", "advice/skid.md"]
 
 
 def test_a_figure_holds_again_when_the_change_is_taken_back(clone: Clone) -> None:
