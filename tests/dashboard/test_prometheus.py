@@ -19,6 +19,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 from typer.core import TyperGroup
+from typer.exceptions import TyperException
 from typer.main import get_command
 
 from millrace.cli.app import app
@@ -100,24 +101,62 @@ def test_no_page_is_without_an_alert() -> None:
     assert pages == {alert["annotations"]["runbook"] for alert in ALERTS.values()}
 
 
+BLOCK, SPAN = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL), re.compile(r"`([^`]+)`")
+REMEDY = re.compile(r"remedy: `([^`]+)`")
+EXAMPLES = {"PATTERN": "flink", "${name}": "flink", "ALERT_ID": "0" * 32, "FILE": __file__}
+"""What stands for the words in capitals of a page, and for the name in a template."""
+TARGETS = re.findall(r"^([a-z]+):", (PROJECT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+
+
+def commands_in(text: str) -> list[str]:
+    """The commands that a page shows, in its sentences and in its blocks."""
+    blocks = [line for block in BLOCK.findall(text) for line in block.splitlines()]
+    return [each for each in (*blocks, *SPAN.findall(BLOCK.sub("", text))) if re.match(r"(millrace|make)\s", each)]
+
+
 def commands() -> Iterator[tuple[str, str]]:
-    """The commands of all pages, with names in place of the words in capitals."""
+    """Those of the runbook, and the remedies that the live page shows."""
     for path in sorted((PROJECT / "docs" / "runbook").glob("*.md")):
-        for words in re.findall(r"`millrace ([^`]+)`", path.read_text(encoding="utf-8")):
-            for name, example in {"PATTERN": "flink", "ALERT_ID": "0" * 32, "FILE": str(path)}.items():
-                words = words.replace(name, example)
-            yield path.stem, words
+        yield from ((path.name, words) for words in commands_in(path.read_text(encoding="utf-8")))
+    states = PROJECT / "millrace" / "dashboard" / "page" / "state.js"
+    yield from ((states.name, words) for words in REMEDY.findall(states.read_text(encoding="utf-8")))
+
+
+def parse(words: str) -> None:
+    """Raise an error unless the Makefile or the command line accepts the words."""
+    for name, example in EXAMPLES.items():
+        words = words.replace(name, example)
+    program, *rest = shlex.split(words)
+    if program == "make":
+        assert rest[0] in TARGETS, f"no target {rest[0]}"
+        return
+    command, context = get_command(app), None
+    while isinstance(command, TyperGroup):
+        context = command.make_context(program, rest, parent=context)
+        found = command.get_command(context, rest[0])
+        assert found is not None, f"no {rest[0]}"
+        command, rest = found, rest[1:]
+    command.make_context(words, rest, parent=context)
 
 
 @pytest.mark.parametrize(("page", "words"), [*commands()])
 def test_every_command_of_a_page_is_one_of_the_command_line(page: str, words: str) -> None:
-    command, rest, context = get_command(app), shlex.split(words), None
-    while isinstance(command, TyperGroup):
-        context = command.make_context("millrace", rest, parent=context)
-        found = command.get_command(context, rest[0])
-        assert found is not None, f"{page}.md: no {rest[0]}"
-        command, rest = found, rest[1:]
-    command.make_context(words, rest, parent=context)
+    parse(words)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("- Then `millrace deploy PATTERN --by-magic`.", "No such option: --by-magic"),
+        ("- Then:\n\n```\nmillrace up kafka\nmillrace down --by-magic\n```\n", "No such option: --by-magic"),
+        ("```sh\nmillrace conjure PATTERN\n```", "no conjure"),
+        ("- Then `make magic`.", "no target magic"),
+    ],
+)
+def test_a_command_that_does_not_exist_is_found_in_a_page(text: str, complaint: str) -> None:
+    words = commands_in(text)[-1]
+    with pytest.raises((AssertionError, TyperException), match=complaint):
+        parse(words)
 
 
 @pytest.mark.builds
