@@ -383,5 +383,12 @@ MEASUREMENTS = {
         "tests-new-root", NEW_ROOT, ".ci/run, as a new user with empty caches", minutes=40, is_by_hand=True
     ),
     "tests-five": Measurement("tests-five", LUCK, ".venv/bin/python -m lab.series --busy 2 4 --resume", minutes=115),
+    # The last one: it changes the tree, and a record of a changed tree is refused.
+    "pictures": Measurement(
+        "pictures",
+        ("lab/pictures.py", "millrace/charts", "millrace/dashboard"),
+        ".venv/bin/python -m lab.pictures",
+        minutes=5,
+    ),
 }
 """By the name of the file in docs/records."""

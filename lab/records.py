@@ -135,7 +135,7 @@ def main(argv: Sequence[str]) -> int:
         found = [each for each in old(settings.project) if not given.names or each.record in given.names]
         if given.measure:
             names = given.names or [each.record for each in found]
-            measure(settings, [name for name in names if not MEASUREMENTS[name].is_by_hand])
+            measure(settings, [name for name, row in MEASUREMENTS.items() if name in names and not row.is_by_hand])
             found = [each for each in old(settings.project) if each.record in names]
         print(json.dumps([_as_json(each) for each in found], indent=1) if given.json else _as_text(found))
     except InfraError as error:
