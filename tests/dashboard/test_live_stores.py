@@ -17,7 +17,7 @@ from millrace.settings import Settings
 from millrace.target import Target
 from millrace.verbs import deploy, provision, teardown
 from tests.browser import browser
-from tests.dashboard.test_live import SHOWN_WITHIN_MS, opened, send, totals
+from tests.dashboard.test_live import SEEN_WITHIN_MS, SHOWN_WITHIN_MS, opened, send, shown_after_ms, totals
 from tests.patterns import own_patterns
 
 pytestmark = [pytest.mark.stack, pytest.mark.drill, pytest.mark.timeout(900)]
@@ -60,6 +60,12 @@ def test_it_shows_both_jobs_and_what_the_topics_hold(page: Page, target: Target,
     for words in ("flink running", "spark running", "windows judged up to"):
         expect(health).to_contain_text(words, timeout=SHOWN_WITHIN_MS)
     page.screenshot(path=tmp_path / f"{NAME}.png", full_page=True)
+
+
+def test_each_alert_is_shown_within_a_second_after_the_time_of_its_record(page: Page, target: Target) -> None:
+    delays_ms = [shown_after_ms(page, target, NAME, f"anna-now-{number}") for number in range(5)]
+    print(f"shown after {delays_ms} ms")
+    assert max(delays_ms) <= SEEN_WITHIN_MS, delays_ms
 
 
 def test_an_alert_shows_what_hbase_holds_of_its_key(page: Page) -> None:
