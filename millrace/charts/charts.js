@@ -111,7 +111,7 @@ export function windowRows(found, facts) {
 export function bars(place, facts) {
   const legend = h("ul.legend");
   const canvas = h("div.plot", { role: "img", "aria-label": facts.title });
-  const note = h("p.note");
+  const note = h("p.note.pointed");
   place.append(legend, canvas, note);
   const table = asTable(place, facts.title);
   let names = [];
@@ -238,6 +238,7 @@ function axis() {
 function timeAxis() {
   return {
     ...axis(),
+    size: 30,
     values: (_, seconds) => seconds.map((each) => clock(each * 1_000).replace(/:00$/, "")),
   };
 }

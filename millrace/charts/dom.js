@@ -19,9 +19,29 @@ export function s(tag, attributes = {}, ...children) {
   return filled(document.createElementNS(SVG, name), classes, attributes, children);
 }
 
+/** A sentence, with what stands in backticks as code. */
+export const prose = (text) => text.split("`").map((part, n) => (n % 2 ? h("code", {}, part) : part));
+
 /** Sets a text, if it differs: a screen reader repeats only what changes. */
 export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
+}
+
+/** Makes the children of a node equal to these, in place: what has the focus, or is clicked meanwhile, stays. */
+export function refill(node, ...children) {
+  const wanted = [...filled(document.createDocumentFragment(), [], {}, children).childNodes];
+  wanted.forEach((child, n) => {
+    const there = node.childNodes[n];
+    if (!there) node.append(child);
+    else if (there.isEqualNode(child)) return;
+    else if (there.nodeName !== child.nodeName || !child.attributes) there.replaceWith(child);
+    else {
+      for (const { name } of [...there.attributes]) if (!child.hasAttribute(name)) there.removeAttribute(name);
+      for (const { name, value } of child.attributes) there.setAttribute(name, value);
+      refill(there, ...child.childNodes);
+    }
+  });
+  while (node.childNodes.length > wanted.length) node.lastChild.remove();
 }
 
 /** A part of the page with a title. */

@@ -7,6 +7,9 @@ const money = new Intl.NumberFormat("en", { minimumFractionDigits: 2, maximumFra
 /** A whole number with thousands; from a hundred thousand on it is shortened. */
 export const count = (value) => (value >= 100_000 ? short.format(value) : number.format(value));
 
+/** So many of something. */
+export const counted = (number, noun) => `${count(number)} ${noun}${number === 1 ? "" : "s"}`;
+
 /** A share of a whole. */
 export const share = (value) => `${Math.round(100 * value)} %`;
 

@@ -136,6 +136,10 @@ class PlaybackReader(Reader):
                 self.boards[name].take(record)
             del tape[:due]
 
+    def play(self, name: str, tape: Iterable[Due]) -> None:
+        """More messages, each once its time has come."""
+        self.ask(lambda: self._tapes[name].extend(tape)).result(5)
+
     def put(self, name: str, *records: Record) -> None:
         """More messages, now."""
         self.ask(lambda: self._tapes[name].__setitem__(slice(0, 0), [(0, record) for record in records])).result(5)

@@ -12,9 +12,11 @@ import time
 import urllib.error
 import urllib.request
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
+from hashlib import sha256
 from itertools import combinations, product
 from math import dist
 from pathlib import Path
@@ -34,6 +36,7 @@ from millrace.machine import npm
 from millrace.machine.processes import wait_until
 from millrace.oracle import Record
 from millrace.patterns import Variant, load
+from millrace.patterns.plan import HOP
 from millrace.rules import UseCase
 from millrace.settings import PROJECT, Settings
 from millrace.verify.report import html
@@ -42,6 +45,7 @@ from pipelines.fraud.rules import spend_per_minute
 from tests.browser import barriers, browser
 from tests.dashboard.playback import (
     UP,
+    Due,
     HeldArchive,
     PlaybackReader,
     Written,
@@ -150,6 +154,15 @@ def page(window: Page, reader: PlaybackReader, port: int) -> Iterator[Page]:
         window.set_viewport_size({"width": 1500, "height": 1000})
         window.goto("about:blank")
     assert [each for each in complaints if not any(words in each for words in EXPECTED)] == []
+
+
+def photographed(page: Page, path: Path) -> None:
+    """A picture of the whole page: the browser paints no alert outside its window, which is as high for a moment."""
+    size = page.viewport_size
+    assert size
+    page.set_viewport_size({**size, "height": page.evaluate("document.documentElement.scrollHeight")})
+    page.screenshot(path=path, full_page=True, animations="disabled")
+    page.set_viewport_size(size)
 
 
 def opened(page: Page, port: int, name: str) -> None:
@@ -440,7 +453,7 @@ def test_it_recovers_when_its_server_was_away(
     expect(window.locator("#connection")).to_have_text("server away; reconnecting …", timeout=SHOWN_WITHIN_MS)
     expect(window.locator("#notices")).to_contain_text("The server of this page does not answer since")
     expect(window.locator("article h1")).to_have_text("flink")
-    window.screenshot(path=pictures / "server-away.png", full_page=True)
+    photographed(window, pictures / "server-away.png")
     with served(settings, variants(), tapes, around(), port) as back:
         expect(window.locator("#connection")).to_have_text("live", timeout=SHOWN_WITHIN_MS)
         back.put("flink", alert("anna-again"))
@@ -492,7 +505,7 @@ def test_a_verdict_of_the_ledger_shows_since_when_and_why(page: Page, reader: Pl
     expect(shown).to_contain_text("✗ verdict failed", timeout=SHOWN_WITHIN_MS)
     begun, ended = (time.strftime("%H:%M:%S", time.localtime((at_ms - ago) / 1000)) for ago in (9_000, 4_000))
     expect(shown).to_contain_text(f"from {begun}.000 to {ended}.000, judged")
-    expect(shown).to_contain_text("1 checks last report")
+    expect(shown).to_contain_text("1 check last report")
     expect(shown.locator("small")).to_have_text("one; another")
 
 
@@ -629,42 +642,69 @@ def test_a_use_without_a_view_file_has_its_charts_and_its_events(
         expect(window.locator("#detail th").first).to_have_text("transaction id")
         window.keyboard.press("Escape")
         expect(window.get_by_label("Only alerts with at least this")).to_be_hidden()
-        window.screenshot(path=pictures / "without-view.png", full_page=True)
+        photographed(window, pictures / "without-view.png")
         window.goto("about:blank")
 
 
+HURRIED, COPIES, PAST_MS = 4, 20, 6_000
+
+
+def hurried(tape: Sequence[Due]) -> Iterator[Due]:
+    """The messages of a run in a quarter of its time, some of which has passed, and each alert for many keys."""
+    began_ms, first_ms = time.time_ns() // 1_000_000 - PAST_MS, tape[0][0]
+    for at_ms, record in tape:
+        later_ms = began_ms + (at_ms - first_ms) // HURRIED - at_ms
+        moved = replace(record, ingest_ms=record.ingest_ms + later_ms)
+        if record.topic not in ("enriched", "alerts", HOP):
+            yield at_ms + later_ms, moved
+            continue
+        content = json.loads(record.value or b"")
+        content |= {key: content[key] + later_ms for key in TIMES if content.get(key)}
+        if record.topic == "alerts":
+            for copy in range(COPIES):
+                own = {"alert_id": sha256(f"{content['alert_id']} {copy}".encode()).hexdigest()[:32]}
+                own |= {name: f"{content[name]}-{copy}" for name in ("subject", "key") if copy}
+                yield at_ms + later_ms, replace(moved, value=json.dumps(content | own).encode())
+        else:
+            yield at_ms + later_ms, replace(moved, value=json.dumps(content).encode())
+
+
+TIMES = ("at_ms", "sent_ms", "ingest_ms", "emit_ms")
 PICTURES = ("wide-light", "wide-dark", "phone-light", "phone-dark")
 SHOWN = {"flink": "fraud", "flood-flink": "flood", "spark": "empty", "flink-spark": "not-provisioned", "": "overview"}
 VIEWPORTS: dict[str, ViewportSize] = {"wide": {"width": 1500, "height": 1000}, "phone": {"width": 380, "height": 800}}
 
 
 @pytest.mark.parametrize("form", PICTURES)
-def test_pictures_of_it_are_kept(page: Page, reader: PlaybackReader, port: int, form: str, pictures: Path) -> None:
-    """Of both uses, of what is empty or absent, of many alerts, of a red verdict and of a broken Kafka."""
+def test_pictures_of_it_are_kept(
+    page: Page,
+    reader: PlaybackReader,
+    port: int,
+    form: str,
+    pictures: Path,
+    tapes: dict[str, list[Due]],
+) -> None:
+    """Of both uses, of what is empty or absent, under load, of an alert, of a red verdict and of a broken Kafka."""
     size, scheme = form.split("-")
     page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
     page.set_viewport_size(VIEWPORTS[size])
 
     def taken(name: str) -> None:
-        # The browser paints no alert outside its window: it is as high as the page.
-        height = page.evaluate("document.documentElement.scrollHeight")
-        page.set_viewport_size({**VIEWPORTS[size], "height": height})
-        page.screenshot(path=pictures / f"{name}-{form}.png", full_page=True, animations="disabled")
+        photographed(page, pictures / f"{name}-{form}.png")
         assert page.evaluate("document.documentElement.scrollWidth") <= VIEWPORTS[size]["width"], name
-        page.set_viewport_size(VIEWPORTS[size])
 
     for pattern, name in SHOWN.items():
         opened(page, port, pattern)
         taken(name)
-    reader.put("flink", *(alert(f"many-{number}") for number in range(1_000)))
     opened(page, port, "flink")
-    expect(page.locator("button.alert").first).to_contain_text("many-", timeout=SHOWN_WITHIN_MS)
-    taken("many-alerts")
-    page.locator("button.alert").nth(3).click()
+    reader.play("flink", [*hurried(tapes["flink"])])
+    expect(page.locator(".chips b").first).to_have_text(re.compile(r"^1,\d{3}$"), timeout=SHOWN_WITHIN_MS)
+    taken("under-load")
+    page.locator("button.alert", has_text="spree").first.click()
     expect(page.locator("#detail")).to_contain_text("found in")
-    taken("alert")
+    page.screenshot(path=pictures / f"alert-{form}.png", animations="disabled")
     page.keyboard.press("Escape")
-    red = {"status": "failed", "at": "2026-01-01T00:00:00+00:00", "page": "", "checks": {"alerts: spree": "failed"}}
+    red = {"status": "failed", "at": datetime.now(UTC).isoformat(), "page": "", "checks": {"alerts: spree": "failed"}}
     reader.ask(lambda: reader.around["patterns"]["flink"].update(verdict=red)).result(5)
     expect(page.locator("body")).to_contain_text("verdict failed", timeout=SHOWN_WITHIN_MS)
     taken("verdict-red")
@@ -673,6 +713,132 @@ def test_pictures_of_it_are_kept(page: Page, reader: PlaybackReader, port: int, 
     expect(page.locator("#notices")).to_contain_text("Kafka does not answer since", timeout=SHOWN_WITHIN_MS)
     taken("kafka-down")
     page.emulate_media(color_scheme="light")
+
+
+SEEN = """async () => {
+  for (const _ of "ab") await new Promise(requestAnimationFrame); // it scrolls there
+  const found = document.activeElement;
+  if (found === document.body) return "";
+  const { outlineStyle, outlineWidth, outlineOffset } = getComputedStyle(found);
+  const name = `${found.tagName} ${found.getAttribute("class")} ${found.textContent.slice(0, 20)}`;
+  if (outlineStyle === "none") return `${name}: no ring`;
+  const away = parseFloat(outlineWidth) + parseFloat(outlineOffset) - 1;
+  const { top, left, bottom, right, width } = found.getBoundingClientRect();
+  for (let each = found.parentElement; each !== document.body; each = each.parentElement) {
+    const { overflowX, contentVisibility } = getComputedStyle(each);
+    if (overflowX === "visible" && contentVisibility === "visible") continue;
+    const clip = each.getBoundingClientRect();
+    const isWide = left - away < clip.left || right + away > clip.right;
+    if (isWide || top - away < clip.top || bottom + away > clip.bottom) return `${name}: cut off by ${each.tagName}`;
+  }
+  return found.contains(document.elementFromPoint(left + width / 2, top + 3)) ? "" : `${name}: covered`;
+}"""
+"""What hides the ring around what has the focus."""
+
+
+@pytest.mark.parametrize("size", ["wide", "phone"])
+def test_the_focus_is_seen_wherever_tab_takes_it(page: Page, port: int, size: str) -> None:
+    page.set_viewport_size(VIEWPORTS[size])
+    opened(page, port, "flink")
+    hidden, stops = set[str](), set[str]()
+    for key in ("Tab", "Shift+Tab"):
+        page.evaluate("document.activeElement.blur()")
+        for _ in range(150):
+            page.keyboard.press(key)
+            hidden.add(page.evaluate(SEEN))
+            stops.add(page.evaluate("document.activeElement.textContent.slice(0, 20)"))
+            if page.evaluate("document.activeElement === document.body"):
+                break
+    assert hidden - {""} == set()
+    assert stops >= {"Skip to the figures", "flood-flink", "save as CSV", "as a table"}
+
+
+def test_what_has_the_focus_keeps_it_while_its_figures_change(page: Page, reader: PlaybackReader) -> None:
+    now_ms = time.time_ns() // 1_000_000
+
+    def refused(reason: str, number: int) -> Iterator[Record]:
+        content = {"reason": reason, "topic": "flink.transactions", "partition": 0, "offset": 0, "ingest_ms": now_ms}
+        content |= {"stage": "events", "value_base64": ""}
+        value = json.dumps(content).encode()
+        yield from (Record("dead-letters", 0, time.time_ns() + n, now_ms, None, value) for n in range(number))
+
+    health, letters = page.get_by_role("region", name="Health"), page.get_by_role("region", name="Dead letters")
+    reader.put("flink", *refused("json", 50))
+    reason = letters.locator(".reasons button", has_text="json")
+    link = health.get_by_role("link", name="flink")
+    for focused, count in ((link, 1), (reason, 2), (reason, 3)):
+        focused.focus()
+        if focused is reason:
+            page.keyboard.press("Enter")
+        expect(reason).to_have_attribute("aria-pressed", str(count == 2).lower())
+        around = {**reader.around["patterns"]["flink"], "lag": count}
+        reader.ask(lambda around=around: reader.around["patterns"].update(flink=around)).result(5)
+        reader.put("flink", *refused("json", 1))
+        expect(health).to_contain_text(f"Behind the last checkpoint: {count} event", timeout=SHOWN_WITHIN_MS)
+        expect(focused).to_be_focused()
+
+
+def test_the_keyboard_reads_an_alert_and_is_back_in_the_list(page: Page) -> None:
+    row, drawer = page.locator("button.alert").nth(1), page.locator("#detail")
+    row.focus()
+    page.keyboard.press("Enter")
+    expect(drawer).to_contain_text("found in")
+    expect(drawer.get_by_role("button", name="Close")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(row).to_be_focused()
+
+
+WIDER = """(place) => [...document.querySelectorAll(`${place}, ${place} *`)]
+  .filter((each) => each.clientWidth && each.scrollWidth > each.clientWidth + 1)
+  .filter((each) => getComputedStyle(each).overflowX === "visible")
+  .map((each) => `${each.tagName} ${each.getAttribute("class")} ${each.textContent.slice(0, 30)}`)"""
+"""What does not fit its place, and does not scroll."""
+
+
+@pytest.mark.parametrize("width", [320, 750, 1500], ids=["narrow phone", "zoomed to 200 %", "wide"])
+def test_names_of_any_length_fit(page: Page, reader: PlaybackReader, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 800})
+    operands = {f"{number}_{'measure' * 20}": "9" * 60 for number in range(30)}
+    reader.put("flink", *(alert(f"{number}{'k' * 200}", subject="s" * 200, operands=operands) for number in range(50)))
+    row = page.locator("button.alert", has_text="49kkk")
+    expect(row).to_be_visible(timeout=SHOWN_WITHIN_MS)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate(WIDER, "main") == []
+    row.click()
+    expect(page.locator("#detail")).to_contain_text("found in")
+    assert page.evaluate(WIDER, "#detail") == []
+    assert page.locator("#detail dt").count() > 30
+    page.locator("#detail dt").last.scroll_into_view_if_needed()
+    expect(page.locator("#detail").get_by_role("button", name="Close")).to_be_in_viewport(ratio=1)
+
+
+def test_a_phone_shows_the_tab_that_is_chosen_and_whole_titles(page: Page, port: int) -> None:
+    page.set_viewport_size(VIEWPORTS["phone"])
+    opened(page, port, "flink-spark")
+    expect(page.locator("#patterns a[aria-current]")).to_be_in_viewport(ratio=1)
+    opened(page, port, "flink")
+    assert page.locator("svg.flow.upright .node").count() > 6
+    assert page.evaluate(OUTSIDE) == []
+
+
+OUTSIDE = """() => [...document.querySelectorAll("svg.flow .node")].filter((node) => {
+  const box = node.querySelector("rect").getBBox();
+  const title = node.querySelector(".title").getBBox();
+  return title.x < box.x || title.x + title.width > box.x + box.width || title.y < box.y;
+}).map((node) => node.textContent)"""
+
+
+def test_panels_side_by_side_end_together(page: Page, port: int) -> None:
+    for name in ("flink", "flood-flink"):
+        opened(page, port, name)
+        assert page.evaluate(RAGGED) == [], name
+
+
+RAGGED = """() => [...document.querySelectorAll(".charts, .numbers, .four")].flatMap((row) => {
+  const place = (each, side) => Math.round(each.getBoundingClientRect()[side]);
+  const rows = Map.groupBy([...row.children], (each) => place(each, "top"));
+  return [...rows.values()].filter((all) => new Set(all.map((each) => place(each, "bottom"))).size > 1);
+}).map((all) => all.map((each) => each.getAttribute("aria-label")).join(", "))"""
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

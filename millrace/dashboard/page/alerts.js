@@ -2,7 +2,7 @@
 // no longer keeps, and files, come from Kafka: the server reads them back.
 
 import { h, setText } from "../charts/dom.js";
-import { clock, count, moment, share, span, withUnit } from "../charts/format.js";
+import { clock, count, counted, moment, share, span, withUnit } from "../charts/format.js";
 import { store } from "./store.js";
 
 const ROWS_MOST = 300;
@@ -353,7 +353,7 @@ export function alerts(place, facts, open) {
     const fresh = unseen();
     if (isHeld || list.contains(document.activeElement)) {
       more.hidden = fresh.length === 0;
-      setText(more, `${count(fresh.length)} new ${fresh.length === 1 ? "alert" : "alerts"}`);
+      setText(more, counted(fresh.length, "new alert"));
       return;
     }
     // The filter by amount has passed over an alert whose event came later.

@@ -1,11 +1,13 @@
 // One alert in a drawer: why it came, the events it rests on, and what is kept about its key.
 
-import { h } from "../charts/dom.js";
+import { h, prose } from "../charts/dom.js";
 import { moment, span, withUnit } from "../charts/format.js";
 import { store } from "./store.js";
 
 const NAME = "millrace.name";
 const drawer = /** @type {HTMLDialogElement} */ (document.getElementById("detail"));
+const content = h("div");
+drawer.append(h("button.close", { type: "button", "aria-label": "Close", onclick: () => drawer.close() }, "✕"), content);
 drawer.addEventListener("click", (event) => {
   if (event.target === drawer) drawer.close();
 });
@@ -30,8 +32,7 @@ function addressOf(facts, id, place, verb = "") {
 }
 
 function fill(...children) {
-  const close = h("button.close", { type: "button", "aria-label": "Close", onclick: () => drawer.close() }, "✕");
-  drawer.replaceChildren(h("div.drawer", {}, close, ...children));
+  content.replaceChildren(h("div.drawer", {}, ...children));
 }
 
 function parts(facts, alert, place) {
@@ -40,7 +41,7 @@ function parts(facts, alert, place) {
   return [
     h("h2", {}, alert.rule),
     h("p.sentence", {}, `${alert.sentence.charAt(0).toUpperCase()}${alert.sentence.slice(1)}.`),
-    h("p.doc", {}, rule?.doc ?? ""),
+    h("p.doc", {}, ...prose(rule?.doc ?? "")),
     marking(facts, alert, place),
     pairs([
       [facts.key, alert.subject],

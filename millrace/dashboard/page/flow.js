@@ -9,6 +9,9 @@ const DASH = 16;
 const STEP = 4;
 const isStill = matchMedia("(prefers-reduced-motion: reduce)");
 const UPRIGHT = { width: 94, height: 42 };
+/** The width of a letter of a title, on average, and what is left free beside it. */
+const LETTER = 7;
+const MARGIN = 10;
 
 export function flow(place, facts) {
   let isNarrow = null;
@@ -81,10 +84,12 @@ export function flow(place, facts) {
       height: box.height,
       rx: node.kind === "topic" ? 22 : 7,
     });
+    const words = wrapped(node.title, box.width);
+    const top = node.y + 4 - (node.detail ? 6 : 0) - 6.5 * (words.length - 1);
     const title = s(
       "text.title",
-      { x: node.x, y: node.detail ? node.y - 2 : node.y + 4, "text-anchor": "middle" },
-      node.title,
+      { "text-anchor": "middle" },
+      ...words.map((line, n) => s("tspan", { x: node.x, y: top + 13 * n, ...squeezed(line, box.width) }, line)),
     );
     const detail = node.detail
       ? s("text.detail", { x: node.x, y: node.y + 13, "text-anchor": "middle" }, node.detail)
@@ -133,4 +138,17 @@ export function flow(place, facts) {
   }).observe(place);
   build(place.clientWidth > 0 && place.clientWidth < NARROW);
   return { show };
+}
+
+/** A title in one line, or in two, broken at the hyphen next to its middle. */
+function wrapped(title, width) {
+  const breaks = [...title.matchAll(/-/g)].map(({ index }) => index + 1);
+  if (title.length * LETTER <= width - MARGIN || !breaks.length) return [title];
+  const at = breaks.reduce((one, other) => (Math.abs(other - title.length / 2) < Math.abs(one - title.length / 2) ? other : one));
+  return [title.slice(0, at), title.slice(at)];
+}
+
+/** A line that is too long all the same has narrower letters. */
+function squeezed(line, width) {
+  return line.length * LETTER > width - MARGIN ? { textLength: width - MARGIN, lengthAdjust: "spacingAndGlyphs" } : {};
 }

@@ -56,6 +56,7 @@ connect(
   },
 );
 addEventListener("hashchange", due);
+tabs.addEventListener("focusin", ({ target }) => target.scrollIntoView({ block: "nearest", inline: "nearest" }));
 document.addEventListener("visibilitychange", due);
 
 /** Draws once in the next frame; a hidden page draws nothing. */
@@ -116,8 +117,11 @@ function drawTabs(chosen) {
     const name = wanted[n];
     setText(tab.lastChild, name ?? "all");
     tab.firstChild.setAttribute("class", `dot ${name ? stateOf(name, store).level : "none"}`);
-    if (name === chosen) tab.setAttribute("aria-current", "page");
-    else tab.removeAttribute("aria-current");
+    if (name !== chosen) tab.removeAttribute("aria-current");
+    else if (!tab.hasAttribute("aria-current")) {
+      tab.setAttribute("aria-current", "page");
+      tab.scrollIntoView({ block: "nearest", inline: "center" });
+    }
   });
 }
 

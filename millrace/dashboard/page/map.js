@@ -13,7 +13,7 @@ let world = null;
 /** @param {{title: string, other_title: string}} facts */
 export function map(place, facts) {
   const canvas = h("canvas.map", { role: "img", "aria-label": `Map: ${facts.title}` });
-  const note = h("p.note");
+  const note = h("p.note.pointed");
   const legend = h(
     "ul.legend",
     {},

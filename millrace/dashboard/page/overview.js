@@ -10,7 +10,13 @@ import { SERIES } from "./store.js";
 function comparisons(found) {
   if (!found.length)
     return [
-      h("p.empty", {}, "No two patterns were sent the same traffic yet: millrace traffic PATTERN --name TAPE, for each of them."),
+      h(
+        "p.empty",
+        {},
+        "No two patterns were sent the same traffic yet: ",
+        h("code", {}, "millrace traffic PATTERN --name TAPE"),
+        ", for each of them.",
+      ),
     ];
   return found.map(({ tape, patterns }) => {
     const row = (title, value) =>
@@ -53,7 +59,8 @@ export function overview(patterns) {
   const panels = patterns.map((facts) => {
     const word = h("span.word");
     const text = h("span");
-    const state = h("p.state", {}, word, text);
+    const remedy = h("code");
+    const state = h("p.state", {}, word, text, remedy);
     const body = h("div.brief");
     const rows = SERIES.map((name) => {
       const now = h("strong");
@@ -73,7 +80,7 @@ export function overview(patterns) {
         latency,
       ),
     );
-    return { facts, word, text, state, body, rows, latency };
+    return { facts, word, text, remedy, state, body, rows, latency };
   });
   const compared = h("div.scroll", { tabindex: 0 });
   let drawn = "";
@@ -95,12 +102,13 @@ export function overview(patterns) {
         drawn = found;
         compared.replaceChildren(...comparisons(store.around.comparisons ?? []));
       }
-      for (const { facts, word, text, state, body, rows, latency } of panels) {
+      for (const { facts, word, text, remedy, state, body, rows, latency } of panels) {
         const found = stateOf(facts.name, store);
         const board = store.boards[facts.name];
         state.className = `state ${found.level}`;
         setText(word, found.word);
-        setText(text, `${found.text}${found.remedy ? ` ${found.remedy}` : ""}`);
+        setText(text, found.text);
+        setText(remedy, found.remedy ?? "");
         body.hidden = !board;
         latency.hidden = !board;
         if (!board) continue;

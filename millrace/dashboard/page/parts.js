@@ -1,8 +1,8 @@
 // The smaller parts of a pattern's page: figures, latencies, dead letters, jobs and the verdict.
 
 import { sparkline } from "../charts/charts.js";
-import { h, setText } from "../charts/dom.js";
-import { ago, clock, count, moment, rate, span, withUnit } from "../charts/format.js";
+import { h, refill, setText } from "../charts/dom.js";
+import { ago, clock, count, counted, moment, rate, span, withUnit } from "../charts/format.js";
 import { SERIES } from "./store.js";
 
 const TITLES = { in: "events in", accepted: "accepted", refused: "refused", alerts: "alerts" };
@@ -61,7 +61,8 @@ export function latencies(place, facts) {
       const shown = board.latencies;
       empty.hidden = shown.length > 0;
       const most = Math.max(1, ...shown.map((each) => each.p99_ms));
-      body.replaceChildren(
+      refill(
+        body,
         ...shown.map((each) =>
           h(
             "tr",
@@ -99,11 +100,16 @@ export function letters(place) {
   place.append(list, sample, empty);
   let chosen = "";
   let last = null;
+  function choose({ currentTarget: { dataset } }) {
+    chosen = chosen === dataset.reason ? "" : dataset.reason;
+    draw();
+  }
   function draw() {
     const rows = Object.entries(last.reasons);
     empty.hidden = rows.length > 0;
     const most = Math.max(1, ...rows.map(([, number]) => number));
-    list.replaceChildren(
+    refill(
+      list,
       ...rows.map(([reason, number]) =>
         h(
           "li",
@@ -112,11 +118,9 @@ export function letters(place) {
             "button",
             {
               type: "button",
-              "aria-pressed": reason === chosen,
-              onclick: () => {
-                chosen = chosen === reason ? "" : reason;
-                draw();
-              },
+              "aria-pressed": String(reason === chosen),
+              "data-reason": reason,
+              onclick: choose,
             },
             h("span.reason", {}, reason),
             h("meter", { min: 0, max: most, value: number, "aria-hidden": "true" }),
@@ -129,7 +133,8 @@ export function letters(place) {
       .filter((each) => !chosen || each.reason === chosen)
       .slice(-3)
       .reverse();
-    sample.replaceChildren(
+    refill(
+      sample,
       ...shown.map((each) =>
         h(
           "li",
@@ -163,7 +168,8 @@ export function health(place) {
   place.append(jobs, lag, canaries, verdict);
   return {
     show(around, nowMs) {
-      jobs.replaceChildren(
+      refill(
+        jobs,
         ...around.jobs.map((job) => {
           const isWeb = job.web.startsWith("http://") || job.web.startsWith("https://");
           const name = isWeb
@@ -178,9 +184,9 @@ export function health(place) {
             h(
               "small",
               {},
-              `${count(job.checkpoints)} checkpoints`,
+              counted(job.checkpoints, "checkpoint"),
               job.checkpointed_ms ? ` (the last one: ${ago(job.checkpointed_ms, nowMs)})` : "",
-              `, ${count(job.restarts ?? 0)} restarts`,
+              `, ${counted(job.restarts ?? 0, "restart")}`,
               job.watermark_ms ? `, windows judged up to ${clock(job.watermark_ms)} (${ago(job.watermark_ms, nowMs)})` : "",
             ),
             job.problem ? h("p.problem", {}, job.problem) : null,
@@ -191,11 +197,12 @@ export function health(place) {
         lag,
         around.lag === null || around.lag === undefined
           ? ""
-          : `Behind the last checkpoint: ${count(around.lag)} events`,
+          : `Behind the last checkpoint: ${counted(around.lag, "event")}`,
       );
       const alive = around.canaries;
       canaries.className = `verdict ${{ alive: "ok", silent: "failed" }[alive?.status] ?? "unknown"}`;
-      canaries.replaceChildren(
+      refill(
+        canaries,
         ...(alive
           ? [
               h("strong", {}, `${{ alive: "✓", silent: "✗" }[alive.status] ?? "?"} canaries ${alive.status}`),
@@ -206,7 +213,7 @@ export function health(place) {
       const found = around.verdict;
       if (!found) {
         verdict.className = "verdict none";
-        verdict.replaceChildren("No verdict yet: millrace validate judges every alert.");
+        refill(verdict, "No verdict yet: ", h("code", {}, "millrace validate"), " judges every alert.");
         return;
       }
       const failed = Object.entries(found.checks)
@@ -216,9 +223,10 @@ export function health(place) {
       const isOfLedger = Boolean(found.since_ms);
       const segments = isOfLedger ? ` from ${moment(found.since_ms, nowMs)} to ${moment(found.until_ms, nowMs)}, judged` : "";
       const why = found.causes?.length ? found.causes : failed;
-      verdict.replaceChildren(
+      refill(
+        verdict,
         h("strong", {}, `${{ ok: "✓", failed: "✗" }[found.status] ?? "?"} verdict ${found.status}`),
-        `${segments} ${ago(Date.parse(found.at), nowMs)}, ${Object.keys(found.checks).length} checks `,
+        `${segments} ${ago(Date.parse(found.at), nowMs)}, ${counted(Object.keys(found.checks).length, "check")} `,
         found.page
           ? h(
               "a",

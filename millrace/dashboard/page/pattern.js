@@ -3,7 +3,7 @@
 import { alerts } from "./alerts.js";
 import { bars, lines } from "../charts/charts.js";
 import { openAlert } from "./detail.js";
-import { h, panel, setText } from "../charts/dom.js";
+import { h, panel, prose, setText } from "../charts/dom.js";
 import { flow } from "./flow.js";
 import { clock, span } from "../charts/format.js";
 import { map } from "./map.js";
@@ -28,13 +28,13 @@ export function patternPage(facts) {
       "details",
       {},
       h("summary", {}, "what it is, and its rules"),
-      h("p", {}, facts.doc),
+      h("p", {}, ...prose(facts.doc)),
       h(
         "dl.pairs",
         {},
         ...facts.rules.flatMap((rule) => [
           h("dt", {}, rule.name),
-          h("dd", {}, rule.sentence, h("small", {}, rule.doc)),
+          h("dd", {}, rule.sentence, h("small", {}, ...prose(rule.doc))),
         ]),
       ),
     ),
@@ -62,7 +62,7 @@ export function patternPage(facts) {
   });
   shown.push(of(latencies(places.latencies, facts)));
 
-  const list = h("div");
+  const list = h("div.listed");
   const lower = h("div.row.wide-left", {}, panel("Alerts", "newest first; choose one to see why", list));
   shown.push(of(alerts(list, facts, (id, place) => openAlert(facts, id, place))));
   const right = h("div.stack");
@@ -114,7 +114,7 @@ export function patternPage(facts) {
       }),
     );
   });
-  const refused = h("div");
+  const refused = h("div.letters");
   (facts.map ? charts : right).append(panel("Dead letters", "by reason; choose one for its messages", refused));
   shown.push(of(letters(refused)));
   body.append(charts);

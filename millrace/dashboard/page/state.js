@@ -1,6 +1,6 @@
 // How a pattern is, in a word and a sentence, from what the server has sent.
 
-import { ago, clock } from "../charts/format.js";
+import { ago, clock, counted } from "../charts/format.js";
 
 const QUIET_AFTER_MS = 10_000;
 const STUCK_AFTER_MS = 30_000;
@@ -59,7 +59,7 @@ export function stateOf(name, store) {
     };
   }
   if (board.waitingMs && store.nowMs - board.waitingMs > STUCK_AFTER_MS) {
-    const text = `${found.lag} events wait, and nothing was judged since ${clock(board.waitingMs)}.`;
+    const text = `${counted(found.lag, "event")} ${found.lag === 1 ? "waits" : "wait"}, and nothing was judged since ${clock(board.waitingMs)}.`;
     return { level: "bad", word: "stuck", text, remedy: `millrace jobs ${name}` };
   }
   const unjudgedMs = found.judged_ms ? store.nowMs - found.judged_ms : 0;

@@ -12,7 +12,7 @@ const STEPS = 6;
 
 export function strip(place, facts) {
   const canvas = h("canvas.strip", { role: "img", "aria-label": facts.title });
-  const note = h("p.note");
+  const note = h("p.note.pointed");
   const scale = h("p.scale");
   place.append(canvas, scale, note);
   const table = asTable(place, facts.title);
