@@ -24,6 +24,8 @@ pytestmark = [pytest.mark.stack, pytest.mark.drill, pytest.mark.timeout(900)]
 
 NAME = "live-stores"
 SHOWN = ("in", "accepted", "refused", "alerts")
+MOVED_WITHIN_MS = 300_000
+"""On a busy machine the first batch of a driver has taken 108 s, and the second one shows its moment."""
 
 
 @pytest.fixture(scope="module")
@@ -57,8 +59,9 @@ def test_it_shows_both_jobs_and_what_the_topics_hold(page: Page, target: Target,
 
     assert wait_until(lambda: shown() == counted(), within_s=180, every_s=2), (shown(), counted())
     health = page.get_by_role("region", name="Health")
-    for words in ("flink running", "spark running", "windows judged up to"):
+    for words in ("flink running", "spark running"):
         expect(health).to_contain_text(words, timeout=SHOWN_WITHIN_MS)
+    expect(health).to_contain_text("windows judged up to", timeout=MOVED_WITHIN_MS)
     page.screenshot(path=tmp_path / f"{NAME}.png", full_page=True)
 
 
