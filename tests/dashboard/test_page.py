@@ -828,6 +828,12 @@ OUTSIDE = """() => [...document.querySelectorAll("svg.flow .node")].filter((node
 }).map((node) => node.textContent)"""
 
 
+def test_a_page_without_figures_begins_with_its_rules(page: Page, port: int) -> None:
+    for name, is_open in (("flink-spark", True), ("flink", False)):
+        opened(page, port, name)
+        expect(page.locator(".title dl")).to_be_visible(visible=is_open)
+
+
 def test_panels_side_by_side_end_together(page: Page, port: int) -> None:
     for name in ("flink", "flood-flink"):
         opened(page, port, name)

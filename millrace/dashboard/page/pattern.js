@@ -18,26 +18,27 @@ export function patternPage(facts) {
   const text = h("span");
   const remedy = h("code");
   const state = h("p.state", { role: "status" }, word, text, remedy);
+  const about = h(
+    "details",
+    {},
+    h("summary", {}, "what it is, and its rules"),
+    h("p", {}, ...prose(facts.doc)),
+    h(
+      "dl.pairs",
+      {},
+      ...facts.rules.flatMap((rule) => [
+        h("dt", {}, rule.name),
+        h("dd", {}, rule.sentence, h("small", {}, ...prose(rule.doc))),
+      ]),
+    ),
+  );
   const title = h(
     "header.title",
     {},
     h("h1", {}, facts.name),
     h("p", {}, facts.title),
     state,
-    h(
-      "details",
-      {},
-      h("summary", {}, "what it is, and its rules"),
-      h("p", {}, ...prose(facts.doc)),
-      h(
-        "dl.pairs",
-        {},
-        ...facts.rules.flatMap((rule) => [
-          h("dt", {}, rule.name),
-          h("dd", {}, rule.sentence, h("small", {}, ...prose(rule.doc))),
-        ]),
-      ),
-    ),
+    about,
   );
   const body = h("div.parts");
   const shown = [];
@@ -123,9 +124,12 @@ export function patternPage(facts) {
     return (store) => store.boards[facts.name] && part.show(store.boards[facts.name]);
   }
 
+  let isBegun = false;
   return {
     element: h("article", {}, title, body),
     show(store) {
+      about.open = isBegun ? about.open : !store.boards[facts.name];
+      isBegun = true;
       const found = stateOf(facts.name, store);
       state.className = `state ${found.level}`;
       setText(word, found.word);
