@@ -288,20 +288,21 @@ def kills(records: Records) -> str:
 
 
 def long_runs(records: Records) -> str:
-    """What the verdict counted of each variant's long run, and how many spoilings of a shorter one it noticed."""
+    """What the verdict counted of each variant's long run."""
     found = records.get("long-runs", {"figures": {"variants": {}}})["figures"]["variants"]
-    counted = ["accepted", "copies", "events lost", "alerts lost"]
-    head = ["variant, its worker killed", *counted, "spoilings, all noticed"]
-    if not (found and "self-test" in records):
-        return _table(
-            head, [[f"[{NOT_MEASURED}](records/{name}.json)", *[""] * 5] for name in ("long-runs", "self-test")]
-        )
-    noticed = records["self-test"]["figures"]["noticed"]
-    rows = (
-        [f"[`{name}`](records/long-runs.json)", *(f"{run[each]:,}" for each in counted), f"{noticed[name]}"]
-        for name, run in found.items()
-    )
-    return _table([*head[:-1], "[spoilings](records/self-test.json), all noticed"], rows)
+    head = ["accepted", "copies", "events lost", "alerts lost"]
+    rows = [
+        [f"[`{name}`](records/long-runs.json)", *(f"{run[figure]:,}" for figure in head)] for name, run in found.items()
+    ]
+    empty = [f"[{NOT_MEASURED}](records/long-runs.json)", *[""] * len(head)]
+    return _table(["variant, its worker killed", *head], rows or [empty])
+
+
+def spoilings(records: Records) -> str:
+    """How many spoilings of each variant's run were noticed: a record is of runs with all of them."""
+    found = records.get("self-test", {"figures": {"noticed": {}}})["figures"]["noticed"]
+    rows = [[f"[`{name}`](records/self-test.json)", str(noticed)] for name, noticed in found.items()]
+    return _table(["variant, its run spoilt", "noticed"], rows or [[f"[{NOT_MEASURED}](records/self-test.json)", ""]])
 
 
 def costs(measured: Mapping[str, str], against: str, records: Records) -> str:
@@ -426,6 +427,7 @@ SENTENCES: dict[str, dict[str, Callable[[Records], str]]] = {
         r"\| engine, guarantee, state \|.*(?:\n\|.*)*": conformance,
         r"\| guarantee \| killed \|.*(?:\n\|.*)*": kills,
         r"\| variant, its worker killed \|.*(?:\n\|.*)*": long_runs,
+        r"\| variant, its run spoilt \|.*(?:\n\|.*)*": spoilings,
         r"\| processor time of a message \|.*(?:\n\|.*)*": partial(
             costs, {"records/cost": "two rules", "records/cost-burst": "three rules"}, "by hand"
         ),

@@ -40,6 +40,17 @@ HELD_UP = "after it was due, and labels hold for less than"
 """A machine that is busy or paused holds a sender up, and the verdict then rests on the oracle without labels."""
 
 
+def counts(verdict: Verdict) -> dict[str, Any]:
+    """What a verdict counts of losses and copies; one that is ok without the check of absences has no loss."""
+    conserved = verdict.check("conservation").figures
+    absent = next((check.figures for check in verdict.checks if check.name == "absences"), {})
+    of_state = ("alerts absent for lost state", "alerts that rest on lost state")
+    return {
+        **{name: conserved[name] for name in ("accepted", "copies")},
+        **{name: absent.get(name, 0) for name in ("events lost", "refusals lost", "alerts lost", *of_state)},
+    }
+
+
 def problems(verdict: Verdict) -> list[str]:
     """What is not ok, but for labels that are unused because the machine held the sender up."""
     return [

@@ -28,7 +28,7 @@ from millrace.verbs.teardown import teardown
 from millrace.verbs.validate import validate
 from millrace.verify.verdict import together
 from tests.beside import beside, extra_services
-from tests.storm.test_verdict import counts
+from tests.patterns import counts
 from tests.test_variants import deployed
 
 pytestmark = [pytest.mark.stack, pytest.mark.drill, pytest.mark.timeout(1800)]

@@ -424,6 +424,20 @@ def test_a_table_without_its_record_has_a_link_that_is_no_figure() -> None:
     )
 
 
+def test_long_runs_spoilings_and_the_hour_of_fuzzing_are_written_from_their_records_each_alone() -> None:
+    commit, counted = "f" * 40, {"accepted": 99_000, "copies": 3, "events lost": 0, "alerts lost": 0}
+    long_runs = {"long-runs": recorded(commit, "long-runs", variants={"flink": counted})}
+    spoilt = {"self-test": recorded(commit, "self-test", noticed={"flink": 112})}
+    assert documents.long_runs(long_runs).endswith("| [`flink`](records/long-runs.json) | 99,000 | 3 | 0 | 0 |")
+    assert "[not measured](records/long-runs.json)" in documents.long_runs(spoilt)
+    assert documents.spoilings(spoilt).endswith("| [`flink`](records/self-test.json) | 112 |")
+    assert "[not measured](records/self-test.json)" in documents.spoilings(long_runs)
+    tried = recorded(commit, "fuzz", minutes=60.0, properties=1_240, rounds=9, found=[])
+    hour = documents.rewritten("CONTRIBUTING.md", documents.hour_of_fuzzing({}), {"fuzz": tried})
+    assert "1,240 property tests" in hour
+    assert "9 rounds on the engines; none failed: [record](docs/records/fuzz.json)" in hour
+
+
 def test_the_command_ends_with_1_exactly_when_it_lists_something() -> None:
     run: Callable[..., Any] = subprocess.run
     done = run([sys.executable, "-m", "lab.records", "--json"], cwd=PROJECT, capture_output=True, text=True)

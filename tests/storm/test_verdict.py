@@ -26,7 +26,7 @@ from millrace.verbs.teardown import teardown
 from millrace.verbs.traffic import closing_ms
 from millrace.verbs.validate import validate
 from millrace.verify import Verdict
-from tests.patterns import Sender, own_patterns, problems
+from tests.patterns import Sender, counts, own_patterns, problems
 
 ALONE = {AT_LEAST_ONCE: "storm", EXACTLY_ONCE: "storm-exactly-once", AT_MOST_ONCE: "storm-at-most-once"}
 """The project's pattern for each guarantee."""
@@ -175,14 +175,3 @@ def counted_after(target: Target, settings: Settings, killed: str) -> dict[str, 
     for verdict in found:
         check_it_is_ok(verdict)
     return dict(zip(COUNTED.values(), map(counts, found), strict=True))
-
-
-def counts(verdict: Verdict) -> dict[str, Any]:
-    """What a verdict counts of losses and copies; one that is ok without the check of absences has no loss."""
-    conserved = verdict.check("conservation").figures
-    absent = next((check.figures for check in verdict.checks if check.name == "absences"), {})
-    of_state = ("alerts absent for lost state", "alerts that rest on lost state")
-    return {
-        **{name: conserved[name] for name in ("accepted", "copies")},
-        **{name: absent.get(name, 0) for name in ("events lost", "refusals lost", "alerts lost", *of_state)},
-    }
