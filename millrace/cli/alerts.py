@@ -78,8 +78,11 @@ def alerts(
     from millrace.target import Target
     from millrace.verbs import alerts as finding
     from millrace.verbs import dispositions as marking
+    from millrace.verbs.export import export, suffix_of
 
     variant, target = load(pattern), Target.read(settings())
+    if to is not None:
+        suffix_of(to)  # a wrong one is refused before Kafka is read
     found = finding.alerts(
         target,
         variant,
@@ -97,8 +100,6 @@ def alerts(
         _print_precision(pattern, marking.precision(found, marks), json)
         return
     if to is not None:
-        from millrace.verbs.export import export
-
         export(found, marks, to)
     if json:
         shown_marks = {each: fields(disposition) for each, disposition in marks.items()}

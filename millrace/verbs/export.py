@@ -34,12 +34,17 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """A spreadsheet takes a cell that begins so for a formula, and what is in it may come from a stranger's event."""
 
 
-def export(found: Sequence[Found], marks: Mapping[str, Disposition], file: Path) -> None:
-    """Write alerts to a CSV or a Parquet file, as its suffix names; it is there only once it is whole."""
+def suffix_of(file: Path) -> str:
+    """What a file of alerts is written as."""
     if file.suffix not in (CSV, PARQUET):
         raise UsageError(f"--to {file}: the name of the file ends with {CSV} or {PARQUET}")
+    return file.suffix
+
+
+def export(found: Sequence[Found], marks: Mapping[str, Disposition], file: Path) -> None:
+    """Write alerts to a CSV or a Parquet file, as its suffix names; it is there only once it is whole."""
     try:
-        write_whole(file, content(found, marks, file.suffix))
+        write_whole(file, content(found, marks, suffix_of(file)))
     except OSError as error:
         raise InfraError(f"{file} cannot be written: {error.strerror or error}") from None
 

@@ -121,6 +121,12 @@ def test_alerts_are_written_to_files_that_other_programs_read(
     line, row = (next(found for found in of if found["alert_id"] == alert["alert_id"]) for of in (lines, rows))
     assert line["operand.amount_cents"] == row["operand.amount_cents"] == alert["operands"]["amount_cents"]
     assert row["event_ids"] == " ".join(alert["event_ids"])
+
+
+def test_a_file_of_another_kind_is_refused_before_kafka_is_read(
+    millrace: Millrace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(finding, "alerts", lambda *_, **__: pytest.fail("Kafka was read"))
     other = millrace(tmp_path, "alerts", "flink", "--to", str(tmp_path / "alerts.xlsx"))
     assert (other.returncode, "ends with .csv or .parquet" in other.stderr) == (2, True)
 
