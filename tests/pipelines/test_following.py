@@ -9,6 +9,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, fields, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -818,6 +819,14 @@ def test_a_damaged_record_of_runs_is_named_until_it_is_mended_and_stops_no_ledge
 HOUR = hour_of(START_MS)
 
 
+@cache
+def parquet(rows: str) -> bytes:
+    """Each listing needs the size of each file again."""
+    content = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(json.loads(rows)), content)
+    return content.getvalue()
+
+
 class Files:
     """The folder of the pattern's Parquet, in memory: a file for each ten seconds."""
 
@@ -858,10 +867,8 @@ class Files:
         return replace(file, size=len(self.content(file.path)))
 
     def content(self, path: str) -> bytes:
-        content = io.BytesIO()
         rows = next(rows for file, rows in self.found.items() if file.path == path)
-        pq.write_table(pa.Table.from_pylist(rows), content)
-        return content.getvalue()[: -10 if path in self.cut else None]
+        return parquet(json.dumps(rows))[: -10 if path in self.cut else None]
 
     def read(self, path: str) -> bytes:
         is_whole = path not in self.read_in_part
