@@ -166,8 +166,8 @@ def photographed(page: Page, path: Path) -> None:
 
 
 def opened(page: Page, port: int, name: str) -> None:
+    page.goto("about:blank")  # from another pattern's page, nothing would be loaded anew
     page.goto(f"http://127.0.0.1:{port}/#/{name}")
-    page.reload()
     expect(page.locator("#connection")).to_have_text("live", timeout=SHOWN_WITHIN_MS)
     expect(page.locator("article h1")).to_be_visible()
 
