@@ -44,6 +44,7 @@ final class TwoProcessesTest {
     private final Map<Integer, Long> throughMs = new HashMap<>();
     private final Map<Integer, Long> lastEnds = new HashMap<>();
     private final Map<Integer, Long> sentMs = new TreeMap<>(); // by task, what its windows know
+    private final int[] there = new int[PARTITIONS]; // how many of each partition's events have arrived by now
     private final int[] dealt = new int[PARTITIONS]; // how many of each partition's events came to their windows
     private long lastAtMs;
     private long nowMs = 10_000_000;
@@ -170,11 +171,10 @@ final class TwoProcessesTest {
 
     private int arrived(int number) {
         List<Event> events = topic.get(number);
-        int low = 0;
-        while (low < events.size() && events.get(low).arrivedMs <= nowMs) {
-            low++;
+        while (there[number] < events.size() && events.get(there[number]).arrivedMs <= nowMs) {
+            there[number]++;
         }
-        return low;
+        return there[number];
     }
 
     /** Phases of traffic and of silence; a partition may have none of a phase. The first one lies there already. */
