@@ -11,6 +11,7 @@ from typing import Any
 
 from confluent_kafka import Producer
 
+from millrace.machine.processes import wait_until
 from millrace.oracle import Record
 from millrace.patterns import EnginePlan, Variant, engine_plans
 from millrace.rules import ALERTS, DEAD_LETTERS
@@ -22,7 +23,10 @@ from millrace.verbs.provision import wanted_topics
 from pipelines.fraud import FRAUD
 
 PROBE, CLOSER, SHOP, PROBES = "probe", "closer", "probe-shop", "probes"
-LEARNT_WITHIN_S, CLOSED_WITHIN_S = 180, 180
+SETTLED_WITHIN_S, CLOSED_WITHIN_S = 360, 360
+PROBED_EVERY_S = 1
+"""Each probe is a batch's work, and after seconds without any an engine's time would follow the clock."""
+LOOKS_EVERY_S = 0.1
 GENERATIONS_MOST = 4
 
 Event = dict[str, Any]
@@ -133,18 +137,15 @@ class Player:
         shown = self._steps / 1000
         phone = {"customer": PROBE, "latitude": shown, "longitude": 0.0, "at_ms": self._early_ms}
         self.send([("device-locations", PROBE.encode(), _json(phone))])
-        deadline = time.monotonic() + LEARNT_WITHIN_S
-        attempt = 0
-        while time.monotonic() < deadline:
-            attempt += 1
+        for attempt in range(SETTLED_WITHIN_S // PROBED_EVERY_S):
             self.send([self.pays(PROBE, f"probe-{self._steps}-{attempt}", self._early_ms)])
-            pause = time.monotonic() + 0.1
-            while time.monotonic() < pause:
-                for record in self._tail.new():
-                    event = json.loads(record.value or b"{}")
-                    if event["customer"] == PROBE and event["phone_latitude"] == shown:
-                        return
-        raise AssertionError(f"{self._plan.pattern}: the engine took nothing in for {LEARNT_WITHIN_S} s")
+            if wait_until(lambda: self._is_enriched(shown), PROBED_EVERY_S, LOOKS_EVERY_S):
+                return
+        raise AssertionError(f"{self._plan.pattern}: the engine took nothing in for {SETTLED_WITHIN_S} s")
+
+    def _is_enriched(self, shown: float) -> bool:
+        found = (json.loads(record.value or b"{}") for record in self._tail.new())
+        return (PROBE, shown) in [(event["customer"], event["phone_latitude"]) for event in found]
 
     def close(self, after_ms: int) -> None:
         """Let event time pass far beyond `after_ms`, and wait until the windows before it are reported."""
@@ -152,16 +153,18 @@ class Player:
         wanted |= {"minutes"} if self._plan.summaries else set()
         burst = [("closing-1", after_ms + 60_000), ("closing-2", after_ms + 61_000), ("closing-3", after_ms + 200_000)]
         self.send(self.pays(CLOSER, name, at_ms) for name, at_ms in burst)
-        deadline = time.monotonic() + CLOSED_WITHIN_S
         closed = set[str]()
-        while closed != wanted and time.monotonic() < deadline:
+
+        def is_closed() -> bool:
             for record in self._found.new():
                 found = json.loads(record.value or b"{}")
                 if found.get("rule") == "burst" and found["subject"] == CLOSER:
                     closed.add("sessions")
                 if found.get("merchant_category") == PROBES and found["window_end_ms"] > after_ms:
                     closed.add("minutes")
-        if closed != wanted:
+            return closed == wanted
+
+        if not wait_until(is_closed, CLOSED_WITHIN_S, LOOKS_EVERY_S):
             raise AssertionError(f"{self._plan.pattern}: no window was closed within {CLOSED_WITHIN_S} s")
 
     def outcome(self) -> Outcome:
