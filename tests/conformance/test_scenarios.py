@@ -46,9 +46,9 @@ FORMS: Mapping[tuple[str, str], tuple[str, Mapping[str, Any]]] = {
 """How an engine runs while it gives a guarantee."""
 SEED = int(os.environ.get("MILLRACE_SEED", "20261121"))
 DAY_MS = 86_400_000
-STARTED_WITHIN_S = 300
+STARTED_WITHIN_S = 600
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(2400)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,25 +132,29 @@ def outcomes(stack: Settings, start_ms: int) -> Iterator[dict[Run, Outcome]]:
         )
         for run in RUNS
     }
+    for run, plan in plans.items():
+        ensure_topics(plan, run.variant)  # one after the other: a broker creates all at once in more time than it has
     more = {run.engine for run in RUNS if not registry.manifest(run.engine).is_default}
     with beside(stack, sorted(more)), ThreadPoolExecutor(len(RUNS)) as all_at_once:
-        try:
-            found = all_at_once.map(partial(play, target, start_ms=start_ms), plans.keys(), plans.values())
-            yield dict(zip(plans, found, strict=True))
-        finally:
-            for plan in plans.values():
-                engine = target.engine(plan.engine)
-                if engine.job(plan).is_up:
-                    engine.stop(plan)
+        found = all_at_once.map(partial(outcome_of, target, start_ms=start_ms), plans.keys(), plans.values())
+        yield dict(zip(plans, found, strict=True))
 
 
-def play(target: Target, run: Run, plan: EnginePlan, start_ms: int) -> Outcome:
-    ensure_topics(plan, run.variant)
+def outcome_of(target: Target, run: Run, plan: EnginePlan, start_ms: int) -> Outcome:
+    """What came of one run; its job ends with it, for while the others go on it would use up their processors."""
+    engine = target.engine(plan.engine)
+    try:
+        return play(engine, run, plan, start_ms)
+    finally:
+        if engine.job(plan).is_up:
+            engine.stop(plan)
+
+
+def play(engine: Engine, run: Run, plan: EnginePlan, start_ms: int) -> Outcome:
     player = Player(plan)
     player.references([each for scenario in SCENARIOS for each in scenario.references()])
-    engine = target.engine(plan.engine)
     engine.start(plan, None)
-    wait_until(lambda: engine.job(plan).state != "starting", STARTED_WITHIN_S)
+    wait_until(lambda: engine.job(plan).state in ("running", "failed"), STARTED_WITHIN_S)
     assert engine.job(plan).state == "running", engine.job(plan)
     stories = [message for scenario, at_ms in placed(SCENARIOS, start_ms) for message in scenario.messages(at_ms)]
     for phase in range(max(message.phase for message in stories) + 1):
@@ -222,9 +226,9 @@ def tape(start_ms: int) -> Iterator[list[Sent]]:
     """Phases of random purchases, or of random phones: a few customers who do everything that a rule may look at."""
     random_ = random.Random(SEED)
     at_ms, sent = start_ms, list[bytes]()
-    for phase in range(12):
+    for phase in range(6):
         messages: list[Sent] = []
-        for number in range(15 if phase % 2 == 0 else 80):
+        for number in range(30 if phase % 2 == 0 else 160):
             customer = random_.choice(TAPE_CUSTOMERS)
             place = {"latitude": 48 + random_.choice([0, 0, 0.005, 0.02]), "longitude": 10.0}
             if phase % 2 == 0:

@@ -23,6 +23,7 @@ from typing import Any
 import pytest
 
 from millrace import kept, oracle, registry
+from millrace.job import Engine
 from millrace.machine.processes import wait_until
 from millrace.oracle import Record
 from millrace.patterns import EnginePlan, Variant, load_all
@@ -44,9 +45,9 @@ REQUESTS = 600
 """Of the random tape: about three minutes of event time."""
 GROUPS = {"1": ["10.0.0.aaa", "10.0.0.bbb"], "2": ["10.0.1.aaa"]}
 CLOSER_GROUP, CLOSER = "0", "1.1.1.zzz"
-STARTED_WITHIN_S, CLOSED_WITHIN_S, SETTLED_AFTER_S = 300, 180, 2
+STARTED_WITHIN_S, CLOSED_WITHIN_S, SETTLED_AFTER_S = 600, 360, 2
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(1800)]
 
 Event = dict[str, Any]
 
@@ -112,20 +113,16 @@ def declared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def outcomes(stack: Settings, declared: Path, start_ms: int) -> Iterator[Mapping[Run, Outcome]]:
+def outcomes(stack: Settings, declared: Path, start_ms: int) -> Mapping[Run, Outcome]:
     """What came of the scenarios and of a random tape, on all engines at once."""
     print(f"MILLRACE_SEED={SEED}")
     target = Target.read(stack, {})
     plans = {run: plan_of(target, run, declared) for run in RUNS}
+    for run, plan in plans.items():
+        ensure_topics(plan, run.variant)  # one after the other: a broker creates all at once in more time than it has
     with ThreadPoolExecutor(len(RUNS)) as all_at_once:
-        try:
-            found = all_at_once.map(partial(play, target, start_ms=start_ms), plans.keys(), plans.values())
-            yield dict(zip(plans, found, strict=True))
-        finally:
-            for plan in plans.values():
-                engine = target.engine(plan.engine)
-                if engine.job(plan).is_up:
-                    engine.stop(plan)
+        found = all_at_once.map(partial(outcome_of, target, start_ms=start_ms), plans.keys(), plans.values())
+        return dict(zip(plans, found, strict=True))
 
 
 @pytest.fixture(params=RUNS, ids=str)
@@ -149,11 +146,20 @@ def plan_of(target: Target, run: Run, declared: Path) -> EnginePlan:
     return own_plan(target, variant, f"windows-{run.variant.name}", delivery=AT_LEAST_ONCE, declared=str(declared))
 
 
-def play(target: Target, run: Run, plan: EnginePlan, start_ms: int) -> Outcome:
-    ensure_topics(plan, run.variant)
-    engine, topic = target.engine(plan.engine), plan.topics[MOVING.judged.name]
+def outcome_of(target: Target, run: Run, plan: EnginePlan, start_ms: int) -> Outcome:
+    """What came of one run; its job ends with it, for while the others go on it would use up their processors."""
+    engine = target.engine(plan.engine)
+    try:
+        return play(engine, run, plan, start_ms)
+    finally:
+        if engine.job(plan).is_up:
+            engine.stop(plan)
+
+
+def play(engine: Engine, run: Run, plan: EnginePlan, start_ms: int) -> Outcome:
+    topic = plan.topics[MOVING.judged.name]
     engine.start(plan, None)
-    wait_until(lambda: engine.job(plan).state != "starting", STARTED_WITHIN_S)
+    wait_until(lambda: engine.job(plan).state in ("running", "failed"), STARTED_WITHIN_S)
     assert engine.job(plan).state == "running", engine.job(plan)
     tape_ms, ends_ms = start_ms + len(OF_WINDOWS) * MINUTE_MS, start_ms + (len(OF_WINDOWS) + 5) * MINUTE_MS
     sent = [event for scenario, at_ms in placed(start_ms) for event in events_of(scenario, at_ms)]
