@@ -54,7 +54,7 @@ CONSEQUENCE = "org.apache.flink.util.FlinkExpectedException"
 """Begins a failure that another one has caused: the end of a TaskManager, which a failing sink takes down with it."""
 RESTARTING_MOST_S = 60
 STALLED_AFTER_INTERVALS = 6
-SUBMIT_WITHIN_S = 180
+SUBMIT_WITHIN_S = 480
 STOP_WITHIN_S = 120
 # Flink fails a job that is stopping if a source's coordinator sends an event to a task that has just finished. The
 # savepoint was complete before, and the job ends.

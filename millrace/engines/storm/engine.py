@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 MAIN, WORKER = "millrace.storm.Submit", "org.apache.storm.daemon.worker.Worker"
 NAME = re.compile(r"([a-z0-9-]+)-generation-(\d+)")
-SUBMIT_WITHIN_S, STOP_WITHIN_S, KILL_WITHIN_S = 120, 60, 10
+SUBMIT_WITHIN_S, STOP_WITHIN_S, KILL_WITHIN_S = 480, 60, 10
 STALLED_AFTER_S = 60
 """A job writes its progress every second; a worker that dies is back within seconds."""
 STARTED_WITHIN_S = 180
