@@ -32,7 +32,7 @@ SILENT_S = 30
 """Ten seconds without traffic, the burst's ten, five in which another could come late, and five more: what was judged
 would be told by then."""
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(2400)]
 
 
 @pytest.fixture(scope="module")
