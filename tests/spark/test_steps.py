@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from millrace.engines.spark.tuning import BACKGROUND_NICE
 from tests.spark.test_files import run
 
 pytestmark = pytest.mark.builds
@@ -28,3 +29,7 @@ def test_of_the_same_millisecond_side_streams_come_first_whatever_their_names(sa
 
 def test_a_key_or_a_measure_of_a_summary_may_be_called_window(said: dict[str, Any]) -> None:
     assert said["numbers"] == ["topic", "key", "value"]
+
+
+def test_a_driver_gives_way_to_others_only_once_its_windows_have_begun(said: dict[str, Any]) -> None:
+    assert said["priorities"] == [0, BACKGROUND_NICE]

@@ -42,7 +42,7 @@ class Driver:
         self.ends = TopicEnds(plan)
         self.clock = Clock(plan, self.running, ticking(spark), self.ends)
         self.stores_at = time.monotonic() + STORES_WAIT_S
-        self.is_under_way = False
+        self.has_begun = False
 
     def run(self, stop: threading.Event) -> str | None:
         """Run until `stop` is set; the problem if it ends for another reason."""
@@ -73,14 +73,13 @@ class Driver:
 
     def _due(self) -> Sequence[RunningQuery]:
         """The queries that should run by now: after a start, the stores follow once all others have begun."""
-        if self.is_under_way:
-            return self.running
         first = [each for each in self.running if not each.query.is_store]
-        self.is_under_way = time.monotonic() > self.stores_at or all(each.has_begun for each in first)
-        if self.is_under_way and not self.plan.judges_events:
-            jvm = self.spark.sparkContext._gateway.proc
-            lower_priority(jvm.pid if jvm else os.getppid())  # spark-submit's JVM is this process's parent
-        return self.running if self.is_under_way else first
+        if not self.has_begun and all(each.has_begun for each in first):
+            self.has_begun = True
+            if not self.plan.judges_events:
+                jvm = self.spark.sparkContext._gateway.proc
+                lower_priority(jvm.pid if jvm else os.getppid())  # spark-submit's JVM is this process's parent
+        return self.running if self.has_begun or time.monotonic() > self.stores_at else first
 
     def _find_lost(self, due: Sequence[RunningQuery]) -> str | None:
         """The problem if messages were deleted before a query has read them; checked before a query is started."""
@@ -101,7 +100,7 @@ class Driver:
 
     def _is_over(self) -> bool:
         """Whether a finite stream is at its end: all windows are closed, and every query has read all there is."""
-        if not (self.plan.finite and self.is_under_way and self.clock.is_over):
+        if not (self.plan.finite and self.has_begun and self.clock.is_over):
             return False
         enriched = self.plan.topics[self.plan.use.enriched.name]
         try:

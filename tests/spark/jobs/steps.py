@@ -1,8 +1,10 @@
 """What the per-event stage hands to the kernel, of an invented batch in a local session; prints one line of JSON."""
 
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 from unittest import mock
@@ -11,6 +13,9 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql.functions import lit, struct, when
 
 from millrace.engines.spark import events, topics, windows
+from millrace.engines.spark.driver import Driver
+from millrace.engines.spark.progress import ProgressFile
+from millrace.engines.spark.queries import RunningQuery
 from millrace.engines.spark.session import session
 from millrace.patterns import EnginePlan
 from millrace.rules import Count, EventType, Lookup, Text, Tumbling, Whole, WindowSummary
@@ -22,7 +27,8 @@ INGEST_MS = 1_000
 
 def main() -> None:
     spark = session("steps", "local[1]", [], {"spark.ui.enabled": "false"})
-    print(json.dumps({"looked up at": looked_up_at(spark), "streams": streams(spark), "numbers": numbers(spark)}))
+    found = {"looked up at": looked_up_at(spark), "streams": streams(spark), "numbers": numbers(spark)}
+    print(json.dumps(found | {"priorities": priorities(spark)}))
 
 
 def looked_up_at(spark: SparkSession) -> list[int]:
@@ -89,6 +95,25 @@ def numbers(spark: SparkSession) -> list[str]:
         of = WindowSummary("s", "", on, (key,), Tumbling(1_000), {measure: Count()})
         with mock.patch.multiple(windows, _read=lambda *_: arrived, ticks=lambda *_: moments):
             found = windows.numbers(spark, plan, of, "s").columns
+    return found
+
+
+def priorities(spark: SparkSession) -> list[int]:
+    """The nice value of a driver that has waited for its windows in vain, and once they have begun."""
+    windows = SimpleNamespace(query=SimpleNamespace(is_store=False), has_begun=False)
+    plan = SimpleNamespace(
+        use=FRAUD,
+        topics={each.name: each.name for each in (FRAUD.judged, FRAUD.enriched)},
+        judges_events=False,
+        real_time=False,
+        finite=False,
+    )
+    driver = Driver(spark, cast(EnginePlan, plan), [], ProgressFile(Path()))
+    driver.running, driver.stores_at = [cast(RunningQuery, windows)], 0
+    found = []
+    for windows.has_begun in (False, True):
+        driver._due()
+        found.append(os.getpriority(os.PRIO_PROCESS, 0))
     return found
 
 
