@@ -7,7 +7,7 @@ as the clock: an engine that read while another still writes would take what com
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from millrace import deployments
 from millrace.errors import InfraError, UsageError
-from millrace.job import EngineError
+from millrace.job import EngineError, State
 from millrace.machine.processes import wait_until
 from millrace.patterns import EnginePlan, Variant, backfills, is_name, load, names
 from millrace.patterns import topics as topics_of
@@ -26,6 +26,7 @@ from millrace.target import Target
 from millrace.traffic import Columns, Label, Message
 from millrace.traffic.replay import read_replay
 from millrace.verbs import traffic
+from millrace.verbs.cost import cpu_seconds
 from millrace.verbs.deploy import deploy
 from millrace.verbs.provision import provision
 from millrace.verbs.stored import is_stored, read_stored, require_restorable
@@ -35,7 +36,9 @@ Report = Callable[[str], None]
 REPORT_EVERY_S = 2.0
 LOOK_EVERY_S = 1.0
 STALLED_AFTER_S = 300
-"""A job that has not ended, and whose outputs do not grow for so long, never will."""
+"""A job that has not ended, and has shown no sign of life for so long, never will."""
+WORKS_FROM = 0.1
+"""The share of a processor that the processes of a job use at least while they start; those that only wait use less."""
 SUBMITTED_WITHIN_S = 15
 RESTORED = Label("restored")
 
@@ -135,24 +138,39 @@ def _publish(target: Target, variant: Variant, recorded: Recorded, report: Repor
     report(f"{topics.publish(target.bootstrap, counted()):,} messages written to {topic_of[variant.use.judged.name]}")
 
 
+@dataclass
+class Life:
+    """The last sign of life of a job: its state changed, its outputs grew, or its processes worked while it started."""
+
+    seen_at: float = 0.0
+    looked_at: float = 0.0
+    cpu_s: float = 0.0
+    found: object = None
+
+    def look(self, now: float, state: State, counts: Mapping[str, int], cpu_s: float) -> None:
+        """Compare the job with what the look before has found."""
+        works = cpu_s - self.cpu_s > WORKS_FROM * (now - self.looked_at)
+        if (state, counts) != self.found or (state == "starting" and works):
+            self.seen_at = now
+        self.looked_at, self.cpu_s, self.found = now, cpu_s, (state, counts)
+
+
 def _finish(target: Target, variant: Variant, plan: EnginePlan, report: Report) -> None:
     """Return when the job has judged all and has ended."""
     engine, job_name = target.engine(plan.engine), deployments.job_name(plan)
     outputs = {kind: topic for kind, topic in topics_of(variant).items() if kind in _outputs(variant)}
-    counts: dict[str, int] = {}
-    grown_at, reported_at = time.monotonic(), 0.0
+    life, reported_at = Life(), 0.0
     while not engine.finish(plan):
         job = engine.job(plan)
         if not job.is_up and job.state != "stopped":
             raise EngineError(f"{job_name} is {job.state}: {job.problem or 'no reason given'}; see `millrace logs`")
         if (now := time.monotonic()) > reported_at + REPORT_EVERY_S:
-            reported_at, last = now, counts
-            counts = topics.lengths(target.bootstrap, outputs)
-            grown_at = now if counts != last else grown_at
+            reported_at, counts = now, topics.lengths(target.bootstrap, outputs)
             report(f"{job_name}: {job.state}; " + ", ".join(f"{count:,} {kind}" for kind, count in counts.items()))
-            if now > grown_at + STALLED_AFTER_S:
+            life.look(now, job.state, counts, cpu_seconds(target.settings, plan.pattern).get(plan.engine, 0.0))
+            if now > life.seen_at + STALLED_AFTER_S:
                 raise EngineError(
-                    f"{job_name} has written nothing for {STALLED_AFTER_S} s and has not ended "
+                    f"{job_name} has done nothing for {STALLED_AFTER_S} s and has not ended "
                     f"({job.state}: {job.problem or 'no error'}); see {job.web or '`millrace logs`'}"
                 )
         time.sleep(LOOK_EVERY_S)

@@ -14,13 +14,14 @@ import pytest
 from millrace.cli.app import run
 from millrace.engines.flink.submission import remote
 from millrace.errors import InfraError, UsageError
+from millrace.job import State
 from millrace.oracle import Record
 from millrace.patterns import EnginePlan, PatternError, Stores, backfills, engine_plans, load, require_known
 from millrace.settings import Settings
 from millrace.target import Target
 from millrace.traffic import plan_for
 from millrace.verbs import traffic
-from millrace.verbs.backfill import read, require_free
+from millrace.verbs.backfill import Life, read, require_free
 from millrace.verbs.provision import wanted_topics
 from millrace.verbs.stored import StoredError, read_stored
 from millrace.verify import judge
@@ -188,3 +189,26 @@ def test_at_the_end_of_a_finite_stream_every_window_must_have_closed() -> None:
     found = judge(finite, replace(evidence, labels=None))
     assert found.check("alerts: burst").status == "ok"
     assert found.latencies == (), "recorded time has no latency"
+
+
+@pytest.mark.parametrize(
+    ("state", "alerts", "cpu_s", "is_alive"),
+    [
+        ("starting", 0, 31.0, True),
+        ("starting", 0, 3.0, False),  # it waits, and wakes up to look
+        ("running", 0, 31.0, True),
+        ("running", 1, 3.0, True),
+    ],
+)
+def test_a_job_that_starts_slowly_has_not_stood_still(state: State, alerts: int, cpu_s: float, is_alive: bool) -> None:
+    life = Life()
+    life.look(1_000, "starting", {"alerts": 0}, 1.0)
+    life.look(1_200, state, {"alerts": alerts}, cpu_s)
+    assert life.seen_at == (1_200 if is_alive else 1_000)
+
+
+def test_a_job_that_runs_and_writes_nothing_stands_still_whatever_it_computes() -> None:
+    life = Life()
+    for at in (1_000, 1_200):
+        life.look(at, "running", {"alerts": 0}, cpu_s=at)
+    assert life.seen_at == 1_000
