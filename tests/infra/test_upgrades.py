@@ -93,7 +93,7 @@ def test_an_upgrade_under_traffic_loses_and_doubles_nothing_and_reports_its_gap(
         print(line)
         if "stopping with its state" in line and not senders:  # the trial before may take as long as the traffic
             senders.append(Sender(target, name, "across", seconds=15 * len(first), closing_ms=closing_ms(FRAUD)))
-            assert processes.wait_until(lambda: topics.lengths(target.bootstrap, raw) != before, 60)
+            assert processes.wait_until(lambda: topics.lengths(target.bootstrap, raw) != before, 300)
 
     done = upgrade(target, load(name), "one", report=under_traffic)
     again = upgrade(target, load(name), "one")

@@ -101,7 +101,7 @@ def test_a_stopped_job_ends_within_seconds_and_leaves_nothing_running(
 ) -> None:
     streams = target.engine(plan.engine)
     streams.start(plan, None)
-    assert processes.wait_until(lambda: streams.job(plan).state == "running", 120)
+    assert processes.wait_until(lambda: streams.job(plan).state == "running", 300)
     assert [each.job_id for each in streams.running() if each.job_id == plan.job_id] == [plan.job_id]
     began = time.monotonic()
     streams.stop(plan)
