@@ -11,6 +11,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -29,14 +31,25 @@ from tests.conftest import settings_for_tests
 
 pytestmark = pytest.mark.stack
 
+WITHIN_S = 300
+"""For each step of a stack, also on a busy machine."""
+
 
 @pytest.fixture
 def small(test_port_base: int) -> Iterator[Settings]:
     """A stack of which nothing runs yet, beside that of the session."""
-    settings = settings_for_tests("small", test_port_base + 100)
+    with small_stack(test_port_base) as settings:
+        yield settings
+
+
+@contextmanager
+def small_stack(port_base: int) -> Iterator[Settings]:
+    settings = settings_for_tests("small", port_base + 100)
     stacks.down(settings, purge=True)
-    yield settings
-    stacks.down(settings)
+    try:
+        yield settings
+    finally:
+        stacks.down(settings)
     assert what_runs(settings) == []
 
 
@@ -80,7 +93,7 @@ def with_tiny_ones(settings: Settings, *words: str, starts_in_s: float = 1) -> "
     return millrace(settings, *words, first=f"from tests import tiny; tiny.install(starts_in_s={starts_in_s})")
 
 
-def wait_until(is_so: Callable[[], bool], within_s: float = 60) -> None:
+def wait_until(is_so: Callable[[], bool], within_s: float = WITHIN_S) -> None:
     assert processes.wait_until(is_so, within_s)
 
 
@@ -117,13 +130,56 @@ def test_down_leaves_no_process_no_socket_and_the_data_and_with_purge_only_recor
     assert "kept" not in topics(small)
 
 
-def test_two_stacks_side_by_side_do_not_see_each_other(stack: Settings, small: Settings) -> None:
-    stacks.up(small, ["kafka"])
-    make_topic(small, "only-in-the-small-one")
-    assert "only-in-the-small-one" in topics(small)
-    assert "only-in-the-small-one" not in topics(stack)
-    stacks.down(small)
-    assert {one.state for one in stacks.status(stack) if one.name != PAGE} == {"running"}
+@dataclass(frozen=True)
+class Beside:
+    """What was found of a stack with a real Kafka beside that of the session."""
+
+    meta: str
+    """Of the storage that Kafka's preparation made, where half of one lay."""
+    topics: set[str]
+    others_topics: set[str]
+    others_states: set[str]
+    """After it went down."""
+    error: str
+    """Of a start with the storage of another node."""
+    dead: stacks.ServerStatus
+
+
+@pytest.fixture(scope="module")
+def other(stack: Settings, test_port_base: int) -> Beside:
+    """It is prepared again, goes down and fails: one life for several tests."""
+    with small_stack(test_port_base) as small:
+        meta = small.state / "data" / "kafka-1" / "meta.properties"
+        meta.parent.mkdir(parents=True)
+        meta.write_text("half of it")
+        stacks.up(small, ["kafka"])
+        made = meta.read_text()
+        make_topic(small, "only-in-the-small-one")
+        own, others = topics(small), topics(stack)
+        stacks.down(small)
+        states = {one.state for one in stacks.status(stack) if one.name != PAGE}
+        meta.write_text(made.replace("node.id=1", "node.id=7"))
+        with pytest.raises(InfraError) as error:
+            stacks.up(small, ["kafka"])
+        (dead,) = [one for one in stacks.status(small) if one.name == "kafka-1"]
+    return Beside(made, own, others, states, str(error.value), dead)
+
+
+def test_two_stacks_side_by_side_do_not_see_each_other(other: Beside) -> None:
+    assert "only-in-the-small-one" in other.topics
+    assert "only-in-the-small-one" not in other.others_topics
+    assert other.others_states == {"running"}
+
+
+def test_a_server_that_dies_while_it_starts_ends_the_wait_with_its_log(other: Beside) -> None:
+    assert "kafka-1 died while it started" in other.error
+    assert "7" in other.error
+    assert other.dead.state == "dead"
+    assert "ERROR" in other.dead.error or "Exception" in other.dead.error
+
+
+def test_a_preparation_that_was_interrupted_is_made_anew(other: Beside) -> None:
+    assert "half of it" not in other.meta
 
 
 def test_a_port_in_use_is_explained_before_anything_starts(small: Settings) -> None:
@@ -153,28 +209,6 @@ def test_other_ports_are_refused_while_it_runs(tiny_ones: Settings) -> None:
         stacks.up(tiny_ones, ["kafka"], ["three-brokers"])
 
 
-def test_a_server_that_dies_while_it_starts_ends_the_wait_with_its_log(small: Settings) -> None:
-    stacks.up(small, ["kafka"])
-    stacks.down(small)
-    meta = small.state / "data" / "kafka-1" / "meta.properties"
-    meta.write_text(meta.read_text().replace("node.id=1", "node.id=7"))
-    with pytest.raises(InfraError) as error:
-        stacks.up(small, ["kafka"])
-    assert "kafka-1 died while it started" in str(error.value)
-    assert "7" in str(error.value)
-    (status,) = [one for one in stacks.status(small) if one.name == "kafka-1"]
-    assert status.state == "dead"
-    assert "ERROR" in status.error or "Exception" in status.error
-
-
-def test_a_preparation_that_was_interrupted_is_made_anew(small: Settings) -> None:
-    data = small.state / "data" / "kafka-1"
-    data.mkdir(parents=True)
-    (data / "meta.properties").write_text("half of it")
-    stacks.up(small, ["kafka"])
-    assert "half of it" not in (data / "meta.properties").read_text()
-
-
 @pytest.mark.parametrize(("there", "after_s"), [("*", 0.5), ("*", 2.5), ("namenode", 0.5), ("datanode-2", 0)])
 def test_ctrl_c_leaves_nothing_of_what_it_had_started(small: Settings, there: str, after_s: float) -> None:
     interrupted(with_tiny_ones(small, "up", "kafka", "hdfs", starts_in_s=2), small, there, after_s)
@@ -191,7 +225,7 @@ def test_ctrl_c_leaves_nothing_even_if_the_output_is_closed(small: Settings) -> 
     assert up.stdout is not None
     up.stdout.close()
     up.send_signal(signal.SIGINT)
-    assert (up.wait(120), what_runs(small)) == (130, [])
+    assert (up.wait(WITHIN_S), what_runs(small)) == (130, [])
 
 
 def interrupted(up: "subprocess.Popen[str]", small: Settings, there: str, after_s: float) -> None:
@@ -199,7 +233,7 @@ def interrupted(up: "subprocess.Popen[str]", small: Settings, there: str, after_
     wait_until(lambda: any(small.run.glob(f"{there}.json")) or up.poll() is not None)
     time.sleep(after_s)  # the moment of the interruption is the input of this test, not a wait for a result
     up.send_signal(signal.SIGINT)
-    output, _ = up.communicate(timeout=120)
+    output, _ = up.communicate(timeout=WITHIN_S)
     assert (up.returncode, what_runs(small)) == (130, []), output
 
 
@@ -210,7 +244,7 @@ def test_ctrl_c_spares_what_ran_before(tiny_ones: Settings) -> None:
     wait_until(lambda: (tiny_ones.run / "namenode.json").exists())
     assert up.poll() is None, "it ended before it could be interrupted"
     up.send_signal(signal.SIGINT)
-    output, _ = up.communicate(timeout=120)
+    output, _ = up.communicate(timeout=WITHIN_S)
     assert up.returncode == 130, output
     assert set(processes.records(tiny_ones.run)) == {"kafka-1"}
     assert processes.alive(before)
@@ -239,7 +273,7 @@ def test_two_ups_at_once_start_each_server_once_and_write_for_their_user_only(sm
     shutil.rmtree(small.state, ignore_errors=True)
     small.state.mkdir(parents=True, mode=0o755)
     first, second = millrace(small, "up", "kafka"), millrace(small, "up", "kafka")
-    outputs = [one.communicate(timeout=120)[0] for one in (first, second)]
+    outputs = [one.communicate(timeout=WITHIN_S)[0] for one in (first, second)]
     assert (first.returncode, second.returncode) == (0, 0), outputs
     assert sum(f"{'kafka-1':<22} starting" in output for output in outputs) == 1
     written = [small.state, *small.state.rglob("*")]
@@ -248,7 +282,7 @@ def test_two_ups_at_once_start_each_server_once_and_write_for_their_user_only(sm
 
 
 def test_up_starts_a_watcher_that_restarts_what_dies_and_down_leaves_neither(small: Settings) -> None:
-    output, _ = (up := millrace(small, "up", "kafka")).communicate(timeout=120)
+    output, _ = (up := millrace(small, "up", "kafka")).communicate(timeout=WITHIN_S)
     assert up.returncode == 0, output
     assert stacks.watch_status(small).state == "running"
     before = processes.records(small.run)["kafka-1"]
@@ -260,19 +294,19 @@ def test_up_starts_a_watcher_that_restarts_what_dies_and_down_leaves_neither(sma
 
 
 def test_up_without_a_watcher_leaves_the_dead_dead_until_the_next_up(small: Settings) -> None:
-    output, _ = (up := millrace(small, "up", "kafka", "--no-watch")).communicate(timeout=120)
+    output, _ = (up := with_tiny_ones(small, "up", "kafka", "--no-watch")).communicate(timeout=WITHIN_S)
     assert up.returncode == 0, output
     assert (stacks.watch_status(small).state, set(processes.records(small.run))) == ("stopped", {"kafka-1"})
 
 
 def test_what_a_down_finds_given_up_and_killed_it_leaves_nowhere(small: Settings) -> None:
     """The watcher is killed while a server is dead: `status` is red, and `down` leaves nothing of them."""
-    millrace(small, "up", "kafka").communicate(timeout=120)
+    with_tiny_ones(small, "up", "kafka").communicate(timeout=WITHIN_S)
     processes.kill(processes.records(small.run)[stacks.WATCH])
     stacks.kill(small, ["kafka-1"])
     stacks.given_up_file(small, "kafka-1").touch()
     status = millrace(small, "status", "--check")
-    output, _ = status.communicate(timeout=120)
+    output, _ = status.communicate(timeout=WITHIN_S)
     assert (status.returncode, states(small)["kafka-1"]) == (1, "given-up")
     assert "watcher: dead; nothing restarts what dies until the next `millrace up`" in output
     assert "given up: kafka-1; fix the cause" in output
@@ -296,6 +330,6 @@ def topics(settings: Settings) -> set[str]:
 
 def test_the_tail_of_a_log_is_printed(stack: Settings) -> None:
     printed = millrace(stack, "logs", "kafka", "-n", "3")
-    output, _ = printed.communicate(timeout=120)
+    output, _ = printed.communicate(timeout=WITHIN_S)
     assert printed.returncode == 0
     assert str(Path("logs") / "kafka-1.log") in output
