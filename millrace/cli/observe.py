@@ -7,7 +7,6 @@ import typer
 
 from millrace.cli.changes import known_pattern
 from millrace.cli.printing import Json, fields, print_json, report, settings
-from millrace.verbs import observation_server
 
 
 def observe(
@@ -31,6 +30,8 @@ def observe(
     millrace observe flink --json
     millrace observe --serve
     """
+    from millrace.verbs import observation_server
+
     chosen = settings()
     if stop:
         report("observer", "stopped" if observation_server.stop(chosen) else "did not run")

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-
-from hdfs import HdfsError, InsecureClient
-from requests import RequestException
-from urllib3.exceptions import HTTPError
+from typing import TYPE_CHECKING
 
 from millrace.errors import InfraError
 from millrace.stores.changes import Change
+
+if TYPE_CHECKING:
+    from hdfs import InsecureClient
 
 TIMEOUT_S = 30
 ABSENT = "FileNotFoundException"
@@ -110,6 +110,11 @@ class Hdfs:
     @contextmanager
     def _client(self) -> Iterator[InsecureClient]:
         """A client whose errors name the address and the remedy."""
+        # Here: the library and its HTTP client are a tenth of the start of a verb that reads no file.
+        from hdfs import HdfsError, InsecureClient
+        from requests import RequestException
+        from urllib3.exceptions import HTTPError
+
         try:
             yield InsecureClient(self.url, user=self.user, timeout=TIMEOUT_S)
         except HdfsError as error:
@@ -136,6 +141,8 @@ def _since(file: File, since_ms: int) -> Iterator[File]:
 
 def _is_there(client: InsecureClient, path: str) -> bool:
     """Whether a file or folder exists; with `strict=False` the client would report a denied request as absent."""
+    from hdfs import HdfsError  # here, as above
+
     try:
         client.status(path)
     except HdfsError as error:

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import Any
-
-import happybase
-from thriftpy2.protocol.exc import TProtocolException
-from thriftpy2.thrift import TException
-from thriftpy2.transport import TTransportException
+from typing import TYPE_CHECKING, Any
 
 from millrace.errors import InfraError
 from millrace.patterns.plan import table_of
 from millrace.rules.layout import FORGOTTEN, NOTHING_FORGOTTEN, Delete, Forgotten, by_call
 from millrace.stores.changes import Change
+
+if TYPE_CHECKING:
+    from thriftpy2.thrift import TException
 
 TIMEOUT_MS = 60_000
 MUTATIONS_MOST = 2_000  # in one call
@@ -106,6 +104,12 @@ class HBase:
     @contextmanager
     def connection(self) -> Iterator[Any]:
         """A connection whose errors name the address and the remedy."""
+        # Here: happybase compiles its Thrift file on import, a fifth of the start of a verb that reads no table.
+        import happybase
+        from thriftpy2.protocol.exc import TProtocolException
+        from thriftpy2.thrift import TException
+        from thriftpy2.transport import TTransportException
+
         address = f"{self.host}:{self.port}"
         try:
             with closing(happybase.Connection(self.host, self.port, timeout=TIMEOUT_MS)) as hbase:

@@ -8,18 +8,18 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from kafka import KafkaAdminClient
-from kafka.admin import ConfigResource, ConfigResourceType
-from kafka.errors import CoordinatorNotAvailableError, TopicAlreadyExistsError
-from kafka.errors import KafkaError as AdminError
 
 from millrace.errors import InfraError
 from millrace.machine.processes import wait_until
 from millrace.oracle import Record
 from millrace.stores.changes import Change
+
+# kafka-python is imported where it is used: it takes longer to import than the rest of what a verb reads Kafka with.
+if TYPE_CHECKING:
+    from kafka import KafkaAdminClient
 
 # The broker's clock, not the sender's: arrival order and latency rest on it, and no sender can forge it.
 APPEND_TIME = {"message.timestamp.type": "LogAppendTime"}
@@ -107,6 +107,8 @@ def admin(bootstrap: str) -> Iterator[KafkaAdminClient]:
 
 def opened_admin(bootstrap: str, answers_within_s: float | None = None) -> KafkaAdminClient:
     """An admin client to be closed by the caller; it connects again by itself after a broker was away."""
+    from kafka import KafkaAdminClient
+
     timeout_ms = round((answers_within_s or ANSWERS_WITHIN_S) * 1_000)
     return KafkaAdminClient(
         bootstrap_servers=bootstrap.split(","), request_timeout_ms=timeout_ms, bootstrap_timeout_ms=timeout_ms
@@ -118,10 +120,14 @@ def named(bootstrap: str) -> Iterator[None]:
     """Add the address and the remedy to the errors of a Kafka client."""
     try:
         yield
-    except AdminError as error:
-        raise TopicError(refusal(bootstrap, type(error).__name__, str(error))) from None
     except KafkaException as error:
         raise TopicError(refusal(bootstrap, error.args[0].name(), error.args[0].str())) from None
+    except Exception as error:
+        from kafka.errors import KafkaError as AdminError
+
+        if not isinstance(error, AdminError):
+            raise
+        raise TopicError(refusal(bootstrap, type(error).__name__, str(error))) from None
 
 
 def refusal(bootstrap: str, code: str, why: str) -> str:
@@ -278,6 +284,8 @@ def topic_ids(bootstrap: str, topics: Mapping[str, str]) -> dict[str, str]:
 
 def members(bootstrap: str, group: str) -> list[str]:
     """Who reads as a consumer group now: client and host of each. Kafka makes its topic of groups at the first use."""
+    from kafka.errors import CoordinatorNotAvailableError
+
     described: list[dict[str, Any]] = []
 
     def is_described() -> bool:
@@ -525,6 +533,8 @@ class _Existing:
 
 
 def _described(client: KafkaAdminClient, names: Sequence[str]) -> dict[str, _Existing]:
+    from kafka.admin import ConfigResource, ConfigResourceType
+
     present = sorted(set(client.list_topics()) & set(names))
     if not present:
         return {}
@@ -574,6 +584,8 @@ def _change(wanted: Topic, there: _Existing | None) -> Change:
 
 
 def _create(client: KafkaAdminClient, missing: Sequence[Topic]) -> None:
+    from kafka.errors import TopicAlreadyExistsError
+
     # Another process may provision the same pattern at this moment; the next call finds what differs.
     with suppress(TopicAlreadyExistsError):
         client.create_topics(
@@ -583,6 +595,8 @@ def _create(client: KafkaAdminClient, missing: Sequence[Topic]) -> None:
 
 
 def _alter(client: KafkaAdminClient, wanted: Topic, there: _Existing) -> None:
+    from kafka.admin import ConfigResource, ConfigResourceType
+
     if there.partitions < wanted.partitions:
         client.create_partitions({wanted.name: wanted.partitions})
     differing = {key: value for key, value in wanted.configs.items() if there.configs.get(key) != value}

@@ -571,6 +571,9 @@ def test_help_is_wrapped_by_the_terminal_and_examples_keep_their_lines() -> None
 
 # What takes longer to import than `millrace status` takes in all; pydantic is not among it, since Typer imports it.
 HEAVY = {"confluent_kafka", "happybase", "hdfs", "jinja2", "kafka", "millrace.patterns", "pyarrow", "requests"}
+# What one verb, or a terminal, needs.
+RARE = {"http.server", "rich.progress"}
+CLIENTS_OF_STORES = {"happybase", "hdfs", "kafka", "requests"}
 
 
 @pytest.mark.parametrize("words", [["--help"], ["deploy", "--help"], ["status"]], ids=" ".join)
@@ -583,7 +586,14 @@ def test_what_a_verb_works_with_is_not_imported_before_it_works(tmp_path: Path, 
     )
     imported = set(ran.stderr.split())
     assert "millrace.cli.app" in imported
-    assert imported & HEAVY == set()
+    assert imported & (HEAVY | RARE) == set()
+
+
+@pytest.mark.parametrize("verb", ["deploy", "provision", "traffic", "validate"])
+def test_a_verb_imports_the_client_of_a_store_when_it_connects(verb: str) -> None:
+    script = f"import sys, millrace.verbs.{verb}; print(*sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", script], cwd=PROJECT, check=True, capture_output=True, text=True)
+    assert set(ran.stdout.split()) & CLIENTS_OF_STORES == set()
 
 
 def test_ctrl_c_while_the_command_line_is_still_imported_is_one_line(

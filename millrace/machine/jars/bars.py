@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rich import progress as rich_progress
 from rich.console import Console
 
 from millrace.machine.jars import Progress
@@ -15,6 +14,8 @@ def bars(console: Console) -> Iterator[Progress]:
     if not console.is_terminal:
         yield _lines(console)
         return
+    from rich import progress as rich_progress  # here: a bar is rare, and each call of the command line imports this
+
     columns = (
         rich_progress.TextColumn("{task.description:>14}"),
         rich_progress.BarColumn(),
