@@ -91,7 +91,7 @@ def enter(folder: Path) -> None:
     os.environ["MILLRACE_PROJECT"] = str(folder)
     invalidate_caches()
     make_importable()
-    for each in (_found, uses):
+    for each in (_brought, _found, uses):
         each.cache_clear()
 
 
@@ -123,7 +123,7 @@ def own_uses() -> dict[str, UseCase]:
 def pattern_folders() -> list[Path]:
     """The folders of pattern files, one for each use that has any."""
     own = sorted(path for path in root().glob(f"{FOLDER}/*/patterns"))
-    brought = [each.folder / "patterns" for each in installed()]
+    brought = [each.folder / "patterns" for each in _brought()]
     return [path for path in dict.fromkeys((*own, *brought)) if path.is_dir()]
 
 
@@ -150,6 +150,12 @@ def installed() -> list[Installed]:
     return [Installed(each.name, each.value, each.dist) for each in metadata.entry_points(group=GROUP)]
 
 
+@cache
+def _brought() -> list[Installed]:
+    """Those of this process: the search reads a file of every package, and each pattern that is read needs them."""
+    return installed()
+
+
 @dataclass(frozen=True)
 class _Found:
     """A use and its folder."""
@@ -164,7 +170,7 @@ class _Found:
 @cache
 def _found() -> dict[str, _Found]:
     found: dict[str, _Found] = {}
-    for each in (*_in_folders(), *map(_loaded, installed())):
+    for each in (*_in_folders(), *map(_loaded, _brought())):
         other = found.setdefault(each.use.name, each)
         if other.use is not each.use or other.folder.resolve() != each.folder.resolve():
             raise ProjectError(f"two uses are called '{each.use.name}': {other.origin} and {each.origin}; rename one")

@@ -99,6 +99,18 @@ def test_an_installed_package_brings_a_use_and_its_patterns(tmp_path: Path) -> N
     )
 
 
+def test_the_patterns_are_read_with_one_search_of_the_installed_packages() -> None:
+    script = """
+from importlib import metadata
+search, searched = metadata.entry_points, []
+metadata.entry_points = lambda **wanted: searched.append(wanted["group"]) or search(**wanted)
+from millrace.patterns import readable
+print(len(readable()) > 1, searched.count("millrace.uses"))
+"""
+    done = subprocess.run([sys.executable, "-c", script], cwd=PROJECT, check=True, capture_output=True, text=True)
+    assert done.stdout == "True 1\n"
+
+
 def test_two_uses_of_one_name_are_refused_with_both_places(tmp_path: Path) -> None:
     copy_of_fraud(tmp_path / "team/pipelines/shop", "pipelines.shop", "counter")
     packages = installed_shop(tmp_path / "packages")
