@@ -1,7 +1,7 @@
 """Two DAGs of a pattern: one deploys it, the other proves it with traffic and shows the verdict."""
 
 from airflow.providers.standard.operators.empty import EmptyOperator
-from airflow.sdk import DAG, chain, task
+from airflow.sdk import DAG, chain, get_parsing_context, task
 
 from millrace.airflow.about import deploy_doc, prove_doc
 from millrace.airflow.alarms import within
@@ -40,8 +40,10 @@ def servers_to_crash(params: dict) -> list[str]:
 
 
 def deploy_and_prove(variant: Variant) -> None:
-    """Make the DAGs of a pattern in the DAG file that calls this."""
+    """Make the DAGs of a pattern in the DAG file that calls this, but not in the process of another pattern's task."""
     name = variant.name
+    if get_parsing_context().dag_id not in (None, f"deploy-{name}", f"prove-{name}"):
+        return
     with_canaries = variant.use.canaries is not None
     with DAG(
         f"deploy-{name}",

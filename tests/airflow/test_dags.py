@@ -102,6 +102,12 @@ def test_there_are_two_dags_for_each_pattern_and_those_for_upkeep(dags):
     assert sorted(dags) == sorted([*of_patterns(names()), *UPKEEP])
 
 
+def test_the_process_of_a_task_makes_no_dag_of_another_pattern(describe, tmp_path):
+    name = names()[0]
+    made = describe(tmp_path, _AIRFLOW_PARSING_CONTEXT_DAG_ID=f"prove-{name}")["dags"]
+    assert sorted(made) == sorted([*of_patterns([name]), *UPKEEP])
+
+
 def test_the_dags_of_a_pattern_are_found_by_its_name_and_by_what_they_do(dags):
     for name in names():
         for what in FORMS:
