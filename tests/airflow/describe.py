@@ -136,6 +136,7 @@ def task_described(task) -> dict[str, object]:
         "words": list(words) if isinstance(words := getattr(task, "words", None), (list, tuple)) else None,
         "rendered": rendered(task),
         "links": sorted(link.name for link in task.operator_extra_links),
+        "params": sorted(task.params),
         "outlets": [outlet.name for outlet in task.outlets],
     }
 

@@ -102,6 +102,11 @@ def test_there_are_two_dags_for_each_pattern_and_those_for_upkeep(dags):
     assert sorted(dags) == sorted([*of_patterns(names()), *UPKEEP])
 
 
+def test_no_task_of_a_pattern_has_a_copy_of_the_form(dags):
+    of_each = {name: [task["params"] for task in dags[name]["tasks"].values()] for name in of_patterns(names())}
+    assert [name for name, copies in of_each.items() if any(copies)] == []
+
+
 def test_the_process_of_a_task_makes_no_dag_of_another_pattern(describe, tmp_path):
     name = names()[0]
     made = describe(tmp_path, _AIRFLOW_PARSING_CONTEXT_DAG_ID=f"prove-{name}")["dags"]
