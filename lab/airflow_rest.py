@@ -16,7 +16,7 @@ from millrace.servers import airflow
 from millrace.settings import Settings
 
 ENDED = ("success", "failed")
-HEARTBEAT_WITHIN_S = 60
+HEARTBEAT_WITHIN_S = 300
 ANSWER_WITHIN_S = 120  # an api-server that has just started imports at its first questions
 
 

@@ -20,7 +20,7 @@ from tests.flink.test_recovery import CUSTOMERS, SHOPS, pays
 from tests.player import Player, ensure_topics, own_plan, own_topics, publish_and_abort
 
 VARIANT = load("flink")
-NAMED_WITHIN_S = 120
+NAMED_WITHIN_S = 300
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
 

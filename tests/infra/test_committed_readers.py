@@ -30,7 +30,7 @@ from millrace.stores.topics import PRODUCER, Tail, ends, publish
 from millrace.verbs.listening import listening
 from tests.player import publish_and_abort
 
-READ_WITHIN_S = 60
+READ_WITHIN_S = 300
 
 MADE = re.compile(r'\bConsumer\(\s*\{|\bKafkaConsumer\(|\bnew KafkaConsumer<>\(|readStream\.format\("kafka"\)')
 COMMITTED = re.compile(r'isolation[._]level(?:": |", |=)"read_committed"')

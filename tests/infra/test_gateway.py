@@ -143,7 +143,7 @@ def test_a_killed_gateway_costs_time_and_no_job(stack: Settings) -> None:
     plans = [plan, replace(plan, generation=2)]
     try:
         assert "submitted by the gateway" in started(target, plans[0])
-        assert processes.wait_until(lambda: flink.request_checkpoint(plans[0]), 60)
+        assert processes.wait_until(lambda: flink.request_checkpoint(plans[0]), 300)
         state = flink.stop(plans[0])
         stacks.kill(stack, ["flink-gateway"])
         assert "a JVM is started instead" in started(target, plans[1], state)

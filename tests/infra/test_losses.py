@@ -33,7 +33,7 @@ ONE_JOB, TWO_JOBS, PROCESS, TOPOLOGY = "lossy", "lossy-apart", "lossy-process", 
 REAL_TIME = "lossy-real-time"
 QUERIES_BEHIND = 2
 """Of Spark, where another engine judges the events: both read what it has judged."""
-STARTED_WITHIN_S = 240
+STARTED_WITHIN_S = 300
 """A job that is deployed, with its first output, on a machine that does something else too."""
 
 
@@ -125,7 +125,7 @@ def test_what_was_deleted_unread_stops_each_engine_until_it_is_accepted_and_the_
     with pytest.raises(LostError, match=topic(name, use.judged.name)):
         deploy(target, name, report=print)
     meant = {engine: {(topic(name, kind), False)} for engine, kind in kinds.items()}
-    assert processes.wait_until(lambda: lost(target, name) == meant, 120), deployments.jobs(target, name)
+    assert processes.wait_until(lambda: lost(target, name) == meant, STARTED_WITHIN_S), deployments.jobs(target, name)
     changes, _ = reconcile(target, report=print)
     assert {change.action for change in changes} == {"keep"}, "no restart brings the messages back"
 
@@ -157,9 +157,13 @@ def test_a_topic_that_is_created_anew_under_a_driver_stops_it_until_that_is_acce
     topics.remove(target.bootstrap, [topic(TWO_JOBS, FRAUD.enriched.name)])
     provision(target, TWO_JOBS)
     meant = {"spark": {(topic(TWO_JOBS, FRAUD.enriched.name), True)}}
-    assert processes.wait_until(lambda: lost(target, TWO_JOBS) == meant, 120), deployments.jobs(target, TWO_JOBS)
+    assert processes.wait_until(lambda: lost(target, TWO_JOBS) == meant, STARTED_WITHIN_S), deployments.jobs(
+        target, TWO_JOBS
+    )
 
     deploy(target, TWO_JOBS, accept_loss=True, report=print)
     Sender(target, TWO_JOBS, "anew", seconds=3, closing_ms=closing_ms(FRAUD)).end()
-    assert processes.wait_until(lambda: records(target, TWO_JOBS, WINDOWS_TOPIC) > windows, 120), "the windows continue"
+    assert processes.wait_until(lambda: records(target, TWO_JOBS, WINDOWS_TOPIC) > windows, STARTED_WITHIN_S), (
+        "the windows continue"
+    )
     assert deployments.losses(target, TWO_JOBS)["spark"][-1].is_new_topic

@@ -95,7 +95,7 @@ def test_the_live_page_is_in_the_navigation_and_a_tab_of_a_patterns_dag(with_air
     """Kept as pictures, for a look at the pages."""
     rest = AirflowRest(with_airflow)
     dag = "/api/v2/dags/prove-flink"
-    assert processes.wait_until(lambda: status_of(rest, dag) == 200, within_s=120, every_s=1)
+    assert processes.wait_until(lambda: status_of(rest, dag) == 200, within_s=300, every_s=1)
     pictures = with_airflow.state / "pictures"
     with browser(1500, 1000) as page:
         page.goto(f"{rest.url}/auth/login/")

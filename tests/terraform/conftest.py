@@ -23,7 +23,7 @@ class Terraform:
     kept: Path
     environment: dict[str, str] = field(default_factory=dict)
 
-    def run(self, *words: str, codes: tuple[int, ...] = (0,), within_s: float = 120) -> str:
+    def run(self, *words: str, codes: tuple[int, ...] = (0,), within_s: float = 600) -> str:
         """What it prints, errors included; fails unless it ends with one of the codes."""
         done = subprocess.run(
             ["terraform", *words],

@@ -23,7 +23,9 @@ def main(pattern: str) -> None:
         assert record is not None
         processes.kill(record)
     topics.remove(target.bootstrap, [f"{pattern}.hop"])
-    gone = processes.wait_until(lambda: not any(job.is_up for _, job in deployments.jobs(target, pattern).values()), 60)
+    gone = processes.wait_until(
+        lambda: not any(job.is_up for _, job in deployments.jobs(target, pattern).values()), 300
+    )
     assert gone, "a job goes on 60 s after it was ended"
 
 

@@ -37,7 +37,7 @@ def server(tmp_path_factory: pytest.TempPathFactory, test_port_base: int):
         for definition in sorted((kube.folder() / "crds").glob("*.yaml")):
             server.kubectl("apply", "--server-side", "--filename", str(definition))
         kinds = [line.split("/")[1] for line in server.kubectl("get", "crd", "--output", "name").split()]
-        assert processes.wait_until(lambda: all(is_served(server, kind) for kind in kinds), 60), kinds
+        assert processes.wait_until(lambda: all(is_served(server, kind) for kind in kinds), 300), kinds
         yield server
     finally:
         server.stop()

@@ -141,9 +141,9 @@ def interrupt_an_apply(local: Terraform) -> None:
     else:
         pytest.fail(f"no server was started\n{''.join(seen)}")
     said = apply.stdout.read()
-    assert apply.wait(timeout=120) != 0, said
+    assert apply.wait(timeout=300) != 0, said
     # Terraform does not wait for the command line to have stopped what it began.
-    assert processes.wait_until(lambda: not listeners(base), 60), f"{listeners(base)} are in use\n{said}"
+    assert processes.wait_until(lambda: not listeners(base), 300), f"{listeners(base)} are in use\n{said}"
 
 
 def is_end_of_run(line: dict) -> bool:
