@@ -8,7 +8,7 @@ from millrace.cli.printing import Json, print_json, progress, settings
 def await_(pattern: PatternName, json: Json = False) -> None:
     """Wait until each job of a pattern runs and has completed a checkpoint.
 
-    It fails after 400 s. Use it after `deploy --no-wait`.
+    It fails after 540 s. Use it after `deploy --no-wait`.
 
     Examples:
     millrace deploy flink-spark --no-wait && millrace await flink-spark

@@ -56,7 +56,7 @@ def deploy(
 
     A job that runs as declared is left alone. A job that differs is stopped with its state, and a new job (the next
     generation) continues from there. A missing job continues from its newest savepoint or checkpoint. The wait fails
-    after 400 s.
+    after 540 s.
 
     With --plan it also lists what changes in meaning, field by field: of rules, summaries, the enrichment, the limits
     of events, tables and jobs, with both versions; and the offsets from which a change takes effect.

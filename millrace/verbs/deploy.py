@@ -23,7 +23,8 @@ from millrace.verbs.companions import renew
 from millrace.verbs.provision import require_provisioned
 
 Report = Callable[[str], None]
-DEPLOY_WITHIN_S = 400
+DEPLOY_WITHIN_S = 540
+"""A task of Airflow has ten minutes."""
 
 
 class LostError(EngineError):
