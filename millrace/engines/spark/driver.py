@@ -79,7 +79,12 @@ class Driver:
             if not self.plan.judges_events:
                 jvm = self.spark.sparkContext._gateway.proc
                 lower_priority(jvm.pid if jvm else os.getppid())  # spark-submit's JVM is this process's parent
-        return self.running if self.has_begun or time.monotonic() > self.stores_at else first
+        return self.running if self._is_under_way else first
+
+    @property
+    def _is_under_way(self) -> bool:
+        """A query without messages may never begin."""
+        return self.has_begun or time.monotonic() > self.stores_at
 
     def _find_lost(self, due: Sequence[RunningQuery]) -> str | None:
         """The problem if messages were deleted before a query has read them; checked before a query is started."""
@@ -100,7 +105,7 @@ class Driver:
 
     def _is_over(self) -> bool:
         """Whether a finite stream is at its end: all windows are closed, and every query has read all there is."""
-        if not (self.plan.finite and self.has_begun and self.clock.is_over):
+        if not (self.plan.finite and self._is_under_way and self.clock.is_over):
             return False
         enriched = self.plan.topics[self.plan.use.enriched.name]
         try:
