@@ -568,7 +568,7 @@ def by_hand_on_spark(target: Target, plan: EnginePlan) -> Side:
     given = {
         **SPARK_SETTINGS,
         **plan.options,
-        "spark.master": master_for(target.address("SPARK_MASTER"), judges_events=True),
+        "spark.master": master_for(target.address("SPARK_MASTER"), plan),
         "spark.app.name": plan.pattern,
         "checkpoint": f"{plan.checkpoints}/events",
         "every": EVENTS_EVERY,
