@@ -11,6 +11,7 @@ from typing import Any
 
 from confluent_kafka import Producer
 
+from millrace.job import Engine
 from millrace.machine.processes import wait_until
 from millrace.oracle import Record
 from millrace.patterns import EnginePlan, Variant, engine_plans
@@ -52,6 +53,17 @@ def ensure_topics(plan: EnginePlan, variant: Variant) -> None:
     """The topics of a test's own plan, with one partition each."""
     wanted = (replace(t, name=plan.pattern + t.name.removeprefix(variant.name)) for t in wanted_topics(variant))
     topics.ensure(plan.bootstrap, [replace(topic, partitions=1) for topic in wanted])
+
+
+@contextmanager
+def engine_for(target: Target, plan: EnginePlan) -> Iterator[Engine]:
+    """The engine of a plan, whose job ends with the block: it would use up the processors of those that still run."""
+    engine = target.engine(plan.engine)
+    try:
+        yield engine
+    finally:
+        if engine.job(plan).is_up:
+            engine.stop(plan)
 
 
 @contextmanager

@@ -36,7 +36,7 @@ from pipelines.fraud import FRAUD
 from pipelines.fraud.traffic.poison import REFERENCE_POISON
 from tests.beside import beside
 from tests.conformance.played import GUARANTEES
-from tests.player import Outcome, Player, Sent, ensure_topics, own_plan
+from tests.player import Outcome, Player, Sent, engine_for, ensure_topics, own_plan
 from tests.together import SCENARIOS, Own, placed, span_ms
 
 FORMS: Mapping[tuple[str, str], tuple[str, Mapping[str, Any]]] = {
@@ -141,13 +141,8 @@ def outcomes(stack: Settings, start_ms: int) -> Iterator[dict[Run, Outcome]]:
 
 
 def outcome_of(target: Target, run: Run, plan: EnginePlan, start_ms: int) -> Outcome:
-    """What came of one run; its job ends with it, for while the others go on it would use up their processors."""
-    engine = target.engine(plan.engine)
-    try:
+    with engine_for(target, plan) as engine:
         return play(engine, run, plan, start_ms)
-    finally:
-        if engine.job(plan).is_up:
-            engine.stop(plan)
 
 
 def play(engine: Engine, run: Run, plan: EnginePlan, start_ms: int) -> Outcome:

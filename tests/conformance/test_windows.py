@@ -37,7 +37,7 @@ from millrace.target import Target
 from millrace.testing import MIDNIGHT_MS, Scenario
 from tests.conformance.moving import MOVING
 from tests.conformance.played import OF_WINDOWS
-from tests.player import ensure_topics, own_plan
+from tests.player import engine_for, ensure_topics, own_plan
 
 SEED = int(os.environ.get("MILLRACE_SEED", "20261127"))
 MINUTE_MS, DAY_MS = 60_000, 86_400_000
@@ -147,13 +147,8 @@ def plan_of(target: Target, run: Run, declared: Path) -> EnginePlan:
 
 
 def outcome_of(target: Target, run: Run, plan: EnginePlan, start_ms: int) -> Outcome:
-    """What came of one run; its job ends with it, for while the others go on it would use up their processors."""
-    engine = target.engine(plan.engine)
-    try:
+    with engine_for(target, plan) as engine:
         return play(engine, run, plan, start_ms)
-    finally:
-        if engine.job(plan).is_up:
-            engine.stop(plan)
 
 
 def play(engine: Engine, run: Run, plan: EnginePlan, start_ms: int) -> Outcome:
