@@ -70,7 +70,7 @@ WARM_SHARE = 0.3
 """Of the events, until a JVM has compiled what it runs; none of them is measured."""
 IN_BATCHES = ("spark",)
 """Engines that make one batch of all they find: what is measured is a batch of its own."""
-RUN_WITHIN_S = 240
+RUN_WITHIN_S = 480
 SUBMIT_WITHIN_S = 120
 TASKMANAGER = "flink-taskmanager"
 POLL_S = 0.5
@@ -97,10 +97,6 @@ class Expected:
     either: frozenset[Refused] = frozenset()
     """Late events that may be counted, too, of which nothing shows: time moves in steps, and these come first."""
     rules: Sequence[str] = RULES
-
-    @property
-    def has_windows(self) -> bool:
-        return BURST in self.rules
 
     def in_batches(self) -> Expected:
         """The same for an engine that makes batches: which events are late depends on where the batch before ended."""
@@ -197,6 +193,7 @@ def run(
 ) -> tuple[float, str]:
     """One run over the whole backlog: microseconds of processor time per message, and what is wrong with its output."""
     plan = plan_of(target, engine, side, expected.rules)
+    expected = expected.in_batches() if engine in IN_BATCHES else expected
     outputs = (plan.use.enriched.name, ALERTS.name, DEAD_LETTERS.name)
     variant = load(engine)
     wanted = [
@@ -213,7 +210,7 @@ def run(
     finally:
         begun.stop()
     (cpu_before_s, done_before), (cpu_s, done) = marks
-    problems = judged(read(target.bootstrap, plan), expected.in_batches() if engine in IN_BATCHES else expected)
+    problems = judged(read(target.bootstrap, plan), expected)
     messages = (done - done_before) / len(expected.enriched) * len(expected.raw)
     return round((cpu_s - cpu_before_s) * 1e6 / messages, 2), problems
 
@@ -246,27 +243,25 @@ def _watch(
 ) -> tuple[tuple[float, int], tuple[float, int]]:
     """Processor time and enriched events, once the program is warm and at its end.
 
-    Windows end last: until all alerts are there, or it is certain that some are lost.
+    The end is when all outputs are there, or when some are certainly lost. A batch may write what it refuses last.
     """
     kind, total = plan.use.enriched.name, len(expected.enriched)
-    alerts = len(expected.alerts) if expected.has_windows else 0
+    awaited = {kind: total, ALERTS.name: len(expected.alerts), DEAD_LETTERS.name: expected.refused.total()}
+    outputs = {each: plan.topics[each] for each in awaited}
     warm: tuple[float, int] | None = None
     deadline, meter = time.monotonic() + RUN_WITHIN_S, Meter(record)
-    with (
-        closing(Counted(bootstrap, plan.topics[kind])) as counted,
-        closing(Counted(bootstrap, plan.topics[ALERTS.name])) as found,
-    ):
-        while (done := counted.messages()) < total or found.messages() < alerts:
-            meter.look()
-            if time.monotonic() > deadline and done >= total:
-                break
-            if time.monotonic() > deadline or not processes.alive(record):
-                raise InfraError(f"{plan.pattern}: {done} of {total} events came out; see {record.log}")
-            if warm is None and done >= WARM_SHARE * total:
-                when_warm()
-                warm = (meter.used_s(), counted.messages())
-            time.sleep(POLL_S)
-    return warm or (0.0, 0), (meter.used_s(), done)  # of a short backlog all counts
+    while any((there := topics.lengths(bootstrap, outputs))[each] < least for each, least in awaited.items()):
+        done = there[kind]
+        meter.look()
+        if time.monotonic() > deadline and done >= total:
+            break
+        if time.monotonic() > deadline or not processes.alive(record):
+            raise InfraError(f"{plan.pattern}: {done} of {total} events came out; see {record.log}")
+        if warm is None and done >= WARM_SHARE * total:
+            when_warm()
+            warm = (meter.used_s(), topics.lengths(bootstrap, outputs)[kind])
+        time.sleep(POLL_S)
+    return warm or (0.0, 0), (meter.used_s(), there[kind])  # of a short backlog all counts
 
 
 def in_two(bootstrap: str, plan: EnginePlan, expected: Expected) -> Callable[[], None]:
@@ -320,19 +315,6 @@ class Meter:
         own = sum(each.user + each.system for each in times)
         ended = sum(each.children_user + each.children_system for each in times)  # workers in Python
         return own + ended - sum(self._compilers.values())
-
-
-class Counted:
-    """How many messages a topic with one partition holds."""
-
-    def __init__(self, bootstrap: str, topic: str) -> None:
-        self._bootstrap, self._topics = bootstrap, {"it": topic}
-
-    def messages(self) -> int:
-        return topics.lengths(self._bootstrap, self._topics)["it"]
-
-    def close(self) -> None:
-        """Nothing is kept open."""
 
 
 def send_backlog(bootstrap: str, events: int, seed: int) -> None:
