@@ -16,7 +16,7 @@ help: ## List the verbs
 setup: ## Download and build everything; a second call takes a moment
 	@$(PYTHON) -m millrace.machine.setup
 
-check: setup ## Format, types, and the tests that start no server and build nothing, within a minute
+check: setup ## Format, types, and the tests that start no server and build nothing
 	$(RUN) ruff format --check .
 	$(RUN) ruff check .
 	$(RUN) mypy
