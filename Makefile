@@ -3,6 +3,7 @@ MAKEFLAGS += --no-print-directory
 PYTHON ?= python3.11
 MINUTES ?= 30
 WORKERS ?= 3
+CHEAP_S ?= 0.3
 RUN := .venv/bin/python -m
 TESTS := $(RUN) pytest --dist loadfile --no-loadscope-reorder
 # Containers often set it; without byte code, every worker of pytest rewrites the assertions of all test files again.
@@ -16,12 +17,12 @@ help: ## List the verbs
 setup: ## Download and build everything; a second call takes a moment
 	@$(PYTHON) -m millrace.machine.setup
 
-check: setup ## Format, types, and the tests that start no server and build nothing
+check: setup ## Format, types, and the quick ones of the tests that start no server and build nothing
 	$(RUN) ruff format --check .
 	$(RUN) ruff check .
 	$(RUN) mypy
 	@if [ -d terraform ] && command -v terraform >/dev/null; then terraform fmt -check -recursive terraform; fi
-	$(TESTS) -n $(WORKERS) -q --hypothesis-profile=few -m "not stack and not builds and not long"
+	$(TESTS) -n $(WORKERS) -q --hypothesis-profile=few -m "not stack and not builds" --cheap-s $(CHEAP_S)
 
 test: ## All tests, also those on real servers; the time of each is recorded; WORKERS=2 is slower and gentler
 	@$(PYTHON) -m millrace.machine.setup --tests

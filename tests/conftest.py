@@ -49,6 +49,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="leave the tests' stack running at the end; the next session with this option adopts it with its data",
     )
+    parser.addoption("--cheap-s", type=float, help="leave out each test that took longer in the last record of all")
     parser.addoption("--away-s", type=int, default=100, help="for how long the drill of lost stores takes them away")
     parser.addoption("--endless-s", type=int, default=7_200, help="for how long the endless drill sends traffic")
     parser.addoption("--rounds", type=int, default=1, help="how many invented uses the drill of invented rules tries")
@@ -119,9 +120,15 @@ def temporary_files_are_measured(tmp_path_factory: pytest.TempPathFactory) -> No
     measured(tmp_path_factory.getbasetemp())
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Modules without servers come first; of both kinds those that the last record lacks, then its dearest."""
-    ranks = {suite: rank for rank, suite in enumerate(_in_turns(_last_record()["suites"]))}
+    last = _last_record()
+    if (cheap_s := config.getoption("--cheap-s")) is not None:
+        taken_s = {name: each["seconds"] - each["fixtures_s"] for name, each in last["tests"].items()}
+        dear = [each for each in items if taken_s.get(each.nodeid, 0) > cheap_s]
+        config.hook.pytest_deselected(items=dear)
+        items[:] = [each for each in items if taken_s.get(each.nodeid, 0) <= cheap_s]
+    ranks = {suite: rank for rank, suite in enumerate(_in_turns(last["suites"]))}
 
     def turn(item: pytest.Item) -> tuple[bool, int, str]:
         needs_servers = item.get_closest_marker("stack") is not None
@@ -155,7 +162,7 @@ def _last_record() -> dict[str, Any]:
     try:
         figures: dict[str, Any] = json.loads((PROJECT / "docs/records/tests.json").read_text())["figures"]
     except FileNotFoundError:
-        return {"suites": {}}
+        return {"suites": {}, "tests": {}}
     return figures
 
 

@@ -90,7 +90,6 @@ def test_where_a_clock_was_set_back_an_event_arrived_with_those_before_it() -> N
     assert figures(segments)["lateness"]["races"] == 2
 
 
-@pytest.mark.long
 def test_each_spoiling_is_red(short: Evidence) -> None:
     missed = {}
     for each in spoilings(Case(QUESTION, short)):

@@ -170,14 +170,12 @@ WRONG = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("fault", WRONG)
 def test_rules_slightly_wrong_are_red_by_name(run: Run, fault: str) -> None:
     wrong = [replace(rule, alert_when=WRONG[fault]) for rule in (flood_ip, flood_group)]
     assert red(verdict(run, wrong)) >= {"alerts: flood-ip", "alerts: flood-group"}
 
 
-@pytest.mark.long
 def test_the_last_ip_by_event_time_is_red(run: Run) -> None:
     """Two ips attack together, and the older request of the two comes last."""
 
@@ -190,7 +188,6 @@ def test_the_last_ip_by_event_time_is_red(run: Run) -> None:
     assert red(verdict(run, arriving=by_event_time)) == {"alerts: flood-group"}
 
 
-@pytest.mark.long
 def test_a_tampered_count_is_red(run: Run) -> None:
     def tamper(alerts: list[Event]) -> None:
         chosen = next(each for each in alerts if each["rule"] == flood_ip.name)
@@ -391,7 +388,6 @@ def test_what_came_before_a_rule_on_windows_needs_no_late_dead_letter(minutes: E
     assert lateness_without_summaries(without_late(minutes, [-1]), in_force=added).status == "ok"
 
 
-@pytest.mark.long
 def test_each_spoiling_of_a_flood_run_is_noticed_by_its_check() -> None:
     plan = replace(PLAN, events=600)
     run = run_of(plan)
@@ -403,7 +399,6 @@ def test_each_spoiling_of_a_flood_run_is_noticed_by_its_check() -> None:
     assert len(found.outcomes) >= 60
 
 
-@pytest.mark.long
 def test_each_spoiling_is_noticed_where_the_first_windows_are_of_late_events_alone() -> None:
     plan = replace(PLAN, events=600, shares={**PLAN.shares, "late": 0.1})
     run = run_of(plan)

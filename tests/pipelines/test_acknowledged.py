@@ -197,7 +197,6 @@ def test_each_output_is_in_the_partition_of_its_key(run: Run, placed: Evidence) 
         assert (found.status, len(found.offenders)) == ("unknown", 1)
 
 
-@pytest.mark.long
 def test_each_output_in_another_partition_is_noticed_by_the_self_test(run: Run, placed: Evidence) -> None:
     outcomes = {each.name: each.is_noticed for each in self_test(asked(run), placed).outcomes}
     for kind in ("enriched", "alerts", "dead-letters", "windows"):

@@ -35,8 +35,6 @@ LOST_MS = 4_000
 ENDED_MS = START_MS + 8_000
 QUIET = replace(QUESTION, rules=RULES, summaries=(), stores=(), promises={}, is_once=True, is_at_most_once=True)
 
-pytestmark = pytest.mark.long
-
 
 @pytest.fixture(scope="module")
 def raw() -> dict[str, list[Record]]:

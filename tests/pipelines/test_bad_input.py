@@ -101,7 +101,6 @@ def test_a_raw_topic_with_a_message_that_is_cut_is_red(good: Evidence) -> None:
     assert judge(QUESTION, replace(good, raw={**good.raw, "transactions": raw})).status == "failed"
 
 
-@pytest.mark.long
 def test_rows_and_cells_of_any_kind_get_a_verdict(good: Evidence) -> None:
     row = good.stores["files"][0]
     for rows in ([{}], [{**row, name: value} for name in row for value in VALUES]):

@@ -85,7 +85,6 @@ def test_an_alert_of_somebody_else_without_a_label_lowers_the_precision() -> Non
         assert found["spree: precision"] == precision
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("beside", ["nothing", "traffic"])
 def test_each_spoiling_of_a_run_with_canaries_is_noticed(beside: str) -> None:
     """Without traffic a run has neither labels nor dead letters."""

@@ -623,7 +623,6 @@ def short() -> Evidence:
     return live(short_run(PLAN))
 
 
-@pytest.mark.long
 def test_each_spoiling_is_red_in_one_segment_or_when_its_bound_has_passed(short: Evidence) -> None:
     """One altered message is three faults at most: what is missing, what nothing explains, and its row in a file."""
     missed, tried = {}, 0

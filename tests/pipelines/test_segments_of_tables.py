@@ -267,7 +267,6 @@ def test_a_cell_that_is_spoilt_alike_after_its_repair_is_red_again(
     assert [name for _, name, _ in found] == ["table of customers"] * 2
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", ["an amount", "a row that is gone", "a maximum that is less", "an alert that is gone"])
 def test_a_row_that_is_spoilt_under_traffic_turns_one_segment_red(good: Evidence, chosen: Chosen, name: str) -> None:
     table, spoil = SPOILINGS[name]
@@ -276,7 +275,6 @@ def test_a_row_that_is_spoilt_under_traffic_turns_one_segment_red(good: Evidence
     assert (check, len(offenders)) == (f"table of {table}", 1)
 
 
-@pytest.mark.long
 @settings(max_examples=15, phases=(Phase.explicit, Phase.generate))
 @given(
     name=st.sampled_from(sorted(SPOILINGS)),
@@ -310,7 +308,6 @@ def test_every_row_is_compared_within_as_many_segments_as_its_table_has_slices(g
     assert ledger.state.tables["customers"].rounds >= before + 2
 
 
-@pytest.mark.long
 def test_what_is_read_and_remembered_does_not_grow_with_the_rows_of_events() -> None:
     """A customer's rows are read together, and there are a hundred customers however many purchases."""
     sizes, reads = [], []
@@ -332,7 +329,6 @@ def test_while_more_rows_wait_than_may_be_read_a_table_is_not_ok(good: Evidence)
     assert {each.status for each in segments} == {"ok", "unknown"}
 
 
-@pytest.mark.long
 def test_a_validator_that_was_killed_continues_with_the_same_tables(good: Evidence) -> None:
     first = opened(good, after_ms=15_000)
     other = first.again()

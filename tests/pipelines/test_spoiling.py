@@ -50,7 +50,6 @@ def restarted(evidence: Evidence) -> Evidence:
     return replace(evidence, outputs={kind: with_copies(own or ()) for kind, own in evidence.outputs.items()})
 
 
-@pytest.mark.long
 def test_each_spoiling_of_a_fraud_run_is_noticed_by_its_check(fraud: tuple[Question, Evidence]) -> None:
     found = self_test(*fraud)
     assert found.why == ""
@@ -61,7 +60,6 @@ def test_each_spoiling_of_a_fraud_run_is_noticed_by_its_check(fraud: tuple[Quest
     assert "earlier alerts" in spoilt
 
 
-@pytest.mark.long
 def test_where_nothing_may_come_twice_each_repetition_is_noticed(short: Evidence) -> None:
     once = replace(QUESTION, is_once=True)
     found = {each.name: each for each in self_test(once, short).outcomes}
@@ -78,7 +76,6 @@ def short() -> Evidence:
     return short_run(PLAN)
 
 
-@pytest.mark.long
 def test_a_check_that_no_longer_notices_is_named(short: Evidence, monkeypatch: pytest.MonkeyPatch) -> None:
     blind = replace(checks.enrichment.CHECKER, find=lambda case: Found({}))
     monkeypatch.setattr(checks.enrichment, "CHECKER", blind)
