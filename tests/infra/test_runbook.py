@@ -335,7 +335,7 @@ ROWS = {
     ),
     "job-sick": Row(
         left_dead("flink-jobmanager"),
-        (Look("Flink does not answer", exits=(1,)), Look(r"jobs\s+unknown"), Look(r"flink-jobmanager\s+dead")),
+        (Look("Flink does not answer", exits=(1,)), Look(rf"{PATTERN}\s+unknown"), Look(r"flink-jobmanager\s+dead")),
         (Remedy("`unknown`: "),),
     ),
     "crash-loop": Row(
