@@ -232,24 +232,33 @@ def loads(records: Records) -> str:
     def row(what: str, label: Callable[[Manifest], str]) -> list[str]:
         return [what, *(f"[{label(each)} {NOT_MEASURED}](records/{of[each.name]}.json)" for each in engines)]
 
-    killed = records.get("watch", {"figures": {"seconds": {}}})["figures"]["seconds"]
     rows = [
         row("alerts, p50 / p99", lambda _: "alerts"),
         row("the hop beside them", lambda _: "hop"),
         row("events per second of processor time", lambda each: f"events of {each.name}"),
         row("memory", lambda each: f"memory of {each.name}"),
         row("start", lambda _: DEPLOY),
-        [
-            "killed, until the next output",
-            *(
-                f"[{job} {NOT_MEASURED}](records/watch.json), goal {BACK_WITHIN_S[job]} s"
-                if (job := f"job of {each.title}") in killed
-                else NOT_MEASURED
-                for each in engines
-            ),
-        ],
     ]
     return _table(["measured", *(f"{each.title} (`{of[each.name].removeprefix('bench-')}`)" for each in engines)], rows)
+
+
+def delays(records: Records) -> str:
+    """What the bench of each pattern measured: alerts beside the hop of the same run, and how late windows alert."""
+    rows = []
+    for name in names():
+        if f"bench-{name}" in records:
+            timed = {each["name"]: each for each in records[f"bench-{name}"]["figures"]["latencies"] if each["count"]}
+            alerts, hop, windows = (timed.get(each) for each in ("alerts", "hop", "windows"))
+            times = f"{alerts['p99_ms'] / hop['p99_ms']:.1f}" if alerts and hop and hop["p99_ms"] else ""
+            late = windows and f"{windows['p50_ms'] / 1000:.1f} / {windows['p99_ms'] / 1000:.1f} s"
+            rows.append(
+                [f"[`{name}`](records/bench-{name}.json)", *map(_or_none, (alerts, hop)), times, late or "none"]
+            )
+    return _table(["pattern", "alerts, p50 / p99", "the hop", "times the hop, p99", "alerts on windows"], rows)
+
+
+def _or_none(found: Mapping[str, Any] | None) -> str:
+    return _between(found) if found else "none"
 
 
 def _benches(engine: str, records: Records) -> Iterator[str]:
@@ -290,7 +299,7 @@ def kills(records: Records) -> str:
 def long_runs(records: Records) -> str:
     """What the verdict counted of each variant's long run."""
     found = records.get("long-runs", {"figures": {"variants": {}}})["figures"]["variants"]
-    head = ["accepted", "copies", "events lost", "alerts lost"]
+    head = ["accepted", "copies", "events lost", "alerts lost", "alerts of others", "back after s"]
     rows = [
         [f"[`{name}`](records/long-runs.json)", *(f"{run[figure]:,}" for figure in head)] for name, run in found.items()
     ]
@@ -424,6 +433,7 @@ SENTENCES: dict[str, dict[str, Callable[[Records], str]]] = {
     "docs/engines.md": {
         r"\| a pattern may have \|.*(?:\n\|.*)*": shapes,
         r"\| measured \|.*(?:\n\|.*)*": loads,
+        r"\| pattern \|.*(?:\n\|.*)*": delays,
         r"\| engine, guarantee, state \|.*(?:\n\|.*)*": conformance,
         r"\| guarantee \| killed \|.*(?:\n\|.*)*": kills,
         r"\| variant, its worker killed \|.*(?:\n\|.*)*": long_runs,

@@ -1,11 +1,18 @@
-"""Every variant under traffic for two minutes on real servers, its worker killed in the middle: the verdict is ok."""
+"""Every variant under traffic for two minutes on real servers, its worker killed in the middle: the verdict is ok.
+
+All variants of a use get the same tape, and raise the same alerts.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import time
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -19,9 +26,11 @@ from millrace.patterns import topics as topics_of
 from millrace.settings import Settings
 from millrace.stack.services import NEEDED
 from millrace.stores import topics
+from millrace.stores.topics import Tail
 from millrace.target import Target
 from millrace.traffic import plan_for
 from millrace.verbs import sending, traffic
+from millrace.verbs.alerts import alerts
 from millrace.verbs.deploy import await_healthy
 from millrace.verbs.reconcile import reconcile
 from millrace.verbs.teardown import teardown
@@ -38,11 +47,35 @@ KILLED_AFTER, KILLED_WITHIN_S = EVENTS // 4, 300
 """Accepted events: of `fraud`, half of what is sent may be places of phones."""
 
 
+RACES = "races"
+"""Events of two topics that arrive together are judged in the order of their arrival, which no tape decides."""
+
+Alert = tuple[Any, ...]
+"""What an alert has of the tape: its rule, its key, and the events that it rests on."""
+
+
+@dataclass
+class Runs:
+    """What was found of each variant."""
+
+    counted: dict[str, dict[str, Any]] = field(default_factory=dict)
+    raised: dict[str, set[Alert]] = field(default_factory=dict)
+
+    def lacking(self) -> dict[str, set[Alert]]:
+        """By variant: the alerts of its rules that another variant of its use raised, and it did not."""
+        every: dict[str, set[Alert]] = defaultdict(set)
+        for name, own in self.raised.items():
+            every[load(name).use.name] |= own
+        return {name: of_rules(load(name), every[load(name).use.name]) - own for name, own in self.raised.items()}
+
+
 @pytest.fixture(scope="module")
-def judged() -> Iterator[dict[str, dict[str, Any]]]:
-    """What the verdict of each variant counted; a record of those that were run."""
-    found: dict[str, dict[str, Any]] = {}
-    yield found
+def runs() -> Iterator[Runs]:
+    """All runs, of which a record remains."""
+    runs = Runs()
+    yield runs
+    lacking = runs.lacking()
+    found = {name: own | {"alerts of others": len(lacking[name])} for name, own in runs.counted.items()}
     verdict = together(each["verdict"] for each in found.values())
     figures = {"verdict": verdict, "sent": EVENTS, "rate_per_s": RATE_PER_S, "variants": found}
     # Where lab/records.py looks for it, not in the folder of the tests' stack.
@@ -62,30 +95,66 @@ def running(stack: Settings, request: pytest.FixtureRequest) -> Iterator[tuple[T
 
 
 def test_the_verdict_is_ok_though_the_worker_was_killed_in_the_middle(
-    running: tuple[Target, Variant], judged: dict[str, dict[str, Any]]
+    running: tuple[Target, Variant], runs: Runs
 ) -> None:
     target, variant = running
     use = variant.use
-    plan = plan_for(traffic.declared(use), EVENTS, RATE_PER_S, name=f"{variant.name}-long")
+    shape = traffic.declared(use)
+    ordered = {RACES: 0.0} if RACES in shape.shares else {}
+    plan = plan_for(shape, EVENTS, RATE_PER_S, name=f"{use.name}-long", **ordered)
     load_ = traffic.generated(use, plan, traffic.secrets_of(target.settings, use))
+    enriched = {use.enriched.name: variant.topic(use.enriched.name)}
     with ThreadPoolExecutor() as pool:
         sent = pool.submit(sending.send, target.bootstrap, topics_of(variant), load_)
-        judged = {"judged": variant.topic(use.enriched.name)}
         assert wait_until(
-            lambda: topics.lengths(target.bootstrap, judged)["judged"] > KILLED_AFTER, KILLED_WITHIN_S, every_s=1
+            lambda: sum(topics.lengths(target.bootstrap, enriched).values()) > KILLED_AFTER, KILLED_WITHIN_S, every_s=1
         )
         kill_the_worker(target, variant)
+        killed_ms = time.time() * 1000
         reconcile(target, report=print)  # as the watcher does
         await_healthy(target, variant.name)
-        traffic.keep(target.settings, variant.name, sent.result())
+        run = sent.result()
+        traffic.keep(target.settings, variant.name, run)
     ended = time.monotonic()
     verdict = validate(target, variant.name, within_s=900, report=print).verdict
-    judged[variant.name] = {
+    runs.counted[variant.name] = {
         "verdict": verdict.status,
         **counts(verdict),
+        "back after s": round((first_output_ms(target, enriched, killed_ms) - killed_ms) / 1000, 1),
         "judged_after_s": round(time.monotonic() - ended, 1),
     }
+    runs.raised[variant.name] = raised(target, variant, run.start_ms)
     assert verdict.status == "ok", [check for check in verdict.checks if check.status != "ok"]
+
+
+def test_all_variants_of_a_use_raise_the_same_alerts(runs: Runs) -> None:
+    assert runs.raised
+    lacking = {name: own for name, own in runs.lacking().items() if own and not is_lossy(name)}
+    assert not lacking, {name: (len(own), sorted(own)[:3]) for name, own in lacking.items()}
+
+
+def is_lossy(name: str) -> bool:
+    return load(name).pattern.promises.delivery == "at-most-once"
+
+
+def of_rules(variant: Variant, found: set[Alert]) -> set[Alert]:
+    rules = {rule.name for rule in (*variant.event_rules, *variant.window_rules)}
+    return {each for each in found if each[0] in rules}
+
+
+def first_output_ms(target: Target, enriched: Mapping[str, str], killed_ms: float) -> float:
+    """When the first event was written that arrived after the kill."""
+    with closing(Tail(target.bootstrap, enriched)) as tail:
+        return min(each.ingest_ms for each in tail.new() if json.loads(each.value or b"{}")["ingest_ms"] > killed_ms)
+
+
+def raised(target: Target, variant: Variant, start_ms: int) -> set[Alert]:
+    """The alerts of the run; events without ids are the same ones if they come as long after its start."""
+    has_ids = variant.use.judged.id is not None
+    return {
+        (each["rule"], each["key"], tuple(sorted(each["event_ids"])) if has_ids else each["at_ms"] - start_ms)
+        for each in (found.alert for found in alerts(target, variant, since_ms=start_ms, no_canaries=True))
+    }
 
 
 def kill_the_worker(target: Target, variant: Variant) -> None:

@@ -409,6 +409,24 @@ def test_every_engine_has_its_column_of_loads_by_its_own_pattern_where_that_is_m
     assert "Storm (`storm`)" in documents.loads(behind | {"bench-storm": {}})
 
 
+def test_each_benched_pattern_has_its_delays_beside_the_hop() -> None:
+    timed = [
+        {"name": "alerts", "p50_ms": 1, "p99_ms": 30, "count": 9},
+        {"name": "hop", "p50_ms": 0, "p99_ms": 20, "count": 9},
+        {"name": "windows", "p50_ms": 7_200, "p99_ms": 9_270, "count": 9},
+    ]
+    measured = {
+        f"bench-{name}": recorded("f" * 40, f"bench-{name}", latencies=timed[:n])
+        for name, n in {"storm": 2, "flink": 3}.items()
+    }
+    head, _, *rows = documents.delays(measured).splitlines()
+    assert head.count("|") == rows[0].count("|")
+    assert rows == [
+        "| [`flink`](records/bench-flink.json) | 1 / 30 ms | 0 / 20 ms | 1.5 | 7.2 / 9.3 s |",
+        "| [`storm`](records/bench-storm.json) | 1 / 30 ms | 0 / 20 ms | 1.5 | none |",
+    ]
+
+
 def test_the_rows_of_patterns_name_the_engines_of_their_files() -> None:
     told = documents.rewritten("README.md", "| `storm` | Flink | Flink | x |\n| `flink-spark` | a | b | x |", {})
     assert told == "| `storm` | Storm | none | x |\n| `flink-spark` | Flink | Spark | x |"
@@ -426,9 +444,12 @@ def test_a_table_without_its_record_has_a_link_that_is_no_figure() -> None:
 
 def test_long_runs_spoilings_and_the_hour_of_fuzzing_are_written_from_their_records_each_alone() -> None:
     commit, counted = "f" * 40, {"accepted": 99_000, "copies": 3, "events lost": 0, "alerts lost": 0}
+    counted |= {"alerts of others": 2, "back after s": 7.1}
     long_runs = {"long-runs": recorded(commit, "long-runs", variants={"flink": counted})}
     spoilt = {"self-test": recorded(commit, "self-test", noticed={"flink": 112})}
-    assert documents.long_runs(long_runs).endswith("| [`flink`](records/long-runs.json) | 99,000 | 3 | 0 | 0 |")
+    assert documents.long_runs(long_runs).endswith(
+        "| [`flink`](records/long-runs.json) | 99,000 | 3 | 0 | 0 | 2 | 7.1 |"
+    )
     assert "[not measured](records/long-runs.json)" in documents.long_runs(spoilt)
     assert documents.spoilings(spoilt).endswith("| [`flink`](records/self-test.json) | 112 |")
     assert "[not measured](records/self-test.json)" in documents.spoilings(long_runs)
