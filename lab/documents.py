@@ -406,6 +406,14 @@ def memory_of_hours(records: Records) -> str:
     )
 
 
+def memory_of_millions(records: Records) -> str:
+    """The memory of a ledger in the quarters of ten million messages."""
+    found = records.get("segments", {"figures": {"quarters_mb": ["", "", "", ""]}})["figures"]["quarters_mb"]
+    name = "the ledger" if "segments" in records else NOT_MEASURED
+    head = ["MB of memory, ten million messages", "first quarter", "second", "third", "last"]
+    return _table(head, [[name, *map(str, found)]])
+
+
 def sizes(_: Records) -> str:
     """How long the folder of each engine is, to the nearest hundred lines; the kernel is that of all."""
     folders = {each.title: PROJECT / each.package.replace(".", "/") for each in manifests()}
@@ -445,7 +453,10 @@ SENTENCES: dict[str, dict[str, Callable[[Records], str]]] = {
         r"\| folder \|.*(?:\n\|.*)*": sizes,
     },
     "docs/decisions/0045-live-page.md": {r"Open\s+pages[^.]*\.": open_pages},
-    "docs/decisions/0046-ledger.md": {r"\| MB of memory \|.*(?:\n\|.*)*": memory_of_hours},
+    "docs/decisions/0046-ledger.md": {
+        r"\| MB of memory \|.*(?:\n\|.*)*": memory_of_hours,
+        r"\| MB of memory, ten million messages \|.*(?:\n\|.*)*": memory_of_millions,
+    },
     "docs/decisions/0066-spark-memory-in-python.md": {
         r"\| processor time of a message \|.*(?:\n\|.*)*": costs_in_python,
         r"\| live traffic \|.*(?:\n\|.*)*": paces,

@@ -364,6 +364,15 @@ MEASUREMENTS = {
         minutes=70,
     ),
     "endless": Measurement("endless", ENDLESS, ENDLESS_COMMAND, minutes=135),
+    "segments": Measurement(
+        "segments",
+        (
+            *("lab/segments.py", "tests/pipelines/pretend.py"),
+            *("millrace/oracle.py", "millrace/rules", "millrace/verify", "pipelines/fraud"),
+        ),
+        ".venv/bin/python -m lab.segments",
+        minutes=45,
+    ),
     "airflow-drill": Measurement("airflow-drill", DRILL, f"{DRILL_COMMAND} --rounds 6 --seed 21", minutes=14),
     "mutations": Measurement(
         "mutations",
