@@ -13,9 +13,14 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 IMPORTED = re.compile(r'(?<=")(\./|\.\./assets/)([\w.]+\.js)(?=";)')
 
-
 PACKAGES = "dashboard"
 """The component of npm with the library that draws, and what else the live page loads."""
+
+# A report holds its scripts as text. In a sandbox they have no origin, and they reach no server.
+REPORT_POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline'; img-src data:; "
+    "sandbox allow-scripts"
+)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -29,6 +29,7 @@ from millrace.dashboard.board import Board
 from millrace.dashboard.history import History
 from millrace.dashboard.hub import Hub
 from millrace.dashboard.reader import Reader
+from millrace.dashboard.shown import text
 from millrace.dashboard.surroundings import Surroundings
 from millrace.errors import InfraError, UsageError
 from millrace.settings import PACKAGE
@@ -52,11 +53,7 @@ PAGE_POLICY = (
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
     "require-trusted-types-for 'script'; trusted-types 'none'"
 )
-# A report holds its scripts as text. In a sandbox they have no origin, and they reach no server.
-REPORT_POLICY = (
-    "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline'; img-src data:; "
-    "frame-ancestors 'none'; sandbox allow-scripts"
-)
+REPORT_POLICY = f"{charts.REPORT_POLICY}; frame-ancestors 'none'"
 HEADERS = {
     "Cache-Control": "no-store",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -190,11 +187,11 @@ def application(
         name = f'attachment; filename="{board.variant.name}-alerts.{suffix}"'
         return Response(written, media_type=FORMS[suffix], headers={"Content-Disposition": name})
 
-    async def report(request: Request) -> Response:
+    def report(request: Request) -> Response:
         path = records / Path(request.path_params["name"]).name
         if path.suffix != ".html" or not path.exists():
             return PlainTextResponse("there is no such report", status_code=404)
-        return FileResponse(path, headers={"Content-Security-Policy": REPORT_POLICY})
+        return HTMLResponse(text(path.read_text(encoding="utf-8")), headers={"Content-Security-Policy": REPORT_POLICY})
 
     async def runbook(request: Request) -> Response:
         path = RUNBOOK / f"{Path(request.path_params['name']).name}.md"

@@ -13,11 +13,11 @@ _TOKEN = re.compile(TOKEN_PATTERN)
 
 
 def text(value: Any) -> Any:
-    """A value with the tokens in it shortened, in lists and objects as well; numbers and None stay as they are."""
+    """A value with the tokens in it shortened, also in lists, tuples and objects; numbers and None stay as they are."""
     match value:
         case str():
             return _TOKEN.sub(lambda found: f"{found[0][:SHOWN_OF_TOKEN]}…", value)
-        case list():
+        case list() | tuple():
             return [text(each) for each in value]
         case dict():
             return {text(name): text(each) for name, each in value.items()}

@@ -22,6 +22,7 @@ from millrace import deployments, project
 from millrace.dashboard import facts, verdicts, view
 from millrace.dashboard.board import Board
 from millrace.dashboard.reader import Place, Reader, Span
+from millrace.dashboard.shown import text
 from millrace.dashboard.verdicts import Finding
 from millrace.errors import InfraError
 from millrace.job import DOWN, Job, State
@@ -141,10 +142,14 @@ class Surroundings(threading.Thread):
                 for each in variants
             },
         }
-        self._reader.ask(lambda: self._reader.around.update(found))
+        self._publish_around(found)
 
     def _report_problem(self, problem: str) -> None:
-        self._reader.ask(lambda: self._reader.around.update(problem=problem))
+        self._publish_around({"problem": problem})
+
+    def _publish_around(self, found: Mapping[str, Any]) -> None:
+        shortened = text(dict(found))
+        self._reader.ask(lambda: self._reader.around.update(shortened))
 
     def _publish_facts(self, variants: list[Variant], views: Mapping[str, tuple[view.View, str]]) -> None:
         found = json.dumps([facts.facts(each, views[each.name][0]) for each in variants], separators=(",", ":"))

@@ -39,7 +39,9 @@ from millrace.patterns import Variant, load
 from millrace.patterns.plan import HOP
 from millrace.rules import UseCase
 from millrace.settings import PROJECT, Settings
+from millrace.testing import token
 from millrace.verify.report import html
+from millrace.verify.verdict import checked
 from pipelines.fraud import FRAUD
 from pipelines.fraud.rules import spend_per_minute
 from tests.browser import barriers, browser
@@ -1034,12 +1036,16 @@ def test_a_report_draws_its_charts_without_a_server_and_in_the_sandbox_of_the_pa
 ) -> None:
     kept = settings.state / "records" / "verdict.html"
     kept.parent.mkdir()
-    kept.write_text(html(VERDICT, {}, npm.ensure(settings, PACKAGES) / "assets"), encoding="utf-8")
+    card = token("anna")
+    wrong = checked("enrichment", "?", {}, [f"card is '{card}'"])
+    verdict = replace(VERDICT, checks=(wrong,))
+    kept.write_text(html(verdict, {}, npm.ensure(settings, PACKAGES) / "assets"), encoding="utf-8")
     for address in (kept.as_uri(), f"http://127.0.0.1:{port}/reports/verdict.html"):
         page.goto(address)
         expect(page.locator("canvas")).to_have_count(2)
         expect(page.get_by_text("alerts from intended send")).to_have_count(2)  # in the table, and in the legend
         assert page.evaluate(INKED) == [True, True], address
+    expect(page.locator(".offenders")).to_have_text(f"card is '{card[:13]}…'")
     page.screenshot(path=tmp_path / "report.png", full_page=True)
 
 

@@ -29,9 +29,11 @@ from millrace.rules.outputs import VERDICTS_TOPIC
 from millrace.settings import Settings
 from millrace.stores import topics
 from millrace.target import Target
+from millrace.testing import token
 from millrace.verbs import canaries
 from millrace.verbs.canaries import Answer, State
 from millrace.verify.ledger.chain import Entry
+from millrace.verify.verdict import checked
 from tests.pipelines.test_chain import MINUTE_MS, OK, OPEN, RED, ledger
 
 WITHIN_S = 90
@@ -231,7 +233,7 @@ def test_a_red_segment_is_shown_and_alerts_for_an_hour_though_ok_ones_follow(
     shown = verdict_at(looking, 6 * MINUTE_MS, monkeypatch)
     assert shown["status"] == "failed"
     assert (shown["since_ms"], shown["until_ms"]) == (MINUTE_MS, 2 * MINUTE_MS)
-    assert shown["causes"] == ("conservation: transactions[0]@7 is neither enriched nor a dead letter",)
+    assert shown["causes"] == ["conservation: transactions[0]@7 is neither enriched nor a dead letter"]
     assert shown["checks"] == {"conservation": "failed", "enrichment": "ok"}
     text = figures.text({}, looking._reader.around).decode()
     assert 'millrace_verdict{pattern="flink",status="failed"} 1.0' in text
@@ -239,6 +241,23 @@ def test_a_red_segment_is_shown_and_alerts_for_an_hour_though_ok_ones_follow(
     assert verdict_at(looking, 63 * MINUTE_MS, monkeypatch)["status"] == "failed"
     shown = verdict_at(looking, 64 * MINUTE_MS, monkeypatch)
     assert (shown["status"], shown["since_ms"], shown["until_ms"]) == ("ok", 2 * MINUTE_MS, 4 * MINUTE_MS)
+
+
+def test_a_card_in_a_ledger_and_in_the_problem_of_a_job_is_shortened(
+    looking: Surroundings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    card = token("anna")
+    judge(looking, *ledger(checked("alerts: spree", "?", {}, [f"of 'anna', card is '{card}'"])))
+    job = Job("failed", problem=f"no merchant for {card}")
+    plan = SimpleNamespace(windows=(), summaries=())
+    monkeypatch.setattr(deployments, "jobs", lambda target, name: {"flink": (plan, job)})
+    looking._jobs_at = -around.JOBS_EVERY_S
+    shown = json.dumps(verdict_at(looking, 3 * MINUTE_MS, monkeypatch))
+    jobs = json.dumps(looking._reader.around["patterns"]["flink"]["jobs"])
+    looking._report_problem(f"view.yaml: {card}")
+    for each in (shown, jobs, looking._reader.around["problem"]):
+        assert card[:13] in each
+        assert card not in each
 
 
 def test_a_segment_that_is_judged_late_counts_from_then_on(
@@ -252,7 +271,7 @@ def test_a_segment_that_is_judged_late_counts_from_then_on(
 def test_an_assumed_segment_is_neither_ok_nor_an_alert(looking: Surroundings, monkeypatch: pytest.MonkeyPatch) -> None:
     judge(looking, *ledger(OK, assumed="the first messages were deleted"))
     shown = verdict_at(looking, 3 * MINUTE_MS, monkeypatch)
-    assert (shown["status"], shown["causes"]) == ("assumed", ("the first messages were deleted",))
+    assert (shown["status"], shown["causes"]) == ("assumed", ["the first messages were deleted"])
     text = figures.text({}, looking._reader.around).decode()
     values = {status: f'status="{status}"}} 1.0' in text for status in ("ok", "assumed", "unknown", "failed")}
     assert values == {"ok": False, "assumed": True, "unknown": False, "failed": False}
@@ -265,7 +284,7 @@ def test_an_entry_that_does_not_follow_from_the_one_before_is_never_ok(
     judge(looking, first, replace(second, messages=2), third)
     shown = verdict_at(looking, 6 * MINUTE_MS, monkeypatch)
     assert (shown["status"], shown["since_ms"]) == ("unknown", 2 * MINUTE_MS)
-    assert shown["causes"] == ("entry 3 does not carry the digest of entry 2: one of them was altered",)
+    assert shown["causes"] == ["entry 3 does not carry the digest of entry 2: one of them was altered"]
     looking._reader.boards["flink"].take(Record(VERDICTS_TOPIC, 0, 4, 7 * MINUTE_MS, None, b"{}"))
     assert "no entry of a ledger" in verdict_at(looking, 8 * MINUTE_MS, monkeypatch)["causes"][1]
 
@@ -283,7 +302,7 @@ def test_a_record_and_the_ledger_count_both(
     assert verdict_at(looking, 600 * MINUTE_MS, monkeypatch)["status"] == "ok"
     judge(looking, *ledger(OK, OK, OPEN)[2:], settled_ms=600 * MINUTE_MS)
     keep_record(target, "ok", "1970-01-01T10:04:00")
-    assert verdict_at(looking, 605 * MINUTE_MS, monkeypatch)["causes"] == ("enrichment: could not be read",)
+    assert verdict_at(looking, 605 * MINUTE_MS, monkeypatch)["causes"] == ["enrichment: could not be read"]
 
 
 def test_a_ledger_is_as_old_as_its_newest_entry_while_it_is_continued(
