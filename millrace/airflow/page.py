@@ -7,10 +7,12 @@ from fastapi import Depends, FastAPI
 from fastapi.responses import HTMLResponse
 
 from millrace.airflow import live, reports
+from millrace.charts import REPORT_POLICY
+from millrace.dashboard.shown import text
 
-# A report shows contents of messages: a script in one must not run in the reader's session.
+# A report shows contents of messages: its scripts draw charts, outside the reader's session.
 SHOWN_ONLY = {
-    "Content-Security-Policy": "sandbox allow-popups; default-src 'none'; style-src 'unsafe-inline'; img-src data:",
+    "Content-Security-Policy": f"{REPORT_POLICY}; frame-ancestors 'self'",
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",
 }
@@ -28,4 +30,4 @@ app.include_router(live.router)
 def report(dag_id: str, run: str, user: GetUserDep) -> HTMLResponse:
     """The report of a run, for users who may read the DAG."""
     found = reports.find(dag_id, run)
-    return HTMLResponse(found or NONE_YET, status_code=200 if found else 404, headers=SHOWN_ONLY)
+    return HTMLResponse(text(found or NONE_YET), status_code=200 if found else 404, headers=SHOWN_ONLY)

@@ -404,5 +404,6 @@ def test_what_a_person_sees(airflow, asked, proven):
             page.screenshot(path=pictures / f"{dag}-graph.png")
         page.goto(f"{airflow.url}/dags/{PROVE_WHOLE}/runs/{proven}/plugin/report")
         page.frame_locator("iframe").get_by_text("conservation").first.wait_for()
+        page.frame_locator("iframe").locator("canvas").first.wait_for()
         page.screenshot(path=pictures / "report.png")
     assert all(path.stat().st_size > 20_000 for path in pictures.glob("*.png"))

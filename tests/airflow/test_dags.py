@@ -13,6 +13,7 @@ import pytest
 from typer.core import TyperGroup
 from typer.main import get_command
 
+from millrace.charts import REPORT_POLICY
 from millrace.cli.app import app
 from millrace.machine.environments import command, python, variables_of_python
 from millrace.patterns import files as pattern_files
@@ -127,6 +128,11 @@ def test_what_airflow_imports_holds_no_engine_and_no_client_of_one(found):
 def test_the_plugin_that_every_task_loads_brings_no_web_framework(found):
     assert "millrace.airflow.plugin" in found["plugin_brings"]
     assert "millrace.airflow.page" not in found["plugin_brings"]
+
+
+def test_a_report_draws_its_charts_in_airflows_frame_alone_and_shortens_tokens(found):
+    assert found["report"]["policy"] == f"{REPORT_POLICY}; frame-ancestors 'self'"
+    assert found["report"]["body"] == "<p>prove-flink 44444444.5555…</p>"
 
 
 def test_every_dag_describes_its_purpose_what_to_do_when_it_is_red_and_when_it_is_late(dags):
