@@ -17,6 +17,7 @@ from typing import Any
 from millrace.alerts import rules_of
 from millrace.dashboard import view as views
 from millrace.dashboard.alerts import details, row
+from millrace.dashboard.events import Events
 from millrace.dashboard.latencies import Latencies
 from millrace.dashboard.shown import text
 from millrace.dashboard.verdicts import Ledger
@@ -43,7 +44,6 @@ RECENT_S = 4
 """Each tick repeats so many seconds of the series: a message may be read some time after its append."""
 ALERTS_KEPT = 1_000
 IDS_KEPT = 50_000
-EVENTS_KEPT, EVENT_BYTES_KEPT = 20_000, 16_000_000
 REASONS_KEPT, SAMPLES_KEPT, EXCERPT_MOST = 40, 3, 400
 POINTS_KEPT, POINTS_PER_TICK = 600, 40
 KEYS_EVENTS_MOST = 20
@@ -80,8 +80,7 @@ class Board:
         self.latencies = Latencies(self._rules)
         self.windows = Windows(views.charts_of(view, use, variant.pattern.stages.windowing.summaries), view.figures)
         self._ids: OrderedDict[str, None] = OrderedDict()
-        self._events: OrderedDict[str, bytes] = OrderedDict()
-        self._event_bytes = 0
+        self._events = Events()
         self._alerts: deque[dict[str, Any]] = deque(maxlen=ALERTS_KEPT)
         self._new_alerts: deque[dict[str, Any]] = deque(maxlen=ALERTS_KEPT)
         self._incomplete: list[dict[str, Any]] = []
@@ -175,8 +174,8 @@ class Board:
 
     def explained(self, alert: Mapping[str, Any]) -> dict[str, Any]:
         """An alert with its mark, the events that it rests on, and other events of its key, of those that are kept."""
-        ids = [str(each) for each in alert["event_ids"]]
-        events = {each: json.loads(self._events[each]) for each in ids if each in self._events}
+        ids = _ids_of(alert)
+        events = {each: json.loads(value) for each in ids if (value := self._events.get(each))}
         return {
             **alert,
             "mark": self._marks.get(alert["id"]),
@@ -225,11 +224,8 @@ class Board:
         judged = self.variant.use.judged
         identity = str(event[judged.id]) if judged.id else f"{event['source_partition']}-{event['source_offset']}"
         value = record.value or b""
-        is_new = identity not in self._events
-        self._event_bytes += len(value) - len(self._events.pop(identity, b""))
-        self._events[identity] = value
-        while len(self._events) > EVENTS_KEPT or self._event_bytes > EVENT_BYTES_KEPT:
-            self._event_bytes -= len(self._events.popitem(last=False)[1])
+        is_new = self._events.get(identity) is None
+        self._events.take(identity, value)
         if self.view.map:
             self._take_point(record, event, self.view.map)
         if is_new:
@@ -256,7 +252,7 @@ class Board:
         if identity in self._ids:
             self.totals["repeated alerts"] += 1
             return
-        shown = row(alert, record, self._rules)
+        shown, ids = row(alert, record, self._rules), _ids_of(alert)
         self._ids[identity] = None
         if len(self._ids) > IDS_KEPT:
             self._ids.popitem(last=False)
@@ -264,7 +260,8 @@ class Board:
         self._count("alerts-of-windows" if rule in self._window_rules else "alerts-of-events", record.ingest_ms)
         self.latencies.alert(record.ingest_ms, alert)
         if len(self._alerts) == ALERTS_KEPT:
-            self._alerts_at.pop(self._alerts[0]["id"], None)
+            self._events.release(_ids_of(self._alerts_at.pop(self._alerts[0]["id"])))
+        self._events.cite(ids)
         self._alerts.append(shown)
         self._new_alerts.append(shown)
         self._alerts_at[identity] = details(shown, alert, record, self.variant.topic(ALERTS))
@@ -291,8 +288,8 @@ class Board:
     def _with_event(self, shown: dict[str, Any]) -> dict[str, Any]:
         """The alert with the chosen fields of its last event, which often comes a little after it."""
         if self.view.alert and "about" not in shown:
-            ids = self._alerts_at[shown["id"]]["event_ids"]
-            value = self._events.get(str(ids[-1])) if ids else None
+            ids = _ids_of(self._alerts_at[shown["id"]])
+            value = self._events.get(ids[-1]) if ids else None
             if value is not None:
                 event = json.loads(value)
                 shown["about"] = [text(event.get(name)) for name in self.view.alert]
@@ -374,7 +371,7 @@ class Board:
     def _events_of(self, subject: str, but: set[str]) -> list[dict[str, Any]]:
         """The latest events of a key that are kept, newest first; found by text, since few are ever asked for."""
         key, named, found = self.variant.use.judged.key, str(subject).encode(), []
-        for identity, value in reversed(self._events.items()):
+        for identity, value in self._events.newest_first():
             if identity not in but and named in value:
                 event = json.loads(value)
                 if str(event.get(key)) == str(subject):
@@ -386,3 +383,8 @@ class Board:
     def _event_shown(self, event: Mapping[str, Any]) -> dict[str, Any]:
         fields = {name: text(event.get(name)) for name in self.view.event}
         return fields | {"flags": event.get("flags") or []}
+
+
+def _ids_of(alert: Mapping[str, Any]) -> list[str]:
+    """The events that an alert rests on."""
+    return [str(each) for each in alert["event_ids"]]

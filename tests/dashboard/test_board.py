@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from millrace.dashboard import board as boards
-from millrace.dashboard import latencies, view, windows
+from millrace.dashboard import events, latencies, view, windows
 from millrace.dashboard.board import Board
 from millrace.oracle import Record
 from millrace.patterns import Variant, load
@@ -201,6 +201,34 @@ def test_the_events_of_an_alert_and_the_others_of_its_key_are_found(flink: Varia
     assert [type(value) for value in first] == [int, str, str]
 
 
+def test_the_events_of_an_alert_stay_as_long_as_the_alert(board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "EVENTS_KEPT", 10)
+
+    def arrive(*numbers: int) -> None:
+        for number in numbers:
+            event = {"transaction_id": f"t{number}", "customer": "anna", "latitude": 1.0, "longitude": 2.0}
+            board.take(sent("enriched", event))
+
+    def found(number: int) -> tuple[int, int] | None:
+        shown = board.alert(alert(number)["alert_id"])
+        return None if shown is None else (len(shown["events"]), shown["missing"])
+
+    arrive(1, 2, 3)
+    board.take(sent("alerts", alert(1, event_ids=["t1", "t2"])))
+    board.take(sent("alerts", alert(2, event_ids=["t2", "gone"])))
+    arrive(*range(100, 120))
+    assert (found(1), found(2), len(board._events)) == ((2, 0), (1, 1), 12)
+    arrive(1)
+    assert len(board._events) == 11, "an event that comes again is kept once"
+    arrive(*range(120, 140))
+    for number in range(1_000, 999 + boards.ALERTS_KEPT):
+        board.take(sent("alerts", alert(number)))
+    assert (found(1), found(2), len(board._events)) == (None, (1, 1), 11)
+    board.take(sent("alerts", alert(3_000)))
+    assert (found(2), len(board._events)) == (None, 10)
+    assert set(board._events._alerts) == {f"t{number}" for number in [*range(1_000, 999 + boards.ALERTS_KEPT), 3_000]}
+
+
 def test_a_card_is_shortened_everywhere(board: Board) -> None:
     card = token("anna")
     board.take(sent("alerts", alert(1, key=card, operands={"card": card})))
@@ -213,7 +241,7 @@ def test_a_card_is_shortened_everywhere(board: Board) -> None:
 
 
 def test_what_is_kept_is_bounded(board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(boards, "EVENTS_KEPT", 100)
+    monkeypatch.setattr(events, "EVENTS_KEPT", 100)
     monkeypatch.setattr(boards, "IDS_KEPT", 100)
     for number in range(3_000):
         board.take(sent("alerts", alert(number), offset=number))
@@ -241,7 +269,8 @@ def test_what_is_kept_is_bounded(board: Board, monkeypatch: pytest.MonkeyPatch) 
     assert len(full["letters"]["reasons"]) == boards.REASONS_KEPT + 1
     assert len(full["letters"]["sample"]) <= boards.SAMPLES_KEPT * (boards.REASONS_KEPT + 1)
     assert all(len(chart["starts"]) <= windows.WINDOWS_SHOWN for chart in full["charts"])
-    assert len(board._ids) == len(board._events) == 100
+    assert len(board._ids) == 100
+    assert len(board._events) == 200, "the latest, and the latest of others that alerts rest on"
     assert len(board._alerts_at) == boards.ALERTS_KEPT
     assert max(map(len, board._seconds.values())) <= 2 * boards.SERIES_S
     assert len(json.dumps(full)) < 1_000_000

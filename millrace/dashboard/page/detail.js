@@ -1,7 +1,7 @@
 // One alert in a drawer: why it came, the events it rests on, and what is kept about its key.
 
 import { h, prose } from "../charts/dom.js";
-import { moment, span, withUnit } from "../charts/format.js";
+import { counted, moment, span, withUnit } from "../charts/format.js";
 import { store } from "./store.js";
 
 const NAME = "millrace.name";
@@ -60,11 +60,15 @@ function parts(facts, alert, place) {
       ]),
     ),
     h("h3", {}, alert.events.length === 1 ? "The event it rests on" : "The events it rests on"),
-    alert.events.length
-      ? table(facts.event, alert.events)
-      : h("p.empty", {}, "They are older than what this page keeps."),
-    alert.missing && alert.events.length
-      ? h("p.note", {}, `${alert.missing} more are older than what this page keeps.`)
+    alert.events.length ? table(facts.event, alert.events) : null,
+    alert.missing
+      ? h(
+          "p.note",
+          {},
+          `${alert.events.length ? `${counted(alert.missing, "more event")}:` : "They are"} not among those that this page keeps; `,
+          h("code", {}, `millrace explain ${alert.id}`),
+          " looks for them in Kafka.",
+        )
       : null,
     ...(alert.others.length
       ? [h("h3", {}, `Other events of this ${facts.key}`), table(facts.event, alert.others)]
