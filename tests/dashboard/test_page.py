@@ -221,6 +221,23 @@ def test_an_alert_appears_and_is_explained_on_click(page: Page, reader: Playback
     expect(drawer).to_be_hidden()
 
 
+def test_a_drawer_without_all_events_names_the_command_that_finds_them(
+    page: Page, reader: PlaybackReader, tapes: dict[str, list[tuple[int, Record]]]
+) -> None:
+    reader.put("flink", accepted(tapes, transaction_id="kept"))
+    reader.put("flink", alert("anna-none", event_ids=["gone"]), alert("anna-part", event_ids=["gone", "kept"]))
+    drawer = page.locator("#detail")
+    for key, words in (
+        ("anna-none", "They are not among those that this page keeps"),
+        ("anna-part", "1 more event: not among those that this page keeps"),
+    ):
+        row = page.locator("button.alert", has_text=key)
+        row.click()
+        command = f"millrace explain {row.get_attribute('data-id')}"
+        expect(drawer.locator(".note")).to_have_text(f"{words}; {command} looks for them in Kafka.")
+        page.keyboard.press("Escape")
+
+
 def test_the_list_is_filtered_by_rule_and_read_by_keyboard(page: Page) -> None:
     page.get_by_role("button", name="above-previous-max").first.click()
     rows = page.locator("button.alert")
@@ -511,6 +528,13 @@ def test_a_verdict_of_the_ledger_shows_since_when_and_why(page: Page, reader: Pl
     expect(shown.locator("small")).to_have_text("one; another")
 
 
+def test_messages_that_the_page_cannot_read_are_counted(page: Page, reader: PlaybackReader) -> None:
+    health = page.get_by_role("region", name="Health")
+    expect(health).not_to_contain_text("cannot read")
+    reader.put("flink", *(Record("alerts", 0, n, time.time_ns() // 1_000_000, None, b"{") for n in range(2)))
+    expect(health).to_contain_text("2 messages that this page cannot read", timeout=SHOWN_WITHIN_MS)
+
+
 def test_patterns_that_were_sent_the_same_tape_are_side_by_side(page: Page, reader: PlaybackReader, port: int) -> None:
     opened(page, port, "")
     compared = page.get_by_role("region", name="Compared")
@@ -573,6 +597,10 @@ def test_a_stage_opens_its_engines_page_and_an_edge_has_its_rate(window: Page, s
         ]
         reader.ask(lambda: both["jobs"][1].update(web="javascript:alert(1)")).result(5)
         expect(window.locator("svg.flow a[href]")).to_have_count(1, timeout=SHOWN_WITHIN_MS)
+        hint = window.get_by_role("region", name="Flow").locator("h2 small")
+        expect(hint).to_have_text("messages a second; a stage opens its engine's page")
+        reader.ask(lambda: both["jobs"][0].update(web="")).result(5)
+        expect(hint).to_have_text("messages a second", timeout=SHOWN_WITHIN_MS)
         window.goto("about:blank")
 
 

@@ -159,15 +159,17 @@ export function letters(place) {
   };
 }
 
-/** Jobs, lag, what canaries show, and the latest verdict. */
+/** Jobs, lag, messages that are in no figure, what canaries show, and the latest verdict. */
 export function health(place) {
   const jobs = h("ul.jobs");
   const lag = h("p");
+  const unread = h("p.problem");
   const canaries = h("p.verdict");
   const verdict = h("p.verdict");
-  place.append(jobs, lag, canaries, verdict);
+  place.append(jobs, lag, unread, canaries, verdict);
   return {
-    show(around, nowMs) {
+    show(around, nowMs, unreadable) {
+      setText(unread, unreadable ? `${counted(unreadable, "message")} that this page cannot read` : "");
       refill(
         jobs,
         ...around.jobs.map((job) => {

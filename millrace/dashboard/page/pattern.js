@@ -51,7 +51,8 @@ export function patternPage(facts) {
   put(top, of(figures(top)));
   const graph = h("div.graph");
   const flows = flow(graph, facts);
-  const middle = h("div.row.wide-left", {}, panel("Flow", "messages a second; a stage opens its engine's page", graph));
+  const hint = h("span");
+  const middle = h("div.row.wide-left", {}, panel("Flow", hint, graph));
   const side = h("div.stack");
   const places = { health: h("div"), latencies: h("div") };
   side.append(panel("Health", "", places.health), panel("Latency", "of the last minute", places.latencies));
@@ -59,7 +60,8 @@ export function patternPage(facts) {
   middle.append(side);
   put(middle, (store) => {
     flows.show(store.boards[facts.name], store.around.patterns[facts.name]);
-    well.show(store.around.patterns[facts.name], store.nowMs);
+    setText(hint, `messages a second${graph.querySelector("a[href]") ? "; a stage opens its engine's page" : ""}`);
+    well.show(store.around.patterns[facts.name], store.nowMs, store.boards[facts.name]?.unreadable);
   });
   shown.push(of(latencies(places.latencies, facts)));
 
