@@ -190,6 +190,13 @@ def accepted(tapes: Mapping[str, list[tuple[int, Record]]], **changes: Any) -> R
     return Record("enriched", 0, 0, time.time_ns() // 1_000_000, None, json.dumps(event | changes).encode())
 
 
+def test_the_licence_of_each_package_is_kept(settings: Settings) -> None:
+    packages = json.loads((npm.HERE / PACKAGES / "package.json").read_text())["dependencies"]
+    kept = {path.name: path.read_text() for path in (npm.ensure(settings, PACKAGES) / "assets").glob("*.LICENSE")}
+    assert kept.keys() == {f"{name}.LICENSE" for name in packages} >= {"uplot.LICENSE", "world-atlas.LICENSE"}
+    assert all("Copyright" in text and "Permission" in text for text in kept.values())
+
+
 def test_its_totals_are_those_of_the_messages(page: Page, reader: PlaybackReader) -> None:
     taken = reader.taken["flink"]
     total = taken["transactions"] + taken["device-locations"]
@@ -478,6 +485,21 @@ def test_it_recovers_when_its_server_was_away(
         back.put("flink", alert("anna-again"))
         expect(window.locator("button.alert").first).to_contain_text("anna-again", timeout=SHOWN_WITHIN_MS)
         window.goto("about:blank")
+
+
+def test_it_recovers_when_its_server_has_hung(page: Page, reader: PlaybackReader) -> None:
+    loop, is_over = reader.hub._loop, threading.Event()
+    assert loop
+    loop.call_soon_threadsafe(is_over.wait)  # as if its process was stopped: connections stay open, nothing answers
+    try:
+        expect(page.locator("#connection")).to_have_text("no answer; reconnecting …", timeout=SHOWN_WITHIN_MS)
+        expect(page.locator("#notices")).to_contain_text("The server of this page does not answer since")
+    finally:
+        is_over.set()
+    expect(page.locator("#connection")).to_have_text("live", timeout=SHOWN_WITHIN_MS)
+    expect(page.locator("#notices")).to_be_empty()
+    reader.put("flink", alert("anna-awake"))
+    expect(page.locator("button.alert").first).to_contain_text("anna-awake", timeout=SHOWN_WITHIN_MS)
 
 
 @pytest.mark.parametrize(
