@@ -27,7 +27,7 @@ import pytest
 from playwright.sync_api import Page, ViewportSize, expect
 from prometheus_client.parser import text_string_to_metric_families
 
-from millrace.charts import PACKAGES
+from millrace.charts import PACKAGES, REPORT_POLICY
 from millrace.dashboard import archive as archives
 from millrace.dashboard import verdicts, view
 from millrace.dashboard.verdicts import Finding
@@ -1097,6 +1097,23 @@ def test_a_report_draws_its_charts_without_a_server_and_in_the_sandbox_of_the_pa
         assert page.evaluate(INKED) == [True, True], address
     expect(page.locator(".offenders")).to_have_text(f"card is '{card[:13]}…'")
     page.screenshot(path=tmp_path / "report.png", full_page=True)
+
+
+def test_a_report_draws_its_charts_in_the_frame_that_airflow_shows(page: Page, settings: Settings) -> None:
+    report = html(VERDICT, {}, npm.ensure(settings, PACKAGES) / "assets")
+    policy = {
+        "Content-Security-Policy": f"{REPORT_POLICY}; frame-ancestors 'self'"
+    }  # as millrace/airflow/page.py has it
+    around = (
+        '<iframe sandbox="allow-scripts allow-same-origin allow-forms" src="/framed" width=900 height=900></iframe>'
+    )
+    page.route("**/framed", lambda route: route.fulfill(body=report, headers=policy, content_type="text/html"))
+    page.route("**/around", lambda route: route.fulfill(body=around, content_type="text/html"))
+    page.goto("http://127.0.0.1:9/around")
+    expect(page.frame_locator("iframe").locator("canvas")).to_have_count(2)
+    assert page.frames[1].evaluate(INKED) == [True, True]
+    assert page.frames[1].evaluate("origin") == "null", "it reaches nothing of Airflow's"
+    page.unroute_all()
 
 
 INKED = """() => [...document.querySelectorAll("canvas")].map((canvas) =>
