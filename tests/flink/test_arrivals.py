@@ -25,6 +25,7 @@ from millrace.rules.outputs import BACKLOG_HEADER
 from millrace.stores import topics
 from millrace.stores.topics import Tail
 from millrace.target import Target
+from millrace.traffic.planned import partition_of
 from millrace.verbs.provision import wanted_topics
 from pipelines.fraud import FRAUD
 from tests.flink.test_recovery import SHOPS, pays, phone
@@ -320,3 +321,49 @@ def test_an_event_that_is_ahead_of_its_time_makes_no_other_late(target: Target, 
     after = {f"after-{n}" for n in range(3, 7)}
     assert {event["transaction_id"] for event in found.enriched} == {"burst-0", "burst-1", "ahead", "now", *after}
     assert found.dead_letters == []
+
+
+def test_a_partition_that_gets_only_unreadable_messages_holds_no_window_back(target: Target, plan: EnginePlan) -> None:
+    ensure_topics_that_believe_the_sender(plan)
+    everybody_is_known(plan)
+    judged, start_ms = FRAUD.judged.name, int(time.time() * 1000) - 60 * MINUTE_MS
+    garbled, pays_in_time = (
+        next(who for who in CUSTOMERS if partition_of(who.encode(), PARTITIONS) == n) for n in (0, 1)
+    )
+    found: list[Record] = []
+    target.engine("flink").start(plan, None)
+    with closing(Tail(plan.bootstrap, {kind: plan.topics[kind] for kind in (ALERTS.name, DEAD_LETTERS.name)})) as tail:
+
+        def comes_beside_garbage(kind: str) -> bool:
+            forge(plan, iter([(int(time.time() * 1000), judged, garbled.encode(), b"{")]))
+            found.extend(tail.new())
+            return any(record.topic == kind for record in found)
+
+        assert processes.wait_until(lambda: comes_beside_garbage(DEAD_LETTERS.name), CLOSED_WITHIN_S, SENT_EVERY_S)
+        after_ms = (0, 1_000, 3 * MINUTE_MS)
+        forge(plan, ((start_ms + ms, *pays(f"p{ms}", pays_in_time, 1, start_ms + ms)) for ms in after_ms))
+        assert processes.wait_until(lambda: comes_beside_garbage(ALERTS.name), CLOSED_WITHIN_S, SENT_EVERY_S), (
+            "no window is closed beside a partition of garbage"
+        )
+    read = [json.loads(record.value or b"") for record in found]
+    assert [each["event_ids"] for each in read if "rule" in each] == [["p0", "p1000"]]
+    assert {each["reason"] for each in read if "reason" in each} == {"json"}
+
+
+def test_purchases_of_a_backlog_have_the_merchant_as_it_was_when_they_arrived(target: Target, plan: EnginePlan) -> None:
+    ensure_topics_that_believe_the_sender(plan)
+    everybody_is_known(plan)
+    start_ms = int(time.time() * 1000) - 60 * MINUTE_MS
+    changed = json.dumps({"merchant": SHOPS[0], "category": "drink", "place": "Ulm"}).encode()
+
+    def purchases(name: str, from_ms: int) -> Iterator[tuple[int, str, bytes | None, bytes | None]]:
+        for n, who in enumerate(CUSTOMERS):
+            yield from_ms + n, *pays(f"{name}-{who}", who, 1, from_ms + n)
+
+    forge(plan, purchases("before", start_ms))
+    forge(plan, iter([(start_ms + MINUTE_MS, "merchants", SHOPS[0].encode(), changed)]))
+    forge(plan, purchases("after", start_ms + 2 * MINUTE_MS))
+    target.engine("flink").start(plan, None)
+    found = enriched_events(plan, 2 * len(CUSTOMERS)).values()
+    categories = Counter((event["transaction_id"].partition("-")[0], event["merchant_category"]) for event in found)
+    assert categories == Counter({("before", "food"): len(CUSTOMERS), ("after", "drink"): len(CUSTOMERS)})
