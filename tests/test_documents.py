@@ -75,3 +75,18 @@ def test_the_page_lists_every_name_that_is_taken() -> None:
     taken = {*OWN_TOPICS, *OWN_TABLES, *OWN_COLUMNS, *WINDOW_COLUMNS, *WINDOW_SPAN, *PLACE, ENRICHMENT, LIMITS}
     listed = PAGE.read_text().partition("## Names that are taken")[2].partition("\n## ")[0]
     assert set(re.findall(r"`(\S+)`", listed)) == taken
+
+
+def test_each_test_of_a_fault_exists() -> None:
+    text = (PROJECT / "docs/verdict-faults.md").read_text()
+    faults = {f"V{n}" for n in range(1, 7)} | {f"B{n}" for n in range(1, 12)}
+    assert set(re.findall(r"^\| ([VB]\d+) \|.*`tests/", text, re.MULTILINE)) == faults
+    named = re.findall(r"`(tests/[\w/]+\.(?:py|java))::([\w:]+)`", text)
+    assert len(named) == text.count("`tests/") - 1, "and this module"
+    missing = [f"{path}::{name}" for path, name in named if not is_there((PROJECT / path).read_text(), name)]
+    assert missing == []
+
+
+def is_there(module: str, name: str) -> bool:
+    """Whether a test, or the class that it is in, is in a module of Python or Java."""
+    return all(re.search(rf"^ *(class|def|void) {part}\b", module, re.MULTILINE) for part in name.split("::"))
