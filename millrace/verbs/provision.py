@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from millrace.deployments import alone, deployed, is_wanted
+from millrace.deployments import alone, is_wanted, jobs
 from millrace.errors import InfraError
 from millrace.patterns import Stores, Variant, engine_plans, load
 from millrace.patterns import topics as topics_of
@@ -42,7 +42,7 @@ def provision(target: Target, name: str, *, plan: bool = False) -> list[Change]:
 
 
 def require_provisioned(target: Target, variant: Variant) -> None:
-    """Refuse a pattern that lacks a topic, or one not deployed yet as whose consumer group somebody else reads."""
+    """Refuse a pattern that lacks a topic, or one without jobs as whose consumer group somebody else reads."""
     missing = [
         change.name
         for change in topics.ensure(target.bootstrap, wanted_topics(variant), plan=True)
@@ -53,11 +53,16 @@ def require_provisioned(target: Target, variant: Variant) -> None:
             f"{variant.name} is not provisioned (no topic {missing[0]}); run `millrace provision {variant.name}` first"
         )
     name = variant.name
-    if not deployed(target, name) and (others := topics.members(target.bootstrap, name)):
+    if _is_silent(target, name) and (others := topics.members(target.bootstrap, name)):
         raise InfraError(
             f"{name}: the consumer group {name}, which is its jobs' own, is in use by {others[0]}; end that consumer, "
             "or give the pattern another name"
         )
+
+
+def _is_silent(target: Target, name: str) -> bool:
+    """Whether the pattern has no job in its group: a killed one of a deployed pattern stays a member for a while."""
+    return not is_wanted(target, name) and not any(job.is_up for _, job in jobs(target, name).values())
 
 
 def wanted_topics(variant: Variant) -> list[topics.Topic]:

@@ -118,18 +118,27 @@ def test_a_file_of_a_deployment_with_another_shape_is_named(
         read(target, PATTERN)
 
 
-def test_a_consumer_group_in_use_is_refused_before_the_first_deploy(
+def test_a_consumer_group_in_use_is_refused_while_none_of_the_patterns_jobs_runs(
     target: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("millrace.stores.topics.ensure", lambda *_, **__: [])
     monkeypatch.setattr("millrace.stores.topics.members", lambda *_: ["somebody at 10.0.0.7"])
-    with pytest.raises(
-        InfraError, match=r"spark: the consumer group spark, .*, is in use by somebody at 10.0.0.7; end"
-    ):
+    engine, in_use = Engine(), r"spark: the consumer group spark, .*, is in use by somebody at 10.0.0.7; end"
+    monkeypatch.setattr(Target, "engine", lambda *_: engine)
+    with pytest.raises(InfraError, match=in_use):
         deploy(target, PATTERN)
     assert not deployments.is_wanted(target, PATTERN)
-    deployments.record(target, PATTERN, *deployments.plans(target, load(PATTERN)))
-    require_provisioned(target, load(PATTERN))  # its own jobs read as the group
+    (plan,) = deployments.plans(target, load(PATTERN))
+    deployments.record(target, PATTERN, plan)
+    engine.start(plan, None)
+    require_provisioned(target, load(PATTERN))  # its own jobs read as the group, also after half a teardown
+    deployments.want(target, PATTERN, "")
+    engine.jobs[plan.job_id] = Job("failed")
+    require_provisioned(target, load(PATTERN))  # Kafka still counts a killed job as a member
+    engine.start(plan, None)
+    teardown(target, PATTERN)  # which keeps the data
+    with pytest.raises(InfraError, match=in_use):
+        deploy(target, PATTERN)
 
 
 def test_an_engine_without_room_is_refused_before_anything_is_changed(
