@@ -46,6 +46,8 @@ SHAPES: Mapping[str, str] = {
     "at-most-once": "no output comes twice, and a restart may lose some",
 }
 """The features of an engine that a pattern can use."""
+WINDOWS = ("session", "tumbling", "sliding", "summary")
+"""The features of a windows stage: an engine without any of them runs none."""
 PERSIST = "persist:"
 PROMETHEUS = "prometheus"
 """The profile in which an engine serves its own figures for Prometheus."""

@@ -373,6 +373,9 @@ def _complaints(variant: Variant) -> list[str]:
     if stages.windowing.engine != stages.events.engine:
         for reason in _apart(stages.events.engine, stages.windowing.engine):
             complaints.append(f"stages.windows.engine: {reason}; choose {stages.events.engine} here too")
+    elif stages.windows and not set(registry.WINDOWS) & registry.manifest(stages.windows.engine).can:
+        reason = _refusal(stages.windows.engine, registry.WINDOWS[0])
+        complaints.append(f"stages.windows.engine: {stages.windows.engine} has no windows: {reason}")
     return complaints
 
 

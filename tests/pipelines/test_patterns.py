@@ -1,3 +1,4 @@
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -5,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from millrace import project
+from millrace import project, registry
 from millrace.oracle import summary_rows
 from millrace.patterns import EnginePlan, PatternError, Stores, engine_plans, load, load_all, names, read
 from millrace.patterns.contracts import breaking_changes, contracts_of
@@ -17,10 +18,13 @@ from millrace.rules import (
     CountDistinct,
     Enrichment,
     EventType,
+    FoldRule,
     Last,
     Lookup,
     Max,
     Min,
+    Session,
+    Sliding,
     Sum,
     Text,
     Tumbling,
@@ -170,6 +174,84 @@ def test_an_empty_pattern_file_is_refused_with_its_keys(tmp_path):
     empty.touch()
     with pytest.raises(PatternError, match=r"empty.yaml: the file: there are no keys here; write title, doc, use"):
         read(empty)
+
+
+def fold(state, event, stream):
+    return state, None
+
+
+OF_SHAPES = {
+    "fold": FoldRule("fold", "Any.", FRAUD.judged, fold, version="1"),
+    **{
+        type(window).__name__.lower(): WindowRule(
+            name=type(window).__name__.lower(),
+            doc="Any.",
+            on=FRAUD.enriched,
+            key="customer",
+            window=window,
+            measures={"n": Count()},
+            alert_when=lambda w: w.n > 1,
+        )
+        for window in (Session(1_000), Tumbling(1_000), Sliding(2_000, 1_000))
+    },
+}
+REMEDY = r"; (choose|declare|take) |Input should be '"
+"""How a refusal ends: by what to write instead, or by what may be written."""
+
+
+def asking(engine: str, shape: str) -> dict[str, object]:
+    """The content of a pattern file that wants a shape of an engine, and else what that engine can."""
+    stages, delivery = {"events": {"engine": engine}}, "at-least-once-with-ids"
+    match shape:
+        case "fold":
+            stages["events"]["rules"] = [shape]
+        case "parallel":
+            stages["events"]["parallelism"] = 2
+        case "real-time":
+            stages["events"]["real_time"] = True
+        case "session" | "tumbling" | "sliding":
+            stages["windows"] = {"engine": engine, "rules": [shape]}
+        case "summary":
+            stages["windows"] = {"engine": engine, "summaries": [FRAUD.summaries[0].name]}
+        case "persist:hdfs" | "persist:hbase":
+            stages["persist"] = {"engine": engine, "to": [shape.removeprefix(registry.PERSIST)]}
+        case "windows-elsewhere":
+            others = [name for name in registry.able_to(["session"]) if name != engine]
+            stages["windows"] = {"engine": others[0]}
+        case "events-elsewhere":
+            others = [name for name in registry.able_to(["windows-elsewhere"]) if name != engine]
+            stages = {"events": {"engine": others[0]}, "windows": {"engine": engine}}
+        case _:
+            delivery = shape
+    promises = {"delivery": delivery, "alert_latency_ms_p99": 500}
+    return {"title": "Any", "doc": "Any.", "use": "fraud", "partitions": 2, "stages": stages, "promises": promises}
+
+
+@pytest.mark.parametrize(
+    ("engine", "shape"), [(each.name, shape) for each in registry.manifests() for shape in each.cannot], ids=str
+)
+def test_what_an_engine_cannot_is_refused_with_the_reason_and_the_remedy(monkeypatch, tmp_path, engine, shape):
+    found = replace(FRAUD, rules=(*FRAUD.rules, *OF_SHAPES.values()))
+    monkeypatch.setattr("millrace.kept.use_of", lambda declared, name: found)
+    path = tmp_path / "asking.yaml"
+    path.write_text(json.dumps(asking(engine, shape)))
+    with pytest.raises(PatternError, match=REMEDY) as refused:
+        read(path)
+    reason = registry.manifest(engine).cannot[shape]
+    if shape != "windows-elsewhere":  # the other engine's reason comes first
+        assert reason in str(refused.value) or "Input should be" in str(refused.value)
+
+
+def test_a_windows_stage_without_rules_is_refused_on_an_engine_that_has_no_windows(tmp_path):
+    path = tmp_path / "empty.yaml"
+    for stage in ("{engine: storm}", "{engine: storm, rules: []}"):
+        path.write_text(files()["storm"].read_text().replace("promises:", f"  windows: {stage}\npromises:"))
+        with pytest.raises(
+            PatternError, match=r"stages.windows.engine: storm has no windows: .*; choose another engine"
+        ):
+            read(path)
+    path.write_text(files()["storm-spark"].read_text())
+    assert read(path).pattern.stages.windows
 
 
 def test_flink_windows_behind_a_spark_events_stage_are_refused(tmp_path):

@@ -17,7 +17,8 @@ ENGINE = Manifest(
         "persist:hdfs": "flink writes to Kafka only",
         "persist:hbase": "flink writes to Kafka only",
         "at-most-once": "flink reads again from its newest checkpoint; choose at-least-once-with-ids",
-        "exactly-once": "flink sends alerts at once instead of with its checkpoints, and a restart repeats them",
+        "exactly-once": "flink sends alerts at once instead of with its checkpoints, and a restart repeats them; "
+        "choose at-least-once-with-ids",
     },
     imports=frozenset({"pyflink", "py4j"}),
     components=("flink", "flink-hadoop"),

@@ -15,7 +15,8 @@ ENGINE = Manifest(
         "fold": "a fold in plain Python is Flink's escape hatch; declare the rule with measures instead",
         "parallel": "one query judges the events of all partitions in batches, and its state cannot be split later",
         "at-most-once": "spark repeats its last batch after a restart; choose at-least-once-with-ids",
-        "exactly-once": "spark writes a batch to Kafka without a transaction, and a restart repeats it",
+        "exactly-once": "spark writes a batch to Kafka without a transaction, and a restart repeats it; "
+        "choose at-least-once-with-ids",
         "windows-elsewhere": "spark commits no offsets that the windows of another engine could follow",
     },
     imports=frozenset({"pyspark", "py4j", "pandas", "pyarrow", "happybase", "kafka"}),

@@ -1,11 +1,14 @@
 """Storm: a topology for each pattern, each event as it arrives, in a worker of a cluster."""
 
-from millrace.registry import Manifest, StateTopic
+from millrace.registry import WINDOWS, Manifest, StateTopic
 
 SLOTS = 7
 """Of the supervisor: a job takes one."""
 CHANGELOG = {"cleanup.policy": "compact", "segment.ms": "600000", "min.cleanable.dirty.ratio": "0.1"}
-NO_WINDOWS = "a window of Storm closes by what one task has seen, and is lost with its worker"
+NO_WINDOWS = (
+    "a window of Storm closes by a timer of one task, at a watermark that no checkpoint keeps, and failed tuples come "
+    "again behind it: its events are not exact; choose another engine for stages.windows"
+)
 KAFKA_ONLY = "a topology of Storm writes to Kafka only"
 
 ENGINE = Manifest(
@@ -15,7 +18,7 @@ ENGINE = Manifest(
     cannot={
         "real-time": "a topology of Storm writes each event as it comes without it",
         "fold": "a fold in plain Python is Flink's escape hatch; declare the rule with measures instead",
-        **dict.fromkeys(("session", "tumbling", "sliding", "summary"), NO_WINDOWS),
+        **dict.fromkeys(WINDOWS, NO_WINDOWS),
         "events-elsewhere": "it has no windows that could follow another engine's events stage",
         "persist:hdfs": KAFKA_ONLY,
         "persist:hbase": KAFKA_ONLY,
