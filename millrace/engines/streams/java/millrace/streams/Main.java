@@ -105,7 +105,7 @@ public final class Main {
                 pace, job.rawTopics(), waits(), () -> Instances.notes(job, clock), job.isShared());
         try (Instances others = new Instances(job, pace, clock);
                 KafkaStreams streams = new KafkaStreams(
-                        Layout.of(job, references.tables(), pace, clock), settings(), clients)) {
+                        Layout.of(job, references.tables(), pace, clock), settings(job), clients)) {
             streams.setUncaughtExceptionHandler(error -> {
                 failure.compareAndSet(null, error);
                 return StreamThreadExceptionResponse.SHUTDOWN_CLIENT;
@@ -187,7 +187,7 @@ public final class Main {
                 || message.topic().equals(windows) && message.value() == null;
     }
 
-    private Properties settings() {
+    static Properties settings(Job job) {
         Properties settings = new Properties();
         settings.putAll(job.settings());
         settings.put(StreamsConfig.APPLICATION_ID_CONFIG, job.pattern());
