@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
 from millrace import stack
 from millrace.cli import demo
+from millrace.cli.app import app
 from millrace.deployments import deployed_file
 from millrace.errors import UsageError
 from millrace.oracle import Record
@@ -67,27 +71,44 @@ def test_the_demo_prints_the_address_of_the_live_page(tmp_path: Path) -> None:
     assert printed.getvalue().startswith("Open http://127.0.0.1:26060/#/flink in a browser\n")
 
 
-def test_the_demo_points_to_the_live_page_before_the_traffic_starts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Its steps take no time here, and it is interrupted when the traffic starts."""
+@pytest.fixture
+def steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Sequence[Any]]:
+    """What the steps of a demo were called with: they take no time, and it is interrupted when the traffic starts."""
     monkeypatch.setenv("MILLRACE_STATE", str(tmp_path))
     monkeypatch.setenv("MILLRACE_PORT_BASE", "26000")
     monkeypatch.delenv("MILLRACE_TARGET", raising=False)
-    for module, name in ((stack, "up"), (stack, "down"), (deploy, "deploy")):
-        monkeypatch.setattr(module, name, lambda *_, **__: None)
-    monkeypatch.setattr(provision, "provision", lambda *_: [])
+    called: dict[str, Sequence[Any]] = {}
+
+    def step(name: str, *words: Any) -> list[Any]:
+        called[name] = words[1:]
+        if name == "traffic":
+            raise KeyboardInterrupt
+        return []
+
+    doings = ((stack, "up"), (stack, "down"), (provision, "provision"), (deploy, "deploy"), (traffic, "traffic"))
+    for module, name in doings:
+        monkeypatch.setattr(module, name, lambda *words, name=name, **_: step(name, *words))
     monkeypatch.setattr(demo, "alerts_shown", lambda *_: nullcontext())
-    printed = []
+    return called
 
-    def start(*_: object, **__: object) -> None:
-        printed.append(capsys.readouterr().err)
-        raise KeyboardInterrupt
 
-    monkeypatch.setattr(traffic, "traffic", start)
+@pytest.mark.parametrize("name", ["streams-spark", "storm-spark"])
+def test_the_demo_of_a_pattern_starts_its_servers_deploys_it_and_sends_to_it(
+    steps: dict[str, Sequence[Any]], name: str
+) -> None:
+    CliRunner().invoke(app, ["demo", name, "--seconds", "10", "--rate", "10"])
+    (services,) = steps["up"]
+    assert {*load(name).engines, "kafka"} <= {*services}
+    assert (steps["provision"], steps["deploy"], steps["traffic"][0]) == ((name,), (name,), name)
+
+
+def test_the_demo_points_to_the_live_page_before_the_traffic_starts(
+    steps: dict[str, Sequence[Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(KeyboardInterrupt):
         demo.demo("flink", seconds=10, rate=10, keep=False)
-    (before,) = printed
+    before = capsys.readouterr().err
+    assert "traffic" in steps
     assert "Open http://127.0.0.1:26060/#/flink in a browser\n  the rates of events" in before
     assert "choose one to see why it was raised" in before
 
