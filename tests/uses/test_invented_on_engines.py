@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from millrace import registry
 from millrace.settings import Settings
+from tests.beside import beside
 from tests.second.invented import Invented
 from tests.uses.invented_tape import invent, only, plan, source
 from tests.uses.team import Team
@@ -18,7 +20,7 @@ from tests.uses.team import Team
 SEED = 20261125
 SECONDS = 8.0
 TRIES = 4
-ENGINES = ("flink", "streams", "spark")
+ENGINES = ("flink", "streams", "spark", "storm")
 KEPT: Sequence[Invented] = (
     # Numbers that leave their kinds, and windows that read what the enrichment adds.
     Invented(
@@ -83,12 +85,16 @@ def differing(
     for engine in engines:
         (use / f"patterns/invented-{engine}.yaml").write_text(pattern(invented, engine))
     names = {f"invented-{engine}": engine for engine in engines}
-    with Team(stack, folder).proven(
-        names,
-        lambda name: plan(name, invented, seed, seconds),
-        exits=(0, 1),
-        before_verdict=lambda: (use / "rules.py").write_text(judged),
-    ) as verdicts:
+    extra = [engine for engine in engines if not registry.manifest(engine).is_default]
+    with (
+        beside(stack, extra),
+        Team(stack, folder).proven(
+            names,
+            lambda name: plan(name, invented, seed, seconds),
+            exits=(0, 1),
+            before_verdict=lambda: (use / "rules.py").write_text(judged),
+        ) as verdicts,
+    ):
         for name, verdict in verdicts.items():
             for each in verdict["checks"]:
                 print(names[name], each["name"], each["status"], each["figures"], *each["offenders"][:3])
@@ -100,12 +106,12 @@ def differing(
 
 
 def pattern(invented: Invented, engine: str) -> str:
-    """The file of a pattern in which one engine runs everything."""
+    """The file of a pattern in which one engine runs everything; without windows, where it has none."""
     on_windows = [name for name in invented.names if name.startswith("window-")]
     summaries = [name for name in invented.names if name.startswith("summary-")]
     on_events = [name for name in invented.names if name.startswith("event-")]
     stages: dict[str, Any] = {"events": {"engine": engine, "rules": on_events}}
-    if on_windows or summaries:
+    if (on_windows or summaries) and engine in registry.able_to(registry.WINDOWS):
         stages["windows"] = {"engine": engine, "rules": on_windows, "summaries": summaries}
     promises = {"delivery": "at-least-once-with-ids", "alert_latency_ms_p99": 30_000}
     about = {"title": f"Invented rules on {engine}", "doc": "For tests.", "use": "invented", "partitions": 2}
