@@ -1,8 +1,8 @@
 """Every engine satisfies every scenario and agrees with the oracle on a random tape, with each of its guarantees.
 
 An engine takes part by its manifest and by a pattern in which it does everything; one that has no windows, by a pattern
-in which it has the per-event stage. Nothing is killed here: what a guarantee is worth then, the engine's own tests of
-recovery show.
+in which it has the per-event stage. Nothing is killed here: what a guarantee is worth then, test_kills.py shows, and
+each engine's own tests of recovery.
 """
 
 from __future__ import annotations
