@@ -9,9 +9,12 @@ from typing import Any
 
 import pytest
 
-from millrace.cli.verdicts import is_well
+from millrace.cli.printing import print_json
+from millrace.cli.verdicts import as_data, is_well, print_chains
+from millrace.dashboard import verdicts
+from millrace.oracle import Record
 from millrace.patterns.contracts import verdicts_schema
-from millrace.verify.ledger import chain
+from millrace.verify.ledger import chain, spoiling
 from millrace.verify.ledger.chain import Entry, entry_of, unjudged, verdict_of
 from millrace.verify.ledger.segments import Segment
 from millrace.verify.verdict import checked, unchecked
@@ -130,18 +133,51 @@ def test_an_entry_behind_a_lost_state_may_read_again() -> None:
 def test_each_field_of_an_entry_is_part_of_its_digest(name: str) -> None:
     first, second, third = ledger(OK, RED, OK)
     altered = json.loads(second.to_json())
-    value = altered[name]
-    match value:
-        case int():
-            altered[name] = value + 1
-        case str():
-            altered[name] = f"{value}x"
-        case list():
-            altered[name] = [*value, "x"]
-        case _:
-            altered[name] = {**value, "x": 1}
+    altered[name] = spoiling._other(name, altered[name])
     found = chain.read([*messages([first]), json.dumps(altered).encode(), *messages([third])])
     assert found.breaks != ()
+    assert len(found.entries) == 3
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"number": 0},
+        {"number": True},
+        {"cut_ms": 10**30},
+        {"since_ms": -(10**30)},
+        {"whole_until_ms": "1"},
+        {"status": "okay"},
+        {"offsets": {"t": {"x": [0, 3]}}},
+        {"offsets": {"t": {"0": [0]}}},
+        {"offsets": {"t": {"0": [-1, 3]}}},
+        {"messages": 1.5},
+        {"figures": {"conservation": {"status": []}}},
+        {"figures": {"conservation": {"raw": float("inf")}}},
+        {"causes": [1]},
+        {"causes": [[1]]},
+        {"causes": ["\ud800"]},
+        {"pending": []},
+        {"versions": None},
+        {"state": 1},
+    ],
+)
+def test_an_entry_of_another_shape_is_a_named_break_wherever_the_chain_is_shown(
+    changed: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    content = json.loads(ledger(RED)[0].to_json()) | changed
+    altered = json.dumps(content).encode()
+    found = chain.read([altered])
+    assert [each.startswith("message 0 is no entry of a ledger: ") for each in found.breaks] == [True]
+    assert (found.entries, found.status, found.spans()) == ((), "unknown", [])
+    print_chains({"p": found})
+    print_json("verdicts", patterns={"p": as_data(found, ())})
+    assert "is no entry of a ledger" in capsys.readouterr().out
+    assert verdict_of("p", found.entries, found.breaks, 1).status == "unknown"
+    page = verdicts.Ledger()
+    page.take(Record("verdicts", 0, 0, MINUTE_MS, b"p", altered))
+    (shown,) = (verdicts.shown(each) for each in page.findings)
+    assert (shown["status"], "is no entry of a ledger" in shown["causes"][0]) == ("unknown", True)
 
 
 def test_an_entry_is_the_same_when_it_is_read_back() -> None:
@@ -171,6 +207,11 @@ def test_a_verdict_over_segments_sums_their_figures_and_names_their_offenders() 
     assert (red.status, red.check("conservation").offenders) == ("failed", RED.offenders)
     unread = verdict_of("p", ledger(OK, OPEN))
     assert (unread.status, unread.check("enrichment").why) == ("unknown", "could not be read")
+
+
+def test_a_check_with_a_status_that_no_check_has_is_not_ok() -> None:
+    (entry,) = ledger(OPEN)
+    assert verdict_of("p", [replace(entry, figures={"conservation": {"status": "okay"}})]).status == "unknown"
 
 
 def test_a_verdict_over_no_segment_or_one_that_was_not_judged_or_a_broken_chain_is_unknown() -> None:

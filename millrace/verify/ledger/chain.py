@@ -8,7 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from itertools import groupby
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, FiniteFloat, TypeAdapter
 
 from millrace.verify import keys
 from millrace.verify.checks import conservation
@@ -23,7 +25,12 @@ ALWAYS = {"readable", "conservation", "refusals", "enrichment", "lateness", "ale
 """The checks of every segment, without the names of rules and summaries."""
 NOT_DUE = ("rows", "events in open windows")
 """What is pending as long as traffic continues."""
-Offsets = Mapping[str, Mapping[str, tuple[int, int]]]
+FURTHEST_MS = 2**45
+"""The year 3084: what formats moments knows no year beyond 9999."""
+Moment = Annotated[int, Field(ge=-FURTHEST_MS, le=FURTHEST_MS)]
+Partition = Annotated[str, Field(pattern="^[0-9]{1,9}$")]
+Offset = Annotated[int, Field(ge=0, lt=2**63)]
+Offsets = Mapping[str, Mapping[Partition, tuple[Offset, Offset]]]
 """Kind -> partition -> the offsets from and to, without the last."""
 
 
@@ -31,16 +38,16 @@ Offsets = Mapping[str, Mapping[str, tuple[int, int]]]
 class Entry:
     """The verdict on one segment."""
 
-    number: int
-    since_ms: int
-    cut_ms: int
+    number: Annotated[int, Field(ge=1, lt=2**63)]
+    since_ms: Moment
+    cut_ms: Moment
     status: EntryStatus
     offsets: Offsets
     messages: int
     """The raw messages that arrived."""
-    whole_until_ms: int
+    whole_until_ms: Moment
     """Every raw message that arrived before is judged, and all that was due because of it."""
-    figures: Mapping[str, Mapping[str, Any]]
+    figures: Mapping[str, Mapping[str, int | FiniteFloat | str | None]]
     """What each check counted."""
     causes: tuple[str, ...]
     """Why the status is not ok: the first offenders, and what was missing."""
@@ -70,7 +77,12 @@ class Entry:
         content = json.loads(text, object_pairs_hook=once_each)
         if not isinstance(content, dict) or content.keys() != {each.name for each in fields(Entry)}:
             raise ValueError("no entry of a ledger")
+        _SHAPE.validate_json(text, strict=True)
+        # Not what was validated: each digest is over the text.
         return Entry(**{**content, "causes": tuple(content["causes"])})
+
+
+_SHAPE = TypeAdapter(Entry)
 
 
 def entry_of(
@@ -207,8 +219,7 @@ def _unfinished(entries: Sequence[Entry], until_ms: int) -> Iterator[str]:
 def _over(name: str, entries: Iterable[Entry]) -> Check:
     """A check over several segments."""
     own = [entry.figures[name] for entry in entries if name in entry.figures]
-    statuses = {_status_of(figures) for figures in own}
-    status: Status = "failed" if "failed" in statuses else "unknown" if "unknown" in statuses else "ok"
+    status = together(_status_of(figures) for figures in own)
     figures: dict[str, int] = {}
     for each in own:
         for key, value in each.items():

@@ -58,13 +58,16 @@ def _chains(whole: list[bytes], at: int, which: str) -> Iterator[tuple[str, list
         yield f"{which} is swapped with the one before", [*before[:-1], own, before[-1], *after]
     for each in fields(Entry):
         content = json.loads(own)
-        content[each.name] = _other(content[each.name])
+        content[each.name] = _other(each.name, content[each.name])
         altered = json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
         yield f"{which}: {each.name} is altered", [*before, altered, *after]
 
 
-def _other(value: Any) -> Any:
+def _other(name: str, value: Any) -> Any:
+    """Another value of the same shape."""
     match value:
+        case _ if name == "status":
+            return "failed" if value == "ok" else "ok"
         case int():
             return value + 1
         case str():
@@ -72,4 +75,4 @@ def _other(value: Any) -> Any:
         case list():
             return [*value, "x"]
         case _:
-            return {**value, "x": {}}
+            return {**value, "x": {"pending": 1, "versions": "x"}.get(name, {})}
