@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from millrace.oracle import Record
+from millrace.verify import Bounds
 from millrace.verify.ledger import chain
 from millrace.verify.ledger.chain import CAUSES_MOST, Entry, EntryStatus
 
@@ -47,14 +48,15 @@ class Ledger:
 
     def take(self, record: Record) -> None:
         """Read the next message; one that does not follow from the entry before is never ok."""
-        found = chain.read([record.value], before=self._last, is_part=True)
+        until_ms = record.ingest_ms + Bounds.clocks_ms
+        found = chain.read([record.value], before=self._last, is_part=True, until_ms=until_ms)
         entry = next(iter(found.entries), None)
         self._last = entry or self._last
         causes = tuple(map(str, (*found.breaks, *(entry.causes if entry else ()))))
         new = Finding(
             status=found.status,
             at_ms=record.ingest_ms,
-            checks={name: figures.get("status", "ok") for name, figures in entry.figures.items()} if entry else {},
+            checks={name: str(figures.get("status", "ok")) for name, figures in entry.figures.items()} if entry else {},
             since_ms=entry.since_ms if entry else record.ingest_ms,
             until_ms=entry.cut_ms if entry else record.ingest_ms,
             causes=causes,

@@ -267,7 +267,7 @@ def verdicts(target: Target, name: str, since: int = 0) -> Chain:
     """The chain of a pattern's ledger, from an offset on."""
     with closing(Tail(target.bootstrap, _topic(name), {VERDICTS_TOPIC: {0: since}})) as tail:
         records = list(tail.new())
-    found = chain.read((record.value for record in records), is_part=since > 0)
+    found = chain.read((record.value for record in records), is_part=since > 0, until_ms=_present_ms())
     keys = [
         f"message {at} has the key {record.key!r}, not that of {name}"
         for at, record in enumerate(records)
@@ -292,6 +292,11 @@ def self_test(target: Target, name: str) -> tuple[Outcome, ...]:
     if (content := folder_of(target, load(name)).read(state)) is None:
         raise InfraError(f"{name}: only a whole ledger can be spoilt: the state {state} is missing")
     return tuple(spoiling.outcomes(found.entries, _unpacked(content)))
+
+
+def _present_ms() -> float:
+    """The last moment at which a segment can have ended, by any clock."""
+    return time.time() * 1000 + CLOCKS_DIFFER_MS
 
 
 def _topic(name: str) -> dict[str, str]:
@@ -459,12 +464,12 @@ class Ledger:
         with closing(Tail(self.target.bootstrap, topic, {VERDICTS_TOPIC: {0: since}})) as tail:
             records = list(tail.new())
         messages = [record.value for record in records]
-        entries = chain.read(messages).entries
+        entries = chain.read(messages, until_ms=_present_ms()).entries
         last, before = [None, None, *entries][-1], [None, None, *entries][-2]
         # An older break is known: it made an entry unknown when it was new.
         own = [] if last is None else list(chain.broken(last, before, is_part=since > 0))
         if messages and (last is None or messages[-1] != last.to_json().encode()):
-            own = ["its last message is no entry"]
+            own = ["its last message is no entry of a segment that has ended"]
         elif records and records[-1].key != self.variant.name.encode():
             own = [f"its last message has the key {records[-1].key!r}"]
         return last, [f"the chain is broken: {each}" for each in own]

@@ -258,3 +258,12 @@ def test_an_update_succeeds_if_the_newest_entries_are_ok_and_none_was_altered(
     entries = ledger(*checks, assumed=assumed)
     first = replace(entries[0], messages=7) if is_altered else entries[0]
     assert is_well(chain.read(messages([first, *entries[1:]])), ()) == is_ok
+
+
+def test_the_page_names_an_entry_that_came_before_its_segment_can_have_ended() -> None:
+    page = verdicts.Ledger()
+    for entry in ledger(OK, OK):
+        at_ms = ledger(OK)[0].cut_ms
+        page.take(Record("verdicts", 0, entry.number - 1, at_ms - 60_000, b"p", entry.to_json().encode()))
+    assert [each.status for each in page.findings] == ["ok", "unknown"]
+    assert page.findings[-1].causes == (f"entry 2 ends at {2 * MINUTE_MS}, which is still to come",)

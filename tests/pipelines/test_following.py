@@ -466,11 +466,28 @@ def test_a_foreign_last_message_is_named_once(kafka: Topics, target: Target) -> 
     judged(opened(target), 3)
     kafka.publish([(f"{NAME}.{VERDICTS_TOPIC}", b"x", b"{}")])
     first, second = judged(opened(target), 2)
-    assert first.causes == ("the chain is broken: its last message is no entry",)
+    assert first.causes == ("the chain is broken: its last message is no entry of a segment that has ended",)
     (third,) = judged(opened(target), 1)
     assert [first.status, second.status] == ["unknown", "ok"]
     assert third.status == "ok"
     assert len(followed(kafka).breaks) == 1
+
+
+def test_an_entry_of_a_segment_to_come_is_named_and_not_continued(kafka: Topics, target: Target) -> None:
+    *_, last = judged(opened(target), 3)
+    forged = replace(last, number=4, since_ms=last.cut_ms, before=last.digest, messages=0)
+    own = {kind: {at: (end, end) for at, (_, end) in spans.items()} for kind, spans in last.offsets.items()}
+    forged = replace(forged, offsets=own, cut_ms=int(time.time() * 1000) + 86_400_000)
+    kafka.publish([(f"{NAME}.{VERDICTS_TOPIC}", NAME.encode(), forged.to_json().encode())])
+    found = ledger.verdicts(target, NAME)
+    assert found.breaks == (f"entry 4 ends at {forged.cut_ms}, which is still to come",)
+    assert (found.status, found.entries[-1]) == ("unknown", last)
+    first, *others = judged(opened(target), 3)
+    assert (first.status, first.since_ms, first.before) == ("unknown", last.cut_ms, last.digest)
+    assert first.causes == ("the chain is broken: its last message is no entry of a segment that has ended",)
+    assert {each.status for each in others} == {"ok"}
+    assert len(ledger.verdicts(target, NAME).breaks) == 1
+    assert len(followed(kafka).breaks) == 1, "tomorrow as well"
 
 
 def test_a_fault_is_red_in_the_ledger(kafka: Topics, target: Target) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
@@ -238,8 +239,17 @@ class _Following:
     breaks: list[str] = field(default_factory=list)
 
 
-def read(messages: Iterable[bytes | None], *, before: Entry | None = None, is_part: bool = False) -> Chain:
-    """The chain in the messages of a ledger's topic; whatever does not follow from the entry before is named."""
+def read(
+    messages: Iterable[bytes | None],
+    *,
+    before: Entry | None = None,
+    is_part: bool = False,
+    until_ms: float = math.inf,
+) -> Chain:
+    """The chain in the messages of a ledger's topic; whatever does not follow from the entry before is named.
+
+    So is an entry that ends after `until_ms`, which nobody can have judged yet; it is no part of the chain.
+    """
     found = _Following()
     for at, message in enumerate(messages):
         try:
@@ -247,6 +257,9 @@ def read(messages: Iterable[bytes | None], *, before: Entry | None = None, is_pa
             breaks = list(broken(entry, before, is_part=is_part))
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             found.breaks.append(f"message {at} is no entry of a ledger: {(message or b'')[:60]!r}")
+            continue
+        if entry.cut_ms > until_ms:
+            found.breaks.append(f"entry {entry.number} ends at {entry.cut_ms}, which is still to come")
             continue
         found.breaks += breaks
         found.entries.append(entry)
