@@ -39,8 +39,9 @@ def verdicts(
     """Print the ledger of a pattern: from when to when its output was ok, what was not, and why.
 
     `millrace validate PATTERN --continuous` writes it, and so does `--update`. Each entry is the verdict on one segment
-    and carries the digest of the entry before: an altered one is reported. `assumed` means that all checks are ok, but
-    earlier messages were deleted before they were judged. Without --update, exit code 0 only if every segment is ok.
+    and carries the digest of the entry before: an altered one is reported. The last one is compared with the state that
+    was written with it, where that is there. `assumed` means that all checks are ok, but earlier messages were deleted
+    before they were judged. Without --update, exit code 0 only if every segment is ok.
 
     Examples:
     millrace verdicts flink-spark
@@ -83,6 +84,7 @@ def as_data(chain: "Chain", new: "tuple[Entry, ...]") -> dict[str, object]:
         "verdict": chain.status,
         "spans": [asdict(span) for span in chain.spans()],
         "breaks": list(chain.breaks),
+        "uncompared": chain.uncompared,
         "entries": len(chain.entries),
         "newest": [
             {"number": each.number, "status": each.status, "causes": each.causes} for each in newest(chain, new)
@@ -98,6 +100,12 @@ def print_chains(chains: "Mapping[str, Chain]") -> None:
     for name, chain in chains.items():
         for each in chain.breaks:
             console.print(f"{name} is broken: {each}", markup=False, highlight=False)
+        if chain.uncompared and chain.entries:
+            console.print(
+                f"{name}: the chain alone was read, and not the state behind its last entry: {chain.uncompared}",
+                markup=False,
+                highlight=False,
+            )
         if chain.entries:
             last = chain.entries[-1]
             waiting = ", ".join(f"{count} {what}" for what, count in last.pending.items()) or "nothing"

@@ -43,7 +43,7 @@ from millrace.verify.ledger.chain import Chain, Entry, entry_of, unjudged
 from millrace.verify.ledger.ids import Ids, IdsError
 from millrace.verify.ledger.memory import IDS_LONGER_MS
 from millrace.verify.ledger.segments import Segment, advance, anchored
-from millrace.verify.ledger.state import State, StateError
+from millrace.verify.ledger.state import State, StateError, entry_in
 from millrace.verify.ledger.step import Cells, Inputs, Labelled, Limits, UnreadError
 from millrace.verify.spoiling import Outcome
 
@@ -264,7 +264,62 @@ def until(
 
 
 def verdicts(target: Target, name: str, since: int = 0) -> Chain:
-    """The chain of a pattern's ledger, from an offset on."""
+    """The chain of a pattern's ledger, from an offset on, its last entry compared with its state."""
+    topic, folder = _topic(name), folder_of(target, load(name))
+    for _ in range(STATES_KEPT):
+        written = lengths(target.bootstrap, topic)
+        found = _compared(folder, _chain(target, name, since))
+        # A validator may have gone on between the two.
+        if not found.breaks or lengths(target.bootstrap, topic) == written:
+            break
+    return found
+
+
+def _compared(folder: Folder, found: Chain) -> Chain:
+    """The chain, broken also where its last entry is not the one with which its last state was written."""
+    last = found.entries[-1] if found.entries else None
+    try:
+        if not any(name.startswith("state-") for name in folder.names()):
+            return replace(found, uncompared="no state is there")
+        breaks = _missing(_ahead(folder, last))
+        if last is not None:
+            lines, why = _lines_of(folder, last)
+            breaks += [why] if why else _foreign(last, entry_in(lines))
+    except InfraError as error:
+        return replace(found, uncompared=str(error))
+    return replace(found, breaks=(*found.breaks, *breaks))
+
+
+def _ahead(folder: Folder, last: Entry | None) -> list[str]:
+    """The states of entries that are not there; a validator that was killed left that of the next one at most."""
+    following = _name(1 if last is None else last.number + 1)
+    return [name for name in folder.names() if name.startswith("state-") and name[: len(following)] > following]
+
+
+def _missing(ahead: Sequence[str]) -> list[str]:
+    return [f"the last entries are missing: their states are there, as far as {max(ahead)}"] if ahead else []
+
+
+def _foreign(entry: Entry, written_with: str) -> list[str]:
+    is_own = written_with in ("", entry.own)
+    return [] if is_own else [f"entry {entry.number} is not the one that its state was written with"]
+
+
+def _lines_of(folder: Folder, entry: Entry) -> tuple[list[bytes], str]:
+    """The lines of the state behind an entry, or why they are none of it."""
+    name = _name(entry.number)
+    if (content := folder.read(name)) is None:
+        return [], f"the state {name} is missing"
+    try:
+        lines = _unpacked(content)
+    except (OSError, EOFError, zlib.error) as error:
+        return [], f"the state {name} cannot be read: {error}"
+    is_own = states.digest_of(lines) == entry.state
+    return lines, "" if is_own else f"the state {name} is not the one that entry {entry.number} was written with"
+
+
+def _chain(target: Target, name: str, since: int) -> Chain:
+    """The chain in the topic alone."""
     with closing(Tail(target.bootstrap, _topic(name), {VERDICTS_TOPIC: {0: since}})) as tail:
         records = list(tail.new())
     found = chain.read((record.value for record in records), is_part=since > 0, until_ms=_present_ms())
@@ -277,8 +332,8 @@ def verdicts(target: Target, name: str, since: int = 0) -> Chain:
 
 
 def latest(target: Target, name: str) -> Chain:
-    """Its last entries."""
-    return verdicts(target, name, max(0, lengths(target.bootstrap, _topic(name))[VERDICTS_TOPIC] - ENTRIES_READ))
+    """Its last entries, by the topic alone."""
+    return _chain(target, name, max(0, lengths(target.bootstrap, _topic(name))[VERDICTS_TOPIC] - ENTRIES_READ))
 
 
 def self_test(target: Target, name: str) -> tuple[Outcome, ...]:
@@ -436,19 +491,13 @@ class Ledger:
         """Continue from the last entry and its state; without one from the first message, if there is any."""
         self.publisher = Publisher(self.target.bootstrap)
         self.last, self.causes = self.last_entry()
-        following = _name(1 if self.last is None else self.last.number + 1)
-        # A validator that was killed left the state of the next entry at most.
-        self.ahead = [
-            name for name in self.folder.names() if name.startswith("state-") and name[: len(following)] > following
-        ]
-        if self.ahead:
-            self.causes.append(f"the last entries are missing: their states are there, as far as {max(self.ahead)}")
+        self.ahead = _ahead(self.folder, self.last)
+        self.causes += _missing(self.ahead)
         state, self.lacking = None, []
         if self.last is not None:
             state, why = self.state_of(self.last)
             self.lacking += [why] if why else []
-            if state is not None and state.entry not in ("", self.last.own):
-                self.causes.append(f"entry {self.last.number} is not the one that its state was written with")
+            self.causes += _foreign(self.last, state.entry) if state is not None else []
         if state is None:
             state = self.anchor()
         if state is None:
@@ -476,18 +525,14 @@ class Ledger:
 
     def state_of(self, entry: Entry) -> tuple[State | None, str]:
         """The state behind an entry, or why it cannot be used."""
-        name = _name(entry.number)
-        content = self.folder.read(name)
-        if content is None:
-            return None, f"the state {name} is missing"
+        lines, why = _lines_of(self.folder, entry)
+        if why:
+            return None, why
         try:
-            written = _unpacked(content)
-            if states.digest_of(written) != entry.state:
-                return None, f"the state {name} is not the one that entry {entry.number} was written with"
             self.take_ids(entry.number)
-            return states.read(written, self.ids), ""
+            return states.read(lines, self.ids), ""
         except (OSError, EOFError, zlib.error, StateError, IdsError) as error:
-            return None, f"the state {name} cannot be read: {error}"
+            return None, f"the state {_name(entry.number)} cannot be read: {error}"
 
     def take_ids(self, number: int) -> None:
         """Take in the ids up to a segment that the database lacks."""

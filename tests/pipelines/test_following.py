@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from millrace import deployments
+from millrace.cli.verdicts import print_chains
 from millrace.errors import InfraError
 from millrace.oracle import Record
 from millrace.patterns import engine_plans, load
@@ -263,6 +264,79 @@ def test_a_last_entry_that_was_altered_makes_one_segment_unknown(kafka: Topics, 
         "the state state-" if name in ("number", "state") else "entry 3 is not the one that its state was written with"
     )
     assert any(wanted in cause for cause in first.causes)
+
+
+def chained_anew(own: list[Entry]) -> list[Entry]:
+    """These entries, each with the digest of the one before."""
+    found: list[Entry] = []
+    for entry in own:
+        found.append(replace(entry, before=found[-1].digest if found else ""))
+    return found
+
+
+def with_forged(own: list[Entry]) -> list[Entry]:
+    last = own[-1]
+    ends = {kind: {at: (end, end) for at, (_, end) in spans.items()} for kind, spans in last.offsets.items()}
+    cut_ms = last.cut_ms + 10_000
+    return [*own, replace(last, number=7, since_ms=last.cut_ms, cut_ms=cut_ms, messages=0, offsets=ends)]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "cause"),
+    [
+        (
+            lambda own: [replace(own[0], whole_until_ms=7), *own[1:]],
+            "entry 6 is not the one that its state was written",
+        ),
+        (with_forged, "the state state-00000007.jsonl.gz is missing"),
+        (lambda own: own[:-2], "the last entries are missing: their states are there, as far as state-00000006"),
+        (lambda own: own[:-6], "the last entries are missing: their states are there, as far as state-00000006"),
+    ],
+)
+def test_a_chain_that_was_forged_whole_is_broken_before_a_validator_continues_it(
+    kafka: Topics, target: Target, spoil: Callable[[list[Entry]], list[Entry]], cause: str
+) -> None:
+    own = kafka.records[f"{NAME}.{VERDICTS_TOPIC}"]
+    entries = judged(opened(target), 6)
+    assert ledger.verdicts(target, NAME) == Chain(tuple(entries)), "it is ok as it was written"
+    forged = chained_anew(spoil(entries))
+    own[:] = [replace(own[0], offset=offset, value=entry.to_json().encode()) for offset, entry in enumerate(forged)]
+    assert followed(kafka).breaks == (), "the chain alone shows nothing"
+    (found,) = ledger.verdicts(target, NAME).breaks
+    assert found.startswith(cause)
+
+
+@pytest.mark.parametrize("is_away", [True, False])
+def test_a_chain_without_its_state_is_shown_as_one_that_was_read_alone(
+    kafka: Topics, target: Target, tmp_path: Path, capsys: pytest.CaptureFixture[str], is_away: bool
+) -> None:
+    judged(opened(target), 2)
+    elsewhere = target_in(tmp_path / "two")
+    if is_away:
+        elsewhere = replace(elsewhere, addresses={**target.addresses, "WEBHDFS_URL": "http://127.0.0.1:1"})
+    found = ledger.verdicts(elsewhere, NAME)
+    assert (found.status, found.breaks) == ("ok", ())
+    print_chains({NAME: found})
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"{NAME}: the chain alone was read, and not the state behind its last entry: {found.uncompared}" in shown
+    assert found.uncompared.startswith("HDFS" if is_away else "no state is there")
+
+
+def test_a_validator_that_goes_on_meanwhile_breaks_no_chain(
+    kafka: Topics, target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    validator = opened(target)
+    judged(validator, 1)
+    compared = ledger._compared
+
+    def late(folder: ledger.Folder, found: Chain) -> Chain:
+        if len(found.entries) < 5:
+            judged(validator, 4)
+        return compared(folder, found)
+
+    monkeypatch.setattr(ledger, "_compared", late)
+    found = ledger.verdicts(target, NAME)
+    assert (found.breaks, len(found.entries)) == ((), 5)
 
 
 def test_each_spoiling_of_a_ledger_is_noticed(kafka: Topics, target: Target, monkeypatch: pytest.MonkeyPatch) -> None:

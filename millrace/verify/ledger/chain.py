@@ -157,6 +157,8 @@ class Chain:
 
     entries: tuple[Entry, ...]
     breaks: tuple[str, ...] = ()
+    uncompared: str = ""
+    """Why the last entry was not compared with its state: who writes a topic can write another chain."""
 
     @property
     def status(self) -> EntryStatus:
