@@ -59,6 +59,9 @@ SETTLED_AFTER_S = 90.0
 # Defaults of `validate --continuous`: the length of a segment, and how long after its end it is judged.
 EVERY_S, SETTLE_S = 60.0, 120.0
 
+# How often Airflow judges all ledgers. `verdicts --update` looks twice as far back: a run may be late.
+LEDGERS_EVERY_S = 300.0
+
 # Default of `canaries --every`.
 CANARIES_EVERY_S = 60.0
 

@@ -56,7 +56,8 @@ deployed, from its newest savepoint or checkpoint. A run is red if a job is sick
 LEDGER = """# Judge patterns as long as they run
 Every five minutes, judges what has come out of each pattern that was deployed with *Judge continuously*. A pattern is
 judged in segments of a minute, each once, so it may be older than what its topics retain. Where the watcher of a stack
-keeps a validator running, this DAG shows its newest entry. `millrace verdicts PATTERN` shows the whole ledger.
+keeps a validator running, this DAG looks at what that has written. Each run looks back to the start of the run before
+the last one, so a red segment is shown in two runs. `millrace verdicts PATTERN` shows the whole ledger.
 
 ### When it is red
 - **judge** names the pattern, the segment and the first offenders. A *failed* segment has lost, doubled or wrong

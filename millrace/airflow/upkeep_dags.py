@@ -27,6 +27,7 @@ from millrace.airflow.operators import (
     Verb,
 )
 from millrace.patterns import Variant
+from millrace.settings import LEDGERS_EVERY_S
 
 PATTERN = "{{ params.pattern }}"
 
@@ -59,7 +60,7 @@ def upkeep(variants: Sequence[Variant]) -> None:
         "ledger",
         description="Judges the patterns that were deployed with continuous verdicts, segment by segment",
         doc_md=about.LEDGER,
-        schedule=timedelta(minutes=5),
+        schedule=timedelta(seconds=LEDGERS_EVERY_S),
         catchup=False,
         max_active_runs=1,
         default_args=RETRYABLE | {"execution_timeout": timedelta(hours=1)},

@@ -1,13 +1,14 @@
 """millrace verdicts: the ledgers of patterns."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from millrace.cli.changes import complete_patterns, known_pattern
 from millrace.cli.printing import Json, print_json, print_rows, progress, result_console, settings
+from millrace.settings import LEDGERS_EVERY_S
 
 if TYPE_CHECKING:
     from millrace.verify.ledger.chain import Chain, Entry, Span
@@ -31,7 +32,8 @@ def verdicts(
         typer.Option(
             "--update",
             help="First judge the segments that have ended since the last entry; exit code 0 then means that the "
-            "newest entries are ok or assumed, and that no entry of the ledger was altered.",
+            f"entries of the last {2 * LEDGERS_EVERY_S / 60:.0f} minutes are ok or assumed, whoever wrote them, and "
+            "that no entry of the ledger was altered.",
         ),
     ] = False,
     json: Json = False,
@@ -54,29 +56,30 @@ def verdicts(
 
     target = Target.read(settings())
     wanted = [pattern] if pattern else [name for name in names() if deployments.is_judged(target, name)]
-    new = {name: ledger.update(target, name, report=progress) if update else () for name in wanted}
+    since_ms = (time.time() - 2 * LEDGERS_EVERY_S) * 1000
+    for name in wanted if update else ():
+        ledger.update(target, name, report=progress)
     chains = {name: ledger.verdicts(target, name) for name in wanted}
+    newest = {
+        name: ledger.written_since(target, name, since_ms) if update else chain.entries[-1:]
+        for name, chain in chains.items()
+    }
     if json:
-        print_json("verdicts", patterns={name: as_data(chain, new[name]) for name, chain in chains.items()})
+        print_json("verdicts", patterns={name: as_data(chain, newest[name]) for name, chain in chains.items()})
     elif not chains:
         progress("no pattern has a ledger; `millrace deploy PATTERN --verdicts` begins one")
     else:
         print_chains(chains)
-    if not all(is_well(chain, new[name]) if update else chain.status == "ok" for name, chain in chains.items()):
+    if not all(is_well(chain, newest[name]) if update else chain.status == "ok" for name, chain in chains.items()):
         raise typer.Exit(1)
 
 
-def is_well(chain: "Chain", new: "tuple[Entry, ...]") -> bool:
+def is_well(chain: "Chain", newest: "Sequence[Entry]") -> bool:
     """Whether the newest entries are ok, as far as the oracle has seen what they rest on, and no entry was altered."""
-    return not chain.breaks and all(entry.status in ("ok", "assumed") for entry in newest(chain, new))
+    return not chain.breaks and all(entry.status in ("ok", "assumed") for entry in newest)
 
 
-def newest(chain: "Chain", new: "tuple[Entry, ...]") -> "tuple[Entry, ...]":
-    """The entries that were just written, or the last one."""
-    return new or chain.entries[-1:]
-
-
-def as_data(chain: "Chain", new: "tuple[Entry, ...]") -> dict[str, object]:
+def as_data(chain: "Chain", newest: "Sequence[Entry]") -> dict[str, object]:
     """The chain as JSON: its timeline, its newest entries, its last one."""
     from dataclasses import asdict
 
@@ -86,9 +89,7 @@ def as_data(chain: "Chain", new: "tuple[Entry, ...]") -> dict[str, object]:
         "breaks": list(chain.breaks),
         "uncompared": chain.uncompared,
         "entries": len(chain.entries),
-        "newest": [
-            {"number": each.number, "status": each.status, "causes": each.causes} for each in newest(chain, new)
-        ],
+        "newest": [{"number": each.number, "status": each.status, "causes": each.causes} for each in newest],
         "last": asdict(chain.entries[-1]) if chain.entries else None,
     }
 

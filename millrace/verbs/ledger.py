@@ -229,6 +229,14 @@ def update(target: Target, name: str, *, report: Callable[[str], None] = lambda 
     return tuple(entries)
 
 
+def written_since(target: Target, name: str, at_ms: float) -> tuple[Entry, ...]:
+    """The entries that were written since then, by any validator, or else the last one."""
+    with closing(Tail(target.bootstrap, _topic(name))) as tail:
+        tail.skip_to(int(at_ms))
+        values = [record.value for record in tail.new()]
+    return chain.read(values, is_part=True, until_ms=_present_ms()).entries or latest(target, name).entries[-1:]
+
+
 def until(
     target: Target, name: str, at_ms: int, *, within_s: float, report: Callable[[str], None] = lambda line: None
 ) -> Chain:

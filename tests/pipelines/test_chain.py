@@ -247,7 +247,7 @@ def test_what_is_overdue_before_the_moment_asked_for_makes_a_verdict_unknown() -
     [
         ((OK, OK), "", False, True),
         ((OK, OK), "deleted", False, True),
-        ((RED, OK), "", False, True),
+        ((RED, OK), "", False, False),
         ((OK, RED), "", False, False),
         ((OK, OK), "", True, False),
     ],
@@ -257,7 +257,7 @@ def test_an_update_succeeds_if_the_newest_entries_are_ok_and_none_was_altered(
 ) -> None:
     entries = ledger(*checks, assumed=assumed)
     first = replace(entries[0], messages=7) if is_altered else entries[0]
-    assert is_well(chain.read(messages([first, *entries[1:]])), ()) == is_ok
+    assert is_well(chain.read(messages([first, *entries[1:]])), entries) == is_ok
 
 
 def test_the_page_names_an_entry_that_came_before_its_segment_can_have_ended() -> None:

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from millrace import deployments
-from millrace.cli.verdicts import print_chains
+from millrace.cli.verdicts import is_well, print_chains
 from millrace.errors import InfraError
 from millrace.oracle import Record
 from millrace.patterns import engine_plans, load
@@ -58,6 +58,8 @@ class Topics:
         self.firsts: dict[tuple[str, int], int] = {}
         self.made: dict[str, int] = defaultdict(int)
         """How often each was created anew."""
+        self.now_ms: Callable[[], int] = lambda: START_MS
+        """When what is published now comes."""
 
     def tail(self, bootstrap: str, kinds: Mapping[str, str], since: Any = None) -> Tail:
         return Tail(self, kinds, since or {})
@@ -65,7 +67,7 @@ class Topics:
     def publish(self, sent: Iterable[tuple[str, bytes, bytes]]) -> int:
         for topic, key, value in sent:
             own = self.records[topic]
-            own.append(Record(VERDICTS_TOPIC, 0, len(own), START_MS, key, value))
+            own.append(Record(VERDICTS_TOPIC, 0, len(own), self.now_ms(), key, value))
         return 1
 
     def span(self, topic: str, partition: int) -> tuple[int, int]:
@@ -606,6 +608,28 @@ def test_an_update_judges_what_has_ended_and_nothing_twice(kafka: Topics, target
     clock.sleep(60)
     with ledger.alone(target, NAME):
         assert ledger.update(target, NAME) == (), "another validator judges it"
+
+
+def test_a_look_at_a_ledger_that_another_validator_continues_shows_each_entry_since_the_last(
+    kafka: Topics, target: Target, clock: Clock
+) -> None:
+    own = kafka.records[f"{NAME}.alerts"]
+    del own[len(own) // 2]
+    kafka.now_ms = lambda: round(clock.now_s * 1000)
+    beside, entries, segments = opened(target), list[Entry](), SEGMENTS + 3
+    with ledger.alone(target, NAME):
+        while len(entries) < segments:
+            entries += judged(beside, 1)
+            clock.sleep(60)
+        assert ledger.update(target, NAME) == ()
+    (red,) = [entry for entry in entries if entry.status == "failed"]
+    look = ledger.written_since(target, NAME, kafka.now_ms() - segments * 60_000)
+    assert look == tuple(entries)
+    assert not is_well(ledger.verdicts(target, NAME), look)
+    later = ledger.written_since(target, NAME, kafka.now_ms() - 60_000 * (segments - red.number))
+    assert later == tuple(entries[red.number :])
+    assert is_well(ledger.verdicts(target, NAME), later)
+    assert ledger.written_since(target, NAME, kafka.now_ms()) == (entries[-1],)
 
 
 def test_a_verdict_by_the_ledger_waits_until_all_that_is_there_is_judged(
