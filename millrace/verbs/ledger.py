@@ -33,7 +33,6 @@ from millrace.traffic.labels import Labels
 from millrace.verbs import companions, lineage, traffic
 from millrace.verbs.companions import BusyError
 from millrace.verbs.segment_files import SegmentFiles
-from millrace.verbs.sending import TrafficError
 from millrace.verbs.validation import CLOCKS_DIFFER_MS, bounds_of, question_about
 from millrace.verify import Bounds, Question
 from millrace.verify.evidence import ENRICHED
@@ -664,10 +663,9 @@ class Ledger:
         assert self.state is not None
         name, topic = self.variant.name, {ALERTS.name: self.topics[ALERTS.name]}
         since_ms = cut_ms - self.variant.pattern.retention_hours * 3_600_000
-        in_force = deployments.in_force(self.target, name)
         try:
-            runs = traffic.runs(self.target.settings, name)
-        except TrafficError as error:
+            in_force, runs = deployments.in_force(self.target, name), traffic.runs(self.target.settings, name)
+        except InfraError as error:
             return str(error)
         found = []
         for run in runs:
@@ -693,20 +691,29 @@ class Ledger:
 
     def question(self, cut_ms: int) -> Question:
         """The pattern as it is deployed now."""
-        in_force = deployments.in_force(self.target, self.variant.name)
+        name = self.variant.name
+        in_force = self.recorded(lambda: deployments.in_force(self.target, name))
         question = question_about(self.variant, bounds_of(self.variant), in_force)
         # By the time of the topics, so that a segment is the same whenever it is judged.
         kept_since_ms = cut_ms - self.variant.pattern.retention_hours * 3_600_000
         # With the first segment all losses from before it count, later each once.
         since_ms = self.state.cut_ms if self.state is not None and self.state.number else -math.inf
-        lost = deployments.losses(self.target, self.variant.name, since_ms, cut_ms)
+        lost = self.recorded(lambda: deployments.losses(self.target, name, since_ms, cut_ms))
         return replace(
             question,
             stores=self.stores,
             kept_since_ms=kept_since_ms,
-            away_ms=deployments.away_ms(self.target, self.variant.name),
+            away_ms=self.recorded(lambda: deployments.away_ms(self.target, name)),
             lost=[each for own in lost.values() for each in own],
         )
+
+    def recorded(self, read: Callable[[], Mapping[str, Answer]]) -> Mapping[str, Answer]:
+        """What is recorded of the deployments; where that is damaged nothing, and the segment is unknown."""
+        try:
+            return read()
+        except InfraError as error:
+            self.lacking = list(dict.fromkeys((*self.lacking, str(error))))
+            return {}
 
     def versions(self) -> dict[str, str]:
         found: dict[str, str] = {}

@@ -11,7 +11,7 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from millrace import shapes
-from millrace.patterns import load
+from millrace.patterns import Variant, load
 from millrace.patterns import topics as topics_of
 from millrace.rules import UseCase, WindowRule
 from millrace.rules.tokens import TokenError
@@ -48,6 +48,8 @@ class Counted:
     """A line for each run whose latencies do not count, or whose labels do not hold."""
     unlabelled: tuple[str, ...] = ()
     """Of these lines, those about labels."""
+    unread: str = ""
+    """Why the record of runs could not be read."""
 
 
 @dataclass(frozen=True)
@@ -190,6 +192,17 @@ def runs(settings: Settings, pattern: str) -> list[Run]:
     except FileNotFoundError:
         return []
     return [_run(path, number, line) for number, line in enumerate(lines, start=1)]
+
+
+def recorded(
+    settings: Settings, variant: Variant, in_force: Mapping[str, Versions] | None = None
+) -> tuple[list[Run], Counted]:
+    """The runs of traffic and what they add to a verdict; of a damaged record none of them, and why."""
+    try:
+        found = runs(settings, variant.name)
+    except TrafficError as error:
+        return [], Counted(unlabelled=(str(error),), unread=str(error))
+    return found, counted(variant.use, found, in_force)
 
 
 def forget(settings: Settings, pattern: str) -> None:

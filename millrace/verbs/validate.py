@@ -10,6 +10,7 @@ from pathlib import Path
 
 from millrace import deployments, records
 from millrace.charts import PACKAGES
+from millrace.errors import InfraError
 from millrace.machine import npm
 from millrace.patterns import load
 from millrace.settings import EVERY_S, SETTLE_S, SETTLED_AFTER_S, VALIDATE_WITHIN_S
@@ -19,6 +20,7 @@ from millrace.verify import Verdict
 from millrace.verify.ledger.chain import Span, verdict_of
 from millrace.verify.ledger.step import Limits
 from millrace.verify.report import html
+from millrace.verify.verdict import unchecked
 
 
 @dataclass(frozen=True)
@@ -40,21 +42,27 @@ def validate(
 ) -> Validation:
     """Judge the pattern once its outputs have settled."""
     variant = load(name)
-    tapes, in_force = traffic.runs(target.settings, name), deployments.in_force(target, name)
     with lineage.verdict(target, variant, report) as outcome:
-        outcome.verdict = validation.verdict(
-            target,
-            variant,
-            within_s=within_s,
-            settled_after_s=settled_after_s,
-            in_force=in_force,
-            away_ms=deployments.away_ms(target, name),
-            lost=[loss for each in deployments.losses(target, name).values() for loss in each],
-            in_flight=lambda: deployments.in_flight(target, variant),
-            counted=traffic.counted(variant.use, tapes, in_force),
-            tapes=tapes,
-            report=report,
-        )
+        try:
+            in_force, away_ms = deployments.in_force(target, name), deployments.away_ms(target, name)
+            lost = [loss for each in deployments.losses(target, name).values() for loss in each]
+        except InfraError as error:
+            outcome.verdict = _without_records(name, str(error))
+        else:
+            tapes, counted = traffic.recorded(target.settings, variant, in_force)
+            outcome.verdict = validation.verdict(
+                target,
+                variant,
+                within_s=within_s,
+                settled_after_s=settled_after_s,
+                in_force=in_force,
+                away_ms=away_ms,
+                lost=lost,
+                in_flight=lambda: deployments.in_flight(target, variant),
+                counted=counted,
+                tapes=tapes,
+                report=report,
+            )
     return _kept(target, name, outcome.verdict)
 
 
@@ -74,6 +82,12 @@ def validate_by_ledger(
         found = ledger.until(target, name, now_ms, within_s=within_s, report=report)
         outcome.verdict = verdict_of(name, found.entries, found.breaks, now_ms)
     return _kept(target, name, outcome.verdict, found.spans())
+
+
+def _without_records(name: str, why: str) -> Verdict:
+    """The verdict where it is not known what was in force: by the present rules, right outputs might be red."""
+    asks = "Can be read which rules were in force, what the jobs remembered and what was accepted as lost?"
+    return Verdict(name, (unchecked("deployments", asks, why),), (), (), {}, {})
 
 
 def _kept(target: Target, name: str, found: Verdict, timeline: Sequence[Span] = ()) -> Validation:

@@ -29,7 +29,7 @@ from millrace.verbs.listening import recorded
 from millrace.verbs.parquet import Files, files_of
 from millrace.verbs.traffic import Counted, arrivals, known_secrets
 from millrace.verify import Bounds, Evidence, Question, Verdict, Versions, judge
-from millrace.verify.evidence import ENRICHED, FILES, FORGOTTEN, misfit, read, table_key
+from millrace.verify.evidence import ENRICHED, FILES, FORGOTTEN, RUNS, misfit, read, table_key
 
 Place = tuple[str | None, int | None, int | None]
 
@@ -248,7 +248,7 @@ class _Reading:
             outputs={ENRICHED: self.records[use.enriched.name]}
             | {kind: self.records[kind] for kind in (ALERTS.name, DEAD_LETTERS.name, WINDOWS_TOPIC)},
             stores=stored,
-            unread=unread,
+            unread=unread | ({RUNS: runs.unread} if runs.unread else {}),
             hop_ms=_hop_ms(self.records[HOP], runs.uncounted_ms),
             received_ms=received_ms,
             hop_received_ms=hop_received_ms,

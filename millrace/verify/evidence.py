@@ -86,6 +86,8 @@ Messages = Sequence[tuple[Record, Event]]
 """Messages of an output, with the objects that they hold."""
 
 
+RUNS = "recorded runs"
+"""The key of the record of runs among what could not be read."""
 FORGOTTEN = "forgotten"
 """The key of the forgotten keys among the stores."""
 

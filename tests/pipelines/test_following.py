@@ -21,7 +21,7 @@ from millrace import deployments
 from millrace.cli.verdicts import is_well, print_chains
 from millrace.errors import InfraError
 from millrace.oracle import Record
-from millrace.patterns import engine_plans, load
+from millrace.patterns import Variant, engine_plans, load
 from millrace.patterns import topics as topics_of
 from millrace.patterns.loss import Loss
 from millrace.patterns.parquet import hour_of
@@ -35,7 +35,8 @@ from millrace.traffic.labels import Labels
 from millrace.traffic.planned import partition_of
 from millrace.traffic.runs import Run
 from millrace.traffic.tape import Digest
-from millrace.verbs import ledger, lineage, segment_files, traffic
+from millrace.verbs import ledger, lineage, segment_files, traffic, validation
+from millrace.verbs.validate import validate
 from millrace.verify import Versions
 from millrace.verify.ledger import chain, spoiling
 from millrace.verify.ledger.chain import Chain, Entry, verdict_of
@@ -120,6 +121,9 @@ class Tail:
             kind: {number: self.topics.span(self.kinds[kind], number) for number in own}
             for kind, own in self._next.items()
         }
+
+    def deleted(self) -> set[str]:
+        return set()
 
     def close(self) -> None: ...
 
@@ -764,8 +768,24 @@ def test_a_rule_that_moves_to_another_engine_has_had_no_other_version(target: Ta
 def test_no_version_is_in_force_since_a_moment_to_come(kafka: Topics, target: Target) -> None:
     with pytest.raises(InfraError, match="has its present version since"):
         past(target, ("old", round(time.time() * 1000) + 600_000))
-    with pytest.raises(InfraError, match="still to come"):
-        opened(target).judge_next()
+    (entry,) = judged(opened(target), 1)
+    assert (entry.status, "still to come" in entry.causes[0]) == ("unknown", True)
+
+
+@pytest.mark.parametrize("suffix", [".past", ".losses", ".memories"])
+def test_a_damaged_record_of_deployments_is_named_until_it_is_mended_and_stops_no_ledger(
+    kafka: Topics, target: Target, suffix: str
+) -> None:
+    file = deployments.deployed_file(target, NAME).with_suffix(suffix)
+    validator = opened(target)
+    (before,) = judged(validator, 1)
+    file.write_text('[{"na')
+    for entry in judged(validator, 2):
+        assert (entry.status, len(entry.causes)) == ("unknown", 1)
+        assert entry.causes[0].startswith(f"{file} is damaged (")
+    file.unlink()
+    assert (before.status, {each.status for each in judged(validator, SEGMENTS - 3)}) == ("ok", {"assumed"})
+    assert followed(kafka).breaks == ()
 
 
 def test_a_verdict_by_the_ledger_ends_where_nothing_is_judged_in_time(
@@ -929,6 +949,31 @@ def test_a_damaged_record_of_runs_is_named_until_it_is_mended_and_stops_no_ledge
     found = judged(validator, 2)
     assert [entry.status for entry in found] == ["ok", "ok"]
     assert ["labels" in entry.figures for entry in found] == [True, False], f"{run.name} is judged once"
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "checks"),
+    [
+        (".traffic.jsonl", b'{"about": {', {"acknowledged", "labels"}),
+        (".past", b'[{"na', {"deployments"}),
+        (".losses", b"{}", {"deployments"}),
+        (".memories", b"\xff", {"deployments"}),
+    ],
+)
+def test_a_verdict_on_a_whole_run_names_a_damaged_record(
+    kafka: Topics, target: Target, monkeypatch: pytest.MonkeyPatch, name: str, damage: bytes, checks: set[str]
+) -> None:
+    monkeypatch.setattr(validation, "Tail", kafka.tail)
+    monkeypatch.setattr(Variant, "stores", ())
+    sent(target)
+    file = deployments.deployed_file(target, NAME).with_suffix(name)
+    file.write_bytes((file.read_bytes() if file.exists() else b"") + damage)
+    found = validate(target, NAME, within_s=0)
+    unknown = {each.name: each.why for each in found.verdict.checks if str(file) in each.why}
+    assert unknown.keys() == checks
+    assert all(f"{file}: line 2 is damaged (" in why or f"{file} is damaged (" in why for why in unknown.values())
+    assert found.verdict.status != "ok"
+    assert str(file) in found.page.read_text()
 
 
 HOUR = hour_of(START_MS)

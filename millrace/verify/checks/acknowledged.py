@@ -10,6 +10,7 @@ from millrace.rules import UseCase
 from millrace.traffic.runs import Run
 from millrace.verify.case import Case
 from millrace.verify.checking import Checker, Found
+from millrace.verify.evidence import RUNS
 from millrace.verify.verdict import Figure
 
 
@@ -73,5 +74,9 @@ def _contradictions(case: Case, run: Run, arrived_ms: Mapping[str, Sequence[int]
 
 
 CHECKER = Checker(
-    "acknowledged", "Do the raw topics hold every message that was acknowledged?", acknowledged, is_final=True
+    "acknowledged",
+    "Do the raw topics hold every message that was acknowledged?",
+    acknowledged,
+    reads=(RUNS,),
+    is_final=True,
 )
