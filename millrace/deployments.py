@@ -21,6 +21,7 @@ from millrace.job import Job
 from millrace.patterns import EnginePlan, Pattern, Variant, backfills, engine_plans, is_name, load, names
 from millrace.patterns.loss import InFlight, Loss
 from millrace.patterns.model import AT_MOST_ONCE
+from millrace.patterns.plan import Stores
 from millrace.rules.expressions import DeclarationError
 from millrace.target import Target
 from millrace.traffic.runs import Span
@@ -79,7 +80,26 @@ class _Upgrade:
     gap_ms: int | None = None
 
 
+@dataclass(frozen=True)
+class _Replaced:
+    """The plans that were deployed until a moment, by engine."""
+
+    plans: Mapping[str, EnginePlan]
+    until_ms: int
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """A pattern as its jobs ran it until a moment."""
+
+    variant: Variant
+    versions: Mapping[str, str]
+    """Of its rules and summaries."""
+    until_ms: int
+
+
 _PLANS = TypeAdapter(dict[str, EnginePlan])
+_REPLACED = TypeAdapter(list[_Replaced])
 _PASTS = TypeAdapter(list[_Past])
 _MEMORIES = TypeAdapter(dict[str, list[tuple[int, int | None]]])
 _LOSSES = TypeAdapter(list[_Accepted])
@@ -117,9 +137,7 @@ def keep(plans: Sequence[EnginePlan], variant: Variant) -> None:
 def as_deployed(target: Target, name: str) -> Variant:
     """The pattern as its jobs run it: as the project declares it, if that is deployed, or else as it was deployed."""
     last = deployed(target, name)
-    copies = list(
-        dict.fromkeys(plan.declared for plan in last.values() if plan.declared and Path(plan.declared).is_dir())
-    )
+    copies = _copies_of(last)
     try:
         declared = load(name)
         if not copies or _is_deployed(target, declared, last):
@@ -127,10 +145,29 @@ def as_deployed(target: Target, name: str) -> Variant:
     except (InfraError, DeclarationError):
         if not copies:
             raise
-    is_finite = backfills.content(name) is not None
-    found = [Variant(name, Pattern.model_validate_json(kept.pattern(Path(copy))), is_finite, copy) for copy in copies]
+    found = _variants(name, copies)
     # After a `deploy` that changed one engine's job, the other's has an older copy, which says the same of that engine.
     return next((each for each in found if _is_deployed(target, each, last)), found[-1])
+
+
+def earlier(target: Target, name: str, at_ms: int) -> Earlier | None:
+    """The pattern as its jobs ran it at a moment; None if they run it so still."""
+    for each in read_json(_replaced_file(target, name), _REPLACED, []):
+        if at_ms > each["until_ms"]:
+            continue
+        last = {engine: EnginePlan.from_json(json.dumps(plan)) for engine, plan in each["plans"].items()}
+        copies = _copies_of(last)
+        try:
+            found = [variant for variant in _variants(name, copies) if _has_versions(variant, last)]
+        except Exception as error:  # its copy fits an earlier version of this library
+            raise InfraError(f"the declarations of {name} until {each['until_ms']} cannot be read: {error!r}") from None
+        if found:
+            versions = {rule: version for plan in last.values() for rule, version in plan.versions.items()}
+            return Earlier(found[0], versions, each["until_ms"])
+        if len(copies) < 2:
+            raise InfraError(f"the declarations of {name} until {each['until_ms']} are gone, or read otherwise now")
+        # Between two jobs of one `deploy`, no copy says what both of them ran.
+    return None
 
 
 def deployed(target: Target, name: str) -> dict[str, EnginePlan]:
@@ -220,9 +257,11 @@ def judged_since_ms(target: Target, name: str) -> int | None:
 def record(target: Target, name: str, plan: EnginePlan) -> None:
     """Record the plan as the last one of its engine, and until when changed rules had their previous versions."""
     plan.refuse_other_rules()
-    others = deployed(target, name)
+    others, at_ms = deployed(target, name), int(time.time() * 1000)
+    if plan.engine in others and not plan.is_same_as(others[plan.engine]):
+        _note_replaced(target, name, others, at_ms, plan)
     last = others.pop(plan.engine, None)
-    if last is not None and (changed := _changed_versions(last, plan, others.values())):
+    if last is not None and (changed := _changed_versions(last, plan, others.values(), at_ms)):
         write_json(_past_file(target, name), [*read_json(_past_file(target, name), _PASTS, []), *changed])
     if last is not None:
         _note_memories(target, name, last, plan)
@@ -233,8 +272,8 @@ def record(target: Target, name: str, plan: EnginePlan) -> None:
     _forget_copies(target, name)
 
 
-def in_force(target: Target, name: str) -> dict[str, Versions]:
-    """The rules and summaries of a pattern that had other versions, and until when they had each."""
+def in_force(target: Target, name: str, before_ms: float = math.inf) -> dict[str, Versions]:
+    """The rules and summaries of a pattern that had other versions before a moment, and until when they had each."""
     found: dict[str, Versions] = {}
     for past in read_json(_past_file(target, name), _PASTS, []):
         each, until_ms = past["name"], past["until_ms"]
@@ -243,7 +282,8 @@ def in_force(target: Target, name: str) -> dict[str, Versions]:
                 f"{name}: '{each}' has its present version since {until_ms}, which is still to come; "
                 f"correct until_ms in {_past_file(target, name)}"
             )
-        found[each] = Versions((*found.get(each, Versions()).past, (past["version"], until_ms)))
+        if until_ms < before_ms:
+            found[each] = Versions((*found.get(each, Versions()).past, (past["version"], until_ms)))
     return found
 
 
@@ -294,7 +334,7 @@ def upgrade_gap_ms(target: Target, name: str) -> int | None:
 
 def forget(target: Target, name: str) -> None:
     """Remove all that is kept of a pattern whose data was removed."""
-    files = (deployed_file, upgrade_file, _past_file, _memories_file, _losses_file)
+    files = (deployed_file, upgrade_file, _past_file, _replaced_file, _memories_file, _losses_file)
     for file in files:
         file(target, name).unlink(missing_ok=True)
     shutil.rmtree(_copies(target, name), ignore_errors=True)
@@ -356,12 +396,38 @@ def _is_deployed(target: Target, variant: Variant, last: Mapping[str, EnginePlan
     return made.keys() == last.keys() and all(plan.is_same_as(last[engine]) for engine, plan in made.items())
 
 
-def _forget_copies(target: Target, name: str) -> None:
-    """Remove the copies of declarations that neither a deployed plan names nor one that a roll-back would restore."""
-    folder = _copies(target, name)
-    named = "".join(
-        file.read_text(encoding="utf-8") for at in (deployed_file, upgrade_file) if (file := at(target, name)).exists()
+def _copies_of(last: Mapping[str, EnginePlan]) -> list[str]:
+    """The copies of declarations that plans name."""
+    named = dict.fromkeys(plan.declared for plan in last.values())
+    return [copy for copy in named if copy and Path(copy).is_dir()]
+
+
+def _variants(name: str, copies: Iterable[str]) -> list[Variant]:
+    """A pattern as each of these copies declares it."""
+    is_finite = backfills.content(name) is not None
+    return [Variant(name, Pattern.model_validate_json(kept.pattern(Path(copy))), is_finite, copy) for copy in copies]
+
+
+def _has_versions(variant: Variant, last: Mapping[str, EnginePlan]) -> bool:
+    made = {plan.engine: plan for plan in engine_plans(variant, 1, "", "", Stores("", "", 0, ""))}
+    return made.keys() == last.keys() and all(
+        (plan.versions, plan.tables) == (last[engine].versions, last[engine].tables) for engine, plan in made.items()
     )
+
+
+def _note_replaced(target: Target, name: str, last: Mapping[str, EnginePlan], until_ms: int, plan: EnginePlan) -> None:
+    """Keep the plans that another one replaces, as long as topics keep what they wrote: a ledger may be behind."""
+    hours = [variant.pattern.retention_hours for variant in _variants(name, _copies_of({plan.engine: plan}))]
+    found = read_json(_replaced_file(target, name), _REPLACED, [])
+    found = [each for each in found if not hours or each["until_ms"] > until_ms - max(hours) * 3_600_000]
+    plans = {engine: json.loads(each.to_json()) for engine, each in last.items()}
+    write_json(_replaced_file(target, name), [*found, {"plans": plans, "until_ms": until_ms}])
+
+
+def _forget_copies(target: Target, name: str) -> None:
+    """Remove the copies of declarations that no plan names: a deployed, an earlier, or one that would be restored."""
+    folder, files = _copies(target, name), (deployed_file, upgrade_file, _replaced_file)
+    named = "".join(file.read_text(encoding="utf-8") for at in files if (file := at(target, name)).exists())
     for copy in folder.glob("*"):
         if copy.name not in named:
             shutil.rmtree(copy)
@@ -377,8 +443,9 @@ def _given_up(name: str, job: Job) -> Job:
     return replace(job, state="given-up", problem=f"{job.problem}; {remedy}" if job.problem else remedy)
 
 
-def _changed_versions(last: EnginePlan, plan: EnginePlan, others: Iterable[EnginePlan]) -> list[dict[str, Any]]:
-    until_ms = int(time.time() * 1000)
+def _changed_versions(
+    last: EnginePlan, plan: EnginePlan, others: Iterable[EnginePlan], until_ms: int
+) -> list[dict[str, Any]]:
     # What moves to another engine keeps its version.
     elsewhere = {name: version for each in others for name, version in _versions(each).items()}
     # A job that begins to write tables begins with the first event of the topic: nothing had another version.
@@ -416,6 +483,11 @@ def _versions(plan: EnginePlan) -> dict[str, str]:
 def _past_file(target: Target, name: str) -> Path:
     """The file of earlier rule versions, and until when each applied."""
     return deployed_file(target, name).with_suffix(".past")
+
+
+def _replaced_file(target: Target, name: str) -> Path:
+    """The file of the plans that were deployed earlier, and until when each."""
+    return deployed_file(target, name).with_suffix(".replaced")
 
 
 def _memories_file(target: Target, name: str) -> Path:

@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import Protocol, TypeVar
 
 from millrace import deployments
+from millrace.deployments import Earlier
 from millrace.errors import InfraError, UsageError
 from millrace.oracle import Record
 from millrace.patterns import Variant, load
@@ -34,7 +35,7 @@ from millrace.verbs import companions, lineage, traffic
 from millrace.verbs.companions import BusyError
 from millrace.verbs.segment_files import SegmentFiles
 from millrace.verbs.validation import CLOCKS_DIFFER_MS, bounds_of, question_about
-from millrace.verify import Bounds, Question
+from millrace.verify import Bounds, Question, Versions
 from millrace.verify.evidence import ENRICHED
 from millrace.verify.ledger import chain, spoiling
 from millrace.verify.ledger import state as states
@@ -413,9 +414,20 @@ class Ledger:
     tail: Tail | None = None
     labels: dict[str, Labels | str] = field(default_factory=dict)
     """Of the run that was looked at last: its traffic is generated again for them."""
+    earlier: Earlier | None = None
+    """What was in force at the cut, where that was replaced since then."""
 
     def __post_init__(self) -> None:
         require_endless(self.variant)
+        self.present = self.variant
+        self.take(self.variant)
+        # Only where ids are remembered; they are too many for memory.
+        file = _ids_file(self.target, self.variant)
+        self.ids = Ids(file) if self.variant.use.judged.id else None
+
+    def take(self, variant: Variant) -> None:
+        """Judge by these declarations."""
+        self.variant, self.labels = variant, {}
         topics = topics_of(self.variant)
         self.topics = {kind: topic for kind, topic in topics.items() if kind != HOP}
         self.folder = folder_of(self.target, self.variant)
@@ -425,9 +437,21 @@ class Ledger:
         self.stores = ("hdfs",) * is_stored + ("hbase",) * has_tables
         folder, use, most = self.target.folder(self.variant), self.variant.use, self.limits.audited_file_rows
         self.files = SegmentFiles(self.target.hdfs, folder, use, most) if is_stored else None
-        # Only where ids are remembered; they are too many for memory.
-        file = _ids_file(self.target, self.variant)
-        self.ids = Ids(file) if self.variant.use.judged.id else None
+
+    def turn_to(self, cut_ms: int) -> None:
+        """Judge by what was in force at a cut, as a validator has done that is not behind."""
+        assert self.state is not None
+        assert self.tail is not None
+        try:
+            self.earlier = deployments.earlier(self.target, self.variant.name, cut_ms)
+        except InfraError as error:
+            self.earlier = None
+            self.lacking = list(dict.fromkeys((*self.lacking, str(error))))
+        variant = self.earlier.variant if self.earlier else self.present
+        if variant != self.variant:
+            self.tail.close()
+            self.take(variant)
+            self.tail = Tail(self.target.bootstrap, self.topics, self.state.read)
 
     def close(self) -> None:
         """Forget what was read: the next segment begins with what is written down."""
@@ -444,6 +468,7 @@ class Ledger:
         cut_ms = self.cut_after(self.state.cut_ms)
         if cut_ms + self.settle_s * 1000 > time.time() * 1000:
             return None
+        self.turn_to(cut_ms)
         self.begin_anew()
         state, before = self.state, self.tail.positions
         question, gone = self.question(cut_ms), self.gone(self.state)
@@ -664,7 +689,7 @@ class Ledger:
         name, topic = self.variant.name, {ALERTS.name: self.topics[ALERTS.name]}
         since_ms = cut_ms - self.variant.pattern.retention_hours * 3_600_000
         try:
-            in_force, runs = deployments.in_force(self.target, name), traffic.runs(self.target.settings, name)
+            in_force, runs = self.in_force(), traffic.runs(self.target.settings, name)
         except InfraError as error:
             return str(error)
         found = []
@@ -690,9 +715,9 @@ class Ledger:
         return found
 
     def question(self, cut_ms: int) -> Question:
-        """The pattern as it is deployed now."""
+        """The pattern as it was deployed at the cut."""
         name = self.variant.name
-        in_force = self.recorded(lambda: deployments.in_force(self.target, name))
+        in_force = self.recorded(self.in_force)
         question = question_about(self.variant, bounds_of(self.variant), in_force)
         # By the time of the topics, so that a segment is the same whenever it is judged.
         kept_since_ms = cut_ms - self.variant.pattern.retention_hours * 3_600_000
@@ -707,6 +732,11 @@ class Ledger:
             lost=[each for own in lost.values() for each in own],
         )
 
+    def in_force(self) -> Mapping[str, Versions]:
+        """The rules and summaries that had other versions before those by which the segment is judged."""
+        before_ms = self.earlier.until_ms if self.earlier else math.inf
+        return deployments.in_force(self.target, self.variant.name, before_ms)
+
     def recorded(self, read: Callable[[], Mapping[str, Answer]]) -> Mapping[str, Answer]:
         """What is recorded of the deployments; where that is damaged nothing, and the segment is unknown."""
         try:
@@ -715,7 +745,9 @@ class Ledger:
             self.lacking = list(dict.fromkeys((*self.lacking, str(error))))
             return {}
 
-    def versions(self) -> dict[str, str]:
+    def versions(self) -> Mapping[str, str]:
+        if self.earlier:
+            return self.earlier.versions
         found: dict[str, str] = {}
         for plan in deployments.deployed(self.target, self.variant.name).values():
             found |= plan.versions

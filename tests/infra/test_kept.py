@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from millrace import deployments, kept, project
 from millrace.engines.flink.folds import fold_of
+from millrace.errors import InfraError
 from millrace.patterns import EnginePlan, load
 from millrace.patterns.plan import OtherRulesError
 from millrace.rules import RuleError, UseCase
@@ -21,6 +24,7 @@ from millrace.verbs import deploy as deploying
 from millrace.verbs.deploy import deploy
 from millrace.verbs.teardown import teardown
 from millrace.verbs.upgrade import Before, _write
+from millrace.verify import Versions
 from tests.infra.test_lifecycle import Engine
 
 PATTERN = "spark"
@@ -91,7 +95,40 @@ def test_a_dead_job_runs_again_with_the_rules_that_were_deployed(
     assert (change.action, engine.versions[0]) == ("start", engine.versions[1])
     deploy(target, PATTERN)
     assert engine.versions[2] != engine.versions[0]
-    assert len(copies(target)) == 1, "nothing returns to the first one"
+    assert len(copies(target)) == 2, "a ledger may be behind, and judges by the first one"
+    kept_s = load(PATTERN).pattern.retention_hours * 3_600
+    monkeypatch.setattr(deployments, "time", SimpleNamespace(time=lambda: time.time() + kept_s))
+    edit(rules, LONGER)
+    as_declared_now(rules, monkeypatch)
+    deploy(target, PATTERN)
+    assert len(copies(target)) == 2, "what the first one judged is deleted"
+
+
+def test_what_was_deployed_at_a_moment_is_kept_until_when(
+    target: Target, engine: Compiled, rules: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deploy(target, PATTERN)
+    for change in (MORE_MERCHANTS, LONGER):
+        edit(rules, change)
+        as_declared_now(rules, monkeypatch)
+        deploy(target, PATTERN)
+    ends_ms = [each["until_ms"] for each in json.loads(replaced(target).read_text())]
+    found = [deployments.earlier(target, PATTERN, end_ms) for end_ms in ends_ms]
+    assert [each and each.versions["spree"] for each in found] == engine.versions[:2]
+    assert [each and each.variant.use.rule("spree").version for each in found] == engine.versions[:2]
+    assert [len(deployments.in_force(target, PATTERN, end_ms).get("spree", Versions()).past) for end_ms in ends_ms] == [
+        0,
+        1,
+    ]
+    assert deployments.earlier(target, PATTERN, ends_ms[-1] + 1) is None
+    for copy in copies(target):
+        shutil.rmtree(copy)
+    with pytest.raises(InfraError, match=f"the declarations of {PATTERN} until {ends_ms[0]} are gone"):
+        deployments.earlier(target, PATTERN, ends_ms[0])
+
+
+def replaced(target: Target) -> Path:
+    return deployments.deployed_file(target, PATTERN).with_suffix(".replaced")
 
 
 def test_a_dead_job_runs_again_though_the_project_cannot_be_read(

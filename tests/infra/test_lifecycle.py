@@ -101,6 +101,7 @@ def test_a_damaged_file_of_a_deployment_is_named(target: Target, engine: Engine)
     [
         (".json", deployments.deployed),
         (".past", deployments.in_force),
+        (".replaced", lambda target, name: deployments.earlier(target, name, 0)),
         (".memories", deployments.away_ms),
         (".losses", deployments.losses),
         (".upgrade", deployments.upgrade_gap_ms),
@@ -111,7 +112,7 @@ def test_a_file_of_a_deployment_with_another_shape_is_named(
 ) -> None:
     file = deployments.deployed_file(target, PATTERN).with_suffix(suffix)
     file.write_text(content)
-    if content == "[]" and suffix in (".past", ".losses"):
+    if content == "[]" and suffix in (".past", ".replaced", ".losses"):
         assert not read(target, PATTERN)
         return
     with pytest.raises(InfraError, match=rf"{file} is damaged \(.*\); restore it, or delete it"):

@@ -5,19 +5,21 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import shutil
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, fields, replace
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from millrace import deployments
+from millrace import deployments, kept
 from millrace.cli.verdicts import is_well, print_chains
 from millrace.errors import InfraError
 from millrace.oracle import Record
@@ -47,6 +49,7 @@ from tests.pipelines.test_segments import PLAN, live
 
 NAME = "flink"
 LIMITS = Limits(outstanding_ms=60_000, grace_ms=15_000)
+NOT_JUDGED = "of windows from before a change, not judged"
 SEGMENTS = 9
 """Of ten seconds: the traffic of twenty, its closing, and then silence."""
 
@@ -772,7 +775,7 @@ def test_no_version_is_in_force_since_a_moment_to_come(kafka: Topics, target: Ta
     assert (entry.status, "still to come" in entry.causes[0]) == ("unknown", True)
 
 
-@pytest.mark.parametrize("suffix", [".past", ".losses", ".memories"])
+@pytest.mark.parametrize("suffix", [".past", ".replaced", ".losses", ".memories"])
 def test_a_damaged_record_of_deployments_is_named_until_it_is_mended_and_stops_no_ledger(
     kafka: Topics, target: Target, suffix: str
 ) -> None:
@@ -785,6 +788,58 @@ def test_a_damaged_record_of_deployments_is_named_until_it_is_mended_and_stops_n
         assert entry.causes[0].startswith(f"{file} is damaged (")
     file.unlink()
     assert (before.status, {each.status for each in judged(validator, SEGMENTS - 3)}) == ("ok", {"assumed"})
+    assert followed(kafka).breaks == ()
+
+
+def of(variant: Variant) -> tuple[str, str]:
+    return variant.pattern.use, variant.pattern.model_dump_json()
+
+
+def edited(target: Target, now: Variant, least: int) -> Variant:
+    """The pattern with a rule that alerts on bursts of so many purchases."""
+    copy = target.settings.state / "edited" / f"{least}"
+    whole = kept.place(copy.parent, *of(now))
+    kept.make(whole, *of(now))
+    shutil.copytree(whole, copy)
+    rules = copy / "pipelines" / "fraud" / "rules.py"
+    text = rules.read_text()
+    assert text.count("w.n >= 2") == 1
+    rules.write_text(text.replace("w.n >= 2", f"w.n >= {least}"))
+    return replace(now, declared=str(copy))
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_what_was_in_force_when_an_event_was_judged_judges_it_across_any_number_of_changes(
+    kafka: Topics, target: Target, monkeypatch: pytest.MonkeyPatch, is_lost: bool
+) -> None:
+    """The validator is behind when the rule on bursts changes, and changes again."""
+    now = load(NAME)
+    first = kept.place(deployments._copies(target, NAME), *of(now))
+    kept.make(first, *of(now))
+    changes = [
+        (replace(now, declared=str(first)), -3_600),
+        (edited(target, now, 7), 125),
+        (edited(target, now, 9), 127),
+    ]
+    for variant, second in changes:
+        monkeypatch.setattr(deployments, "time", SimpleNamespace(time=lambda at_s=START_MS / 1000 + second: at_s))
+        for plan in engine_plans(variant, 1, "", "", Stores("", "", 0, "")):
+            deployments.record(target, NAME, replace(plan, declared=variant.declared))
+    monkeypatch.setattr(deployments, "time", time)
+    burst = [each for each in kafka.records[f"{NAME}.alerts"] if json.loads(each.value or b"")["rule"] == "burst"]
+    if is_lost:
+        others = [each for each in kafka.records[f"{NAME}.alerts"] if each is not burst[0]]
+        kafka.records[f"{NAME}.alerts"] = renumbered(others)
+    validator = ledger.Ledger(target, changes[-1][0], every_s=10, settle_s=0, limits=LIMITS)
+    entries = judged(validator, 13)
+    of_burst = [entry.figures["alerts: burst"] for entry in entries]
+    assert sum(each.get("found", 0) for each in of_burst) >= len(burst) - is_lost
+    assert [each.get(NOT_JUDGED) for each in of_burst if each.get(NOT_JUDGED)] == []
+    red = [entry for entry in entries if entry.status != "ok"]
+    assert [entry.status for entry in red] == ["failed"] * is_lost
+    assert all("missing: burst" in cause for entry in red for cause in entry.causes)
+    versions = [entry.versions["burst"] for entry in entries]
+    assert set(versions[:-1]) == {now.use.rule("burst").version}
     assert followed(kafka).breaks == ()
 
 
