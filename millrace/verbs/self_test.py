@@ -34,7 +34,7 @@ def self_test(target: Target, name: str, *, report: Callable[[str], None] = lamb
         lost=[loss for each in deployments.losses(target, name).values() for loss in each],
         away_ms=deployments.away_ms(target, name),
         in_flight=deployments.in_flight(target, variant),
-        counted=traffic.counted(variant.use, tapes, in_force),
+        counted=traffic.counted(variant.use, tapes, in_force, traffic.gaps(target.settings, name)),
         tapes=tapes,
         report=report,
     )

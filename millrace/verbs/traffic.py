@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from os import SEEK_END
+from itertools import pairwise
 from pathlib import Path
 
 from pydantic import TypeAdapter
@@ -32,6 +34,8 @@ from millrace.verify import Bounds, Versions
 
 RULES = "rules"
 """What a run records of the rules: the version of each, for which alone its labels hold."""
+BEFORE = "before"
+"""What a line of the record has besides its run: the digest of the line before it."""
 AFTER_CLOSING_MS = 3_000
 """How long the closing continues after the last window's result is due."""
 
@@ -50,6 +54,8 @@ class Counted:
     """Of these lines, those about labels."""
     unread: str = ""
     """Why the record of runs could not be read."""
+    unrecorded: tuple[str, ...] = ()
+    """Where lines of the record are missing."""
 
 
 @dataclass(frozen=True)
@@ -177,21 +183,31 @@ def keep(settings: Settings, pattern: str, run: Run) -> None:
     """Record a run of traffic for the pattern's verdict."""
     path = _runs(settings, pattern)
     path.parent.mkdir(parents=True, exist_ok=True)
-    line = json.dumps(asdict(run)).encode() + b"\n"
     with path.open("a+b", buffering=0) as opened:
+        fcntl.flock(opened, fcntl.LOCK_EX)  # two senders may end at once
+        opened.seek(0)
+        there = opened.read()
+        line = json.dumps(asdict(run) | {BEFORE: _digest((there.splitlines() or [b""])[-1])}).encode() + b"\n"
         # A line that a crash cut off must not take this one with it.
-        opened.seek(max(0, opened.seek(0, SEEK_END) - 1))
-        opened.write(line if opened.read() in (b"", b"\n") else b"\n" + line)
+        opened.write(line if not there or there.endswith(b"\n") else b"\n" + line)
 
 
 def runs(settings: Settings, pattern: str) -> list[Run]:
     """The runs of traffic that a pattern's topics hold, oldest first."""
     path = _runs(settings, pattern)
-    try:
-        lines = path.read_bytes().splitlines()
-    except FileNotFoundError:
-        return []
-    return [_run(path, number, line) for number, line in enumerate(lines, start=1)]
+    return [_run(path, number, line) for number, line in enumerate(_lines(path), start=1)]
+
+
+def gaps(settings: Settings, pattern: str) -> list[str]:
+    """Where lines of the record are missing or altered: each names the digest of the one before, since all do."""
+    path = _runs(settings, pattern)
+    lines = [b"", *_lines(path)]
+    named = ["", *(str(json.loads(line).get(BEFORE, "")) for line in lines[1:])]
+    return [
+        f"{path}: line {number} does not follow the line before it; one is missing or was altered; restore it"
+        for number, (before, line) in enumerate(pairwise(lines), start=1)
+        if (named[number] or named[number - 1]) and named[number] != _digest(before)
+    ]
 
 
 def recorded(
@@ -202,7 +218,7 @@ def recorded(
         found = runs(settings, variant.name)
     except TrafficError as error:
         return [], Counted(unlabelled=(str(error),), unread=str(error))
-    return found, counted(variant.use, found, in_force)
+    return found, counted(variant.use, found, in_force, gaps(settings, variant.name))
 
 
 def forget(settings: Settings, pattern: str) -> None:
@@ -216,11 +232,16 @@ def arrivals(settings: Settings, pattern: str) -> Path:
     return settings.state / "patterns" / f"{pattern}.heard.jsonl"
 
 
-def counted(use: UseCase, tapes: Sequence[Run], in_force: Mapping[str, Versions] | None = None) -> Counted:
+def counted(
+    use: UseCase,
+    tapes: Sequence[Run],
+    in_force: Mapping[str, Versions] | None = None,
+    unrecorded: Iterable[str] = (),
+) -> Counted:
     """The labels of all runs whose labels hold, and what does not count.
 
-    `in_force` has since when the jobs run the present version of a rule: of a run that began before, its labels do not
-    hold, though traffic was made for them.
+    `unrecorded` are the gaps of the record. `in_force` has since when the jobs run the present version of a rule: of a
+    run that began before, its labels do not hold, though traffic was made for them.
     """
     found, late, unlabelled = [], [], []
     for run in tapes:
@@ -233,7 +254,8 @@ def counted(use: UseCase, tapes: Sequence[Run], in_force: Mapping[str, Versions]
             else:
                 unlabelled.append(f"the labels of the run '{run.name}' are unused: {labelled}")
     late_ms = tuple(run.span_ms for run in tapes if run.lateness)
-    return Counted(together(found) if found else None, late_ms, (*late, *unlabelled), tuple(unlabelled))
+    made = together(found) if found else None
+    return Counted(made, late_ms, (*late, *unlabelled), tuple(unlabelled), tuple(unrecorded))
 
 
 def labels_in_force(found: Labels | str, run: Run, in_force: Mapping[str, Versions]) -> Labels | str:
@@ -271,11 +293,20 @@ def labels(use: UseCase, run: Run) -> Labels | str:
 def _run(path: Path, number: int, line: bytes) -> Run:
     try:
         content = shapes.read(line, _RUN)
+        content.pop(BEFORE, None)
         shapes.read(json.dumps(content["about"]).encode(), _ABOUT)
         return Run(**content)
     except (ValueError, TypeError) as error:
         why = str(error).replace("line 1 column", "column")
         raise TrafficError(f"{path}: line {number} is damaged ({why}); remove this line") from None
+
+
+def _lines(path: Path) -> list[bytes]:
+    return path.read_bytes().splitlines() if path.exists() else []
+
+
+def _digest(line: bytes) -> str:
+    return hashlib.sha256(line).hexdigest()
 
 
 def _runs(settings: Settings, pattern: str) -> Path:

@@ -35,6 +35,7 @@ Place = tuple[str | None, int | None, int | None]
 
 SENT = {"sent_ms": "whole"}
 """The field of a bare hop."""
+_HOPS = partial(misfit, SENT, SENT)
 SCANNED_EVERY_S = 2.0
 """How often a table that lacks rows is scanned again."""
 LISTED_EVERY_S = 2.0
@@ -75,6 +76,7 @@ def verdict(
         lost=lost,
         uncounted_ms=runs.uncounted_ms,
         notes=runs.notes,
+        unrecorded=runs.unrecorded,
         runs=tapes,
         secrets=known_secrets(target.settings, variant.use),
     )
@@ -126,6 +128,7 @@ def finished(
         lost=lost,
         uncounted_ms=counted.uncounted_ms,
         notes=counted.notes,
+        unrecorded=counted.unrecorded,
         runs=tapes,
         secrets=known_secrets(target.settings, variant.use),
         in_flight=in_flight,
@@ -242,6 +245,7 @@ class _Reading:
         use, name = self.variant.use, self.variant.name
         raw = {each.name for each in use.raw}
         stored, unread = self._stored()
+        hops = [(hop.ingest_ms, each["sent_ms"]) for hop, each in read(self.records[HOP], _HOPS).events]
         received_ms, hop_received_ms = recorded(arrivals(self.target.settings, name), runs.uncounted_ms)
         return Evidence(
             raw={each.name: self.records[each.name] for each in (*use.raw, *use.references)},
@@ -249,7 +253,8 @@ class _Reading:
             | {kind: self.records[kind] for kind in (ALERTS.name, DEAD_LETTERS.name, WINDOWS_TOPIC)},
             stores=stored,
             unread=unread | ({RUNS: runs.unread} if runs.unread else {}),
-            hop_ms=_hop_ms(self.records[HOP], runs.uncounted_ms),
+            hop_ms=[at_ms - sent_ms for at_ms, sent_ms in hops if not is_within(runs.uncounted_ms, sent_ms)],
+            hop_sent_ms=[sent_ms for _, sent_ms in hops],
             received_ms=received_ms,
             hop_received_ms=hop_received_ms,
             deleted=sorted(self.tail.deleted() - {each.name for each in use.references} - {HOP}),
@@ -306,8 +311,3 @@ def _place(record: Record, prefix: str = "") -> Place:
         return str(topic), int(partition), int(offset)
     except (ValueError, TypeError, KeyError, RecursionError):
         return (None, None, None)
-
-
-def _hop_ms(records: Sequence[Record], uncounted_ms: Sequence[Span]) -> list[float]:
-    sent = ((hop.ingest_ms, each["sent_ms"]) for hop, each in read(records, partial(misfit, SENT, SENT)).events)
-    return [ingest_ms - sent_ms for ingest_ms, sent_ms in sent if not is_within(uncounted_ms, sent_ms)]

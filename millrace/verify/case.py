@@ -98,6 +98,8 @@ class Question:
     """Messages that were deleted before an engine read them, and accepted as lost."""
     runs: Sequence[Run] = ()
     """The recorded runs of traffic."""
+    unrecorded: Sequence[str] = ()
+    """Where lines of that record are missing."""
     secrets: Secrets | None = None
     """The tokens with which they were made; None if a key is not there."""
     is_once: bool = False

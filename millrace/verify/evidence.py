@@ -111,6 +111,8 @@ class Evidence:
     """Why an output or store could not be read, by its key."""
     hop_ms: Sequence[float] | None = None
     """How long bare messages took through Kafka in the same minutes, from intended send time to the topic."""
+    hop_sent_ms: Sequence[int] = ()
+    """When each of them was sent; a sender of traffic sends them all the time, and nothing else does."""
     received_ms: Mapping[str, float] | None = None
     """When a reader received each alert, by alert id, if one was reading."""
     hop_received_ms: Sequence[float] | None = None

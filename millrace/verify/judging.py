@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 
 from millrace.verify import keys, timing, unclosed
 from millrace.verify.case import Case, Question
-from millrace.verify.checks import absences, acknowledged, checkers, earlier_alerts, labels
+from millrace.verify.checks import absences, acknowledged, checkers, earlier_alerts, labels, partitions
 from millrace.verify.evidence import Evidence
 from millrace.verify.latency import Latency
 from millrace.verify.verdict import Promise, Verdict
 
-NOTED = (acknowledged, labels, absences, earlier_alerts, keys, unclosed)
+NOTED = (acknowledged, partitions, labels, absences, earlier_alerts, keys, unclosed)
 """What a verdict mentions besides its checks."""
 
 

@@ -20,6 +20,7 @@ from millrace.rules import ALERTS, DEAD_LETTERS, Count, Rule, Sum, Table, Window
 from millrace.rules.layout import ALERT, EVENT, alert_column, state_column
 from millrace.rules.outputs import FLAGS, LATE, REPLAYED, SOURCE, WINDOWS_TOPIC, names
 from millrace.traffic.labels import Labels
+from millrace.traffic.runs import is_within
 from millrace.verify import timing
 from millrace.verify.case import Case, Question
 from millrace.verify.checking import Checker
@@ -205,6 +206,15 @@ def _of_inputs(case: Case) -> Iterator[Spoiling]:
             other = replace(run, **changes)
             asked = replace(case.question, runs=(other, *case.question.runs[1:]))
             yield Spoiling(f"the record of a run {name}", ("acknowledged",), partial(_asked, asked, evidence))
+    if case.question.runs:
+        missing = partial(_asked, replace(case.question, unrecorded=["line 1 is missing"]), evidence)
+        yield Spoiling("the record of runs lacks a line", ("acknowledged", "labels"), missing)
+        first, *others = case.question.runs
+        if any(is_within([first.span_ms], at_ms) for at_ms in evidence.hop_sent_ms):
+            is_placed = not others and evidence.partitions and partitions.unchanged(case)
+            affected = ("acknowledged", "labels", *(["partitions"] if is_placed else []))
+            removed = partial(_asked, replace(case.question, runs=others), evidence)
+            yield Spoiling("the record of a run is removed", affected, removed)
     if case.planned.compared == len(case.question.runs):
         for each in use.raw:
             own = list(case.raw[each.name])

@@ -172,11 +172,37 @@ def test_a_record_that_contradicts_itself_or_its_plan_is_red(
     assert red(judge(asked(replace(run, **changed(run))), good)) == {"acknowledged": "failed"}
 
 
+def test_a_run_that_is_not_recorded_is_unknown_where_its_bare_hops_show_it(run: Run, placed: Evidence) -> None:
+    """Whoever removes a line of the record leaves what the sender sent besides."""
+    shown = replace(placed, hop_sent_ms=range(*run.span_ms, 500))
+    assert red(judge(asked(run), shown)) == {}
+    names = ("acknowledged", "labels", "partitions")
+    for labels in (shown.labels, None):
+        verdict = judge(asked(), replace(shown, labels=labels))
+        assert red(verdict) == dict.fromkeys(names, "unknown")
+        assert all("no run is recorded of then" in verdict.check(name).why for name in names)
+    later = replace(run, start_ms=run.start_ms + 60_000, until_ms=run.until_ms + 60_000, about={})
+    assert judge(asked(later), shown).check("acknowledged").status != "ok"
+
+
+def test_a_line_that_the_record_lacks_makes_what_rests_on_it_unknown(run: Run, placed: Evidence) -> None:
+    lacking = replace(asked(run), unrecorded=["line 2 does not follow the line before it"])
+    assert red(judge(lacking, placed)) == {"acknowledged": "unknown", "labels": "unknown"}
+    assert red(judge(replace(lacking, runs=[]), placed)).keys() == {"acknowledged", "labels", "partitions"}
+
+
 def test_without_a_record_figures_show_what_nothing_vouches_for(good: Evidence, raw: Raw) -> None:
     """Outside senders leave no record."""
     found = check(asked(), good)
     assert (found.status, found.figures["runs"]) == ("ok", 0)
     assert found.figures["transactions: of no recorded run"] == len(raw["transactions"])
+
+
+def test_messages_of_other_senders_alone_are_ok_and_a_note_names_what_is_not_held(placed: Evidence) -> None:
+    verdict = judge(asked(), replace(placed, labels=None))
+    assert (red(verdict), verdict.check("partitions").figures["outputs"]) == ({}, 0)
+    assert any(note.startswith("no output is held against the partition of its key") for note in verdict.notes)
+    assert "labels" not in {each.name for each in verdict.checks}
 
 
 @pytest.fixture(scope="module")

@@ -33,7 +33,9 @@ PLAN = plan_for(TRAFFIC, 400, 20, seed=3, name="p", customers=60, frauds=0.1, ed
 @pytest.fixture(scope="module")
 def fraud() -> tuple[Question, Evidence]:
     raw = topics(messages(PLAN))
-    return replace(QUESTION, runs=[recorded(PLAN, raw)], secrets=SECRETS), restarted(ran(PLAN, raw))
+    run = recorded(PLAN, raw)
+    evidence = replace(ran(PLAN, raw), hop_sent_ms=range(*run.span_ms, 1_000))
+    return replace(QUESTION, runs=[run], secrets=SECRETS), restarted(evidence)
 
 
 def restarted(evidence: Evidence) -> Evidence:
@@ -58,6 +60,7 @@ def test_each_spoiling_of_a_fraud_run_is_noticed_by_its_check(fraud: tuple[Quest
     spoilt = {check for outcome in found.outcomes for check in outcome.checks}
     assert spoilt >= {each.name for each in checks.checkers(checks.Case(*fraud))}, "each check notices something"
     assert "earlier alerts" in spoilt
+    assert {"the record of runs lacks a line", "the record of a run is removed"} <= {e.name for e in found.outcomes}
 
 
 def test_where_nothing_may_come_twice_each_repetition_is_noticed(short: Evidence) -> None:

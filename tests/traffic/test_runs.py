@@ -215,6 +215,33 @@ def test_a_record_that_a_crash_cut_off_is_named_by_its_line_and_damages_no_other
     assert found == ([3.0, 4.0, 5.0] if cut == 1 else [3.0, 5.0])
 
 
+def test_a_line_that_is_removed_from_the_record_or_altered_is_named(tmp_path: Path) -> None:
+    settings = Settings.read({"MILLRACE_STATE": str(tmp_path)})
+    file = tmp_path / "patterns" / "visits.traffic.jsonl"
+    assert traffic.gaps(settings, "visits") == []
+    for p99_ms in (3.0, 4.0, 5.0):
+        traffic.keep(settings, "visits", run(p99_ms=p99_ms))
+    first, second, third = lines = file.read_bytes().splitlines(keepends=True)
+    assert traffic.gaps(settings, "visits") == []
+    assert [each.behind_ms["p99_ms"] for each in traffic.runs(settings, "visits")] == [3.0, 4.0, 5.0]
+
+    def gaps(*lines: bytes) -> list[str]:
+        file.write_bytes(b"".join(lines))
+        found = traffic.gaps(settings, "visits")
+        assert traffic.counted(VISITS, [], None, found).unrecorded == tuple(found)
+        return [each.split(": ")[1].split(" does")[0] for each in found]
+
+    assert gaps(second, third) == ["line 1"]
+    assert gaps(first, third) == ["line 2"]
+    assert gaps(first, second.replace(b"4.0", b"4.5"), third) == ["line 3"]
+    assert gaps(second, first, third) == ["line 1", "line 2", "line 3"]
+    unnamed = json.dumps(asdict(run())).encode() + b"\n"
+    assert gaps(unnamed, unnamed) == [], "recorded by an earlier version"
+    traffic.keep(settings, "visits", run())
+    assert traffic.gaps(settings, "visits") == []
+    assert gaps(*lines, unnamed) == ["line 4"]
+
+
 @pytest.mark.parametrize(
     "changes",
     [

@@ -7,17 +7,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from millrace.oracle import Record
 from millrace.rules import UseCase
-from millrace.traffic.runs import Run
+from millrace.traffic.runs import Run, is_within
 from millrace.verify.case import Case
-from millrace.verify.checking import Checker, Found
+from millrace.verify.checking import Checker, Found, Undecided
 from millrace.verify.evidence import RUNS
+from millrace.verify.planned import HOPS_MS
 from millrace.verify.verdict import Figure
 
 
-def acknowledged(case: Case) -> Found:
+def acknowledged(case: Case) -> Found | Undecided:
     """The raw topics with fewer or other messages than were acknowledged; others may have sent more, as canaries do.
 
-    Where the plan of a run gives its messages again, each is looked up.
+    Where the plan of a run gives its messages again, each is looked up. Of a run that is not recorded, none can be.
     """
     runs, sent = case.question.runs, Counter[str]()
     for run in runs:
@@ -39,7 +40,20 @@ def acknowledged(case: Case) -> Found:
         for each in case.question.use.raw
         if (others := len(arrived_ms[each.name]) - sent[each.name]) > 0
     }
-    return Found(figures, [*offenders, *case.planned.offenders])
+    offenders += case.planned.offenders
+    if not offenders and (why := unrecorded(case)):
+        return Undecided("; ".join(why), figures, is_settled=True)
+    return Found(figures, offenders)
+
+
+def unrecorded(case: Case) -> list[str]:
+    """Why the record of runs is not whole: a line is missing, or bare hops, which only senders send, show one."""
+    spans_ms = [(run.start_ms, run.span_ms[1] + HOPS_MS) for run in case.question.runs]
+    found = [each for each in case.evidence.hop_sent_ms if not is_within(spans_ms, each)]
+    whys = list(case.question.unrecorded)
+    if found:
+        whys.append(f"a sender of traffic sent from {min(found)} to {max(found)}, and no run is recorded of then")
+    return whys
 
 
 def notes(case: Case) -> Iterator[str]:

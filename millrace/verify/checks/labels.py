@@ -12,6 +12,7 @@ from millrace.traffic.labels import Labels, Meant, alert_places, places_left_out
 from millrace.traffic.runs import is_within
 from millrace.verify.case import Case
 from millrace.verify.checking import Checker, Found, Undecided
+from millrace.verify.checks.acknowledged import unrecorded
 from millrace.verify.checks.alerts import alternatives
 from millrace.verify.evidence import Event
 from millrace.verify.verdict import Figure
@@ -19,7 +20,8 @@ from millrace.verify.verdict import Figure
 
 def are_expected(case: Case) -> bool:
     """Whether traffic was generated, so that there must be labels."""
-    return _is_generated(case) or case.evidence.labels is not None or bool(case.evidence.unlabelled)
+    is_labelled = case.evidence.labels is not None or bool(case.evidence.unlabelled)
+    return is_labelled or _is_generated(case) or bool(unrecorded(case))
 
 
 def notes(case: Case) -> Iterator[str]:
@@ -117,8 +119,8 @@ def _due(case: Case, rules: Iterable[Rule], places: Callable[[Rule, Event], Iter
 
 def _unused(case: Case) -> str:
     """Why some traffic could not be held against its labels; empty if all was."""
-    if case.evidence.unlabelled:
-        return "; ".join(case.evidence.unlabelled)
+    if whys := [*case.evidence.unlabelled, *unrecorded(case)]:
+        return "; ".join(whys)
     if case.evidence.labels is None:
         return "the labels of the generated traffic were not read"
     return lacking(case.question.rules, case.evidence.labels) if _is_generated(case) else ""

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from millrace.oracle import Record
 from millrace.traffic.planned import KEYS, partition_of
 from millrace.verify.case import Case
 from millrace.verify.checking import Checker, Found, Undecided
+from millrace.verify.checks.acknowledged import unrecorded
 from millrace.verify.evidence import place
 
 
 def partitions(case: Case) -> Found | Undecided:
-    """The outputs that are elsewhere."""
-    return judged(unchanged(case), case.evidence.partitions)
+    """The outputs that are elsewhere; where a run is not recorded, nothing shows of which outputs that can be said."""
+    outputs, why = unchanged(case), unrecorded(case)
+    if why and not outputs and any(case.evidence.outputs.values()):
+        return Undecided("; ".join(why), {"outputs": 0}, is_settled=True)
+    return judged(outputs, case.evidence.partitions)
+
+
+def notes(case: Case) -> Iterator[str]:
+    """A line if no output was judged though there are some."""
+    if case.evidence.partitions and any(case.evidence.outputs.values()) and not unchanged(case):
+        yield (
+            "no output is held against the partition of its key: none is of topics that had nothing before the first "
+            "recorded run, and then as many partitions as now"
+        )
 
 
 def judged(outputs: Mapping[str, Sequence[Record]], counts: Mapping[str, int]) -> Found | Undecided:
