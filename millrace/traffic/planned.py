@@ -15,6 +15,8 @@ KEYS, CLOSING_MS = "closing_keys", "closing_ms"
 """What a run records of its closing: the keys, and how long it lasts."""
 REFERENCES_MS = "references_ms"
 """What it records of its reference data: when all was acknowledged."""
+RULES = "rules"
+"""What it records of the rules: the version of each, for which alone its labels hold."""
 
 
 class Content:

@@ -22,7 +22,7 @@ from millrace.settings import Settings
 from millrace.target import Target
 from millrace.traffic import Columns, Message, Secrets, Traffic, TrafficPlan, plan_for
 from millrace.traffic.labels import Labels, labels_of, together
-from millrace.traffic.planned import CLOSING_MS, is_closed, messages_of, misfit, plan_of
+from millrace.traffic.planned import CLOSING_MS, RULES, is_closed, messages_of, misfit, plan_of
 from millrace.traffic.replay import read_replay
 from millrace.traffic.runs import Run, Span
 from millrace.traffic.tape import Digest
@@ -32,8 +32,6 @@ from millrace.verbs.listening import listening
 from millrace.verbs.sending import Load, TrafficError, send
 from millrace.verify import Bounds, Versions
 
-RULES = "rules"
-"""What a run records of the rules: the version of each, for which alone its labels hold."""
 BEFORE = "before"
 """What a line of the record has besides its run: the digest of the line before it."""
 AFTER_CLOSING_MS = 3_000

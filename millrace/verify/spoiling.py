@@ -20,6 +20,7 @@ from millrace.rules import ALERTS, DEAD_LETTERS, Count, Rule, Sum, Table, Window
 from millrace.rules.layout import ALERT, EVENT, alert_column, state_column
 from millrace.rules.outputs import FLAGS, LATE, REPLAYED, SOURCE, WINDOWS_TOPIC, names
 from millrace.traffic.labels import Labels
+from millrace.traffic.planned import RULES
 from millrace.traffic.runs import is_within
 from millrace.verify import timing
 from millrace.verify.case import Case, Question
@@ -716,6 +717,12 @@ def _of_labels(case: Case) -> Iterator[Spoiling]:
             of_others = partial(_asked, case.question, _labelled(case, _without_rule(made, rule)))
             yield Spoiling("labels: those of a rule are lost", ("labels",), of_others)
         yield Spoiling("labels: absent", ("labels",), partial(_asked, case.question, _labelled(case, None)))
+    run = next((run for run in case.question.runs if "plan" in run.about and RULES in run.about), None)
+    if rule and run:
+        pinned = replace(run, about={**run.about, RULES: {**run.about[RULES], rule: FOREIGN}})
+        asked = replace(case.question, runs=[pinned if each is run else each for each in case.question.runs])
+        of_none = partial(_asked, asked, _labelled(case, made.without({rule})))
+        yield Spoiling("labels: for a version that a rule never had", ("labels",), of_none)
 
 
 def _without_rule(made: Labels, rule: str) -> Labels:

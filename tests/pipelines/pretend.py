@@ -14,7 +14,7 @@ from millrace.rules import ALERTS, DEAD_LETTERS, Rule, UseCase, WindowRule
 from millrace.rules.outputs import WINDOWS_TOPIC
 from millrace.traffic import CLOSING, Message, TrafficPlan
 from millrace.traffic.labels import Labels, labels_of
-from millrace.traffic.planned import CLOSING_MS, KEYS, REFERENCES_MS, Content, partition_of
+from millrace.traffic.planned import CLOSING_MS, KEYS, REFERENCES_MS, RULES, Content, partition_of
 from millrace.traffic.runs import Run
 from millrace.traffic.tokens import secrets_under
 from millrace.verbs.sending import closing_keys
@@ -56,7 +56,8 @@ def recorded(plan: TrafficPlan, raw: Mapping[str, Sequence[Record]], **changed: 
     content, sent = Content(), messages(plan)
     deque(content.of(sent), maxlen=0)
     run = Run(
-        about={"plan": asdict(plan), KEYS: CLOSERS, CLOSING_MS: 20_000, REFERENCES_MS: START_MS - 50_000},
+        about={"plan": asdict(plan), RULES: {rule.name: rule.version for rule in FRAUD.rules}}
+        | {KEYS: CLOSERS, CLOSING_MS: 20_000, REFERENCES_MS: START_MS - 50_000},
         start_ms=START_MS,
         sent=sum(each.label.kind not in ("reference", CLOSING) and each.topic in RAW for each in sent),
         by_topic={kind: len(raw[kind]) for kind in RAW},

@@ -17,7 +17,7 @@ from millrace.traffic.labels import Labels
 from millrace.traffic.runs import Run
 from millrace.verbs.traffic import remarks
 from millrace.verbs.validation import bounds_of
-from millrace.verify import Bounds, Evidence, Question, judge
+from millrace.verify import Bounds, Evidence, Question, Versions, judge
 from pipelines.fraud.traffic import TRAFFIC
 from tests.pipelines.pretend import QUESTION, START_MS, messages, ran, recorded, topics
 from tests.pipelines.test_verdict import changed, output, position, red, spoilt
@@ -281,6 +281,26 @@ class TestAbsence:
             assert judge(QUESTION, replace(good, labels=labels)).status == "ok", "that traffic may not be generated"
         of_other_versions = replace(good, labels=good.labels.without({"spree"}))
         assert judge(question, of_other_versions).status == "ok"
+
+    def test_labels_for_a_version_that_the_pattern_never_had_are_unknown(
+        self, raw: dict[str, list[Record]], good: Evidence
+    ) -> None:
+        """Whoever alters the versions that a run names would have its labels left out as those of a changed rule."""
+        assert good.labels is not None
+        run, rules = run_of(raw), {rule.name: rule.version for rule in QUESTION.rules}
+        left = replace(good, labels=good.labels.without({"spree"}))
+
+        def status(spree: str | None, past: Sequence[tuple[str | None, int]] = ()) -> str:
+            pinned = replace(run, about={**run.about, "rules": {**rules, "spree": spree}})
+            in_force = {"spree": Versions(tuple(past))} if past else {}
+            return judge(replace(QUESTION, runs=[pinned], in_force=in_force), left).check("labels").status
+
+        assert (status("other"), status(None)) == ("unknown", "unknown")
+        later_ms, day_ms = START_MS + 10_000, 24 * 3_600_000
+        assert (status("other", [("other", later_ms)]), status(None, [(None, later_ms)])) == ("ok", "ok")
+        assert status("other", [("another", later_ms)]) == "unknown"
+        assert status("other", [("other", START_MS - day_ms)]) == "unknown", "it had been replaced a day before"
+        assert status(rules["spree"], [("other", later_ms)]) == "ok"
 
     def test_a_recorded_file_has_no_labels(self, good: Evidence) -> None:
         verdict = judge(replace(QUESTION, runs=[Run({"file": "a.csv"}, 0, 0, {}, 1, 1, {}, True)]), good)

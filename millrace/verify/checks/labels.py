@@ -9,6 +9,7 @@ from itertools import chain
 
 from millrace.rules import ALERTS, Rule, UseCase
 from millrace.traffic.labels import Labels, Meant, alert_places, places_left_out
+from millrace.traffic.planned import RULES
 from millrace.traffic.runs import is_within
 from millrace.verify.case import Case
 from millrace.verify.checking import Checker, Found, Undecided
@@ -119,7 +120,7 @@ def _due(case: Case, rules: Iterable[Rule], places: Callable[[Rule, Event], Iter
 
 def _unused(case: Case) -> str:
     """Why some traffic could not be held against its labels; empty if all was."""
-    if whys := [*case.evidence.unlabelled, *unrecorded(case)]:
+    if whys := [*case.evidence.unlabelled, *unrecorded(case), *_of_no_version(case)]:
         return "; ".join(whys)
     if case.evidence.labels is None:
         return "the labels of the generated traffic were not read"
@@ -130,6 +131,17 @@ def lacking(rules: Iterable[Rule], made: Labels) -> str:
     """Why labels of generated traffic are not whole: each run has them for all rules, or for other versions of them."""
     names = [rule.name for rule in rules if rule.name not in {*made.spans_ms, *made.of_other_versions}]
     return f"the labels of the generated traffic lack the rules {', '.join(names)}" if names else ""
+
+
+def _of_no_version(case: Case) -> Iterator[str]:
+    """The runs with labels for a version of a rule that the pattern did not have then, and has not had since."""
+    for run in case.question.runs:
+        pinned = run.about.get(RULES, {})
+        for rule in case.question.rules if "plan" in run.about and RULES in run.about else ():
+            version, past = pinned.get(rule.name), case.versions(rule.name).past
+            had = (each for each, until_ms in past if until_ms >= run.start_ms - case.question.bounds.clocks_ms)
+            if version not in (rule.version, *had):
+                yield f"the run '{run.name}' has labels for version {version} of '{rule.name}', which never was"
 
 
 def _is_generated(case: Case) -> bool:
