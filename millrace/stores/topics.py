@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -212,9 +213,14 @@ def remove(bootstrap: str, names: Sequence[str], *, plan: bool = False) -> list[
         return changes
 
 
-def publish(bootstrap: str, messages: Iterable[Message | TimedMessage]) -> int:
-    """Write messages, wait until all are acknowledged, and return their number."""
-    return Publisher(bootstrap).publish(messages)
+def publish(
+    bootstrap: str, messages: Iterable[Message | TimedMessage], places: dict[int, tuple[int, int]] | None = None
+) -> int:
+    """Write messages, wait until all are acknowledged, and return their number.
+
+    `places` takes the partition and the offset of each, by its number.
+    """
+    return Publisher(bootstrap).publish(messages, places)
 
 
 class Publisher:
@@ -224,18 +230,24 @@ class Publisher:
         self._bootstrap = bootstrap
         self._producer = Producer({**PRODUCER, "bootstrap.servers": bootstrap, "linger.ms": 5})
 
-    def publish(self, messages: Iterable[Message | TimedMessage]) -> int:
-        """Write messages, wait until all are acknowledged, and return their number."""
+    def publish(
+        self, messages: Iterable[Message | TimedMessage], places: dict[int, tuple[int, int]] | None = None
+    ) -> int:
+        """The same with the same producer."""
         count, failures = 0, []
 
-        def delivered(error: KafkaError | None, message: Any) -> None:
+        def delivered(number: int, error: KafkaError | None, message: Any) -> None:
             if error is not None:
                 failures.append(error)
+            elif places is not None:
+                places[number] = message.partition(), message.offset()
 
         for topic, key, value, *time_ms in messages:
             while True:
                 try:
-                    self._producer.produce(topic, value, key, on_delivery=delivered, timestamp=next(iter(time_ms), 0))
+                    self._producer.produce(
+                        topic, value, key, on_delivery=partial(delivered, count), timestamp=next(iter(time_ms), 0)
+                    )
                     break
                 except BufferError:
                     self._producer.poll(0.1)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from millrace.errors import InfraError
 from millrace.oracle import Record, kept, without_tokens
@@ -18,6 +19,7 @@ from millrace.rules.outputs import DUPLICATE, LATE, REPLAYED
 from millrace.stores import topics
 from millrace.stores.topics import Tail
 from millrace.target import Target
+from millrace.verify.marks import Mark, digest_of
 
 # No correction can make these messages acceptable.
 NEVER_REPLAYED = (DUPLICATE, LATE, REPLAYED)
@@ -72,7 +74,8 @@ def replay(target: Target, variant: Variant, letters: Sequence[Letter], correcte
 
     Reference data is sent only if corrected: the last message of a key counts, and a valid one may be there by now.
     Masked messages are sent only if corrected: the original would put a card number into the topic again.
-    Each is then marked as replayed among the dead letters, so that it is not sent a third time.
+    Each is then marked as replayed among the dead letters, with the place of the new message, so that it is not sent a
+    third time and the verdict finds it.
     """
     referred = {variant.topic(event_type) for event_type in variant.use.references}
     chosen = [
@@ -104,10 +107,22 @@ def replay(target: Target, variant: Variant, letters: Sequence[Letter], correcte
         (letter.topic, *_again(originals.get(letter.place), corrected.get(letter.place), kinds[letter.topic].key))
         for letter in chosen
     ]
-    topics.publish(target.bootstrap, sent)
-    mark = [asdict(letter) | {"reason": REPLAYED, "stage": "replay", "value_base64": None} for letter in chosen]
-    marked = ((variant.topic(DEAD_LETTERS), str(m["topic"]).encode(), json.dumps(m).encode()) for m in mark)
+    places: dict[int, tuple[int, int]] = {}
+    topics.publish(target.bootstrap, sent, places)
+    marked = [
+        (
+            variant.topic(DEAD_LETTERS),
+            letter.topic.encode(),
+            json.dumps(_marked(letter, places[n], key, value)).encode(),
+        )
+        for n, (letter, (_, key, value)) in enumerate(zip(chosen, sent, strict=True))
+    ]
     return Replayed(topics.publish(target.bootstrap, marked), len(masked))
+
+
+def _marked(letter: Letter, place: tuple[int, int], key: bytes | None, value: bytes | None) -> dict[str, Any]:
+    carried = Mark(*place, digest_of(key, value)).carried()
+    return asdict(letter) | {"reason": REPLAYED, "stage": "replay", "value_base64": carried}
 
 
 def read_corrected(path: Path) -> dict[Place, bytes]:

@@ -24,9 +24,11 @@ class Planned:
 
     compared: int = 0
     offenders: Sequence[str] = ()
+    others: Mapping[int, int] | None = None
+    """How often each message is there besides, by what identifies it; None unless all runs were compared."""
 
 
-def planned(use: UseCase, runs: Iterable[Run], secrets: Secrets | None, raw: Raw, partitions: int = 0) -> Planned:
+def planned(use: UseCase, runs: Sequence[Run], secrets: Secrets | None, raw: Raw, partitions: int = 0) -> Planned:
     """Each run that can be made again to the last byte, beside the raw topics; the plan is never held whole.
 
     Where the judged topic had its present partitions in all these runs, each message must be in that of its key.
@@ -40,7 +42,7 @@ def planned(use: UseCase, runs: Iterable[Run], secrets: Secrets | None, raw: Raw
         return is_placed and bool(record.key) and record.partition != partition_of(record.key, partitions)
 
     there = Counter(
-        _mark(each.topic, each.key, each.value) for own in raw.values() for each in own if not is_elsewhere(each)
+        identified(each.topic, each.key, each.value) for own in raw.values() for each in own if not is_elsewhere(each)
     )
     newest_ms = {
         (each.name, record.key): record.ingest_ms
@@ -49,7 +51,8 @@ def planned(use: UseCase, runs: Iterable[Run], secrets: Secrets | None, raw: Raw
     }
     found = [_offenders(use, run, secrets, there, newest_ms, raw.keys()) for run in again]
     same = [own for own in found if own is not None]
-    return Planned(len(same), [each for own in same for each in own])
+    others = there if len(same) == len(runs) else None
+    return Planned(len(same), [each for own in same for each in own], others)
 
 
 def _offenders(
@@ -71,14 +74,14 @@ def _offenders(
     # Of a key, only the last message is kept; one that came after the run's own is of somebody else.
     for place, message in {each[1:3]: each for each in references}.items():
         is_own = newest_ms.get(place, run.start_ms) <= run.about[REFERENCES_MS]
-        if is_own and not there[_mark(message.topic, message.key, message.value)]:
+        if is_own and not there[identified(message.topic, message.key, message.value)]:
             found.append(_altered(run, message))
     for total, message in enumerate(messages, 1):
         last_ms = message.due_ms
         if total <= most:
             given[message.topic] += 1
             sent += message.label.kind != CLOSING
-            mark = _mark(message.topic, message.key, message.value)
+            mark = identified(message.topic, message.key, message.value)
             if there[mark] > 0:
                 there[mark] -= 1
             else:
@@ -93,7 +96,8 @@ def _offenders(
     return found
 
 
-def _mark(topic: str, key: bytes | None, value: bytes | None) -> int:
+def identified(topic: str, key: bytes | None, value: bytes | None) -> int:
+    """What identifies a message within this process."""
     return hash((topic, key or b"", value or b""))
 
 

@@ -31,6 +31,7 @@ from millrace.verify.checks.numbers import last_of, numbers
 from millrace.verify.checks.order import Written, alerted
 from millrace.verify.evidence import ENRICHED, FILES, Event, Evidence, StoredRow, Versions, kinds_of, table_key
 from millrace.verify.judging import promises_of
+from millrace.verify.marks import Mark, digest_of
 from millrace.verify.verdict import Check
 
 DAY_MS = 86_400_000
@@ -456,7 +457,13 @@ def _of_letters(case: Case) -> Iterator[Spoiling]:
             f"{kind}: one of a foreign topic", ("refusals",), partial(_with_output, case, kind, _and(records, foreign))
         )
         mark = {**letter, "reason": REPLAYED, "stage": "replay", "value_base64": None}
-        for name, change in (("of a foreign topic", {"topic": FOREIGN}), ("with a message", {"value_base64": "QUFB"})):
+        nowhere = Mark(letter["partition"], ABSURD, digest_of(b"", b"")).carried()
+        for name, change in (
+            ("of a foreign topic", {"topic": FOREIGN}),
+            ("with a message", {"value_base64": "QUFB"}),
+            ("that nobody sent", {"value_base64": nowhere}),
+            ("that names no new message", {}),
+        ):
             invented = json.dumps({**mark, **change}).encode()
             marked = partial(_with_output, case, kind, _and(records, invented))
             yield Spoiling(f"{kind}: a mark of a replay {name}", ("refusals",), marked)

@@ -27,17 +27,19 @@ from millrace.rules import (
     km,
 )
 from millrace.traffic import plan_for
+from millrace.verbs.letters import NEVER_REPLAYED
 from millrace.verify import Bounds, Evidence, Question, Verdict, Versions, case, judge
 from millrace.verify.case import Rows
 from millrace.verify.checks import numbers
 from millrace.verify.checks.alert_ids import fact_of
 from millrace.verify.checks.numbers import is_between, unordered
 from millrace.verify.expected import Expected, expect, time_passed_ms
+from millrace.verify.marks import Mark, digest_of
 from millrace.verify.report import html
 from pipelines.fraud import FRAUD
 from pipelines.fraud.invented_cards import invented_cards_in
 from pipelines.fraud.traffic import TRAFFIC
-from tests.pipelines.pretend import QUESTION, START_MS, messages, ran, topics
+from tests.pipelines.pretend import QUESTION, SECRETS, START_MS, messages, ran, recorded, topics
 
 # A small town with much crime: 40 seconds of it.
 PLAN = plan_for(TRAFFIC, 800, 20, seed=3, name="p", customers=100, frauds=0.1, edges=0.1, races=0.02)
@@ -409,39 +411,93 @@ def test_a_dead_letter_that_keeps_a_card_number_is_red(good: Evidence) -> None:
 def with_letter(evidence: Evidence, letter: Mapping[str, Any]) -> Evidence:
     """The evidence with one more dead letter."""
     letters = output(evidence, "dead-letters")
-    key = str(letter["topic"]).encode()
-    more = replace(letters[-1], offset=letters[-1].offset + 1, key=key, value=json.dumps(letter).encode())
+    last, key = letters[-1], str(letter["topic"]).encode()
+    at_ms = max(last.ingest_ms, letter["ingest_ms"])
+    more = replace(last, offset=last.offset + 1, ingest_ms=at_ms, key=key, value=json.dumps(letter).encode())
     return spoilt(evidence, dead_letters=[*letters, more])
 
 
-def marks(good: Evidence) -> dict[str, dict[str, Any]]:
-    """A mark of a message that was sent again, and wrong ones."""
-    refused = json.loads(output(good, "dead-letters")[0].value or b"")
-    accepted = json.loads(output(good, "enriched")[0].value or b"")
-    mark = {**refused, "reason": "replayed", "stage": "replay", "value_base64": None}
+def sent_again(evidence: Evidence) -> tuple[Evidence, dict[str, Any], Record]:
+    """The evidence with a refused message sent again, which is refused as before; its dead letter; and the new one."""
+    letters = [json.loads(each.value or b"") for each in output(evidence, "dead-letters")]
+    own_topic = [each for each in letters if each["topic"] == "pretended.transactions"]
+    refused = next(each for each in own_topic if not each["reason"].startswith((*NEVER_REPLAYED, "unknown:")))
+    purchases, partition = evidence.raw["transactions"] or (), refused["partition"]
+    own = [each for each in purchases if each.partition == partition]
+    (original,) = (each for each in own if each.offset == refused["offset"])
+    again = replace(original, offset=own[-1].offset + 1, ingest_ms=own[-1].ingest_ms + 1_000)
+    more = replace(evidence, raw={**evidence.raw, "transactions": [*purchases, again]})
+    return with_letter(more, {**refused, "offset": again.offset, "ingest_ms": again.ingest_ms}), refused, again
+
+
+def marked(evidence: Evidence, name: str) -> Evidence:
+    """A refused message that was sent again, with the mark of it, or a wrong one."""
+    more, refused, again = sent_again(evidence)
+    accepted = next(
+        each for _, each in case.Case(QUESTION, evidence).enriched if each["source_partition"] != again.partition
+    )
+    made = Mark(again.partition, again.offset, digest_of(again.key, again.value))
+    mark = {**refused, "reason": "replayed", "stage": "replay", "value_base64": made.carried()}
     place = {"topic": "pretended.transactions", "partition": accepted["source_partition"]}
-    return {
-        "right": mark,
-        "of another stage": {**mark, "stage": "events"},
-        "with a message": {**mark, "value_base64": refused["value_base64"] or "QUFB"},
-        "of a foreign topic": {**mark, "topic": "foreign"},
-        "of an accepted event": {
-            **{**mark, **place, "offset": accepted["source_offset"], "ingest_ms": accepted["ingest_ms"]}
-        },
-        "of no message": {**mark, "topic": "pretended.merchants", "partition": 0, "offset": 10**6},
+    other = replace(made, partition=accepted["source_partition"], offset=accepted["source_offset"])
+    changes: dict[str, dict[str, Any]] = {
+        "right": {},
+        "of another stage": {"stage": "events"},
+        "with a message": {"value_base64": refused["value_base64"] or "QUFB"},
+        "of a foreign topic": {"topic": "foreign"},
+        "of an accepted event": {**place, "offset": accepted["source_offset"], "ingest_ms": accepted["ingest_ms"]},
+        "of no message": {"topic": "pretended.merchants", "partition": 0, "offset": 10**6},
+        "of what nobody sent": {"value_base64": replace(made, offset=10**6).carried()},
+        "of another message": {"value_base64": other.carried()},
+        "of the message itself": {"value_base64": replace(made, offset=refused["offset"]).carried()},
+        "of an earlier version": {"value_base64": None},
     }
+    return with_letter(more, {**mark, **changes[name]})
 
 
 MARKS = ("of another stage", "with a message", "of a foreign topic", "of an accepted event", "of no message")
+UNSENT = ("of what nobody sent", "of another message", "of the message itself")
 
 
 def test_a_message_that_was_sent_again_is_marked(good: Evidence) -> None:
-    assert judge(QUESTION, with_letter(good, marks(good)["right"])).status == "ok"
+    assert judge(QUESTION, marked(good, "right")).status == "ok"
 
 
-@pytest.mark.parametrize("wrong", MARKS)
-def test_a_mark_without_its_dead_letter_is_red(good: Evidence, wrong: str) -> None:
-    assert red(judge(QUESTION, with_letter(good, marks(good)[wrong]))) == {"refusals"}
+@pytest.mark.parametrize("wrong", [*MARKS, *UNSENT])
+def test_a_mark_without_its_dead_letter_or_its_new_message_is_red(good: Evidence, wrong: str) -> None:
+    assert red(judge(QUESTION, marked(good, wrong))) == {"refusals"}
+
+
+def test_a_mark_of_an_earlier_version_names_no_new_message_and_is_unknown(good: Evidence) -> None:
+    check = judge(QUESTION, marked(good, "of an earlier version")).check("refusals")
+    assert (check.status, check.why.startswith("1 marks of replays")) == ("unknown", True)
+
+
+def test_a_mark_names_a_message_that_came_just_before_it_alone_and_that_no_run_sent(good: Evidence) -> None:
+    right, raw = marked(good, "right"), dict(good.raw)
+    letters = output(right, "dead-letters")
+    days_later = [*letters[:-1], replace(letters[-1], ingest_ms=letters[-1].ingest_ms + 10**8)]
+    assert red(judge(QUESTION, spoilt(right, dead_letters=days_later))) == {"refusals"}
+    more, refused, again = sent_again(good)
+    sent = {kind: own or () for kind, own in raw.items()}
+    asked = replace(QUESTION, runs=[recorded(PLAN, sent)], secrets=SECRETS)
+    assert judge(asked, right).status == "ok"
+    planned = next(
+        e for e in sent["transactions"] if e.partition == again.partition and e.ingest_ms > refused["ingest_ms"]
+    )
+    named = Mark(planned.partition, planned.offset, digest_of(planned.key, planned.value)).carried()
+    mark = {**refused, "reason": "replayed", "stage": "replay", "value_base64": named}
+    assert red(judge(asked, with_letter(more, mark))) == {"refusals"}
+    other = next(
+        letter
+        for each in output(good, "dead-letters")
+        if (letter := json.loads(each.value or b""))["topic"] == refused["topic"]
+        and not letter["reason"].startswith(NEVER_REPLAYED)
+        and letter["offset"] != refused["offset"]
+    )
+    both = {**other, "reason": "replayed", "stage": "replay"}
+    both["value_base64"] = json.loads(letters[-1].value or b"")["value_base64"]
+    assert red(judge(QUESTION, with_letter(right, both))) == {"refusals"}
 
 
 def test_a_refusal_of_reference_data_that_never_was_is_red(good: Evidence) -> None:

@@ -9,14 +9,16 @@ from millrace.oracle import Origin, Record, value_base64
 from millrace.rules import EventType
 from millrace.rules.outputs import DEAD_LETTERS, LATE, REPLAYED
 from millrace.verify.case import Case
-from millrace.verify.checking import Checker, Found
-from millrace.verify.evidence import place_of
+from millrace.verify.checking import Checker, Found, Undecided
+from millrace.verify.evidence import Event, place_of
+from millrace.verify.marks import Mark, digest_of, mark
+from millrace.verify.planned import identified
 
 STAGES = {LATE: "windows", REPLAYED: "replay"}
 """The stages of dead letters that are not of the first one, by their reason."""
 
 
-def refusals(case: Case) -> Found:
+def refusals(case: Case) -> Found | Undecided:
     """The refused messages held against the oracle's reasons.
 
     Reference data outlives its dead letters, those from before `kept_since_ms`; and compaction deletes reference data,
@@ -41,13 +43,22 @@ def refusals(case: Case) -> Found:
         if origin not in expected.refused and (origin[0] in kept or origin in came_ms)
     ]
     offenders += _wrong_contents(case)
-    return Found(dict(Counter(reason.split(":")[0] for reason in expected.refused.values())), offenders)
+    figures = dict(Counter(reason.split(":")[0] for reason in expected.refused.values()))
+    if not offenders and (unnamed := sum(letter.get("value_base64") is None for _, letter in _marks(case))):
+        why = f"{unnamed} marks of replays, of an earlier version, name no new message: nothing shows that one was sent"
+        return Undecided(why, figures, is_settled=True)
+    return Found(figures, offenders)
+
+
+def _marks(case: Case) -> list[tuple[Record, Event]]:
+    return [each for each in case.outputs[DEAD_LETTERS.name].events if each[1]["reason"] == REPLAYED]
 
 
 def _wrong_contents(case: Case) -> Iterator[str]:
     use = case.question.use
     kinds = {each.name: each for each in (*use.raw, *use.references)}
-    for _, letter in case.outputs[DEAD_LETTERS.name].events:
+    named: dict[Origin, Origin] = {}
+    for arrived, letter in case.outputs[DEAD_LETTERS.name].events:
         origin, reason = case.letter_origin(letter), letter["reason"]
         if origin[0] not in kinds:
             yield f"{place_of(origin)} is a dead letter of a topic without refusals"
@@ -56,7 +67,7 @@ def _wrong_contents(case: Case) -> Iterator[str]:
             yield f"{place_of(origin)}: the dead letter is of the stage {letter.get('stage')!r}, not {stage!r}"
         record, carried = case.records.get(origin), letter.get("value_base64")
         if reason == REPLAYED:
-            yield from _wrong_mark(case, origin, carried)
+            yield from _wrong_mark(case, arrived, letter, named)
         elif record is None:
             yield from _wrong_place(case, origin)
         elif not _is_carried_rightly(kinds[origin[0]], record, reason, carried):
@@ -70,12 +81,45 @@ def _is_carried_rightly(kind: EventType, record: Record, reason: str, carried: s
     return (carried is None and reason == LATE) or carried == value_base64(kind, record.value, reason)
 
 
-def _wrong_mark(case: Case, origin: Origin, carried: str | None) -> Iterator[str]:
-    """The complaints about the mark of a message that was sent again: it needs its dead letter, and no content."""
+def _wrong_mark(case: Case, arrived: Record, letter: Event, named: dict[Origin, Origin]) -> Iterator[str]:
+    """The complaints about the mark of a message that was sent again: it needs its dead letter, and its new message."""
+    origin, carried = case.letter_origin(letter), letter.get("value_base64")
     if not case.has_letter(origin):
         yield f"{place_of(origin)} is marked as replayed, and has no dead letter that can be replayed"
-    if carried is not None:
+    if carried is None:
+        return  # of an earlier version, which named none
+    if (made := mark(carried)) is None:
         yield f"{place_of(origin)}: the mark of a replay carries a message"
+        return
+    again = origin[0], made.partition, made.offset
+    if why := _not_sent(case, arrived, letter, again, made):
+        yield f"{place_of(origin)} is marked as sent again as {place_of(again)}, which {why}"
+    if named.setdefault(again, origin) != origin:
+        yield f"{place_of(origin)} and {place_of(named[again])} are marked as sent again as one message"
+
+
+def _not_sent(case: Case, arrived: Record, letter: Event, again: Origin, made: Mark) -> str:
+    """Why the message that a mark names is not the one that was sent again just before the mark; empty if it may be.
+
+    Compaction may have deleted reference data; a segment has the messages of some time only.
+    """
+    bounds, record, origin = case.question.bounds, case.records.get(again), case.letter_origin(letter)
+    if record is None:
+        may_be_gone = not case.is_whole or again[0] not in {each.name for each in case.question.use.raw}
+        return "" if may_be_gone and 0 <= again[2] < case.ends.get(again[:2], 0) else "is not there"
+    if digest_of(record.key, record.value) != made.digest:
+        return "is another message"
+    passed_ms = arrived.ingest_ms - record.ingest_ms
+    if (
+        again == origin
+        or record.ingest_ms < letter["ingest_ms"]
+        or not -bounds.clocks_ms <= passed_ms <= bounds.held_ms
+    ):
+        return "came at another time"
+    others = case.planned.others if case.is_whole else None
+    if others is not None and not others.get(identified(record.topic, record.key, record.value)):
+        return "a run of traffic sent"
+    return ""
 
 
 def _wrong_place(case: Case, origin: Origin) -> Iterator[str]:
