@@ -18,7 +18,7 @@ from millrace.oracle import Origin, Record, measured
 from millrace.patterns.parquet import hour_of
 from millrace.rules import ALERTS, DEAD_LETTERS, Count, Rule, Sum, Table, WindowRule, WindowSummary, alert_id
 from millrace.rules.layout import ALERT, EVENT, alert_column, state_column
-from millrace.rules.outputs import FLAGS, LATE, REPLAYED, SOURCE, WINDOWS_TOPIC, names
+from millrace.rules.outputs import FLAGS, LATE, REPLAYED, SOURCE, WINDOW_SPAN, WINDOWS_TOPIC, names
 from millrace.traffic.labels import Labels
 from millrace.traffic.planned import RULES
 from millrace.traffic.runs import is_within
@@ -40,6 +40,7 @@ PROMISE = "promise: "
 ABSURD = 1 << 60
 """More events than any window has."""
 BEFORE_TIME_MS = -1
+EARLIER_WINDOW = "alerts: one of an earlier version on a window"
 FOREIGN, CARD_NUMBER = "foreign", "4111111111111111"
 Spoilt = tuple[Question, Evidence]
 
@@ -367,6 +368,7 @@ def _of_earlier_versions(case: Case) -> Iterator[Spoiling]:
     if found is None:
         return
     rule, first_ms = found[1]["rule"], min(record.ingest_ms for record in case.judged)
+    operands = found[1]["operands"]
     records = [record for record, _ in case.alerts]
     later_ms = max(record.ingest_ms for record in records) + DAY_MS
     then = Versions(((FOREIGN, first_ms),))
@@ -378,6 +380,14 @@ def _of_earlier_versions(case: Case) -> Iterator[Spoiling]:
         *(
             (f"whose {each} is of no event", then, {each: _other(found[1][each], "whole")})
             for each in ("subject", "at_ms", "ingest_ms", "sent_ms")
+        ),
+        *(
+            (
+                f"whose operand {each} is of no event",
+                then,
+                {"operands": {**operands, each: _other(operands[each], "text")}},
+            )
+            for each in operands.keys() & set(case.question.use.judged.names)
         ),
     ):
         versions = {**case.question.in_force, rule: past}
@@ -401,6 +411,36 @@ def _of_earlier_versions(case: Case) -> Iterator[Spoiling]:
         )
 
 
+def _of_earlier_windows(case: Case) -> Iterator[Spoiling]:
+    """An alert on a window that an earlier version of its rule did not raise."""
+    found = next((each for each in case.alerts if each[1]["window_start_ms"] is not None), None)
+    if found is None:
+        return
+    rule, operands, identity = found[1]["rule"], found[1]["operands"], case.question.use.judged.id
+    asked = replace(
+        case.question, in_force={**case.question.in_force, rule: Versions(((FOREIGN, found[0].ingest_ms),))}
+    )
+    records, changes = [record for record, _ in case.alerts], dict[str, dict[str, Any]]()
+    for name in ("subject", "at_ms", "ingest_ms", "sent_ms"):
+        if found[1].get(name) is not None:
+            changes[f"whose {name} is of no event"] = {name: _other(found[1][name], "whole")}
+    for name in WINDOW_SPAN:
+        changes[f"whose {name} is of no event"] = {"operands": {**operands, name: _other(operands[name], "text")}}
+    if identity:
+        changes["that names no event"] = {"event_ids": []}
+        outside = (e for e in case.expected.accepted.values() if found[1]["key"] not in e.values())
+        if (other := next(outside, None)) is not None:
+            changes["that names an event of another key"] = {
+                "event_ids": [*found[1]["event_ids"], str(other[identity])]
+            }
+    for name, change in changes.items():
+        alert = {**found[1], "rule_version": FOREIGN, **change}
+        alert["alert_id"] = alert_id(rule, FOREIGN, alert["key"], fact_of(alert))
+        spoilt = _behind(records, found[0], json.dumps(alert).encode())
+        _, evidence = _with_output(case, ALERTS.name, spoilt)
+        yield Spoiling(f"{EARLIER_WINDOW} {name}", ("alert ids",), partial(_asked, asked, evidence))
+
+
 def _of_all_alerts(case: Case) -> Iterator[Spoiling]:
     records = [record for record, _ in case.alerts]
     if not records:
@@ -416,6 +456,7 @@ def _of_all_alerts(case: Case) -> Iterator[Spoiling]:
     once = [each for each in case.alerts if copies[each[1]["alert_id"]] == 1]
     yield from _out_of_order(case, ALERTS.name, alerted(case.question.use, case.enriched, once, case.source))
     yield from _of_earlier_versions(case)
+    yield from _of_earlier_windows(case)
     for promise, status in _promises(case).items():
         if status == "kept":
             late = [replace(record, ingest_ms=record.ingest_ms + DAY_MS) for record in records]

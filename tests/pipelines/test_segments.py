@@ -24,7 +24,7 @@ from millrace.verify.evidence import Bounds, Versions
 from millrace.verify.ledger import state as states
 from millrace.verify.ledger.segments import Segment
 from millrace.verify.ledger.step import Limits
-from millrace.verify.spoiling import PROMISE, Spoiling, spoilings
+from millrace.verify.spoiling import EARLIER_WINDOW, PROMISE, Spoiling, spoilings
 from pipelines.fraud import FRAUD
 from pipelines.fraud.traffic import TRAFFIC
 from tests.pipelines import pretend
@@ -572,11 +572,46 @@ def test_an_alert_of_an_earlier_version_is_of_the_time_of_that_version(
     assert ("alert ids" in {name.partition(" ")[2] for name in found}) is not is_ok
 
 
-@pytest.mark.parametrize("name", ["subject", "at_ms", "ingest_ms", "sent_ms"])
+@pytest.mark.parametrize("name", ["subject", "at_ms", "ingest_ms", "sent_ms", "event_ids", "first_ms", "last_ms", ""])
 def test_an_alert_of_an_earlier_version_on_a_window_is_of_events_of_its_key(good: Evidence, name: str) -> None:
-    other = "nobody" if name == "subject" else START_MS - 1
-    question, evidence = earlier(good, START_MS, rule="burst", **{name: other})
-    assert judge(question, evidence).check("alert ids").status == "failed"
+    alerts = map(read, good.outputs["alerts"] or ())
+    operands = next(each for each in alerts if each["rule"] == "burst")["operands"]
+    others = {"subject": "nobody", "event_ids": ["nobody's"], "": None}
+    spoilt = {name: others.get(name, START_MS - 1)} if name else {}
+    if name in operands:
+        spoilt = {"operands": {**operands, name: str(START_MS - 1)}}
+    question, evidence = earlier(good, START_MS, rule="burst", **spoilt)
+    assert judge(question, evidence).check("alert ids").status == ("failed" if name else "ok")
+
+
+def test_an_alert_of_an_earlier_version_on_a_window_takes_its_facts_from_one_window(good: Evidence) -> None:
+    """Each is of some event of the key, and that of the last event of the window is of another one."""
+    alerts = [each for each in map(read, good.outputs["alerts"] or ()) if each["rule"] == "burst"]
+    events = [read(each) for each in good.outputs["enriched"] or ()]
+    alert = alerts[0]
+    among = [event for event in events if event["transaction_id"] in alert["event_ids"]]
+    first = min(among, key=lambda event: event["at_ms"])
+    for name in ("at_ms", "ingest_ms", "sent_ms"):
+        assert first[name] != alert[name]
+        question, evidence = earlier(good, START_MS, rule="burst", **{name: first[name]})
+        assert judge(question, evidence).check("alert ids").status == "failed"
+
+
+def test_an_alert_of_an_earlier_version_shows_the_fields_of_its_event(good: Evidence) -> None:
+    alerts = map(read, good.outputs["alerts"] or ())
+    operands = next(each for each in alerts if each["rule"] == "above-previous-max")["operands"]
+    for name, is_ok in (("amount_cents", False), ("before_highest_cents", True)):
+        changed = {"operands": {**operands, name: "7"}}
+        question, evidence = earlier(good, START_MS, rule="above-previous-max", **changed)
+        assert (judge(question, evidence).check("alert ids").status == "ok") is is_ok
+        found = wrong(Ledger(question, evidence, LIMITS).through(range(START_MS, LAST_MS, 10_000)))
+        assert ({each.partition(" ")[2] for each in found} == set()) is is_ok
+
+
+def test_a_verdict_notes_what_of_earlier_versions_rests_on_flags(good: Evidence) -> None:
+    question, evidence = earlier(good, LAST_MS)
+    (note,) = [each for each in judge(question, evidence).notes if "earlier versions of spree" in each]
+    assert note.endswith("flags and fields of their events only: one may be missing with its flag")
 
 
 @pytest.mark.parametrize("is_twice", [False, True])
@@ -631,7 +666,7 @@ def of_topics(short: Evidence) -> list[Spoiling]:
     found = [
         each
         for each in spoilings(Case(STREAM, short))
-        if not (each.name.startswith("table of") or "acknowledged" in each.checks)
+        if not (each.name.startswith(("table of", EARLIER_WINDOW)) or "acknowledged" in each.checks)
         and not each.name.endswith(("absent", "is deleted"))
     ]
     assert len(found) > 100

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from millrace.oracle import Record
-from millrace.rules import ALERTS, alert_id
-from millrace.rules.outputs import FLAGS, INGEST_MS, SOURCE, names
+from millrace.rules import ALERTS, EventRule, alert_id
+from millrace.rules.outputs import FLAGS, INGEST_MS, SOURCE, WINDOW_SPAN, names
 from millrace.verify.case import Case
 from millrace.verify.checking import Checker, Found
-from millrace.verify.evidence import Event, place
+from millrace.verify.evidence import Event, is_text_of, place
 
 EARLIER_MOST_MS = 1_800_000
 """A job of an earlier version may alert so long after it was replaced: servers may have been away meanwhile."""
@@ -67,6 +68,8 @@ def _is_of_its_time(case: Case, record: Record, alert: Event) -> bool:
 def _of_no_event(case: Case, record: Record, alert: Event) -> list[str]:
     """The facts of an alert of an earlier version that no event gives it which it may rest on."""
     judged, events, ingest_ms = case.question.use.judged, case.events_of(alert), alert.get("ingest_ms")
+    if alert["window_start_ms"] is not None and events:
+        return _of_no_window(case, alert, events) + case.implausible(record, alert, ingest_ms or 0)
     fields = {"subject": judged.key, "at_ms": judged.time or "", "ingest_ms": INGEST_MS.name, "sent_ms": "sent_ms"}
     wrong = [
         f"{name} is {alert.get(name)!r}, as of no event"
@@ -74,11 +77,59 @@ def _of_no_event(case: Case, record: Record, alert: Event) -> list[str]:
         if any(field in event for event in events)
         and not any(alert.get(name) == event.get(field, alert.get(name)) for event in events)
     ]
+    wrong += _other_operands(case, alert, events)
     if alert["window_start_ms"] is None and _is_denied(case, alert["rule"], events):
         wrong.append("its event shows otherwise")
     if ingest_ms is None:
         return [*wrong, "ingest_ms is None"]
     return wrong + case.implausible(record, alert, ingest_ms)
+
+
+def _other_operands(case: Case, alert: Event, events: Sequence[Event]) -> list[str]:
+    """The operands that have the name of a field of the event, and differ; a step may call its own as it likes."""
+    if not any(isinstance(rule, EventRule) and rule.name == alert["rule"] for rule in case.question.rules):
+        return []
+    shown = [(name, text) for name, text in alert["operands"].items() if name in case.question.use.judged.names]
+    return [
+        f"{name} is {text!r}, as of no event"
+        for name, text in shown
+        if any(name in event for event in events)
+        and not any(is_text_of(text, event[name]) for event in events if name in event)
+    ]
+
+
+def _of_no_window(case: Case, alert: Event, events: Sequence[Event]) -> list[str]:
+    """The same of an alert on a window, given the events of its key.
+
+    It names events of its span, the first by their ids. It may count others of it, all but late ones.
+    """
+    use, since_ms, until_ms = case.question.use, *(alert["operands"].get(name) for name in WINDOW_SPAN)
+    time, identity = use.judged.time or "", use.judged.id
+    among = [event for event in events if alert["window_start_ms"] <= event[time] <= alert["at_ms"]]
+    ids = alert["event_ids"]
+    named = [event for event in among if identity and str(event[identity]) in ids] or among
+    wrong = []
+    if _whole(until_ms) != alert["at_ms"]:
+        wrong.append(f"{WINDOW_SPAN[1]} is {until_ms!r}, not at_ms")
+    if identity and (not ids or {str(event[identity]) for event in named} != set(ids)):
+        wrong.append("it names events that are none of its window")
+    facts: dict[str, tuple[str, Any, Callable[..., Any]]] = {
+        "subject": (use.judged.key, alert["subject"], max),
+        "at_ms": (time, alert["at_ms"], max),
+        "ingest_ms": (INGEST_MS.name, alert.get("ingest_ms"), max),
+        "sent_ms": ("sent_ms", alert.get("sent_ms"), max),
+        WINDOW_SPAN[0]: (time, _whole(since_ms), min),
+    }
+    for name, (field, value, outermost) in facts.items():
+        values = [each for event in among if (each := event.get(field)) is not None]
+        own = [each for event in named if (each := event.get(field)) is not None]
+        if values and (value not in values or outermost([value, *own]) != value):
+            wrong.append(f"{name} is {value!r}, as of no such window")
+    return wrong
+
+
+def _whole(text: Any) -> int | None:
+    return int(text) if isinstance(text, str) and re.fullmatch("-?[0-9]{1,18}", text) else None
 
 
 def _is_denied(case: Case, rule: str, events: Iterable[Event]) -> bool:

@@ -36,11 +36,18 @@ def notes(case: Case) -> Iterator[str]:
     first_ms = min(case.came_out_ms.values(), default=0)
     of_rules = [("alerts", rule.name) for rule in case.question.rules if isinstance(rule, WindowRule)]
     of_summaries = [("rows", summary.name) for summary in case.question.summaries]
-    for outputs, name in (*of_rules, *of_summaries):
+    of_events = [("", rule.name) for rule in case.question.rules if not isinstance(rule, WindowRule)]
+    for outputs, name in (*of_rules, *of_summaries, *of_events):
         if ends_ms := [ms for version, ms in case.versions(name).past if version and ms > first_ms]:
             since, until = (
                 datetime.fromtimestamp(ms / 1000, UTC).isoformat(" ", "seconds") for ms in (first_ms, ends_ms[-1])
             )
+            if not outputs:
+                yield (
+                    f"alerts of earlier versions of {name} on events, from {since} to {until}, are held against the "
+                    "flags and fields of their events only: one may be missing with its flag"
+                )
+                continue
             yield (
                 f"{outputs} of earlier versions of {name} on windows, from {since} to {until}, are not judged, so one "
                 "may be missing; a ledger judges them while their version is in force"
