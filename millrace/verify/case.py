@@ -176,8 +176,7 @@ class Case:
     def planned(self) -> Planned:
         """What the plans of the recorded runs give, beside the raw topics."""
         raw = {kind: self.evidence.raw.get(kind) or () for kind in self.raw}
-        partitions = self.evidence.partitions.get(self.question.use.judged.name, 0)
-        return planned(self.question.use, self.question.runs, self.question.secrets, raw, partitions)
+        return planned(self.question.use, self.question.runs, self.question.secrets, raw, self.evidence.partitions)
 
     @property
     def has_lost_input(self) -> bool:

@@ -28,18 +28,22 @@ class Planned:
     """How often each message is there besides, by what identifies it; None unless all runs were compared."""
 
 
-def planned(use: UseCase, runs: Sequence[Run], secrets: Secrets | None, raw: Raw, partitions: int = 0) -> Planned:
+def planned(
+    use: UseCase, runs: Sequence[Run], secrets: Secrets | None, raw: Raw, partitions: Mapping[str, int]
+) -> Planned:
     """Each run that can be made again to the last byte, beside the raw topics; the plan is never held whole.
 
-    Where the judged topic had its present partitions in all these runs, each message must be in that of its key.
+    Where a topic has as many partitions as the judged one had in all these runs, each message must be in that of its
+    key: all of them were made with as many.
     """
     if secrets is None or not (again := [run for run in runs if run.content]):
         return Planned()
-    are_same = partitions > 0 and all(len(run.about.get(KEYS, ())) == partitions for run in again)
+    counts = {len(run.about.get(KEYS, ())) for run in again}
+    placed = {kind: count for kind, count in partitions.items() if count and counts == {count}}
 
     def is_elsewhere(record: Record) -> bool:
-        is_placed = are_same and record.topic == use.judged.name
-        return is_placed and bool(record.key) and record.partition != partition_of(record.key, partitions)
+        count = placed.get(record.topic)
+        return count is not None and bool(record.key) and record.partition != partition_of(record.key or b"", count)
 
     there = Counter(
         identified(each.topic, each.key, each.value) for own in raw.values() for each in own if not is_elsewhere(each)

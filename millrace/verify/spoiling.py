@@ -20,7 +20,7 @@ from millrace.rules import ALERTS, DEAD_LETTERS, Count, Rule, Sum, Table, Window
 from millrace.rules.layout import ALERT, EVENT, alert_column, state_column
 from millrace.rules.outputs import FLAGS, LATE, REPLAYED, SOURCE, WINDOW_SPAN, WINDOWS_TOPIC, names
 from millrace.traffic.labels import Labels
-from millrace.traffic.planned import RULES
+from millrace.traffic.planned import KEYS, RULES
 from millrace.traffic.runs import is_within
 from millrace.verify import timing
 from millrace.verify.case import Case, Question
@@ -32,6 +32,7 @@ from millrace.verify.checks.order import Written, alerted
 from millrace.verify.evidence import ENRICHED, FILES, Event, Evidence, StoredRow, Versions, kinds_of, table_key
 from millrace.verify.judging import promises_of
 from millrace.verify.marks import Mark, digest_of
+from millrace.verify.planned import HOPS_MS
 from millrace.verify.verdict import Check
 
 DAY_MS = 86_400_000
@@ -213,7 +214,8 @@ def _of_inputs(case: Case) -> Iterator[Spoiling]:
         missing = partial(_asked, replace(case.question, unrecorded=["line 1 is missing"]), evidence)
         yield Spoiling("the record of runs lacks a line", ("acknowledged", "labels"), missing)
         first, *others = case.question.runs
-        if any(is_within([first.span_ms], at_ms) for at_ms in evidence.hop_sent_ms):
+        own_ms = (at_ms for at_ms in evidence.hop_sent_ms if is_within([first.span_ms], at_ms))
+        if any(not is_within([(run.start_ms, run.span_ms[1] + HOPS_MS) for run in others], at_ms) for at_ms in own_ms):
             is_placed = not others and evidence.partitions and partitions.unchanged(case)
             affected = ("acknowledged", "labels", *(["partitions"] if is_placed else []))
             removed = partial(_asked, replace(case.question, runs=others), evidence)
@@ -227,6 +229,12 @@ def _of_inputs(case: Case) -> Iterator[Spoiling]:
                 yield Spoiling(
                     f"{each.name}: one is not as it was sent", ("acknowledged",), partial(with_raw, each.name, own)
                 )
+                keyed = next((n for n in _from_the_middle(range(len(own))) if own[n].key), None)
+                count, there = evidence.partitions.get(each.name, 0), list(case.raw[each.name])
+                if keyed is not None and count > 1 and {len(run.about[KEYS]) for run in case.question.runs} == {count}:
+                    there[keyed] = replace(there[keyed], partition=(there[keyed].partition + 1) % count)
+                    moved = partial(with_raw, each.name, there)
+                    yield Spoiling(f"{each.name}: one is in another partition", ("acknowledged",), moved)
 
 
 def _key(record: Record) -> str:

@@ -225,7 +225,7 @@ def test_each_output_is_in_the_partition_of_its_key(run: Run, placed: Evidence) 
 
 def test_each_output_in_another_partition_is_noticed_by_the_self_test(run: Run, placed: Evidence) -> None:
     outcomes = {each.name: each.is_noticed for each in self_test(asked(run), placed).outcomes}
-    for kind in ("enriched", "alerts", "dead-letters", "windows"):
+    for kind in ("transactions", "enriched", "alerts", "dead-letters", "windows"):
         assert outcomes[f"{kind}: one is in another partition"]
 
 
@@ -237,14 +237,15 @@ def test_where_partitions_may_have_been_added_no_output_is_misplaced(run: Run, p
     assert figures["outputs"] == 0, "the topic had messages before the first run"
 
 
-def test_an_own_message_in_another_partition_is_red(run: Run, raw: Raw, placed: Evidence) -> None:
-    own = list(raw["transactions"])
-    own[40] = replace(own[40], partition=1 - own[40].partition)
-    other = replace(ran(PLAN, {**raw, "transactions": _in_order(own)}), partitions={"transactions": 2})
+@pytest.mark.parametrize("kind", ["transactions", "device-locations"])
+def test_an_own_message_in_another_partition_is_red(run: Run, raw: Raw, kind: str) -> None:
+    own = list(raw[kind])
+    own[20] = replace(own[20], partition=1 - own[20].partition)
+    other = replace(ran(PLAN, {**raw, kind: _in_order(own)}), partitions={kind: 2})
     assert check(asked(run), other).status == "failed"
-    assert check(asked(run), replace(other, partitions={"transactions": 3})).status == "ok", "they may have been added"
-    of_others = [*raw["transactions"], replace(own[40], offset=9_999)]
-    more = replace(ran(PLAN, {**raw, "transactions": of_others}), partitions={"transactions": 2})
+    assert check(asked(run), replace(other, partitions={kind: 3})).status == "ok", "they may have been added"
+    of_others = [*raw[kind], replace(own[20], offset=9_999)]
+    more = replace(ran(PLAN, {**raw, kind: of_others}), partitions={kind: 2})
     assert check(asked(run), more).status == "ok", "others choose for themselves"
 
 
