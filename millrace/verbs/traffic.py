@@ -7,8 +7,8 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from pydantic import TypeAdapter
 
@@ -32,8 +32,8 @@ from millrace.verbs.listening import listening
 from millrace.verbs.sending import Load, TrafficError, send
 from millrace.verify import Bounds, Versions
 
-BEFORE = "before"
-"""What a line of the record has besides its run: the digest of the line before it."""
+CHAIN = "chain"
+"""What a line of the record has besides its run: a digest of it and of all lines before."""
 AFTER_CLOSING_MS = 3_000
 """How long the closing continues after the last window's result is due."""
 
@@ -44,6 +44,8 @@ class Counted:
 
     labels: Labels | None = None
     """None if no run has labels that hold."""
+    began_ms: tuple[int, ...] = ()
+    """When each began."""
     uncounted_ms: tuple[Span, ...] = ()
     """When the sender was late: no latency of that time counts."""
     notes: tuple[str, ...] = ()
@@ -185,7 +187,8 @@ def keep(settings: Settings, pattern: str, run: Run) -> None:
         fcntl.flock(opened, fcntl.LOCK_EX)  # two senders may end at once
         opened.seek(0)
         there = opened.read()
-        line = json.dumps(asdict(run) | {BEFORE: _digest((there.splitlines() or [b""])[-1])}).encode() + b"\n"
+        content = asdict(run)
+        line = json.dumps(content | {CHAIN: _link(_chain_of(there.splitlines()), content)}).encode() + b"\n"
         # A line that a crash cut off must not take this one with it.
         opened.write(line if not there or there.endswith(b"\n") else b"\n" + line)
 
@@ -197,15 +200,16 @@ def runs(settings: Settings, pattern: str) -> list[Run]:
 
 
 def gaps(settings: Settings, pattern: str) -> list[str]:
-    """Where lines of the record are missing or altered: each names the digest of the one before, since all do."""
-    path = _runs(settings, pattern)
-    lines = [b"", *_lines(path)]
-    named = ["", *(str(json.loads(line).get(BEFORE, "")) for line in lines[1:])]
-    return [
-        f"{path}: line {number} does not follow the line before it; one is missing or was altered; restore it"
-        for number, (before, line) in enumerate(pairwise(lines), start=1)
-        if (named[number] or named[number - 1]) and named[number] != _digest(before)
-    ]
+    """Where the record is not as it was written: a line is missing or altered; the first may be of earlier versions."""
+    path, found = _runs(settings, pattern), []
+    lines = _lines(path)
+    for number, line in enumerate(lines, start=1):
+        before, content = _chain_of(lines[: number - 1]), json.loads(line)
+        chain = content.pop(CHAIN, None)
+        is_chained = chain is not None or (number > 1 and CHAIN in json.loads(lines[number - 2]))
+        if is_chained and chain != _link(before, content):
+            found.append(f"{path}: line {number} is altered, or a line before it is missing; restore what was written")
+    return found
 
 
 def recorded(
@@ -251,9 +255,16 @@ def counted(
                 found.append(labelled)
             else:
                 unlabelled.append(f"the labels of the run '{run.name}' are unused: {labelled}")
-    late_ms = tuple(run.span_ms for run in tapes if run.lateness)
-    made = together(found) if found else None
-    return Counted(made, late_ms, (*late, *unlabelled), tuple(unlabelled), tuple(unrecorded))
+    # A record of nothing, put there later, would excuse latencies of others.
+    sent = [run for run in tapes if run.sent]
+    return Counted(
+        together(found) if found else None,
+        tuple(run.start_ms for run in sent),
+        tuple(run.span_ms for run in sent if run.lateness),
+        (*late, *unlabelled),
+        tuple(unlabelled),
+        tuple(unrecorded),
+    )
 
 
 def labels_in_force(found: Labels | str, run: Run, in_force: Mapping[str, Versions]) -> Labels | str:
@@ -291,7 +302,7 @@ def labels(use: UseCase, run: Run) -> Labels | str:
 def _run(path: Path, number: int, line: bytes) -> Run:
     try:
         content = shapes.read(line, _RUN)
-        content.pop(BEFORE, None)
+        content.pop(CHAIN, None)
         shapes.read(json.dumps(content["about"]).encode(), _ABOUT)
         return Run(**content)
     except (ValueError, TypeError) as error:
@@ -303,8 +314,16 @@ def _lines(path: Path) -> list[bytes]:
     return path.read_bytes().splitlines() if path.exists() else []
 
 
-def _digest(line: bytes) -> str:
-    return hashlib.sha256(line).hexdigest()
+def _chain_of(lines: Sequence[bytes]) -> str:
+    """The chain up to the last of these lines; it may be of an earlier version, or damaged."""
+    try:
+        return str(json.loads(lines[-1])[CHAIN]) if lines else ""
+    except (ValueError, LookupError, TypeError):
+        return hashlib.sha256(lines[-1]).hexdigest()
+
+
+def _link(before: str, content: Mapping[str, Any]) -> str:
+    return hashlib.sha256(before.encode() + json.dumps(content).encode()).hexdigest()
 
 
 def _runs(settings: Settings, pattern: str) -> Path:

@@ -72,7 +72,7 @@ def verdict(
     question = replace(
         question_about(variant, bounds or bounds_of(variant), in_force or {}),
         away_ms=away_ms or {},
-        began_ms=[tape.start_ms for tape in tapes],
+        began_ms=runs.began_ms,
         lost=lost,
         uncounted_ms=runs.uncounted_ms,
         notes=runs.notes,
@@ -124,7 +124,7 @@ def finished(
     question = replace(
         question_about(variant, bounds_of(variant), in_force),
         away_ms=away_ms,
-        began_ms=[tape.start_ms for tape in tapes],
+        began_ms=counted.began_ms,
         lost=lost,
         uncounted_ms=counted.uncounted_ms,
         notes=counted.notes,

@@ -64,6 +64,14 @@ def test_no_latency_counts_of_a_sender_more_than_100_ms_behind_at_p99() -> None:
     assert traffic.counted(VISITS, [run(p99_ms=312.4)]).labels is not None, "labels hold within their own slack"
 
 
+def test_a_run_that_sent_nothing_excuses_no_latency() -> None:
+    """Whoever adds a line to the record would have late alerts left out, as of a late sender or of a cold start."""
+    empty = run(p99_ms=312.4, sent=0, by_topic={}, about={"file": "nothing.csv"})
+    found = traffic.counted(VISITS, [empty, run()])
+    assert (found.began_ms, found.uncounted_ms) == ((START_MS,), ())
+    assert len(found.notes) == 1
+
+
 @pytest.mark.parametrize(
     ("changed", "why"),
     [
@@ -119,7 +127,8 @@ def test_labels_of_a_rule_that_was_changed_since_are_left_out_by_name() -> None:
 
 
 def test_a_replayed_file_has_no_labels_and_that_is_no_fault() -> None:
-    assert traffic.counted(VISITS, [run(about={"file": "log.csv", "speed": 1.0})]) == traffic.Counted()
+    found = traffic.counted(VISITS, [run(about={"file": "log.csv", "speed": 1.0})])
+    assert found == traffic.Counted(began_ms=(START_MS,))
 
 
 def test_the_verdict_names_the_run_and_uses_no_latency_of_it() -> None:
@@ -229,11 +238,12 @@ def test_a_line_that_is_removed_from_the_record_or_altered_is_named(tmp_path: Pa
         file.write_bytes(b"".join(lines))
         found = traffic.gaps(settings, "visits")
         assert traffic.counted(VISITS, [], None, found).unrecorded == tuple(found)
-        return [each.split(": ")[1].split(" does")[0] for each in found]
+        return [each.split(": ")[1].split(" is")[0] for each in found]
 
     assert gaps(second, third) == ["line 1"]
     assert gaps(first, third) == ["line 2"]
-    assert gaps(first, second.replace(b"4.0", b"4.5"), third) == ["line 3"]
+    assert gaps(first, second.replace(b"4.0", b"4.5"), third) == ["line 2"]
+    assert gaps(first, second, third.replace(b"5.0", b"5.5")) == ["line 3"], "the last one, too"
     assert gaps(second, first, third) == ["line 1", "line 2", "line 3"]
     unnamed = json.dumps(asdict(run())).encode() + b"\n"
     assert gaps(unnamed, unnamed) == [], "recorded by an earlier version"
