@@ -12,7 +12,7 @@ import pytest
 
 from millrace import oracle
 from millrace.oracle import Finding, Record
-from millrace.rules import Count, Tumbling, WindowRule
+from millrace.rules import Count, Tumbling, WindowRule, alert_id
 from millrace.traffic import TrafficPlan, plan_for
 from millrace.traffic import runs as traffic
 from millrace.traffic.labels import labels_of
@@ -194,6 +194,29 @@ def test_a_tampered_count_is_red(run: Run) -> None:
         chosen["operands"]["n"] = str(int(chosen["operands"]["n"]) + 1)
 
     assert red(verdict(run, change=tamper)) == {"alerts: flood-ip"}
+
+
+@pytest.mark.parametrize("name", ["", "at_ms", "ingest_ms", "sent_ms", "subject", "first_ms"])
+def test_an_alert_of_an_earlier_version_has_the_times_of_its_window_though_its_events_have_no_ids(
+    run: Run, name: str
+) -> None:
+    counted, _ = timely(run)
+
+    def of_earlier(alerts: list[Event]) -> None:
+        alert = next(each for each in alerts if each["rule"] == flood_group.name)
+        span = range(alert["window_start_ms"], alert["at_ms"] + 1)
+        among = [each for each in counted if each["group_id"] == alert["key"] and each["at_ms"] in span]
+        others = {"subject": min(each["ip"] for each in among), "first_ms": str(alert["at_ms"])}
+        if name in alert:
+            alert[name] = others[name] if name == "subject" else min(each[name] for each in among)
+        elif name:
+            alert["operands"][name] = others[name]
+        alert["rule_version"] = "old"
+        alert["alert_id"] = alert_id(alert["rule"], "old", alert["key"], str(alert["window_start_ms"]))
+
+    in_force = {flood_group.name: Versions((("old", WRITTEN_MS),))}
+    found = judge(replace(QUESTION, in_force=in_force), evidence_of(run, change=of_earlier)).check("alert ids")
+    assert [name in each for each in found.offenders] == ([True] if name else [])
 
 
 SHORT = replace(PLAN, events=2_000)

@@ -101,13 +101,16 @@ def _other_operands(case: Case, alert: Event, events: Sequence[Event]) -> list[s
 def _of_no_window(case: Case, alert: Event, events: Sequence[Event]) -> list[str]:
     """The same of an alert on a window, given the events of its key.
 
-    It names events of its span, the first by their ids. It may count others of it, all but late ones.
+    It names events of its span, the first by their ids, and may count others of it. Where events have no id, it counts
+    all but late ones.
     """
     use, since_ms, until_ms = case.question.use, *(alert["operands"].get(name) for name in WINDOW_SPAN)
     time, identity = use.judged.time or "", use.judged.id
     among = [event for event in events if alert["window_start_ms"] <= event[time] <= alert["at_ms"]]
     ids = alert["event_ids"]
-    named = [event for event in among if identity and str(event[identity]) in ids] or among
+    named = [event for event in among if identity and str(event[identity]) in ids]
+    was_there = all(event[INGEST_MS.name] <= (alert.get("emit_ms") or 0) for event in among)
+    is_counted = identity is None and was_there and not case.question.in_flight and not any(map(case.is_late, among))
     wrong = []
     if _whole(until_ms) != alert["at_ms"]:
         wrong.append(f"{WINDOW_SPAN[1]} is {until_ms!r}, not at_ms")
@@ -122,7 +125,7 @@ def _of_no_window(case: Case, alert: Event, events: Sequence[Event]) -> list[str
     }
     for name, (field, value, outermost) in facts.items():
         values = [each for event in among if (each := event.get(field)) is not None]
-        own = [each for event in named if (each := event.get(field)) is not None]
+        own = [each for event in (among if is_counted else named) if (each := event.get(field)) is not None]
         if values and (value not in values or outermost([value, *own]) != value):
             wrong.append(f"{name} is {value!r}, as of no such window")
     return wrong
