@@ -130,6 +130,13 @@ class Rows:
     """Of the windows that may still be open."""
     from_before: Collection[RowKey] = ()
     """Of the windows with an event from before the summary's present version, which began all its windows anew."""
+    late: Mapping[RowKey, Sequence[Event]] = field(default_factory=dict)
+    """The late events of each row that has some."""
+
+    def apart(self, key: RowKey) -> tuple[Sequence[Event], Sequence[Event]]:
+        """The late events of a row, and the others."""
+        late = self.late.get(key, ())
+        return late, [event for event in self.events.get(key, ()) if event not in late] if late else self.events[key]
 
 
 class Case:
@@ -590,15 +597,18 @@ class Case:
     def parts_of(self, summary: WindowSummary) -> dict[RowKey, list[list[Event]]]:
         """The events of each row by partition of the intermediate topic, in its order.
 
-        Rows are left out that have an event which came out twice, or late: of it nothing shows when it was counted.
+        Late events are left out: any of them may be counted. Rows are left out that have another event which came out
+        twice: of it nothing shows when it was counted.
         """
         accepted = self.expected.accepted
-        first = first_copies(self.enriched, self.source, accepted)
+        first = first_copies(self.enriched, self.source, accepted.keys() - self.late)
         by_partition: dict[int, list[Event]] = defaultdict(list)
         for origin in sorted(first, key=lambda origin: first[origin][1:]):
             by_partition[first[origin][1]].append(accepted[origin])
         unsure = [
-            accepted[origin] for origin in accepted if origin in self.late or len(self.copies.get(origin, ())) != 1
+            event
+            for origin, event in accepted.items()
+            if origin not in self.late and len(self.copies.get(origin, ())) != 1
         ]
         left_out = summary_events(summary, unsure).keys()
         found: dict[RowKey, list[list[Event]]] = defaultdict(list)
@@ -615,7 +625,8 @@ class Case:
         passed_ms = time_passed_ms(summary.on.time or "", in_time, self.settled_after_ms, self.question.bounds.idle_ms)
         wanted = summary_rows(summary, in_time.values())
         ends_ms = {key: summary.window.end_ms(key[0], key[0]) for key in wanted}
-        events = summary_events(summary, (event for origin, event in accepted.items() if self._may_be_counted(origin)))
+        counted = {origin: event for origin, event in accepted.items() if self._may_be_counted(origin)}
+        events = summary_events(summary, counted.values())
         since_ms, out_ms = self.versions(summary.name).since_ms, self.came_out_ms if self.question.in_force else {}
         return Rows(
             {key: values for key, values in wanted.items() if ends_ms[key] < passed_ms},
@@ -624,6 +635,7 @@ class Case:
             events,
             {key: values for key, values in wanted.items() if ends_ms[key] >= passed_ms},
             {key for key, own in events.items() if any(out_ms.get(_origin_of(e), since_ms) < since_ms for e in own)},
+            summary_events(summary, (event for origin, event in counted.items() if origin in self.late)),
         )
 
     def _may_be_counted(self, origin: Origin) -> bool:

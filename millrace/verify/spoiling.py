@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,11 +23,11 @@ from millrace.traffic.labels import Labels
 from millrace.traffic.planned import KEYS, RULES
 from millrace.traffic.runs import is_within
 from millrace.verify import timing
-from millrace.verify.case import Case, Question
+from millrace.verify.case import Case, Question, RowKey
 from millrace.verify.checking import Checker
 from millrace.verify.checks import checkers, partitions
 from millrace.verify.checks.alert_ids import fact_of
-from millrace.verify.checks.numbers import last_of, numbers
+from millrace.verify.checks.numbers import LATE_MOST, last_of, numbers
 from millrace.verify.checks.order import Written, alerted
 from millrace.verify.evidence import ENRICHED, FILES, Event, Evidence, StoredRow, Versions, kinds_of, table_key
 from millrace.verify.judging import promises_of
@@ -148,6 +148,7 @@ def spoilings(case: Case) -> Iterator[Spoiling]:
     yield from _of_letters(case)
     for summary in case.question.summaries:
         yield from _of_summary(case, summary)
+        yield from _of_rows_with_late(case, summary)
     for kind in OUTPUTS:
         yield from _of_topic(case, kind)
     if FILES in case.evidence.stores:
@@ -598,6 +599,26 @@ def _of_summary(case: Case, summary: WindowSummary) -> Iterator[Spoiling]:
     early = partial(_changed, case, kind, at, partial(_set, "emit_ms", first["window_start_ms"] - DAY_MS))
     yield Spoiling(f"{check}: emitted before its cause", (check,), early)
     yield from _of_rows(case, summary, at)
+
+
+def _of_rows_with_late(case: Case, summary: WindowSummary) -> Iterator[Spoiling]:
+    """The last row of a window with late events: it counts some of them, and nothing between."""
+    check, of, since_ms = f"numbers: {summary.name}", case.rows_of(summary), case.versions(summary.name).since_ms
+    rows: dict[RowKey, list[tuple[Record, Event]]] = defaultdict(list)
+    for each in case.windows:
+        if each[1]["summary"] == summary.name:
+            rows[each[1]["window_start_ms"], *(each[1].get(name) for name in summary.keys)].append(each)
+    last = (
+        last_of(own)
+        for key, own in rows.items()
+        if 0 < len(of.late.get(key, ())) <= LATE_MOST and key[0] >= since_ms and key not in of.from_before
+        if key in of.over or key not in of.still_open
+    )
+    at = next((case.windows.index(each) for each in last if each), None)
+    for name, measure in summary.measures.items():
+        if at is not None and isinstance(measure, Sum | Count):
+            altered = partial(_changed, case, WINDOWS_TOPIC, at, partial(_alter, name, summary.columns[name]))
+            yield Spoiling(f"{check}: {name} of a row with late events is altered", (check,), altered)
 
 
 def _of_rows(case: Case, summary: WindowSummary, at: int) -> Iterator[Spoiling]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
-from itertools import accumulate
+from functools import cached_property, partial, reduce
+from itertools import accumulate, chain, combinations
 from operator import add
 from typing import Any
 
@@ -20,6 +20,10 @@ from millrace.verify.evidence import Event, is_same
 
 PARTS_MOST = 2
 """Of so many partitions all ways are tried in which a row may count their events."""
+LATE_MOST = 10
+"""Of so many late events of a window all ways are tried in which its row may count some of them."""
+WAYS_MOST = 10_000
+"""So many ways are tried for an earlier row with late events at most; beyond that it only has to be possible."""
 MEASURED_MOST = 1_000_000
 """So many events are measured anew for one row at most; beyond that it only has to be possible."""
 COMBINED: Mapping[str, Callable[[Any, Any], Any]] = {"count": add, "sum": add, "max": max, "min": min}
@@ -60,7 +64,7 @@ def numbers(summary: WindowSummary, case: Case) -> Found | Undecided:
     wrong = {
         key: f"wrong: {key}: {got[key]} is not between {values} and, with all that came late, {with_late[key]}"
         for key, values in due.items()
-        if key in got and not is_between(got[key], values, with_late[key])
+        if key in got and not counts_all(summary, got[key], values, with_late[key], *rows_of.apart(key))
     }
     offenders += wrong.values()
     for key, own in rows.items():
@@ -82,7 +86,8 @@ def numbers(summary: WindowSummary, case: Case) -> Found | Undecided:
     awaited = (
         summary.window.end_ms(key[0], key[0])
         for key, values in rows_of.still_open.items()
-        if is_judged(key) and not (key in got and is_between(got[key], values, with_late[key]))
+        if is_judged(key)
+        and not (key in got and counts_all(summary, got[key], values, with_late[key], *rows_of.apart(key)))
     )
     if doubtful and not offenders:
         return Undecided("rows came long after their emit_ms: was the machine suspended?", figures, tuple(doubtful))
@@ -115,12 +120,15 @@ def implausible(case: Case, summary: WindowSummary, record: Record, row: Event, 
 
 def _impossible(summary: WindowSummary, rows_of: Rows, key: RowKey, rows: Iterable[Event]) -> Iterator[str]:
     """The rows of a window whose numbers no part of its events has."""
-    most = rows_of.with_late[key]
+    most, (late, in_time), nothing = rows_of.with_late[key], rows_of.apart(key), measured(summary, ())
+    is_of_few = not in_time and len(late) <= LATE_MOST
     possible = {name: Possible(measure, rows_of.events[key], most[name]) for name, measure in summary.measures.items()}
     for row in rows:
         others = {name: row.get(name) for name, value in most.items() if not is_same(value, row.get(name))}
         if wrong := [name for name, got in others.items() if got not in possible[name]]:
             yield f"wrong: {key}: {row} is no count of its events: {', '.join(wrong)}"
+        elif others and is_of_few and not counts_all(summary, row, nothing, most, late, in_time):
+            yield f"wrong: {key}: {row} is no count of some of its events, which came late"
 
 
 def unordered(
@@ -128,35 +136,50 @@ def unordered(
 ) -> Iterator[str]:
     """The rows of a window that do not count, of each partition, its first events up to some."""
     counts = [name for name, each in summary.measures.items() if isinstance(each, Count) and each.where is None]
-    if not counts or not 1 <= len(parts) <= PARTS_MOST:
+    late = rows_of.late.get(key, ())
+    if not counts or not 1 <= len(parts) <= PARTS_MOST or len(late) > LATE_MOST:
         return
     first, last = (Part(summary, events) for events in ((), *parts)[-PARTS_MOST:])
+    if late and (len(first.events) + 1) << len(late) > WAYS_MOST:
+        return
     for row in rows:
         if all(is_same(value, row.get(name)) for name, value in rows_of.with_late[key].items()):
             continue
         count = row[counts[0]]
-        splits = range(max(0, count - len(last.events)), min(count, len(first.events)) + 1)
-        ways = [at for at in splits if _adds_up(summary, row, first, at, last, count - at)]
+        ways = list(_ways(summary, row, count, first, last, late))
         is_small = len(ways) * count <= MEASURED_MOST
-        if not ways or (is_small and not any(_has_others(summary, row, first, at, last, count - at) for at in ways)):
+        if not ways or (is_small and not any(_has_others(summary, row, [*chain(*way)]) for way in ways)):
             yield f"wrong: {key}: {row} does not count the first {count} events"
 
 
-def _adds_up(summary: WindowSummary, row: Event, first: Part, at: int, last: Part, behind: int) -> bool:
-    """Whether a row has the measures of so many events of two partitions, as far as they can be combined."""
+def _ways(
+    summary: WindowSummary, row: Event, count: int, first: Part, last: Part, late: Sequence[Event]
+) -> Iterator[Sequence[Sequence[Event]]]:
+    """The ways in which a row may count so many events: the first ones of both parts, and some of the late ones."""
+    for some in some_of(late):
+        of_some, left = measured(summary, some), count - len(some)
+        for at in range(max(0, left - len(last.events)), min(left, len(first.events)) + 1):
+            if _adds_up(summary, row, first.first(at), last.first(left - at), of_some):
+                yield first.events[:at], last.events[: left - at], some
+
+
+def some_of(late: Sequence[Event]) -> Iterator[Sequence[Event]]:
+    """Each choice of late events that a row may count."""
+    return chain.from_iterable(combinations(late, size) for size in range(len(late) + 1))
+
+
+def _adds_up(summary: WindowSummary, row: Event, *parts: Mapping[str, Any]) -> bool:
+    """Whether a row has the measures of these parts of a window together, as far as they can be combined."""
     return all(
-        is_same(
-            within_64_bits(_together(measure.op, first.measured[name][at], last.measured[name][behind])), row.get(name)
-        )
+        is_same(within_64_bits(reduce(partial(_together, measure.op), (part[name] for part in parts))), row.get(name))
         for name, measure in summary.measures.items()
         if measure.op in COMBINED
     )
 
 
-def _has_others(summary: WindowSummary, row: Event, first: Part, at: int, last: Part, behind: int) -> bool:
+def _has_others(summary: WindowSummary, row: Event, events: Sequence[Event]) -> bool:
     """The same of the other measures, for which all events are measured anew."""
     others = [name for name, measure in summary.measures.items() if measure.op not in COMBINED]
-    events = [*first.events[:at], *last.events[:behind]] if others else []
     return not others or all(is_same(measured(summary, events)[name], row.get(name)) for name in others)
 
 
@@ -176,6 +199,10 @@ class Part:
             for name, measure in self.summary.measures.items()
             if measure.op in COMBINED
         }
+
+    def first(self, count: int) -> Mapping[str, Any]:
+        """Measures of so many events."""
+        return {name: own[count] for name, own in self.measured.items()}
 
 
 def _together(op: str, one: Any, other: Any) -> Any:
@@ -228,15 +255,41 @@ def _is_within(least: Any, most: Any, got: Any) -> bool:
     return is_number and (least <= got <= most or is_same(float(least), got) or is_same(float(most), got))
 
 
+def counts_all(
+    summary: WindowSummary,
+    row: Event,
+    in_time: Mapping[str, Any],
+    with_late: Mapping[str, Any],
+    late: Sequence[Event],
+    events: Sequence[Event] | None,
+) -> bool:
+    """Whether the row counts all events in time, and some of the late ones.
+
+    Of very many late ones, each number only has to be between both; so does one that does not add up, where the events
+    in time are not remembered, or too many.
+    """
+    if not 0 < len(late) <= LATE_MOST:
+        return is_between(row, in_time, with_late)
+    if events is None or len(events) << len(late) > MEASURED_MOST:
+        others = {name: value for name, value in in_time.items() if summary.measures[name].op not in COMBINED}
+        return is_between(row, others, with_late) and any(
+            _adds_up(summary, row, in_time, measured(summary, some)) for some in some_of(late)
+        )
+    return any(
+        _adds_up(summary, row, in_time, measured(summary, some)) and _has_others(summary, row, [*events, *some])
+        for some in some_of(late)
+    )
+
+
 def is_between(row: Event, in_time: Mapping[str, Any], with_late: Mapping[str, Any]) -> bool:
-    """Whether the row counts all events in time, and any number of the late ones."""
+    """Whether each number of the row is between those of the events in time and of all."""
 
     def fits(value: Any, most: Any, got: Any) -> bool:
         if is_same(value, got) or is_same(most, got):
             return True
-        if isinstance(got, bool) or not isinstance(got, int | float):
+        if most is None or isinstance(got, bool) or not isinstance(got, int | float):
             return False
         # Null in time, it has a value by the late ones alone.
-        return value is None or most is None or min(value, most) <= got <= max(value, most)
+        return value is None or min(value, most) <= got <= max(value, most)
 
     return all(fits(value, with_late[name], row.get(name)) for name, value in in_time.items())

@@ -280,7 +280,7 @@ def _put_row(step: Step, output: Output) -> None:
         or (summary.name, key) in step.state.open_then
     ):
         step.copies += 1
-    elif numbers.is_between(row, done[0], done[1]):
+    elif numbers.counts_all(summary, row, done[0], done[1], done[3], None):
         step.copies += 1
         wrong = numbers.implausible(step.case, summary, output[0], row, done[2])
         step.offenders[f"numbers: {summary.name}"] += [f"wrong: {key}: a later row: {each}" for each in wrong]

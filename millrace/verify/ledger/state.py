@@ -298,9 +298,9 @@ class State:
     """Events that may be seen in several ways beside the other streams: the cut, and digests of what each shows."""
     sampled_ms: int = 0
     """The last cut at which these digests were not kept of all such events: the others may show anything."""
-    done_rows: dict[str, tuple[Any, Any, int, int]] = field(default_factory=dict)
+    done_rows: dict[str, tuple[Any, Any, int, list[Event], int]] = field(default_factory=dict)
     """Judged rows by the JSON of their key: the numbers of the events in time, those of all events, when the first
-    event arrived, the cut."""
+    event arrived, the late events, the cut."""
     cuts: list[tuple[int, dict[str, dict[int, int]]]] = field(default_factory=list)
     """The last cuts, and the next offset of each raw partition at each."""
     races: list[dict[str, int]] = field(default_factory=list)
@@ -533,8 +533,10 @@ def _take(state: State, kind: str, rest: list[Any]) -> None:
             state.done_alerts[key] = digest, cut_ms
         case "done late" | "varied" | "forms" as part, [topic, partition, offset, *each]:
             _of_events(state)[part][topic, partition, offset] = each
-        case "done row", [key, values, with_late, *began_ms, cut_ms]:
-            state.done_rows[key] = values, with_late, began_ms[0] if began_ms else 0, cut_ms
+        case "done row", [key, values, with_late, *more, cut_ms]:
+            # Earlier versions wrote no late events, nor when the first one arrived.
+            late = more[1] if len(more) > 1 else []
+            state.done_rows[key] = values, with_late, more[0] if more else 0, late, cut_ms
         case "mark", [row, until_ms, times]:
             state.marks[row] = Mark(until_ms, times)
         case "table", [name, version, is_known, cursor, rounds]:

@@ -356,6 +356,7 @@ def _rows_of(step: Step, summary: WindowSummary) -> Rows:
             continue
         of_all = oracle.measured(summary, among)
         in_time = [each.event for each in own if not each.is_late]
+        late = [each.event for each in own if each.is_late]
         values = oracle.measured(summary, in_time) if in_time else None
         rows = state.rows.get(name, ())
         last = numbers.last_of(output for _, output in rows)
@@ -363,7 +364,9 @@ def _rows_of(step: Step, summary: WindowSummary) -> Rows:
             from_before.add(key)
             state.open_then[summary.name, name] = [[key[0], key[0], step.cut_ms]]
         is_right = values is None or key[0] < since_ms or key in from_before
-        is_right = is_right or (last is not None and numbers.is_between(last[1], values or {}, of_all))
+        is_right = is_right or (
+            last is not None and numbers.counts_all(summary, last[1], values or {}, of_all, late, in_time)
+        )
         if not is_over:
             awaited += [] if is_right else [end_ms]
             continue
@@ -373,7 +376,8 @@ def _rows_of(step: Step, summary: WindowSummary) -> Rows:
         if values is not None:
             over[key] = values
         step.due[WINDOWS_TOPIC] += [output for _, output in state.rows.pop(name, ())]
-        state.done_rows[name] = values if values is not None else of_all, of_all, _began_ms(own), step.cut_ms
+        none = oracle.measured(summary, ()) if values is None else values
+        state.done_rows[name] = none, of_all, _began_ms(own), late[: numbers.LATE_MOST + 1], step.cut_ms
         _close_row(step, summary, name, own)
     _name_overdue(step, f"numbers: {summary.name}", awaited)
     for name, rows in list(state.rows.items()):
@@ -388,7 +392,8 @@ def _rows_of(step: Step, summary: WindowSummary) -> Rows:
     step.case.parts[summary.name] = {key: _parts(own) for key, own in counted.items()}
     began_ms = {key: _began_ms(own) for key, own in counted.items()}
     events = {key: [each.event for each in own] for key, own in counted.items()}
-    return Rows(over, with_late, began_ms, events, from_before=from_before)
+    late_of = {key: [each.event for each in own if each.is_late] for key, own in counted.items()}
+    return Rows(over, with_late, began_ms, events, from_before=from_before, late=late_of)
 
 
 def _began_ms(own: Iterable[Counted]) -> int:
@@ -397,10 +402,12 @@ def _began_ms(own: Iterable[Counted]) -> int:
 
 
 def _parts(own: Iterable[Counted]) -> list[list[Event]]:
-    """The events of a row by partition of the intermediate topic, in its order; none if one came out twice, or late."""
+    """The events in time of a row by partition of the intermediate topic, in its order; none if one came out twice."""
     found: dict[int, list[tuple[int, Event]]] = defaultdict(list)
     for each in own:
-        if each.place is None or each.copies != 1 or each.is_late:
+        if each.is_late:
+            continue
+        if each.place is None or each.copies != 1:
             return []
         partition, offset = each.place
         found[partition].append((offset, each.event))

@@ -1,0 +1,108 @@
+"""What a spoiler may alter who has read the verdict: each of it is red or unknown, in the whole and in a ledger."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from millrace.oracle import Record
+from millrace.traffic import plan_for
+from millrace.verify import Evidence, judge
+from millrace.verify.case import Case
+from millrace.verify.spoiling import spoilings
+from pipelines.fraud import FRAUD
+from pipelines.fraud.traffic import TRAFFIC
+from tests.pipelines.pretend import START_MS, messages, ran, summary_rows, topics
+from tests.pipelines.segmented import Ledger, wrong
+from tests.pipelines.test_segments import LAST_MS, LIMITS, STREAM, in_order, live, read
+from tests.pipelines.test_verdict import accepted_at, retold
+
+PLAN = plan_for(TRAFFIC, 800, 20, seed=3, name="p", customers=100, frauds=0.1, edges=0.1, races=0.02)
+(CHART,) = FRAUD.summaries
+NUMBERS = f"numbers: {CHART.name}"
+
+
+HOUR_MS = 3_600_000
+
+
+@pytest.fixture(scope="module")
+def good() -> Evidence:
+    """A run with purchases that are late by seconds, and by an hour."""
+    raw = topics(messages(PLAN))
+    plain = ran(PLAN, raw)
+    at = accepted_at(plain, raw)[40:150:10]
+    made_ms = {n: json.loads(raw["transactions"][n].value or b"")["at_ms"] for n in at}
+    late = {n: {"at_ms": made_ms[n] - (8_000 if number % 2 else HOUR_MS)} for number, n in enumerate(at)}
+    return replace(live(ran(PLAN, retold(raw, late))), labels=None)
+
+
+def with_output(evidence: Evidence, kind: str, records: Sequence[Record]) -> Evidence:
+    return replace(evidence, outputs={**evidence.outputs, kind: records})
+
+
+def changed(record: Record, **columns: Any) -> Record:
+    return replace(record, value=json.dumps({**read(record), **columns}).encode())
+
+
+def in_segments(evidence: Evidence) -> set[str]:
+    """The checks that are not ok in some segment."""
+    segments = Ledger(STREAM, evidence, LIMITS).through(range(START_MS, LAST_MS, 10_000))
+    return {name.partition(" ")[2] for name in wrong(segments)}
+
+
+def not_ok(evidence: Evidence) -> set[str]:
+    return {check.name for check in judge(STREAM, evidence).checks if check.status != "ok"}
+
+
+@pytest.fixture(scope="module")
+def counting(good: Evidence) -> Evidence:
+    """The run whose chart counts all that is late."""
+    rows = summary_rows([read(each) for each in good.outputs["enriched"] or ()])
+    rows = [row | {"emit_ms": max(row["window_end_ms"], START_MS + 45_000) + 10_000} for row in rows]
+    return with_output(good, "windows", in_order("windows", rows, "emit_ms"))
+
+
+def tried(evidence: Evidence, name: str) -> int:
+    """How many spoilings with this in their names the run allows; each is noticed by its check."""
+    own = [each for each in spoilings(Case(STREAM, evidence)) if name in each.name]
+    for each in own:
+        found = {check.name for check in judge(*each.spoilt()).checks if check.status != "ok"}
+        assert found >= set(each.checks), each.name
+    return len(own)
+
+
+class TestRowsWithLateEvents:
+    """A chart with a watermark of its own may count events that are late for the rules: all of them, or some."""
+
+    def late_rows(self, evidence: Evidence) -> list[int]:
+        """Where the rows are that count late events."""
+        late = {(each["partition"], each["offset"]) for each in self.letters(evidence)}
+        events = [read(each) for each in evidence.outputs["enriched"] or ()]
+        own = summary_rows([each for each in events if (each["source_partition"], each["source_offset"]) in late])
+        keys = {tuple(row[name] for name in ("window_start_ms", *CHART.keys)) for row in own}
+        rows = [read(each) for each in evidence.outputs["windows"] or ()]
+        return [n for n, row in enumerate(rows) if tuple(row[k] for k in ("window_start_ms", *CHART.keys)) in keys]
+
+    def letters(self, evidence: Evidence) -> list[dict[str, Any]]:
+        return [each for each in map(read, evidence.outputs["dead-letters"] or ()) if each["reason"] == "late"]
+
+    def test_they_may_count_them(self, counting: Evidence) -> None:
+        assert len(self.late_rows(counting)) > 3
+        assert not_ok(counting) == set()
+        assert in_segments(counting) == set()
+
+    @pytest.mark.parametrize("column", ["total_cents", "largest_cents", "purchases"])
+    def test_another_number_is_red(self, counting: Evidence, column: str) -> None:
+        rows = list(counting.outputs["windows"] or ())
+        for at in self.late_rows(counting)[:3]:
+            less = changed(rows[at], **{column: read(rows[at])[column] - 1})
+            spoilt = with_output(counting, "windows", [*rows[:at], less, *rows[at + 1 :]])
+            assert not_ok(spoilt) == {NUMBERS}
+            assert in_segments(spoilt) == {NUMBERS}
+
+    def test_the_self_test_alters_one(self, counting: Evidence) -> None:
+        assert tried(counting, "of a row with late events") == 2
