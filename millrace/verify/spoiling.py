@@ -149,6 +149,7 @@ def spoilings(case: Case) -> Iterator[Spoiling]:
     for summary in case.question.summaries:
         yield from _of_summary(case, summary)
         yield from _of_rows_with_late(case, summary)
+        yield from _without_rows(case, summary)
     for kind in OUTPUTS:
         yield from _of_topic(case, kind)
     if FILES in case.evidence.stores:
@@ -599,6 +600,19 @@ def _of_summary(case: Case, summary: WindowSummary) -> Iterator[Spoiling]:
     early = partial(_changed, case, kind, at, partial(_set, "emit_ms", first["window_start_ms"] - DAY_MS))
     yield Spoiling(f"{check}: emitted before its cause", (check,), early)
     yield from _of_rows(case, summary, at)
+
+
+def _without_rows(case: Case, summary: WindowSummary) -> Iterator[Spoiling]:
+    """All rows of a summary lost, also in a run in which no window is over; once more as if it had just changed."""
+    check, rows = f"numbers: {summary.name}", case.rows_of(summary)
+    if rows.over or rows.still_open:
+        left = [record for record, row in case.windows if row["summary"] != summary.name]
+        _, without = _with_output(case, WINDOWS_TOPIC, left)
+        name = f"{check}: all rows are lost{'' if rows.over else ' before a window is over'}"
+        yield Spoiling(name, (check,), partial(_asked, case.question, without))
+        just_now = Versions(((FOREIGN, case.newest_ms + DAY_MS),))
+        asked = replace(case.question, in_force={**case.question.in_force, summary.name: just_now})
+        yield Spoiling(f"{check}: all rows are lost before a change", (check,), partial(_asked, asked, without))
 
 
 def _of_rows_with_late(case: Case, summary: WindowSummary) -> Iterator[Spoiling]:

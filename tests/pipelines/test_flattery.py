@@ -86,8 +86,9 @@ class TestUnclosedWindows:
     RUN = Run({"file": "a.csv"}, START_MS, 0, {}, 40.0, 20.0, {}, is_complete=True, until_ms=START_MS + 40_000)
 
     def without_last_results(self) -> Evidence:
-        sent = [each for each in messages(PLAN) if each.label.kind != CLOSING]
-        found = replace(ran(PLAN, topics(sent)), labels=None)
+        longer = replace(PLAN, events=1_200)  # a minute is over
+        sent = [each for each in messages(longer) if each.label.kind != CLOSING]
+        found = replace(ran(longer, topics(sent)), labels=None)
         open_ms = max(content(each)["at_ms"] for each in output(found, "enriched"))
         window = QUESTION.use.rule("burst").window
 

@@ -11,8 +11,9 @@ import pytest
 
 from millrace.oracle import Record
 from millrace.traffic import plan_for
-from millrace.verify import Evidence, judge
+from millrace.verify import Evidence, Question, judge
 from millrace.verify.case import Case
+from millrace.verify.evidence import Versions
 from millrace.verify.spoiling import spoilings
 from pipelines.fraud import FRAUD
 from pipelines.fraud.traffic import TRAFFIC
@@ -54,8 +55,8 @@ def in_segments(evidence: Evidence) -> set[str]:
     return {name.partition(" ")[2] for name in wrong(segments)}
 
 
-def not_ok(evidence: Evidence) -> set[str]:
-    return {check.name for check in judge(STREAM, evidence).checks if check.status != "ok"}
+def not_ok(evidence: Evidence, question: Question = STREAM) -> set[str]:
+    return {check.name for check in judge(question, evidence).checks if check.status != "ok"}
 
 
 @pytest.fixture(scope="module")
@@ -106,3 +107,30 @@ class TestRowsWithLateEvents:
 
     def test_the_self_test_alters_one(self, counting: Evidence) -> None:
         assert tried(counting, "of a row with late events") == 2
+
+
+@pytest.fixture(scope="module")
+def brief() -> Evidence:
+    """A run of some seconds within a minute."""
+    raw = topics(messages(PLAN))
+    early = {kind: [each for each in own if each.ingest_ms < START_MS + 15_000] for kind, own in raw.items()}
+    evidence = replace(live(ran(PLAN, early)), labels=None)
+    assert judge(STREAM, evidence).check(NUMBERS).figures["due"] == 0
+    return evidence
+
+
+class TestRowsOfNoJudgedWindow:
+    """Where no window is over, or a change leaves out all of them, their absence shows nothing, and is not ok."""
+
+    JUST_CHANGED = replace(STREAM, in_force={CHART.name: Versions((("v0", START_MS + HOUR_MS),))})
+
+    def status(self, question: Question, evidence: Evidence) -> str:
+        return judge(question, evidence).check(NUMBERS).status
+
+    def test_all_rows_lost_are_unknown(self, good: Evidence, brief: Evidence) -> None:
+        for question, evidence in ((STREAM, brief), (self.JUST_CHANGED, brief), (self.JUST_CHANGED, good)):
+            assert self.status(question, evidence) == "ok"
+            assert self.status(question, with_output(evidence, "windows", [])) == "unknown"
+
+    def test_the_self_test_loses_them(self, brief: Evidence) -> None:
+        assert tried(brief, "all rows are lost") == 2

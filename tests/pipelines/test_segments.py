@@ -642,8 +642,11 @@ def test_a_mark_of_a_replay_needs_its_dead_letter(good: Evidence, mark: str) -> 
 
 
 SOON_MS = 15_000
+OF_A_WHOLE = ("absent", "is deleted", "before a change", "before a window is over")
+"""Spoilings that only the verdict on a whole run must notice."""
 MANY = (
     "half of it",
+    "all rows are lost",
     "tail is cut",
     "a clock is",
     "read a day late",
@@ -667,7 +670,7 @@ def of_topics(short: Evidence) -> list[Spoiling]:
         each
         for each in spoilings(Case(STREAM, short))
         if not (each.name.startswith(("table of", EARLIER_WINDOW)) or "acknowledged" in each.checks)
-        and not each.name.endswith(("absent", "is deleted"))
+        and not each.name.endswith(OF_A_WHOLE)
     ]
     assert len(found) > 100
     return found
