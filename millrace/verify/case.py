@@ -479,7 +479,7 @@ class Case:
         return sorted(found)
 
     def _behind_windows(self, rules: Sequence[WindowRule]) -> Iterator[Origin]:
-        """The events that came out when all partitions had passed them for long, and so had the windows.
+        """The events that came out when all partitions had passed them for long, and so had the windows, or by far.
 
         Soon after a backlog, or a change of a rule, nothing shows how far the windows are.
         """
@@ -488,6 +488,7 @@ class Case:
         unknown_until_ms = changed_ms + 2 * bounds.overdue_ms
         first = [(at[0], origin) for origin, at in first_copies(self.enriched, self.source, accepted).items()]
         shown = sorted(each for each in self._shown_by_windows(rules) if each[0] >= changed_ms)
+        still = list(self._stood_still(rules))
         passed, position, reached_ms, taken = Passed(), 0, 0, 0
         for out_ms, origin in first:
             event = accepted[origin]
@@ -498,11 +499,26 @@ class Case:
                 position += 1
             while taken < len(shown) and shown[taken][0] <= out_ms - bounds.clocks_ms:
                 reached_ms, taken = max(shown[taken][1], reached_ms), taken + 1
-            passed_ms = min(passed.at_ms(bounds.idle_ms), reached_ms) - self.settled_after_ms
+            by_events_ms = passed.at_ms(bounds.idle_ms)
+            passed_ms, by_far_ms = min(by_events_ms, reached_ms), by_events_ms - bounds.held_ms
+            # So far behind, an event is late unless outputs show that the windows stood still.
+            if event[time] < by_far_ms and not any(since_ms < out_ms < until_ms for since_ms, until_ms in still):
+                passed_ms = max(passed_ms, by_far_ms)
+            passed_ms -= self.settled_after_ms
             if out_ms - event["ingest_ms"] > bounds.idle_ms:
                 unknown_until_ms = max(unknown_until_ms, out_ms + 2 * bounds.overdue_ms)
             elif out_ms > unknown_until_ms and event[time] < passed_ms:
                 yield origin
+
+    def _stood_still(self, rules: Sequence[WindowRule]) -> Iterator[Span]:
+        """From when until when an alert was due on a window and not there, for longer than windows may take."""
+        by_name, waits_ms = {rule.name: rule for rule in rules}, self.question.bounds.overdue_ms
+        for record, alert in self.alerts:
+            rule, start_ms = by_name.get(alert["rule"]), alert.get("window_start_ms")
+            if rule is not None and start_ms is not None:
+                since_ms = max(rule.window.end_ms(start_ms, alert["at_ms"]), alert.get("ingest_ms") or 0) + waits_ms
+                if since_ms < record.ingest_ms:
+                    yield since_ms, record.ingest_ms
 
     def _shown_by_windows(self, rules: Sequence[WindowRule]) -> Iterator[tuple[int, int]]:
         """When an output showed that the windows had reached a moment: they may stand still while events come out.

@@ -518,6 +518,7 @@ def _of_letters(case: Case) -> Iterator[Spoiling]:
             invented = json.dumps({**mark, **change}).encode()
             marked = partial(_with_output, case, kind, _and(records, invented))
             yield Spoiling(f"{kind}: a mark of a replay {name}", ("refusals",), marked)
+    yield from _without_late(case, records)
     newest = max(case.expected.accepted.values(), key=lambda event: event["ingest_ms"], default=None)
     if newest is None:
         return
@@ -557,6 +558,22 @@ def _of_letters(case: Case) -> Iterator[Spoiling]:
         yield Spoiling(
             f"{kind}: many good events are called late", ("lateness",), partial(_with_output, case, kind, records)
         )
+
+
+def _without_late(case: Case, records: Sequence[Record]) -> Iterator[Spoiling]:
+    """The late dead letter lost of an event that is far behind all that came out before it, when that is known."""
+    bounds, known_ms = case.question.bounds, 2 * case.question.bounds.overdue_ms
+    began_ms = min((record.ingest_ms for record, _ in case.enriched), default=0)
+    changed_ms = max([began_ms, *(each.since_ms for each in case.question.in_force.values())])
+    for origin in sorted(case.late & case.expected.accepted.keys()):
+        event, out_ms = case.expected.accepted[origin], case.came_out_ms.get(origin, 0)
+        is_prompt = out_ms - event["ingest_ms"] <= bounds.idle_ms and out_ms > changed_ms + known_ms
+        if is_prompt and case.surely_behind_ms[origin] > 2 * bounds.held_ms:
+            own = case.outputs[DEAD_LETTERS.name].events
+            same = {n for n, (_, each) in enumerate(own) if case.letter_origin(each) == origin}
+            left = partial(_with_output, case, DEAD_LETTERS.name, _without(records, same))
+            yield Spoiling(f"{DEAD_LETTERS.name}: one that is late is lost", ("lateness",), left)
+            return
 
 
 def _topic_of(case: Case, kind: str) -> str:

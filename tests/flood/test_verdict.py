@@ -387,11 +387,13 @@ def test_a_late_dead_letter_shows_how_far_the_windows_were(minutes: Evidence) ->
         return replace(record, value=json.dumps(again).encode()) if is_last else record
 
     silent = replace(minutes, outputs={**minutes.outputs, "alerts": []})
-    assert lateness_without_summaries(without_late(silent, [-1])).status == "ok"
+    patient = replace(QUESTION.bounds, held_ms=86_400_000)
+    assert lateness_without_summaries(without_late(silent, [-1]), bounds=patient).status == "ok"
+    assert lateness_without_summaries(without_late(silent, [-1])).status == "unknown", "it is an hour behind"
     enriched = list(map(later, silent.outputs["enriched"] or ()))
     raw = [record if record.offset != last else later(record) for record in silent.raw["requests"] or ()]
     of_last = replace(silent, raw={"requests": raw}, outputs={**silent.outputs, "enriched": enriched})
-    found = lateness_without_summaries(without_late(of_last, [-1]))
+    found = lateness_without_summaries(without_late(of_last, [-1]), bounds=patient)
     assert (found.status, found.why[:8]) == ("unknown", "1 events")
 
 

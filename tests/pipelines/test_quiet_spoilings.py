@@ -19,7 +19,7 @@ from pipelines.fraud import FRAUD
 from pipelines.fraud.traffic import TRAFFIC
 from tests.pipelines.pretend import START_MS, messages, ran, summary_rows, topics
 from tests.pipelines.segmented import Ledger, wrong
-from tests.pipelines.test_segments import LAST_MS, LIMITS, STREAM, in_order, live, read
+from tests.pipelines.test_segments import LAST_MS, LIMITS, STREAM, in_order, live, read, trickle
 from tests.pipelines.test_verdict import accepted_at, retold
 
 PLAN = plan_for(TRAFFIC, 800, 20, seed=3, name="p", customers=100, frauds=0.1, edges=0.1, races=0.02)
@@ -61,15 +61,20 @@ def not_ok(evidence: Evidence, question: Question = STREAM) -> set[str]:
 
 @pytest.fixture(scope="module")
 def counting(good: Evidence) -> Evidence:
-    """The run whose chart counts all that is late."""
+    return counting_late(good)
+
+
+def counting_late(good: Evidence, late_ms: int = START_MS + 45_000) -> Evidence:
+    """The run whose chart counts all that is late; what is an hour old came by that time."""
     rows = summary_rows([read(each) for each in good.outputs["enriched"] or ()])
-    rows = [row | {"emit_ms": max(row["window_end_ms"], START_MS + 45_000) + 10_000} for row in rows]
+    rows = [row | {"emit_ms": max(row["window_end_ms"], late_ms * (row["window_end_ms"] < START_MS))} for row in rows]
+    rows = [row | {"emit_ms": row["emit_ms"] + 10_000} for row in rows]
     return with_output(good, "windows", in_order("windows", rows, "emit_ms"))
 
 
-def tried(evidence: Evidence, name: str) -> int:
+def tried(evidence: Evidence, name: str, question: Question = STREAM) -> int:
     """How many spoilings with this in their names the run allows; each is noticed by its check."""
-    own = [each for each in spoilings(Case(STREAM, evidence)) if name in each.name]
+    own = [each for each in spoilings(Case(question, evidence)) if name in each.name]
     for each in own:
         found = {check.name for check in judge(*each.spoilt()).checks if check.status != "ok"}
         assert found >= set(each.checks), each.name
@@ -134,3 +139,32 @@ class TestRowsOfNoJudgedWindow:
 
     def test_the_self_test_loses_them(self, brief: Evidence) -> None:
         assert tried(brief, "all rows are lost") == 2
+
+
+@pytest.fixture(scope="module")
+def lone() -> tuple[Question, Evidence]:
+    """A run of lone purchases, one an hour old: no alert shows how far the windows are."""
+    late = (0, 300_000)
+    question, evidence = trickle(
+        lambda partition, at_ms: None if at_ms % 20_000 else at_ms - HOUR_MS * ((partition, at_ms) == late), 600_000
+    )
+    assert not evidence.outputs["alerts"]
+    return question, counting_late(evidence, START_MS + 300_000)
+
+
+class TestLateLetter:
+    """A lone purchase an hour old, which a chart counts and no alert does, is missed by its dead letter alone."""
+
+    def test_without_it_lateness_is_unknown(self, lone: tuple[Question, Evidence]) -> None:
+        question, evidence = lone
+        assert not_ok(evidence, question) == set()
+        left = with_output(evidence, "dead-letters", [])
+        assert len(evidence.outputs["dead-letters"] or ()) == 1
+        assert not_ok(left, question) == {"lateness"}
+        for each, found in ((evidence, set()), (left, {"lateness"})):
+            segments = Ledger(question, each, LIMITS).through(range(START_MS, START_MS + 800_000, 30_000))
+            assert {name.partition(" ")[2] for name in wrong(segments)} - {NUMBERS} == found
+
+    def test_the_self_test_loses_it(self, lone: tuple[Question, Evidence]) -> None:
+        question, evidence = lone
+        assert tried(evidence, "one that is late is lost", question) == 1

@@ -118,7 +118,8 @@ def _judge_behind(step: Step) -> None:
     """Judge what came behind judged windows: it is late if outputs show that the windows were that far."""
     state = step.state
     for origin, since_ms in list(state.behind.items()):
-        event, out_ms = state.counted[origin].event, state.counted[origin].out_ms
+        counted = state.counted[origin]
+        event, out_ms = counted.event, counted.out_ms
         for rule in step.window_rules:
             for name in _alerts_with(step, rule, origin):
                 # Of the other events of its window some may be gone.
@@ -129,10 +130,21 @@ def _judge_behind(step: Step) -> None:
         if step.is_over(since_ms):
             del state.behind[origin]
             shown_ms = max((ms for at_ms, ms in state.shown if at_ms <= out_ms - step.bounds.clocks_ms), default=0)
-            if event[step.time] < shown_ms - step.case.settled_after_ms:
+            if event[step.time] < shown_ms - step.case.settled_after_ms or _is_far_behind(step, counted):
                 step.unknown["lateness"] = (
                     f"{place_of(origin)} came behind windows that were judged, and is no late dead letter"
                 )
+
+
+def _is_far_behind(step: Step, each: Counted) -> bool:
+    """Whether an event is so far behind all others that no window can rightly count it, however far the windows are.
+
+    Soon after a backlog, or a change of a rule, windows may begin with it.
+    """
+    bounds, out_ms = step.bounds, each.out_ms
+    is_prompt = 0 < out_ms <= each.event["ingest_ms"] + bounds.idle_ms
+    is_prompt &= out_ms > step.case.windows_changed_ms + 2 * bounds.overdue_ms
+    return is_prompt and each.surely_behind_ms > bounds.held_ms + step.case.settled_after_ms
 
 
 def _alerts_with(step: Step, rule: WindowRule, origin: Origin) -> list[str]:
