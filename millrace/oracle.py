@@ -466,7 +466,7 @@ def kept(event_type: EventType, value: bytes | None, reason: str) -> bytes | Non
     """What a dead letter keeps of the message: nothing of an empty, oversized or forbidden one, never a card number."""
     if not value or len(value) > event_type.max_bytes or reason.startswith("forbidden:"):
         return None
-    if reason in _UNREAD and any(plain_name(word.decode()) in event_type.forbidden for word in _words(value)):
+    if reason in UNREAD and any(plain_name(word.decode()) in event_type.forbidden for word in _words(value)):
         return None
     return card_numbers.masked(value)
 
@@ -520,7 +520,7 @@ class _Reader(threading.local):
 _READER = _Reader()
 
 
-_UNREAD = ("encoding", "json", "shape")
+UNREAD = ("encoding", "json", "shape")
 """Reasons of messages whose names could not be read: a forbidden name is looked for among their words."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,7 +19,7 @@ from millrace.verify.spoiling import spoilings
 from pipelines.fraud import FRAUD
 from pipelines.fraud.traffic import TRAFFIC
 from tests.pipelines.pretend import START_MS, messages, ran, summary_rows, topics
-from tests.pipelines.segmented import Ledger, wrong
+from tests.pipelines.segmented import Ledger, again, wrong
 from tests.pipelines.test_segments import LAST_MS, LIMITS, STREAM, in_order, live, read, trickle
 from tests.pipelines.test_verdict import accepted_at, retold
 
@@ -168,3 +169,46 @@ class TestLateLetter:
     def test_the_self_test_loses_it(self, lone: tuple[Question, Evidence]) -> None:
         question, evidence = lone
         assert tried(evidence, "one that is late is lost", question) == 1
+
+
+class TestRefusedReferenceData:
+    """Compaction takes reference data away, and a ledger forgets it: its dead letter is still compared."""
+
+    def refused(self, good: Evidence) -> tuple[Record, Record]:
+        """A refused merchant, and its dead letter."""
+        merchants = {each.offset: each for each in good.raw["merchants"] or ()}
+        letters = good.outputs["dead-letters"] or ()
+        own = next(each for each in letters if read(each)["reason"] == "missing:category")
+        return merchants[read(own)["offset"]], own
+
+    @pytest.mark.parametrize(
+        "change", [{}, {"reason": "json"}, {"value_base64": None}, {"value_base64": "a valid one"}]
+    )
+    def test_where_its_message_is_gone_it_carries_what_is_refused_so(
+        self, good: Evidence, change: dict[str, Any]
+    ) -> None:
+        merchant, letter = self.refused(good)
+        merchants = [each for each in good.raw["merchants"] or () if each is not merchant]
+        if change.get("value_base64"):
+            change = {"value_base64": base64.b64encode(merchants[0].value or b"").decode()}
+        letters = [changed(each, **change) if each is letter else each for each in good.outputs["dead-letters"] or ()]
+        compacted = replace(good, raw={**good.raw, "merchants": merchants})
+        assert not_ok(with_output(compacted, "dead-letters", letters)) == ({"refusals"} if change else set())
+
+    def test_a_ledger_remembers_what_was_refused(self, good: Evidence) -> None:
+        merchant, letter = self.refused(good)
+        valid = next(each for each in good.raw["merchants"] or () if each.offset != merchant.offset)
+        limits = replace(LIMITS, copies_ms=60_000)
+        letters = list(good.outputs["dead-letters"] or ())
+        for more, found in (
+            ({}, set()),
+            ({"offset": valid.offset}, {"refusals"}),
+            ({"reason": "json", "value_base64": "ew=="}, {"refusals"}),
+        ):
+            late = replace(changed(letter, **more), offset=len(letters), ingest_ms=START_MS + 200_000)
+            spoilt = with_output(good, "dead-letters", [*letters, late])
+            ledger = Ledger(STREAM, spoilt, limits)
+            for cut_ms in range(START_MS, START_MS + 400_000, 20_000):
+                ledger.to(cut_ms)
+                ledger.state = again(ledger.state)
+            assert {name.partition(" ")[2] for name in wrong(ledger.segments)} == found

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 from collections import Counter
 from collections.abc import Iterator
 
-from millrace.oracle import Origin, Record, value_base64
-from millrace.rules import EventType
+from millrace.oracle import UNREAD, Origin, Record, Refusal, accept, value_base64
+from millrace.rules import LIMITS, EventType
 from millrace.rules.outputs import DEAD_LETTERS, LATE, REPLAYED
 from millrace.verify.case import Case
 from millrace.verify.checking import Checker, Found, Undecided
@@ -56,7 +57,8 @@ def _marks(case: Case) -> list[tuple[Record, Event]]:
 
 def _wrong_contents(case: Case) -> Iterator[str]:
     use = case.question.use
-    kinds = {each.name: each for each in (*use.raw, *use.references)}
+    references = {each.name: each for each in use.references}
+    kinds = {each.name: each for each in use.raw} | references
     named: dict[Origin, Origin] = {}
     for arrived, letter in case.outputs[DEAD_LETTERS.name].events:
         origin, reason = case.letter_origin(letter), letter["reason"]
@@ -70,6 +72,8 @@ def _wrong_contents(case: Case) -> Iterator[str]:
             yield from _wrong_mark(case, arrived, letter, named)
         elif record is None:
             yield from _wrong_place(case, origin)
+            if origin[0] in references and not _may_be_refused(case, references[origin[0]], letter):
+                yield f"{place_of(origin)}: what the dead letter carries is not refused as '{reason}'"
         elif not _is_carried_rightly(kinds[origin[0]], record, reason, carried):
             yield f"{place_of(origin)}: the dead letter ({reason}) carries other bytes than it must keep of the message"
         if record is not None and letter.get("ingest_ms") != record.ingest_ms:
@@ -79,6 +83,24 @@ def _wrong_contents(case: Case) -> Iterator[str]:
 def _is_carried_rightly(kind: EventType, record: Record, reason: str, carried: str | None) -> bool:
     # What is late was accepted: behind the intermediate topic there may be no raw message to carry.
     return (carried is None and reason == LATE) or carried == value_base64(kind, record.value, reason)
+
+
+def _may_be_refused(case: Case, kind: EventType, letter: Event) -> bool:
+    """Whether a message that carries this may have been refused so, as far as its dead letter shows it."""
+    reason, arrived_ms, carried = letter["reason"], letter.get("ingest_ms") or 0, letter.get("value_base64")
+    if arrived_ms < case.versions(LIMITS).since_ms:
+        return True
+    try:
+        value = None if carried is None else base64.b64decode(carried, validate=True)
+    except ValueError:
+        return False
+    if value is None:
+        unread = UNREAD if kind.forbidden else ()
+        return reason in ("empty", "oversized", *unread, *(f"forbidden:{name}" for name in kind.forbidden))
+    found = accept(kind, value, arrived_ms)
+    if b"*" in value:  # what is masked was another value
+        return isinstance(found, Refusal) or reason.startswith("card-number:")
+    return isinstance(found, Refusal) and found.reason == reason
 
 
 def _wrong_mark(case: Case, arrived: Record, letter: Event, named: dict[Origin, Origin]) -> Iterator[str]:

@@ -18,7 +18,7 @@ from millrace.verify.ledger.windows import JUDGED
 IDS_LONGER_MS = 3_600_000
 """An id is kept for so much longer than it is remembered: an engine forgets a little later than it may."""
 MISSING_MOST = 10_000
-"""So many events that no file held in time are remembered."""
+"""So many events that no file held in time are remembered, and so many messages of reference data that were refused."""
 
 
 def _oldest_kept(step: Step) -> dict[tuple[str, int], int]:
@@ -55,6 +55,13 @@ def remember_missing(step: Step, origins: Iterable[Origin]) -> None:
         step.state.began[kind, partition] = max(began, offset + 1)
 
 
+def _limit_refused(state: State) -> None:
+    """Remember so many places of refused reference data at most."""
+    for kind, partition, offset in list(state.refused)[: max(0, len(state.refused) - MISSING_MOST)]:
+        del state.refused[kind, partition, offset]
+        state.began[kind, partition] = max(state.began.get((kind, partition), 0), offset + 1)
+
+
 def forget(step: Step) -> None:
     """Forget what is too long ago, and take down how far the segment went."""
     state, use = step.state, step.use
@@ -89,6 +96,7 @@ def forget(step: Step) -> None:
     while len(state.shown) > 1 and state.shown[1][0] < since_ms:
         del state.shown[0]
     _forget_windows(step)
+    _limit_refused(state)
     state.number += 1
     state.cut_ms = step.cut_ms
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from millrace.oracle import Origin, Record
-from millrace.rules import WindowRule
+from millrace.rules import LIMITS, WindowRule
 from millrace.rules.outputs import ALERTS, DEAD_LETTERS, INGEST_MS, LATE, REPLAYED, SOURCE, WINDOWS_TOPIC, names
 from millrace.verify.checks import numbers
 from millrace.verify.checks.files import out_of_place
@@ -138,8 +138,22 @@ def _put(step: Step, kind: str, since_ms: int, output: Output) -> None:
         _put_old_row(step, origin)
     elif done is not None and origin[2] < done.base and origin[0] in {each.name for each in step.use.raw}:
         _forgotten(step, kind, origin)
-    else:
+    elif not (is_letter and done is not None and origin[2] < done.base and _put_old_letter(step, origin, event)):
         step.state.outputs.append((kind, since_ms, output))
+
+
+def _put_old_letter(step: Step, origin: Origin, letter: Event) -> bool:
+    """Compare a dead letter of reference data that was judged long ago, if it is remembered what was refused then."""
+    (digest,) = step.state.refused.get(origin, [NOTHING])
+    if digest != NOTHING:
+        _compare(step, DEAD_LETTERS.name, origin, digest, letter)
+    elif origin in step.state.refused or origin[2] < step.state.began.get(origin[:2], 0):
+        return False
+    elif letter["ingest_ms"] < step.case.versions(LIMITS).since_ms:
+        step.unknown["refusals"] = f"{place_of(origin)} was refused after a change of the limits, long after it came"
+    else:
+        step.offenders["refusals"].append(f"{place_of(origin)} was refused as '{letter['reason']}' and is valid")
+    return True
 
 
 def _compare(step: Step, kind: str, origin: Origin, digest: int, event: Event) -> None:

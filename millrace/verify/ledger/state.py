@@ -292,6 +292,8 @@ class State:
     """Judged alerts by id: digest and cut."""
     done_late: dict[Origin, list[int]] = field(default_factory=dict)
     """Judged late dead letters: their cut, and digests of their facts and of what they carry."""
+    refused: dict[Origin, list[int]] = field(default_factory=dict)
+    """The reference data that was refused, for good: the digest of its dead letter."""
     varied: dict[Origin, list[int]] = field(default_factory=dict)
     """Events that came out in several forms: another order of arrival across topics. The cut, and their digests."""
     forms: dict[Origin, list[int]] = field(default_factory=dict)
@@ -368,6 +370,7 @@ def lines(state: State) -> Iterator[bytes]:
         "races": state.races,
         "began": _pairs(state.began),
         "missing": _pairs(state.missing),
+        "has_refused": True,
         "files": state.files,
         "folders": {name: list(vars(each).values()) for name, each in state.folders.items()},
         "folders_version": state.folders_version,
@@ -398,7 +401,7 @@ def lines(state: State) -> Iterator[bytes]:
         packed = base64.b64encode(done.digests.tobytes()).decode()
         yield _line(["done", kind, partition, done.base, packed, base64.b64encode(done.stored).decode()])
     yield from (_line(["done alert", key, *found]) for key, found in state.done_alerts.items())
-    for part in ("done late", "varied", "forms"):
+    for part in ("done late", "varied", "forms", "refused"):
         yield from (_line([part, *origin, *each]) for origin, each in _of_events(state)[part].items())
     yield from (_line(["done row", key, *found]) for key, found in state.done_rows.items())
     yield from (_line(["mark", row, mark.until_ms, mark.times]) for row, mark in state.marks.items())
@@ -495,6 +498,8 @@ def _read(written: Iterator[bytes], ids: Ids | None) -> State:
         _take(state, kind, rest)
     if "began" not in head:
         state.began = {place: done.base for place, done in state.done.items()}
+    if "has_refused" not in head:  # an earlier version did not take down what was refused
+        state.began |= {place: done.end for place, done in state.done.items() if place[0] in head["references"]}
     return state
 
 
@@ -531,7 +536,7 @@ def _take(state: State, kind: str, rest: list[Any]) -> None:
             state.done[name, partition] = Done(base, digests, bytearray(base64.b64decode(stored)))
         case "done alert", [key, digest, cut_ms]:
             state.done_alerts[key] = digest, cut_ms
-        case "done late" | "varied" | "forms" as part, [topic, partition, offset, *each]:
+        case "done late" | "varied" | "forms" | "refused" as part, [topic, partition, offset, *each]:
             _of_events(state)[part][topic, partition, offset] = each
         case "done row", [key, values, with_late, *more, cut_ms]:
             # Earlier versions wrote no late events, nor when the first one arrived.
@@ -559,7 +564,7 @@ def _take(state: State, kind: str, rest: list[Any]) -> None:
 
 def _of_events(state: State) -> dict[str, dict[Origin, list[int]]]:
     """What is remembered of single events, by the kind of its lines."""
-    return {"done late": state.done_late, "varied": state.varied, "forms": state.forms}
+    return {"done late": state.done_late, "varied": state.varied, "forms": state.forms, "refused": state.refused}
 
 
 def _line(content: Any) -> bytes:

@@ -72,7 +72,10 @@ def _judge_refused(step: Step, origin: Origin, unit: Unit) -> None:
     step.expected.refused[origin] = unit.judged.reason or ""
     step.due[DEAD_LETTERS.name] += unit.letters
     step.due[ENRICHED] += unit.copies
-    step.done(origin, letter_digest(unit.letters[-1][1]) if unit.letters else NOTHING)
+    digest = letter_digest(unit.letters[-1][1]) if unit.letters else NOTHING
+    step.done(origin, digest)
+    if origin[0] in {each.name for each in step.use.references}:
+        step.state.refused[origin] = [digest]
 
 
 def _judge_accepted(
