@@ -342,12 +342,42 @@ def _of_alerts(case: Case, rule: Rule) -> Iterator[Spoiling]:
         yield Spoiling(
             f"{check}: one on a window before 1970", (check,), partial(_with_output, case, ALERTS.name, invented)
         )
+        yield from _a_day_late(case, rule)
     again = json.dumps({**alert, "alert_id": "0" * 32}).encode()
     yield Spoiling(
         f"{check}: repeated under another id",
         ("alert ids", check),
         partial(_with_output, case, ALERTS.name, _and(records, again)),
     )
+
+
+def _a_day_late(case: Case, rule: WindowRule) -> Iterator[Spoiling]:
+    """An alert on a window made and written a day late, where many on later windows show that it was due."""
+    must, _ = case.windows_of(rule)
+    own = [n for n, (_, alert) in enumerate(case.alerts) if alert["rule"] == rule.name and alert["alert_id"] in must]
+    by_partition: dict[int, list[int]] = defaultdict(list)
+    for n in own:
+        by_partition[must[case.alerts[n][1]["alert_id"]].origins[-1][1]].append(n)
+    for places in by_partition.values():
+        came_ms = sorted(case.alerts[n][0].ingest_ms for n in places)
+        first = min(
+            places, key=lambda n: rule.window.end_ms(case.alerts[n][1]["window_start_ms"], case.alerts[n][1]["at_ms"])
+        )
+        identity = case.alerts[first][1]["alert_id"]
+        if came_ms[-1] - came_ms[0] > 3 * case.question.bounds.idle_ms:
+            records = [
+                replace(
+                    each,
+                    ingest_ms=each.ingest_ms + DAY_MS,
+                    value=json.dumps({**alert, "emit_ms": alert["emit_ms"] + DAY_MS}).encode(),
+                )
+                if alert["alert_id"] == identity
+                else each
+                for each, alert in case.alerts
+            ]
+            spoilt = partial(_with_output, case, ALERTS.name, records)
+            yield Spoiling(f"alerts: {rule.name}: one is made a day late", (f"alerts: {rule.name}",), spoilt)
+            return
 
 
 def _out_of_order(case: Case, kind: str, outputs: Iterable[Written]) -> Iterator[Spoiling]:

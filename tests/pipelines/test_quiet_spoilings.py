@@ -212,3 +212,36 @@ class TestRefusedReferenceData:
                 ledger.to(cut_ms)
                 ledger.state = again(ledger.state)
             assert {name.partition(" ")[2] for name in wrong(ledger.segments)} == found
+
+
+@pytest.fixture(scope="module")
+def bursts() -> tuple[Question, Evidence]:
+    return trickle(lambda partition, at_ms: at_ms, 300_000)
+
+
+class TestWindowAlertADayLate:
+    """An alert on a window has no event beside it, but those on later windows show that it was due."""
+
+    def test_it_is_unknown(self, bursts: tuple[Question, Evidence]) -> None:
+        question, evidence = bursts
+        alerts = list(evidence.outputs["alerts"] or ())
+        assert not_ok(evidence, question) == set()
+        made_ms = read(alerts[4])["emit_ms"] + 24 * HOUR_MS
+        alerts[4] = replace(changed(alerts[4], emit_ms=made_ms), ingest_ms=made_ms)
+        assert not_ok(with_output(evidence, "alerts", alerts), question) == {"alerts: burst"}
+
+    def test_after_an_outage_it_is_none(self, bursts: tuple[Question, Evidence]) -> None:
+        """What a batch that the outage interrupted had written came within its time."""
+        question, evidence = bursts
+        down_ms = START_MS + 60_000
+        alerts = [
+            replace(changed(each, emit_ms=read(each)["emit_ms"] + HOUR_MS), ingest_ms=each.ingest_ms + HOUR_MS)
+            if each.ingest_ms > down_ms or (each.ingest_ms > down_ms - 20_000 and n % 2)
+            else each
+            for n, each in enumerate(evidence.outputs["alerts"] or ())
+        ]
+        assert not_ok(with_output(evidence, "alerts", alerts), question) == set()
+
+    def test_the_self_test_makes_one(self, bursts: tuple[Question, Evidence]) -> None:
+        question, evidence = bursts
+        assert tried(evidence, "is made a day late", question) == 1

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -100,6 +101,8 @@ def alerts(rule: Rule, case: Case) -> Found | Undecided:
         return Undecided("alerts show another order of arrival than their events", figures, tuple(apart))
     if doubtful and not offenders:
         return Undecided("alerts came long after their emit_ms: was the machine suspended?", figures, tuple(doubtful))
+    if isinstance(rule, WindowRule) and not offenders and (late := tuple(_long_after(rule, case, found, copies))):
+        return Undecided("alerts came long after those of later windows: was the machine suspended?", figures, late)
     if isinstance(rule, WindowRule) and not offenders and found.may and case.is_whole:
         if not found.must:
             return Undecided("all windows may still be open: let later events, or the traffic's closing, come first")
@@ -109,6 +112,32 @@ def alerts(rule: Rule, case: Case) -> Found | Undecided:
     # A missing alert may come; one on a window may be right once the window is closed.
     is_settled = not isinstance(rule, WindowRule) and copies.keys() >= found.must.keys() and not apart
     return Found(figures, offenders, is_settled)
+
+
+def _long_after(
+    rule: WindowRule, case: Case, found: Alternatives, copies: Mapping[str, Sequence[tuple[Record, Event]]]
+) -> Iterator[str]:
+    """The alerts whose first copy came long after those on later windows of their raw partition, and after its events.
+
+    As with other outputs, alerts on later windows must have come for longer than a batch may take before an outage.
+    """
+    bounds = case.question.bounds
+    by_partition: dict[int, list[tuple[int, int, Finding]]] = defaultdict(list)
+    for identity, own in copies.items() if case.is_whole and not case.question.is_at_most_once else ():
+        if (finding := found.must.get(identity) or found.may.get(identity)) is not None:
+            end_ms = rule.window.end_ms(finding.window_start_ms or 0, finding.at_ms)
+            by_partition[finding.origins[-1][1]].append((end_ms, min(each.ingest_ms for each, _ in own), finding))
+    for alerted in by_partition.values():
+        least_ms, later_ms = math.inf, list[int]()
+        for _, came_ms, finding in sorted(alerted, key=lambda each: each[:2], reverse=True):
+            out_ms = max(case.came_out_ms.get(origin, came_ms) for origin in finding.origins)
+            until_ms = came_ms - bounds.held_ms
+            prompt_ms = [ms for ms in later_ms if ms < until_ms]
+            if out_ms < until_ms and prompt_ms and max(prompt_ms) > least_ms + bounds.idle_ms:
+                late_s = (came_ms - max(prompt_ms)) / 1000
+                yield f"{rule.name} {finding.key} {finding.fact} came {late_s:,.0f} s after those of later windows"
+            later_ms.append(came_ms)
+            least_ms = min(least_ms, came_ms)
 
 
 def alternatives(rule: Rule, case: Case) -> Alternatives:
