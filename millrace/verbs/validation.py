@@ -147,6 +147,7 @@ def bounds_of(variant: Variant) -> Bounds:
 def question_about(variant: Variant, bounds: Bounds, in_force: Mapping[str, Versions]) -> Question:
     """What a verdict on the pattern needs: its rules, summaries, stores and promises."""
     pattern = variant.pattern
+    windows = registry.manifest(pattern.stages.windowing.engine)
     promises = {"alert_latency_ms_p99": float(pattern.promises.alert_latency_ms_p99)}
     kept_since_ms = int(time.time() * 1000) - pattern.retention_hours * 3_600_000 + CLOCKS_DIFFER_MS
     return Question(
@@ -163,7 +164,8 @@ def question_about(variant: Variant, bounds: Bounds, in_force: Mapping[str, Vers
         is_once=pattern.promises.delivery != AT_LEAST_ONCE,
         is_at_most_once=pattern.promises.delivery == AT_MOST_ONCE,
         is_finite=variant.is_finite,
-        counts_late=registry.manifest(pattern.stages.windowing.engine).counts_late,
+        counts_late=windows.counts_late,
+        follows_enriched="events-elsewhere" in windows.can,
     )
 
 

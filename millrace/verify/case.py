@@ -112,6 +112,8 @@ class Question:
     """Whether the topics hold all that they ever will: all windows are closed, and no latency means anything."""
     counts_late: bool = True
     """Whether rows of summaries may count events that are called late."""
+    follows_enriched: bool = True
+    """Whether the windows read the intermediate topic, so that its order makes events late."""
 
 
 @dataclass(frozen=True)
@@ -454,18 +456,22 @@ class Case:
     @cached_property
     def behind_ms(self) -> Mapping[Origin, int]:
         """How far each late event that was accepted is behind the newest event that may have been read before it."""
-        found = self._behind_ms(self.question.bounds.ahead_ms)
-        return {origin: max(ms, self.surely_behind_ms[origin]) for origin, ms in found.items()}
+        found, out_ms = self._behind_ms(self.question.bounds.ahead_ms), self._out_behind_ms
+        return {origin: max(ms, self.surely_behind_ms[origin], out_ms.get(origin, 0)) for origin, ms in found.items()}
 
     @cached_property
     def surely_behind_ms(self) -> Mapping[Origin, int]:
-        """The same by the order of arrival, or by that in which the events came out: an engine may read that topic."""
-        found, accepted, time = self._behind_ms(0), self.expected.accepted, self.question.use.judged.time or ""
-        first = first_copies(self.enriched, self.source, found)
+        """The same by the order of arrival, or by that in which the events came out, if windows read that topic."""
+        found, out_ms = self._behind_ms(0), self._out_behind_ms if self.question.follows_enriched else {}
+        return {origin: max(ms, out_ms.get(origin, ms)) for origin, ms in found.items()}
+
+    @cached_property
+    def _out_behind_ms(self) -> Mapping[Origin, int]:
+        """How far each late event that was accepted is behind what came out before it."""
+        accepted, time = self.expected.accepted, self.question.use.judged.time or ""
+        first = first_copies(self.enriched, self.source, self.late & accepted.keys())
         newest_ms = newest_before(moved_by(self.enriched, time), first.values(), {})
-        for origin, (_, partition, offset) in first.items():
-            found[origin] = max(newest_ms[partition, offset] - accepted[origin][time], found[origin])
-        return found
+        return {origin: newest_ms[at[1:]] - accepted[origin][time] for origin, at in first.items()}
 
     @cached_property
     def unaccounted(self) -> Sequence[Origin]:

@@ -11,16 +11,19 @@ from typing import Any
 import pytest
 
 from millrace.oracle import Record
+from millrace.patterns import load
 from millrace.traffic import plan_for
+from millrace.verbs.validation import bounds_of, question_about
 from millrace.verify import Evidence, Question, judge
 from millrace.verify.case import Case
 from millrace.verify.evidence import Versions
 from millrace.verify.spoiling import spoilings
 from pipelines.fraud import FRAUD
 from pipelines.fraud.traffic import TRAFFIC
+from tests.pipelines import pretend
 from tests.pipelines.pretend import START_MS, messages, ran, summary_rows, topics
 from tests.pipelines.segmented import Ledger, again, wrong
-from tests.pipelines.test_segments import LAST_MS, LIMITS, STREAM, in_order, live, read, trickle
+from tests.pipelines.test_segments import LAST_MS, LIMITS, STREAM, arrived, in_order, live, read, trickle
 from tests.pipelines.test_verdict import accepted_at, retold
 
 PLAN = plan_for(TRAFFIC, 800, 20, seed=3, name="p", customers=100, frauds=0.1, edges=0.1, races=0.02)
@@ -245,3 +248,50 @@ class TestWindowAlertADayLate:
     def test_the_self_test_makes_one(self, bursts: tuple[Question, Evidence]) -> None:
         question, evidence = bursts
         assert tried(evidence, "is made a day late", question) == 1
+
+
+class TestEventsMovedBehindOthers:
+    """In its topic an event may be far behind those of other keys; windows of the job that wrote it do not read it."""
+
+    def moved(self, counting: Evidence, count: int) -> Evidence:
+        """So many customers' last purchases come out ten seconds late, behind those of others, and are called late."""
+        events = list(counting.outputs["enriched"] or ())
+        last = {read(each)["customer"]: n for n, each in enumerate(events)}
+        alerted = {identity for each in counting.outputs["alerts"] or () for identity in read(each)["event_ids"]}
+        letters = list(counting.outputs["dead-letters"] or ())
+        late = {(read(each)["partition"], read(each)["offset"]) for each in letters}
+        places = [
+            (n, place)
+            for n, event in enumerate(map(read, events))
+            if (place := (event["source_partition"], event["source_offset"])) not in late
+            and n in last.values()
+            and event["transaction_id"] not in alerted
+            and START_MS + 10_000 < event["at_ms"] < START_MS + 40_000
+        ]
+        raw = {(each.partition, each.offset): each for each in counting.raw["transactions"] or ()}
+        for n, place in places[:count]:
+            events[n] = replace(events[n], ingest_ms=events[n].ingest_ms + 10_000)
+            letter = pretend.letter(raw[place], "late") | {"stage": "windows"}
+            letters += pretend.records("dead-letters", [letter], [events[n].ingest_ms + 8])
+        assert len(places) >= count
+        return with_output(with_output(counting, "enriched", arrived(events)), "dead-letters", arrived(letters))
+
+    @pytest.mark.parametrize(
+        ("count", "follows", "found"), [(6, True, set()), (6, False, {"lateness"}), (2, False, set())]
+    )
+    def test_many_are_unknown_where_windows_do_not_read_them_so(
+        self, counting: Evidence, count: int, follows: bool, found: set[str]
+    ) -> None:
+        evidence, question = self.moved(counting, count), replace(STREAM, follows_enriched=follows)
+        assert not_ok(evidence, question) == found
+        segments = Ledger(question, evidence, LIMITS).through(range(START_MS, LAST_MS, 10_000))
+        assert {name.partition(" ")[2] for name in wrong(segments)} == found
+
+    def test_windows_of_the_same_job_do_not_read_the_topic(self) -> None:
+        found = {name: question_of(name).follows_enriched for name in ("flink", "flink-spark", "spark", "streams")}
+        assert found == {"flink": False, "flink-spark": True, "spark": True, "streams": False}
+
+
+def question_of(name: str) -> Question:
+    variant = load(name)
+    return question_about(variant, bounds_of(variant), {})

@@ -96,11 +96,13 @@ class SegmentCase(Case):
 
     @cached_property
     def behind_ms(self) -> Mapping[Origin, int]:
-        return {origin: max(each.behind_ms or 0, each.surely_behind_ms) for origin, each in self.of_late.items()}
+        own = self.of_late.items()
+        return {origin: max(each.behind_ms or 0, each.surely_behind_ms, each.out_behind_ms) for origin, each in own}
 
     @cached_property
     def surely_behind_ms(self) -> Mapping[Origin, int]:
-        return {origin: each.surely_behind_ms for origin, each in self.of_late.items()}
+        is_read, own = self.question.follows_enriched, self.of_late.items()
+        return {origin: max(each.surely_behind_ms, each.out_behind_ms * is_read) for origin, each in own}
 
     @cached_property
     def came_out_ms(self) -> dict[Origin, int]:

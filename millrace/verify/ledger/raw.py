@@ -110,7 +110,7 @@ def _find_behind(step: Step, moved: Sequence[Moved], enriched: Read) -> None:
     first = first_copies(enriched.events, step.source, not_out)
     newest_out_ms = newest_before(moved_out, first.values(), state.moved_out_ms)
     for origin, (_, partition, offset) in first.items():
-        _note_surely(step, accepted[origin], newest_out_ms[partition, offset])
+        _note_out(step, accepted[origin], newest_out_ms[partition, offset])
     until_ms = math.inf if step.is_last else step.cut_ms - ahead_ms
     certain = (unit for unit in accepted.values() if unit.behind_ms is None and _arrival(unit)[0] <= until_ms)
     for place, newest_ms in newest_before(moved, map(_arrival, certain), state.moved_ms, ahead_ms).items():
@@ -130,6 +130,12 @@ def _note_surely(step: Step, unit: Unit, newest_ms: int) -> None:
     _note_counted(step, unit)
 
 
+def _note_out(step: Step, unit: Unit, newest_ms: int) -> None:
+    assert unit.judged.event is not None
+    unit.out_behind_ms = max(newest_ms - unit.judged.event[step.time], unit.out_behind_ms)
+    _note_counted(step, unit)
+
+
 def _note_behind(step: Step, unit: Unit, newest_ms: int) -> None:
     assert unit.judged.event is not None
     unit.behind_ms = newest_ms - unit.judged.event[step.time]
@@ -140,7 +146,8 @@ def _note_counted(step: Step, unit: Unit) -> None:
     """Note with the event in its windows how far it is behind."""
     if (counted := step.state.counted.get(unit.judged.record.origin)) is not None:
         counted.behind_ms, counted.surely_behind_ms = unit.behind_ms, unit.surely_behind_ms or 0
-        if max(counted.behind_ms or 0, counted.surely_behind_ms) > step.use.disorder_ms:
+        counted.out_behind_ms = unit.out_behind_ms
+        if max(counted.behind_ms or 0, counted.surely_behind_ms, counted.out_behind_ms) > step.use.disorder_ms:
             counted.record = unit.judged.record
 
 

@@ -42,7 +42,9 @@ class Unit:
     behind_ms: int | None = None
     """How far it is behind the newest event that may have been read before it, once that is certain."""
     surely_behind_ms: int | None = None
-    """The same by the order of arrival, or by that in which the events came out."""
+    """The same by the order of arrival."""
+    out_behind_ms: int = 0
+    """The same by the order in which the events came out."""
 
 
 @dataclass
@@ -55,6 +57,7 @@ class Counted:
     """When its last copy reached the intermediate topic."""
     behind_ms: int | None = None
     surely_behind_ms: int = 0
+    out_behind_ms: int = 0
     is_late: bool = False
     record: Record | None = None
     """Kept of an event that may rightly be called late: its dead letter carries it."""
@@ -615,6 +618,7 @@ def _unit(unit: Unit) -> dict[str, Any]:
         "arrived_ms": unit.arrived_ms,
         "behind_ms": unit.behind_ms,
         "surely_behind_ms": unit.surely_behind_ms,
+        "out_behind_ms": unit.out_behind_ms,
         "record": _record(judged.record),
         "reason": judged.reason,
         "event": judged.event,
@@ -632,7 +636,8 @@ def _read_unit(found: dict[str, Any]) -> Unit:
     # An earlier version did not take it down.
     arrived_ms = found.get("arrived_ms", judged.record.ingest_ms)
     behind_ms, surely_behind_ms = found["behind_ms"], found.get("surely_behind_ms")
-    return Unit(found["since_ms"], judged, arrived_ms, copies, letters, behind_ms, surely_behind_ms)
+    out_behind_ms = found.get("out_behind_ms", 0)
+    return Unit(found["since_ms"], judged, arrived_ms, copies, letters, behind_ms, surely_behind_ms, out_behind_ms)
 
 
 def _read_stored_since(head: dict[str, Any]) -> dict[tuple[str, int], int] | None:

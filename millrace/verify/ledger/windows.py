@@ -144,7 +144,7 @@ def _is_far_behind(step: Step, each: Counted) -> bool:
     bounds, out_ms = step.bounds, each.out_ms
     is_prompt = 0 < out_ms <= each.event["ingest_ms"] + bounds.idle_ms
     is_prompt &= out_ms > step.case.windows_changed_ms + 2 * bounds.overdue_ms
-    return is_prompt and each.surely_behind_ms > bounds.held_ms + step.case.settled_after_ms
+    return is_prompt and max(each.surely_behind_ms, each.out_behind_ms) > bounds.held_ms + step.case.settled_after_ms
 
 
 def _alerts_with(step: Step, rule: WindowRule, origin: Origin) -> list[str]:
