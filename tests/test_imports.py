@@ -56,7 +56,8 @@ MAY_IMPORT = {
     "millrace.yaml_text": Allowed((), ("yaml",)),
     **{use: Allowed((use, *MEANING), ("kafka",)) for use in USES},  # likewise
     "millrace.charts": Allowed(()),
-    "millrace.verify": Allowed((*MEANING, "millrace.charts"), ("jinja2", "markupsafe", "pydantic")),
+    "millrace.shapes": Allowed((), ("pydantic",)),
+    "millrace.verify": Allowed((*MEANING, "millrace.charts", "millrace.shapes"), ("jinja2", "markupsafe", "pydantic")),
     "millrace.patterns": Allowed(MEANING, ("pydantic", "pydantic_core", "yaml")),
     # Below the patterns, which are checked against it; set-up reads it before any environment exists.
     "millrace.registry": Allowed(("millrace.registry", "millrace.errors")),

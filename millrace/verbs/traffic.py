@@ -263,7 +263,7 @@ def counted(
         tuple(run.span_ms for run in sent if run.lateness),
         (*late, *unlabelled),
         tuple(unlabelled),
-        tuple(unrecorded),
+        unrecorded=tuple(unrecorded),
     )
 
 
