@@ -650,13 +650,12 @@ def _of_summary(case: Case, summary: WindowSummary) -> Iterator[Spoiling]:
 
 
 def _without_rows(case: Case, summary: WindowSummary) -> Iterator[Spoiling]:
-    """All rows of a summary lost, also in a run in which no window is over; once more as if it had just changed."""
+    """All rows of a summary lost; once more as if it had just changed."""
     check, rows = f"numbers: {summary.name}", case.rows_of(summary)
-    if rows.over or rows.still_open:
+    if rows.over:
         left = [record for record, row in case.windows if row["summary"] != summary.name]
         _, without = _with_output(case, WINDOWS_TOPIC, left)
-        name = f"{check}: all rows are lost{'' if rows.over else ' before a window is over'}"
-        yield Spoiling(name, (check,), partial(_asked, case.question, without))
+        yield Spoiling(f"{check}: all rows are lost", (check,), partial(_asked, case.question, without))
         just_now = Versions(((FOREIGN, case.newest_ms + DAY_MS),))
         asked = replace(case.question, in_force={**case.question.in_force, summary.name: just_now})
         yield Spoiling(f"{check}: all rows are lost before a change", (check,), partial(_asked, asked, without))

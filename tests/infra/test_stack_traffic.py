@@ -146,7 +146,7 @@ def test_a_file_is_replayed_with_its_reference_data(bootstrap: str, names: dict[
     ]
     path.write_text("\n".join(map(json.dumps, lines)))
     run = sending.send(bootstrap, names, traffic.from_file(FRAUD, path, SECRETS), hop_per_s=0)
-    assert (run.sent, traffic.counted(FRAUD, [run])) == (2, traffic.Counted())
+    assert (run.sent, traffic.counted(FRAUD, [run])) == (2, traffic.Counted(began_ms=(run.start_ms,)))
     assert sorted(r.topic for r in read(bootstrap, names)) == ["customers", "device-locations", "transactions"]
 
 

@@ -93,7 +93,7 @@ def numbers(summary: WindowSummary, case: Case) -> Found | Undecided:
         return Undecided("rows came long after their emit_ms: was the machine suspended?", figures, tuple(doubtful))
     if not offenders and (why := case.overdue(awaited)):
         return Undecided(why, figures)
-    lacking = (rows_of.still_open.keys() | rows_of.over.keys()) - got.keys()
+    lacking = rows_of.over.keys() - got.keys()
     if not offenders and not due and lacking and case.is_whole:
         return Undecided(
             f"no window can be judged, and {len(lacking)} have no row: let later events come first", figures
