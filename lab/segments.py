@@ -47,10 +47,6 @@ from tests.pipelines import pretend
 from tests.pipelines.pretend import CLOSERS, KINDS, PARTITIONS, QUESTION, SECRETS, START_MS
 
 MINUTE_MS = round(EVERY_S * 1000)
-SEGMENT_S, SEGMENT_MB = 5.0, 400
-"""What a minute at 1,000 messages a second may take, of one core and of memory."""
-GROWS_MOST = 1.2
-"""From the second quarter to the last."""
 CUSTOMERS, SEED = 10_000, 1
 OUTPUTS = (ENRICHED, ALERTS.name, DEAD_LETTERS.name, WINDOWS_TOPIC)
 WINDOWS_KEPT_MS = 5 * 60_000

@@ -85,8 +85,8 @@ def validate_by_ledger(
 
 
 def _without_records(name: str, why: str) -> Verdict:
-    """The verdict where it is not known what was in force: by the present rules, right outputs might be red."""
-    asks = "Can be read which rules were in force, what the jobs remembered and what was accepted as lost?"
+    """The verdict without the records of deployments: held against the present rules, right outputs might be red."""
+    asks = "Are the records of deployments, of memories and of accepted losses readable?"
     return Verdict(name, (unchecked("deployments", asks, why),), (), (), {}, {})
 
 

@@ -180,7 +180,7 @@ def test_a_run_that_is_not_recorded_is_unknown_where_its_bare_hops_show_it(run: 
     for labels in (shown.labels, None):
         verdict = judge(asked(), replace(shown, labels=labels))
         assert red(verdict) == dict.fromkeys(names, "unknown")
-        assert all("no run is recorded of then" in verdict.check(name).why for name in names)
+        assert all("no recorded run has the bare hops" in verdict.check(name).why for name in names)
     later = replace(run, start_ms=run.start_ms + 60_000, until_ms=run.until_ms + 60_000, about={})
     assert judge(asked(later), shown).check("acknowledged").status != "ok"
 

@@ -52,7 +52,10 @@ def unrecorded(case: Case) -> list[str]:
     found = [each for each in case.evidence.hop_sent_ms if not is_within(spans_ms, each)]
     whys = list(case.question.unrecorded)
     if found:
-        whys.append(f"a sender of traffic sent from {min(found)} to {max(found)}, and no run is recorded of then")
+        whys.append(
+            f"no recorded run has the bare hops from {min(found)} to {max(found)}: "
+            "wait until its sender has ended, or restore the record of the run"
+        )
     return whys
 
 

@@ -141,7 +141,7 @@ def _of_no_version(case: Case) -> Iterator[str]:
             version, past = pinned.get(rule.name), case.versions(rule.name).past
             had = (each for each, until_ms in past if until_ms >= run.start_ms - case.question.bounds.clocks_ms)
             if version not in (rule.version, *had):
-                yield f"the run '{run.name}' has labels for version {version} of '{rule.name}', which never was"
+                yield f"the run '{run.name}' has labels of '{rule.name}' {version}, which the pattern did not run"
 
 
 def _is_generated(case: Case) -> bool:
