@@ -495,7 +495,8 @@ def by_hand_on_streams(target: Target, plan: EnginePlan) -> Side:
     given |= {"application.id": plan.pattern, "state.dir": declared["folder"], "num.stream.threads": "1"}
     given["kind.card-uses"] = f"{plan.pattern}-dealt"  # the declared job has it, too
     job = _properties(settings, plan, given)
-    return _process(settings, plan, java(HEAP_MB, quick_start=False), "handwritten.FraudStreams", job)
+    start = java(HEAP_MB, quick_start=False)
+    return in_a_jvm(settings, plan, start, by_hand(settings, plan.engine), "handwritten.FraudStreams", job)
 
 
 def declared_on_flink(target: Target, plan: EnginePlan) -> Side:
@@ -558,14 +559,21 @@ def by_hand_on_spark(target: Target, plan: EnginePlan) -> Side:
     job = _properties(target.settings, plan, given)
     options = SPARK_SETTINGS["spark.driver.extraJavaOptions"].split()
     start = ["java", f"-Xmx{SPARK_SETTINGS['spark.driver.memory']}", *options, *OPENS]
-    return _process(target.settings, plan, start, "handwritten.FraudSpark", job)
+    class_path = by_hand(target.settings, plan.engine)
+    return in_a_jvm(target.settings, plan, start, class_path, "handwritten.FraudSpark", job)
 
 
-def _process(settings: Settings, plan: EnginePlan, start: Sequence[str], main: str, job: Path) -> Side:
-    """A program by hand in a JVM of its own."""
+def by_hand(settings: Settings, engine: str) -> list[Path]:
+    """The class path of a program by hand."""
+    return [*handwritten.libraries(settings, engine), handwritten.ensure(settings, engine)]
+
+
+def in_a_jvm(
+    settings: Settings, plan: EnginePlan, start: Sequence[str], class_path: Iterable[Path], main: str, job: Path
+) -> Side:
+    """A program, with the file that it reads, in a JVM of its own."""
     logging, log = settings.state / "by-hand-log4j2.properties", settings.state / "logs" / plan.pattern
     logging.write_text(log4j2(log.with_suffix(".log")), encoding="utf-8")
-    class_path = [*handwritten.libraries(settings, plan.engine), handwritten.ensure(settings, plan.engine)]
     words = [f"-Dlog4j2.configurationFile={logging.as_uri()}", "-cp", os.pathsep.join(map(str, class_path))]
     run = settings.run
     command = [*start, *words, main, str(job)]

@@ -467,6 +467,9 @@ SENTENCES: dict[str, dict[str, Callable[[Records], str]]] = {
         ),
         r"\| µs of a message \|.*(?:\n\|.*)*": partial(profiles, "../records/profile-flink-on-stage", "on Stage"),
     },
+    "docs/decisions/0069-samza.md": {
+        r"\| processor time of a message \|.*(?:\n\|.*)*": partial(costs, {"../records/cost-on-samza": ""}, "on Samza"),
+    },
     "docs/behaviours.md": {r"Runs\s+in\s+a\s+row:[^(]*\([^)]*\)": runs_in_a_row},
     "docs/airflow.md": {r"\d+\s+rounds,\s+\d+\s+of\s+them\s+while\s+`deploy`\s+ran": rounds_of_the_drill},
 }

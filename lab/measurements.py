@@ -257,6 +257,15 @@ MEASUREMENTS = {
         ".venv/bin/python -m lab.choices.flink_on_stage --repeats 1 --profile",
         minutes=4,
     ),
+    "cost-on-samza": Measurement(
+        "cost-on-samza",
+        (
+            *("lab/cost.py", "lab/choices/samza", "lab/choices/on_samza.py", *STREAMS),
+            *("millrace/rules", "pipelines/fraud"),
+        ),
+        ".venv/bin/python -m lab.choices.on_samza",
+        minutes=8,
+    ),
     "cost-spark-in-python": Measurement(
         "cost-spark-in-python",
         ("lab/cost.py", *SPARK_IN_PYTHON, *SPARK, "millrace/oracle.py", "millrace/rules", "pipelines/fraud"),
