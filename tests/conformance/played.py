@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import get_args
@@ -26,7 +26,10 @@ OWN = {
     ("flink", "fold"): ["tests/flink/test_folds.py"],
     ("flink", "parallel"): ["tests/conformance/test_scenarios.py"],
     ("storm", "parallel"): ["tests/storm/test_verdict.py"],
-    ("streams", "parallel"): ["tests/streams/test_instances.py"],
+    ("streams", "parallel"): [
+        "tests/kernel/test_java.py::test_java[millrace.streams.TwoProcessesTest]",
+        "tests/streams/test_instances.py",  # a drill
+    ],
 }
 """Tests of what one engine or another has for itself."""
 
@@ -38,6 +41,20 @@ def plays(engine: str, shape: str) -> Sequence[str]:
     if shape == "summary":
         return [summary.name for use in (FRAUD, MOVING) for summary in use.summaries]
     return [each.title for each in ALL if shape in shapes_of(each)] or elsewhere().get((engine, shape), [])
+
+
+def shown(engine: str, shape: str, passed: Iterable[str]) -> list[str]:
+    """Of tests that passed, those that play a shape on an engine, with its guarantee if the shape is one."""
+    played, own = plays(engine, shape), f"[{engine}/"
+    if shape == "summary":
+        return [test for test in passed if "::test_the_last_numbers" in test and own in test]
+    own += f"{shape}" if shape in GUARANTEES else ""
+    files, titles = tuple(played), tuple(f"-{each}]" for each in played)
+    return [
+        test
+        for test in passed
+        if test.startswith(files) or ("::test_it_satisfies" in test and own in test and test.endswith(titles))
+    ]
 
 
 def unplayed(manifest: Manifest) -> list[str]:

@@ -16,6 +16,11 @@ from tests.conformance.played import ALL, OF_WINDOWS, elsewhere, plays, unplayed
 from tests.conformance.test_scenarios import RUNS, Run
 
 ENGINES = registry.manifests()
+OF_SLIDING = (
+    "tests/conformance/test_windows.py::test_it_satisfies"
+    "[streams/at-least-once-with-ids/flood-streams-31 within a second are in all three windows of that second]"
+)
+NOT_SHOWN = "claimed, and shown by no test of the record"
 
 
 @pytest.mark.parametrize("manifest", ENGINES, ids=lambda each: each.name)
@@ -24,12 +29,36 @@ def test_whatever_an_engine_claims_is_played(manifest: Manifest) -> None:
     assert manifest.can | manifest.cannot.keys() == SHAPES.keys()
 
 
-def test_a_claim_that_nothing_plays_is_found_and_is_no_yes_in_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_claim_that_nothing_plays_is_found() -> None:
     bold = replace(registry.manifest("streams"), can=registry.manifest("streams").can | {"fold"})
     assert unplayed(bold) == ["fold"]
-    monkeypatch.setattr(documents, "manifests", lambda: (bold,))
-    (row,) = (line for line in documents.shapes({}).splitlines() if line.startswith(f"| {SHAPES['fold']} |"))
-    assert row == f"| {SHAPES['fold']} | claimed, and nothing plays it |"
+
+
+@pytest.mark.parametrize(
+    ("shape", "passed", "cell"),
+    [
+        ("sliding", OF_SLIDING, "yes"),
+        ("sliding", OF_SLIDING.replace("streams", "flink"), NOT_SHOWN),
+        ("session", OF_SLIDING, NOT_SHOWN),
+        ("exactly-once", "tests/conformance/test_scenarios.py::test_it_satisfies[streams/exactly-once-{fraud}]", "yes"),
+        (
+            "exactly-once",
+            "tests/conformance/test_scenarios.py::test_it_satisfies[streams/at-least-once-with-ids-{fraud}]",
+            NOT_SHOWN,
+        ),
+        ("summary", "tests/conformance/test_windows.py::test_the_last_numbers[streams/x/flood-streams]", "yes"),
+        ("parallel", "tests/streams/test_instances.py::test_of_several", "yes"),
+        ("parallel", "tests/streams/test_order.py::test_of_several", NOT_SHOWN),
+    ],
+)
+def test_a_claim_is_a_yes_of_the_table_only_where_a_test_that_plays_it_passed(
+    monkeypatch: pytest.MonkeyPatch, shape: str, passed: str, cell: str
+) -> None:
+    passed = passed.format(fraud=next(each.title for each in ALL if each.use.name == "fraud"))
+    monkeypatch.setattr(documents, "manifests", lambda: (registry.manifest("streams"),))
+    table = documents.shapes({"tests": {"figures": {"tests": {passed: {}}}}})
+    (row,) = (line for line in table.splitlines() if line.startswith(f"| {SHAPES[shape]} |"))
+    assert row == f"| {SHAPES[shape]} | {cell} |"
 
 
 def test_every_use_of_the_project_has_scenarios_of_each_of_its_rules_and_so_has_the_one_with_moving_windows() -> None:
@@ -53,7 +82,7 @@ def test_the_oracle_satisfies_what_the_engines_must(scenario: Scenario) -> None:
 
 def test_what_is_played_elsewhere_is_in_a_suite_that_is_there() -> None:
     suites = {test for tests in elsewhere().values() for test in tests}
-    assert {suite for suite in suites if not (PROJECT / suite).is_file()} == set()
+    assert {suite for suite in suites if not (PROJECT / suite.partition("::")[0]).is_file()} == set()
 
 
 def test_scenarios_are_told_apart_by_the_shapes_of_their_alerts() -> None:

@@ -30,9 +30,10 @@ from millrace.settings import Settings
 from millrace.stores.topics import Tail, publish
 from millrace.target import Target
 from millrace.traffic import plan_for
-from millrace.verbs import deploy, dispositions, provision, sending, teardown, traffic
+from millrace.verbs import deploy, dispositions, provision, teardown, traffic
+from millrace.verbs.validate import validate
 from tests.browser import browser
-from tests.patterns import own_patterns
+from tests.patterns import own_patterns, problems
 
 pytestmark = pytest.mark.stack
 
@@ -43,6 +44,7 @@ PATTERNS = {
 SECONDS, RATE_PER_S = 12, 100
 SHOWN_WITHIN_MS = 90_000
 SEEN_WITHIN_MS = 1000
+JUDGED_WITHIN_S = 300
 HOSTILE = "<script>document.title='broken'</script>"
 
 
@@ -61,10 +63,13 @@ def jobs() -> list[str]:
     return [f"{name}.{engine}" for name in PATTERNS for engine in load(name).engines]
 
 
+def events_in(lineage_file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in lineage_file.read_text().splitlines()]
+
+
 def jobs_in(lineage_file: Path) -> set[tuple[str, str]]:
     """The jobs of the events, each with what happened to it."""
-    events = [json.loads(line) for line in lineage_file.read_text().splitlines()]
-    return {(event["job"]["name"], event["eventType"]) for event in events}
+    return {(event["job"]["name"], event["eventType"]) for event in events_in(lineage_file)}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -94,7 +99,7 @@ def send(target: Target, variant: Variant) -> None:
     use = variant.use
     plan = plan_for(traffic.declared(use), SECONDS * RATE_PER_S, RATE_PER_S, name="live")
     load_ = traffic.generated(use, plan, traffic.secrets_of(target.settings, use))
-    assert sending.send(target.bootstrap, topics(variant), load_, hop_per_s=10).is_complete
+    assert traffic.traffic(target, variant.name, load_).is_complete
 
 
 @pytest.fixture(scope="module")
@@ -133,8 +138,14 @@ def test_its_totals_are_those_counted_from_kafka(window: Page, target: Target, n
     page.screenshot(path=tmp_path / f"{name}.png", full_page=True)
 
 
-def test_openlineage_gets_the_jobs_that_a_deploy_has_started(lineage_file: Path) -> None:
-    assert jobs_in(lineage_file) == {(job, "START") for job in jobs()}
+def test_openlineage_gets_the_jobs_the_traffic_and_the_verdict(lineage_file: Path, target: Target) -> None:
+    verdict = validate(target, "live-flood", within_s=JUDGED_WITHIN_S, report=print).verdict
+    ended = {*(f"{name}.traffic" for name in PATTERNS), "live-flood.validate"}
+    whole = {(name, state) for name in ended for state in ("START", "COMPLETE")}
+    assert jobs_in(lineage_file) == {(job, "START") for job in jobs()} | whole
+    judged = [event for event in events_in(lineage_file) if event["job"]["name"] == "live-flood.validate"]
+    assert judged[-1]["run"]["facets"]["millrace_verdict"]["status"] == verdict.status
+    assert not problems(verdict)
 
 
 SHOWS = """(key) => {
