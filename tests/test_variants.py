@@ -43,6 +43,7 @@ pytestmark = [pytest.mark.stack, pytest.mark.timeout(2400)]
 
 ELSEWHERE = {
     "flink-spark": "tests/airflow/test_airflow.py",
+    "flood-flink-spark": "tests/test_long_runs.py",
     "flood-spark": "tests/test_long_runs.py",
     "storm": "tests/storm/test_verdict.py",
     "storm-at-most-once": "tests/storm/test_verdict.py",

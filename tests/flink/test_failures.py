@@ -21,6 +21,7 @@ FAILED_WITHIN_S = 180
 
 
 @pytest.mark.stack
+@pytest.mark.drill
 def test_flink_shows_as_many_failures_as_a_crash_loop_has_though_checkpoints_are_completed_in_between(
     stack: Settings, target: Target
 ) -> None:

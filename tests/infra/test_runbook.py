@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from millrace import stack as stacks
 from millrace.machine import processes
 from millrace.machine.processes import wait_until
 from millrace.patterns import load
-from millrace.rules import ALERTS
+from millrace.rules import ALERTS, UseCase
 from millrace.servers.dashboard import url
 from millrace.settings import PROJECT, Settings
 from millrace.stack import WATCH
@@ -36,7 +37,8 @@ from millrace.stack.services import NEEDED
 from millrace.stack.startup import stop_all
 from millrace.stores.topics import publish
 from millrace.target import Target
-from millrace.verbs import alerts, ledger, letters
+from millrace.traffic import plan_for
+from millrace.verbs import alerts, ledger, letters, traffic
 from millrace.verify.ledger.chain import Entry
 from tests.browser import browser
 from tests.dashboard.scraping import RULES, firing, lasting, prometheus, results
@@ -55,6 +57,7 @@ PATTERNS = {PATTERN: {"of": "flink", **OWN}, BEHIND: {"of": "flink-spark", **OWN
 MINUTE_S = 6
 FIRES_WITHIN_S = CLEAR_WITHIN_S = 300
 SHOWN_WITHIN_S = 120
+ENDS_WITHIN_S = 60
 MOVED_WITHIN_S = 300
 """On a busy machine the first batch of a driver has taken 108 s, and the second one shows its moment."""
 COMMAND = re.compile(r"`(millrace [^`]+|top)`")
@@ -96,8 +99,8 @@ class Drill:
         self.senders.close()
 
     @contextmanager
-    def meanwhile(self, *words: str, by: int = signal.SIGKILL) -> Iterator[None]:
-        """A command that runs during the block. Traffic that is killed leaves no labels."""
+    def meanwhile(self, *words: str) -> Iterator[None]:
+        """A command that runs during the block, and then gets a Ctrl-C."""
         with (self.folder / f"{words[0]}.log").open("a") as log:
             process = subprocess.Popen(
                 self._words(("millrace", *words)),
@@ -109,8 +112,12 @@ class Drill:
             try:
                 yield
             finally:
-                os.killpg(process.pid, by)
-                process.wait(30)
+                os.killpg(process.pid, signal.SIGINT)
+                try:
+                    process.wait(ENDS_WITHIN_S)
+                except subprocess.TimeoutExpired:  # it waits for a server that a failed test has left dead
+                    os.killpg(process.pid, signal.SIGKILL)
+                    raise
 
     def _words(self, words: Sequence[str]) -> list[str]:
         return [sys.executable, "-m", "millrace.cli", *words[1:]] if words[0] == "millrace" else [*words]
@@ -146,6 +153,17 @@ class Remedy:
 
 
 @dataclass(frozen=True)
+class Recorded:
+    """Traffic from a file. It has no labels, so a verdict is ok though a Ctrl-C has ended it."""
+
+    rate_per_s: int = 40
+    seconds: int = 900
+    frauds: float = 0.2
+    lacking: int = 0
+    """Each so many-th transaction has no amount; 0: none."""
+
+
+@dataclass(frozen=True)
 class Row:
     """How an alert is caused, and how its page is followed."""
 
@@ -157,13 +175,13 @@ class Row:
     """Lines that are followed once the alert no longer fires."""
     page: str = ""
     """Where another row of the same page has its name."""
-    traffic: str = "--rate 40 --frauds 0.2 --seconds 900"
+    traffic: Recorded | None = Recorded()
     """While the alert is caused and its page followed."""
     pattern: str = PATTERN
 
 
 def poison(drill: Drill) -> None:
-    send(drill, "--rate 40 --poison 0.3 --seconds 900")
+    send(drill, Recorded(lacking=3))
 
 
 def correct(drill: Drill) -> None:
@@ -256,7 +274,7 @@ def forged(drill: Drill) -> None:
 
 def canaries_without_job(drill: Drill) -> None:
     """Canaries have set off every rule; then the job loses its TaskManager."""
-    sending = drill.meanwhile("canaries", PATTERN, "--every", "10", by=signal.SIGINT)
+    sending = drill.meanwhile("canaries", PATTERN, "--every", "10")
     drill.cause.enter_context(sending)
     status = ("millrace", "canaries", PATTERN, "--status")
     assert wait_until(lambda: drill.run(*status)[0] == 0, FIRES_WITHIN_S, every_s=2)
@@ -305,7 +323,7 @@ def exported(drill: Drill) -> None:
 
 
 def new_events(drill: Drill) -> None:
-    send(drill, "--rate 40 --seconds 60")
+    send(drill, Recorded())
     drill.end_senders()
 
 
@@ -316,7 +334,7 @@ ROWS = {
         poison,
         (Look("missing:amount_cents"), Look(r"missing:amount_cents.*drilled\.transactions")),
         (Remedy("`missing:`", correct),),
-        traffic="",
+        traffic=None,
     ),
     "page-away": Row(
         left_dead("dashboard"),
@@ -363,7 +381,7 @@ ROWS = {
         stall("flink-taskmanager", 0.95, 0.05),
         (Look(r"Behind the last checkpoint: \d+,\d+ events"), Look(RESTARTS, exits=(0, 1)), Look("load average")),
         (Remedy(BUSY, Drill.end_cause),),
-        traffic="--rate 1000 --seconds 300",
+        traffic=Recorded(rate_per_s=1000, seconds=300, frauds=0.02),
     ),
     "windows-behind": Row(
         slow_windows,
@@ -373,7 +391,7 @@ ROWS = {
             Look("load average"),
         ),
         (Remedy(BUSY, Drill.end_cause),),
-        traffic="--rate 200 --seconds 900",
+        traffic=Recorded(rate_per_s=200),
         pattern=BEHIND,
     ),
     "promise-broken": Row(
@@ -524,10 +542,25 @@ def test_a_page_is_followed_while_its_alert_fires_until_it_is_over(drill: Drill,
     print(json.dumps({name: drill.followed[name]}, indent=1))
 
 
-def send(drill: Drill, options: str) -> None:
+def send(drill: Drill, recorded: Recorded) -> None:
     """Traffic from here on."""
-    drill.senders.enter_context(drill.meanwhile("traffic", drill.placed["PATTERN"], *shlex.split(options)))
+    pattern = drill.placed["PATTERN"]
+    file = drill.folder / f"{time.time_ns()}.jsonl"
+    file.write_text("".join(lines_of(drill.settings, load(pattern).use, recorded, file.stem)), encoding="utf-8")
+    drill.senders.callback(file.unlink)
+    drill.senders.enter_context(drill.meanwhile("traffic", pattern, "--from", str(file)))
     assert wait_until(lambda: bool(results(drill.port, "millrace:in:rate1m > 0")), SHOWN_WITHIN_S)
+
+
+def lines_of(settings: Settings, use: UseCase, recorded: Recorded, name: str) -> Iterator[str]:
+    shape, events = traffic.declared(use), recorded.rate_per_s * recorded.seconds
+    plan = plan_for(shape, events, recorded.rate_per_s, name=name, frauds=recorded.frauds, poison=0)
+    messages = shape.messages(plan, traffic.secrets_of(settings, use), int(time.time() * 1000))
+    for number, each in enumerate(chain(shape.references(plan, ()), messages)):
+        event = json.loads(each.value or b"") | {"topic": each.topic}
+        if recorded.lacking and number % recorded.lacking == 0:
+            event.pop("amount_cents", None)
+        yield json.dumps(event) + "\n"
 
 
 def see(drill: Drill, step: str, look: Look) -> None:
