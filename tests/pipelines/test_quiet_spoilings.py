@@ -53,9 +53,9 @@ def changed(record: Record, **columns: Any) -> Record:
     return replace(record, value=json.dumps({**read(record), **columns}).encode())
 
 
-def in_segments(evidence: Evidence) -> set[str]:
+def in_segments(evidence: Evidence, question: Question = STREAM) -> set[str]:
     """The checks that are not ok in some segment."""
-    segments = Ledger(STREAM, evidence, LIMITS).through(range(START_MS, LAST_MS, 10_000))
+    segments = Ledger(question, evidence, LIMITS).through(range(START_MS, LAST_MS, 10_000))
     return {name.partition(" ")[2] for name in wrong(segments)}
 
 
@@ -104,6 +104,11 @@ class TestRowsWithLateEvents:
         assert len(self.late_rows(counting)) > 3
         assert not_ok(counting) == set()
         assert in_segments(counting) == set()
+
+    def test_charts_that_leave_out_what_is_late_may_not(self, counting: Evidence, good: Evidence) -> None:
+        strict = replace(STREAM, counts_late=False)
+        assert not_ok(good, strict) == in_segments(good, strict) == set()
+        assert not_ok(counting, strict) == in_segments(counting, strict) == {NUMBERS}
 
     @pytest.mark.parametrize("column", ["total_cents", "largest_cents", "purchases"])
     def test_another_number_is_red(self, counting: Evidence, column: str) -> None:

@@ -366,9 +366,10 @@ def _rows_of(step: Step, summary: WindowSummary) -> Rows:
             if is_over:
                 _close_row(step, summary, name, own)
             continue
-        of_all = oracle.measured(summary, among)
-        in_time = [each.event for each in own if not each.is_late]
-        late = [each.event for each in own if each.is_late]
+        counting = [each for each in own if _may_count(step, each)]
+        of_all = oracle.measured(summary, [each.event for each in counting])
+        in_time = [each.event for each in counting if not each.is_late]
+        late = [each.event for each in counting if each.is_late]
         values = oracle.measured(summary, in_time) if in_time else None
         rows = state.rows.get(name, ())
         last = numbers.last_of(output for _, output in rows)
@@ -384,7 +385,8 @@ def _rows_of(step: Step, summary: WindowSummary) -> Rows:
             continue
         if not is_right and not step.is_over(_since(step, name)):
             continue
-        with_late[key], counted[key] = of_all, own
+        if counting:
+            with_late[key], counted[key] = of_all, counting
         if values is not None:
             over[key] = values
         step.due[WINDOWS_TOPIC] += [output for _, output in state.rows.pop(name, ())]
@@ -398,14 +400,19 @@ def _rows_of(step: Step, summary: WindowSummary) -> Rows:
             if key in groups and not step.is_last:
                 continue
             if key in groups:
-                counted[key] = groups[key]
-                with_late[key] = oracle.measured(summary, [each.event for each in groups[key]])
+                counted[key] = [each for each in groups[key] if _may_count(step, each)]
+                with_late[key] = oracle.measured(summary, [each.event for each in counted[key]])
             step.due[WINDOWS_TOPIC] += [output for _, output in state.rows.pop(name)]
     step.case.parts[summary.name] = {key: _parts(own) for key, own in counted.items()}
     began_ms = {key: _began_ms(own) for key, own in counted.items()}
     events = {key: [each.event for each in own] for key, own in counted.items()}
     late_of = {key: [each.event for each in own if each.is_late] for key, own in counted.items()}
     return Rows(over, with_late, began_ms, events, from_before=from_before, late=late_of)
+
+
+def _may_count(step: Step, each: Counted) -> bool:
+    """Whether a row may count an event, as a whole verdict has it."""
+    return not each.is_late or step.question.counts_late or each.copies > 1
 
 
 def _began_ms(own: Iterable[Counted]) -> int:
