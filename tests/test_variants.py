@@ -42,6 +42,7 @@ from tests.searching import contents
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(2400)]
 
 ELSEWHERE = {
+    "flink": "tests/airflow/test_airflow.py",
     "flink-spark": "tests/airflow/test_airflow.py",
     "flood-flink-spark": "tests/test_long_runs.py",
     "flood-spark": "tests/test_long_runs.py",

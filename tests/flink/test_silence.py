@@ -21,7 +21,7 @@ VARIANT = load("flink")
 BUSY = CUSTOMERS[0]
 EVENTS, EVERY = 3_000, 40
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.stack, pytest.mark.drill, pytest.mark.timeout(600)]
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ MANY = 3_000
 TURNS, PURCHASES_OF_EACH = 10, 450
 """With one move of the phone in each."""
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.stack, pytest.mark.drill, pytest.mark.timeout(600)]
 
 
 @pytest.fixture
