@@ -85,7 +85,7 @@ def test_windows_may_be_behind_by_the_disorder_of_the_use_and_a_minute() -> None
 def test_each_alert_leads_to_a_page_with_how_to_look_and_what_to_do(alert: dict[str, Any]) -> None:
     text = (PROJECT / alert["annotations"]["runbook"]).read_text(encoding="utf-8")
     assert text.startswith(f"# {alert['alert']}: ")
-    assert text.index("## How to look") < text.index("## What to do")
+    assert text.index("## How to look") < text.index("## What to do") < text.index("## Outcome")
 
 
 def test_each_alert_has_the_address_of_its_page_but_that_of_a_page_that_is_away() -> None:
