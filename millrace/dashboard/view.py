@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from millrace import project
 from millrace.errors import InfraError
 from millrace.rules import Count, Sum, UseCase, WindowSummary
+from millrace.rules.figures import unit
 from millrace.rules.nearest import nearest
 from millrace.rules.sentences import words
 from millrace.yaml_text import YamlError, read_yaml
@@ -154,12 +155,6 @@ def charts_of(view: View, use: UseCase, summaries: Iterable[str]) -> list[ChartF
     """The charts of the summaries that a pattern runs."""
     runs = set(summaries)
     return [_facts(chart, use.summary(chart.summary)) for chart in view.charts if chart.summary in runs]
-
-
-def unit(name: str) -> str:
-    """The unit that the name of a value ends in, for the page to write it with."""
-    last = name.rpartition("_")[2]
-    return {"cents": "cents", "ms": "ms", "km": "km", "bytes": "bytes", "size": "bytes"}.get(last, "")
 
 
 _HIDDEN = frozenset({"flags", "source_topic", "source_partition", "source_offset", "ingest_ms", "sent_ms"})

@@ -53,7 +53,7 @@ from millrace.rules.outputs import (
     window_result,
 )
 from millrace.rules.places import placed
-from millrace.rules.sentences import measure_phrase, phrased, values_shown, window_phrase, words
+from millrace.rules.sentences import measure_phrase, named, phrased, values_shown, window_phrase
 from millrace.rules.tables import Table, require_tables
 from millrace.rules.traffic import Traffic
 from millrace.rules.windows import Sliding, Tumbling, Window
@@ -281,7 +281,7 @@ class FoldRule:
 
     def explained(self, operands: Mapping[str, str | None]) -> str:
         """The operands that the step returned with an alert."""
-        return ", ".join(f"{words(name)} {value}" for name, value in operands.items())
+        return ", ".join(named(name, value) for name, value in operands.items())
 
 
 Rule = EventRule | WindowRule | FoldRule

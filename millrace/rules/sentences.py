@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 
+from millrace.rules import figures
 from millrace.rules.expressions import Binary, Call, Expression, Field, Literal, Not, Value, fields_of, value_of
 from millrace.rules.measures import Count, CountDistinct, DistinctOthers, Last, Max, Measure, Min, Sum
 from millrace.rules.outputs import operand_name
@@ -21,34 +23,39 @@ _WORDS = {
     "-": "minus",
     "*": "times",
 }
-_COMPARISONS = frozenset({">", ">=", "<", "<=", "==", "!="})
+_EQUALITY = frozenset({"==", "!="})
+_COMPARISONS = _EQUALITY | {">", ">=", "<", "<="}
 _BOUNDS = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 """Each, and what it is of the negated numbers."""
-_FUNCTIONS = {"km": "the distance in km between {}"}
+_FUNCTIONS = {"km": "the distance between {}"}
+_PLAIN = "plain"
+"""The unit of whole numbers that are only equal or not: they may be codes, which have no thousands."""
 
 
-Shown = Callable[[Expression], str]
+Shown = Callable[[Expression, Expression, str], str]
+"""What follows one side of a comparison, beside the other one, in their unit."""
 
 
-def phrased(expression: Expression, phrases: Mapping[tuple[str, str], str], shown: Shown = lambda each: "") -> str:
-    """The expression in words: each field by its phrase, or else by its name.
-
-    `shown` gives what follows each side of a comparison.
-    """
+def phrased(expression: Expression, phrases: Mapping[tuple[str, str], str], shown: Shown = lambda *each: "") -> str:
+    """The expression in words: each field by its phrase, or else by its name."""
     match expression:
         case Field(owner=owner, name=name):
             return phrases.get((owner, name), f"the {words(name)}")
-        case Literal(value=value):
-            return str(value)
+        case Literal():
+            return _constant(expression, "")
         case Not(inner=inner):
             return f"not ({phrased(inner, phrases, shown)})"
         case Binary(op=op, left=Binary(op="-") as difference, right=Literal(value=int(limit_ms))) if (
-            op in _BOUNDS and _units(difference) == {"ms"}
+            op in _BOUNDS and _is_span(difference)
         ):
             return _apart(op, difference, limit_ms, phrases, shown)
         case Binary(op=op, left=left, right=right) if op in _COMPARISONS:
-            here, there = _side(left, right, phrases), _side(right, left, phrases)
-            return f"{here}{shown(left)} {_WORDS[op]} {there}{shown(right)}"
+            of = _unit(left) or _unit(right) or (_PLAIN if op in _EQUALITY else "")
+            here, there = _side(left, of, phrases), _side(right, of, phrases)
+            return f"{here}{shown(left, right, of)} {_WORDS[op]} {there}{shown(right, left, of)}"
+        case Binary(op=op, left=left, right=right) if op in ("+", "-"):
+            of = _unit(expression)
+            return f"{_side(left, of, phrases)} {_WORDS[op]} {_side(right, of, phrases)}"
         case Binary(op=op, left=left, right=right):
             return f"{phrased(left, phrases, shown)} {_WORDS[op]} {phrased(right, phrases, shown)}"
         case Call(function=function, arguments=arguments):
@@ -56,19 +63,39 @@ def phrased(expression: Expression, phrases: Mapping[tuple[str, str], str], show
     return str(expression)
 
 
-def _side(side: Expression, other: Expression, phrases: Mapping[tuple[str, str], str]) -> str:
+def _side(side: Expression, of: str, phrases: Mapping[tuple[str, str], str]) -> str:
     """One side of a comparison; a number takes the unit of what it is compared with."""
-    units = _units(other)
-    if isinstance(side, Literal) and not isinstance(side.value, bool) and isinstance(side.value, (int, float)):
-        if units == {"ms"}:
-            return span(int(side.value))
-        if units == {"cents"}:
-            return f"{side.value / 100:.2f}"
-    return phrased(side, phrases)
+    return _constant(side, of) if isinstance(side, Literal) else phrased(side, phrases)
 
 
-def _units(expression: Expression) -> set[str]:
-    return {field.name.rpartition("_")[2] for field in fields_of(expression)}
+def _constant(literal: Literal, of: str) -> str:
+    value = literal.value
+    if isinstance(value, (bool, str)):
+        return str(value)
+    if of == "ms" and abs(value) < figures.MOMENTS_FROM_MS:
+        return span(int(value))
+    return str(value) if of == _PLAIN and isinstance(value, int) else figures.exact(value, of)
+
+
+def _unit(expression: Expression) -> str:
+    """The unit of a value; none where the declaration gives none."""
+    match expression:
+        case Field(name=name):
+            return figures.unit(name)
+        case Call(function=function):
+            return figures.unit(function)
+        case Binary(op=op, left=left, right=right) if op in ("+", "-", "*"):
+            found = [each for each in (_unit(left), _unit(right)) if each]
+            return found[0] if len(found) == 1 or (op != "*" and len(set(found)) == 1) else ""
+    return ""
+
+
+def _is_span(expression: Expression) -> bool:
+    """Whether it is how far one time is from another."""
+    match expression:
+        case Binary(op="-", left=left, right=right):
+            return _unit(left) == _unit(right) == "ms"
+    return False
 
 
 def _apart(op: str, times: Binary, limit_ms: int, phrases: Mapping[tuple[str, str], str], shown: Shown) -> str:
@@ -76,7 +103,7 @@ def _apart(op: str, times: Binary, limit_ms: int, phrases: Mapping[tuple[str, st
     bound, order = (op, "after") if limit_ms >= 0 else (_BOUNDS[op], "before")
     bounds = {"<=": "at most", "<": "less than", ">=": "at least", ">": "more than"}
     first, second = phrased(times.left, phrases), phrased(times.right, phrases)
-    value = shown(times).replace(f" {order})", ")")
+    value = shown(times, Literal(limit_ms, "whole"), "ms").replace(f" {order})", ")")
     return f"{first} is {bounds[bound]} {span(abs(limit_ms))} {order} {second}{value}"
 
 
@@ -91,20 +118,34 @@ def span(ms: int) -> str:
 def values_shown(operands: Mapping[str, str | None]) -> Shown:
     """Shows the value that each side of a comparison had, from the operands of an alert."""
 
-    def shown(expression: Expression) -> str:
+    def computed(expression: Expression) -> Value:
         fields = fields_of(expression)
         values = {(field.owner, field.name): _value(field, operands.get(operand_name(field))) for field in fields}
-        value = value_of(expression, values) if fields and None not in values.values() else None
-        if value is None:
+        return None if None in values.values() else value_of(expression, values)
+
+    def shown(side: Expression, other: Expression, of: str) -> str:
+        value, beside = computed(side), computed(other)
+        if value is None or not fields_of(side):
             return ""
-        if isinstance(expression, Field) and expression.name.endswith("_cents"):
-            return f" ({float(value) / 100:.2f})"
-        if _units(expression) == {"ms"} and not isinstance(expression, Field):
-            order = "after" if float(value) >= 0 else "before"
-            return f" ({abs(float(value)) / 1000:.6g} s {order})"
-        return f" ({value:.6g})" if isinstance(value, float) else f" ({value})"
+        if isinstance(value, (bool, str)) or (of == _PLAIN and isinstance(value, int)):
+            return f" ({value})"
+        compared = None if isinstance(beside, (bool, str)) else beside
+        if not _is_span(side):
+            return f" ({figures.in_unit(value, of, compared)})"
+        distance = figures.in_unit(abs(value), of, None if compared is None else abs(compared))
+        return f" ({distance} {'after' if value >= 0 else 'before'})"
 
     return shown
+
+
+def named(name: str, value: str | None) -> str:
+    """A value of an alert with its name, in its unit."""
+    try:
+        number = float(value or "")
+    except ValueError:
+        number = math.nan
+    is_measured = figures.unit(name) and math.isfinite(number)
+    return f"{words(name)} {figures.in_unit(number, figures.unit(name)) if is_measured else value}"
 
 
 def _value(field: Field, text: str | None) -> Value:

@@ -378,8 +378,8 @@ def test_a_person_reads_an_alert_as_the_sentence_of_its_rule(
 ) -> None:
     monkeypatch.setattr("millrace.cli.topics.result_console", lambda: SimpleNamespace(is_terminal=True))
     first, _, of_another_version = millrace(tmp_path, "topics", "tail", "flink", "alerts", "--all").stdout.splitlines()
-    assert first.startswith("away-from-phone      anna  1970-01-01 00:01:00.000: the distance in km between ")
-    assert " is greater than 1.0 and " in first
+    assert first.startswith("away-from-phone      anna  1970-01-01 00:01:00.000: the distance between ")
+    assert " km) is greater than 1 km and " in first
     assert of_another_version.endswith("before_phone_at_ms 15000")
 
 

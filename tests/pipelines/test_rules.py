@@ -3,9 +3,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from millrace.rules import EventRule, Max, RuleError
+from millrace.rules import EventRule, FoldRule, Max, RuleError
 from millrace.rules.expressions import Field, value_of
 from millrace.rules.memory import StageMemory
+from millrace.rules.sentences import phrased, values_shown
 from pipelines.fraud import FRAUD
 from pipelines.fraud.events import transactions
 
@@ -182,7 +183,7 @@ def test_an_alert_is_explained_by_the_values_that_its_condition_compared():
     phone = {"before_phone_latitude": "41.0", "before_phone_longitude": "29.0", "before_phone_at_ms": "15000"}
     said = away.explained(place | phone)
     assert re.search(
-        r"the distance in km between .* \(17\d\d\.\d+\) is greater than 1\.0 and the time is at most 15 minutes "
+        r"the distance between .* \(1,7\d\d km\) is greater than 1 km and the time is at most 15 minutes "
         r"after the time of the customer's last event on device-locations \(45 s\)$",
         said,
     )
@@ -192,6 +193,50 @@ def test_an_alert_is_explained_by_the_values_that_its_condition_compared():
     assert at_once.explained({"before_purchases": "1", "at_ms": "9000", "before_newest_ms": "5000"}) == (
         "the number of the customer's earlier events in the last 10 seconds (1) is at least 1 and the time is at most "
         "10 seconds before the largest time of the customer's earlier events (4 s after)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("when", "values", "wanted"),
+    [
+        (
+            lambda now: now.spent_cents > 100_000,
+            {"spent_cents": "123456"},
+            "the spent (1,234.56) is greater than 1,000.00",
+        ),
+        (
+            lambda now: now.spent_cents - 5_000 > 0,
+            {"spent_cents": "6000"},
+            "the spent minus 50.00 (10.00) is greater than 0.00",
+        ),
+        (lambda now: now.way_km > 5.0, {"way_km": "7.25"}, "the way km (7.2 km) is greater than 5 km"),
+        (lambda now: now.way_km > 1.0, {"way_km": "1.004"}, "the way km (1.004 km) is greater than 1 km"),
+        (lambda now: now.way_km >= 1_200.5, {"way_km": "2389.17"}, "the way km (2,389 km) is at least 1,200.5 km"),
+        (lambda now: now.size > 1_500_000, {"size": "2345678"}, "the size (2.3 MB) is greater than 1.5 MB"),
+        (lambda now: now.held_ms < 60_000, {"held_ms": "59990"}, "the held (59.99 s) is less than 1 minute"),
+        (lambda now: now.number >= 1_000, {"number": "12345"}, "the number (12,345) is at least 1,000"),
+        (lambda now: now.number == 8080, {"number": "8080"}, "the number (8080) is 8080"),
+        (lambda now: now.share > 0.25, {"share": "0.26789"}, "the share (0.2679) is greater than 0.25"),
+        (lambda now: now.share > 1.0, {"share": "1.00000001"}, "the share (1.00000001) is greater than 1"),
+        (lambda now: now.share > 0.0, {"share": "1e-9"}, "the share (1e-09) is greater than 0"),
+        (
+            lambda now: now.number * now.share > 10.0,
+            {"number": "3", "share": "4.0"},
+            "the number times the share (12) is greater than 10",
+        ),
+    ],
+)
+def test_values_and_thresholds_have_their_unit_thousands_and_few_digits(when, values, wanted):
+    kinds = {"spent_cents": "whole", "way_km": "real", "size": "whole", "held_ms": "whole"}
+    kinds |= {"number": "whole", "share": "real"}
+    condition = when(SimpleNamespace(**{name: Field("now", name, kind) for name, kind in kinds.items()}))
+    assert phrased(condition, {}, values_shown(values)) == wanted
+
+
+def test_the_values_of_a_step_have_their_unit():
+    rule = FoldRule("r", "", transactions, lambda state, event, stream: (state, None), "1")
+    assert rule.explained({"spent_cents": "123456", "way_km": "0.04", "note": "12", "left": None}) == (
+        "spent 1,234.56, way km 0 km, note 12, left None"
     )
 
 
