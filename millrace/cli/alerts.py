@@ -18,6 +18,7 @@ from rich.console import Console
 from millrace.alerts import rules_of, why
 from millrace.cli.changes import RunName
 from millrace.cli.printing import Json, fields, plain_table, print_json, print_rows, result_console, settings
+from millrace.dashboard.shown import text
 from millrace.rules import ALERTS
 from millrace.rules.outputs import MARKS
 
@@ -67,7 +68,8 @@ def alerts(
 ) -> None:
     """Print the latest alerts of a pattern, oldest first, each with the beginning of its id and its rule's sentence.
 
-    With --json it prints all alerts, with their values and their places in Kafka. `explain` shows one of them.
+    Tokens are shortened. With --json it prints all alerts, with their values, their whole tokens and their places in
+    Kafka. `explain` shows one of them.
 
     Examples:
     millrace alerts flink-spark --since 15m
@@ -113,7 +115,7 @@ def alerts(
     for each in found[-last:]:
         of = marks.get(each.alert["alert_id"])
         mark = f" [{of.mark} by {of.by}{': ' if of.note else ''}{of.note}]" if of else ""
-        console.print(f"{each.alert['alert_id'][:10]}  {_sentence(each.alert, rules)}{mark}", markup=False)
+        console.print(f"{each.alert['alert_id'][:10]}  {_sentence(each.alert, rules)}{text(mark)}", markup=False)
     if console.is_terminal:
         shown = min(last, len(found))
         console.print(
@@ -147,7 +149,7 @@ def _print_precision(pattern: str, found: Sequence[Precision], as_json: bool) ->
 
 
 def alert_line(value: bytes, rules: Mapping[str, Rule]) -> str:
-    """One alert as a line: rule, key, time, and the rule's sentence with the values in it; other messages unchanged."""
+    """One alert as a line: rule, key, time, and the rule's sentence, its tokens shortened; other messages unchanged."""
     try:
         return _sentence(json.loads(value), rules)
     except (ValueError, TypeError, LookupError, AttributeError, OverflowError):
@@ -156,7 +158,7 @@ def alert_line(value: bytes, rules: Mapping[str, Rule]) -> str:
 
 def _sentence(alert: Mapping[str, Any], rules: Mapping[str, Rule]) -> str:
     at = datetime.fromtimestamp(alert["at_ms"] / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
-    return f"{alert['rule']:<20} {alert['key']}  {at}: {why(alert, rules)}"
+    return f"{alert['rule']:<20} {text(alert['key'])}  {at}: {text(why(alert, rules))}"
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from rich.table import Table
 
 from millrace.cli.changes import AlertId, PatternOfAlert, known_run
 from millrace.cli.printing import Json, fields, print_json, print_rows, result_console, settings
+from millrace.dashboard.shown import text
 
 if TYPE_CHECKING:
     from millrace.verbs.alerts import Explanation
@@ -23,6 +24,8 @@ def explain(
     json: Json = False,
 ) -> None:
     """Show why an alert was raised: its rule's sentence, its values, the events it rests on, and their places in Kafka.
+
+    Tokens are shortened; with --json they are whole.
 
     Examples:
     millrace explain 752d93d27e
@@ -43,10 +46,10 @@ def explain(
 
 
 def print_explanation(console: Console, explained: "Explanation", made: "Disposition | None" = None) -> None:
-    """One alert for people."""
+    """One alert for people, its tokens shortened."""
     found, alert = explained.found, explained.found.alert
-    console.print(f"[bold]{alert['rule']}[/]  {alert['subject']}", highlight=False)
-    console.print(f"{found.sentence[:1].upper()}{found.sentence[1:]}.", markup=False)
+    console.print(f"[bold]{alert['rule']}[/]  {text(alert['subject'])}", highlight=False)
+    console.print(text(f"{found.sentence[:1].upper()}{found.sentence[1:]}."), markup=False)
     if explained.doc:
         console.print(explained.doc, style="dim", markup=False)
     rule = f"{alert['rule']} {alert['rule_version']}"
@@ -62,7 +65,7 @@ def print_explanation(console: Console, explained: "Explanation", made: "Disposi
         **({"marked": f"{made.mark} by {made.by}, {_moment(made.at_ms)}", "note": made.note} if made else {}),
     }
     console.print()
-    for name, value in rows.items():
+    for name, value in text(rows).items():
         console.print(f"{name:<24} {value}", markup=False)
     _print_events(console, explained)
 
@@ -70,7 +73,7 @@ def print_explanation(console: Console, explained: "Explanation", made: "Disposi
 def _print_events(console: Console, explained: "Explanation") -> None:
     if explained.events:
         shown = [name for name in explained.events[0] if name not in HIDDEN][:COLUMNS_MOST]
-        rows = [[_place(event), *(_value(name, event.get(name)) for name in shown)] for event in explained.events]
+        rows = [[_place(each), *(text(_value(name, each.get(name))) for name in shown)] for each in explained.events]
         console.print()
         if console.is_terminal:
             table = Table("message", *(name.replace("_", " ") for name in shown), box=None, header_style="bold")
@@ -80,10 +83,8 @@ def _print_events(console: Console, explained: "Explanation") -> None:
         else:
             print_rows(rows)
     if explained.missing:
-        console.print(
-            f"{len(explained.missing)} of its events are no longer in their topic: {', '.join(explained.missing[:3])}",
-            style="dim",
-        )
+        some = text(", ".join(explained.missing[:3]))
+        console.print(f"{len(explained.missing)} of its events are no longer in their topic: {some}", style="dim")
 
 
 HIDDEN = frozenset({"flags", "source_topic", "source_partition", "source_offset", "ingest_ms", "sent_ms"})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,9 +13,12 @@ from typing import Any, cast
 import pyarrow.parquet as pq
 import pytest
 
+from millrace.cli.alerts import alert_line
+from millrace.dashboard.shown import SHOWN_OF_TOKEN
 from millrace.errors import UsageError
 from millrace.oracle import Record, Refusal, accept
 from millrace.patterns import load
+from millrace.rules import TOKEN_PATTERN
 from millrace.rules.outputs import DISPOSITIONS
 from millrace.stores import topics
 from millrace.verbs import alerts as finding
@@ -151,6 +155,20 @@ def test_an_alert_is_explained_by_the_events_it_rests_on(
     text = millrace(tmp_path, "explain", alert["alert_id"]).stdout
     assert "flink.alerts partition 0 offset" in text
     assert f"flink.transactions 0/{events[alert['event_ids'][0]]['source_offset']}" in text
+
+
+def test_a_token_is_whole_only_in_json(millrace: Millrace, kafka: list[Record], tmp_path: Path) -> None:
+    alert = next(each for each in written(kafka, "alerts") if each["rule"] == "burst")
+    card = alert["key"]
+    assert re.fullmatch(TOKEN_PATTERN, card)
+    id_ = alert["alert_id"]
+    millrace(tmp_path, "mark", id_, "unsure", "--by", "anna", "--note", f"also {card}")
+    for words in (("alerts", "flink", "--last", "9999"), ("explain", id_)):
+        printed = millrace(tmp_path, *words).stdout
+        assert f"{card[:SHOWN_OF_TOKEN]}…" in printed
+        assert re.findall(TOKEN_PATTERN, printed) == []
+        assert card in millrace(tmp_path, *words[:2], "--json").stdout
+    assert alert_line(json.dumps(alert).encode(), {}).startswith(f"burst                {card[:SHOWN_OF_TOKEN]}…  20")
 
 
 def test_an_id_that_is_none_or_unknown_is_refused(millrace: Millrace, kafka: list[Record], tmp_path: Path) -> None:
