@@ -7,7 +7,7 @@ from typing import Any
 
 from millrace.alerts import why
 from millrace.dashboard.latencies import late_by_ms
-from millrace.dashboard.shown import text
+from millrace.dashboard.shown import identity, text
 from millrace.oracle import Record
 from millrace.rules.rules import Rule
 
@@ -18,7 +18,9 @@ def row(alert: Mapping[str, Any], record: Record, rules: Mapping[str, Rule]) -> 
         "id": str(alert["alert_id"]),
         "rule": str(alert["rule"]),
         "key": text(alert["key"]),
+        "key_id": identity(alert["key"]),
         "subject": text(alert["subject"]),
+        "subject_id": identity(alert["subject"]),
         "sentence": text(why(alert, rules)),
         "at_ms": alert["at_ms"],
         "arrived_ms": record.ingest_ms,

@@ -53,12 +53,15 @@ class Filter:
     since_ms: int = 0
     until_ms: int | None = None
     """The first moment that is too late."""
+    key: str = ""
+    """The key of an alert or its subject, as the page names it: all of it, while the text may be a part."""
 
     def fits(self, shown: Mapping[str, Any], mark: str) -> bool:
         """Whether a row of the list fits; the times are those of the arrival."""
         words = " ".join(str(shown[name]) for name in ("subject", "key", "rule", "sentence"))
         return (
             self.rule in ("", shown["rule"])
+            and self.key in ("", shown["key_id"], shown["subject_id"])
             and self.wanted.lower() in words.lower()
             and self.marked in ("", mark)
             and self.since_ms <= shown["arrived_ms"]
@@ -79,9 +82,9 @@ class Older:
 
 def asked(params: Mapping[str, str]) -> tuple[Filter, Offsets | None]:
     """What a request asks for, and where it continues; raises a value error for a time that is no number."""
-    rule, wanted, marked = (params.get(name, "") for name in ("rule", "wanted", "marked"))
+    rule, wanted, marked, key = (params.get(name, "") for name in ("rule", "wanted", "marked", "key"))
     until_ms = int(params["until_ms"]) if "until_ms" in params else None
-    only = Filter(rule, wanted, marked, int(params.get("since_ms", 0)), until_ms)
+    only = Filter(rule, wanted, marked, int(params.get("since_ms", 0)), until_ms, key)
     return only, places(params["before"]) if "before" in params else None
 
 

@@ -124,6 +124,20 @@ def test_what_is_not_on_the_page_is_in_no_page_of_older_ones(held: list[Record],
         assert TOKEN.encode() not in archive.export(VARIANT, Filter(), f".{suffix}")
 
 
+def test_a_key_is_the_whole_key_or_the_whole_subject_also_of_tokens_that_look_alike(
+    held: list[Record], archive: Archive
+) -> None:
+    keys = ("7", "77", TOKEN, f"{TOKEN[:-1]}0")
+    held += [alert(n, n % 3, n, 1_000 + n, key=key, subject="bert") for n, key in enumerate(keys)]
+    ((*every,),) = pages(archive, Filter())
+    assert every[0]["key"] == every[1]["key"]
+    for each in every:
+        only, _ = asked({"key": each["key_id"]})
+        assert [found["id"] for page in pages(archive, only) for found in page] == [each["id"]]
+    assert [len(page) for page in pages(archive, Filter(key="bert"))] == [4]
+    assert archive.export(VARIANT, Filter(key="7"), ".csv").count(b"bert") == 1
+
+
 def test_a_mark_chooses_and_is_shown(held: list[Record], archive: Archive) -> None:
     held += [alert(n, n % 3, n, 1_000 + n) for n in range(3)]
     made = {"mark": "confirmed", "by": "anna", "note": "", "at_ms": 1}

@@ -292,7 +292,7 @@ def test_an_alert_gains_its_amount_once_its_event_is_there(
     expect(total).not_to_have_text(before, timeout=SHOWN_WITHIN_MS)
     expect(page.locator("button.alert")).to_have_count(1)
     reader.put("flink", accepted(tapes, transaction_id="late-2", amount_cents=77_700))
-    expect(page.locator("button.alert .who")).to_have_text(["anna-later", "anna-late"], timeout=SHOWN_WITHIN_MS)
+    expect(page.locator(".alert-list .who")).to_have_text(["anna-later", "anna-late"], timeout=SHOWN_WITHIN_MS)
 
 
 def many(reader: PlaybackReader, archive: HeldArchive, number: int) -> list[str]:
@@ -311,13 +311,13 @@ def test_alerts_that_the_page_no_longer_keeps_are_read_back_by_keyboard(
     rows, older = page.locator("button.alert"), page.get_by_role("button", name="older alerts")
     expect(rows).to_have_count(300, timeout=SHOWN_WITHIN_MS)
     expect(rows.first).to_contain_text(every[0], timeout=SHOWN_WITHIN_MS)
-    seen = rows.locator(".who").all_text_contents()
+    seen = page.locator(".who").all_text_contents()
     while len(seen) < len(every):
         older.focus()
         page.keyboard.press("Enter")
         expect(rows.first).to_contain_text(every[len(seen)])
         expect(rows.first).to_be_focused()
-        seen += rows.locator(".who").all_text_contents()
+        seen += page.locator(".who").all_text_contents()
     assert seen == every
     expect(older).to_be_hidden()
     expect(page.locator("[role=status].note")).to_have_text("Older alerts; no others that Kafka has fit.")
@@ -336,7 +336,7 @@ def test_alerts_that_the_page_no_longer_keeps_are_read_back_by_keyboard(
     page.get_by_label("Only alerts with this mark").select_option("fraud")
     expect(rows).to_have_count(0)
     older.click()
-    expect(rows.locator(".who")).to_have_text(["many-0"])
+    expect(page.locator(".who")).to_have_text(["many-0"])
 
 
 def test_an_answer_that_ends_after_the_filter_changed_is_not_shown(
@@ -383,7 +383,7 @@ def test_alerts_are_filtered_by_time_on_the_page_and_in_kafka(
     rows = page.locator("button.alert")
     expect(rows).to_have_count(0)
     page.get_by_role("button", name="older alerts").click()
-    expect(rows.locator(".who")).to_have_text(["2 h before"])
+    expect(page.locator(".who")).to_have_text(["2 h before"])
     day = time.strftime("%Y-%m-%d", time.localtime(yesterday_ms / 1000 - 7_200))
     expect(rows.locator(".when")).to_have_attribute("title", re.compile(day))
 
@@ -414,6 +414,47 @@ def test_what_the_filter_shows_is_saved_as_a_file(
     reader.put("flink", alert("many-1299-later"))
     expect(page.locator("button.alert").first).to_contain_text("many-1299-later", timeout=SHOWN_WITHIN_MS)
     expect(note).to_contain_text("more than 100 alerts fit")
+
+
+def test_a_key_in_a_row_chooses_its_alerts_alone_by_keyboard_and_pointer(
+    page: Page, reader: PlaybackReader, archive: HeldArchive, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(archives, "dispositions", lambda target, variant: {})
+    card, other = (f"452cdf00.24eb{digit * 28}" for digit in "01")  # they look alike where they are shortened
+    held = [replace(alert(key, subject="7", rule="burst"), offset=n) for n, key in enumerate((card, other))]
+    shown = [replace(alert(key), offset=2 + n) for n, key in enumerate(("7", "77"))]
+    archive.records += [*held, *shown]
+    reader.put("flink", *held, *shown)
+    rows, who = page.locator("button.alert"), page.locator(".alert-list .who")
+    expect(rows.first).to_contain_text("77", timeout=SHOWN_WITHIN_MS)
+    rows.first.focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Tab")
+    expect(who.nth(1).get_by_role("button")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(who).to_have_text(["7", *["7 · 452cdf00.24eb…"] * 2])
+    chip = page.get_by_role("button", name="only 7 ✕")
+    expect(chip).to_be_focused()
+
+    reader.ask(lambda: reader.boards["flink"].skip("alerts", 3)).result(5)
+    page.get_by_role("button", name="older alerts").click()
+    expect(page.locator("[role=status].note")).to_contain_text("Older alerts", timeout=SHOWN_WITHIN_MS)
+    page.get_by_role("button", name="latest alerts").click()
+    for form, title in (("csv", "CSV"), ("parquet", "Parquet")):
+        with page.expect_download() as saved:
+            page.get_by_role("button", name=f"save as {title}").click()
+        saved.value.save_as(tmp_path / f"alerts.{form}")
+    with (tmp_path / "alerts.csv").open(newline="", encoding="utf-8") as file:
+        assert [line["subject"] for line in csv.DictReader(file)] == ["7", "7", "7"]
+    assert pq.read_table(tmp_path / "alerts.parquet").column("key").to_pylist()[-1] == "7"
+
+    who.last.get_by_role("button").last.click()
+    expect(who).to_have_text(["7 · 452cdf00.24eb…"])
+    assert rows.get_attribute("data-id") == json.loads(held[0].value or b"")["alert_id"]
+    page.get_by_role("button", name="only 452cdf00.24eb… ✕").press("Enter")
+    expect(chip).to_be_hidden()
+    expect(rows.first).to_be_focused()
+    expect(who.first).to_have_text("77")
 
 
 @pytest.mark.parametrize(
@@ -994,7 +1035,7 @@ def test_a_thousand_alerts_keep_it_quick(page: Page, reader: PlaybackReader) -> 
     assert wait_until(lambda: time.monotonic() - began > MEASURED_S, within_s=2 * MEASURED_S)
     assert page.locator("button.alert").count() == 300
     page.get_by_role("searchbox").fill("many-")
-    shown = {each.rsplit(" ", 1)[-1] for each in page.locator("button.alert .who").all_text_contents()}
+    shown = {each.rsplit(" ", 1)[-1] for each in page.locator(".alert-list .who").all_text_contents()}
     assert shown == {f"many-{number}" for number in range(700, 1_000)}, "the latest of those that the page got"
     page.get_by_role("searchbox").fill("many-0")
     expect(page.locator("button.alert")).to_have_count(1)  # the first of them is there as well

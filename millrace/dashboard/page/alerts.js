@@ -24,6 +24,8 @@ export function alerts(place, facts, open) {
   const hues = (rule) => Math.max(0, order.indexOf(rule)) % 8;
   let chosen = "";
   let wanted = "";
+  /** The key that a person chose in a row: its name for the server, and how it is shown. */
+  let key = { id: "", shown: "" };
   let marked = "";
   let sinceMs = -Infinity;
   let untilMs = Infinity;
@@ -95,6 +97,7 @@ export function alerts(place, facts, open) {
       rebuild();
     },
   });
+  const chosenKey = h("button.chip.key", { type: "button", hidden: true, title: "show all keys again", onclick: () => chooseKey("", "") });
   const more = h("button.more", {
     type: "button",
     hidden: true,
@@ -127,7 +130,7 @@ export function alerts(place, facts, open) {
     ),
     h("p.empty", {}, "Nobody has marked an alert yet."),
   );
-  place.append(h("div.bar", {}, chips, marks, h("label", {}, "since ", since), h("label", {}, "before ", until), atLeast, search), more, list, empty, rest, told, reach, precision);
+  place.append(h("div.bar", {}, chips, marks, h("label", {}, "since ", since), h("label", {}, "before ", until), atLeast, search, chosenKey), more, list, empty, rest, told, reach, precision);
   const buttons = new Map();
   for (const name of ["", ...order]) {
     const figure = h("b");
@@ -154,29 +157,57 @@ export function alerts(place, facts, open) {
     rebuild();
   }
 
+  /** Shows the alerts of one key alone, or of all keys. */
+  function chooseKey(id, shown) {
+    key = { id, shown };
+    chosenKey.hidden = !id;
+    chosenKey.replaceChildren("only ", h("b", {}, shown), " ✕");
+    chosenKey.setAttribute("aria-label", `only ${shown} ✕: show all keys again`);
+    rebuild(!id);
+    if (id) chosenKey.focus();
+  }
+
   const fits = (alert) =>
     (!chosen || alert.rule === chosen) &&
+    (!key.id || alert.key_id === key.id || alert.subject_id === key.id) &&
     (!marked || (board.marks[alert.id]?.mark ?? UNMARKED) === marked) &&
     alert.arrived_ms >= sinceMs &&
     alert.arrived_ms < untilMs &&
     (least === -Infinity || (alert.about?.[measured] ?? -Infinity) >= least) &&
     (!wanted || `${alert.subject} ${alert.key} ${alert.rule} ${alert.sentence}`.toLowerCase().includes(wanted));
 
+  /** One alert. Its keys are buttons of their own, over the one that opens it: that names them to a screen reader. */
   function row(alert) {
+    const keys = alert.key_id === alert.subject_id ? ["subject"] : ["subject", "key"];
+    const names = keys.map((each) => alert[each]).join(" · ");
     const button = h(
       "button.alert",
       { type: "button", tabindex: -1, "data-id": alert.id, onclick: () => open(alert.id, alert.place) },
       h(`i.group-${hues(alert.rule)}`),
       h("span.when", { title: moment(alert.arrived_ms, store.nowMs) }, when(alert.arrived_ms)),
       h("span.rule", {}, alert.rule),
-      h("span.who", {}, alert.key === alert.subject ? alert.subject : `${alert.subject} · ${alert.key}`),
+      h("span.unseen", {}, names),
       h("span.why", {}, alert.sentence),
       h("span.took", { title: "latency" }, span(alert.latency_ms)),
       h("span.mark"),
     );
     drawAbout(button);
     drawMark(button);
-    return h("li", {}, button);
+    return h("li", {}, button, h("span.who", {}, ...keys.flatMap((each, n) => [n ? " · " : "", keyButton(alert, each)])));
+  }
+
+  function keyButton(alert, each) {
+    const shown = alert[each];
+    const choose = () => chooseKey(alert[`${each}_id`], shown);
+    return h("button", { type: "button", tabindex: -1, title: `only alerts of ${shown}`, "aria-label": `only alerts of ${shown}`, onclick: choose }, shown);
+  }
+
+  const rows = () => [...list.querySelectorAll("button.alert")];
+
+  /** Tab goes to one row: to its alert, then to its keys. */
+  function reachable(item) {
+    for (const each of list.querySelectorAll('button[tabindex="0"]')) each.tabIndex = -1;
+    for (const each of item.querySelectorAll("button")) each.tabIndex = 0;
   }
 
   /** The fields of its last event, which may come after the alert. */
@@ -215,7 +246,7 @@ export function alerts(place, facts, open) {
 
   /** The filter as the server takes it, for alerts before a moment, or for the next page. */
   function query(beforeMs, before) {
-    const words = { rule: chosen, wanted, marked, before };
+    const words = { rule: chosen, key: key.id, wanted, marked, before };
     const times = { since_ms: sinceMs, until_ms: Math.min(untilMs, beforeMs) };
     return new URLSearchParams([
       ...Object.entries(words).filter(([, value]) => value),
@@ -245,7 +276,7 @@ export function alerts(place, facts, open) {
   }
 
   async function showOlder() {
-    const shown = new Set([...list.querySelectorAll("button")].map((each) => each.dataset.id));
+    const shown = new Set(rows().map((each) => each.dataset.id));
     const last = board.byId.get(list.lastElementChild?.firstElementChild.dataset.id) ?? board.alerts[0];
     const beforeMs = past || !last ? Infinity : last.arrived_ms + 1;
     let found = { alerts: [], before: past?.before };
@@ -296,8 +327,7 @@ export function alerts(place, facts, open) {
   }
 
   function finish(length) {
-    const first = list.querySelector("button");
-    if (first && !list.querySelector('button[tabindex="0"]')) first.tabIndex = 0;
+    if (length && !list.querySelector('button[tabindex="0"]')) reachable(list.firstElementChild);
     empty.hidden = length > 0;
     list.hidden = length === 0;
     const all = board.totals.alerts;
@@ -340,11 +370,10 @@ export function alerts(place, facts, open) {
     const step = steps[event.key];
     if (step === undefined) return;
     event.preventDefault();
-    const all = [...list.querySelectorAll("button")];
-    const now = all.indexOf(document.activeElement);
+    const all = rows();
+    const now = all.indexOf(document.activeElement.closest("li")?.querySelector("button.alert"));
     const next = all[Math.min(all.length - 1, Math.max(0, now + step))];
-    for (const each of all) each.tabIndex = -1;
-    next.tabIndex = 0;
+    reachable(next.parentElement);
     next.focus();
   });
 
@@ -383,7 +412,7 @@ export function alerts(place, facts, open) {
         setText(figure, count(name ? (board.by_rule[name] ?? 0) : board.totals.alerts));
       if (isAnother && !past) fill();
       else update();
-      for (const button of list.querySelectorAll("button.alert")) {
+      for (const button of rows()) {
         drawAbout(button);
         drawMark(button);
       }
