@@ -1,6 +1,6 @@
 // One alert in a drawer: why it came, the events it rests on, and what is kept about its key.
 
-import { h, prose } from "../charts/dom.js";
+import { h, prose, setText } from "../charts/dom.js";
 import { counted, moment, span, withUnit } from "../charts/format.js";
 import { store } from "./store.js";
 
@@ -12,6 +12,12 @@ drawer.addEventListener("click", (event) => {
   if (event.target === drawer) drawer.close();
 });
 
+/** Draws the mark of the alert in the drawer, where another was made meanwhile. */
+let drawMark = () => {};
+
+/** Shows what has come since the drawer was opened. */
+export const refreshAlert = () => drawer.open && drawMark();
+
 /** Fetches an alert and shows it; one that the page does not keep is read at its place. */
 export async function openAlert(facts, id, place) {
   fill(h("p.empty", {}, "Loading …"));
@@ -20,7 +26,7 @@ export async function openAlert(facts, id, place) {
     const answer = await fetch(addressOf(facts, id, place), { headers: { "x-millrace-token": store.token } });
     const alert = await answer.json();
     if (!answer.ok) fill(h("p.empty", {}, alert.problem ?? "The server refused the request."));
-    else fill(...parts(facts, alert, place));
+    else show(facts, alert, place);
   } catch {
     fill(h("p.empty", {}, "The server of this page does not answer."));
   }
@@ -32,17 +38,24 @@ function addressOf(facts, id, place, verb = "") {
 }
 
 function fill(...children) {
+  drawMark = () => {};
   content.replaceChildren(h("div.drawer", {}, ...children));
 }
 
-function parts(facts, alert, place) {
+function show(facts, alert, place) {
+  const marks = marking(facts, alert, place);
+  fill(...parts(facts, alert, marks.element));
+  drawMark = marks.refresh;
+}
+
+function parts(facts, alert, marks) {
   const rule = facts.rules.find((each) => each.name === alert.rule);
   const isWindow = rule?.stage === "windows";
   return [
     h("h2", {}, alert.rule),
     h("p.sentence", {}, `${alert.sentence.charAt(0).toUpperCase()}${alert.sentence.slice(1)}.`),
     h("p.doc", {}, ...prose(rule?.doc ?? "")),
-    marking(facts, alert, place),
+    marks,
     pairs([
       [facts.key, alert.subject],
       ...(alert.key === alert.subject ? [] : [["key", alert.key]]),
@@ -86,14 +99,28 @@ function marking(facts, alert, place) {
   const buttons = Object.entries(facts.marks).map(([mark, title]) =>
     h("button.chip", { type: "button", "data-mark": mark, onclick: () => send(mark) }, title),
   );
-  show(alert.mark);
-  return h("div.marking", { role: "group", "aria-label": "Mark this alert" }, h("div.bar", {}, ...buttons, by, note), made);
+  const ofBoard = () => store.boards[facts.name]?.marks[alert.id];
+  let last = ofBoard();
+  draw(last ?? alert.mark);
+  const bar = h("div.bar", {}, ...buttons, by, note);
+  return { element: h("div.marking", { role: "group", "aria-label": "Mark this alert" }, bar, made), refresh };
 
-  function show(mark) {
+  /** The mark that the board has, once it is another one than before: an own one is there before the board has it. */
+  function refresh() {
+    const mark = ofBoard();
+    if (!mark || mark === last) return;
+    last = mark;
+    draw(mark);
+  }
+
+  function draw(mark) {
     for (const button of buttons) button.setAttribute("aria-pressed", String(button.dataset.mark === mark?.mark));
-    made.textContent = mark
-      ? `${facts.marks[mark.mark] ?? mark.mark}, by ${mark.by}, ${moment(mark.at_ms, store.nowMs)}${mark.note && `: ${mark.note}`}`
-      : "Not marked yet.";
+    setText(
+      made,
+      mark
+        ? `${facts.marks[mark.mark] ?? mark.mark}, by ${mark.by}, ${moment(mark.at_ms, store.nowMs)}${mark.note && `: ${mark.note}`}`
+        : "Not marked yet.",
+    );
   }
 
   async function send(mark) {
@@ -105,7 +132,7 @@ function marking(facts, alert, place) {
         body: JSON.stringify({ mark, by: by.value.trim(), note: note.value.trim() }),
       });
       const found = await answer.json();
-      if (answer.ok) show(found);
+      if (answer.ok) draw(found);
       else made.textContent = `It was not marked: ${found.problem ?? found.detail}`; // ours, or Airflow's
     } catch {
       // It may have ended before Kafka had the mark, or after that.

@@ -2,7 +2,7 @@
 
 import { alerts } from "./alerts.js";
 import { bars, lines } from "../charts/charts.js";
-import { openAlert } from "./detail.js";
+import { openAlert, refreshAlert } from "./detail.js";
 import { h, panel, prose, setText } from "../charts/dom.js";
 import { flow } from "./flow.js";
 import { clock, span } from "../charts/format.js";
@@ -67,7 +67,7 @@ export function patternPage(facts) {
 
   const list = h("div.listed");
   const lower = h("div.row.wide-left", {}, panel("Alerts", "newest first; choose one to see why", list));
-  shown.push(of(alerts(list, facts, (id, place) => openAlert(facts, id, place))));
+  shown.push(of(alerts(list, facts, (id, place) => openAlert(facts, id, place))), refreshAlert);
   const right = h("div.stack");
   if (facts.figures.length) {
     const row = h("div.row.numbers");
