@@ -46,6 +46,12 @@ export function moment(ms, nowMs) {
   return isToday ? time : `${at.toLocaleDateString("en-CA")} ${time}`;
 }
 
+/** The time of day; of another day the date as well. */
+export function when(ms, nowMs) {
+  const isToday = new Date(ms).toDateString() === new Date(nowMs).toDateString();
+  return isToday ? clock(ms) : `${new Date(ms).toLocaleDateString("en-GB", { day: "numeric", month: "short" })} ${clock(ms)}`;
+}
+
 /** A value with the unit that its name declares. */
 export function withUnit(value, unit) {
   if (value === null || value === undefined) return "–";

@@ -303,6 +303,7 @@ class Surroundings(threading.Thread):
         page = record.path.with_suffix(".html") if record else None  # written after its record
         return {
             **verdicts.shown(found),
+            "findings": verdicts.latest(findings),
             "latencies": record.latencies if record else [],
             "page": page.name if page and page.exists() else "",
         }

@@ -23,6 +23,7 @@ STATUSES: tuple[EntryStatus, ...] = ("ok", "assumed", "unknown", "failed")
 """The worst last."""
 RECENT_MS = 3_600_000
 FINDINGS_KEPT = 200
+LISTED_MOST = 5
 
 
 @dataclass(frozen=True)
@@ -75,11 +76,26 @@ def worst(findings: Iterable[Finding], now_ms: int) -> Finding | None:
     return max(reversed(recent), key=lambda each: STATUSES.index(each.status), default=None)
 
 
+def latest(findings: Iterable[Finding]) -> list[dict[str, Any]]:
+    """The last few findings for the page, newest first, each with the first of what is wrong."""
+    newest = sorted(findings, key=lambda each: each.at_ms, reverse=True)[:LISTED_MOST]
+    return [{"status": each.status, "at": _moment(each.at_ms), "why": _first_cause(each)} for each in newest]
+
+
+def _first_cause(finding: Finding) -> str:
+    wrong = (f"{name}: {status}" for name, status in finding.checks.items() if status != "ok")
+    return next(iter(finding.causes), "") or next(wrong, "")
+
+
+def _moment(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="seconds")
+
+
 def shown(finding: Finding) -> dict[str, Any]:
     """A finding, for the page."""
     return {
         "status": finding.status,
-        "at": datetime.fromtimestamp(finding.at_ms / 1000, UTC).isoformat(timespec="seconds"),
+        "at": _moment(finding.at_ms),
         "checks": finding.checks,
         "since_ms": finding.since_ms,
         "until_ms": finding.until_ms,

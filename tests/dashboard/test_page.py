@@ -591,6 +591,23 @@ def test_a_verdict_of_the_ledger_shows_since_when_and_why(page: Page, reader: Pl
     expect(shown.locator("small")).to_have_text("one; another")
 
 
+def test_the_latest_verdicts_are_a_short_list(page: Page, reader: PlaybackReader) -> None:
+    at_ms = time.time_ns() // 1_000_000 - 60_000
+    entries = [Finding("ok", at_ms - 1_000 * n, {}, at_ms - 1_000 * n) for n in range(2, 9)]
+    broken = Finding("failed", at_ms - 1_000, {"enrichment": "failed"}, at_ms - 1_000, at_ms, (HOSTILE, "another"))
+    entries += [broken, Finding("unknown", at_ms, {"canaries": "ok", "enrichment": "unknown"})]
+    red = {**verdicts.shown(broken), "findings": verdicts.latest(entries), "latencies": [], "page": ""}
+    assert len(red["findings"]) == verdicts.LISTED_MOST
+    latest = page.get_by_role("list", name="The latest verdicts")
+    expect(latest).to_be_hidden()
+    reader.ask(lambda: reader.around["patterns"]["flink"].update(verdict=red)).result(5)
+    clocks = [time.strftime("%H:%M:%S", time.localtime(at_ms / 1000 - n)) for n in range(verdicts.LISTED_MOST)]
+    wanted = ["unknownenrichment: unknown", f"failed{HOSTILE}", *["ok"] * 3]
+    expect(latest.locator("li")).to_have_text(
+        [clock + words for clock, words in zip(clocks, wanted, strict=True)], timeout=SHOWN_WITHIN_MS
+    )
+
+
 def test_messages_that_the_page_cannot_read_are_counted(page: Page, reader: PlaybackReader) -> None:
     health = page.get_by_role("region", name="Health")
     expect(health).not_to_contain_text("cannot read")

@@ -235,6 +235,11 @@ def test_a_red_segment_is_shown_and_alerts_for_an_hour_though_ok_ones_follow(
     assert (shown["since_ms"], shown["until_ms"]) == (MINUTE_MS, 2 * MINUTE_MS)
     assert shown["causes"] == ["conservation: transactions[0]@7 is neither enriched nor a dead letter"]
     assert shown["checks"] == {"conservation": "failed", "enrichment": "ok"}
+    assert [(each["status"], each["why"]) for each in shown["findings"]] == [
+        ("ok", ""),
+        ("failed", shown["causes"][0]),
+        ("ok", ""),
+    ]
     text = figures.text({}, looking._reader.around).decode()
     assert 'millrace_verdict{pattern="flink",status="failed"} 1.0' in text
     assert 'millrace_verdict{pattern="flink",status="ok"} 0.0' in text

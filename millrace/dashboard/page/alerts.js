@@ -2,18 +2,12 @@
 // no longer keeps, and files, come from Kafka: the server reads them back.
 
 import { h, setText } from "../charts/dom.js";
-import { clock, count, counted, moment, share, span, withUnit } from "../charts/format.js";
+import { count, counted, moment, share, span, when, withUnit } from "../charts/format.js";
 import { store } from "./store.js";
 
 const ROWS_MOST = 300;
 const UNMARKED = "none";
 const FORMS = { csv: "CSV", parquet: "Parquet" };
-
-/** The time of day; of another day the date as well. */
-function when(ms) {
-  const isToday = new Date(ms).toDateString() === new Date(store.nowMs).toDateString();
-  return isToday ? clock(ms) : `${new Date(ms).toLocaleDateString("en-GB", { day: "numeric", month: "short" })} ${clock(ms)}`;
-}
 
 /** What the use calls a right alert and a wrong one. */
 const judgements = ({ marks }) => [marks.confirmed, marks.dismissed];
@@ -184,7 +178,7 @@ export function alerts(place, facts, open) {
       "button.alert",
       { type: "button", tabindex: -1, "data-id": alert.id, onclick: () => open(alert.id, alert.place) },
       h(`i.group-${hues(alert.rule)}`),
-      h("span.when", { title: moment(alert.arrived_ms, store.nowMs) }, when(alert.arrived_ms)),
+      h("span.when", { title: moment(alert.arrived_ms, store.nowMs) }, when(alert.arrived_ms, store.nowMs)),
       h("span.rule", {}, alert.rule),
       h("span.unseen", {}, names),
       h("span.why", {}, alert.sentence),

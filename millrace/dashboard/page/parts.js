@@ -2,7 +2,7 @@
 
 import { sparkline } from "../charts/charts.js";
 import { h, refill, setText } from "../charts/dom.js";
-import { ago, clock, count, counted, moment, rate, span, withUnit } from "../charts/format.js";
+import { ago, clock, count, counted, moment, rate, span, when, withUnit } from "../charts/format.js";
 import { SERIES } from "./store.js";
 
 const TITLES = { in: "events in", accepted: "accepted", refused: "refused", alerts: "alerts" };
@@ -159,14 +159,15 @@ export function letters(place) {
   };
 }
 
-/** Jobs, lag, messages that are in no figure, what canaries show, and the latest verdict. */
+/** Jobs, lag, messages that are in no figure, what canaries show, and the latest verdicts. */
 export function health(place) {
   const jobs = h("ul.jobs");
   const lag = h("p");
   const unread = h("p.problem");
   const canaries = h("p.verdict");
   const verdict = h("p.verdict");
-  place.append(jobs, lag, unread, canaries, verdict);
+  const findings = h("ol.findings", { "aria-label": "The latest verdicts" });
+  place.append(jobs, lag, unread, canaries, verdict, findings);
   return {
     show(around, nowMs, unreadable) {
       setText(unread, unreadable ? `${counted(unreadable, "message")} that this page cannot read` : "");
@@ -213,6 +214,14 @@ export function health(place) {
           : []),
       );
       const found = around.verdict;
+      const latest = found?.findings ?? [];
+      findings.hidden = latest.length < 2;
+      refill(
+        findings,
+        ...latest.map(({ status, at, why }) =>
+          h("li", { title: why || null }, h("span", {}, when(Date.parse(at), nowMs)), h(`b.${status}`, {}, status), why),
+        ),
+      );
       if (!found) {
         verdict.className = "verdict none";
         refill(verdict, "No verdict yet: ", h("code", {}, "millrace validate"), " judges every alert.");
