@@ -51,6 +51,8 @@ DAYS_OF_PRECISION = 7
 NOT_REFUSED = (LATE, REPLAYED)
 """Reasons of dead letters whose event is accepted, or was counted before."""
 OTHER_REASONS = "other reasons"
+NOT_READ = "earlier, not read"
+"""In place of the rule or the reason of messages that are counted only."""
 
 
 class Board:
@@ -97,8 +99,13 @@ class Board:
         self.ledger = Ledger()
 
     def skip(self, kind: str, messages: int) -> None:
-        """Count messages of a topic that are too old to be read."""
+        """Count messages of a topic that are too old to be read; which of them are repeated or late, nothing shows."""
         self.totals[self._counted_as(kind)] += messages
+        if kind == ALERTS.name and messages:
+            self.by_rule[NOT_READ] += messages
+        elif kind == DEAD_LETTERS.name and messages:
+            self.totals["refused"] += messages
+            self.reasons[NOT_READ] += messages
 
     def take(self, record: Record) -> None:
         """Count one message, and keep what the page shows of it."""
@@ -338,7 +345,7 @@ class Board:
         rates["alerts"] = round(rates["alerts-of-events"] + rates["alerts-of-windows"], 1)
         totals = dict(self.totals)
         totals["in"] = sum(self.totals[name] for name in self._raw)
-        totals["alerts"] = self.totals["alerts-of-events"] + self.totals["alerts-of-windows"]
+        totals["alerts"] = self.by_rule.total()
         return {
             "rates": rates,
             "totals": totals,

@@ -13,7 +13,7 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from millrace.dashboard.board import Board
+from millrace.dashboard.board import NOT_READ, Board
 from millrace.dashboard.latencies import ALERTS, BUCKETS_MS, HOP, WINDOWS, Histogram
 from millrace.dashboard.verdicts import STATUSES
 from millrace.verify.evidence import Bounds
@@ -64,9 +64,16 @@ class _Figures(Collector):
         events = CounterMetricFamily(
             "millrace_events", "Raw events that are accepted or refused, each one of both.", labels=["pattern"]
         )
-        alerts = CounterMetricFamily("millrace_alerts", "Alerts, each id once.", labels=["pattern", "rule"])
+        alerts = CounterMetricFamily(
+            "millrace_alerts",
+            f"Alerts, each id once; those that the page has only counted are under the rule '{NOT_READ}'.",
+            labels=["pattern", "rule"],
+        )
         letters = CounterMetricFamily(
-            "millrace_dead_letters", "Dead letters, duplicates and late events included.", labels=["pattern", "reason"]
+            "millrace_dead_letters",
+            "Dead letters, duplicates and late events included; those that the page has only counted are under the "
+            f"reason '{NOT_READ}'.",
+            labels=["pattern", "reason"],
         )
         repeated = CounterMetricFamily(
             "millrace_repeated_alerts", "Alerts with an id that was read before.", labels=["pattern"]

@@ -8,9 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from millrace.dashboard import board as boards
-from millrace.dashboard import events, latencies, view, windows
+from millrace.dashboard import events, figures, latencies, view, windows
+from millrace.dashboard import reader as readers
 from millrace.dashboard.board import Board
 from millrace.oracle import Record
 from millrace.patterns import Variant, load
@@ -85,6 +87,37 @@ def test_every_message_of_a_run_is_counted_once(flink: Variant, board: Board) ->
     assert totals["alerts"] == kinds["alerts"] == sum(board.by_rule.values()) > 0
     assert sum(board.reasons.values()) == kinds["dead-letters"]
     assert board.unreadable == 0
+
+
+@pytest.mark.parametrize(("kind", "total"), [("alerts", "alerts"), ("dead-letters", "refused")])
+def test_totals_do_not_fall_when_the_pages_server_restarts(
+    flink: Variant, board: Board, monkeypatch: pytest.MonkeyPatch, kind: str, total: str
+) -> None:
+    monkeypatch.setitem(readers.READ_AT_FIRST, kind, 10)
+    content = alert if kind == "alerts" else lambda number: letter("json")
+    messages = [sent(kind, content(number), offset=number) for number in range(30)]
+    for message in messages:
+        board.take(message)
+    reader, topic = readers.Reader("127.0.0.1:1", lambda name, data: None), flink.topic(kind)
+    place, found = (topic, 0), Board(flink, board.view)
+    reader.follow({"flink": found}, {topic: ("flink", kind)}, {place: readers.Span("id", 0, 30)})
+    for message in messages[reader._next[place] :]:
+        found.take(message)
+    before, after = board.full(NOW_MS), found.full(NOW_MS)
+    assert after["totals"][total] == before["totals"][total] == 30
+    split, of = ("by_rule", "above-previous-max") if kind == "alerts" else ("reasons", "json")
+    assert {**after, **after["letters"]}[split] == {boards.NOT_READ: 20, of: 10}
+    assert sums(found) == sums(board)
+
+
+def sums(board: Board) -> Counter[str]:
+    """What Prometheus gets of a pattern, over all rules and reasons."""
+    found: Counter[str] = Counter()
+    for family in text_string_to_metric_families(figures.text({"flink": board}, {}).decode()):
+        for sample in family.samples:
+            if family.name in ("millrace_messages", "millrace_alerts", "millrace_dead_letters"):
+                found[f"{sample.name} {sample.labels.get('stream', '')}"] += int(sample.value)
+    return found
 
 
 def test_an_alert_that_comes_twice_is_one_alert(board: Board) -> None:

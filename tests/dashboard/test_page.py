@@ -376,7 +376,11 @@ def test_alerts_are_filtered_by_time_on_the_page_and_in_kafka(
         replace(alert(f"{n} h before", at_ms=0), offset=9 - n, ingest_ms=yesterday_ms - n * 3_600_000)
         for n in (3, 2, 1)
     ]
+    taken = reader.taken["flink"]["alerts"]
     reader.ask(lambda: reader.boards["flink"].skip("alerts", 3)).result(5)
+    expect(page.locator(".figure.alerts span")).to_have_text(f"{taken + 3:,} in all", timeout=SHOWN_WITHIN_MS)
+    hint = page.get_by_role("region", name="Alerts").locator("h2 small")
+    expect(hint).to_have_text("newest first; choose one to see why; earlier, not read: 3")
     since, until = (time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(yesterday_ms / 1000 - s)) for s in (9_000, 5_400))
     page.get_by_label("Only alerts since").fill(since)
     page.get_by_label("Only alerts before").fill(until)

@@ -112,10 +112,15 @@ def test_old_messages_are_counted_unread(
     target: Target, variant: Variant, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(readers, "EVENTS_AT_FIRST", 10)
-    write(target, variant.topic("enriched"), *({"unreadable": number} for number in range(100)))
+    for kind in ("alerts", "dead-letters"):
+        monkeypatch.setitem(readers.READ_AT_FIRST, kind, 10)
+    for kind in ("enriched", "alerts", "dead-letters"):
+        write(target, variant.topic(kind), *({"unreadable": number} for number in range(100)))
     reader: Reader = request.getfixturevalue("reader")
     assert wait_until(lambda: totals(reader).get("accepted") == 101, WITHIN_S)
-    assert reader.ask(lambda: reader.boards[NAME].unreadable).result(5) == 10
+    assert wait_until(lambda: reader.ask(lambda: reader.boards[NAME].unreadable).result(5) == 30, WITHIN_S)
+    shown = reader.ask(lambda: reader.boards[NAME].full(0)["totals"]).result(5)
+    assert (shown["alerts"], shown["refused"], shown["dead-letters"]) == (90, 90, 100)
 
 
 def test_topics_that_were_made_anew_begin_a_new_board(reader: Reader, target: Target, variant: Variant) -> None:

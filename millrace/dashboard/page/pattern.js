@@ -5,7 +5,7 @@ import { bars, lines } from "../charts/charts.js";
 import { openAlert, refreshAlert } from "./detail.js";
 import { h, panel, prose, setText } from "../charts/dom.js";
 import { flow } from "./flow.js";
-import { clock, span } from "../charts/format.js";
+import { clock, count, span } from "../charts/format.js";
 import { map } from "./map.js";
 import { figures, health, latencies, letters, numbers } from "./parts.js";
 import { stateOf } from "./state.js";
@@ -66,8 +66,18 @@ export function patternPage(facts) {
   shown.push(of(latencies(places.latencies, facts)));
 
   const list = h("div.listed");
-  const lower = h("div.row.wide-left", {}, panel("Alerts", "newest first; choose one to see why", list));
+  const unruled = h("span");
+  const lower = h("div.row.wide-left", {}, panel("Alerts", unruled, list));
   shown.push(of(alerts(list, facts, (id, place) => openAlert(facts, id, place))), refreshAlert);
+  shown.push(
+    of({
+      show({ by_rule }) {
+        const others = Object.entries(by_rule).filter(([name]) => !facts.rules.some((rule) => rule.name === name));
+        const sentences = ["newest first", "choose one to see why", ...others.map(([name, n]) => `${name}: ${count(n)}`)];
+        setText(unruled, sentences.join("; "));
+      },
+    }),
+  );
   const right = h("div.stack");
   if (facts.figures.length) {
     const row = h("div.row.numbers");
