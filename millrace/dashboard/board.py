@@ -79,6 +79,8 @@ class Board:
         self.accepted_at_ms = 0
         """The newest moment of an accepted event, not later than its arrival."""
         self.unreadable = 0
+        self.behind = 0
+        """How many messages of Kafka are in no figure yet; the reader counts them."""
         self.latencies = Latencies(self._rules)
         self.windows = Windows(views.charts_of(view, use, variant.pattern.stages.windowing.summaries), view.figures)
         self._ids: OrderedDict[str, None] = OrderedDict()
@@ -354,6 +356,7 @@ class Board:
             "last_in_ms": self.last_in_ms,
             "last_out_ms": self.last_out_ms,
             "unreadable": self.unreadable,
+            "behind": self.behind,
         }
 
     def _series(self, now_ms: int, seconds: int) -> dict[str, Any]:

@@ -52,6 +52,12 @@ class _Figures(Collector):
     def collect(self) -> Iterator[Metric]:
         is_up = self._around.get("kafka", {}).get("state") == "up"
         yield GaugeMetricFamily("millrace_kafka_up", "Whether Kafka answers.", value=float(is_up))
+        if looked_ms := self._around.get("looked_ms"):
+            yield GaugeMetricFamily(
+                "millrace_page_looked_timestamp_seconds",
+                "When the page last looked at jobs, lag and verdicts; absent until it has.",
+                value=looked_ms / 1000,
+            )
         yield from self._of_boards()
         yield from self._of_surroundings()
 
@@ -95,6 +101,11 @@ class _Figures(Collector):
             "The newest moment of an accepted event, not later than its arrival.",
             labels=["pattern"],
         )
+        unread = GaugeMetricFamily(
+            "millrace_page_reader_lag_messages",
+            "Messages of a pattern in Kafka that are in no figure of the page yet.",
+            labels=["pattern"],
+        )
         behind = GaugeMetricFamily(
             "millrace_windows_behind_limit_seconds",
             "How far windows may be behind the accepted events: the disorder of the use, and a minute.",
@@ -105,6 +116,7 @@ class _Figures(Collector):
                 accepted.add_metric([name], board.accepted_at_ms / 1000)
             if board.variant.pattern.stages.windows:
                 behind.add_metric([name], (board.variant.use.disorder_ms + Bounds().overdue_ms) / 1000)
+            unread.add_metric([name], board.behind)
             promised.add_metric([name], board.variant.pattern.promises.alert_latency_ms_p99 / 1000)
             for stream in (*(each.name for each in board.variant.use.raw), "accepted", "refused", "windows"):
                 messages.add_metric([name, stream], board.totals[stream])
@@ -119,7 +131,7 @@ class _Figures(Collector):
             for latency, of in LATENCIES.items():
                 histogram = board.latencies.histograms[latency]
                 latencies.add_metric([name, of], _buckets(histogram), histogram.sum_ms / 1000)
-        yield from (messages, events, alerts, letters, repeated, last_in, accepted, behind, latencies, promised)
+        yield from (messages, events, alerts, letters, repeated, last_in, accepted, behind, latencies, promised, unread)
 
     def _of_surroundings(self) -> Iterator[Metric]:
         lag = GaugeMetricFamily("millrace_lag_messages", "Messages not judged yet.", labels=["pattern"])

@@ -6,12 +6,13 @@ import json
 import queue
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from millrace.dashboard.board import Board
 from millrace.oracle import Record
@@ -60,6 +61,8 @@ class Reader(threading.Thread):
         self._kinds: dict[str, tuple[str, str]] = {}
         """Topic -> pattern and kind of message."""
         self._next: dict[Place, int] = {}
+        self._ends: dict[Place, int] = {}
+        """As the last look found them."""
         self._topic_ids: dict[str, str] = {}
         self.boards: dict[str, Board] = {}
         self.around: dict[str, Any] = {}
@@ -71,6 +74,7 @@ class Reader(threading.Thread):
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
                 "isolation.level": "read_committed",
+                "enable.partition.eof": True,
                 # Otherwise it fetches again as soon as one message is there, up to a thousand times a second.
                 "fetch.min.bytes": 65_536,
                 "fetch.wait.max.ms": 250,
@@ -122,6 +126,7 @@ class Reader(threading.Thread):
 
     def tick(self) -> dict[str, Any]:
         """What has changed; in the reader's thread."""
+        self._count_behind()
         now_ms = _now_ms()
         return {
             "now_ms": now_ms,
@@ -146,6 +151,7 @@ class Reader(threading.Thread):
             for place in gone:
                 del self._next[place]
         self._kinds, self._topic_ids = dict(kinds), ids
+        self._ends = {place: span.end for place, span in there.items()}
         self.boards = {
             name: self.boards[name] if name in self.boards and name not in anew else board
             for name, board in boards.items()
@@ -163,11 +169,24 @@ class Reader(threading.Thread):
     def _read(self) -> None:
         for message in self._consumer.consume(BATCH, 0.1):
             topic, number, offset = message.topic() or "", message.partition() or 0, message.offset() or 0
-            if message.error() or (topic, number) not in self._next:
-                continue  # the client reconnects; Kafka's state is in `around`
+            if (topic, number) not in self._next:
+                continue
+            if error := message.error():  # the client reconnects; Kafka's state is in `around`
+                if error.code() == KafkaError._PARTITION_EOF:
+                    # The last offsets may hold no message, or one that was taken back.
+                    self._next[topic, number] = max(self._next[topic, number], offset)
+                continue
             name, kind = self._kinds[topic]
             self._next[topic, number] = offset + 1
             self.boards[name].take(Record(kind, number, offset, message.timestamp()[1], message.key(), message.value()))
+
+    def _count_behind(self) -> None:
+        """Count for each board the messages up to the ends that are not read yet."""
+        unread: Counter[str] = Counter()
+        for place, end in self._ends.items():
+            unread[self._kinds[place[0]][0]] += max(0, end - self._next[place])
+        for name, board in self.boards.items():
+            board.behind = unread[name]
 
     def _answer(self) -> None:
         for _ in range(self._asked.qsize()):

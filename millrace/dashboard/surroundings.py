@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from kafka import KafkaAdminClient, TopicPartition
+from kafka import IsolationLevel, KafkaAdminClient, TopicPartition
 from kafka.admin import OffsetSpec
 
 from millrace import deployments, project
@@ -126,6 +126,7 @@ class Surroundings(threading.Thread):
             self._comparisons = list(self._compared(self._provisioned))
             self._jobs_at = time.monotonic()
         found = {
+            "looked_ms": _now_ms(),
             "kafka": self._kafka,
             "comparisons": self._comparisons,
             "patterns": {
@@ -199,12 +200,12 @@ class Surroundings(threading.Thread):
         return partitions, {topic["name"]: str(topic["topic_id"]) for topic in described}
 
     def _spans(self, places: list[Place], ids: Mapping[str, str]) -> dict[Place, Span]:
-        """The first and the next offset of each partition, by one request of each kind."""
+        """The first offset and the end of what is committed, of each partition, by one request of each kind."""
         first, end = (
             {
                 (place.topic, place.partition): found.offset
                 for place, found in self._client.list_partition_offsets(
-                    {TopicPartition(*place): spec for place in places}
+                    {TopicPartition(*place): spec for place in places}, IsolationLevel.READ_COMMITTED
                 ).items()
             }
             for spec in (OffsetSpec.EARLIEST, OffsetSpec.LATEST)

@@ -144,6 +144,14 @@ class PlaybackReader(Reader):
         """More messages, now."""
         self.ask(lambda: self._tapes[name].__setitem__(slice(0, 0), [(0, record) for record in records])).result(5)
 
+    def leave(self, name: str, messages: int) -> None:
+        """So many messages of a pattern are in Kafka, and are not read."""
+
+        def leave() -> None:
+            self._kinds["unread"], self._next["unread", 0], self._ends["unread", 0] = (name, "enriched"), 0, messages
+
+        self.ask(leave).result(5)
+
 
 class HeldTopic:
     """A topic of alerts with three partitions in memory, read as a `Tail` is."""

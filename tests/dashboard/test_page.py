@@ -652,6 +652,32 @@ def test_a_kafka_that_is_down_is_named_and_its_figures_stay(page: Page, reader: 
     expect(page.locator("#notices")).to_be_empty(timeout=SHOWN_WITHIN_MS)
 
 
+def test_surroundings_that_were_not_looked_at_are_named(page: Page, reader: PlaybackReader) -> None:
+    now_ms, state = time.time_ns() // 1_000_000, page.locator("article .state")
+    reader.ask(lambda: reader.around.update(looked_ms=LONG_AGO_MS)).result(5)
+    notice = f"Jobs, lag and verdicts are as of {DOWN_SINCE}: the server of this page has not looked at them since."
+    expect(page.locator("#notices")).to_have_text(notice, timeout=SHOWN_WITHIN_MS)
+    expect(state).to_have_text(f"not looked atIts jobs, lag and verdict are as of {DOWN_SINCE}.")
+    reader.ask(lambda: reader.around.update(looked_ms=now_ms)).result(5)
+    expect(page.locator("#notices")).to_be_empty(timeout=SHOWN_WITHIN_MS)
+
+
+def test_a_reader_that_is_behind_kafka_is_named_and_no_pattern_is_called_quiet(
+    page: Page, reader: PlaybackReader, port: int
+) -> None:
+    state = page.locator("article .state")
+    expect(state).to_contain_text("The last event came", timeout=SHOWN_WITHIN_MS)
+    reader.leave("flink", 1_234)
+    sentence = "The page is behind Kafka: 1,234 messages of flink are in no figure yet."
+    expect(page.locator("#notices")).to_have_text(sentence, timeout=SHOWN_WITHIN_MS)
+    expect(state).to_have_text(f"behind{sentence}")
+    unread = 'millrace_page_reader_lag_messages{pattern="flink"} 1234.0'
+    assert unread in fetched(port, "/metrics").read().decode()
+    reader.leave("flink", 0)
+    expect(state).to_contain_text("The last event came", timeout=SHOWN_WITHIN_MS)
+    expect(page.locator("#notices")).to_be_empty()
+
+
 def test_it_fits_a_phone_and_shows_every_pattern(page: Page, port: int) -> None:
     page.set_viewport_size({"width": 380, "height": 800})
     for name in ("", "flink", "flood-flink"):

@@ -50,7 +50,7 @@ def text() -> str:
     alive = {"rule": "r", "status": "alive", "key": "k", "silent_s": 4.2, "latency_ms": 40}
     canaries = {"status": "alive", "why": "", "rules": [alive], "counting": (), "limit_s": 120}
     changes = {"verdict": verdict, "canaries": canaries, "judged_ms": 1}
-    around = {"kafka": UP, "patterns": {"flink": pattern_around("flink", **changes)}}
+    around = {"looked_ms": 1, "kafka": UP, "patterns": {"flink": pattern_around("flink", **changes)}}
     return figures.text({"flink": board}, around).decode()
 
 

@@ -18,10 +18,11 @@ from millrace.dashboard.surroundings import Surroundings
 from millrace.machine.processes import wait_until
 from millrace.patterns import Variant, load
 from millrace.settings import Settings
-from millrace.stores.topics import Publisher, publish
+from millrace.stores.topics import Publisher, ends, publish
 from millrace.target import Target
 from millrace.verbs import provision, teardown
 from tests.patterns import own_patterns
+from tests.player import publish_and_abort
 
 pytestmark = pytest.mark.stack
 
@@ -121,6 +122,15 @@ def test_old_messages_are_counted_unread(
     assert wait_until(lambda: reader.ask(lambda: reader.boards[NAME].unreadable).result(5) == 30, WITHIN_S)
     shown = reader.ask(lambda: reader.boards[NAME].full(0)["totals"]).result(5)
     assert (shown["alerts"], shown["refused"], shown["dead-letters"]) == (90, 90, 100)
+
+
+def test_what_was_taken_back_leaves_no_message_to_read(reader: Reader, target: Target, variant: Variant) -> None:
+    topic = variant.topic("enriched")
+    publish_and_abort(target.bootstrap, [(topic, b"k", b"{}") for _ in range(20)])
+    place = (topic, next(number for number, end in ends(target.bootstrap, {"t": topic})["t"].items() if end > 20))
+    assert wait_until(lambda: reader.ask(lambda: reader._ends.get(place, 0)).result(5) > 20, WITHIN_S)
+    assert wait_until(lambda: reader.ask(lambda: reader.boards[NAME].behind).result(5) == 0, WITHIN_S)
+    assert totals(reader)["accepted"] == 1
 
 
 def test_topics_that_were_made_anew_begin_a_new_board(reader: Reader, target: Target, variant: Variant) -> None:

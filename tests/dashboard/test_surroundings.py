@@ -202,6 +202,28 @@ def looking(target: Target, monkeypatch: pytest.MonkeyPatch) -> Surroundings:
     return found
 
 
+def test_what_was_looked_at_last_is_as_old_as_that_look(looking: Surroundings, monkeypatch: pytest.MonkeyPatch) -> None:
+    verdict_at(looking, 3 * MINUTE_MS, monkeypatch)
+    assert looking._reader.around["looked_ms"] == 3 * MINUTE_MS
+    monkeypatch.setattr(looking, "_lags_of", lambda variants, spans: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        verdict_at(looking, 4 * MINUTE_MS, monkeypatch)
+    assert looking._reader.around["looked_ms"] == 3 * MINUTE_MS
+    assert "millrace_page_looked_timestamp_seconds 180.0" in figures.text({}, looking._reader.around).decode()
+
+
+def test_messages_up_to_the_ends_of_the_last_look_are_still_to_be_read(
+    looking: Surroundings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader, board = looking._reader, looking._reader.boards["flink"]
+    monkeypatch.setattr(looking, "_spans", lambda places, ids: {place: Span("id", 0, 7) for place in places})
+    looking.look()
+    assert reader.tick()["boards"]["flink"]["behind"] == 7 * len(reader._next)
+    for place in reader._next:
+        reader._next[place] = 9  # messages have come since the look
+    assert (reader.tick()["boards"]["flink"]["behind"], board.behind) == (0, 0)
+
+
 def judge(looking: Surroundings, *entries: Entry, settled_ms: int = 2 * MINUTE_MS) -> None:
     """Each entry is in the topic of the ledger two minutes after the end of its segment."""
     topic = load("flink").topic(VERDICTS_TOPIC)

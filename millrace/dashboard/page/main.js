@@ -6,7 +6,7 @@ import { clock } from "../charts/format.js";
 import { connect } from "./live.js";
 import { overview } from "./overview.js";
 import { patternPage } from "./pattern.js";
-import { stateOf } from "./state.js";
+import { stale, stateOf } from "./state.js";
 import { store, takeFull, takeTick } from "./store.js";
 
 const main = document.getElementById("main");
@@ -142,6 +142,7 @@ function drawNotices() {
     ]);
   if (kafka?.state === "starting")
     found.push(["quiet", "The server of this page has started and looks for Kafka.", ""]);
+  if (!awayMs) for (const sentence of stale(store)) found.push(["bad", sentence, ""]);
   if (store.around.problem) found.push(["bad", store.around.problem, ""]);
   const problem = store.around.patterns?.[shown]?.view_problem;
   if (problem) found.push(["bad", problem, ""]);

@@ -8,12 +8,35 @@ const STUCK_AFTER_MS = 30_000;
 const DOWN_AFTER_MS = 60_000;
 /** As long as the alert on a ledger without a new entry waits. */
 const JUDGED_WITHIN_MS = 690_000;
+/** The server looks at jobs, lag and verdicts every two seconds; one that does not answer delays a look. */
+const LOOKED_WITHIN_MS = 30_000;
+/** A reader that keeps up has read, at one of two ticks, all that the last look found in Kafka. */
+const READ_WITHIN_MS = 10_000;
+
+const isUnlooked = (store) => store.around.looked_ms && store.nowMs - store.around.looked_ms > LOOKED_WITHIN_MS;
+const isBehind = (board, store) => board?.behindMs && store.nowMs - board.behindMs > READ_WITHIN_MS;
+
+/** Why figures are not as of now though the server of the page answers, a sentence each. */
+export function stale(store) {
+  const found = [];
+  if (isUnlooked(store))
+    found.push(`Jobs, lag and verdicts are as of ${clock(store.around.looked_ms)}: the server of this page has not looked at them since.`);
+  if (store.around.kafka?.state === "down") return found;
+  for (const [name, board] of Object.entries(store.boards))
+    if (isBehind(board, store)) found.push(`The page is behind Kafka: ${unread(board, name)}`);
+  return found;
+}
+
+const unread = ({ behind }, name) => `${counted(behind, "message")} of ${name} ${behind === 1 ? "is" : "are"} in no figure yet.`;
 
 /** @returns {{level: "good"|"quiet"|"bad"|"off", word: string, text: string, remedy?: string}} */
 export function stateOf(name, store) {
   const found = store.around.patterns?.[name];
   const board = store.boards[name];
   if (!found) return { level: "off", word: "waiting", text: "The first look at this pattern is under way." };
+  if (isUnlooked(store)) {
+    return { level: "bad", word: "not looked at", text: `Its jobs, lag and verdict are as of ${clock(store.around.looked_ms)}.` };
+  }
   if (store.around.kafka.state === "down") {
     const text = board
       ? `Its figures are as of ${clock(store.around.kafka.since_ms)}.`
@@ -49,6 +72,9 @@ export function stateOf(name, store) {
     return store.nowMs - down.down_since_ms > DOWN_AFTER_MS
       ? { level: "bad", word: down.state, text: `${text}.`, remedy: `millrace deploy ${name}` }
       : { level: "quiet", word: down.state, text: `${text}; a deploy or the watcher may be starting it.` };
+  }
+  if (isBehind(board, store)) {
+    return { level: "bad", word: "behind", text: `The page is behind Kafka: ${unread(board, name)}` };
   }
   if (!board || !board.totals.in) {
     return {

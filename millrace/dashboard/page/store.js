@@ -35,6 +35,7 @@ export function takeTick(tick) {
     else {
       const hasProgress = change.last_out_ms > board.last_out_ms || !(store.around.patterns[name]?.lag > 0);
       board.waitingMs = hasProgress ? 0 : board.waitingMs || tick.now_ms;
+      board.behindMs = change.behind ? board.behindMs || tick.now_ms : 0;
       add(board, change);
     }
   }
@@ -43,7 +44,7 @@ export function takeTick(tick) {
 
 function begun(board) {
   const byId = new Map(board.alerts.map((each) => [each.id, each]));
-  return { ...board, byId, olderIds: new Set(), completed: 0, waitingMs: 0 };
+  return { ...board, byId, olderIds: new Set(), completed: 0, waitingMs: 0, behindMs: 0 };
 }
 
 function add(board, change) {
