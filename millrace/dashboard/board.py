@@ -50,7 +50,7 @@ KEYS_EVENTS_MOST = 20
 DAYS_OF_PRECISION = 7
 NOT_REFUSED = (LATE, REPLAYED)
 """Reasons of dead letters whose event is accepted, or was counted before."""
-OTHER_REASONS = "other reasons"
+OTHER_REASONS, OTHER_RULES = "other reasons", "other rules"
 NOT_READ = "earlier, not read"
 """In place of the rule or the reason of messages that are counted only."""
 
@@ -97,7 +97,7 @@ class Board:
         self._marks: OrderedDict[str, dict[str, Any]] = OrderedDict()
         self._new_marks: dict[str, dict[str, Any]] = {}
         self._decided: Counter[tuple[str, str, str]] = Counter()
-        """By day, rule and mark, how many alerts have it."""
+        """By day, rule and mark, how many alerts have it; of the latest days."""
         self.ledger = Ledger()
 
     def skip(self, kind: str, messages: int) -> None:
@@ -265,7 +265,7 @@ class Board:
         self._ids[identity] = None
         if len(self._ids) > IDS_KEPT:
             self._ids.popitem(last=False)
-        self.by_rule[rule] += 1
+        self.by_rule[rule if rule in self._rules else OTHER_RULES] += 1
         self._count("alerts-of-windows" if rule in self._window_rules else "alerts-of-events", record.ingest_ms)
         self.latencies.alert(record.ingest_ms, alert)
         if len(self._alerts) == ALERTS_KEPT:
@@ -276,14 +276,24 @@ class Board:
         self._alerts_at[identity] = details(shown, alert, record, self.variant.topic(ALERTS))
 
     def _take_mark(self, made: dict[str, Any]) -> None:
-        day = day_of(made["alert_at_ms"])
+        day, rule = day_of(made["alert_at_ms"]), str(made["rule"])
         mark = {"mark": str(made["mark"]), "by": text(made["by"]), "note": text(made["note"]), "at_ms": made["at_ms"]}
         before = self._marks.pop(made["alert_id"], None)
-        self._decided.subtract([(day, str(made["rule"]), before["mark"])] if before else [])
-        self._decided[day, str(made["rule"]), mark["mark"]] += 1
+        if rule in self._rules:
+            self._decide(day, rule, before["mark"] if before else "", -1)
+            self._decide(day, rule, mark["mark"], 1)
         self._marks[made["alert_id"]] = self._new_marks[made["alert_id"]] = mark
         if len(self._marks) > IDS_KEPT:
             self._marks.popitem(last=False)
+
+    def _decide(self, day: str, rule: str, mark: str, alerts: int) -> None:
+        """So many more alerts have the mark, if it decides anything; of older days nothing is kept."""
+        if mark not in (CONFIRMED, DISMISSED):
+            return
+        self._decided[day, rule, mark] += alerts
+        days = sorted({each for each, _, _ in self._decided})
+        for each in [each for each in self._decided if each[0] not in days[-DAYS_OF_PRECISION:]]:
+            del self._decided[each]
 
     def _alerts_of_tick(self) -> list[dict[str, Any]]:
         """The new alerts, and those of earlier ticks whose last event has come since."""
@@ -332,7 +342,7 @@ class Board:
 
     def _precision(self) -> list[dict[str, Any]]:
         """How many alerts people have confirmed, of those that they decided, by day and rule, the latest day first."""
-        days = sorted({day for day, _, _ in self._decided}, reverse=True)[:DAYS_OF_PRECISION]
+        days = sorted({day for day, _, _ in self._decided}, reverse=True)
         return [
             {"day": day, "rule": rule, **{mark: self._decided[day, rule, mark] for mark in (CONFIRMED, DISMISSED)}}
             for day in days

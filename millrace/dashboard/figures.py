@@ -13,7 +13,7 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from millrace.dashboard.board import NOT_READ, Board
+from millrace.dashboard.board import NOT_READ, OTHER_RULES, Board
 from millrace.dashboard.latencies import ALERTS, BUCKETS_MS, HOP, WINDOWS, Histogram
 from millrace.dashboard.verdicts import STATUSES
 from millrace.verify.evidence import Bounds
@@ -72,7 +72,8 @@ class _Figures(Collector):
         )
         alerts = CounterMetricFamily(
             "millrace_alerts",
-            f"Alerts, each id once; those that the page has only counted are under the rule '{NOT_READ}'.",
+            f"Alerts, each id once; of rules that the pattern does not have under '{OTHER_RULES}', and those that the "
+            f"page has only counted under '{NOT_READ}'.",
             labels=["pattern", "rule"],
         )
         letters = CounterMetricFamily(

@@ -277,7 +277,12 @@ def test_what_is_kept_is_bounded(board: Board, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(events, "EVENTS_KEPT", 100)
     monkeypatch.setattr(boards, "IDS_KEPT", 100)
     for number in range(3_000):
-        board.take(sent("alerts", alert(number), offset=number))
+        rule = f"rule-{number}" if number % 2 else "spree"
+        board.take(sent("alerts", alert(number, rule=rule), offset=number))
+        mark = {"alert_id": f"{number:032x}", "rule": rule, "mark": f"mark-{number}", "by": "anna", "note": ""}
+        day = {"alert_at_ms": START_MS + 86_400_000 * (number // 10), "at_ms": NOW_MS}
+        board.take(sent("dispositions", mark | day))
+        board.take(sent("dispositions", mark | day | {"mark": "confirmed" if number % 4 else "dismissed"}))
         board.take(sent("dead-letters", letter(f"reason-{number}"), NOW_MS + number * 1_000))
         event = {
             "transaction_id": f"t{number}",
@@ -297,6 +302,9 @@ def test_what_is_kept_is_bounded(board: Board, monkeypatch: pytest.MonkeyPatch) 
         )
     full = board.full(NOW_MS)
     assert full["totals"]["alerts"] == 3_000
+    assert full["by_rule"] == {"spree": 1_500, boards.OTHER_RULES: 1_500}
+    assert [each["confirmed"] + each["dismissed"] for each in full["precision"]] == boards.DAYS_OF_PRECISION * [5]
+    assert len(board._decided) == 2 * boards.DAYS_OF_PRECISION
     assert len(full["alerts"]) == boards.ALERTS_KEPT
     assert len(full["points"]) == boards.POINTS_KEPT
     assert len(full["letters"]["reasons"]) == boards.REASONS_KEPT + 1
