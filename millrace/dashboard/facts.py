@@ -36,6 +36,8 @@ class Edge:
     source: str
     target: str
     flow: str = ""
+    engine: str = ""
+    """While its job is not up nothing is read, whatever arrives in the source."""
 
 
 def facts(variant: Variant, view: views.View) -> dict[str, Any]:
@@ -111,13 +113,13 @@ def edges(variant: Variant) -> Iterator[Edge]:
     if stages.events.rules:
         yield Edge("events", ALERTS.name, "alerts-of-events")
     if stages.windows:
-        yield Edge(use.enriched.name, "windows-stage", "accepted")
+        yield Edge(use.enriched.name, "windows-stage", "accepted", stages.windows.engine)
         if stages.windows.rules:
             yield Edge("windows-stage", ALERTS.name, "alerts-of-windows")
         if stages.windows.summaries:
             yield Edge("windows-stage", WINDOWS_TOPIC, WINDOWS_TOPIC)
     if stages.persist:
-        yield Edge(use.enriched.name, "persist", "accepted")
+        yield Edge(use.enriched.name, "persist", "accepted", stages.persist.engine)
 
 
 def _map(view: views.View) -> dict[str, str] | None:

@@ -232,11 +232,14 @@ class Surroundings(threading.Thread):
         try:
             jobs = deployments.jobs(self._target, name)
         except InfraError as error:
-            return [{"engine": "", "state": "unknown", "problem": str(error), "web": "", "checkpoints": 0}]
+            return [
+                {"engine": "", "state": "unknown", "is_up": False, "problem": str(error), "web": "", "checkpoints": 0}
+            ]
         return [
             {
                 "engine": engine,
                 "state": job.state,
+                "is_up": job.is_up,
                 "down_since_ms": self._down_since_ms(name, engine, job.state),
                 "problem": job.problem,
                 "web": job.web,

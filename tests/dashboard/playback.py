@@ -219,7 +219,7 @@ def is_there(variant: Variant, around: Mapping[str, Any]) -> bool:
 
 def pattern_around(*engines: str, **changes: Any) -> dict[str, Any]:
     """A pattern whose jobs run."""
-    job = {"state": "running", "problem": "", "web": "http://127.0.0.1:9/", "restarts": 0}
+    job = {"state": "running", "is_up": True, "problem": "", "web": "http://127.0.0.1:9/", "restarts": 0}
     now_ms = time.time_ns() // 1_000_000
     job |= {"checkpoints": 12, "checkpointed_ms": now_ms - 3_000, "watermark_ms": now_ms - 7_000}
     return {

@@ -714,6 +714,21 @@ def test_a_stage_opens_its_engines_page_and_an_edge_has_its_rate(window: Page, s
         window.goto("about:blank")
 
 
+def test_an_edge_to_a_stage_whose_job_is_down_has_no_rate(window: Page, settings: Settings, port: int) -> None:
+    both = pattern_around("flink", "spark")
+    now_ms = time.time_ns() // 1_000_000
+    sent = [Record("enriched", 0, n, now_ms - 10_000 + 100 * n, None, b"") for n in range(1_800)]
+    with served(settings, variants(), {}, around(**{"flink-spark": both}), port) as reader:
+        reader.ask(lambda: [reader.boards["flink-spark"].take(each) for each in sent]).result(5)
+        opened(window, port, "flink-spark")
+        flowing = window.locator("svg.flow path.flows")
+        expect(flowing).to_have_count(2, timeout=SHOWN_WITHIN_MS)  # out of the events, and into the windows
+        reader.ask(lambda: both["jobs"][1].update(state="absent", is_up=False)).result(5)
+        expect(flowing).to_have_count(1, timeout=SHOWN_WITHIN_MS)
+        assert [each for each in window.locator("svg.flow text.rate").all_text_contents() if each] == ["10/s"]
+        window.goto("about:blank")
+
+
 LINKS = """(all) => all.map((link) =>
   [link.querySelector(".title").textContent, link.getAttribute("href"), link.getAttribute("target")])"""
 

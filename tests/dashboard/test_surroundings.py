@@ -145,8 +145,9 @@ def test_a_job_is_down_since_it_was_first_seen_so_while_its_pattern_is_deployed(
             deployments.want(target, "flink", "")
         else:
             deployments.unwant(target, "flink")
-        seen.append(looking._jobs_of("flink")[0]["down_since_ms"])
-    assert seen == [None, 1, 1, None, 4, None]
+        (shown,) = looking._jobs_of("flink")
+        seen.append((shown["down_since_ms"], shown["is_up"]))
+    assert seen == [(None, False), (1, False), (1, False), (None, True), (4, False), (None, False)]
 
 
 @pytest.mark.parametrize("problem", [PatternError("half.yaml: broken"), KeyError("half.yaml: broken")])

@@ -65,7 +65,7 @@ export function flow(place, facts) {
       ...labelAt({ x1, y1, x2, y2, far, narrow, column: from.column }),
       "text-anchor": narrow ? "start" : "middle",
     });
-    labels.push({ flow: edge.flow, line, label });
+    labels.push({ flow: edge.flow, engine: edge.engine, line, label });
     return [line, label];
   }
 
@@ -111,8 +111,9 @@ export function flow(place, facts) {
   function show(board, around) {
     last = [board, around];
     step = (step + STEP) % DASH;
-    for (const { flow: name, line, label } of labels) {
-      const value = board?.rates[name] ?? 0;
+    const isRead = (engine) => !engine || around?.jobs.find((each) => each.engine === engine)?.is_up;
+    for (const { flow: name, engine, line, label } of labels) {
+      const value = isRead(engine) ? (board?.rates[name] ?? 0) : 0;
       setText(label, value ? `${rate(value)}/s` : "");
       line.classList.toggle("flows", value > 0);
       // A step at each tick: an animation would paint sixty times a second, for hours.
