@@ -160,7 +160,7 @@ def application(
             made = await asyncio.to_thread(dispositions.mark, publisher, board.variant, alert, **words)
         except (ValueError, AttributeError, RecursionError, UsageError, InfraError) as error:
             return _refused(error)
-        return JSONResponse(asdict(made))
+        return JSONResponse(text(asdict(made)))
 
     async def older(request: Request) -> Response:
         return await read_back(request, "")
@@ -247,7 +247,7 @@ def application(
 def _refused(error: Exception) -> Response:
     """The answer where a request is wrong, or where a server that it needs is away."""
     status = 503 if isinstance(error, InfraError) and not isinstance(error, UsageError) else 400
-    return JSONResponse({"problem": str(error)}, status_code=status)
+    return JSONResponse({"problem": text(str(error))}, status_code=status)
 
 
 async def _answer(reader: Reader, question: Callable[[], T]) -> T:

@@ -1348,6 +1348,24 @@ def test_only_a_page_of_this_server_marks_an_alert(
         assert marks() == {}
 
 
+@pytest.mark.parametrize("mark", ["confirmed", token("a mark")])
+def test_the_answer_to_a_mark_has_no_whole_card(reader: PlaybackReader, port: int, mark: str) -> None:
+    reader.put("flink", alert("marked"))
+    assert wait_until(lambda: bool(reader.taken["flink"]["alerts"]), 60)
+    alert_id = reader.ask(lambda: reader.boards["flink"].full(0)["alerts"][-1]["id"]).result(5)
+    own, card = f"http://127.0.0.1:{port}", token("anna")
+    headers = {"Content-Type": "application/json", "Origin": own, "X-Millrace-Token": token_of(port)}
+    content = json.dumps({"mark": mark, "by": "anna", "note": f"asked about {card}"}).encode()
+    try:
+        answer = urllib.request.urlopen(urllib.request.Request(f"{own}/alerts/flink/{alert_id}/mark", content, headers))
+    except urllib.error.HTTPError as refused:
+        answer = refused
+    shown = answer.read().decode()
+    assert (card[:13] if mark == "confirmed" else mark[:13]) in shown
+    assert card not in shown
+    assert mark == "confirmed" or mark not in shown
+
+
 def token_of(port: int) -> str:
     """What a page that has loaded gets."""
     with fetched(port, "/live") as stream:
