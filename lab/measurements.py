@@ -362,7 +362,7 @@ MEASUREMENTS = {
         (
             *("lab/pages.py", "lab/readers.py"),
             *(*FLINK, *DECLARED, *DEPLOYED, *SENT),
-            *("millrace/verify/latency.py", "millrace/verify/ledger/chain.py"),
+            *("millrace/verbs/validate.py", "millrace/verify/latency.py", "millrace/verify/ledger/chain.py"),
             "millrace/dashboard/*.py",
             "millrace/machine/jars/lock.json",
             "millrace/machine/processes.py",

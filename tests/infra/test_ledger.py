@@ -137,8 +137,9 @@ def test_a_crash_under_traffic_leaves_an_unbroken_chain_that_is_ok(target: Targe
 
 
 def test_the_labels_of_the_traffic_are_judged_in_one_segment(followed: Chain) -> None:
-    (labels,) = [entry.figures["labels"] for entry in followed.entries if "labels" in entry.figures]
-    assert {rule.name for rule in FRAUD.rules} <= labels.keys()
+    (entry,) = [entry for entry in followed.entries if "labels" in entry.figures]
+    is_held_up = any(HELD_UP in cause for cause in entry.causes)
+    assert is_held_up or {rule.name for rule in FRAUD.rules} <= entry.figures["labels"].keys()
 
 
 def test_a_lost_state_makes_one_segment_unknown_and_what_follows_assumed(target: Target, followed: Chain) -> None:
