@@ -334,10 +334,15 @@ def upgrade_gap_ms(target: Target, name: str) -> int | None:
 
 def forget(target: Target, name: str) -> None:
     """Remove all that is kept of a pattern whose data was removed."""
-    files = (deployed_file, upgrade_file, _past_file, _replaced_file, _memories_file, _losses_file)
+    files = (deployed_file, upgrade_file, verdict_file, _past_file, _replaced_file, _memories_file, _losses_file)
     for file in files:
         file(target, name).unlink(missing_ok=True)
     shutil.rmtree(_copies(target, name), ignore_errors=True)
+
+
+def verdict_file(target: Target, name: str) -> Path:
+    """The file that names the newest record of a verdict on the data that the pattern has now."""
+    return deployed_file(target, name).with_name(f"{name}.verdict")
 
 
 def deployed_file(target: Target, name: str) -> Path:

@@ -224,6 +224,7 @@ def test_the_verdict_is_kept_as_a_record_and_as_a_page(ran: Ran) -> None:
     assert record["figures"]["status"] == ran.validation.verdict.status
     assert {latency["name"] for latency in record["figures"]["latencies"]} >= {"bare hop", "alerts from intended send"}
     assert "<html" in ran.validation.page.read_text(encoding="utf-8")
+    assert deployments.verdict_file(ran.target, ran.variant.name).read_text() == ran.validation.record.name
 
 
 def test_a_second_provision_and_deploy_change_nothing(ran: Ran) -> None:

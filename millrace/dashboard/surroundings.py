@@ -319,11 +319,12 @@ class Surroundings(threading.Thread):
         return max(since_ms, judged_ms) if since_ms and judged_ms else None
 
     def _record_of(self, name: str) -> Judged | None:
-        """The newest record of a verdict; each is read once."""
-        folder = self._target.settings.state / "records"
-        latest = max(folder.glob(f"*-verdict-{name}.json"), default=None)
-        if latest is None:
+        """The newest record of a verdict on the present data; each is read once."""
+        try:
+            named = deployments.verdict_file(self._target, name).read_text(encoding="utf-8")
+        except OSError:
             return None
+        latest = self._target.settings.state / "records" / named
         if name not in self._records or self._records[name].path != latest:
             with suppress(OSError, ValueError, LookupError):
                 self._records[name] = _judged(latest)

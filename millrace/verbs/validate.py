@@ -21,6 +21,7 @@ from millrace.verify.ledger.chain import Span, verdict_of
 from millrace.verify.ledger.step import Limits
 from millrace.verify.report import html
 from millrace.verify.verdict import unchecked
+from millrace.whole_files import write_whole
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,7 @@ def _kept(target: Target, name: str, found: Verdict, timeline: Sequence[Span] = 
     if (gap_ms := deployments.upgrade_gap_ms(target, name)) is not None:
         figures["upgrade_gap_ms"] = gap_ms
     path = records.append(target.settings, f"verdict-{name}", figures)
+    write_whole(deployments.verdict_file(target, name), path.name)
     page = path.with_suffix(".html")
     assets = npm.folder(target.settings, PACKAGES) / "assets"
     page.write_text(html(found, _about(path), assets if assets.exists() else None, timeline), encoding="utf-8")

@@ -244,6 +244,16 @@ def keep_record(target: Target, status: str, at: str) -> None:
     record = target.settings.state / "records" / f"{at.replace(':', '')}-verdict-flink.json"
     record.parent.mkdir(exist_ok=True)
     record.write_text(json.dumps({"at": f"{at}+00:00", "figures": {"status": status}}))
+    deployments.verdict_file(target, "flink").write_text(record.name)
+
+
+def test_of_removed_data_no_verdict_is_shown(
+    target: Target, looking: Surroundings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep_record(target, "failed", "1970-01-01T00:00:30")
+    assert verdict_at(looking, MINUTE_MS, monkeypatch)["status"] == "failed"
+    deployments.forget(target, "flink")
+    assert verdict_at(looking, MINUTE_MS, monkeypatch) is None
 
 
 def test_a_red_segment_is_shown_and_alerts_for_an_hour_though_ok_ones_follow(
@@ -384,6 +394,7 @@ def test_a_report_is_linked_though_it_is_written_after_its_record(target: Target
     record = target.settings.state / "records" / "20260101T000000.0-verdict-flink.json"
     record.parent.mkdir()
     record.write_text(json.dumps({"at": "2026-01-01T00:00:00+00:00", "figures": {"status": "failed"}}))
+    deployments.verdict_file(target, "flink").write_text(record.name)
 
     def linked() -> str | None:
         verdict = reader.ask(lambda: reader.around.get("patterns", {}).get("flink", {}).get("verdict")).result(5)
