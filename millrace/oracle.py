@@ -186,7 +186,7 @@ class Memory:
 
     def learn(self, stream: str, event: Event) -> None:
         """Take in an event that has been judged, or one of another stream."""
-        _learn(self._folds.values(), self._held, stream, event)
+        _learn(self._folds, self._held, stream, event)
 
 
 def refer(reference: EventType, known: dict[str, Event], record: Record) -> str | None:
@@ -235,7 +235,7 @@ def advance(
     fold_rules = [rule for rule in rules if isinstance(rule, FoldRule)]
     folds = {rule.name: _folds(rule.remembers, use.judged) for rule in event_rules}
     folds[ENRICHMENT] = _folds(use.enrichment.remembers, use.judged)
-    by_signature = {fold.signature: fold for own in folds.values() for fold in own.values()}
+    by_signature = {fold.signature: fold for own in folds.values() for fold in own}
     references, seen_ms = state.references, state.seen_ms
     for record in records:
         event_type = kinds[record.topic]
@@ -299,7 +299,7 @@ def remember(
     """Fold events that were judged, each with its stream, into the memories with these names and no others."""
     fold_rules = [rule for rule in rules if isinstance(rule, FoldRule) and rule.state in names]
     remembers = [use.enrichment.remembers, *(rule.remembers for rule in rules if isinstance(rule, EventRule))]
-    folds = [fold for own in remembers for fold in _folds(own, use.judged).values()]
+    folds = [fold for own in remembers for fold in _folds(own, use.judged)]
     by_signature = {fold.signature: fold for fold in folds if fold.signature in names}
     keys = {each.name: each.key for each in use.raw}
     for stream, event in events:
@@ -322,10 +322,10 @@ def identity_of(judged: EventType, event: Event, record: Record) -> str:
 
 def finding_of(rule: EventRule, event: Event, before: Mapping[str, Value], record: Record) -> Finding | None:
     """The alert of a rule on one event, given the remembered values; None if its condition does not hold."""
-    values = _values(event, before)
+    values = {"now": event, "before": before}
     if value_of(rule.condition, values) is not True:
         return None
-    operands = {operand_name(f): values[f.owner, f.name] for f in rule.operands}
+    operands = {operand_name(f): values[f.owner][f.name] for f in rule.operands}
     return _found(rule, event, record, operands)
 
 
@@ -343,7 +343,7 @@ def enriched_event(
     findings: Iterable[Finding],
 ) -> dict[str, Any]:
     """The event of the intermediate topic that an accepted event must become."""
-    values = _values(event, before)
+    values = {"now": event, "before": before}
     found_out: dict[str, Any] = {
         **event,
         **looked_up,
@@ -370,7 +370,7 @@ def window_findings(rule: WindowRule, events: Iterable[Event]) -> list[Finding]:
 def window_finding(rule: WindowRule, key: str, start_ms: int, among: Sequence[Event]) -> Finding | None:
     """The alert of a rule on one window, given its events in the order of their time; None without one."""
     values = measured(rule, among)
-    if value_of(rule.condition, {("w", name): value for name, value in values.items()}) is not True:
+    if value_of(rule.condition, {"w": values}) is not True:
         return None
     time, identity = rule.on.time or "", rule.on.id
     first_ms, last_ms = among[0][time], among[-1][time]
@@ -429,7 +429,7 @@ def measured(of: WindowRule | WindowSummary, events: Sequence[Event]) -> dict[st
 
 def _measured(measure: Measure, events: Sequence[Event], where: Expression | None) -> Value:
     if isinstance(measure, Count):
-        return sum(1 for event in events if where is None or value_of(where, _values(event, {})) is True)
+        return sum(1 for event in events if where is None or value_of(where, {"now": event}) is True)
     name = measure.fields[0] if isinstance(measure, Last) else measure.field
     present = [event for event in events if event[name] is not None]
     values: list[Any] = [event[name] for event in present]
@@ -560,12 +560,13 @@ def _value(declared: EventField, read: Mapping[str, Any]) -> tuple[Any, str | No
         if not isinstance(value, str):
             return None, "type"
         is_short = len(value) <= declared.max_length
-        matches = _pattern(declared.pattern).fullmatch(value) and not _HALF_A_PAIR.search(value)
+        matches = _pattern(declared.pattern).fullmatch(value) and (value.isascii() or not _HALF_A_PAIR.search(value))
         problem = "length" if not is_short else None if matches else "pattern"
     else:
-        if not isinstance(given, Decimal if declared.kind == "whole" else _NUMBERS):
+        is_whole = declared.kind == "whole"
+        if not isinstance(given, Decimal if is_whole else _NUMBERS):
             return None, "type"
-        value = int(given) if declared.kind == "whole" else float(given) + 0.0  # -0.0 + 0.0 is 0.0
+        value = int(given) if is_whole else float(given) + 0.0  # -0.0 + 0.0 is 0.0
         problem = None if declared.least <= value <= declared.most else "range"
     if isinstance(declared, Real) or (declared.may_pass_luhn and problem is None):
         return value, problem
@@ -585,15 +586,14 @@ class _Fold:
     signature: str
     stream: str
     grown: Callable[[Any, Event], Any]
-    values: Callable[[Any, str, Event], dict[str, Value]]
+    values: Callable[[Any, Event], dict[str, Value]]
 
 
-def _before(folds: Mapping[str, _Fold], held: Mapping[str, Any], now: Event) -> dict[str, Value]:
-    return {
-        column: value
-        for name, fold in folds.items()
-        for column, value in fold.values(held.get(fold.signature), name, now).items()
-    }
+def _before(folds: Iterable[_Fold], held: Mapping[str, Any], now: Event) -> dict[str, Value]:
+    values: dict[str, Value] = {}
+    for fold in folds:
+        values |= fold.values(held.get(fold.signature), now)
+    return values
 
 
 def _learn(folds: Iterable[_Fold], held: dict[str, Any], stream: str, event: Event) -> None:
@@ -602,66 +602,68 @@ def _learn(folds: Iterable[_Fold], held: dict[str, Any], stream: str, event: Eve
             held[fold.signature] = fold.grown(held.get(fold.signature), event)
 
 
-def _folds(remembers: Mapping[str, Measure], on: EventType) -> dict[str, _Fold]:
-    return {name: _fold(measure, on) for name, measure in remembers.items()}
+def _folds(remembers: Mapping[str, Measure], on: EventType) -> tuple[_Fold, ...]:
+    return tuple(_fold(name, measure, on) for name, measure in remembers.items())
 
 
-def _fold(measure: Measure, on: EventType) -> _Fold:
+def _fold(name: str, measure: Measure, on: EventType) -> _Fold:
     stream = (measure.stream or on) if isinstance(measure, Last) else on
-    return _Fold(signature(measure, on), stream.name, *_steps(measure, on.time or ""))
+    return _Fold(signature(measure, on), stream.name, *_steps(name, measure, on.time or ""))
 
 
-_Steps = tuple[Callable[[Any, Event], Any], Callable[[Any, str, Event], dict[str, Value]]]
+_Steps = tuple[Callable[[Any, Event], Any], Callable[[Any, Event], dict[str, Value]]]
 
 
-def _steps(measure: Measure, time: str) -> _Steps:
+def _steps(name: str, measure: Measure, time: str) -> _Steps:
     match measure:
         case Max(field=field_name):
-            return _running(field_name, max)
+            return _running(name, field_name, max)
         case Min(field=field_name):
-            return _running(field_name, min)
+            return _running(name, field_name, min)
         case Sum(field=field_name):
-            return _running(field_name, lambda held, value: within_64_bits(held + value))
+            return _running(name, field_name, lambda held, value: within_64_bits(held + value))
         case Count(within_ms=int(within_ms)):
-            return _recent(time, within_ms)
+            return _recent(name, time, within_ms)
         case Count():
-            return lambda held, event: (held or 0) + 1, lambda held, name, now: {name: held or 0}
+            return lambda held, event: (held or 0) + 1, lambda held, now: {name: held or 0}
         case Last(fields=fields):
-            return _last(fields)
+            return _last(name, fields)
         case DistinctOthers(field=field_name, within_ms=within_ms):
-            return _others(time, field_name, within_ms)
+            return _others(name, time, field_name, within_ms)
     raise TypeError(f"{measure} cannot be remembered of a key")
 
 
-def _running(field_name: str, grow: Callable[[Any, Any], Value]) -> _Steps:
+def _running(name: str, field_name: str, grow: Callable[[Any, Any], Value]) -> _Steps:
     def grown(held: Value, event: Event) -> Value:
         value = event[field_name]
         return held if value is None else value if held is None else grow(held, value)
 
-    return grown, lambda held, name, now: {name: held}
+    return grown, lambda held, now: {name: held}
 
 
-def _recent(time: str, within_ms: int) -> _Steps:
+def _recent(name: str, time: str, within_ms: int) -> _Steps:
     def grown(held: list[int] | None, event: Event) -> list[int]:
         times = [*(held or ()), event[time]]
         since_ms = max(times) - within_ms
         return [at_ms for at_ms in times if at_ms >= since_ms]
 
-    def values(held: list[int] | None, name: str, now: Event) -> dict[str, Value]:
+    def values(held: list[int] | None, now: Event) -> dict[str, Value]:
         since_ms = max([now[time], *(held or ())]) - within_ms
         return {name: sum(1 for at_ms in held or () if at_ms >= since_ms)}
 
     return grown, values
 
 
-def _last(fields: tuple[str, ...]) -> _Steps:
-    def values(held: Event | None, name: str, now: Event) -> dict[str, Value]:
-        return {f"{name}_{f}": None if held is None else held[f] for f in fields}
+def _last(name: str, fields: tuple[str, ...]) -> _Steps:
+    columns = {f"{name}_{f}": f for f in fields}
+
+    def values(held: Event | None, now: Event) -> dict[str, Value]:
+        return {column: None if held is None else held[f] for column, f in columns.items()}
 
     return lambda held, event: {f: event[f] for f in fields}, values
 
 
-def _others(time: str, field_name: str, within_ms: int) -> _Steps:
+def _others(name: str, time: str, field_name: str, within_ms: int) -> _Steps:
     def grown(held: list[list[Any]] | None, event: Event) -> list[list[Any]]:
         """Each value with its newest time; one that is too old now is too old for every later event."""
         latest: dict[Any, int] = dict(held or ())
@@ -669,10 +671,10 @@ def _others(time: str, field_name: str, within_ms: int) -> _Steps:
         since_ms = max(latest.values()) - within_ms
         return [[value, at_ms] for value, at_ms in latest.items() if at_ms >= since_ms]
 
-    def values(held: list[list[Any]] | None, name: str, now: Event) -> dict[str, Value]:
+    def values(held: list[list[Any]] | None, now: Event) -> dict[str, Value]:
         since_ms = max([now[time], *(at_ms for _, at_ms in held or ())]) - within_ms
-        others = (at_ms for value, at_ms in held or () if value not in (None, now[field_name]))
-        return {name: sum(1 for at_ms in others if at_ms >= since_ms)}
+        no_others = (None, now[field_name])
+        return {name: sum(1 for value, at_ms in held or () if at_ms >= since_ms and value not in no_others)}
 
     return grown, values
 
@@ -683,10 +685,6 @@ def _looked_up(use: UseCase, event: Event, references: Mapping[str, Mapping[str,
         for lookup in use.enrichment.lookups
         for new, old in lookup.take.items()
     }
-
-
-def _values(event: Event, before: Mapping[str, Value]) -> dict[tuple[str, str], Value]:
-    return {("now", k): v for k, v in event.items()} | {("before", k): v for k, v in before.items()}
 
 
 def _step(

@@ -8,13 +8,18 @@ doubles, is null too. A whole number beside a real one counts as the double near
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NoReturn, Protocol
 from typing import Literal as OneOf
 
 Kind = OneOf["whole", "real", "text", "flag"]
 Value = int | float | str | bool | None
+Values = Mapping[str, Mapping[str, Value]]
+"""The values of fields by owner and name."""
+Meaning = Callable[[Values], Value]
 
 EARTH_RADIUS_KM = 6371.0088  # mean radius, IUGG
 
@@ -121,6 +126,11 @@ class Expression:
     def __hash__(self) -> NoReturn:
         # Python looks a value up in a set by its hash alone, and a field would never be found.
         raise RuleError(f"{self} was looked up in a set or a dictionary while the rule was being declared: {_NO_IN}")
+
+    @cached_property
+    def meaning(self) -> Meaning:
+        """What computes the value from those of the fields."""
+        return _meaning(self)
 
     def as_data(self) -> dict[str, Any]:
         """The tree as plain data, for an engine that reads it as JSON; `from_data` is the inverse."""
@@ -230,28 +240,9 @@ def haversine_km(latitude: float, longitude: float, other_latitude: float, other
     return 2 * EARTH_RADIUS_KM * math.asin(math.sqrt(min(1.0, chord)))
 
 
-def value_of(expression: Expression, values: Mapping[tuple[str, str], Value]) -> Value:
-    """The value of an expression, given those of its fields by (owner, name): the meaning of a condition."""
-    match expression:
-        case Field():
-            return values[expression.owner, expression.name]
-        case Literal():
-            return expression.value
-        case Binary(op=op, left=left, right=right):
-            operands = [value_of(left, values), value_of(right, values)]
-            if op == "&":
-                return False if False in operands else None if None in operands else True
-            if op == "|":
-                return True if True in operands else None if None in operands else False
-            if left.kind != right.kind:  # a whole number beside a real one
-                operands = [None if operand is None else float(operand) for operand in operands]
-            return _computed(_OPERATIONS[op], *operands)
-        case Not(inner=inner):
-            truth = value_of(inner, values)
-            return None if truth is None else not truth
-        case Call(function="km", arguments=arguments):
-            return _computed(haversine_km, *(value_of(argument, values) for argument in arguments))
-    raise RuleError(f"{expression} has no meaning in the oracle")
+def value_of(expression: Expression, values: Values) -> Value:
+    """The value of an expression, given those of its fields: the meaning of a condition."""
+    return expression.meaning(values)
 
 
 def from_data(data: Mapping[str, Any]) -> Expression:
@@ -297,25 +288,83 @@ def condition(built: object, of: str, argument: str = "alert_when") -> Expressio
 
 
 _OPERATIONS: dict[str, Callable[..., Value]] = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
-    ">": lambda a, b: a > b,
-    ">=": lambda a, b: a >= b,
-    "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b,
-    "==": lambda a, b: a == b,
-    "!=": lambda a, b: a != b,
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<": operator.lt,
+    "<=": operator.le,
+    "==": operator.eq,
+    "!=": operator.ne,
 }
 
 
-def _computed(operation: Callable[..., Value], *operands: Value) -> Value:
-    if None in operands:
-        return None
-    found = operation(*operands)
-    if isinstance(found, float):
-        return found + 0.0 if math.isfinite(found) else None  # -0.0 + 0.0 is 0.0
-    return None if type(found) is int and not _fits(found) else found
+def _meaning(expression: Expression) -> Meaning:
+    """A node as a function, made of those of the nodes below it."""
+    match expression:
+        case Field(owner=owner, name=name):
+            return lambda values: values[owner][name]
+        case Literal(value=value):
+            return lambda values: value
+        case Binary(op="&", left=left, right=right):
+            return _joined(left.meaning, right.meaning, decisive=False)
+        case Binary(op="|", left=left, right=right):
+            return _joined(left.meaning, right.meaning, decisive=True)
+        case Binary(op=op, left=left, right=right):
+            sides = left.meaning, right.meaning
+            if left.kind != right.kind:  # a whole number beside a real one
+                sides = _double(sides[0]), _double(sides[1])
+            return _computed(_OPERATIONS[op], *sides) if op in _ARITHMETIC else _compared(_OPERATIONS[op], *sides)
+        case Not(inner=inner):
+            return _computed(operator.not_, inner.meaning)
+        case Call(function="km", arguments=arguments):
+            return _computed(haversine_km, *(argument.meaning for argument in arguments))
+    raise RuleError(f"{expression} has no meaning in the oracle")
+
+
+def _joined(left: Meaning, right: Meaning, decisive: bool) -> Meaning:
+    """Two conditions, of which one alone decides if it has the value that is `decisive`."""
+
+    def joined(values: Values) -> Value:
+        truth = left(values)
+        if truth is decisive:
+            return decisive
+        other = right(values)
+        if other is decisive:
+            return decisive
+        return None if truth is None or other is None else not decisive
+
+    return joined
+
+
+def _double(number: Meaning) -> Meaning:
+    def double(values: Values) -> Value:
+        found = number(values)
+        return None if found is None else float(found)
+
+    return double
+
+
+def _compared(comparison: Callable[..., Value], left: Meaning, right: Meaning) -> Meaning:
+    def compared(values: Values) -> Value:
+        one, other = left(values), right(values)
+        return None if one is None or other is None else comparison(one, other)
+
+    return compared
+
+
+def _computed(operation: Callable[..., Value], *operands: Meaning) -> Meaning:
+    def computed(values: Values) -> Value:
+        given = [operand(values) for operand in operands]
+        if None in given:
+            return None
+        found = operation(*given)
+        if isinstance(found, float):
+            return found + 0.0 if math.isfinite(found) else None  # -0.0 + 0.0 is 0.0
+        return None if type(found) is int and not _fits(found) else found
+
+    return computed
 
 
 def _fits(value: int) -> bool:

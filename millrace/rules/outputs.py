@@ -107,6 +107,9 @@ def names(columns: Iterable[Text | Whole | Words | TextMap]) -> tuple[str, ...]:
     return tuple(column.name for column in columns)
 
 
+_PROVENANCE_NAMES = names(PROVENANCE)
+
+
 def window_result(numbers: Mapping[str, Kind]) -> dict[str, Kind]:
     """The columns of a window result around the keys and measures of its summary."""
     return {"summary": "text", "window_start_ms": "whole", "window_end_ms": "whole", **numbers, "emit_ms": "whole"}
@@ -114,17 +117,18 @@ def window_result(numbers: Mapping[str, Kind]) -> dict[str, Kind]:
 
 def row(columns: Iterable[str], values: Mapping[str, V]) -> dict[str, V]:
     """The value of each column, in the order of the declaration; refuses a column too few or too many."""
-    ordered = tuple(columns)
-    if missing := [name for name in ordered if name not in values]:
-        raise RuleError(f"no value for the column(s) {', '.join(missing)}; declared are {', '.join(ordered)}")
-    if unknown := [name for name in values if name not in ordered]:
+    ordered = dict.fromkeys(columns)
+    if values.keys() != ordered.keys():
+        if missing := [name for name in ordered if name not in values]:
+            raise RuleError(f"no value for the column(s) {', '.join(missing)}; declared are {', '.join(ordered)}")
+        unknown = [name for name in values if name not in ordered]
         raise RuleError(f"no such column(s): {', '.join(unknown)}; declared are {', '.join(ordered)}")
     return {name: values[name] for name in ordered}
 
 
 def provenance(topic: V, partition: V, offset: V, ingest_ms: V) -> dict[str, V]:
     """The columns of an enriched event that name its raw message."""
-    return dict(zip(names(PROVENANCE), (topic, partition, offset, ingest_ms), strict=True))
+    return dict(zip(_PROVENANCE_NAMES, (topic, partition, offset, ingest_ms), strict=True))
 
 
 def operand_name(field: Field) -> str:

@@ -120,8 +120,10 @@ def values_shown(operands: Mapping[str, str | None]) -> Shown:
 
     def computed(expression: Expression) -> Value:
         fields = fields_of(expression)
-        values = {(field.owner, field.name): _value(field, operands.get(operand_name(field))) for field in fields}
-        return None if None in values.values() else value_of(expression, values)
+        values: dict[str, dict[str, Value]] = {field.owner: {} for field in fields}
+        for field in fields:
+            values[field.owner][field.name] = _value(field, operands.get(operand_name(field)))
+        return None if any(None in own.values() for own in values.values()) else value_of(expression, values)
 
     def shown(side: Expression, other: Expression, of: str) -> str:
         value, beside = computed(side), computed(other)

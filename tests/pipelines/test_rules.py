@@ -116,7 +116,7 @@ def test_a_measure_over_a_field_that_does_not_exist_is_refused_at_definition():
 )
 def test_null_follows_the_three_valued_logic_of_sql(left, right, both, either):
     a, b = Field("now", "a", "flag"), Field("now", "b", "flag")
-    values = {("now", "a"): left, ("now", "b"): right}
+    values = {"now": {"a": left, "b": right}}
     assert (value_of(a & b, values), value_of(a | b, values)) == (both, either)
     assert (value_of(b & a, values), value_of(b | a, values)) == (both, either)
 
@@ -139,7 +139,7 @@ def test_null_follows_the_three_valued_logic_of_sql(left, right, both, either):
 )
 def test_a_number_that_leaves_its_kind_is_null_and_beside_a_real_one_it_is_a_double(compute, wanted):
     names = SimpleNamespace(whole=Field("now", "whole", "whole"), real=Field("now", "real", "real"))
-    found = value_of(compute(names), {("now", "whole"): 2**63 - 1, ("now", "real"): 1e308})
+    found = value_of(compute(names), {"now": {"whole": 2**63 - 1, "real": 1e308}})
     assert repr(found) == repr(wanted)
 
 
