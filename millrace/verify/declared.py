@@ -29,13 +29,13 @@ def faults_of(
     What came out before its declaration changed has the fields and the key of then. An output reaches its topic after
     its cause did, by clocks that differ by at most `differ_ms`.
     """
-    since_ms = events_since_ms(in_force, clocks_ms)
+    since_ms, of_event = events_since_ms(in_force, clocks_ms), frozenset(use.enriched.names)
     by_name = {each.name: each for each in summaries}
 
     def of_events(record: Record, event: Event) -> Iterator[str]:
         yield from _before_its_cause(record, event, differ_ms)
         if record.ingest_ms >= since_ms:
-            yield from undeclared(event, use.enriched.names)
+            yield from undeclared(event, of_event)
             yield from _with_key(record, event.get(use.enriched.key))
 
     def of_summary(record: Record, row: Event) -> Iterator[str]:

@@ -163,7 +163,7 @@ def read(
     events, unreadable, faulty = [], [], []
     for record in records:
         try:
-            event = json.loads((record.value or b"").decode(), object_pairs_hook=once_each)
+            event = _READER.decode((record.value or b"").decode())
         except (ValueError, RecursionError):
             event = None
         why = problem(event) if isinstance(event, dict) else "not a JSON object"
@@ -183,16 +183,18 @@ def once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
+_READER = json.JSONDecoder(object_pairs_hook=once_each)
+
+
 def misfit(
     fields: Mapping[str, str], needed: Collection[str], event: Event, nullable: Collection[str] = ()
 ) -> str | None:
     """The first field that is not of its kind; one that is not needed may be null, or not there."""
     for name, kind in fields.items():
-        if name not in event and name in needed:
-            return f"'{name}' is not there"
         value = event.get(name)
-        is_nullable = name not in needed or name in nullable
-        if not (is_nullable if value is None else FITS[kind](value)):
+        if value is None and name in needed and name not in event:
+            return f"'{name}' is not there"
+        if not (name not in needed or name in nullable if value is None else FITS[kind](value)):
             return f"'{name}' is no {kind}"
     return None
 

@@ -570,8 +570,11 @@ def _of_events(state: State) -> dict[str, dict[Origin, list[int]]]:
     return {"done late": state.done_late, "varied": state.varied, "forms": state.forms, "refused": state.refused}
 
 
+_AS_JSON = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
+
+
 def _line(content: Any) -> bytes:
-    return json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass")
+    return _AS_JSON.encode(content).encode("utf-8", "surrogatepass")
 
 
 def _pairs(of: Mapping[Any, Any]) -> list[list[Any]]:

@@ -155,6 +155,10 @@ class Step:
         self.windows = [*(rule.name for rule in self.window_rules), *(each.name for each in question.summaries)]
         self.kept = list(dict.fromkeys([*names(PROVENANCE), *read_by_windows(self.window_rules, question.summaries)]))
         self.time = self.use.judged.time or ""
+        self.not_built = [
+            name for name in self.use.enriched.names if name not in self.use.enrichment.built and name not in _UNCERTAIN
+        ]
+        """The fields of an event that no other stream decides."""
         self.reals = [name for name, kind in kinds_of(self.use.enriched.fields).items() if kind == "real"]
         self.raw: dict[str, list[Record]] = {each.name: [] for each in (*self.use.raw, *self.use.references)}
         self.due: dict[str, list[Output]] = {kind: [] for kind in OUTPUTS}
@@ -230,10 +234,9 @@ class Step:
 
     def digest_of(self, event: Event) -> int:
         """What a later copy of an enriched event is compared with: first what no other stream decides."""
-        built = self.use.enrichment.built
         values = {**event, **{name: _as_real(event.get(name)) for name in self.reals}}
-        own = [values.get(name) for name in self.use.enriched.names if name not in built and name not in _UNCERTAIN]
-        other = [values.get(name) for name in built], _sorted(event.get(FLAGS.name))
+        own = list(map(values.get, self.not_built))
+        other = [*map(values.get, self.use.enrichment.built)], _sorted(event.get(FLAGS.name))
         return ENRICHED_TAG | (_crc(own) & HALF) << 31 | (_crc(other) & HALF)
 
     def digests_of_views(self, each: Judged) -> list[int]:

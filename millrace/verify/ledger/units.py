@@ -102,14 +102,17 @@ def _judge_accepted(
 
 def _decided(step: Step, unit: Unit, found: Settled) -> Settled:
     """The form of an event without the findings of rules that changed while it waited."""
+    if not step.state.undecided:
+        return found
     findings = tuple(each for each in found.findings if not step.is_undecided(each.rule, unit.judged))
     return replace(found, findings=findings)
 
 
 def _keep_forms(step: Step, origin: Origin, judged: oracle.Judged, one_of: int) -> None:
     """Keep what an event may show of other streams, where that is not the same anyway: of one of so many events."""
-    if step.views.has_several(judged):
-        if origin[2] % one_of:
+    is_sampled = not origin[2] % one_of
+    if (is_sampled or step.state.sampled_ms < step.cut_ms) and step.views.has_several(judged):
+        if not is_sampled:
             step.state.sampled_ms = step.cut_ms
         elif len(digests := step.digests_of_views(judged)) > 1:
             step.state.forms[origin] = [step.cut_ms, *digests]
