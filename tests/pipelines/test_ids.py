@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from millrace.verify.ledger.ids import Ids, IdsError
+from millrace.verify.ledger.ids import ASKED_MOST, Ids, IdsError
 
 
 @pytest.fixture
@@ -38,6 +38,19 @@ def test_an_id_is_known_at_once_and_after_it_is_kept(ids: Ids) -> None:
     assert ids.get(("anna", "1"), -math.inf) == 1_000
     assert not is_known(ids, "2")
     assert ids.get(("berta", "1"), -math.inf) == -math.inf
+
+
+def test_ids_that_are_looked_up_together_are_known_as_each_alone(ids: Ids) -> None:
+    for number in range(1, 2 * ASKED_MOST):
+        add(ids, number, str(number))
+    names = [str(number) for number in range(1, 3 * ASKED_MOST)]
+    ids.look_up(("anna", name) for name in names)
+    ids["anna", names[-1]] = 1_000
+    assert [name for name in names if is_known(ids, name)] == [*names[: 2 * ASKED_MOST - 1], names[-1]]
+    assert [*ids.forget(ASKED_MOST * 1_000)] == [*range(1, ASKED_MOST)]
+    assert not is_known(ids, "1")
+    ids.back_to(ASKED_MOST)
+    assert [name for name in names if is_known(ids, name)] == [str(ASKED_MOST)]
 
 
 def test_what_was_not_written_down_is_forgotten(ids: Ids) -> None:

@@ -13,6 +13,8 @@ Identity = tuple[str, str]
 
 
 PIECES_LEAST = 3
+ASKED_MOST = 500
+"""So many ids are looked up with one query."""
 
 
 class IdsError(Exception):
@@ -26,6 +28,12 @@ class Ids:
     database can be made again from them.
     """
 
+    _new: dict[Identity, int]
+    _added: list[bytes]
+    """The lines of the piece, once made, as long as no id is added."""
+    _looked_up: dict[Identity, int | None]
+    """What the pieces before have of the ids that were asked for."""
+
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._database = sqlite3.connect(path, isolation_level=None)
@@ -38,7 +46,7 @@ class Ids:
             CREATE TABLE IF NOT EXISTS pieces (number INTEGER PRIMARY KEY, newest_ms INTEGER, digest TEXT);
             """
         )
-        self._new: dict[Identity, int] = {}
+        self._begin({})
 
     def close(self) -> None:
         self._database.close()
@@ -47,11 +55,22 @@ class Ids:
         """When the event with this id arrived."""
         if (known := self._new.get(identity)) is not None:
             return known
-        found = self._database.execute("SELECT at_ms FROM ids WHERE id = ?", (_name(identity),)).fetchone()
-        return default if found is None else int(found[0])
+        if identity not in self._looked_up:
+            self.look_up([identity])
+        found = self._looked_up[identity]
+        return default if found is None else found
+
+    def look_up(self, identities: Iterable[Identity]) -> None:
+        """Read when these events arrived, many at once, before each is asked for."""
+        names = [(_name(identity), identity) for identity in identities]
+        for at in range(0, len(names), ASKED_MOST):
+            asked = dict(names[at : at + ASKED_MOST])
+            query = f"SELECT id, at_ms FROM ids WHERE id IN ({', '.join('?' * len(asked))})"
+            found = dict(self._database.execute(query, [*asked]).fetchall())
+            self._looked_up |= {identity: found.get(name) for name, identity in asked.items()}
 
     def __setitem__(self, identity: Identity, at_ms: int) -> None:
-        self._new[identity] = at_ms
+        self._new[identity], self._added = at_ms, []
 
     @property
     def digest(self) -> str:
@@ -66,8 +85,10 @@ class Ids:
 
     def added(self) -> list[bytes]:
         """What the segment has added: the digest of the pieces before, then a line for each id."""
-        lines = (json.dumps([*identity, at_ms]).encode() for identity, at_ms in self._new.items())
-        return [json.dumps(self._last()).encode(), *lines]
+        if not self._added:
+            lines = (json.dumps([*identity, at_ms]).encode() for identity, at_ms in self._new.items())
+            self._added = [json.dumps(self._last()).encode(), *lines]
+        return self._added
 
     def keep(self, number: int) -> None:
         """Take in what the segment of that number has added."""
@@ -75,12 +96,13 @@ class Ids:
         digest, newest_ms = self.digest, max([before_ms, *self._new.values()])
         with self._database:
             self._database.execute("BEGIN")
+            # In the order of the table, in which pages are written once.
             self._database.executemany(
                 "INSERT OR REPLACE INTO ids VALUES (?, ?, ?)",
-                ((_name(identity), at_ms, number) for identity, at_ms in self._new.items()),
+                sorted((_name(identity), at_ms, number) for identity, at_ms in self._new.items()),
             )
             self._database.execute("INSERT OR REPLACE INTO pieces VALUES (?, ?, ?)", (number, newest_ms, digest))
-        self._new.clear()
+        self._begin({})
 
     def take(self, number: int, piece: Sequence[bytes]) -> None:
         """Take in a piece that was written down."""
@@ -93,12 +115,12 @@ class Ids:
             raise IdsError(f"the ids of segment {number} do not follow from those before")
         if not last:
             self._database.execute("INSERT OR REPLACE INTO pieces VALUES (?, 0, ?)", (number - 1, before))
-        self._new = added
+        self._begin(added)
         self.keep(number)
 
     def back_to(self, number: int) -> None:
         """Forget what later segments have added: they were not written down."""
-        self._new.clear()
+        self._begin({})
         with self._database:
             self._database.execute("BEGIN")
             self._database.execute("DELETE FROM ids WHERE piece > ?", (number,))
@@ -120,7 +142,12 @@ class Ids:
                 self._database.execute("BEGIN")
                 self._database.execute("DELETE FROM ids WHERE piece <= ?", (last,))
                 self._database.execute("DELETE FROM pieces WHERE number <= ?", (last,))
+            self._looked_up.clear()
         yield from (number for (number,) in gone)
+
+    def _begin(self, new: dict[Identity, int]) -> None:
+        """Begin a piece with these ids."""
+        self._new, self._added, self._looked_up = new, [], {}
 
     def _last(self) -> str:
         return self.kept[1]
