@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from operator import itemgetter
 from typing import NamedTuple
 
 Place = tuple[int, int]
@@ -19,28 +22,25 @@ class Moved(NamedTuple):
     """The moment to which it moves time."""
 
 
-def newest_before(
-    moved: Sequence[Moved],
-    wanted: Iterable[tuple[int, int, int]],
-    since: Mapping[int, int],
-    ahead_ms: int = 0,
-) -> dict[Place, int]:
-    """The newest moment before each wanted message, which is its time of arrival, partition and offset.
+class Newest:
+    """The newest moment before each message.
 
     Where one partition alone moves time, its order stands: only earlier messages count. Between several there is no
-    common order, and what comes of one may be in another by then: all count that arrived at most `ahead_ms` after it.
-    `since` has the newest earlier moment by partition.
+    common order, and what comes of one may be in another by then.
     """
-    own: dict[Place, int] = {}
-    reached = dict(since)
-    for _, partition, offset, at_ms in sorted(moved, key=lambda each: each[1:3]):
-        reached[partition] = own[partition, offset] = max(at_ms, reached.get(partition, 0))
-    found: dict[Place, int] = {}
-    newest_ms, arrivals, position = max(since.values(), default=0), sorted(moved), 0
-    for arrived_ms, partition, offset in sorted(wanted):
-        while position < len(arrivals) and arrivals[position].arrived_ms <= arrived_ms + ahead_ms:
-            newest_ms = max(newest_ms, arrivals[position].at_ms)
-            position += 1
-        in_order_ms = own.get((partition, offset), 0)
-        found[partition, offset] = max(in_order_ms, newest_ms) if len(reached) > 1 else in_order_ms
-    return found
+
+    def __init__(self, moved: Sequence[Moved], since: Mapping[int, int]) -> None:
+        """`since` has the newest earlier moment by partition."""
+        self._in_order: dict[Place, int] = {}
+        reached = dict(since)
+        for _, partition, offset, at_ms in sorted(moved, key=itemgetter(1, 2)):
+            reached[partition] = self._in_order[partition, offset] = max(at_ms, reached.get(partition, 0))
+        arrived = sorted(moved) if len(reached) > 1 else []
+        self._arrived_ms = [each.arrived_ms for each in arrived]
+        since_ms = max(since.values(), default=0) if len(reached) > 1 else 0
+        self._newest_ms = list(accumulate((each.at_ms for each in arrived), max, initial=since_ms))
+
+    def before(self, arrived_ms: int, partition: int, offset: int, ahead_ms: int = 0) -> int:
+        """The newest moment before a message; of several partitions all count that arrived at most so long after it."""
+        newest_ms = self._newest_ms[bisect_right(self._arrived_ms, arrived_ms + ahead_ms)]
+        return max(self._in_order.get((partition, offset), 0), newest_ms)

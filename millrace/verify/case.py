@@ -40,7 +40,7 @@ from millrace.rules.outputs import (
 from millrace.rules.outputs import WINDOWS_TOPIC as WINDOWS
 from millrace.rules.tokens import Secrets
 from millrace.traffic.runs import Run, Span, is_within
-from millrace.verify.behind import Moved, Place, newest_before
+from millrace.verify.behind import Moved, Newest, Place
 from millrace.verify.declared import CHANGES_OF_EVENTS, Faults, faults_of
 from millrace.verify.evidence import (
     ENRICHED,
@@ -470,8 +470,8 @@ class Case:
         """How far each late event that was accepted is behind what came out before it."""
         accepted, time = self.expected.accepted, self.question.use.judged.time or ""
         first = first_copies(self.enriched, self.source, self.late & accepted.keys())
-        newest_ms = newest_before(moved_by(self.enriched, time), first.values(), {})
-        return {origin: newest_ms[at[1:]] - accepted[origin][time] for origin, at in first.items()}
+        newest = Newest(moved_by(self.enriched, time), {})
+        return {origin: newest.before(*at) - accepted[origin][time] for origin, at in first.items()}
 
     @cached_property
     def unaccounted(self) -> Sequence[Origin]:
@@ -543,15 +543,12 @@ class Case:
 
     def _behind_ms(self, ahead_ms: int) -> dict[Origin, int]:
         """How far each late event is behind what arrived before it, or in other partitions so long after it."""
-        accepted, kind, time = (
-            self.expected.accepted,
-            self.question.use.judged.name,
-            self.question.use.judged.time or "",
-        )
-        late, arrived_ms = self.late & accepted.keys(), self._arrived_ms
-        wanted = ((arrived_ms[partition, offset], partition, offset) for _, partition, offset in late)
-        newest_ms = newest_before(self._moved, wanted, {}, ahead_ms)
-        return {(kind, *place): at_ms - accepted[kind, *place][time] for place, at_ms in newest_ms.items()}
+        accepted, time = self.expected.accepted, self.question.use.judged.time or ""
+        newest, arrived_ms = Newest(self._moved, {}), self._arrived_ms
+        return {
+            origin: newest.before(arrived_ms[origin[1:]], *origin[1:], ahead_ms) - accepted[origin][time]
+            for origin in self.late & accepted.keys()
+        }
 
     @cached_property
     def _moved(self) -> Sequence[Moved]:

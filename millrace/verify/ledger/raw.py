@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from millrace import oracle
 from millrace.oracle import Judged, Origin, Record
-from millrace.verify.behind import Moved, newest_before
+from millrace.verify.behind import Moved, Newest
 from millrace.verify.case import REFUSED_LATER, first_copies, moment_ms, moved_by
 from millrace.verify.evidence import ENRICHED, Event, Read
 from millrace.verify.expected import Views, tape_of
 from millrace.verify.ledger import memories
+from millrace.verify.ledger.ids import Ids
 from millrace.verify.ledger.state import Counted, Done, Unit
 from millrace.verify.ledger.step import LOST, NOTHING, Step
 from millrace.verify.ledger.windows import join
@@ -36,25 +37,26 @@ def judge(step: Step, enriched: Read) -> None:
             _note_gaps(step, kind, records)
         state.read_to |= {(kind, record.partition): record.offset + 1 for record in records}
     lacking = step.views.lacking = memories.begin(step, enriched, before)
+    _look_up(step, enriched)
     latest_ms = dict(state.arrival.latest_ms)
     tape = tape_of(use, raw, state.oracle.references, refused, state.arrival, step.question.kept_since_ms)
     moved: list[Moved] = []
     rules = step.question.rules
     for each in oracle.advance(use, rules, state.oracle, tape, lambda origin: origin not in out, lacking.of):
-        record = each.record
-        at = record.topic, record.partition
+        record, origin = each.record, each.record.origin
+        at = origin[:2]
         latest_ms[at] = max(record.ingest_ms, latest_ms.get(at, 0))
         if record.topic == use.judged.name:
-            state.units[record.origin] = Unit(step.cut_ms, each, latest_ms[at])
+            state.units[origin] = Unit(step.cut_ms, each, latest_ms[at])
             moved += _moved_by(step, each)
             if each.event is not None:
-                _count(step, record, each.event)
+                _count(step, origin, each.event)
         elif each.reason is not None:
-            state.units[record.origin] = Unit(step.cut_ms, each, latest_ms[at])
+            state.units[origin] = Unit(step.cut_ms, each, latest_ms[at])
         else:
             step.views.take(each)
             _forget_views(step.views, each, oldest_ms - step.bounds.skew_ms)
-            step.done(record.origin, NOTHING)
+            step.done(origin, NOTHING)
     for kind in references:
         for record in raw[kind]:
             if record.origin in refused:
@@ -63,6 +65,13 @@ def judge(step: Step, enriched: Read) -> None:
                 step.done(record.origin, NOTHING)
     _find_behind(step, moved, enriched)
     join(step)
+
+
+def _look_up(step: Step, enriched: Read) -> None:
+    """Look up the ids of the events that came out, which are those of the raw messages, many at once."""
+    judged, ids = step.use.judged, step.state.oracle.seen_ms
+    if judged.id and isinstance(ids, Ids):
+        ids.look_up((str(event.get(judged.key)), str(event.get(judged.id))) for _, event in enriched.events)
 
 
 def _begin(step: Step, kind: str, records: Iterable[Record]) -> None:
@@ -100,46 +109,25 @@ def _moved_by(step: Step, each: Judged) -> Iterator[Moved]:
 
 def _find_behind(step: Step, moved: Sequence[Moved], enriched: Read) -> None:
     """How far each accepted event is behind the newest one that was, or may have been, read before it."""
-    state, kind, ahead_ms = step.state, step.use.judged.name, step.bounds.ahead_ms
-    accepted = {origin: unit for origin, unit in state.units.items() if unit.judged.event is not None}
-    arrived = (unit for unit in accepted.values() if unit.surely_behind_ms is None)
-    for place, newest_ms in newest_before(moved, map(_arrival, arrived), state.moved_ms).items():
-        _note_surely(step, accepted[kind, *place], newest_ms)
-    not_out = {origin for origin, unit in accepted.items() if not unit.copies}
+    state, ahead_ms = step.state, step.bounds.ahead_ms
     moved_out = moved_by(enriched.events, step.time)
+    newest, newest_out = Newest(moved, state.moved_ms), Newest(moved_out, state.moved_out_ms)
+    not_out = {origin for origin, unit in state.units.items() if not unit.copies}
     first = first_copies(enriched.events, step.source, not_out)
-    newest_out_ms = newest_before(moved_out, first.values(), state.moved_out_ms)
-    for origin, (_, partition, offset) in first.items():
-        _note_out(step, accepted[origin], newest_out_ms[partition, offset])
     until_ms = math.inf if step.is_last else step.cut_ms - ahead_ms
-    certain = (unit for unit in accepted.values() if unit.behind_ms is None and _arrival(unit)[0] <= until_ms)
-    for place, newest_ms in newest_before(moved, map(_arrival, certain), state.moved_ms, ahead_ms).items():
-        _note_behind(step, accepted[kind, *place], newest_ms)
+    for origin, unit in state.units.items():
+        if (event := unit.judged.event) is None:
+            continue
+        arrived_ms, (_, partition, offset), at_ms = unit.arrived_ms, origin, event[step.time]
+        if unit.surely_behind_ms is None:
+            unit.surely_behind_ms = max(newest.before(arrived_ms, partition, offset) - at_ms, 0)
+        if origin in first:
+            unit.out_behind_ms = max(newest_out.before(*first[origin]) - at_ms, unit.out_behind_ms)
+        if unit.behind_ms is None and arrived_ms <= until_ms:  # all that may have been read before it has come
+            unit.behind_ms = newest.before(arrived_ms, partition, offset, ahead_ms) - at_ms
+        _note_counted(step, unit)
     _reach(state.moved_ms, moved)
     _reach(state.moved_out_ms, moved_out)
-
-
-def _arrival(unit: Unit) -> tuple[int, int, int]:
-    record = unit.judged.record
-    return unit.arrived_ms, record.partition, record.offset
-
-
-def _note_surely(step: Step, unit: Unit, newest_ms: int) -> None:
-    assert unit.judged.event is not None
-    unit.surely_behind_ms = max(newest_ms - unit.judged.event[step.time], unit.surely_behind_ms or 0)
-    _note_counted(step, unit)
-
-
-def _note_out(step: Step, unit: Unit, newest_ms: int) -> None:
-    assert unit.judged.event is not None
-    unit.out_behind_ms = max(newest_ms - unit.judged.event[step.time], unit.out_behind_ms)
-    _note_counted(step, unit)
-
-
-def _note_behind(step: Step, unit: Unit, newest_ms: int) -> None:
-    assert unit.judged.event is not None
-    unit.behind_ms = newest_ms - unit.judged.event[step.time]
-    _note_counted(step, unit)
 
 
 def _note_counted(step: Step, unit: Unit) -> None:
@@ -157,15 +145,15 @@ def _reach(newest: dict[int, int], moved: Iterable[Moved]) -> None:
         newest[each.partition] = max(each.at_ms, newest.get(each.partition, 0))
 
 
-def _count(step: Step, record: Record, event: Event) -> None:
+def _count(step: Step, origin: Origin, event: Event) -> None:
     """Let the windows count an accepted event, if those that it is in are not judged yet."""
     if not step.windows:
         return
     is_behind = event[step.time] < step.state.passed_ms
     if is_behind:
-        step.state.behind[record.origin] = step.cut_ms
+        step.state.behind[origin] = step.cut_ms
     compact = {name: event[name] for name in step.kept}
-    step.state.counted[record.origin] = Counted(compact, windows=[] if is_behind else list(step.windows))
+    step.state.counted[origin] = Counted(compact, windows=[] if is_behind else list(step.windows))
 
 
 def _forget_views(views: Views, each: Judged, before_ms: int) -> None:
