@@ -30,14 +30,14 @@ def notes(case: Case) -> Iterator[str]:
         return
     use = case.question.use
     for kind in (*use.raw, *use.references):
-        if found := list(_foreign(case, kind)):
+        if found := list(_foreign(_keyed(case, kind))):
             shown = "; ".join(found[:SHOWN_MOST])
             is_compacted = kind in use.references
             harm = "compaction keeps the last message of each key in Kafka" if is_compacted else UNORDERED
             what = f"{len(found)} message(s) with another key in Kafka than their '{kind.key}'"
             yield f"{kind.name}: {what}: {shown}; {harm}"
     for kind in use.raw:
-        if found := list(_elsewhere(case, kind)):
+        if found := list(_elsewhere(case, kind, _keyed(case, kind))):
             shown = "; ".join(found[:SHOWN_MOST])
             what = f"{len(found)} message(s) in another partition than Kafka's default partitioner gives their key"
             yield f"{kind.name}: {what}: {shown}; {UNORDERED}"
@@ -47,7 +47,8 @@ def figures(case: Case) -> dict[str, Figure]:
     """How many there are of each topic, and where the first ones are, of a case without notes."""
     found: dict[str, Figure] = {}
     for kind in case.question.use.raw:
-        for how, own in ((UNDER, list(_foreign(case, kind))), (IN, list(_elsewhere(case, kind)))):
+        keyed = list(_keyed(case, kind))
+        for how, own in ((UNDER, list(_foreign(keyed))), (IN, list(_elsewhere(case, kind, keyed)))):
             if own:
                 places = (each.partition(" ")[0] for each in own[:SHOWN_MOST])
                 found |= {f"{kind.name}: {how}": len(own), f"{kind.name}: {how}{AT}": ", ".join(places)}
@@ -67,17 +68,17 @@ def notes_of(figures: Iterable[Mapping[str, Any]]) -> Iterator[str]:
         yield f"{kind}: {count} message(s) {how}: {', '.join(places[name][:SHOWN_MOST])}; {UNORDERED}"
 
 
-def _foreign(case: Case, kind: EventType) -> Iterator[str]:
-    for record, key in _keyed(case, kind):
+def _foreign(keyed: Iterable[tuple[Record, str]]) -> Iterator[str]:
+    for record, key in keyed:
         if record.key != key.encode(errors="replace"):
             given = "no key" if record.key is None else f"the key {card_numbers.masked(record.key)!r}"
             yield f"{place(record)} has {given}, not {key!r}"
 
 
-def _elsewhere(case: Case, kind: EventType) -> Iterator[str]:
+def _elsewhere(case: Case, kind: EventType, keyed: Iterable[tuple[Record, str]]) -> Iterator[str]:
     """Of those under their own key."""
     partitions = case.evidence.partitions.get(kind.name, 0)
-    for record, key in _keyed(case, kind) if partitions else ():
+    for record, key in keyed if partitions else ():
         own = partition_of(record.key or b"", partitions)
         if record.key == key.encode(errors="replace") and record.partition != own:
             yield f"{place(record)} has the key {key!r}, of partition {own}"
@@ -85,7 +86,8 @@ def _elsewhere(case: Case, kind: EventType) -> Iterator[str]:
 
 def _keyed(case: Case, kind: EventType) -> Iterator[tuple[Record, str]]:
     """The valid messages, each with the key that its body has."""
+    accepted, refused = case.expected.accepted, case.expected.refused
     for record in case.raw[kind.name]:
-        if record.value and record.origin not in case.expected.refused:
-            event = case.expected.accepted.get(record.origin) or json.loads(record.value)
+        if record.value and (origin := record.origin) not in refused:
+            event = accepted.get(origin) or json.loads(record.value)
             yield record, str(event[kind.key])

@@ -30,7 +30,7 @@ def nowhere(case: Case) -> set[Origin]:
 
 
 def _there(case: Case) -> set[Origin]:
-    return {record.origin for record in case.judged}
+    return {(record.topic, record.partition, record.offset) for record in case.judged}
 
 
 def _refused(case: Case) -> set[Origin]:

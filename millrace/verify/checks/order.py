@@ -101,7 +101,8 @@ def _visited(messages: Messages, column: str) -> Iterator[tuple[Any, list[int]]]
     for record, event in messages:
         found[event.get(column), str(event.get("rule"))].append((record.ingest_ms, record.partition))
     for (key, _), own in found.items():
-        yield key, [partition for partition, _ in groupby(partition for _, partition in sorted(own))]
+        in_time = sorted(own) if len({partition for _, partition in own}) > 1 else own[:1]
+        yield key, [partition for partition, _ in groupby(partition for _, partition in in_time)]
 
 
 def alerted(use: UseCase, enriched: Messages, alerts: Messages, source: Source) -> Iterator[Written]:
@@ -127,15 +128,17 @@ def _overtaken(outputs: Iterable[Written]) -> Iterator[tuple[Origin, Origin]]:
     places: dict[tuple[Any, ...], dict[int, tuple[int, int]]] = defaultdict(dict)
     for record, writer, (kind, partition, offset) in outputs:
         own = places[kind, partition, writer, record.partition]
-        first, last = own.get(offset, (record.offset, record.offset))
-        own[offset] = min(first, record.offset), max(last, record.offset)
+        at = record.offset
+        first, last = own.get(offset) or (at, at)
+        own[offset] = (at if at < first else first), (at if at > last else last)
     for (kind, partition, *_), own in places.items():
         least: tuple[int, int] | None = None
         for offset in sorted(own, reverse=True):
             first, last = own[offset]
             if least is not None and least[0] < first:
                 yield (kind, partition, offset), (kind, partition, least[1])
-            least = min(least or (last, offset), (last, offset))
+            if least is None or last <= least[0]:
+                least = last, offset
 
 
 CHECKER = Checker(

@@ -33,7 +33,7 @@ def _longest_delay(messages: Messages) -> str:
     first: dict[tuple[Any, ...], tuple[int, Record]] = {}
     for record, event in messages:
         if event.get("reason") != REPLAYED and event.get(INGEST_MS.name) is not None:
-            identity = tuple(str(event.get(name)) for name in IDENTITY)
+            identity = tuple(map(str, map(event.get, IDENTITY)))
             delay_ms = record.ingest_ms - event[INGEST_MS.name]
             known = first.get(identity)
             if known is None or delay_ms < known[0]:

@@ -207,9 +207,12 @@ def _windows_of(step: Step, rule: WindowRule) -> tuple[dict[str, Finding], dict[
     for _, each in own:
         by_key[each.event[rule.key]].append(each.event)
     is_waiting_long = _has_long_waiting(step, rule)
+    may_be_due_ms = max(step.state.passed_ms, step.overdue_before_ms)
     for key, events in by_key.items():
         for start_ms, among in oracle.windows(rule.window, step.time, events):
             end_ms = rule.window.end_ms(start_ms, among[-1][step.time])
+            if end_ms >= may_be_due_ms and not is_waiting_long:
+                continue
             is_over = _is_window_over(step, end_ms, among)
             is_overdue = not is_over and _is_overdue(step, end_ms, among)
             if not (is_over or is_overdue or is_waiting_long):
