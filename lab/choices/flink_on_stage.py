@@ -5,15 +5,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from lab import cost
+from lab import cost, handwritten
 from lab.cost import DECLARED, Side, declared_on_flink, submitted_to_flink
-from millrace import kernel
 from millrace.engines.flink.libraries import compiled_against
 from millrace.engines.flink.tuning import IDLE_SOURCE_MS, SINK_OPTIONS
 from millrace.machine import jars
@@ -42,21 +40,14 @@ def clients(settings: Settings) -> list[Path]:
 
 
 def ensure(settings: Settings) -> Path:
-    """The jar of the program, compiled if these sources were never compiled against Flink's jars.
+    """The jar of the program.
 
     It has the product's classes as well, and its own in place of some: a class reaches others of its package only where
     one loader has loaded both.
     """
     package, own = settings.package, [*compiled_against(settings), *clients(settings)]
     roots = [package / "kernel" / "java", package / "kernel" / "kafka" / "java", package / "engines/flink/java", JAVA]
-    digest = hashlib.sha256(repr((kernel.OPTIONS, [jar.name for jar in own])).encode())
-    for path in sorted(path for root in roots for path in root.rglob("*.java")):
-        digest.update(path.read_bytes())
-    jar = settings.home / "handwritten" / "flink-on-stage" / digest.hexdigest()[:32] / "on-stage.jar"
-    if not jar.exists():
-        jar.parent.mkdir(parents=True, exist_ok=True)
-        kernel.build([(root, own) for root in roots], jar)
-    return jar
+    return handwritten.built(settings, "flink-on-stage", [(root, own) for root in roots])
 
 
 STARTS = {("flink", DECLARED): declared_on_flink, ("flink", ON_STAGE): on_stage}

@@ -15,7 +15,6 @@ from pathlib import Path
 
 from lab import cost, handwritten
 from lab.cost import DECLARED, Side, declared_on_streams, in_a_jvm
-from millrace import kernel
 from millrace.engines.streams.job import declaration
 from millrace.engines.streams.tuning import HEAP_MB
 from millrace.errors import InfraError
@@ -56,18 +55,11 @@ def libraries(settings: Settings) -> list[Path]:
 
 
 def ensure(settings: Settings, own: Sequence[Path]) -> Path:
-    """The jar of the task, compiled if these sources were never compiled against Samza's jars."""
+    """The jar of the task."""
     kernel_java, kafka_java = settings.package / "kernel" / "java", settings.package / "kernel" / "kafka" / "java"
     # The classes used here are those that run with Samza's older clients, too.
-    parts = [(kernel_java, own), (kafka_java, handwritten.libraries(settings, "streams")), (SOURCES, own)]
-    digest = hashlib.sha256(repr((kernel.OPTIONS, [jar.name for jar in own])).encode())
-    for path in sorted(path for root, _ in parts for path in root.rglob("*.java")):
-        digest.update(path.read_bytes())
-    jar = settings.home / "handwritten" / "on-samza" / digest.hexdigest()[:32] / "on-samza.jar"
-    if not jar.exists():
-        jar.parent.mkdir(parents=True, exist_ok=True)
-        kernel.build(parts, jar)
-    return jar
+    streams = handwritten.libraries(settings, "streams")
+    return handwritten.built(settings, "on-samza", [(kernel_java, own), (kafka_java, streams), (SOURCES, own)])
 
 
 STARTS = {("streams", DECLARED): declared_on_streams, ("streams", ON_SAMZA): on_samza}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 
 from millrace import kernel, registry
@@ -19,14 +20,19 @@ def libraries(settings: Settings, engine: str) -> list[Path]:
 
 
 def ensure(settings: Settings, engine: str) -> Path:
-    """The jar of an engine's program, compiled if these sources were never compiled against its jars."""
+    """The jar of an engine's program."""
     own = libraries(settings, engine)
-    digest = hashlib.sha256(repr((kernel.OPTIONS, [jar.name for jar in own])).encode())
-    roots = (SHARED, FOLDER / engine)
-    for path in sorted(path for root in roots for path in root.rglob("*.java")):
+    return built(settings, engine, [(root, own) for root in (SHARED, FOLDER / engine)])
+
+
+def built(settings: Settings, name: str, parts: Sequence[tuple[Path, Sequence[Path]]]) -> Path:
+    """The jar of folders of sources, compiled if these were never compiled against these jars."""
+    against = [[jar.name for jar in own] for _, own in parts]
+    digest = hashlib.sha256(repr((kernel.OPTIONS, against)).encode())
+    for path in sorted(path for root, _ in parts for path in root.rglob("*.java")):
         digest.update(path.read_bytes())
-    jar = settings.home / "handwritten" / engine / digest.hexdigest()[:32] / "handwritten.jar"
+    jar = settings.home / "handwritten" / name / digest.hexdigest()[:32] / f"{name}.jar"
     if not jar.exists():
         jar.parent.mkdir(parents=True, exist_ok=True)
-        kernel.build([(root, own) for root in roots], jar)
+        kernel.build(parts, jar)
     return jar
