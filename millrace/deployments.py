@@ -340,8 +340,18 @@ def forget(target: Target, name: str) -> None:
     shutil.rmtree(_copies(target, name), ignore_errors=True)
 
 
+def verdict_record(target: Target, name: str) -> Path | None:
+    """The newest record of a verdict on the data that the pattern has now."""
+    try:
+        named = verdict_file(target, name).read_text(encoding="utf-8")
+    except OSError:
+        return None
+    record = target.settings.state / "records" / named
+    return record if record.exists() else None
+
+
 def verdict_file(target: Target, name: str) -> Path:
-    """The file that names the newest record of a verdict on the data that the pattern has now."""
+    """The file that names the record."""
     return deployed_file(target, name).with_name(f"{name}.verdict")
 
 

@@ -320,11 +320,9 @@ class Surroundings(threading.Thread):
 
     def _record_of(self, name: str) -> Judged | None:
         """The newest record of a verdict on the present data; each is read once."""
-        try:
-            named = deployments.verdict_file(self._target, name).read_text(encoding="utf-8")
-        except OSError:
+        latest = deployments.verdict_record(self._target, name)
+        if latest is None:
             return None
-        latest = self._target.settings.state / "records" / named
         if name not in self._records or self._records[name].path != latest:
             with suppress(OSError, ValueError, LookupError):
                 self._records[name] = _judged(latest)

@@ -6,12 +6,13 @@ each pattern with the oracle.
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from millrace import deployments, records
+from millrace import deployments
 from millrace.errors import InfraError, UsageError
 from millrace.settings import Settings
 from millrace.stores.topics import TopicError
@@ -122,8 +123,8 @@ def _counted(by_pattern: Mapping[str, Mapping[str, set[Alert]] | None]) -> dict[
 
 
 def _figures(target: Target, name: str, run: Run) -> dict[str, Any]:
-    verdicts = records.read(target.settings, f"verdict-{name}")
-    latest = verdicts[-1]["figures"] if verdicts else {}
+    record = deployments.verdict_record(target, name)
+    latest = json.loads(record.read_text(encoding="utf-8"))["figures"] if record else {}
     return {
         "verdict": latest.get("status", "unknown"),
         "latencies": latest.get("latencies", []),

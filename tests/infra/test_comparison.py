@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from millrace import records
+from millrace import deployments, records
 from millrace.cli.compare import figures
 from millrace.errors import InfraError, UsageError
 from millrace.oracle import Record
@@ -69,7 +69,8 @@ def held(monkeypatch: pytest.MonkeyPatch) -> Topics:
 
 def judged(target: Target, pattern: str, p99_ms: float) -> None:
     latencies = [{"name": "bare hop", "count": 9, "p50_ms": 1.0, "p99_ms": p99_ms}]
-    records.append(target.settings, f"verdict-{pattern}", {"status": "ok", "latencies": latencies})
+    record = records.append(target.settings, f"verdict-{pattern}", {"status": "ok", "latencies": latencies})
+    deployments.verdict_file(target, pattern).write_text(record.name)
 
 
 def without_alerts(found: Comparison) -> list[tuple[str, ...]]:
