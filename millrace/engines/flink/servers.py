@@ -313,6 +313,9 @@ def configuration(settings: Settings) -> dict[str, Any]:
         "web.access-control-allow-origin": rest_url(settings),
         "web.upload.dir": str(settings.state / "data" / "flink-upload"),
         "state.backend.type": "rocksdb",
+        # A lookup in a cache that is smaller than an index would read the whole index (decision 0070).
+        "state.backend.rocksdb.memory.partitioned-index-filters": True,
+        "state.backend.rocksdb.use-bloom-filter": True,
         "execution.checkpointing.incremental": True,
         "execution.checkpointing.dir": f"{hdfs.uri(settings)}/flink/checkpoints",
         "execution.checkpointing.savepoint-dir": f"{hdfs.uri(settings)}/flink/savepoints",

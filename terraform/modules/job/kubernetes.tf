@@ -63,6 +63,9 @@ locals {
         "taskmanager.numberOfTaskSlots"                   = tostring(var.declared.parallelism)
         "classloader.parent-first-patterns.additional"    = "pemja."
         "kubernetes.operator.periodic.savepoint.interval" = "24h"
+        # A lookup in a cache that is smaller than an index would read the whole index (decision 0070).
+        "state.backend.rocksdb.memory.partitioned-index-filters" = "true"
+        "state.backend.rocksdb.use-bloom-filter"                 = "true"
       }
       podTemplate = {
         apiVersion = "v1"
