@@ -12,9 +12,10 @@ from typing import Any
 from millrace import oracle
 from millrace.dashboard.shown import text
 from millrace.dashboard.view import ChartFacts, Figure
-from millrace.rules import Count, Max, Min, Sliding, Sum, Tumbling
+from millrace.rules import Count, Max, Min, Sliding, Sum, Tumbling, WindowSummary
 
-WINDOWS_KEPT, WINDOWS_SHOWN = 100, 40
+WINDOWS_KEPT = 40
+"""Of a summary; none is drawn that is further behind the newest one."""
 GROUPS_KEPT = 2_000
 GROWS_EVERY_MS = 2_000
 BARS_MOST, ROWS_MOST = 7, 24
@@ -23,6 +24,8 @@ ALL = "all events"
 """The one group of a summary without keys."""
 
 Group = tuple[Any, ...]
+Values = tuple[Any, ...]
+"""Of the measures of a summary, in its order."""
 Row = Mapping[str, Any]
 
 
@@ -34,7 +37,7 @@ class Windows:
         summaries = {each.summary.name: each.summary for each in charts}
         self._figures = [each for each in figures if each.summary in summaries]
         self._summaries = summaries
-        self._rows: dict[str, OrderedDict[int, dict[Group, Row]]] = {name: OrderedDict() for name in summaries}
+        self._rows: dict[str, OrderedDict[int, dict[Group, Values]]] = {name: OrderedDict() for name in summaries}
         self._has_changed = self._has_grown = False
         self._sent_ms = 0
         self._closed: dict[str, int] = {}
@@ -47,15 +50,12 @@ class Windows:
                 if start <= self._closed.get(summary.name, -1):
                     continue
                 groups = self._groups(summary.name, start)
-                group = tuple(event[key] for key in summary.keys)
-                alone = oracle.measured(summary, [event])
+                group, alone = _of(summary, {**event, **oracle.measured(summary, [event])})
                 if group in groups:
-                    so_far = groups[group]
-                    groups[group] = {
-                        name: _added(measure, so_far[name], alone[name]) for name, measure in summary.measures.items()
-                    } | {key: so_far[key] for key in summary.keys}
+                    measures = zip(summary.measures.values(), groups[group], alone, strict=True)
+                    groups[group] = tuple(_added(*each) for each in measures)
                 elif len(groups) < GROUPS_KEPT:
-                    groups[group] = {**alone, **dict(zip(summary.keys, group, strict=True))}
+                    groups[group] = alone
                 self._has_grown = True
 
     def take(self, row: Row) -> None:
@@ -66,9 +66,9 @@ class Windows:
         start = int(row["window_start_ms"])
         self._closed[summary.name] = max(start, self._closed.get(summary.name, start))
         groups = self._groups(summary.name, start)
-        group = tuple(row[key] for key in summary.keys)
+        group, values = _of(summary, row)
         if group in groups or len(groups) < GROUPS_KEPT:
-            groups[group] = row
+            groups[group] = values
         self._has_changed = True
 
     def has_changed(self, now_ms: int) -> bool:
@@ -87,7 +87,7 @@ class Windows:
         """The value of each figure in the latest window that has closed; None without one."""
         return [self._figure(each) for each in self._figures]
 
-    def _groups(self, summary: str, start: int) -> dict[Group, Row]:
+    def _groups(self, summary: str, start: int) -> dict[Group, Values]:
         """The groups of a window; the oldest windows are dropped."""
         kept = self._rows[summary]
         groups = kept.setdefault(start, {})
@@ -97,14 +97,15 @@ class Windows:
 
     def _chart(self, facts: ChartFacts) -> dict[str, Any]:
         rows = self._rows[facts.summary.name]
+        by, measure = facts.chart.by, list(facts.summary.measures).index(facts.chart.measure)
         starts = _spread(rows, _step_ms(facts.summary.window))
         combine = _combining(facts)
         values: dict[str, dict[int, Any]] = defaultdict(dict)
         for start in starts:
-            for row in rows.get(start, {}).values():
-                value = row[facts.chart.measure]
+            for group, measured in rows.get(start, {}).items():
+                value = measured[measure]
                 if value is not None:
-                    of_group = values[str(row[facts.chart.by]) if facts.chart.by else ALL]
+                    of_group = values[str(group[facts.summary.keys.index(by)]) if by else ALL]
                     of_group[start] = combine([of_group[start], value]) if start in of_group else value
         is_strip = facts.chart.form == "strip"
         most = ROWS_MOST if is_strip else BARS_MOST
@@ -130,10 +131,15 @@ class Windows:
         rows, closed = self._rows[figure.summary], self._closed.get(figure.summary)
         if closed is None or closed not in rows:
             return None
-        found = [row[figure.measure] for row in rows[closed].values() if row[figure.measure] is not None]
-        facts = next(each for each in self._charts if each.summary.name == figure.summary)
-        measure = facts.summary.measures[figure.measure]
+        measures = self._summaries[figure.summary].measures
+        at, measure = list(measures).index(figure.measure), measures[figure.measure]
+        found = [values[at] for values in rows[closed].values() if values[at] is not None]
         return _combining_of(measure)(found) if found else None
+
+
+def _of(summary: WindowSummary, row: Row) -> tuple[Group, Values]:
+    """The group of a result, and its values."""
+    return tuple(row[key] for key in summary.keys), tuple(row[name] for name in summary.measures)
 
 
 def _step_ms(window: Tumbling | Sliding) -> int:
@@ -145,7 +151,7 @@ def _spread(starts: Collection[int], step_ms: int) -> list[int]:
     newest = max(starts, default=None)
     if newest is None:
         return []
-    oldest = min(start for start in starts if start > newest - WINDOWS_SHOWN * step_ms)
+    oldest = min(start for start in starts if start > newest - WINDOWS_KEPT * step_ms)
     return list(range(oldest, newest + 1, step_ms))
 
 
