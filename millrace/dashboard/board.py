@@ -83,7 +83,9 @@ class Board:
         """How many messages of Kafka are in no figure yet; the reader counts them."""
         self.latencies = Latencies(self._rules)
         self.windows = Windows(views.charts_of(view, use, variant.pattern.stages.windowing.summaries), view.figures)
-        self._ids: OrderedDict[str, None] = OrderedDict()
+        self._ids: deque[str] = deque()
+        self._known: set[str] = set()
+        """The same ids. An ordered dict of them needs a third more, and grows long after it is full."""
         self._events = Events()
         self._alerts: deque[dict[str, Any]] = deque(maxlen=ALERTS_KEPT)
         self._new_alerts: deque[dict[str, Any]] = deque(maxlen=ALERTS_KEPT)
@@ -258,13 +260,14 @@ class Board:
 
     def _take_alert(self, record: Record, alert: dict[str, Any]) -> None:
         identity, rule = str(alert["alert_id"]), str(alert["rule"])
-        if identity in self._ids:
+        if identity in self._known:
             self.totals["repeated alerts"] += 1
             return
         shown, ids = row(alert, record, self._rules), _ids_of(alert)
-        self._ids[identity] = None
+        self._ids.append(identity)
+        self._known.add(identity)
         if len(self._ids) > IDS_KEPT:
-            self._ids.popitem(last=False)
+            self._known.remove(self._ids.popleft())
         self.by_rule[rule if rule in self._rules else OTHER_RULES] += 1
         self._count("alerts-of-windows" if rule in self._window_rules else "alerts-of-events", record.ingest_ms)
         self.latencies.alert(record.ingest_ms, alert)

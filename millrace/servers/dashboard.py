@@ -41,7 +41,9 @@ class Dashboard(Server):
         return [str(environments.command(self.settings).with_name("python")), "-m", "millrace.dashboard"]
 
     def environment(self) -> dict[str, str]:
-        return {"PYTHONPATH": str(environments.python_path(self.settings))}
+        # Otherwise malloc raises both with each large block that is freed, and then keeps what it frees.
+        returned = dict.fromkeys(("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"), "65536")
+        return super().environment() | returned | {"PYTHONPATH": str(environments.python_path(self.settings))}
 
     def is_ready(self, since: float) -> bool:
         try:

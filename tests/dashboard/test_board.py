@@ -310,7 +310,7 @@ def test_what_is_kept_is_bounded(board: Board, monkeypatch: pytest.MonkeyPatch) 
     assert len(full["letters"]["reasons"]) == boards.REASONS_KEPT + 1
     assert len(full["letters"]["sample"]) <= boards.SAMPLES_KEPT * (boards.REASONS_KEPT + 1)
     assert all(len(chart["starts"]) <= windows.WINDOWS_KEPT for chart in full["charts"])
-    assert len(board._ids) == 100
+    assert len(board._ids) == len(board._known) == 100
     assert len(board._events) == 200, "the latest, and the latest of others that alerts rest on"
     assert len(board._alerts_at) == boards.ALERTS_KEPT
     assert max(map(len, board._seconds.values())) <= 2 * boards.SERIES_S
