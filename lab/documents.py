@@ -381,7 +381,7 @@ def _between(found: Mapping[str, Any]) -> str:
     return f"{found['p50_ms']:.0f} / {found['p99_ms']:.0f} ms" if found["count"] else NOT_MEASURED
 
 
-def profiles(record: str, against: str, records: Records) -> str:
+def profiles(record: str, against: str, records: Records, *, of: str = "") -> str:
     """What the processor time of a message is spent on, by the declared rules and by what they are measured against."""
     titles = {each.name: each.title for each in manifests()}
     found = records.get(Path(record).name, {"figures": {}})["figures"]
@@ -397,7 +397,7 @@ def profiles(record: str, against: str, records: Records) -> str:
 
     rows = [[layer, *(us(layer, *each) for each in sides)] for layer, _ in layers.most_common()]
     head = [f"{titles[name]}, {side}" for name, side in sides] or [NOT_MEASURED]
-    return _table(["µs of a message", *(f"[{each}]({record}.json)" for each in head)], rows)
+    return _table([f"µs of a message{of}", *(f"[{each}]({record}.json)" for each in head)], rows)
 
 
 def memory_of_hours(records: Records) -> str:
@@ -453,6 +453,9 @@ SENTENCES: dict[str, dict[str, Callable[[Records], str]]] = {
             costs, {"records/cost": "two rules", "records/cost-burst": "three rules"}, "by hand"
         ),
         r"\| µs of a message \|.*(?:\n\|.*)*": partial(profiles, "records/profile", "by hand"),
+        r"\| µs of a message, three rules \|.*(?:\n\|.*)*": partial(
+            profiles, "records/profile-burst", "by hand", of=", three rules"
+        ),
         r"\| folder \|.*(?:\n\|.*)*": sizes,
     },
     "docs/decisions/0045-live-page.md": {r"Open\s+pages[^.]*\.": open_pages},

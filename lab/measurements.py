@@ -248,6 +248,21 @@ MEASUREMENTS = {
         ".venv/bin/python -m lab.cost flink --repeats 1 --profile",
         minutes=4,
     ),
+    "profile-burst": Measurement(
+        "profile",
+        (
+            "lab/cost.py",
+            "lab/profile.py",
+            "lab/handwritten",
+            *FLINK,
+            *SPARK,
+            *STREAMS,
+            "millrace/rules",
+            "pipelines/fraud",
+        ),
+        ".venv/bin/python -m lab.cost --burst --repeats 1 --profile",
+        minutes=10,
+    ),
     "cost-flink-on-stage": Measurement(
         "cost-flink-on-stage", FLINK_ON_STAGE, ".venv/bin/python -m lab.choices.flink_on_stage", minutes=8
     ),
