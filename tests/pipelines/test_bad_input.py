@@ -16,6 +16,7 @@ import pytest
 from millrace.errors import InfraError
 from millrace.patterns import load
 from millrace.rules.layout import Forgotten
+from millrace.rules.rules import IDS_MOST
 from millrace.traffic import plan_for
 from millrace.verbs.listening import recorded
 from millrace.verbs.parquet import rows_of
@@ -71,6 +72,14 @@ def test_an_alert_of_a_window_without_its_start_is_named(good: Evidence) -> None
     alert = next(each for each in alerts if each["window_start_ms"] is not None)
     verdict = judge(QUESTION, with_output(good, "alerts", json.dumps({**alert, "window_start_ms": None}).encode()))
     assert "alert ids" in red(verdict)
+
+
+def test_alerts_of_windows_without_their_start_and_with_full_lists_of_events_are_named(good: Evidence) -> None:
+    """Such a list may leave out events, and no start shows which."""
+    alerts = [json.loads(each.value or b"") for each in output(good, "alerts")]
+    full = {"window_start_ms": None, "event_ids": [f"e{n}" for n in range(IDS_MOST)]}
+    spoilt = [json.dumps({**each, **full}).encode() for each in alerts if each["window_start_ms"] is not None]
+    assert "alert ids" in red(judge(QUESTION, with_output(good, "alerts", *spoilt)))
 
 
 def test_an_alert_of_an_unknown_rule_is_named(good: Evidence) -> None:

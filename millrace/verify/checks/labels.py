@@ -48,7 +48,9 @@ def labels(case: Case) -> Found | Undecided:
 
     def places(rule: Rule, alert: Event) -> Iterator[Meant]:
         use = case.question.use
-        left_out = places_left_out(use, rule, alert, lambda: labelled(rule.name))
+        # An alert without its window's start names no more than the events in its list.
+        is_placed = alert["window_start_ms"] is not None
+        left_out = places_left_out(use, rule, alert, lambda: labelled(rule.name)) if is_placed else ()
         yield from ((rule.name, place) for place in chain(alert_places(use, rule, alert), left_out))
 
     figures, missing = compared(case.question.use, case.question.rules, made, _distinct(case), places)
