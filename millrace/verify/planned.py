@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from millrace.oracle import Record
 from millrace.rules import UseCase
 from millrace.rules.tokens import Secrets
 from millrace.rules.traffic import CLOSING, Message
-from millrace.traffic.planned import KEYS, REFERENCES_MS, made_again, partition_of
+from millrace.traffic.planned import KEYS, REFERENCES_MS, Content, made_again, partition_of, plan_of
 from millrace.traffic.runs import Run
 
 HOPS_MS = 1_000
 """Bare hops continue for so long after the last message."""
+MADE_MOST = 100
+"""A plan that gives so many times more messages than the raw topics hold is not made again."""
 Raw = Mapping[str, Sequence[Record]]
+_NO_PLAN = (ArithmeticError, LookupError, TypeError, ValueError)
+"""What the traffic of a use raises for a plan, or for keys, that it never had."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +31,10 @@ class Planned:
     offenders: Sequence[str] = ()
     others: Mapping[int, int] | None = None
     """How often each message is there besides, by what identifies it; None unless all runs were compared."""
+
+
+class _UnmadeError(Exception):
+    """The record of a run gives other messages now, none, or far more than there are."""
 
 
 def planned(
@@ -53,10 +62,13 @@ def planned(
         for each in use.references
         for record in sorted(raw[each.name], key=lambda record: record.ingest_ms)
     }
-    found = [_offenders(use, run, secrets, there, newest_ms, raw.keys()) for run in again]
-    same = [own for own in found if own is not None]
-    others = there if len(same) == len(runs) else None
-    return Planned(len(same), [each for own in same for each in own], others)
+    made_most = MADE_MOST * max(1, sum(map(len, raw.values())))
+    found = list[list[str]]()
+    for run in again:
+        with suppress(_UnmadeError):
+            found.append(_offenders(use, run, secrets, there, newest_ms, raw.keys(), made_most))
+    others = there if len(found) == len(runs) else None
+    return Planned(len(found), [each for own in found for each in own], others)
 
 
 def _offenders(
@@ -66,12 +78,10 @@ def _offenders(
     there: Counter[int],
     newest_ms: Mapping[tuple[str, bytes | None], int],
     kinds: Iterable[str],
-) -> list[str] | None:
-    """What of a run is not as its plan gives it; None where the plan gives other messages now."""
-    made = made_again(use, run, secrets)
-    if made is None:
-        return None
-    content, references, messages = made
+    made_most: int,
+) -> list[str]:
+    """What of a run is not as its plan gives it."""
+    content, references, messages = _made(use, run, secrets, made_most)
     acknowledged = {kind: run.by_topic[kind] for kind in kinds if run.by_topic.get(kind)}
     most = sum(acknowledged.values())
     found, given, sent, total, last_ms = list[str](), Counter[str](), 0, 0, 0
@@ -91,13 +101,36 @@ def _offenders(
             else:
                 found.append(_altered(run, message))
     if content.hex != run.content:
-        return None
+        raise _UnmadeError
     if given != acknowledged or sent < run.sent or (run.is_complete and total != given.total()):
         planned = "all that its plan gives" if run.is_complete else "what its plan gives first"
         found.append(f"the record of the run '{run.name}' is not of {planned}: {run.sent} sent, {acknowledged}")
     if not 0 <= run.until_ms - run.start_ms - last_ms <= HOPS_MS:
         found.append(f"the record of the run '{run.name}' ends at {run.until_ms}, its plan at {run.start_ms + last_ms}")
     return found
+
+
+def _made(use: UseCase, run: Run, secrets: Secrets, most: int) -> tuple[Content, Iterator[Message], Iterator[Message]]:
+    """As `made_again`, of a record that may have been altered."""
+    try:
+        plan = plan_of(run)
+        made = made_again(use, run, secrets) if plan is not None and plan.events <= most else None
+    except _NO_PLAN as error:
+        raise _UnmadeError from error
+    if made is None:
+        raise _UnmadeError
+    content, references, messages = made
+    return content, _at_most(most, references), _at_most(most, messages)
+
+
+def _at_most(most: int, messages: Iterable[Message]) -> Iterator[Message]:
+    try:
+        for total, message in enumerate(messages):
+            if total >= most:
+                raise _UnmadeError
+            yield message
+    except _NO_PLAN as error:
+        raise _UnmadeError from error
 
 
 def identified(topic: str, key: bytes | None, value: bytes | None) -> int:

@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
 
 from millrace.oracle import Record
 from millrace.traffic import plan_for
-from millrace.traffic.planned import CLOSING_MS, REFERENCES_MS, partition_of
+from millrace.traffic.planned import CLOSING_MS, KEYS, REFERENCES_MS, partition_of
 from millrace.traffic.runs import Run
 from millrace.verify import Evidence, Question, Verdict, judge
+from millrace.verify.planned import planned
 from millrace.verify.spoiling import self_test
 from millrace.verify.verdict import Check
+from pipelines.flood import FLOOD
+from pipelines.flood.traffic import TRAFFIC as FLOOD_TRAFFIC
 from pipelines.fraud.traffic import TRAFFIC
 from tests.pipelines.pretend import QUESTION, SECRETS, START_MS, messages, ran, recorded, topics
 
@@ -55,6 +58,34 @@ def test_what_was_sent_is_ok(run: Run, good: Evidence) -> None:
     verdict = judge(asked(run), good)
     assert red(verdict) == {}
     assert verdict.check("acknowledged").figures["runs compared with their plans"] == 1
+
+
+@pytest.mark.parametrize(
+    "about",
+    [
+        {"plan": {**asdict(PLAN), "events": 10**12}},
+        {"plan": {**asdict(PLAN), "events": 10**12, "rate_per_s": 1e308}},
+        {"plan": {**asdict(PLAN), "rate_per_s": 1e308, "sizes": {"customers": 0}}},
+        {"plan": {**asdict(PLAN), "more": 1}},
+        {"plan": {"name": "p", "shares": None}},
+        {CLOSING_MS: 10**15},
+    ],
+)
+def test_a_plan_that_gives_no_messages_or_far_too_many_is_not_made_again(
+    run: Run, good: Evidence, about: dict[str, Any]
+) -> None:
+    altered = replace(run, about={**run.about, **about})
+    verdict = judge(asked(altered), good)
+    assert (red(verdict), verdict.check("acknowledged").figures["runs compared with their plans"]) == ({}, 0)
+    assert any(note.startswith("1 of 1 generated run(s) could not be made again") for note in verdict.notes)
+
+
+def test_keys_of_which_the_traffic_makes_no_closing_are_of_no_plan() -> None:
+    plan = plan_for(FLOOD_TRAFFIC, 50, 20, name="f")
+    about = {"plan": asdict(plan), KEYS: ["abc"], CLOSING_MS: 1_000, REFERENCES_MS: START_MS}
+    run = Run(about, START_MS, 50, {"requests": 50}, 2.5, 20.0, {}, True, content="of other keys")
+    found = planned(FLOOD, [run], {}, {"requests": []}, {})
+    assert (found.compared, list(found.offenders)) == (0, [])
 
 
 @pytest.mark.parametrize("changes", [{"content": "0" * 64}, {"content": ""}])

@@ -66,7 +66,7 @@ def notes(case: Case) -> Iterator[str]:
         yield (
             f"{left} of {generated} generated run(s) could not be made again from the plan, so their messages are "
             "counted, and not compared: another version of millrace, other traffic of the use, another key of a token, "
-            "or an altered record"
+            "less than a hundredth of an interrupted run, or an altered record"
         )
 
 
