@@ -185,7 +185,8 @@ class Case:
     def planned(self) -> Planned:
         """What the plans of the recorded runs give, beside the raw topics."""
         raw = {kind: self.evidence.raw.get(kind) or () for kind in self.raw}
-        return planned(self.question.use, self.question.runs, self.question.secrets, raw, self.evidence.partitions)
+        asked, counts = self.question, self.evidence.partitions
+        return planned(asked.use, asked.runs, asked.secrets, raw, counts, asked.kept_since_ms)
 
     @property
     def has_lost_input(self) -> bool:

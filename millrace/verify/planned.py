@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -19,6 +20,8 @@ HOPS_MS = 1_000
 MADE_MOST = 100
 """A plan that gives so many times more messages than the raw topics hold is not made again."""
 Raw = Mapping[str, Sequence[Record]]
+Place = tuple[str, bytes | None]
+"""A kind of message, and its key."""
 _NO_PLAN = (ArithmeticError, LookupError, TypeError, ValueError)
 """What the traffic of a use raises for a plan, or for keys, that it never had."""
 
@@ -31,6 +34,8 @@ class Planned:
     offenders: Sequence[str] = ()
     others: Mapping[int, int] | None = None
     """How often each message is there besides, by what identifies it; None unless all runs were compared."""
+    references: Sequence[Place] = ()
+    """The reference data of these runs that must be there."""
 
 
 class _UnmadeError(Exception):
@@ -38,12 +43,17 @@ class _UnmadeError(Exception):
 
 
 def planned(
-    use: UseCase, runs: Sequence[Run], secrets: Secrets | None, raw: Raw, partitions: Mapping[str, int]
+    use: UseCase,
+    runs: Sequence[Run],
+    secrets: Secrets | None,
+    raw: Raw,
+    partitions: Mapping[str, int],
+    kept_since_ms: int = 0,
 ) -> Planned:
     """Each run that can be made again to the last byte, beside the raw topics; the plan is never held whole.
 
     Where a topic has as many partitions as the judged one had in all these runs, each message must be in that of its
-    key: all of them were made with as many.
+    key: all of them were made with as many. Reference data from before `kept_since_ms` may have been compacted.
     """
     if secrets is None or not (again := [run for run in runs if run.content]):
         return Planned()
@@ -63,32 +73,39 @@ def planned(
         for record in sorted(raw[each.name], key=lambda record: record.ingest_ms)
     }
     made_most = MADE_MOST * max(1, sum(map(len, raw.values())))
-    found = list[list[str]]()
+    found = list[Planned]()
     for run in again:
         with suppress(_UnmadeError):
-            found.append(_offenders(use, run, secrets, there, newest_ms, raw.keys(), made_most))
+            found.append(_compared(use, run, secrets, there, newest_ms, raw.keys(), made_most, kept_since_ms))
     others = there if len(found) == len(runs) else None
-    return Planned(len(found), [each for own in found for each in own], others)
+    offenders = [each for own in found for each in own.offenders]
+    return Planned(len(found), offenders, others, [each for own in found for each in own.references])
 
 
-def _offenders(
+def _compared(
     use: UseCase,
     run: Run,
     secrets: Secrets,
     there: Counter[int],
-    newest_ms: Mapping[tuple[str, bytes | None], int],
+    newest_ms: Mapping[Place, int],
     kinds: Iterable[str],
     made_most: int,
-) -> list[str]:
-    """What of a run is not as its plan gives it."""
+    kept_since_ms: int,
+) -> Planned:
+    """What of a run is not as its plan gives it, and what of its reference data must be there."""
     content, references, messages = _made(use, run, secrets, made_most)
     acknowledged = {kind: run.by_topic[kind] for kind in kinds if run.by_topic.get(kind)}
     most = sum(acknowledged.values())
     found, given, sent, total, last_ms = list[str](), Counter[str](), 0, 0, 0
-    # Of a key, only the last message is kept; one that came after the run's own is of somebody else.
-    for place, message in {each[1:3]: each for each in references}.items():
-        is_own = newest_ms.get(place, run.start_ms) <= run.about[REFERENCES_MS]
-        if is_own and not there[identified(message.topic, message.key, message.value)]:
+    # Of a key, only the last message is kept; one that came after the run's own is of somebody else. A key is gone only
+    # where it was deleted, and that was compacted, too.
+    sent_ms = run.about[REFERENCES_MS]
+    is_kept = sent_ms >= kept_since_ms
+    absent_ms = 0 if is_kept else math.inf
+    own = {each[1:3]: each for each in references}
+    own = {place: each for place, each in own.items() if newest_ms.get(place, absent_ms) <= sent_ms}
+    for message in own.values():
+        if not there[identified(message.topic, message.key, message.value)]:
             found.append(_altered(run, message))
     for total, message in enumerate(messages, 1):
         last_ms = message.due_ms
@@ -107,7 +124,7 @@ def _offenders(
         found.append(f"the record of the run '{run.name}' is not of {planned}: {run.sent} sent, {acknowledged}")
     if not 0 <= run.until_ms - run.start_ms - last_ms <= HOPS_MS:
         found.append(f"the record of the run '{run.name}' ends at {run.until_ms}, its plan at {run.start_ms + last_ms}")
-    return found
+    return Planned(1, found, None, list(own) if is_kept else ())
 
 
 def _made(use: UseCase, run: Run, secrets: Secrets, most: int) -> tuple[Content, Iterator[Message], Iterator[Message]]:

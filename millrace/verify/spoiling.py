@@ -199,6 +199,7 @@ def _of_inputs(case: Case) -> Iterator[Spoiling]:
             continue
         left = [record for record in case.raw[reference] if record.key != key]
         yield Spoiling(f"{reference}: one that is used is lost", ("refusals",), partial(with_raw, reference, left))
+    yield from _of_references(case)
     for run in case.question.runs[:1]:
         for kind in run.by_topic.keys() & case.raw.keys():
             more = replace(run, by_topic={**run.by_topic, kind: run.by_topic[kind] + len(case.raw[kind]) + 1})
@@ -237,6 +238,22 @@ def _of_inputs(case: Case) -> Iterator[Spoiling]:
                     there[keyed] = replace(there[keyed], partition=(there[keyed].partition + 1) % count)
                     moved = partial(with_raw, each.name, there)
                     yield Spoiling(f"{each.name}: one is in another partition", ("acknowledged",), moved)
+
+
+def _of_references(case: Case) -> Iterator[Spoiling]:
+    """The reference data of the runs that can be made again, whether an event needs it or not."""
+    for reference in dict.fromkeys(kind for kind, _ in case.planned.references):
+        keys = [key for kind, key in case.planned.references if kind == reference]
+        own, key = case.raw[reference], keys[len(keys) // 2]
+        left = [record for record in own if record.key != key]
+        moved = [replace(record, key=FOREIGN.encode()) if record.key == key else record for record in own]
+        for name, records in (("lost", left), ("under another key", moved)):
+            spoilt = replace(case.evidence, raw={**case.evidence.raw, reference: records})
+            yield Spoiling(
+                f"{reference}: one that a run sent is {name}",
+                ("acknowledged",),
+                partial(_asked, case.question, spoilt),
+            )
 
 
 def _key(record: Record) -> str:

@@ -143,6 +143,24 @@ def test_reference_data_is_compacted(run: Run, raw: Raw) -> None:
     assert check(asked(run), ran(PLAN, {**raw, **kept})).status == "ok"
 
 
+def test_reference_data_that_is_gone_is_red_though_no_event_needs_it(run: Run, raw: Raw) -> None:
+    bought = b"".join(each.value or b"" for each in raw["transactions"])
+    kept = [each for each in raw["merchants"] if (each.key or b"") in bought]
+    gone = len({each.key for each in raw["merchants"]} - {each.key for each in kept})
+    found = check(asked(run), ran(PLAN, {**raw, "merchants": kept}))
+    assert (found.status, found.figures["offenders"]) == ("failed", gone)
+    later = replace(asked(run), kept_since_ms=START_MS)
+    assert check(later, ran(PLAN, {**raw, "merchants": kept})).status == "ok", "it may have been deleted and compacted"
+
+
+def test_reference_data_under_another_key_is_red_and_a_deleted_one_is_of_somebody_else(run: Run, raw: Raw) -> None:
+    first, last = raw["merchants"][0], raw["merchants"][-1]
+    other = check(asked(run), ran(PLAN, _with(raw, "merchants", 0, key=b"m-999")))
+    assert (other.status, len(other.offenders)) == ("failed", 1)
+    deleted = replace(last, offset=last.offset + 1, ingest_ms=START_MS, key=first.key, value=None)
+    assert check(asked(run), ran(PLAN, {**raw, "merchants": [*raw["merchants"][1:], deleted]})).status == "ok"
+
+
 def test_a_run_that_was_interrupted_is_compared_as_far_as_it_was_sent(run: Run, raw: Raw) -> None:
     sent = [each for each in messages(PLAN) if each.topic in run.by_topic][:150]
     fewer = {**topics(sent), **{kind: raw[kind] for kind in raw if kind not in run.by_topic}}

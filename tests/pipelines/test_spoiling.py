@@ -61,6 +61,8 @@ def test_each_spoiling_of_a_fraud_run_is_noticed_by_its_check(fraud: tuple[Quest
     assert spoilt >= {each.name for each in checks.checkers(checks.Case(*fraud))}, "each check notices something"
     assert "earlier alerts" in spoilt
     assert {"the record of runs lacks a line", "the record of a run is removed"} <= {e.name for e in found.outcomes}
+    of_references = {f"{kind}: one that a run sent is lost" for kind in ("merchants", "customers")}
+    assert of_references <= {each.name for each in found.outcomes}
 
 
 def test_where_nothing_may_come_twice_each_repetition_is_noticed(short: Evidence) -> None:
