@@ -18,21 +18,20 @@ from millrace.oracle import Origin, Record, measured
 from millrace.patterns.parquet import hour_of
 from millrace.rules import ALERTS, DEAD_LETTERS, Count, Rule, Sum, Table, WindowRule, WindowSummary, alert_id
 from millrace.rules.layout import ALERT, EVENT, alert_column, state_column
-from millrace.rules.outputs import FLAGS, LATE, REPLAYED, SOURCE, WINDOW_SPAN, WINDOWS_TOPIC, names
+from millrace.rules.outputs import FLAGS, HOP, LATE, REPLAYED, SOURCE, WINDOW_SPAN, WINDOWS_TOPIC, names
 from millrace.traffic.labels import Labels
 from millrace.traffic.planned import KEYS, RULES
-from millrace.traffic.runs import is_within
 from millrace.verify import timing
 from millrace.verify.case import Case, Question, RowKey
 from millrace.verify.checking import Checker
 from millrace.verify.checks import checkers, partitions
+from millrace.verify.checks.acknowledged import hops_of_no_run
 from millrace.verify.checks.alert_ids import fact_of
 from millrace.verify.checks.numbers import LATE_MOST, last_of, numbers
 from millrace.verify.checks.order import Written, alerted
 from millrace.verify.evidence import ENRICHED, FILES, Event, Evidence, StoredRow, Versions, kinds_of, table_key
 from millrace.verify.judging import promises_of
 from millrace.verify.marks import Mark, digest_of
-from millrace.verify.planned import HOPS_MS
 from millrace.verify.verdict import Check
 
 DAY_MS = 86_400_000
@@ -209,7 +208,14 @@ def _of_inputs(case: Case) -> Iterator[Spoiling]:
                 partial(_asked, replace(case.question, runs=(more, *case.question.runs[1:])), evidence),
             )
         ahead_ms = max(record.ingest_ms for record in records) + DAY_MS
-        for name, changes in (("counts nothing", {"by_topic": {}}), ("is of tomorrow", {"start_ms": ahead_ms})):
+        ways: dict[str, dict[str, Any]] = {"counts nothing": {"by_topic": {}}, "is of tomorrow": {"start_ms": ahead_ms}}
+        if run.is_complete:
+            ways["is emptied"] = {"sent": 0, "by_topic": {}, "content": "", "about": {}}
+        if run.until_ms:
+            ways["lasts a day longer"] = {"seconds": run.seconds + DAY_MS / 1_000, "content": ""}
+        if closing := run.about.get(KEYS):
+            ways["has one more partition"] = {"about": {**run.about, KEYS: [*closing, closing[0]]}}
+        for name, changes in ways.items():
             other = replace(run, **changes)
             asked = replace(case.question, runs=(other, *case.question.runs[1:]))
             yield Spoiling(f"the record of a run {name}", ("acknowledged",), partial(_asked, asked, evidence))
@@ -217,12 +223,15 @@ def _of_inputs(case: Case) -> Iterator[Spoiling]:
         missing = partial(_asked, replace(case.question, unrecorded=["line 1 is missing"]), evidence)
         yield Spoiling("the record of runs lacks a line", ("acknowledged", "labels"), missing)
         first, *others = case.question.runs
-        own_ms = (at_ms for at_ms in evidence.hop_sent_ms if is_within([first.span_ms], at_ms))
-        if any(not is_within([(run.start_ms, run.span_ms[1] + HOPS_MS) for run in others], at_ms) for at_ms in own_ms):
+        if any(hops_of_no_run(others, evidence.hop_sent_ms)):
             is_placed = not others and evidence.partitions and partitions.unchanged(case)
             affected = ("acknowledged", "labels", *(["partitions"] if is_placed else []))
             removed = partial(_asked, replace(case.question, runs=others), evidence)
             yield Spoiling("the record of a run is removed", affected, removed)
+        fewer = [replace(first, by_topic={**first.by_topic, HOP: 0}), *others]
+        if any(hops_of_no_run(fewer, evidence.hop_sent_ms)):
+            uncounted = partial(_asked, replace(case.question, runs=fewer), evidence)
+            yield Spoiling("the record of a run counts no bare hop", ("acknowledged", "labels"), uncounted)
     if case.planned.compared == len(case.question.runs):
         for each in use.raw:
             own = list(case.raw[each.name])

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from millrace.rules import WindowRule
 from millrace.traffic.planned import is_closed
 from millrace.verify.case import Case
+from millrace.verify.recorded import span_ms
 
 
 def notes(case: Case) -> Iterator[str]:
@@ -14,7 +15,7 @@ def notes(case: Case) -> Iterator[str]:
 
     An interrupted run, and a run of a file, have no closing. Windows that may still be open are not due.
     """
-    last = max(case.question.runs, key=lambda run: run.span_ms, default=None)
+    last = max(case.question.runs, key=span_ms, default=None)
     if case.unread or last is None or is_closed(last):
         return
     if counts := [f"{count} of {name}" for name, count in _awaited(case) if count]:

@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from millrace.oracle import Record
+from millrace.rules.outputs import HOP
 from millrace.traffic import plan_for
 from millrace.traffic.planned import CLOSING_MS, KEYS, REFERENCES_MS, partition_of
 from millrace.traffic.runs import Run
+from millrace.verbs.sending import closing_keys
 from millrace.verify import Evidence, Question, Verdict, judge
 from millrace.verify.planned import planned
 from millrace.verify.spoiling import self_test
@@ -21,8 +23,9 @@ from millrace.verify.verdict import Check
 from pipelines.flood import FLOOD
 from pipelines.flood.traffic import TRAFFIC as FLOOD_TRAFFIC
 from pipelines.fraud.traffic import TRAFFIC
-from tests.pipelines.pretend import QUESTION, SECRETS, START_MS, messages, ran, recorded, topics
+from tests.pipelines.pretend import CLOSERS, QUESTION, SECRETS, START_MS, messages, ran, recorded, topics
 
+EMPTIED: Mapping[str, Any] = {"sent": 0, "by_topic": {}, "content": ""}
 PLAN = plan_for(TRAFFIC, 200, 20, seed=3, name="p", customers=30, frauds=0.1, edges=0.1)
 Raw = dict[str, list[Record]]
 
@@ -213,6 +216,14 @@ def test_where_no_plan_gives_the_messages_again_a_figure_shows_it(
         lambda run: {"until_ms": run.until_ms + 10**9, "content": ""},
         lambda run: {"start_ms": run.start_ms + 10**9, "content": ""},
         lambda run: {"start_ms": run.start_ms + 90_000},
+        lambda run: EMPTIED,
+        lambda run: {**EMPTIED, "about": {}},
+        lambda run: {"behind_ms": {"count": run.sent - 1}},
+        lambda run: {"behind_ms": {"p95_ms": 1.5, "p99_ms": 2_000.0, "max_ms": 9.5}},
+        lambda run: {"seconds": run.seconds + 10_000, "content": ""},
+        lambda run: {"seconds": 1e306},
+        lambda run: {"about": {**run.about, KEYS: CLOSERS[::-1]}},
+        lambda run: {"about": {**run.about, KEYS: []}},
     ],
 )
 def test_a_record_that_contradicts_itself_or_its_plan_is_red(
@@ -223,7 +234,7 @@ def test_a_record_that_contradicts_itself_or_its_plan_is_red(
 
 def test_a_run_that_is_not_recorded_is_unknown_where_its_bare_hops_show_it(run: Run, placed: Evidence) -> None:
     """Whoever removes a line of the record leaves what the sender sent besides."""
-    shown = replace(placed, hop_sent_ms=range(*run.span_ms, 500))
+    run, shown = with_hops(run, placed)
     assert red(judge(asked(run), shown)) == {}
     names = ("acknowledged", "labels", "partitions")
     for labels in (shown.labels, None):
@@ -232,6 +243,58 @@ def test_a_run_that_is_not_recorded_is_unknown_where_its_bare_hops_show_it(run: 
         assert all("no recorded run has the bare hops" in verdict.check(name).why for name in names)
     later = replace(run, start_ms=run.start_ms + 60_000, until_ms=run.until_ms + 60_000, about={})
     assert judge(asked(later), shown).check("acknowledged").status != "ok"
+
+
+def with_hops(run: Run, evidence: Evidence) -> tuple[Run, Evidence]:
+    """The same with two bare hops a second."""
+    sent_ms = range(*run.span_ms, 500)
+    by_topic = {**run.by_topic, HOP: len(sent_ms)}
+    return replace(run, by_topic=by_topic), replace(evidence, hop_sent_ms=[*evidence.hop_sent_ms, *sent_ms])
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"by_topic": {}, "sent": 0, "is_complete": False},
+        {"by_topic": {"transactions": 1}, "sent": 1},
+        {"by_topic": {"transactions": 1}, "sent": 1, "until_ms": 0, "seconds": 1e306, "is_complete": False},
+    ],
+)
+def test_a_record_of_fewer_bare_hops_than_its_time_has_is_unknown(
+    run: Run, placed: Evidence, changes: dict[str, Any]
+) -> None:
+    """A run that was emptied accounts for none, whatever time it is said to have taken."""
+    run, shown = with_hops(run, placed)
+    emptied = replace(run, about={}, content="", **changes)
+    for labels in (shown.labels, None):
+        verdict = judge(asked(emptied), replace(shown, labels=labels))
+        assert red(verdict) == dict.fromkeys(("acknowledged", "labels", "partitions"), "unknown")
+        assert "bare hops are from" in verdict.check("acknowledged").why
+
+
+def test_a_run_that_is_said_to_last_longer_does_not_hide_the_next_one(run: Run, placed: Evidence) -> None:
+    by_topic = {**run.by_topic, "transactions": run.by_topic["transactions"] - 1}
+    run, shown = with_hops(replace(run, by_topic=by_topic, content=""), placed)
+    start_ms, until_ms = run.span_ms[1] + 60_000, run.span_ms[1] + 70_000
+    file = Run({"file": "a.csv"}, start_ms, 1, {"transactions": 1}, 10.0, 0.1, {}, True, until_ms=until_ms)
+    file, shown = with_hops(file, shown)
+    assert check(asked(run, file), shown).status == "ok"
+    for end_ms, seconds in ((until_ms, 10.0), (0, (until_ms - run.start_ms) / 1_000)):
+        found = check(asked(replace(run, until_ms=end_ms, seconds=seconds)), shown)
+        assert (found.status, "bare hops are from" in found.why) == ("unknown", True)
+
+
+def test_the_last_bare_hop_of_an_interrupted_run_and_those_of_two_senders_are_no_fault(
+    run: Run, placed: Evidence
+) -> None:
+    run, shown = with_hops(run, placed)
+    interrupted = replace(run, is_complete=False, by_topic={**run.by_topic, HOP: run.by_topic[HOP] - 1}, content="")
+    assert check(asked(interrupted), shown).status == "ok"
+    other = Run({"file": "a.csv"}, run.start_ms + 500, 1, {"transactions": 1}, 5.0, 1.0, {}, True)
+    other, both = with_hops(other, shown)
+    more = replace(run, by_topic={**run.by_topic, "transactions": run.by_topic["transactions"] - 1}, content="")
+    assert check(asked(more, other), both).status == "ok"
+    assert check(asked(more, replace(other, by_topic={"transactions": 1})), both).status == "unknown"
 
 
 def test_a_line_that_the_record_lacks_makes_what_rests_on_it_unknown(run: Run, placed: Evidence) -> None:
@@ -276,6 +339,17 @@ def test_each_output_in_another_partition_is_noticed_by_the_self_test(run: Run, 
     outcomes = {each.name: each.is_noticed for each in self_test(asked(run), placed).outcomes}
     for kind in ("transactions", "enriched", "alerts", "dead-letters", "windows"):
         assert outcomes[f"{kind}: one is in another partition"]
+
+
+def test_a_run_that_is_recorded_with_other_partitions_than_it_had_leaves_no_output_unjudged(
+    run: Run, placed: Evidence
+) -> None:
+    three = closing_keys(lambda number: f"closing-{number}", 3)
+    for keys, why in ((CLOSERS[:1], "messages of its time are in 2"), (three, "there are 2 now")):
+        other = replace(run, about={**run.about, KEYS: keys})
+        verdict = judge(asked(other), placed)
+        assert red(verdict) == {"partitions": "unknown"}
+        assert verdict.check("partitions").why.endswith(why)
 
 
 def test_where_partitions_may_have_been_added_no_output_is_misplaced(run: Run, placed: Evidence) -> None:

@@ -83,7 +83,7 @@ class TestSilentPartition:
 class TestUnclosedWindows:
     """A run of a file has no closing: what is missing of its last windows is not red, so they are named."""
 
-    RUN = Run({"file": "a.csv"}, START_MS, 0, {}, 40.0, 20.0, {}, is_complete=True, until_ms=START_MS + 40_000)
+    RUN = Run({"file": "a.csv"}, START_MS, 0, {}, 40.0, 20.0, {}, is_complete=False, until_ms=START_MS + 40_000)
 
     def without_last_results(self) -> Evidence:
         longer = replace(PLAN, events=1_200)  # a minute is over
@@ -304,7 +304,8 @@ class TestAbsence:
         assert status(rules["spree"], [("other", later_ms)]) == "ok"
 
     def test_a_recorded_file_has_no_labels(self, good: Evidence) -> None:
-        verdict = judge(replace(QUESTION, runs=[Run({"file": "a.csv"}, 0, 0, {}, 1, 1, {}, True)]), good)
+        run = Run({"file": "a.csv"}, 0, 1, {"transactions": 1}, 1, 1, {}, True)
+        verdict = judge(replace(QUESTION, runs=[run]), good)
         assert verdict.status == "ok"
         assert [each.name for each in judge(QUESTION, replace(good, labels=None)).checks if each.name == "labels"] == []
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from millrace.oracle import Record
 from millrace.rules import UseCase
+from millrace.rules.outputs import HOP
 from millrace.traffic.runs import Run, is_within
 from millrace.verify.case import Case
 from millrace.verify.checking import Checker, Found, Undecided
 from millrace.verify.evidence import RUNS
 from millrace.verify.planned import HOPS_MS
+from millrace.verify.recorded import contradictions, span_ms
 from millrace.verify.verdict import Figure
 
 
@@ -48,15 +51,25 @@ def acknowledged(case: Case) -> Found | Undecided:
 
 def unrecorded(case: Case) -> list[str]:
     """Why the record of runs is not whole: a line is missing, or bare hops, which only senders send, show one."""
-    spans_ms = [(run.start_ms, run.span_ms[1] + HOPS_MS) for run in case.question.runs]
-    found = [each for each in case.evidence.hop_sent_ms if not is_within(spans_ms, each)]
-    whys = list(case.question.unrecorded)
-    if found:
-        whys.append(
-            f"no recorded run has the bare hops from {min(found)} to {max(found)}: "
-            "wait until its sender has ended, or restore the record of the run"
-        )
-    return whys
+    return [*case.question.unrecorded, *hops_of_no_run(case.question.runs, case.evidence.hop_sent_ms)]
+
+
+def hops_of_no_run(runs: Sequence[Run], sent_ms: Sequence[int]) -> Iterator[str]:
+    """Bare hops outside the recorded runs, or else more of them within one than the runs of that time count.
+
+    Of a run that was interrupted, the last hop may not be counted.
+    """
+    spans_ms = [(since_ms, until_ms + HOPS_MS) for since_ms, until_ms in map(span_ms, runs)]
+    remedy = "wait until its sender has ended, or restore the record of the run"
+    if outside := [each for each in sent_ms if not is_within(spans_ms, each)]:
+        yield f"no recorded run has the bare hops from {min(outside)} to {max(outside)}: {remedy}"
+        return
+    ordered = sorted(sent_ms)
+    for since_ms, until_ms in spans_ms:
+        beside = [run for run, span in zip(runs, spans_ms, strict=True) if span[0] <= until_ms and since_ms <= span[1]]
+        most = sum(run.by_topic.get(HOP, 0) + (not run.is_complete) for run in beside)
+        if (there := bisect_right(ordered, until_ms) - bisect_left(ordered, since_ms)) > most:
+            yield f"{there} bare hops are from {since_ms} to {until_ms}, and the recorded runs sent {most}: {remedy}"
 
 
 def notes(case: Case) -> Iterator[str]:
@@ -78,8 +91,8 @@ def without_canaries(use: UseCase, records: Iterable[Record]) -> Iterator[Record
 
 def _contradictions(case: Case, run: Run, arrived_ms: Mapping[str, Sequence[int]]) -> Iterator[str]:
     """What of a record contradicts the rest of it, the topics, or the time at which it was read."""
-    clocks_ms, (since_ms, until_ms) = case.question.bounds.clocks_ms, run.span_ms
-    if why := run.contradiction:
+    clocks_ms, (since_ms, until_ms) = case.question.bounds.clocks_ms, span_ms(run)
+    for why in contradictions(run):
         yield f"the record of the run '{run.name}' is wrong: {why}"
     for kind in run.by_topic.keys() & {each.name for each in case.question.use.raw}:
         there = sum(at_ms >= since_ms - clocks_ms for at_ms in arrived_ms[kind])

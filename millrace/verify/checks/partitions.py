@@ -6,15 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from millrace.oracle import Record
 from millrace.traffic.planned import KEYS, partition_of
+from millrace.traffic.runs import Run
 from millrace.verify.case import Case
 from millrace.verify.checking import Checker, Found, Undecided
 from millrace.verify.checks.acknowledged import unrecorded
 from millrace.verify.evidence import place
+from millrace.verify.recorded import span_ms
 
 
 def partitions(case: Case) -> Found | Undecided:
     """The outputs that are elsewhere; where a run is not recorded, nothing shows of which outputs that can be said."""
-    outputs, why = unchanged(case), unrecorded(case)
+    outputs, why = unchanged(case), [*unrecorded(case), *_misrecorded(case)]
     if why and not outputs and any(case.evidence.outputs.values()):
         return Undecided("; ".join(why), {"outputs": 0}, is_settled=True)
     return judged(outputs, case.evidence.partitions)
@@ -49,7 +51,7 @@ def unchanged(case: Case) -> dict[str, Sequence[Record]]:
     A run records the partitions of the judged topic; those of outputs are added with them, unless by hand. Whoever
     wrote to a topic before may have an old list of them.
     """
-    first = min(case.question.runs, key=lambda run: run.start_ms, default=None)
+    first = _first(case)
     if first is None:
         return {}
     since_ms, then = first.start_ms - case.question.bounds.clocks_ms, len(first.about.get(KEYS, ()))
@@ -59,6 +61,23 @@ def unchanged(case: Case) -> dict[str, Sequence[Record]]:
         if count == then and (records := case.evidence.outputs.get(kind))
         if all(record.ingest_ms >= since_ms for record in records)
     }
+
+
+def _first(case: Case) -> Run | None:
+    return min(case.question.runs, key=lambda run: run.start_ms, default=None)
+
+
+def _misrecorded(case: Case) -> Iterator[str]:
+    """Why the first run had not as many partitions as it records: its messages are in more, or there are fewer now."""
+    first = _first(case)
+    if first is None or not (then := len(first.about.get(KEYS, ()))):
+        return
+    since_ms, until_ms = span_ms(first)
+    reached = {each.partition + 1 for each in case.judged if since_ms <= each.ingest_ms <= until_ms}
+    least, most = max(reached, default=0), case.evidence.partitions.get(case.question.use.judged.name, then)
+    if not least <= then <= most:
+        has = f"messages of its time are in {least}" if least > then else f"there are {most} now"
+        yield f"the run '{first.name}' is recorded with {then} partitions, and {has}"
 
 
 CHECKER = Checker("partitions", "Is every output in the partition of its key?", partitions, needs_inputs=False)
