@@ -682,8 +682,8 @@ class Ledger:
         """The labelled runs that ended before the cut and are not judged, with the alerts since each began.
 
         A run is recorded when it has ended, so a segment that was judged before holds none of it. One whose first
-        alerts the topic may have deleted is not left out in silence. Where the record is damaged, the result is the
-        complaint: its runs are judged after it is mended.
+        alerts the topic may have deleted is not left out in silence. Where the record is damaged, or lacks a line, the
+        result is the complaint: its runs are judged after it is mended.
         """
         assert self.state is not None
         name, topic = self.variant.name, {ALERTS.name: self.topics[ALERTS.name]}
@@ -692,6 +692,8 @@ class Ledger:
             in_force, runs = self.in_force(), traffic.runs(self.target.settings, name)
         except InfraError as error:
             return str(error)
+        if gaps := traffic.gaps(self.target.settings, name):
+            return "; ".join(gaps)
         found = []
         for run in runs:
             identity, (start_ms, until_ms) = f"{run.name}@{run.start_ms}", run.span_ms

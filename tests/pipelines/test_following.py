@@ -988,6 +988,25 @@ def test_a_run_that_is_longer_than_the_topics_keep_messages_makes_one_segment_un
     assert "it began before the oldest alert" in found.causes[0]
 
 
+def test_a_record_of_runs_in_which_a_line_is_altered_is_named_until_it_is_restored(
+    kafka: Topics, target: Target
+) -> None:
+    """Whoever lowers what a run was acknowledged would have a loss left out."""
+    run = sent(target)
+    file = target.settings.state / "patterns" / f"{NAME}.traffic.jsonl"
+    written = file.read_bytes()
+    counted = f'"transactions": {run.by_topic["transactions"]}'.encode()
+    file.write_bytes(written.replace(counted, b'"transactions": 1'))
+    validator = opened(target)
+    for entry in judged(validator, SEGMENTS):
+        assert (entry.status, len(entry.causes)) == ("unknown", 1)
+        assert entry.causes[0].startswith(f"labels: no run is judged: {file}: line 1 is altered")
+    file.write_bytes(written)
+    found = judged(validator, 2)
+    assert [entry.status for entry in found] == ["ok", "ok"]
+    assert ["labels" in entry.figures for entry in found] == [True, False], f"{run.name} is judged once"
+
+
 @pytest.mark.parametrize("damage", [b'{"about": {', b"\xff\n", b"[]\n"])
 def test_a_damaged_record_of_runs_is_named_until_it_is_mended_and_stops_no_ledger(
     kafka: Topics, target: Target, damage: bytes
