@@ -45,6 +45,7 @@ from millrace.verify.ledger.memory import IDS_LONGER_MS
 from millrace.verify.ledger.segments import Segment, advance, anchored
 from millrace.verify.ledger.state import State, StateError, entry_in
 from millrace.verify.ledger.step import Cells, Inputs, Labelled, Limits, UnreadError
+from millrace.verify.recorded import contradictions, span_ms
 from millrace.verify.spoiling import Outcome
 
 STATES_KEPT = 3
@@ -696,7 +697,7 @@ class Ledger:
             return "; ".join(gaps)
         found = []
         for run in runs:
-            identity, (start_ms, until_ms) = f"{run.name}@{run.start_ms}", run.span_ms
+            identity, (start_ms, until_ms) = f"{run.name}@{run.start_ms}", span_ms(run)
             if "plan" not in run.about or identity in self.state.labelled:
                 continue
             if run.is_complete and until_ms > time.time() * 1000 + CLOCKS_DIFFER_MS:
@@ -707,9 +708,11 @@ class Ledger:
             if start_ms < since_ms:
                 found.append(Labelled(identity, until_ms, "it began before the oldest alert that the topic still has"))
                 continue
-            if identity not in self.labels:
-                self.labels = {identity: traffic.labels(self.variant.use, run)}
-            labels = traffic.labels_in_force(self.labels[identity], run, in_force)
+            labels: Labels | str = next(contradictions(run), "")
+            if not labels:
+                if identity not in self.labels:
+                    self.labels = {identity: traffic.labels(self.variant.use, run)}
+                labels = traffic.labels_in_force(self.labels[identity], run, in_force)
             with closing(Tail(self.target.bootstrap, topic)) as tail:
                 tail.skip_to(start_ms - CLOCKS_DIFFER_MS)
                 alerts = [record for record in tail.new(cut_ms) if record.value]

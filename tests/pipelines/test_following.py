@@ -1007,6 +1007,15 @@ def test_a_record_of_runs_in_which_a_line_is_altered_is_named_until_it_is_restor
     assert ["labels" in entry.figures for entry in found] == [True, False], f"{run.name} is judged once"
 
 
+def test_a_record_that_contradicts_itself_makes_one_segment_unknown(kafka: Topics, target: Target) -> None:
+    run = sent(target)
+    traffic.forget(target.settings, NAME)
+    traffic.keep(target.settings, NAME, replace(run, seconds=1e306))
+    (found,) = [entry for entry in judged(opened(target), SEGMENTS) if entry.status != "ok"]
+    assert (found.status, found.cut_ms >= run.until_ms) == ("unknown", True)
+    assert "are unused: it took 1e+306 s" in found.causes[0]
+
+
 @pytest.mark.parametrize("damage", [b'{"about": {', b"\xff\n", b"[]\n"])
 def test_a_damaged_record_of_runs_is_named_until_it_is_mended_and_stops_no_ledger(
     kafka: Topics, target: Target, damage: bytes
