@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields
 from functools import lru_cache
 
 from millrace.rules import UseCase
@@ -50,9 +51,10 @@ def is_closed(run: Run) -> bool:
 
 
 def plan_of(run: Run) -> TrafficPlan | None:
-    """The plan of a run; None if it was sent from a file, or recorded before plans had shares."""
+    """The plan of a run; None if it was sent from a file, or recorded by another version."""
     plan = run.about.get("plan", {})
-    return TrafficPlan(**plan) if "shares" in plan else None
+    is_known = plan.keys() <= {each.name for each in fields(TrafficPlan)}
+    return TrafficPlan(**plan) if is_known and plan.get("shares") is not None else None
 
 
 def misfit(traffic: Traffic, plan: TrafficPlan) -> str | None:

@@ -8,6 +8,8 @@ from typing import Any
 
 BEHIND_MS_MOST = 100
 """At p99: a sender that is further behind its plan measures itself, not what it sends to."""
+LONGEST_S = 10**9
+"""Thirty years: more is no time that a sender took."""
 Span = tuple[int, int]
 """From and until, in milliseconds since 1970."""
 
@@ -46,7 +48,7 @@ class Run:
     @property
     def span_ms(self) -> Span:
         """When its messages were due."""
-        return self.start_ms, max(self.until_ms, self.start_ms + round(self.seconds * 1000))
+        return self.start_ms, max(self.until_ms, self.start_ms + round(min(self.seconds, LONGEST_S) * 1000))
 
     @property
     def lateness(self) -> str | None:

@@ -31,6 +31,7 @@ from millrace.verbs import cost, lineage
 from millrace.verbs.listening import listening
 from millrace.verbs.sending import Load, TrafficError, send
 from millrace.verify import Bounds, Versions
+from millrace.verify.planned import MADE_MOST
 
 CHAIN = "chain"
 """What a line of the record has besides its run: a digest of it and of all lines before."""
@@ -200,14 +201,13 @@ def runs(settings: Settings, pattern: str) -> list[Run]:
 
 
 def gaps(settings: Settings, pattern: str) -> list[str]:
-    """Where the record is not as it was written: a line is missing or altered; the first may be of earlier versions."""
+    """Where the record is not as it was written: a line is missing or altered, or has no chain to show it."""
     path, found = _runs(settings, pattern), []
     lines = _lines(path)
     for number, line in enumerate(lines, start=1):
         before, content = _chain_of(lines[: number - 1]), json.loads(line)
         chain = content.pop(CHAIN, None)
-        is_chained = chain is not None or (number > 1 and CHAIN in json.loads(lines[number - 2]))
-        if is_chained and chain != _link(before, content):
+        if chain != _link(before, content):
             found.append(f"{path}: line {number} is altered, or a line before it is missing; restore what was written")
     return found
 
@@ -285,6 +285,8 @@ def labels(use: UseCase, run: Run) -> Labels | str:
         return f"{why}; send it again"
     if why := run.unlabelled(use.traffic.slack_ms):
         return why
+    if plan.events > MADE_MOST * run.sent:
+        return "its plan gives far more than it sent"
     digest = Digest()
 
     def messages() -> Iterator[Message]:
