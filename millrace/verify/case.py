@@ -813,17 +813,24 @@ def faults_in(question: Question) -> Mapping[str, Faults]:
     return faults_of(question.use, question.summaries, question.in_force, clocks_ms, differ_ms)
 
 
+def _declared_no_more(question: Question) -> set[str]:
+    """The names that an earlier summary may have had: what has had a version, and is nothing else."""
+    others = {ENRICHMENT, LIMITS, *(each.name for each in (*question.use.rules, *question.rules))}
+    return {name for name in question.in_force.keys() - others if not name.startswith(table_key(""))}
+
+
 def problems(question: Question) -> dict[str, Callable[[Event], str | None]]:
     """For each output the function that finds why its readers cannot use a message."""
     summaries = {each.name: each.columns for each in question.summaries}
     optional = [each.name for each in ALERT_FACTS if not each.required]
+    earlier = _declared_no_more(question)
 
     def of_summary(row: Event) -> str | None:
         identity = {"summary": "text", "window_start_ms": "whole"}
         name = row.get("summary")
         if (why := misfit(identity, identity.keys(), row)) is not None:
             return why
-        if name not in summaries and name not in question.in_force:
+        if name not in summaries and name not in earlier:
             return f"there is no summary '{name}' in this pattern"
         return misfit(summaries.get(str(name), {}), (), row)
 

@@ -26,8 +26,9 @@ def faults_of(
 ) -> Mapping[str, Faults]:
     """For each output the function that finds what of a message is not as declared.
 
-    What came out before its declaration changed has the fields and the key of then. An output reaches its topic after
-    its cause did, by clocks that differ by at most `differ_ms`.
+    What came out before its declaration changed has the fields and the key of then; rows of a summary that is declared
+    no more came while it was. An output reaches its topic after its cause did, by clocks that differ by at most
+    `differ_ms`.
     """
     since_ms, of_event = events_since_ms(in_force, clocks_ms), frozenset(use.enriched.names)
     by_name = {each.name: each for each in summaries}
@@ -39,8 +40,11 @@ def faults_of(
             yield from _with_key(record, event.get(use.enriched.key))
 
     def of_summary(record: Record, row: Event) -> Iterator[str]:
-        summary = by_name.get(row["summary"])
-        if summary is not None and row["window_start_ms"] >= in_force.get(summary.name, Versions()).since_ms:
+        name = row["summary"]
+        summary, versions = by_name.get(name), in_force.get(name, Versions())
+        if summary is None and not versions.may_write(record.ingest_ms, clocks_ms):
+            yield f"there was no summary '{name}' in this pattern then"
+        if summary is not None and row["window_start_ms"] >= versions.since_ms:
             yield from undeclared(row, summary.columns)
             keys = [row.get(name) for name in summary.keys] or [summary.name]
             # Flink has one column as the key, the other engines the whole window.

@@ -57,6 +57,10 @@ class Bounds:
     unknown."""
 
 
+EARLIER_MOST_MS = 1_800_000
+"""A job of an earlier version may write so long after it was replaced: servers may have been away meanwhile."""
+
+
 @dataclass(frozen=True)
 class Versions:
     """The versions that a rule or summary had before the present one."""
@@ -76,6 +80,15 @@ class Versions:
             if each == version:
                 yield since_ms, until_ms
             since_ms = until_ms
+
+    def may_write(self, at_ms: int, clocks_ms: int) -> bool:
+        """Whether a job of an earlier version may have written something then."""
+        earlier = {version for version, _ in self.past if version is not None}
+        return any(
+            since_ms - clocks_ms <= at_ms <= until_ms + EARLIER_MOST_MS
+            for version in earlier
+            for since_ms, until_ms in self.spans_ms(version)
+        )
 
 
 ENRICHED = "enriched"

@@ -149,6 +149,7 @@ def spoilings(case: Case) -> Iterator[Spoiling]:
         yield from _of_summary(case, summary)
         yield from _of_rows_with_late(case, summary)
         yield from _without_rows(case, summary)
+    yield from _of_earlier_summaries(case)
     for kind in OUTPUTS:
         yield from _of_topic(case, kind)
     if FILES in case.evidence.stores:
@@ -685,6 +686,24 @@ def _without_rows(case: Case, summary: WindowSummary) -> Iterator[Spoiling]:
         just_now = Versions(((FOREIGN, case.newest_ms + DAY_MS),))
         asked = replace(case.question, in_force={**case.question.in_force, summary.name: just_now})
         yield Spoiling(f"{check}: all rows are lost before a change", (check,), partial(_asked, asked, without))
+
+
+def _of_earlier_summaries(case: Case) -> Iterator[Spoiling]:
+    """A row that no earlier summary wrote: under the name of something else, after its end, or with a card number."""
+    if not case.windows:
+        return
+    records = [record for record, _ in case.windows]
+    written_ms, first_ms = records[-1].ingest_ms, min(record.ingest_ms for record in case.judged)
+    for name, of, until_ms, more in (
+        *((f"a row under the name of {rule.name}", rule.name, first_ms, {}) for rule in case.question.rules[:1]),
+        ("a row of a summary that had ended", FOREIGN, written_ms - DAY_MS, {}),
+        ("a row of an earlier summary holds a card number", FOREIGN, written_ms, {FOREIGN: CARD_NUMBER}),
+    ):
+        past = {**case.question.in_force, of: Versions(((FOREIGN, until_ms),))}
+        row = json.dumps({"summary": of, "window_start_ms": 0, **more}).encode()
+        _, evidence = _with_output(case, WINDOWS_TOPIC, _and(records, row))
+        asked = replace(case.question, in_force=past)
+        yield Spoiling(f"{WINDOWS_TOPIC}: {name}", ("readable",), partial(_asked, asked, evidence))
 
 
 def _of_rows_with_late(case: Case, summary: WindowSummary) -> Iterator[Spoiling]:

@@ -14,7 +14,7 @@ from millrace.rules import ENRICHMENT
 from millrace.traffic import plan_for
 from millrace.verify import Evidence, Question, Versions, judge
 from millrace.verify.case import Case
-from millrace.verify.evidence import is_text_of
+from millrace.verify.evidence import EARLIER_MOST_MS, is_text_of
 from pipelines.fraud.traffic import TRAFFIC
 from tests.pipelines.pretend import QUESTION, START_MS, alert, messages, ran, topics
 from tests.pipelines.segmented import Ledger
@@ -133,6 +133,58 @@ class TestFields:
         table[row] = {**table[row], b"t:phone_at_ms": b"12345"}
         verdict = judge(replace(QUESTION, stores=("hbase",)), spoilt(lacking, table_of_transactions=table))
         assert verdict.check("table of transactions").status == "failed"
+
+
+class TestEarlierSummaries:
+    """Of rows whose summary is declared no more, their name, their time and card numbers in them are judged."""
+
+    UNTIL_MS = START_MS + 20_000
+    OF_OTHERS = ("spree", "enrichment", "limits", "table of transactions", "table of what-was-removed")
+
+    def asked(self, name: str, until_ms: int, version: str | None = "earlier") -> Question:
+        return replace(STREAM, in_force={name: Versions(((version, until_ms),))})
+
+    def and_row(self, good: Evidence, came_ms: int, **fields: Any) -> Evidence:
+        """The run with one more row, that came then."""
+        row = {"window_start_ms": 5, "visits": 3, **fields}
+        records = [each for each in output(good, "windows") if each.ingest_ms <= came_ms]
+        rest = [replace(each, offset=each.offset + 1) for each in output(good, "windows")[len(records) :]]
+        more = Record("windows", 0, len(records), came_ms, None, json.dumps(row).encode())
+        return with_output(good, "windows", [*records, more, *rest])
+
+    @pytest.mark.parametrize("came_ms", [UNTIL_MS - 5_000, UNTIL_MS + 60_000])
+    def test_a_row_from_then_is_right(self, good: Evidence, came_ms: int) -> None:
+        question = self.asked("visits-per-minute", self.UNTIL_MS)
+        evidence = self.and_row(good, came_ms, summary="visits-per-minute", place="Oslo")
+        assert judge(question, evidence).check("readable").status == "ok"
+        assert "readable" not in red(question, evidence)[1]
+
+    @pytest.mark.parametrize("name", OF_OTHERS)
+    def test_a_row_under_the_name_of_something_else_is_red(self, good: Evidence, name: str) -> None:
+        question = self.asked(name, START_MS - 1)
+        assert found_by("readable", question, self.and_row(good, self.UNTIL_MS, summary=name))
+
+    @pytest.mark.parametrize(
+        ("version", "until_ms"), [("earlier", START_MS - EARLIER_MOST_MS - 1), (None, START_MS + 10_000)]
+    )
+    def test_a_row_from_when_there_was_no_such_summary_is_red(
+        self, good: Evidence, version: str | None, until_ms: int
+    ) -> None:
+        question = self.asked("visits-per-minute", until_ms, version)
+        assert found_by("readable", question, self.and_row(good, self.UNTIL_MS, summary="visits-per-minute"))
+
+    @pytest.mark.parametrize("name", ["visits-per-minute", STREAM.summaries[0].name])
+    @pytest.mark.parametrize("value", [CARD_NUMBER, int(CARD_NUMBER)])
+    def test_a_row_that_holds_a_card_number_is_not_ok(self, good: Evidence, name: str, value: Any) -> None:
+        question = self.asked(name, self.UNTIL_MS)
+        spoiled = self.and_row(good, self.UNTIL_MS, summary=name, place=value, merchant_category="x")
+        check = judge(question, spoiled).check("readable")
+        is_found = not isinstance(value, list)
+        assert check.status == ("unknown" if is_found else "ok")
+        assert ("readable" in red(question, spoiled)[1]) == is_found
+        assert all(each.endswith("'place' may hold a card number") for each in check.offenders)
+        with_token = self.and_row(good, self.UNTIL_MS, summary=name, card=CARD_NUMBER, merchant_category="x")
+        assert judge(question, with_token).check("readable").status == "ok", "a token may have such digits by chance"
 
 
 class TestKeys:

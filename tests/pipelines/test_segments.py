@@ -19,8 +19,8 @@ from millrace.rules import WindowRule, alert_id
 from millrace.traffic import plan_for
 from millrace.verify import Evidence, Question, judge
 from millrace.verify.case import Case
-from millrace.verify.checks.alert_ids import EARLIER_MOST_MS, fact_of
-from millrace.verify.evidence import Bounds, Versions
+from millrace.verify.checks.alert_ids import fact_of
+from millrace.verify.evidence import EARLIER_MOST_MS, Bounds, Versions
 from millrace.verify.ledger import state as states
 from millrace.verify.ledger.segments import Segment
 from millrace.verify.ledger.step import Limits

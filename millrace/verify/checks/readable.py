@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from millrace.oracle import Record
-from millrace.rules import ALERTS, DEAD_LETTERS, REPLAYED
+from millrace.rules import ALERTS, DEAD_LETTERS, REPLAYED, Text, Whole, card_numbers
 from millrace.rules.outputs import INGEST_MS, LETTER_IDENTITY, SOURCE, names
 from millrace.verify.case import Case
-from millrace.verify.checking import Checker, Found
+from millrace.verify.checking import Checker, Found, Undecided
 from millrace.verify.evidence import ENRICHED, Messages, place
 from millrace.verify.verdict import Figure
 
@@ -18,14 +19,30 @@ IDENTITY = (*names(SOURCE), ALERTS.id or "", *names(LETTER_IDENTITY))
 """What copies have in common."""
 
 
-def readable(case: Case) -> Found:
+def readable(case: Case) -> Found | Undecided:
     """The messages that are not such objects, and what else of them is not as declared."""
     outputs = case.outputs.values()
     figures: dict[str, Figure] = {"messages": sum(len(each.events) for each in outputs)}
     figures |= {
         f"{kind}: longest delay": found for kind in DELAYED if (found := _longest_delay(case.outputs[kind].events))
     }
-    return Found(figures, [found for each in outputs for found in (*each.unreadable, *each.faults)])
+    offenders = [found for each in outputs for found in (*each.unreadable, *each.faults)]
+    if not offenders and (doubtful := list(_with_card_numbers(case))):
+        why = "rows of earlier summaries hold what may be card numbers"
+        return Undecided(why, figures, tuple(doubtful), is_settled=True)
+    return Found(figures, offenders)
+
+
+def _with_card_numbers(case: Case) -> Iterator[str]:
+    """The rows that no present summary declares and that hold one; what is by chance the same cannot be told apart."""
+    since_ms = {each.name: case.versions(each.name).since_ms for each in case.question.summaries}
+    fields = case.question.use.enriched.fields
+    may_hold = {each.name for each in fields if isinstance(each, Text | Whole) and each.may_pass_luhn}
+    for record, row in case.windows:
+        of = since_ms.get(row["summary"])
+        for name, value in row.items() if of is None or row["window_start_ms"] < of else ():
+            if name not in may_hold and card_numbers.are_in(str(value)):
+                yield f"{place(record)}: '{name}' may hold a card number"
 
 
 def _longest_delay(messages: Messages) -> str:
