@@ -28,6 +28,7 @@ from millrace.traffic.runs import Run, Span, is_within
 from millrace.verbs.listening import recorded
 from millrace.verbs.parquet import Files, files_of
 from millrace.verbs.traffic import Counted, arrivals, known_secrets
+from millrace.verbs.undeployed import undeployed
 from millrace.verify import Bounds, Evidence, Question, Verdict, Versions, judge
 from millrace.verify.evidence import ENRICHED, FILES, FORGOTTEN, RUNS, misfit, read, table_key
 
@@ -72,6 +73,7 @@ def verdict(
     question = replace(
         question_about(variant, bounds or bounds_of(variant), in_force or {}),
         away_ms=away_ms or {},
+        undeployed=[*undeployed(target, variant)],
         began_ms=runs.began_ms,
         lost=lost,
         uncounted_ms=runs.uncounted_ms,
@@ -124,6 +126,7 @@ def finished(
     question = replace(
         question_about(variant, bounds_of(variant), in_force),
         away_ms=away_ms,
+        undeployed=[*undeployed(target, variant)],
         began_ms=counted.began_ms,
         lost=lost,
         uncounted_ms=counted.uncounted_ms,

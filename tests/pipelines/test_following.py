@@ -39,7 +39,7 @@ from millrace.traffic.runs import Run
 from millrace.traffic.tape import Digest
 from millrace.verbs import ledger, lineage, segment_files, traffic, validation
 from millrace.verbs.validate import validate
-from millrace.verify import Versions
+from millrace.verify import Verdict, Versions
 from millrace.verify.ledger import chain, spoiling
 from millrace.verify.ledger.chain import Chain, Entry, verdict_of
 from millrace.verify.ledger.step import Limits
@@ -1057,6 +1057,32 @@ def test_a_verdict_on_a_whole_run_names_a_damaged_record(
     assert all(f"{file}: line 2 is damaged (" in why or f"{file} is damaged (" in why for why in unknown.values())
     assert found.verdict.status != "ok"
     assert str(file) in found.page.read_text()
+
+
+@pytest.fixture
+def verdict(kafka: Topics, target: Target, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Verdict]:
+    """The verdict on the whole run, without its stores."""
+    monkeypatch.setattr(validation, "Tail", kafka.tail)
+    monkeypatch.setattr(Variant, "stores", ())
+    monkeypatch.setattr(deployments, "jobs", lambda *_: {})
+    return lambda: validate(target, NAME, within_s=0).verdict
+
+
+def names_of(found: Verdict) -> set[str]:
+    return {each.name for each in found.checks}
+
+
+def test_an_edit_that_is_not_deployed_leaves_the_verdict_unknown(
+    target: Target, verdict: Callable[[], Verdict], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    past(target)
+    variant = load(NAME)
+    stages = variant.pattern.stages.model_copy(update={"persist": None})
+    edited = replace(variant, pattern=variant.pattern.model_copy(update={"stages": stages}))
+    assert "declarations" not in names_of(verdict())
+    monkeypatch.setattr("millrace.verbs.validate.load", lambda name: edited)
+    assert verdict().check("declarations").status == "unknown"
+    assert {each.status for each in judged(opened(target), 2)} == {"ok"}, "a ledger judges by what is deployed"
 
 
 HOUR = hour_of(START_MS)

@@ -12,6 +12,7 @@ from millrace.verify.checks import (
     alert_ids,
     alerts,
     conservation,
+    declarations,
     earlier_alerts,
     enrichment,
     files,
@@ -31,6 +32,8 @@ from millrace.verify.checks import (
 
 def checkers(case: Case) -> Iterator[Checker]:
     """The checks that apply to the run, in the order of the report."""
+    if case.question.undeployed:
+        yield declarations.CHECKER
     if case.question.lost:
         yield loss.CHECKER
     yield substance.CHECKER
