@@ -34,6 +34,7 @@ from millrace.traffic.labels import Labels
 from millrace.verbs import companions, lineage, traffic
 from millrace.verbs.companions import BusyError
 from millrace.verbs.segment_files import SegmentFiles
+from millrace.verbs.undeployed import unrecorded
 from millrace.verbs.validation import CLOCKS_DIFFER_MS, bounds_of, question_about
 from millrace.verify import Bounds, Question, Versions
 from millrace.verify.evidence import ENRICHED
@@ -734,6 +735,7 @@ class Ledger:
             stores=self.stores,
             kept_since_ms=kept_since_ms,
             away_ms=self.recorded(lambda: deployments.away_ms(self.target, name)),
+            undeployed=[*unrecorded(self.target, self.variant, in_force)],
             lost=[each for own in lost.values() for each in own],
         )
 

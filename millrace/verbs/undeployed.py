@@ -1,22 +1,76 @@
-"""What a verdict would judge by though no deployment has brought it: an edit."""
+"""What a verdict would judge by though no deployment has brought it: an edit, or a version that is made up."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import json
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import TypeAdapter
 
 from millrace import deployments
+from millrace.errors import InfraError
 from millrace.patterns import EnginePlan, Stores, Variant, engine_plans
 from millrace.rules import ENRICHMENT, LIMITS
 from millrace.target import Target
+from millrace.verify import Versions
 from millrace.verify.evidence import table_key
 
+REPLACED = ".replaced"
+"""The suffix of the file in which `deployments` keeps the plans that others have replaced."""
 
-def undeployed(target: Target, variant: Variant) -> Iterator[str]:
+
+@dataclass(frozen=True)
+class _Replaced:
+    """The plans that were deployed until a moment, by engine."""
+
+    plans: Mapping[str, EnginePlan]
+    until_ms: int
+
+
+_REPLACED = TypeAdapter(list[_Replaced])
+_ByEngine = Mapping[str, Mapping[str, str]]
+
+
+def undeployed(target: Target, variant: Variant, in_force: Mapping[str, Versions]) -> list[str]:
+    """Complaints about what is declared otherwise than deployed, and about earlier versions that were not deployed."""
+    return [*_edited(deployments.deployed(target, variant.name), variant), *unrecorded(target, variant, in_force)]
+
+
+def unrecorded(target: Target, variant: Variant, in_force: Mapping[str, Versions]) -> Iterator[str]:
+    """The earlier versions that no plan had which was replaced then, or that are in force all the time since.
+
+    Plans that are replaced are kept, with this moment, for as long as topics keep what they wrote.
+    """
+    file = deployments.deployed_file(target, variant.name).with_suffix(REPLACED)
+    since_ms = time.time() * 1000 - variant.pattern.retention_hours * 3_600_000
+    past = [(name, *each) for name, versions in in_force.items() for each in versions.past if each[1] > since_ms]
+    if not past:
+        return
+    try:
+        replaced = deployments.read_json(file, _REPLACED, [])
+        last = {engine: _versions(plan) for engine, plan in deployments.deployed(target, variant.name).items()}
+    except InfraError as error:
+        yield str(error)
+        return
+    ran = [{engine: _versions_in(plan) for engine, plan in each["plans"].items()} for each in replaced]
+    # While a verb changes the pattern, the plans that follow the last of these may not be written yet.
+    unfinished_ms = replaced[-1]["until_ms"] if replaced and deployments.is_busy(target, variant.name) else None
+    for name, version, until_ms in past:
+        then = [n for n, each in enumerate(replaced) if each["until_ms"] == until_ms]
+        has_ended = any(_has_ended(name, version, ran[n], [*ran[n + 1 :], last]) for n in then)
+        if not has_ended and until_ms != unfinished_ms:
+            shown = f"version {version} of '{name}'" if version else f"the absence of '{name}'"
+            yield f"{shown} is recorded until {until_ms}, and no deployment replaced it then"
+
+
+def _edited(last: Mapping[str, EnginePlan], variant: Variant) -> Iterator[str]:
     """What a verdict judges by and is declared otherwise than it was deployed; nothing before the first deployment.
 
     Addresses and options of jobs do not count, nor what is no part of a plan, as the retention.
     """
-    last = deployments.deployed(target, variant.name)
     made = {plan.engine: plan for plan in engine_plans(variant, 1, "", "", Stores("", "", 0, ""))} if last else {}
     declared = {name for plan in made.values() for name in _judged_by(plan)}
     remedy = f"take the edit back, or run `millrace deploy {variant.name}`"
@@ -34,6 +88,20 @@ def undeployed(target: Target, variant: Variant) -> Iterator[str]:
         for name, version in _judged_by(last[engine]).items():
             if name not in declared:
                 yield f"{_differs(name, version, None)}; {remedy}"
+
+
+def _has_ended(name: str, version: str | None, before: _ByEngine, later: Sequence[_ByEngine]) -> bool:
+    """Whether these plans had a version, or none, and a later one of the same engine has another."""
+    then = {found for own in before.values() if (found := own.get(name)) is not None}
+    is_of_then = version in then if version is not None else not then
+    return is_of_then and any(
+        own.get(name) != after.get(engine, {}).get(name) for after in later for engine, own in before.items()
+    )
+
+
+def _versions_in(plan: Any) -> dict[str, str]:
+    """The versions in a plan that is plain data."""
+    return _versions(EnginePlan.from_json(json.dumps(plan)))
 
 
 def _versions(plan: EnginePlan) -> dict[str, str]:

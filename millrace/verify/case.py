@@ -95,7 +95,7 @@ class Question:
     away_ms: Mapping[str, Sequence[Span]] = field(default_factory=dict)
     """When the job lacked a memory that a rule needs now, because none needed it then; by its name."""
     undeployed: Sequence[str] = ()
-    """What of the declarations no deployment has brought."""
+    """What of the declarations, or of `in_force`, no deployment has brought."""
     lost: Sequence[Loss] = ()
     """Messages that were deleted before an engine read them, and accepted as lost."""
     runs: Sequence[Run] = ()

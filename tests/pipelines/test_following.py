@@ -1072,6 +1072,20 @@ def names_of(found: Verdict) -> set[str]:
     return {each.name for each in found.checks}
 
 
+@pytest.mark.parametrize("name", ["enrichment", "spend-per-minute"])
+def test_an_earlier_version_that_was_never_deployed_leaves_each_verdict_unknown(
+    target: Target, verdict: Callable[[], Verdict], name: str
+) -> None:
+    past(target)
+    assert "declarations" not in names_of(verdict())
+    made_up = [{"name": name, "version": "x", "until_ms": round(time.time() * 1000)}]
+    deployments.write_json(deployments.deployed_file(target, NAME).with_suffix(".past"), made_up)
+    check = verdict().check("declarations")
+    assert (check.status, check.why.startswith(f"version x of '{name}' is recorded until")) == ("unknown", True)
+    for entry in judged(opened(target), 2):
+        assert (entry.status, f"declarations: {check.why}" in entry.causes) == ("unknown", True)
+
+
 def test_an_edit_that_is_not_deployed_leaves_the_verdict_unknown(
     target: Target, verdict: Callable[[], Verdict], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,7 +1,9 @@
-"""What no deployment has brought leaves the verdict unknown."""
+"""What no deployment has brought leaves the verdict unknown: an edit, and an earlier version that is made up."""
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,14 +18,17 @@ from millrace.rules import UseCase
 from millrace.settings import Settings
 from millrace.target import Target
 from millrace.traffic import plan_for
-from millrace.verbs.undeployed import undeployed
+from millrace.verbs.undeployed import REPLACED, undeployed
 from millrace.verify import judge
 from pipelines.fraud import FRAUD
 from pipelines.fraud.traffic import TRAFFIC
-from tests.pipelines.pretend import QUESTION, short_run
+from tests.pipelines.pretend import QUESTION, START_MS, short_run
+from tests.pipelines.segmented import Ledger
+from tests.pipelines.test_segments import LIMITS, STREAM, live
 
 NAME, TABLE = "flink", "table of transactions"
 PLAN = plan_for(TRAFFIC, 400, 20, seed=3, name="p", customers=60, frauds=0.1, edges=0.1, races=0.02)
+CUTS_MS = range(START_MS, START_MS + 60_000, 10_000)
 Edit = Callable[[Any], Any]
 
 
@@ -42,7 +47,7 @@ def deploy(target: Target, variant: Variant, change: Edit = lambda plan: plan) -
 
 
 def found(target: Target, variant: Variant) -> list[str]:
-    return [*undeployed(target, variant)]
+    return undeployed(target, variant, deployments.in_force(target, variant.name))
 
 
 def with_stages(variant: Variant, **changed: Any) -> Variant:
@@ -142,7 +147,110 @@ class TestEdits:
         assert found(target, variant) == []
 
 
-def test_the_verdict_is_unknown() -> None:
+class TestEarlierVersions:
+    def past(self, target: Target) -> list[dict[str, Any]]:
+        file = deployments.deployed_file(target, NAME).with_suffix(".past")
+        return list(json.loads(file.read_text())) if file.exists() else []
+
+    def keep(self, target: Target, past: list[dict[str, Any]]) -> None:
+        deployments.write_json(deployments.deployed_file(target, NAME).with_suffix(".past"), past)
+
+    def changed(self, target: Target, monkeypatch: pytest.MonkeyPatch) -> Variant:
+        """The pattern after its tables, its limits and then a rule were changed and deployed."""
+        variant = load(NAME)
+        deploy(target, variant)
+        tables = tuple(replace(each, alerts=False) for each in FRAUD.tables)
+        use(monkeypatch, canaries=None, tables=tables, disorder_ms=FRAUD.disorder_ms + 1)
+        deploy(target, variant)
+        time.sleep(0.002)
+        deploy(target, variant, lambda plan: replace(plan, versions={**plan.versions}, partitions=9))
+        return variant
+
+    def test_what_was_deployed_is_recorded(self, target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+        variant = self.changed(target, monkeypatch)
+        assert {each["name"] for each in self.past(target)} == {"limits", "table of customers"}
+        assert [each for each in found(target, variant) if "until" in each] == []
+
+    def test_a_rule_that_came_and_went_is_recorded(self, target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+        variant = load(NAME)
+        events = variant.pattern.stages.events
+        without = with_stages(variant, events=events.model_copy(update={"rules": events.rules[:-1]}))
+        for each in (without, variant, without, variant):
+            deploy(target, each)
+            time.sleep(0.002)
+        assert [each["version"] is None for each in self.past(target)] == [True, False, True]
+        assert found(target, variant) == []
+
+    @pytest.mark.parametrize("name", [TABLE, "spend-per-minute", "enrichment", "spree"])
+    @pytest.mark.parametrize("version", ["x", None])
+    @pytest.mark.parametrize("is_at_a_change", [False, True])
+    def test_a_version_that_nothing_had_is_named(
+        self, target: Target, monkeypatch: pytest.MonkeyPatch, name: str, version: str | None, is_at_a_change: bool
+    ) -> None:
+        variant = self.changed(target, monkeypatch)
+        own = self.past(target)
+        until_ms = own[0]["until_ms"] if is_at_a_change else int(time.time() * 1000)
+        self.keep(target, [*own, {"name": name, "version": version, "until_ms": until_ms}])
+        (text,) = [each for each in found(target, variant) if "until" in each]
+        assert f"'{name}'" in text
+        assert str(until_ms) in text
+
+    def test_a_version_that_did_not_end_with_a_change_is_named(
+        self, target: Target, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        variant = self.changed(target, monkeypatch)
+        own = self.past(target)
+        for name, version in (
+            (TABLE, plans(variant)[1].tables["transactions"]),
+            ("spree", FRAUD.rule("spree").version),
+        ):
+            for until_ms in {each["until_ms"] for each in own}:
+                self.keep(target, [*own, {"name": name, "version": version, "until_ms": until_ms}])
+                assert len([each for each in found(target, variant) if f"'{name}'" in each]) == 1
+
+    def test_a_deployment_that_was_killed_while_it_was_recorded_and_repeated_is_recorded(
+        self, target: Target, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        variant, file = load(NAME), deployments.deployed_file(target, NAME)
+        deploy(target, variant)
+        before = file.read_text()
+        use(monkeypatch, canaries=None, disorder_ms=FRAUD.disorder_ms + 1)
+        deployments.record(target, NAME, plans(variant)[0])
+        file.write_text(before)
+        assert [each for each in found(target, variant) if "until" in each] != []
+        with deployments.alone(target, NAME):
+            assert [each for each in found(target, variant) if "until" in each] == [], "it is being recorded"
+        time.sleep(0.002)
+        deploy(target, variant)
+        assert found(target, variant) == []
+
+    def test_a_later_end_of_a_version_is_named(self, target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+        variant = self.changed(target, monkeypatch)
+        own = self.past(target)
+        self.keep(target, [{**each, "until_ms": each["until_ms"] + 1_000} for each in own])
+        assert len([each for each in found(target, variant) if "until" in each]) == len(own)
+
+    def test_what_ended_before_all_that_topics_keep_is_not_looked_for(self, target: Target) -> None:
+        variant = load(NAME)
+        deploy(target, variant)
+        until_ms = int(time.time() * 1000) - variant.pattern.retention_hours * 3_600_000 - 1
+        self.keep(target, [{"name": TABLE, "version": "x", "until_ms": until_ms}])
+        assert found(target, variant) == []
+
+    def test_a_damaged_record_is_named(self, target: Target) -> None:
+        variant = load(NAME)
+        deploy(target, variant)
+        self.keep(target, [{"name": TABLE, "version": "x", "until_ms": int(time.time() * 1000)}])
+        file = deployments.deployed_file(target, NAME).with_suffix(REPLACED)
+        file.write_text('[{"na')
+        (text,) = found(target, variant)
+        assert text.startswith(f"{file} is damaged (")
+
+
+def test_the_verdict_and_each_segment_are_unknown() -> None:
+    run = live(short_run(PLAN))
     assert judge(QUESTION, short_run(PLAN)).status == "ok"
     check = judge(replace(QUESTION, undeployed=["a", "b"]), short_run(PLAN)).check("declarations")
     assert (check.status, check.why, check.offenders) == ("unknown", "a; b", ("a", "b"))
+    segments = Ledger(replace(STREAM, undeployed=["a"]), run, LIMITS).through(CUTS_MS)
+    assert {segment.status for segment in segments} == {"unknown"}

@@ -1,4 +1,4 @@
-"""Declarations: a verdict judges by what was deployed."""
+"""Declarations: a verdict judges by what was deployed, now and earlier."""
 
 from __future__ import annotations
 

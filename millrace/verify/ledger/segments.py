@@ -22,6 +22,7 @@ from millrace.verify.checks import (
     alert_ids,
     alerts,
     conservation,
+    declarations,
     earlier_alerts,
     enrichment,
     lateness,
@@ -139,6 +140,8 @@ def anchored(
 
 def _checkers(step: Step) -> Iterator[Checker]:
     question = step.question
+    if question.undeployed:
+        yield declarations.CHECKER
     if question.lost:
         yield loss.CHECKER
     yield from (readable.CHECKER, conservation.CHECKER)
