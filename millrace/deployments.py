@@ -150,12 +150,17 @@ def as_deployed(target: Target, name: str) -> Variant:
     return next((each for each in found if _is_deployed(target, each, last)), found[-1])
 
 
+def replaced(target: Target, name: str) -> list[tuple[int, dict[str, EnginePlan]]]:
+    """The plans that others have replaced, by engine, each with the moment until which they were deployed."""
+    return [(each["until_ms"], _plans_of(each)) for each in read_json(_replaced_file(target, name), _REPLACED, [])]
+
+
 def earlier(target: Target, name: str, at_ms: int) -> Earlier | None:
     """The pattern as its jobs ran it at a moment; None if they run it so still."""
     for each in read_json(_replaced_file(target, name), _REPLACED, []):
         if at_ms > each["until_ms"]:
             continue
-        last = {engine: EnginePlan.from_json(json.dumps(plan)) for engine, plan in each["plans"].items()}
+        last = _plans_of(each)
         copies = _copies_of(last)
         try:
             found = [variant for variant in _variants(name, copies) if _has_versions(variant, last)]
@@ -168,6 +173,11 @@ def earlier(target: Target, name: str, at_ms: int) -> Earlier | None:
             raise InfraError(f"the declarations of {name} until {each['until_ms']} are gone, or read otherwise now")
         # Between two jobs of one `deploy`, no copy says what both of them ran.
     return None
+
+
+def _plans_of(content: Any) -> dict[str, EnginePlan]:
+    """The plans in an entry of the file of replaced ones."""
+    return {engine: EnginePlan.from_json(json.dumps(plan)) for engine, plan in content["plans"].items()}
 
 
 def deployed(target: Target, name: str) -> dict[str, EnginePlan]:

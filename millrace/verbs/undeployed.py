@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
-
-from pydantic import TypeAdapter
 
 from millrace import deployments
 from millrace.errors import InfraError
@@ -18,19 +13,6 @@ from millrace.target import Target
 from millrace.verify import Versions
 from millrace.verify.evidence import table_key
 
-REPLACED = ".replaced"
-"""The suffix of the file in which `deployments` keeps the plans that others have replaced."""
-
-
-@dataclass(frozen=True)
-class _Replaced:
-    """The plans that were deployed until a moment, by engine."""
-
-    plans: Mapping[str, EnginePlan]
-    until_ms: int
-
-
-_REPLACED = TypeAdapter(list[_Replaced])
 _ByEngine = Mapping[str, Mapping[str, str]]
 
 
@@ -44,22 +26,21 @@ def unrecorded(target: Target, variant: Variant, in_force: Mapping[str, Versions
 
     Plans that are replaced are kept, with this moment, for as long as topics keep what they wrote.
     """
-    file = deployments.deployed_file(target, variant.name).with_suffix(REPLACED)
     since_ms = time.time() * 1000 - variant.pattern.retention_hours * 3_600_000
     past = [(name, *each) for name, versions in in_force.items() for each in versions.past if each[1] > since_ms]
     if not past:
         return
     try:
-        replaced = deployments.read_json(file, _REPLACED, [])
+        replaced = deployments.replaced(target, variant.name)
         last = {engine: _versions(plan) for engine, plan in deployments.deployed(target, variant.name).items()}
     except InfraError as error:
         yield str(error)
         return
-    ran = [{engine: _versions_in(plan) for engine, plan in each["plans"].items()} for each in replaced]
+    ran = [{engine: _versions(plan) for engine, plan in plans.items()} for _, plans in replaced]
     # While a verb changes the pattern, the plans that follow the last of these may not be written yet.
-    unfinished_ms = replaced[-1]["until_ms"] if replaced and deployments.is_busy(target, variant.name) else None
+    unfinished_ms = replaced[-1][0] if replaced and deployments.is_busy(target, variant.name) else None
     for name, version, until_ms in past:
-        then = [n for n, each in enumerate(replaced) if each["until_ms"] == until_ms]
+        then = [n for n, each in enumerate(replaced) if each[0] == until_ms]
         has_ended = any(_has_ended(name, version, ran[n], [*ran[n + 1 :], last]) for n in then)
         if not has_ended and until_ms != unfinished_ms:
             shown = f"version {version} of '{name}'" if version else f"the absence of '{name}'"
@@ -97,11 +78,6 @@ def _has_ended(name: str, version: str | None, before: _ByEngine, later: Sequenc
     return is_of_then and any(
         own.get(name) != after.get(engine, {}).get(name) for after in later for engine, own in before.items()
     )
-
-
-def _versions_in(plan: Any) -> dict[str, str]:
-    """The versions in a plan that is plain data."""
-    return _versions(EnginePlan.from_json(json.dumps(plan)))
 
 
 def _versions(plan: EnginePlan) -> dict[str, str]:

@@ -18,7 +18,7 @@ from millrace.rules import UseCase
 from millrace.settings import Settings
 from millrace.target import Target
 from millrace.traffic import plan_for
-from millrace.verbs.undeployed import REPLACED, undeployed
+from millrace.verbs.undeployed import undeployed
 from millrace.verify import judge
 from pipelines.fraud import FRAUD
 from pipelines.fraud.traffic import TRAFFIC
@@ -241,7 +241,7 @@ class TestEarlierVersions:
         variant = load(NAME)
         deploy(target, variant)
         self.keep(target, [{"name": TABLE, "version": "x", "until_ms": int(time.time() * 1000)}])
-        file = deployments.deployed_file(target, NAME).with_suffix(REPLACED)
+        file = deployments.deployed_file(target, NAME).with_suffix(".replaced")
         file.write_text('[{"na')
         (text,) = found(target, variant)
         assert text.startswith(f"{file} is damaged (")
