@@ -173,6 +173,8 @@ class Case:
         }
         if like and self.has_same_events(like):
             self.expected, self.planned = like.expected, like.planned
+            if evidence.outputs.get(DEAD_LETTERS.name) is like.evidence.outputs.get(DEAD_LETTERS.name):
+                self.raced_late = like.raced_late
         if question.in_flight and not self.unread:
             self.losses = self._lost()
             self.raw = without(self.raw, self.losses.lost)
@@ -467,6 +469,22 @@ class Case:
         """The same by the order of arrival, or by that in which the events came out, if windows read that topic."""
         found, out_ms = self._behind_ms(0), self._out_behind_ms if self.question.follows_enriched else {}
         return {origin: max(ms, out_ms.get(origin, ms)) for origin, ms in found.items()}
+
+    @cached_property
+    def raced_late(self) -> set[Origin]:
+        """The events that are late only if another partition was read ahead of theirs."""
+        own, disorder_ms = self.surely_behind_ms, self.question.use.disorder_ms
+        return {origin for origin, ms in own.items() if ms <= disorder_ms < self.behind_ms[origin]}
+
+    def resting_on_races(self, rule: WindowRule) -> Iterator[Finding]:
+        """What a rule finds only if windows count the events that a race made late, and only if they do not."""
+        accepted, raced, in_time = self.expected.accepted, defaultdict[str, list[Event]](list), []
+        for origin in self.raced_late:
+            raced[accepted[origin][rule.key]].append(accepted[origin])
+        if raced:
+            own = (event for origin, event in accepted.items() if origin not in self.late)
+            in_time = [event for event in own if event[rule.key] in raced]
+        return resting_on(rule, in_time, [event for late in raced.values() for event in late])
 
     @cached_property
     def _out_behind_ms(self) -> Mapping[Origin, int]:
@@ -780,6 +798,20 @@ def findings_with(rule: WindowRule, in_time: Sequence[Event], again: Sequence[Ev
     for size in range(1, min(len(again), READ_AGAIN_MOST) + 1):
         for counted in combinations(again, size):
             yield from window_findings(rule, [*in_time, *counted])
+
+
+def resting_on(rule: WindowRule, in_time: Sequence[Event], late: Sequence[Event]) -> Iterator[Finding]:
+    """What a rule finds in windows on which it finds nothing without all late events, and the other way around."""
+    without, with_late = window_findings(rule, in_time), window_findings(rule, [*in_time, *late])
+    yield from _elsewhere(rule, with_late, without)
+    yield from _elsewhere(rule, without, with_late)
+
+
+def _elsewhere(rule: WindowRule, found: Iterable[Finding], others: Collection[Finding]) -> Iterator[Finding]:
+    """The findings on windows that none of the others is on; a session has another start if its first event is late."""
+    known = {each.alert_id for each in others}
+    origins = {origin for each in others for origin in each.origins} if isinstance(rule.window, Session) else set()
+    return (each for each in found if each.alert_id not in known and origins.isdisjoint(each.origins))
 
 
 def moment_ms(at_ms: int, record: Record) -> int:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from millrace.oracle import Origin, Record, measured
+from millrace.oracle import Origin, Record, measured, window_findings
 from millrace.patterns.parquet import hour_of
 from millrace.rules import ALERTS, DEAD_LETTERS, Count, Rule, Sum, Table, WindowRule, WindowSummary, alert_id
 from millrace.rules.layout import ALERT, EVENT, alert_column, state_column
@@ -370,12 +370,45 @@ def _of_alerts(case: Case, rule: Rule) -> Iterator[Spoiling]:
             f"{check}: one on a window before 1970", (check,), partial(_with_output, case, ALERTS.name, invented)
         )
         yield from _a_day_late(case, rule)
+        yield from _by_races(case, rule)
     again = json.dumps({**alert, "alert_id": "0" * 32}).encode()
     yield Spoiling(
         f"{check}: repeated under another id",
         ("alert ids", check),
         partial(_with_output, case, ALERTS.name, _and(records, again)),
     )
+
+
+def _by_races(case: Case, rule: WindowRule) -> Iterator[Spoiling]:
+    """An alert on a window lost, with so few of its events called late that a race may explain it."""
+    must, _ = case.windows_of(rule)
+    alerted = {alert["alert_id"] for _, alert in case.alerts} & must.keys()
+    among = sorted({origin for identity in alerted for origin in must[identity].origins} - case.late)
+    may_be_late = Case(*_called_late(case, among), like=case).raced_late
+    most = int(case.races_most) - len(case.raced_late)
+    for identity in sorted(alerted) if most > 0 else ():
+        raced = [origin for origin in must[identity].origins if origin in may_be_late][:most]
+        left = [case.accepted(origin) for origin in must[identity].origins if origin not in raced]
+        if raced and not window_findings(rule, left):
+            question, evidence = _called_late(case, raced)
+            alerts = [record for record, alert in case.alerts if alert["alert_id"] != identity]
+            lost = replace(evidence, outputs={**evidence.outputs, ALERTS.name: alerts})
+            name = f"alerts: {rule.name}: one is lost, and its events are called late"
+            yield Spoiling(name, (f"alerts: {rule.name}",), partial(_asked, question, lost))
+            return
+
+
+def _called_late(case: Case, origins: Iterable[Origin]) -> Spoilt:
+    """The run with late dead letters of these events."""
+    records = [record for record, _ in case.outputs[DEAD_LETTERS.name].events]
+    following, letters = _and(records, b"")[-1], []
+    for n, origin in enumerate(origins):
+        place = {"topic": _topic_of(case, origin[0]), "partition": origin[1], "offset": origin[2]}
+        late = {**place, "reason": LATE, "stage": "windows", "value_base64": None}
+        late["ingest_ms"] = case.accepted(origin)["ingest_ms"]
+        key, value = str(late[DEAD_LETTERS.key]).encode(), json.dumps(late).encode()
+        letters.append(replace(following, offset=following.offset + n, key=key, value=value))
+    return _with_output(case, DEAD_LETTERS.name, [*records, *letters])
 
 
 def _a_day_late(case: Case, rule: WindowRule) -> Iterator[Spoiling]:

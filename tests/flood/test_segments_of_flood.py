@@ -18,11 +18,14 @@ from millrace.verify.verdict import together
 from tests.flood.test_verdict import (
     PLAN,
     QUESTION,
+    RESTING,
+    SHORT,
     START_MS,
     called_late,
     everyday,
     evidence_of,
     lateness,
+    raced,
     run_of,
     with_clock_set_back,
 )
@@ -83,6 +86,16 @@ def test_few_events_are_late_because_another_partition_was_ahead(most: int, stat
     of_each = [check for segment in segments for check in segment.checks if check.name == "lateness"]
     assert together(check.status for check in of_each) == status
     assert figures(segments)["lateness"]["races"] == lateness(evidence).figures["races"] == most
+
+
+@pytest.mark.parametrize("what", RESTING)
+def test_whether_an_alert_is_due_does_not_rest_on_a_race(what: str) -> None:
+    when, status = RESTING[what]
+    question, evidence = raced(run_of(SHORT, 2), when)
+    segments = Ledger(question, live(evidence), LIMITS).through(CUTS_MS)
+    of_each = [check for segment in segments for check in segment.checks if check.name == "alerts: busy"]
+    assert together(check.status for check in of_each) == status
+    assert sum(check.status == "unknown" for check in of_each) == (status == "unknown")
 
 
 def test_where_a_clock_was_set_back_an_event_arrived_with_those_before_it() -> None:

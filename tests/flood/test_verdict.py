@@ -17,7 +17,8 @@ from millrace.traffic import TrafficPlan, plan_for
 from millrace.traffic import runs as traffic
 from millrace.traffic.labels import labels_of
 from millrace.verify import Evidence, Question, Verdict, Versions, judge
-from millrace.verify.spoiling import self_test
+from millrace.verify.case import Case
+from millrace.verify.spoiling import self_test, spoilings
 from millrace.verify.verdict import Check
 from pipelines.flood import FLOOD
 from pipelines.flood.rules import HARMLESS, flood_group, flood_ip
@@ -271,6 +272,47 @@ def test_few_events_are_late_because_another_partition_was_ahead(
 ) -> None:
     found = lateness(called_late(*in_two, everyday, most))
     assert (found.status, found.figures["races"]) == (status, most)
+
+
+def raced(run: Run, when: Callable[[int], Callable[[Any], Any]]) -> tuple[Question, Evidence]:
+    """A run in which one event is late by a race, as one rule finds it; `when` gives its condition.
+
+    Its window has so many events.
+    """
+    (_, accepted, _), (counted, _) = run, timely(run)
+    half_ms = accepted[len(accepted) // 2]["ingest_ms"]
+    windows = ((found, among(found, BUSY, counted)) for found in oracle.window_findings(BUSY, counted))
+    chosen, n = next((own[0], len(own)) for _, own in windows if everyday(own[0]) and own[0]["ingest_ms"] > half_ms)
+    rule = replace(BUSY, alert_when=when(n))
+    left = [event for event in counted if event is not chosen]
+    alerts = [alert(found, among(found, rule, left)) for found in oracle.window_findings(rule, left)]
+    written = evidence_of(run, plan=SHORT)
+    evidence = replace(written, outputs={**written.outputs, "alerts": list(records("alerts", alerts))}, labels=None)
+    return replace(QUESTION, rules=(rule,)), called_late(run, evidence, lambda event: event is chosen, 1)
+
+
+RESTING: Mapping[str, tuple[Callable[[int], Callable[[Any], Any]], str]] = {
+    "an alert is not there": (lambda n: lambda w: w.n >= n, "unknown"),
+    "an alert is there": (lambda n: lambda w: w.n < n, "unknown"),
+    "the alert is there either way": (lambda n: lambda w: w.n >= n - 1, "ok"),
+}
+
+
+@pytest.mark.parametrize("what", RESTING)
+def test_whether_an_alert_is_due_does_not_rest_on_a_race(what: str) -> None:
+    when, status = RESTING[what]
+    found = {each.name: each for each in judge(*raced(run_of(SHORT, 2), when)).checks}
+    assert found["lateness"].status == "ok"
+    assert found["lateness"].figures["races"] == 1
+    assert found["alerts: busy"].status == status
+
+
+def test_an_alert_that_is_lost_with_its_events_called_late_is_noticed_by_its_check_alone() -> None:
+    question, evidence = raced(run_of(SHORT, 2), lambda n: lambda w: w.n >= n - 1)
+    way = "alerts: busy: one is lost, and its events are called late"
+    (spoilt,) = (each for each in spoilings(Case(question, evidence)) if each.name == way)
+    checks = judge(*spoilt.spoilt()).checks
+    assert {each.name: each.status for each in checks if each.status != "ok"} == {"alerts: busy": "unknown"}
 
 
 def with_clock_set_back() -> Evidence:

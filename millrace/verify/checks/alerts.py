@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -15,6 +15,8 @@ from millrace.verify.case import Case
 from millrace.verify.checking import Checker, Found, Undecided
 from millrace.verify.checks.alert_ids import fact_of
 from millrace.verify.evidence import Event, is_text_of
+
+RESTING_ON_RACES = "alerts rest on whether events are late, and only the order between partitions may have made them so"
 
 
 def checker(rule: Rule) -> Checker:
@@ -103,6 +105,8 @@ def alerts(rule: Rule, case: Case) -> Found | Undecided:
         return Undecided("alerts came long after their emit_ms: was the machine suspended?", figures, tuple(doubtful))
     if isinstance(rule, WindowRule) and not offenders and (late := tuple(_long_after(rule, case, found, copies))):
         return Undecided("alerts came long after those of later windows: was the machine suspended?", figures, late)
+    if isinstance(rule, WindowRule) and not offenders and (resting := tuple(_resting_on_races(rule, case, copies))):
+        return Undecided(RESTING_ON_RACES, figures, resting)
     if isinstance(rule, WindowRule) and not offenders and found.may and case.is_whole:
         if not found.must:
             return Undecided("all windows may still be open: let later events, or the traffic's closing, come first")
@@ -112,6 +116,17 @@ def alerts(rule: Rule, case: Case) -> Found | Undecided:
     # A missing alert may come; one on a window may be right once the window is closed.
     is_settled = not isinstance(rule, WindowRule) and copies.keys() >= found.must.keys() and not apart
     return Found(figures, offenders, is_settled)
+
+
+def _resting_on_races(rule: WindowRule, case: Case, copies: Collection[str]) -> Iterator[str]:
+    """The alerts that are there, or are not, only because events are called late that a race alone may have made late.
+
+    One may be there that was raised before a restart, after which its event was late.
+    """
+    for each in case.resting_on_races(rule):
+        is_there = each.alert_id in copies
+        if not (is_there and case.late.intersection(each.origins)) and not _is_from_before(rule, case, each):
+            yield f"{'there' if is_there else 'not there'}: {_text(each)}"
 
 
 def _long_after(

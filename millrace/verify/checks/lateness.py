@@ -14,16 +14,14 @@ def lateness(case: Case) -> Found | Undecided:
     An event may be late only because another partition was read ahead of its own. That is rare: more of them than
     chance explains may be real, but nothing shows it.
     """
-    offenders, raced, disorder_ms = [], 0, case.question.use.disorder_ms
+    offenders, disorder_ms = [], case.question.use.disorder_ms
     for origin in case.late:
         behind_ms = case.behind_ms.get(origin)
         if behind_ms is None:
             offenders.append(f"{place_of(origin)} is a late dead letter but was not accepted")
         elif behind_ms <= disorder_ms:
             offenders.append(f"{place_of(origin)} is a late dead letter, only {behind_ms} ms behind the newest event")
-        else:
-            raced += case.surely_behind_ms[origin] <= disorder_ms
-    figures = {"late": len(case.late), "races": raced}
+    figures = {"late": len(case.late), "races": (raced := len(case.raced_late))}
     undecided = [f"{each}, and only by that they are late" for each in case.too_many_races(raced, "lateness")]
     if lost := case.unaccounted:
         undecided.append(

@@ -41,6 +41,7 @@ def begin(step: Step) -> None:
         each.event = {**dict.fromkeys(step.kept), **each.event}
         each.windows = [name for name in each.windows if name in same]
         each.left = [name for name in each.left if name in same]
+        each.raced = [name for name in each.raced if name in same]
     for waiting in (state.due_since, state.rows):
         for window_name in [each for each in waiting if json.loads(each)[0] not in same]:
             del waiting[window_name]

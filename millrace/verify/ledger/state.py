@@ -69,6 +69,8 @@ class Counted:
     """Partition and offset of its last copy; None also if an earlier version did not take it down."""
     left: list[str] = field(default_factory=list)
     """The rules that no longer count it, because it is late: their alerts from before a restart may count it."""
+    raced: list[str] = field(default_factory=list)
+    """Those of them whose windows with it are not over, if a race alone may have made it late."""
 
 
 @dataclass

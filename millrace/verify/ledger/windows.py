@@ -12,8 +12,9 @@ from millrace import oracle
 from millrace.oracle import Finding, Origin
 from millrace.rules import Rule, Session, Sliding, WindowRule, WindowSummary, alert_id
 from millrace.rules.outputs import ALERTS, WINDOWS_TOPIC
-from millrace.verify.case import RowKey, Rows, findings_with
+from millrace.verify.case import RowKey, Rows, findings_with, resting_on
 from millrace.verify.checks import earlier_alerts, numbers
+from millrace.verify.checks.alerts import RESTING_ON_RACES
 from millrace.verify.evidence import Event, place_of
 from millrace.verify.ledger.counting import is_judged
 from millrace.verify.ledger.state import Counted, Output
@@ -35,9 +36,12 @@ def judge(step: Step) -> None:
     state.passed_ms = max(_slowest_ms(step) - step.case.settled_after_ms, state.passed_ms)
     if _behind_ms(step) >= before_ms:  # else it catches up, as behind a backlog of one partition
         step.overdue_before_ms = step.case.overdue_before_ms
+    for origin in step.case.raced_late:
+        state.counted[origin].raced = list(state.counted[origin].left)
     for rule in step.window_rules:
         step.case.found[rule.name] = _windows_of(step, rule)
         _judge_again(step, rule)
+        _judge_races(step, rule)
     for summary in step.question.summaries:
         step.case.rows[summary.name] = _rows_of(step, summary)
     _judge_behind(step)
@@ -182,6 +186,37 @@ def _judge_again(step: Step, rule: WindowRule) -> None:
                 step.judge_alerts([finding.alert_id])
 
 
+def _judge_races(step: Step, rule: WindowRule) -> None:
+    """Leave undecided the alerts that rest on a race, once the windows of its late events are over."""
+    raced: dict[str, list[Counted]] = defaultdict(list)
+    for each in step.state.counted.values():
+        if rule.name in each.raced:
+            raced[each.event[rule.key]].append(each)
+    in_time: dict[str, list[Event]] = defaultdict(list)
+    for each in step.state.counted.values() if raced else ():
+        if each.event[rule.key] in raced and not each.is_late:
+            in_time[each.event[rule.key]].append(each.event)
+    for key, own in raced.items():
+        late = [each.event for each in own]
+        found = oracle.windows(rule.window, step.time, [*in_time[key], *late])
+        among = [(start, events) for start, events in found if any(each in events for each in late)]
+        ends = [(rule.window.end_ms(start, events[-1][step.time]), events) for start, events in among]
+        if all(_is_window_over(step, *each) for each in ends):
+            _name_races(step, rule, resting_on(rule, in_time[key], late))
+            for each in own:
+                each.raced.remove(rule.name)
+
+
+def _name_races(step: Step, rule: WindowRule, found: Iterable[Finding]) -> None:
+    since_ms, counted = step.case.versions(rule.name).since_ms, step.state.counted
+    for each in found:
+        events = [counted[origin] for origin in each.origins]
+        is_from_before = any(0 < event.out_ms < since_ms for event in events)
+        is_known = step.is_alerted(each) and any(event.is_late for event in events)
+        if is_judged(step, rule.name, each.window_start_ms or 0) and not is_from_before and not is_known:
+            step.unknown[f"alerts: {rule.name}"] = f"{RESTING_ON_RACES}: {each.key} {each.fact}"
+
+
 def _forget_counted(step: Step) -> None:
     """Forget the events whose windows are judged, unless an alert may count a late one with them."""
     state = step.state
@@ -189,7 +224,12 @@ def _forget_counted(step: Step) -> None:
         if each.left and step.is_over(state.done_late.get(origin, [0])[0]):
             each.left = []
     keys = {rule.name: rule.key for rule in step.window_rules}
-    held = {(name, each.event[keys[name]]) for each in state.counted.values() for name in each.left if name in keys}
+    held = {
+        (name, each.event[keys[name]])
+        for each in state.counted.values()
+        for name in (*each.left, *each.raced)
+        if name in keys
+    }
     for origin, each in list(state.counted.items()):
         is_held = held and any((name, each.event[key]) in held for name, key in keys.items())
         if not (each.windows or is_held or origin in state.behind or origin in state.units):
