@@ -249,6 +249,25 @@ class Case:
             found[origin] = max(record.ingest_ms, found.get(origin, 0))
         return found
 
+    @cached_property
+    def first_out_ms(self) -> dict[Origin, int]:
+        """When the first copy of each enriched event reached its topic."""
+        found: dict[Origin, int] = {}
+        for record, event in self.enriched:
+            origin = self.source(event)
+            found[origin] = min(record.ingest_ms, found.get(origin, record.ingest_ms))
+        return found
+
+    def ahead(self, records: Iterable[Record]) -> list[str]:
+        """The complaints about messages that their topic had after they were read, if it is known when that was."""
+        read_ms = self.evidence.read_ms
+        latest_ms = read_ms + self.question.bounds.clocks_ms
+        return [
+            f"{place(each)}: its topic had it at {each.ingest_ms}, and it was read at {read_ms}"
+            for each in (records if read_ms else ())
+            if each.ingest_ms > latest_ms
+        ]
+
     def implausible(self, record: Record, message: Event, caused_ms: int) -> list[str]:
         """The complaint about a message that was made before its cause, or after its topic had it."""
         emit_ms, clocks_ms = message.get("emit_ms"), self.question.bounds.clocks_ms
@@ -761,14 +780,10 @@ class Case:
     @cached_property
     def not_yet_in_force(self) -> dict[Origin, set[str]]:
         """For each event the flags and fields whose present version came after the event."""
-        first_ms: dict[Origin, int] = {}
-        for record, event in self.enriched:
-            origin = self.source(event)
-            first_ms[origin] = min(record.ingest_ms, first_ms.get(origin, record.ingest_ms))
         changes = sorted((versions.since_ms, name) for name, versions in self.question.in_force.items())
         return {
             origin: {each for since_ms, name in changes if since_ms > at_ms for each in self.written_by(name)}
-            for origin, at_ms in first_ms.items()
+            for origin, at_ms in self.first_out_ms.items()
         }
 
     def written_by(self, name: str) -> Collection[str]:

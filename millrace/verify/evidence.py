@@ -139,7 +139,7 @@ class Evidence:
     wrong_files: Sequence[str] = ()
     """What is wrong with whole files of the stores."""
     read_ms: int = 0
-    """When the stores were read."""
+    """When the last of it was read; 0 if that is not known."""
     kinds: Mapping[str, str] = field(default_factory=dict)
     """Full topic name -> kind of event, to find the origin of outputs."""
     partitions: Mapping[str, int] = field(default_factory=dict)

@@ -220,6 +220,10 @@ def _of_inputs(case: Case) -> Iterator[Spoiling]:
             other = replace(run, **changes)
             asked = replace(case.question, runs=(other, *case.question.runs[1:]))
             yield Spoiling(f"the record of a run {name}", ("acknowledged",), partial(_asked, asked, evidence))
+    if evidence.read_ms and records and not case.question.is_finite:
+        later = [replace(each, ingest_ms=max(each.ingest_ms, evidence.read_ms) + DAY_MS) for each in records]
+        spoilt = partial(with_raw, use.judged.name, later)
+        yield Spoiling(f"{use.judged.name}: dated a day ahead", ("acknowledged",), spoilt)
     if case.question.runs:
         missing = partial(_asked, replace(case.question, unrecorded=["line 1 is missing"]), evidence)
         yield Spoiling("the record of runs lacks a line", ("acknowledged", "labels"), missing)
@@ -821,6 +825,9 @@ def _of_topic(case: Case, kind: str) -> Iterator[Spoiling]:
     keyed = [*records]
     keyed[at] = replace(keyed[at], key=FOREIGN.encode())
     yield Spoiling(f"{kind}: a message has a foreign key", ("readable",), partial(_with_output, case, kind, keyed))
+    if read_ms := case.evidence.read_ms:
+        ahead = [replace(each, ingest_ms=max(each.ingest_ms, read_ms) + DAY_MS) for each in records]
+        yield Spoiling(f"{kind}: dated a day ahead", ("readable",), partial(_with_output, case, kind, ahead))
     if kind != WINDOWS_TOPIC:
         early = [replace(each, ingest_ms=each.ingest_ms - DAY_MS) for each in records]
         yield Spoiling(f"{kind}: dated a day back", ("readable",), partial(_with_output, case, kind, early))

@@ -23,7 +23,7 @@ from millrace.verify.verdict import Check
 from pipelines.flood import FLOOD
 from pipelines.flood.traffic import TRAFFIC as FLOOD_TRAFFIC
 from pipelines.fraud.traffic import TRAFFIC
-from tests.pipelines.pretend import CLOSERS, QUESTION, SECRETS, START_MS, messages, ran, recorded, topics
+from tests.pipelines.pretend import CLOSERS, HOURS_MS, QUESTION, SECRETS, START_MS, messages, ran, recorded, topics
 
 EMPTIED: Mapping[str, Any] = {"sent": 0, "by_topic": {}, "content": ""}
 PLAN = plan_for(TRAFFIC, 200, 20, seed=3, name="p", customers=30, frauds=0.1, edges=0.1)
@@ -37,7 +37,7 @@ def raw() -> Raw:
 
 @pytest.fixture(scope="module")
 def good(raw: Raw) -> Evidence:
-    return replace(ran(PLAN, raw), read_ms=START_MS + 100_000)
+    return replace(ran(PLAN, raw), read_ms=START_MS + HOURS_MS)
 
 
 @pytest.fixture
@@ -89,6 +89,18 @@ def test_keys_of_which_the_traffic_makes_no_closing_are_of_no_plan() -> None:
     run = Run(about, START_MS, 50, {"requests": 50}, 2.5, 20.0, {}, True, content="of other keys")
     found = planned(FLOOD, [run], {}, {"requests": []}, {})
     assert (found.compared, list(found.offenders)) == (0, [])
+
+
+@pytest.mark.parametrize("kind", ["transactions", "merchants"])
+def test_a_message_that_its_topic_had_after_it_was_read_is_red(run: Run, good: Evidence, raw: Raw, kind: str) -> None:
+    ends_ms = good.read_ms + QUESTION.bounds.clocks_ms
+    last = raw[kind][-1]
+    for at_ms, status in ((ends_ms, "ok"), (ends_ms + 1, "failed")):
+        more = replace(last, offset=last.offset + 1, ingest_ms=at_ms)
+        evidence = replace(good, raw={**raw, kind: [*raw[kind], more]})
+        assert check(asked(run), evidence).status == status
+        assert check(asked(run), replace(evidence, read_ms=0)).status == "ok"
+    assert check(replace(asked(run), is_finite=True), evidence).status == "ok", "its inputs have the times of events"
 
 
 @pytest.mark.parametrize("changes", [{"content": "0" * 64}, {"content": ""}])

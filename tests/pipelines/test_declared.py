@@ -327,6 +327,27 @@ TOPIC = "pretended.transactions"
 class TestTimes:
     """What is late without a reason is shown, and what came before its cause is red."""
 
+    @pytest.mark.parametrize("kind", OUTPUTS)
+    def test_an_output_that_its_topic_had_after_it_was_read_is_red(self, good: Evidence, kind: str) -> None:
+        read = replace(good, read_ms=max(each.ingest_ms for own in good.outputs.values() for each in own or ()))
+        ends_ms = read.read_ms + STREAM.bounds.clocks_ms
+        assert judge(STREAM, read).check("readable").status == "ok"
+        for at_ms, status in ((ends_ms, "ok"), (ends_ms + 1, "failed")):
+            records = [*output(good, kind)]
+            records[-1] = replace(records[-1], ingest_ms=at_ms)
+            spoiled = with_output(read, kind, records)
+            assert judge(STREAM, spoiled).check("readable").status == status
+            assert judge(STREAM, replace(spoiled, read_ms=0)).check("readable").status == "ok"
+
+    def test_an_alert_on_a_window_is_not_there_before_its_events(self, good: Evidence) -> None:
+        clocks_ms = STREAM.bounds.clocks_ms
+        for ahead_ms, status in ((clocks_ms, "ok"), (clocks_ms + 60_000, "failed")):
+            later = [replace(each, ingest_ms=each.ingest_ms + ahead_ms) for each in output(good, "enriched")]
+            spoiled = with_output(good, "enriched", later)
+            assert judge(STREAM, spoiled).check("alerts: burst").status == status
+            inside = replace(STREAM, follows_enriched=False)
+            assert judge(inside, spoiled).check("alerts: burst").status == "ok", "the windows read the raw topic"
+
     def delayed(self, evidence: Evidence, kind: str, at: int, by_ms: int) -> Evidence:
         records = list(output(evidence, kind))
         late = records.pop(at)
@@ -451,7 +472,8 @@ class TestTimes:
     def test_what_a_broker_takes_ten_minutes_later_is_ok(self, good: Evidence, kind: str) -> None:
         records = list(output(good, kind))
         late = [replace(each, ingest_ms=each.ingest_ms + 600_000) for each in records]
-        assert judge(STREAM, with_output(good, kind, late)).status == "ok"
+        inside = replace(STREAM, follows_enriched=False)  # else the windows wait, too
+        assert judge(inside, with_output(good, kind, late)).status == "ok"
 
     def test_a_promise_that_was_not_measured_is_not_kept(self, good: Evidence) -> None:
         assert judge(replace(STREAM, promises={}), good).promises_status == "unknown"

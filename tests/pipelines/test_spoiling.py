@@ -25,7 +25,7 @@ from millrace.verify import Evidence, Question, checks, spoiling
 from millrace.verify.checking import Found
 from millrace.verify.spoiling import Outcome, SelfTest, self_test
 from pipelines.fraud.traffic import TRAFFIC
-from tests.pipelines.pretend import QUESTION, SECRETS, messages, ran, recorded, short_run, topics
+from tests.pipelines.pretend import HOURS_MS, QUESTION, SECRETS, START_MS, messages, ran, recorded, short_run, topics
 
 SPOILINGS_LEAST = 60
 PLAN = plan_for(TRAFFIC, 400, 20, seed=3, name="p", customers=60, frauds=0.1, edges=0.1, races=0.02)
@@ -35,7 +35,7 @@ PLAN = plan_for(TRAFFIC, 400, 20, seed=3, name="p", customers=60, frauds=0.1, ed
 def fraud() -> tuple[Question, Evidence]:
     raw = topics(messages(PLAN))
     run = recorded(PLAN, raw)
-    evidence = replace(ran(PLAN, raw), hop_sent_ms=range(*run.span_ms, 1_000))
+    evidence = replace(ran(PLAN, raw), hop_sent_ms=range(*run.span_ms, 1_000), read_ms=START_MS + HOURS_MS)
     run = replace(run, by_topic={**run.by_topic, HOP: len(evidence.hop_sent_ms)})
     return replace(QUESTION, runs=[run], secrets=SECRETS), restarted(evidence)
 

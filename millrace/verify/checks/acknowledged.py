@@ -44,6 +44,8 @@ def acknowledged(case: Case) -> Found | Undecided:
         if (others := len(arrived_ms[each.name]) - sent[each.name]) > 0
     }
     offenders += case.planned.offenders
+    for records in () if case.question.is_finite else case.evidence.raw.values():  # a backfill has the times of events
+        offenders += case.ahead(records or ())
     if not offenders and (why := unrecorded(case)):
         return Undecided("; ".join(why), figures, is_settled=True)
     return Found(figures, offenders)

@@ -243,6 +243,8 @@ def _wrong(case: Case, finding: Finding, record: Record, alert: Event) -> list[s
     wrong += case.implausible(record, alert, facts["ingest_ms"])
     if finding.window_start_ms is None:
         wrong += _made_late(case, finding, record, alert)
+    elif case.question.follows_enriched:
+        wrong += _written_early(case, finding, record)
     shown = alert.get("operands") or {}
     wrong += [f"'{name}' is no operand of the rule" for name in shown if name not in finding.operands]
     wrong += [
@@ -261,6 +263,13 @@ def _made_late(case: Case, finding: Finding, record: Record, alert: Event) -> li
     made_ms = min(alert.get("emit_ms") or record.ingest_ms, record.ingest_ms)
     is_late = made_ms > out_ms + case.question.bounds.held_ms
     return [f"it was made {(made_ms - out_ms) / 1000:,.0f} s after its event came out"] if is_late else []
+
+
+def _written_early(case: Case, finding: Finding, record: Record) -> list[str]:
+    """The complaint about an alert on a window that was there before the events which the windows read."""
+    out_ms = max(case.first_out_ms.get(origin, record.ingest_ms) for origin in finding.origins)
+    is_early = record.ingest_ms < out_ms - case.question.bounds.clocks_ms
+    return [f"it was there {(out_ms - record.ingest_ms) / 1000:,.0f} s before its events came out"] if is_early else []
 
 
 def _as_java_sorts(text: str) -> bytes:

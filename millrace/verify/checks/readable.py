@@ -27,6 +27,8 @@ def readable(case: Case) -> Found | Undecided:
         f"{kind}: longest delay": found for kind in DELAYED if (found := _longest_delay(case.outputs[kind].events))
     }
     offenders = [found for each in outputs for found in (*each.unreadable, *each.faults)]
+    for records in case.evidence.outputs.values():
+        offenders += case.ahead(records or ())
     if not offenders and (doubtful := list(_with_card_numbers(case))):
         why = "rows of earlier summaries hold what may be card numbers"
         return Undecided(why, figures, tuple(doubtful), is_settled=True)
