@@ -635,6 +635,30 @@ def test_an_alert_of_an_earlier_version_that_its_event_denies_is_red_unless_it_m
     assert (judge(question, denied).check("alert ids").status == "failed") is not is_twice
 
 
+@pytest.mark.parametrize(("skew_ms", "ended_ms", "is_red"), [(0, 0, True), (3_600_000, 0, False), (0, -110_000, False)])
+def test_an_alert_of_an_earlier_version_that_its_event_denies_is_red_though_other_outputs_are_there_twice(
+    good: Evidence, skew_ms: int, ended_ms: int, is_red: bool
+) -> None:
+    """Unless the event may have been judged in another order of arrival, or by the next version, too."""
+    question, evidence = of_earlier(good)
+    in_force = {"spree": Versions((("old", LAST_MS + ended_ms),))}
+    question = replace(question, in_force=in_force, bounds=replace(STREAM.bounds, skew_ms=skew_ms))
+    (identity,) = next(read(each) for each in evidence.outputs["alerts"] or () if read(each)["rule"] == "spree")[
+        "event_ids"
+    ]
+    events = list(evidence.outputs["enriched"] or ())
+    at = next(n for n, each in enumerate(events) if read(each)["transaction_id"] == identity)
+    flags = [flag for flag in read(events[at])["flags"] if flag != "spree"]
+    events[at] = replace(events[at], value=json.dumps(read(events[at]) | {"flags": flags}).encode())
+    letters = list(evidence.outputs["dead-letters"] or ())
+    letters.append(replace(letters[-1], offset=len(letters)))
+    spoilt = replace(evidence, outputs={**evidence.outputs, "enriched": events, "dead-letters": letters})
+    found = judge(question, spoilt).check("alert ids")
+    assert [each.endswith("its event shows otherwise") for each in found.offenders] == [True] * is_red
+    segments = wrong(Ledger(question, spoilt, LIMITS).through(range(START_MS, LAST_MS, 10_000)))
+    assert ("alert ids" in {name.partition(" ")[2] for name in segments}) is is_red
+
+
 @pytest.mark.parametrize("mark", ["right", *MARKS, "of what nobody sent"])
 def test_a_mark_of_a_replay_needs_its_dead_letter(good: Evidence, mark: str) -> None:
     segments = Ledger(STREAM, marked(good, mark), LIMITS).through(range(START_MS, LAST_MS, 10_000))

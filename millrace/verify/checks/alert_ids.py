@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from millrace.oracle import Record
+from millrace.oracle import Origin, Record
 from millrace.rules import ALERTS, EventRule, alert_id
 from millrace.rules.outputs import FLAGS, INGEST_MS, SOURCE, WINDOW_SPAN, names
 from millrace.verify.case import Case
@@ -75,7 +75,7 @@ def _of_no_event(case: Case, record: Record, alert: Event) -> list[str]:
         and not any(alert.get(name) == event.get(field, alert.get(name)) for event in events)
     ]
     wrong += _other_operands(case, alert, events)
-    if alert["window_start_ms"] is None and _is_denied(case, alert["rule"], events):
+    if alert["window_start_ms"] is None and _is_denied(case, alert, events):
         wrong.append("its event shows otherwise")
     if ingest_ms is None:
         return [*wrong, "ingest_ms is None"]
@@ -132,12 +132,24 @@ def _whole(text: Any) -> int | None:
     return int(text) if isinstance(text, str) and re.fullmatch("-?[0-9]{1,18}", text) else None
 
 
-def _is_denied(case: Case, rule: str, events: Iterable[Event]) -> bool:
-    """Whether events came out, and no copy shows the rule, though none was judged twice."""
-    name, place = case.question.use.judged.name, names(SOURCE[1:])
+def _is_denied(case: Case, alert: Event, events: Iterable[Event]) -> bool:
+    """Whether events came out, and no copy shows the rule, though none was judged twice, and then otherwise."""
+    name, place, rule = case.question.use.judged.name, names(SOURCE[1:]), alert["rule"]
     origins = [(name, *(event[each] for each in place)) for event in events if event.keys() >= set(place)]
     copies = [copy for origin in origins for copy in case.copies.get(origin, ())]
-    return case.is_judged_once and bool(copies) and not any(rule in (copy.get(FLAGS.name) or ()) for copy in copies)
+    if not copies or any(rule in (copy.get(FLAGS.name) or ()) for copy in copies):
+        return False
+    return case.is_judged_once or _is_judged_alike(case, alert, [each for each in origins if each in case.copies])
+
+
+def _is_judged_alike(case: Case, alert: Event, origins: Iterable[Origin]) -> bool:
+    """Whether an event gives the same however often it is judged: by one version, and by one order of arrival."""
+    key, spans_ms = alert["key"], [*case.versions(alert["rule"]).spans_ms(alert["rule_version"])]
+    since_ms, until_ms = spans_ms[0]
+    since_ms, until_ms = since_ms + EARLIER_MOST_MS, until_ms - case.question.bounds.clocks_ms
+    judged = [found for each in alert["event_ids"] if (found := case.expected.judged.get((key, each))) is not None]
+    is_of_one = all(since_ms <= case.first_out_ms[each] and case.came_out_ms[each] <= until_ms for each in origins)
+    return len(spans_ms) == 1 and is_of_one and not any(map(case.expected.views.has_several, judged))
 
 
 def fact_of(alert: Event) -> str:
