@@ -20,7 +20,7 @@ from millrace.rules import ALERTS, DEAD_LETTERS, Count, Rule, Sum, Table, Window
 from millrace.rules.layout import ALERT, EVENT, alert_column, state_column
 from millrace.rules.outputs import FLAGS, HOP, LATE, REPLAYED, SOURCE, WINDOW_SPAN, WINDOWS_TOPIC, names
 from millrace.traffic.labels import Labels
-from millrace.traffic.planned import KEYS, RULES
+from millrace.traffic.planned import KEYS, RULES, partition_of
 from millrace.verify import timing
 from millrace.verify.case import Case, Question, RowKey
 from millrace.verify.checking import Checker
@@ -918,6 +918,12 @@ def _of_partitions(case: Case) -> Iterator[Spoiling]:
             own[at] = replace(own[at], partition=(own[at].partition + 1) % count)
             moved = partial(_with_output, case, kind, own)
             yield Spoiling(f"{kind}: one is in another partition", ("partitions",), moved)
+        if len(case.evidence.partitions) > 1:
+            counts = {**case.evidence.partitions, kind: count + 1}
+            spread = [replace(each, partition=partition_of(each.key or b"", count + 1)) for each in records]
+            _, evidence = _with_output(case, kind, spread)
+            added = partial(_asked, case.question, replace(evidence, partitions=counts))
+            yield Spoiling(f"{kind}: spread over one more partition", ("partitions",), added)
 
 
 def _of_labels(case: Case) -> Iterator[Spoiling]:

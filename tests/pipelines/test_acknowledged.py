@@ -372,6 +372,22 @@ def test_where_partitions_may_have_been_added_no_output_is_misplaced(run: Run, p
     assert figures["outputs"] == 0, "the topic had messages before the first run"
 
 
+@pytest.mark.parametrize("kind", ["transactions", "windows", "dead-letters"])
+def test_a_topic_with_other_partitions_than_the_others_is_unknown(run: Run, placed: Evidence, kind: str) -> None:
+    """A pattern has one number for all of them: some were added by hand, and what is in them may have been moved."""
+    found = judge(asked(run), replace(placed, partitions={**placed.partitions, kind: 3}))
+    assert red(found) == {"partitions": "unknown"}
+    assert f"{kind}: 3" in found.check("partitions").why
+
+
+def test_outputs_that_are_not_held_against_their_keys_are_noted_by_topic(run: Run, placed: Evidence) -> None:
+    first, *others = placed.outputs["dead-letters"] or ()
+    earlier = [replace(first, ingest_ms=run.start_ms - 90_000), *others]
+    verdict = judge(asked(run), replace(placed, outputs={**placed.outputs, "dead-letters": earlier}))
+    assert any(note.startswith("no output of dead-letters is held against") for note in verdict.notes)
+    assert not any("is held against" in note for note in judge(asked(run), placed).notes)
+
+
 @pytest.mark.parametrize("kind", ["transactions", "device-locations"])
 def test_an_own_message_in_another_partition_is_red(run: Run, raw: Raw, kind: str) -> None:
     own = list(raw[kind])

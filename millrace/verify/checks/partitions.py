@@ -19,15 +19,22 @@ def partitions(case: Case) -> Found | Undecided:
     outputs, why = unchanged(case), [*unrecorded(case), *_misrecorded(case)]
     if why and not outputs and any(case.evidence.outputs.values()):
         return Undecided("; ".join(why), {"outputs": 0}, is_settled=True)
-    return judged(outputs, case.evidence.partitions)
+    found, counts = judged(outputs, case.evidence.partitions), case.evidence.partitions
+    if isinstance(found, Found) and len(set(counts.values())) > 1:
+        numbers = ", ".join(f"{kind}: {count}" for kind, count in counts.items())
+        uneven = f"the topics of a pattern have one number of partitions, and were some added by hand? {numbers}"
+        return Undecided(uneven, found.figures)
+    return found
 
 
 def notes(case: Case) -> Iterator[str]:
-    """A line if no output was judged though there are some."""
-    if case.evidence.partitions and any(case.evidence.outputs.values()) and not unchanged(case):
+    """A line if outputs were not judged."""
+    counts, outputs = case.evidence.partitions, unchanged(case)
+    if left := [kind for kind in counts if case.evidence.outputs.get(kind) and kind not in outputs]:
+        of = f" of {', '.join(left)}" if outputs else ""
         yield (
-            "no output is held against the partition of its key: none is of topics that had nothing before the first "
-            "recorded run, and then as many partitions as now"
+            f"no output{of} is held against the partition of its key: only those are of topics that had nothing before "
+            "the first recorded run, and then as many partitions as now"
         )
 
 
