@@ -1,4 +1,4 @@
-"""Unclosed: the windows that no event closed, because none followed the last run of traffic."""
+"""Unclosed: the windows that no event closed, because too few followed the last run of traffic."""
 
 from __future__ import annotations
 
@@ -13,15 +13,18 @@ from millrace.verify.recorded import span_ms
 def notes(case: Case) -> Iterator[str]:
     """A line with the number of windows whose results may be missing, though no check fails.
 
-    An interrupted run, and a run of a file, have no closing. Windows that may still be open are not due.
+    An interrupted run, and a run of a file, have no closing; one that is there closes the windows of rules, and not the
+    longer ones of summaries. Windows that may still be open are not due.
     """
     last = max(case.question.runs, key=span_ms, default=None)
-    if case.unread or last is None or is_closed(last):
+    if case.unread or last is None:
         return
     if counts := [f"{count} of {name}" for name, count in _awaited(case) if count]:
+        name = f"the run '{last.name}'"
+        what = f"the closing of {name} did not" if is_closed(last) else f"nothing followed {name} to"
         yield (
-            f"nothing followed the run '{last.name}' to close its last windows: {', '.join(counts)} have no result and "
-            "are not judged until later events close them"
+            f"{what} close its last windows: {', '.join(counts)} have no result and are not judged until later events "
+            "close them"
         )
 
 

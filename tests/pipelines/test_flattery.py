@@ -123,6 +123,18 @@ class TestUnclosedWindows:
         interrupted = replace(runs[1], is_complete=False)
         assert self.notes(replace(QUESTION, runs=[interrupted]), evidence) == [], "all have their results"
 
+    def test_those_of_a_summary_are_named_though_a_closing_closed_those_of_rules(self) -> None:
+        """Its last minute is longer than the closing, so each row of it may be lost."""
+        closed, good = recorded(PLAN, topics(messages(PLAN))), ran(PLAN, topics(messages(PLAN)))
+        question, rows = replace(QUESTION, runs=[closed]), output(good, "windows")
+        count = judge(question, good).check("numbers: spend-per-minute").figures["still open"]
+        last_ms = max(content(each)["window_start_ms"] for each in rows)
+        left = [each for each in rows if content(each)["window_start_ms"] < last_ms]
+        assert len(rows) - len(left) == count
+        (note,) = self.notes(question, spoilt(good, windows=left))
+        assert note.startswith(f"the closing of the run '{closed.name}' did not close its last windows: ")
+        assert f": {count} of spend-per-minute" in note
+
     def test_the_sender_is_warned(self) -> None:
         use, warning = QUESTION.use, "no closing follows: the last windows are not judged until later events close them"
         closed = recorded(PLAN, topics(messages(PLAN)))

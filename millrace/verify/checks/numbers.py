@@ -81,6 +81,8 @@ def numbers(summary: WindowSummary, case: Case) -> Found | Undecided:
     held, doubtful = case.held([each for own in rows.values() for each in own])
     offenders += held
     figures = {"due": len(due), "found": len(got), "rows": sum(map(len, rows.values()))}
+    if case.is_whole:
+        figures["still open"] = len(rows_of.still_open)
     if left_out := len(rows_of.over) - len(due):
         figures["of windows from before a change, not judged"] = left_out
     awaited = (
