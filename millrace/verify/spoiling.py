@@ -464,6 +464,11 @@ def _of_repetitions(case: Case) -> Iterator[Spoiling]:
             _, event = events[len(events) // 2]
             again = _and([each for each, _ in events], json.dumps(event).encode())
             yield Spoiling(f"{kind}: one is there twice", ("repetitions",), partial(_with_output, case, kind, again))
+            if event.get("emit_ms") is not None:
+                made = json.dumps({**event, "emit_ms": event["emit_ms"] + 1}).encode()
+                again = _and([each for each, _ in events], made)
+                spoilt = partial(_with_output, case, kind, again)
+                yield Spoiling(f"{kind}: one is there twice, made anew", ("repetitions",), spoilt)
 
 
 def _of_earlier_versions(case: Case) -> Iterator[Spoiling]:

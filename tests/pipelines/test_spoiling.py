@@ -72,6 +72,8 @@ def test_where_nothing_may_come_twice_each_repetition_is_noticed(short: Evidence
     found = {each.name: each for each in self_test(once, short).outcomes}
     for kind in ("enriched", "alerts", "dead-letters", "windows"):
         assert "repetitions" in found[f"{kind}: one is there twice"].noticed
+    for kind in ("alerts", "windows"):
+        assert "repetitions" in found[f"{kind}: one is there twice, made anew"].noticed
     assert all(each.is_noticed for each in found.values())
     assert (
         self_test(once, restarted(short)).why == "only a run whose verdict is ok can be spoilt: repetitions is failed"

@@ -42,8 +42,8 @@ def named_letter(letter: Event) -> str:
 
 
 def named_row(row: Event) -> str:
-    """A row of a summary in a complaint: a window may have several, from different moments."""
-    return f"the row {json.dumps(row, sort_keys=True)}"
+    """A row of a summary in a complaint, but for when it was made: a window may have several, of different numbers."""
+    return f"the row {json.dumps({name: value for name, value in row.items() if name != 'emit_ms'}, sort_keys=True)}"
 
 
 CHECKER = Checker(

@@ -9,9 +9,9 @@ from millrace.rules import LIMITS, WindowRule
 from millrace.rules.outputs import ALERTS, DEAD_LETTERS, INGEST_MS, LATE, REPLAYED, SOURCE, WINDOWS_TOPIC, names
 from millrace.verify.checks import numbers
 from millrace.verify.checks.files import out_of_place
-from millrace.verify.checks.repetitions import named_alert, named_event, named_letter
+from millrace.verify.checks.repetitions import named_alert, named_event, named_letter, named_row
 from millrace.verify.declared import events_since_ms, undeclared
-from millrace.verify.evidence import ENRICHED, FILES, Event, Read, kinds_of, misfit, place_of
+from millrace.verify.evidence import ENRICHED, FILES, Event, Read, is_same, kinds_of, misfit, place_of
 from millrace.verify.ledger.counting import is_judged
 from millrace.verify.ledger.files import note
 from millrace.verify.ledger.state import Output
@@ -296,6 +296,8 @@ def _put_row(step: Step, output: Output) -> None:
         step.copies += 1
     elif numbers.counts_all(summary, row, done[0], done[1], done[3], None):
         step.copies += 1
+        if all(is_same(value, row.get(name)) for name, value in done[0].items()):
+            step.repeat(named_row(row))
         wrong = numbers.implausible(step.case, summary, output[0], row, done[2])
         step.offenders[f"numbers: {summary.name}"] += [f"wrong: {key}: a later row: {each}" for each in wrong]
     elif any(key in rows_with(summary, step.state.counted[origin].event) for origin in step.state.behind):
