@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from millrace.oracle import Record
-from millrace.verify import Evidence, judge
+from millrace.verify import Evidence, Versions, judge
 from millrace.verify.case import Case
 from millrace.verify.ledger.step import Limits
 from millrace.verify.spoiling import PROMISE, spoilings
@@ -119,3 +119,23 @@ def test_each_spoiling_is_red(short: Evidence) -> None:
         if not red or not is_once or expected - {name for _, name in red}:
             missed[each.name] = sorted(red)
     assert missed == {}
+
+
+@pytest.mark.parametrize("changed_ms", [0, START_MS + 2_000], ids=["unchanged", "changed"])
+def test_an_alert_on_a_window_without_its_start_is_red(changed_ms: int) -> None:
+    plan = replace(PLAN, events=2_000, rate_per_s=500)
+    evidence = live(evidence_of(run_of(plan), plan=plan))
+    names = [each.name for each in (*QUESTION.rules, *QUESTION.summaries)]
+    versions = dict.fromkeys(names, Versions((("00000000", changed_ms),))) if changed_ms else {}
+
+    def without(record: Record) -> Record:
+        return replace(record, value=json.dumps({**json.loads(record.value or b""), "window_start_ms": None}).encode())
+
+    alerts = list(evidence.outputs["alerts"] or ())
+    for own in ([*alerts, *map(without, alerts)], list(map(without, alerts))):
+        own.sort(key=lambda each: each.ingest_ms)
+        records = [replace(each, offset=n) for n, each in enumerate(own)]
+        spoilt = replace(evidence, outputs={**evidence.outputs, "alerts": records})
+        found = Ledger(replace(QUESTION, in_force=versions), spoilt, LIMITS).through(CUTS_MS)
+        red = {check.name: check.status for segment in found for check in segment.checks if check.status != "ok"}
+        assert red["alert ids"] == "failed"

@@ -326,7 +326,8 @@ def _is_owed(step: Step, rule: WindowRule, key: str, start_ms: int) -> bool:
 def is_left_out(step: Step, rule: WindowRule, alert: Event) -> bool:
     """Whether an alert of the present version is on a window that held an event from before the change."""
     spans = step.state.open_then.get((rule.name, alert["key"]), ()) if alert["rule"] == rule.name else ()
-    return any(first_ms <= alert["window_start_ms"] <= last_ms for first_ms, last_ms, _ in spans)
+    start_ms = alert["window_start_ms"]
+    return start_ms is not None and any(first_ms <= start_ms <= last_ms for first_ms, last_ms, _ in spans)
 
 
 def is_told_again(step: Step, rule: WindowRule, output: Output) -> bool:
@@ -336,7 +337,9 @@ def is_told_again(step: Step, rule: WindowRule, output: Output) -> bool:
     """
     (record, alert), changed_ms, key = output, step.case.windows_changed_ms, output[1]["key"]
     start_ms, last_ms = alert["window_start_ms"], alert["at_ms"]
-    if record.ingest_ms < changed_ms or rule.window.end_ms(start_ms, last_ms) >= min(changed_ms, step.state.passed_ms):
+    if start_ms is None or record.ingest_ms < changed_ms:
+        return False
+    if rule.window.end_ms(start_ms, last_ms) >= min(changed_ms, step.state.passed_ms):
         return False
     return not any(
         rule.name in each.windows and each.event[rule.key] == key and start_ms <= each.event[step.time] <= last_ms
