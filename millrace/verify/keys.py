@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from millrace.oracle import Record
+from millrace.oracle import Record, Refusal, accept
 from millrace.rules import EventType, card_numbers
 from millrace.traffic.planned import partition_of
 from millrace.verify.case import Case
@@ -85,9 +84,10 @@ def _elsewhere(case: Case, kind: EventType, keyed: Iterable[tuple[Record, str]])
 
 
 def _keyed(case: Case, kind: EventType) -> Iterator[tuple[Record, str]]:
-    """The valid messages, each with the key that its body has."""
+    """The valid messages, each with the key that its body has, as the oracle reads it."""
     accepted, refused = case.expected.accepted, case.expected.refused
     for record in case.raw[kind.name]:
         if record.value and (origin := record.origin) not in refused:
-            event = accepted.get(origin) or json.loads(record.value)
-            yield record, str(event[kind.key])
+            event = accepted.get(origin) or accept(kind, record.value, record.ingest_ms)
+            if not isinstance(event, Refusal):
+                yield record, str(event[kind.key])

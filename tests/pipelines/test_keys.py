@@ -137,3 +137,19 @@ def test_beside_what_an_engine_lost_by_it_the_verdict_is_failed(raw: Raw) -> Non
     verdict = judge(QUESTION, replace(good, outputs=lost))
     assert verdict.status == "failed"
     assert any("another key in Kafka" in note for note in verdict.notes)
+
+
+NUMBERS = ("9" * 5_000, "-" + "9" * 5_000, "1e400", "[" * 400 + "]" * 400)
+"""What a field may hold that no type declares: the oracle reads it, and forgets it."""
+
+
+@pytest.mark.parametrize("number", NUMBERS, ids=["large", "small", "infinite", "deep"])
+@pytest.mark.parametrize("kind", ["device-locations", "customers"])
+def test_a_valid_message_with_any_undeclared_value_is_judged(raw: Raw, kind: str, number: str) -> None:
+    own = [*raw[kind]]
+    at = next(n for n, each in enumerate(own) if _key(each) == (each.key or b"").decode())
+    value = (own[at].value or b"").rstrip().removesuffix(b"}") + b', "undeclared": ' + number.encode() + b"}"
+    own[at] = replace(own[at], value=value)
+    verdict = judge(QUESTION, ran(PLAN, {**raw, kind: own}))
+    assert [check.name for check in verdict.checks if check.status != "ok"] == []
+    assert [note for note in verdict.notes if "another key in Kafka" in note] == []
