@@ -67,8 +67,8 @@ def events_since_ms(in_force: Mapping[str, Versions], clocks_ms: int) -> int:
 
 
 def undeclared(event: Event, declared: Collection[str]) -> list[str]:
-    """The complaints about fields that are not declared."""
-    return [f"'{name}' is not declared{_and_holds(value)}" for name, value in event.items() if name not in declared]
+    """The complaints about fields that are not declared; a name may hold what no reader can write again."""
+    return [f"{name!r} is not declared{_and_holds(value)}" for name, value in event.items() if name not in declared]
 
 
 def _of_type(declared: EventType, differ_ms: int, record: Record, event: Event) -> Iterator[str]:

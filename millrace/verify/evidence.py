@@ -15,6 +15,8 @@ from millrace.traffic.labels import Labels
 Event = Mapping[str, Any]
 REAL = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 """A real number as engines write it: 0.1, 1.0E10 (Java), 1e+16 (Python)."""
+NESTED_MOST = 100
+"""No output is nested so deep. What Python can just read, it may not be able to write down or show."""
 
 
 HALF_PAIR = re.compile("[\ud800-\udfff]")
@@ -175,17 +177,31 @@ def read(
     """Reads the messages of an output topic; each must be an object in which nothing is a problem."""
     events, unreadable, faulty = [], [], []
     for record in records:
+        value = record.value or b""
         try:
-            event = _READER.decode((record.value or b"").decode())
+            event = _READER.decode(value.decode())
         except (ValueError, RecursionError):
             event = None
         why = problem(event) if isinstance(event, dict) else "not a JSON object"
+        if why is None and _is_deep(value, event):
+            why = "nested too deep"
         if why is None:
             events.append((record, event))
             faulty += [f"{place(record)}: {each}" for each in faults(record, event)]
         else:
             unreadable.append(f"{place(record)} holds no {record.topic}: {why}: {(record.value or b'')[:60]!r}")
     return Read(tuple(events), tuple(unreadable), tuple(faulty))
+
+
+def _is_deep(value: bytes, event: Event) -> bool:
+    """Whether the object in these bytes is nested deeper than any output."""
+    if value.count(b"[") + value.count(b"{") <= NESTED_MOST:
+        return False
+    level: list[Any] = [event]
+    for _ in range(NESTED_MOST):
+        inner = (each.values() if isinstance(each, dict) else each for each in level)
+        level = [each for own in inner for each in own if isinstance(each, dict | list)]
+    return bool(level)
 
 
 def once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -21,10 +21,11 @@ from millrace.rules.layout import (
     state_column,
     state_value,
 )
+from millrace.rules.outputs import INGEST_MS
 from millrace.verify.case import Case
 from millrace.verify.checking import Checker, Found
 from millrace.verify.checks.stored import differing_cells, least_wrong, value_in
-from millrace.verify.evidence import FORGOTTEN, is_same, table_key
+from millrace.verify.evidence import FORGOTTEN, Event, is_same, table_key
 
 Rows = Mapping[bytes, Mapping[bytes, bytes]]
 Listed = defaultdict[bytes, dict[bytes, bytes]]
@@ -151,11 +152,16 @@ def _alerted(table: Table, case: Case, forgotten: Forgotten) -> tuple[Listed, Li
     expired: Listed = defaultdict(dict)
     for record, alert in case.alerts if table.alerts else ():
         key = alert_key(table, case.question.use, alert)
-        if key is not None and not forgotten.has_alert(table, key, alert):
+        if key is not None and not is_forgotten(forgotten, table, key, alert):
             found = expired if _is_expired(table, record.ingest_ms, case) else listed
             column = alert_column(alert["rule"], alert["alert_id"])
             found[row_key(table, {table.first: key})][column] = b"%d" % alert["at_ms"]
     return listed, expired
+
+
+def is_forgotten(forgotten: Forgotten, table: Table, key: str, alert: Event) -> bool:
+    """Whether a table no longer holds an alert of the key; one without the time of its cause is red anyway."""
+    return alert.get(INGEST_MS.name) is not None and forgotten.has_alert(table, key, alert)
 
 
 def _has_value(possible: Iterable[Any]) -> bool:

@@ -21,6 +21,7 @@ from millrace.verify.checking import Checker, Found, Undecided
 from millrace.verify.checks.tables import to_come
 from millrace.verify.evidence import Read
 from millrace.verify.ledger.step import Step, UnreadError
+from millrace.verify.ledger.tables.cells import encoded, text
 from millrace.verify.ledger.tables.event_rows import EventRows
 from millrace.verify.ledger.tables.key_rows import KeyRows
 from millrace.verify.ledger.tables.watch import Watch
@@ -31,7 +32,7 @@ def judged(step: Step, parsed: Mapping[str, Read]) -> Iterator[Checker]:
     tables = step.inputs.tables
     if tables is None:
         return
-    before = {row.encode(): mark for row, mark in step.state.marks.items()}
+    before = {encoded(row): mark for row, mark in step.state.marks.items()}
     forgotten, changed, offenders, unread = Forgotten(before), set[bytes](), list[str](), ""
     try:
         found = tables.forgotten()
@@ -60,7 +61,7 @@ def judged(step: Step, parsed: Mapping[str, Read]) -> Iterator[Checker]:
         asks = "Does HBase hold what the judged messages left?"
         yield Checker(watch.name, asks, partial(_found, watch.figures, why), needs_inputs=False)
     if not unread:
-        step.state.marks = {row.decode(): mark for row, mark in forgotten.marks.items()}
+        step.state.marks = {text(row): mark for row, mark in forgotten.marks.items()}
 
 
 def _found(figures: Mapping[str, int], why: str, _: Case) -> Found | Undecided:

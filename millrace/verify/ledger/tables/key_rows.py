@@ -10,7 +10,7 @@ from millrace.oracle import Record
 from millrace.rules import ALERTS, Last, Max, Table
 from millrace.rules.layout import ALERT, Forgotten, alert_column, alert_key, row_key, state_column, state_value
 from millrace.rules.outputs import INGEST_MS
-from millrace.verify.checks.tables import is_cell_of
+from millrace.verify.checks.tables import is_cell_of, is_forgotten
 from millrace.verify.evidence import ENRICHED, Event, Read
 from millrace.verify.ledger.state import Held, Reading, Waiting
 from millrace.verify.ledger.step import Cells, Step, Tables
@@ -67,7 +67,7 @@ class KeyRows(Watch):
         """The row of its key must list it."""
         key, is_copy = alert_key(self.table, self.step.use, alert), alert["alert_id"] in self.own.alerts
         self.own.alerts[alert["alert_id"]] = self.step.cut_ms
-        if key is None or is_copy or self.forgotten.has_alert(self.table, key, alert):
+        if key is None or is_copy or is_forgotten(self.forgotten, self.table, key, alert):
             return
         row = text(row_key(self.table, {self.table.first: key}))
         held, waiting = self._touched(row)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from millrace.oracle import Record
@@ -42,7 +43,8 @@ class Watch:
         """Take in the messages of the segment."""
         for record, event in parsed[ENRICHED].events:
             is_whole = all(event.get(name) is not None for name in (*self.table.fields, INGEST_MS.name))
-            if not is_whole or self.forgotten.has_event(self.table, self.step.use, event):
+            fields = defaultdict(lambda: None, event)  # one that is not there is null
+            if not is_whole or self.forgotten.has_event(self.table, self.step.use, fields):
                 continue
             if event[INGEST_MS.name] >= self.since_ms:
                 self.take_event(record, event)
