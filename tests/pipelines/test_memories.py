@@ -30,6 +30,7 @@ BEFORE, AFTER = CHANGED_MS - 12_000, CHANGED_MS + 3_000
 ASKED = replace(STREAM, stores=())
 PHONES = next(each for each in FRAUD.others if each.name == "device-locations")
 MINUTE_MS = 60_000
+GONE = "gone"
 
 CHEAPEST = EventRule(
     name="cheapest",
@@ -181,6 +182,22 @@ def test_a_missing_alert_on_what_a_new_memory_holds_is_red(good: Evidence, befor
     assert offender.startswith(f"missing: {rule.name} {gone['key']} ")
     found = wrong(changed((asked_before(before, rule), evidence), (question, evidence)).segments)
     assert [causes for check, causes in found.items() if f"alerts: {rule.name}" in check] == [["", offender]]
+
+
+@pytest.mark.parametrize(("before", "rule"), CHANGES, ids=NAMES)
+def test_an_event_that_cannot_be_remembered_is_red(good: Evidence, before: Rule | None, rule: Rule) -> None:
+    evidence, question = redeclared(good, before, rule, BEFORE), asked(before, rule)
+    records = list(evidence.outputs["enriched"] or ())
+    at = next(n for n, each in enumerate(records) if each.ingest_ms >= UPGRADED_MS)
+    others = [(name, value) for name in read(records[0]) for value in (GONE, None, [], "x", 1)]
+    spoilt = []
+    for record, (name, value) in zip(records[:at], others, strict=False):
+        event = {each: own for each, own in {**read(record), name: value}.items() if own != GONE}
+        spoilt.append(replace(records[at], value=json.dumps(event).encode()))
+    outputs = {**evidence.outputs, "enriched": arrived([*records[:at], *spoilt, *records[at:]])}
+    evidence = replace(evidence, outputs=outputs)
+    found = wrong(changed((asked_before(before, rule), evidence), (question, evidence)).segments)
+    assert any(each.endswith(" enrichment") for each in found)
 
 
 def test_a_memory_that_a_roll_back_restores_is_whole(good: Evidence) -> None:

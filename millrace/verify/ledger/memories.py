@@ -10,7 +10,7 @@ from millrace.oracle import Event, Origin
 from millrace.rules import ENRICHMENT, Rule, memories
 from millrace.rules.measures import signature
 from millrace.rules.outputs import INGEST_MS
-from millrace.verify.evidence import ENRICHED, Read
+from millrace.verify.evidence import ENRICHED, Read, kinds_of, misfit
 from millrace.verify.lacking import REMEMBERED, Edge, Lacking
 from millrace.verify.ledger.state import Output
 from millrace.verify.ledger.step import Step
@@ -86,7 +86,14 @@ def _catch_up(
 ) -> None:
     """Fold what arrived with earlier segments and was read since then; nothing shows which version judged it."""
     state, use = step.state, step.use
-    copies = {step.source(event): (record.ingest_ms, event) for record, event in came}
+    judged = use.judged
+    required = (*(each.name for each in judged.readable if each.required), INGEST_MS.name)
+    kinds = kinds_of((*judged.readable, INGEST_MS))
+    copies = {
+        step.source(event): (record.ingest_ms, {**dict.fromkeys(kinds), **event})
+        for record, event in came
+        if misfit(kinds, required, event) is None  # else it is red, and nothing can be folded
+    }
     tape: list[tuple[int, int, str, Event]] = []
     for origin, unit in state.units.items():
         if origin[0] == use.judged.name and unit.judged.event is not None and not unit.copies and origin not in copies:
