@@ -193,6 +193,11 @@ def put(table: str, column: bytes, cell: bytes) -> Spoiling:
     return spoil
 
 
+def written_otherwise(content: Content, row: bytes) -> None:
+    if row in content["transactions"]:
+        content["transactions"][row][b"t:amount_cents"] += b" "
+
+
 def empty(rows: dict[bytes, Any], of: bytes) -> None:
     """Remove the rows of a customer."""
     for row in [row for row in rows if row.split(b"|")[0] == of.split(b"|")[0]]:
@@ -204,6 +209,9 @@ SPOILINGS: dict[str, tuple[str, Spoiling]] = {
     "a flag": ("transactions", put("transactions", b"t:flags", b'["x"]')),
     "a damaged cell": ("transactions", put("transactions", b"t:amount_cents", b"{")),
     "a column more": ("transactions", put("transactions", b"t:x", b"1")),
+    "a column more that holds null": ("transactions", put("transactions", b"t:x", b"null")),
+    "a number as no writer writes it": ("transactions", lambda c, chosen: written_otherwise(c, chosen.purchase)),
+    "a real number that is too large": ("transactions", put("transactions", b"t:phone_latitude", b"9" * 400)),
     "a row that is gone": ("transactions", lambda c, chosen: c["transactions"].pop(chosen.purchase, None)),
     "all rows of a customer are gone": ("transactions", lambda c, chosen: empty(c["transactions"], chosen.purchase)),
     "a row that nobody wrote": ("transactions", lambda c, _: c["transactions"].update({b"zoe|1|t": {b"t:x": b"1"}})),

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from millrace.oracle import Origin, Record
 from millrace.rules import Table
-from millrace.rules.layout import Forgotten, event_of, row_key
+from millrace.rules.layout import Forgotten, event_cells, event_of, row_key
 from millrace.rules.outputs import FLAGS
 from millrace.verify.evidence import ENRICHED, Event, Read
 from millrace.verify.ledger.raw import GAP_MOST
@@ -185,9 +185,13 @@ class EventRows(Watch):
         return found
 
     def _digest_of_cells(self, row: str, cells: Cells) -> int:
+        """The same of cells that a writer would write so, and of others that of their bytes."""
         try:
-            return self._digest(row, event_of(self.step.use.enriched, self.columns, cells))
-        except (ValueError, RecursionError):
+            event = event_of(self.step.use.enriched, self.columns, cells)
+            if event_cells(event, event) != dict(cells):
+                raise ValueError("other bytes than a writer's")
+            return self._digest(row, event)
+        except (ValueError, OverflowError, RecursionError):
             return digest_of([row, *sorted([text(name), text(cell)] for name, cell in cells.items())])
 
     def _digest(self, row: str, event: Event) -> int:
