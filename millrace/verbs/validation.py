@@ -314,5 +314,5 @@ def _place(record: Record, prefix: str = "") -> Place:
         content = json.loads(record.value or b"{}")
         topic, partition, offset = (content[f"{prefix}{name}"] for name in ("topic", "partition", "offset"))
         return str(topic), int(partition), int(offset)
-    except (ValueError, TypeError, KeyError, RecursionError):
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return (None, None, None)
