@@ -58,7 +58,7 @@ from millrace.verify.evidence import (
 )
 from millrace.verify.expected import Expected, Passed, expect, expected_windows, time_passed_ms
 from millrace.verify.lacking import REMEMBERED, Lacking, edges
-from millrace.verify.losses import Losses, Outputs, find, without
+from millrace.verify.losses import Losses, Outputs, find, is_legible, without
 from millrace.verify.planned import Planned, planned
 
 RowKey = tuple[Any, ...]
@@ -162,6 +162,8 @@ class Case:
         self.unread += [f"the first {kind}, older than what the pattern retains" for kind in evidence.deleted]
         if question.lost:
             self.unread.append("messages that were deleted before they were read (see the check 'loss')")
+        if not all(map(is_legible, question.in_flight)):
+            self.unread.append("what restarts had in flight: a line of their record is damaged")
         if since := self._other_limits():
             self.unread.append(f"messages from before {since}, which the pattern judged by other limits")
         faults = faults_in(question)

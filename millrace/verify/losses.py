@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice, product
 
 from millrace.oracle import Finding, Origin, Record
@@ -24,6 +24,11 @@ from millrace.verify.expected import Expected
 Raw = Mapping[str, Sequence[Record]]
 TRIED_MOST = 64
 """So many numbers of remembered messages are tried for one key."""
+IN_FLIGHT_MOST = 3_000
+"""A worker holds so many messages of a partition at most: it emits 200 at a time into a queue of 256, and what comes
+out of 1,000 is written while 1,000 are judged."""
+APART_MS = 2_000
+"""Of two moments that brokers wrote, the one is surely before the other if they are so far apart."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,8 @@ class Losses:
     """The outcome of every raw message, had nothing been lost."""
     untried: tuple[str, ...] = ()
     """Keys of which so much was in flight that nothing shows what the state remembers."""
+    by_restart: Mapping[InFlight, Sequence[Record]] = field(default_factory=dict)
+    """The messages that each restart had in flight in a partition, in their order."""
 
 
 @dataclass
@@ -100,7 +107,12 @@ def find(
 ) -> Losses:
     """Find what was lost; `expect` judges raw topics with the outputs at hand."""
     raw: Raw = {kind: records or () for kind, records in evidence.raw.items()}
-    at_ms = _in_flight(evidence, raw, restarts, clocks_ms)
+    by_restart = _in_flight(evidence, raw, restarts, clocks_ms)
+    at_ms: dict[Origin, int] = {}
+    """The messages in flight, each with the restart that may have lost it."""
+    for each, records in by_restart.items():
+        for record in records:
+            at_ms.setdefault(record.origin, each.at_ms)
     whole = expect(raw)
     out = {*outputs.enriched, *outputs.refused, *_alerted(outputs, whole)}
     judged, streams = use.judged.name, {each.name for each in use.raw}
@@ -121,7 +133,80 @@ def find(
                 untried.append(key.decode(errors="replace"))
             found = frozenset(origin for group in groups for origin in group)
         forgotten |= found
-    return Losses(frozenset(at_ms), lost, frozenset(forgotten), whole, tuple(untried))
+    return Losses(frozenset(at_ms), lost, frozenset(forgotten), whole, tuple(untried), by_restart)
+
+
+def is_legible(restart: InFlight) -> bool:
+    """Whether a line of the record of restarts is one that a worker wrote, and not damaged."""
+    numbers = restart.partition, restart.first, restart.end, restart.at_ms
+    return isinstance(restart.topic, str) and all(type(each) is int and each >= 0 for each in numbers)
+
+
+def doubts(
+    losses: Losses, excused: Collection[Origin], out_ms: Mapping[Origin, int], writer: Callable[[Event], Hashable]
+) -> Iterator[str]:
+    """Why no restart can have had in flight what is excused so.
+
+    `out_ms` has when events came out, by the clock of what they come from; `writer` gives what is written in order: a
+    key, or a partition.
+    """
+    lines = losses.by_restart
+    whys = {each: list(_doubts(losses, records, out_ms, writer)) for each, records in lines.items()}
+    for each, other in _overlapping(lines):
+        whys[each].append(f"another worker began at offset {other.end}")
+        whys[other].append(f"another worker began at offset {each.end}")
+    believed = {record.origin for each, own in whys.items() if not own for record in lines[each]}
+    for each, own in whys.items():
+        if own and any(record.origin in excused and record.origin not in believed for record in lines[each]):
+            yield f"{each.topic}[{each.partition}], offsets {each.first} to {each.end - 1}: {'; '.join(own)}"
+
+
+def _doubts(
+    losses: Losses, records: Sequence[Record], out_ms: Mapping[Origin, int], writer: Callable[[Event], Hashable]
+) -> Iterator[str]:
+    """Why one worker cannot have had these messages in flight."""
+    accepted = losses.whole.accepted if losses.whole else {}
+    if len(records) > IN_FLIGHT_MOST:
+        yield f"{len(records)} messages are more than a worker holds"
+    if _were_complete(records, out_ms):
+        yield "outputs of the first were complete before the last arrived"
+    gone: set[Hashable] = set()
+    overtaken = 0
+    for record in records:
+        if (event := accepted.get(record.origin)) is not None:
+            overtaken += record.origin in out_ms and writer(event) in gone
+            gone |= {writer(event)} if record.origin in losses.lost else set()
+    if overtaken:
+        yield f"{overtaken} came out behind some that are lost"
+
+
+def _were_complete(records: Sequence[Record], out_ms: Mapping[Origin, int]) -> bool:
+    """Whether a message arrived when a worker had noted that all outputs of another one were there.
+
+    It notes this before it writes the outputs of what it judges next. So a message came out, then one that arrived
+    behind this, and then another arrived.
+    """
+    since_ms = -math.inf
+    for _ in range(2):
+        came_ms = (out_ms[each.origin] for each in records if each.origin in out_ms and each.ingest_ms > since_ms)
+        since_ms = min(came_ms, default=math.inf) + APART_MS
+    return any(each.ingest_ms > since_ms for each in records)
+
+
+def _overlapping(lines: Mapping[InFlight, Sequence[Record]]) -> set[tuple[InFlight, InFlight]]:
+    """The restarts that had messages in flight which were so at an earlier one: the next worker begins behind these.
+
+    A worker that ends before it commits leaves the same line once more. A topic may have been created anew meanwhile.
+    """
+    found: set[tuple[InFlight, InFlight]] = set()
+    claimed: dict[Origin, InFlight] = {}
+    for each in sorted(lines, key=lambda each: each.at_ms):
+        for record in lines[each]:
+            other = claimed.setdefault(record.origin, each)
+            if (other.first, other.end) != (each.first, each.end) and record.ingest_ms <= other.at_ms:
+                found.add((each, other))
+            claimed[record.origin] = each
+    return found
 
 
 def without(raw: Raw, gone: frozenset[Origin]) -> dict[str, Sequence[Record]]:
@@ -135,11 +220,13 @@ def shows(finding: Finding, alert: Event) -> bool:
     return all(is_text_of(shown.get(name), value) for name, value in finding.operands.items())
 
 
-def _in_flight(evidence: Evidence, raw: Raw, restarts: Sequence[InFlight], clocks_ms: int) -> dict[Origin, int]:
-    """The messages in flight, each with the restart that may have lost it."""
-    found: dict[Origin, int] = {}
+def _in_flight(
+    evidence: Evidence, raw: Raw, restarts: Sequence[InFlight], clocks_ms: int
+) -> dict[InFlight, list[Record]]:
+    """The messages that each restart had in flight in a partition, in their order."""
+    found: dict[InFlight, list[Record]] = {each: [] for each in restarts}
     by_place: dict[tuple[str, int], list[InFlight]] = defaultdict(list)
-    for each in restarts:
+    for each in found:
         kind, partition, _ = evidence.origin(each.topic, each.partition, each.first)
         by_place[kind, partition].append(each)
     for records in raw.values():
@@ -147,7 +234,7 @@ def _in_flight(evidence: Evidence, raw: Raw, restarts: Sequence[InFlight], clock
             for each in by_place.get((record.topic, record.partition), ()):
                 # Of a topic that was created anew, nothing had come by then.
                 if each.first <= record.offset < each.end and record.ingest_ms <= each.at_ms + clocks_ms:
-                    found.setdefault(record.origin, each.at_ms)
+                    found[each].append(record)
     return found
 
 

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any
 
 from millrace.oracle import Origin, Record, measured, window_findings
+from millrace.patterns.loss import InFlight
 from millrace.patterns.parquet import hour_of
 from millrace.rules import ALERTS, DEAD_LETTERS, Count, Rule, Sum, Table, WindowRule, WindowSummary, alert_id
 from millrace.rules.layout import ALERT, EVENT, alert_column, state_column
@@ -157,6 +158,7 @@ def spoilings(case: Case) -> Iterator[Spoiling]:
     for table in case.question.use.tables:
         if table_key(table.name) in case.evidence.stores:
             yield from _of_table(case, table)
+    yield from _of_restarts(case)
     yield from _of_partitions(case)
     yield from _of_labels(case)
     yield from _of_absence(case)
@@ -914,6 +916,27 @@ def _of_table(case: Case, table: Table) -> Iterator[Spoiling]:
 def _alerts_in(rows: Mapping[bytes, Mapping[bytes, bytes]], case: Case, table: Table) -> Iterator[bytes]:
     for cells in rows.values() if table.alerts else ():
         yield from (column for column in cells if column.startswith(f"{ALERT}:".encode()))
+
+
+def _of_restarts(case: Case) -> Iterator[Spoiling]:
+    """At most once: a lost event, explained by a restart that must have lost a later one of its key as well."""
+    use, judged = case.question.use, case.question.use.judged
+    first: dict[tuple[int, str], Origin] = {}
+    for origin, event in sorted(case.expected.accepted.items()) if case.question.is_at_most_once else ():
+        lost = first.setdefault((origin[1], event[use.enriched.key]), origin)
+        if lost == origin or lost not in case.copies or origin not in case.copies:
+            continue
+        end, at_ms = case.ends[judged.name, origin[1]], max(record.ingest_ms for record in case.judged)
+        restart = InFlight(_topic_of(case, judged.name), origin[1], lost[2], end, at_ms)
+        asked = replace(case.question, in_flight=(*case.question.in_flight, restart))
+        lost_ids = {each.alert_id for each in case.expected.findings.values() if lost in each.origins}
+        left = {
+            ENRICHED: [record for record, event in case.enriched if case.source(event) != lost],
+            ALERTS.name: [record for record, alert in case.alerts if alert["alert_id"] not in lost_ids],
+        }
+        evidence = replace(case.evidence, outputs={**case.evidence.outputs, **left})
+        yield Spoiling("restarts: one explains a lost event", ("absences",), partial(_asked, asked, evidence))
+        return
 
 
 def _of_partitions(case: Case) -> Iterator[Spoiling]:

@@ -22,6 +22,7 @@ from millrace.verbs import ledger
 from millrace.verify import Evidence, Verdict, judge, losses
 from millrace.verify.ledger.step import Limits
 from millrace.verify.losses import without
+from millrace.verify.spoiling import self_test
 from pipelines.fraud import FRAUD
 from pipelines.fraud.traffic import TRAFFIC
 from tests.patterns import own_patterns
@@ -229,3 +230,91 @@ def test_a_ledger_does_not_judge_such_a_pattern(tmp_path: Path) -> None:
         pytest.raises(UsageError, match=r"lossy promises at-most-once, .*; `millrace validate` judges it"),
     ):
         ledger.Ledger(target, load("lossy"), every_s=10, settle_s=0, limits=Limits())
+
+
+def everything(killed: Killed, at_ms: int = ENDED_MS + 60_000) -> tuple[InFlight, ...]:
+    """Lines of a record that explain any loss."""
+    return tuple(replace(each, first=0, end=10**6, at_ms=at_ms) for each in killed.restarts)
+
+
+def without_outputs(killed: Killed, gone: Collection[Origin]) -> Evidence:
+    found = left_by(killed.raw)
+    outputs = {
+        kind: [each for each in records or () if not comes_of(each, gone, killed.raw)]
+        for kind, records in found.outputs.items()
+    }
+    return replace(found, outputs=outputs, partitions={"enriched": 1})
+
+
+def doubted(verdict: Verdict) -> tuple[str, ...]:
+    check = verdict.check("absences")
+    assert verdict.status == check.status == "unknown"
+    assert check.why == "no worker can have had in flight what the record of restarts names"
+    return check.offenders
+
+
+def test_events_that_are_lost_before_later_ones_of_their_key_are_unknown(killed: Killed) -> None:
+    gone = frozenset(record.origin for n, record in enumerate(killed.in_flight) if n % 3)
+    found = doubted(killed.judged(without_outputs(killed, gone)))
+    assert all("came out behind some that are lost" in each for each in found)
+
+
+@pytest.mark.parametrize("skew_ms", [0, -30_000], ids=["one clock", "another broker's clock"])
+def test_a_loss_that_a_line_over_everything_explains_is_unknown(killed: Killed, skew_ms: int) -> None:
+    """All of the last twelve seconds is lost, and what came out before is said to have been in flight, too."""
+    since_ms = max(record.ingest_ms for record in killed.raw["transactions"]) - 12_000
+    gone = frozenset(each.origin for kind in STREAMS for each in killed.raw[kind] if each.ingest_ms > since_ms)
+    evidence = without_outputs(killed, gone)
+    enriched = [replace(each, ingest_ms=each.ingest_ms + skew_ms) for each in evidence.outputs["enriched"] or ()]
+    evidence = replace(evidence, outputs={**evidence.outputs, "enriched": enriched})
+    found = doubted(judge(replace(QUIET, in_flight=everything(killed)), evidence))
+    assert all("outputs of the first were complete before the last arrived" in each for each in found)
+
+
+def test_clocks_of_brokers_that_differ_leave_no_doubt(killed: Killed) -> None:
+    evidence = killed.left(25, 1)
+    enriched = [replace(each, ingest_ms=each.ingest_ms - 30_000) for each in evidence.outputs["enriched"] or ()]
+    other = replace(evidence, outputs={**evidence.outputs, "enriched": enriched})
+    assert killed.judged(evidence).status == killed.judged(other).status == "ok"
+
+
+def test_more_than_a_worker_holds_is_unknown(killed: Killed, monkeypatch: pytest.MonkeyPatch) -> None:
+    evidence = killed.left(0, 0)
+    assert killed.judged(evidence).status == "ok"
+    monkeypatch.setattr(losses, "IN_FLIGHT_MOST", 10)
+    assert any("are more than a worker holds" in each for each in doubted(killed.judged(evidence)))
+
+
+def test_a_line_over_what_other_workers_read_is_unknown(killed: Killed) -> None:
+    evidence = killed.left(0, 0)
+    wider = tuple(replace(each, first=max(0, each.first - 1), at_ms=each.at_ms + 5_000) for each in killed.restarts)
+    found = doubted(judge(replace(QUIET, in_flight=(*killed.restarts, *wider)), evidence))
+    assert all("another worker began at offset" in each for each in found)
+
+
+def test_a_worker_that_ends_before_it_commits_leaves_the_same_line_again(killed: Killed) -> None:
+    again = tuple(replace(each, at_ms=each.at_ms + 5_000) for each in killed.restarts)
+    assert judge(replace(QUIET, in_flight=(*killed.restarts, *again)), killed.left(0, 0)).status == "ok"
+
+
+def test_a_line_of_a_topic_that_was_created_anew_is_no_doubt(killed: Killed) -> None:
+    """Within a minute it names messages of the new one, too, also such as the next worker loses."""
+    purchases = [each for each in killed.restarts if each.topic.endswith("transactions")]
+    before = tuple(replace(each, first=0, at_ms=START_MS - 1) for each in purchases)
+    assert judge(replace(QUIET, in_flight=(*killed.restarts, *before)), killed.left(25, 60)).status == "ok"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [InFlight('{"topic":"p', -1, 0, 0, 0), InFlight("p", None, 1, 2, 3), InFlight("p", 0, 1.5, 2, 3)],  # type: ignore[arg-type]
+)
+def test_a_line_that_is_damaged_leaves_the_run_unknown(killed: Killed, good: Evidence, line: InFlight) -> None:
+    verdict = judge(replace(QUIET, in_flight=(*killed.restarts[1:], line)), good)
+    assert verdict.status == "unknown"
+    assert "a line of their record is damaged" in verdict.check("absences").why
+
+
+def test_each_spoiling_of_such_a_run_is_noticed_by_its_check(raw: dict[str, list[Record]]) -> None:
+    found = self_test(QUIET, replace(left_by(raw), labels=None))
+    assert found.missed == []
+    assert "restarts: one explains a lost event" in {each.name for each in found.outcomes}

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator
 
 from millrace.oracle import Origin
 from millrace.rules import ALERTS, DEAD_LETTERS
+from millrace.traffic.planned import partition_of
 from millrace.verify.case import Case
 from millrace.verify.checking import Checker, Found, Undecided
 from millrace.verify.checks.conservation import nowhere
-from millrace.verify.evidence import ENRICHED, place_of
-from millrace.verify.losses import shows
+from millrace.verify.evidence import ENRICHED, Event, place_of
+from millrace.verify.losses import doubts, shows
 from millrace.verify.verdict import Figure
 
 
@@ -33,7 +34,28 @@ def absences(case: Case) -> Found | Undecided:
     if losses.untried:
         why = f"too much of one key was in flight to find what is remembered: {', '.join(losses.untried[:3])}"
         return Undecided(why, figures)
-    return Found(figures, [f"{place_of(origin)} has no output, and no restart explains it" for origin in nowhere(case)])
+    offenders = [f"{place_of(origin)} has no output, and no restart explains it" for origin in nowhere(case)]
+    excused = losses.lost | losses.forgotten | {origin for each in with_events for origin in each.origins}
+    if not offenders and (found := tuple(doubts(losses, excused, _came_out_ms(case), _writer(case)))):
+        return Undecided("no worker can have had in flight what the record of restarts names", figures, found)
+    return Found(figures, offenders)
+
+
+def _came_out_ms(case: Case) -> dict[Origin, int]:
+    """When events came out, by a clock by which none did before it arrived."""
+    found, records = case.came_out_ms, case.records
+    ahead_ms = max((records[each].ingest_ms - at_ms for each, at_ms in found.items() if each in records), default=0)
+    return {origin: at_ms + max(ahead_ms, 0) for origin, at_ms in found.items()}
+
+
+def _writer(case: Case) -> Callable[[Event], Hashable]:
+    """What is written in order: the events of a key, or of a partition where the number of these is known."""
+    column, count = case.question.use.enriched.key, case.evidence.partitions.get(ENRICHED, 0)
+
+    def writer(event: Event) -> Hashable:
+        return partition_of(str(event[column]).encode(), count) if count else event[column]
+
+    return writer
 
 
 def notes(case: Case) -> Iterator[str]:
