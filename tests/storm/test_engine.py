@@ -21,6 +21,7 @@ from millrace.patterns.loss import InFlight, Loss
 from millrace.patterns.model import Promises
 from millrace.settings import PROJECT, Settings
 from millrace.target import Target
+from millrace.verify.losses import is_legible
 
 GUARANTEES = {each for each in get_args(Promises.model_fields["delivery"].annotation) if each in ENGINE.can}
 NOW_S = 1_790_000_000.0
@@ -73,6 +74,15 @@ def test_what_workers_had_in_flight_is_read_line_by_line(tmp_path: Path) -> None
     file.write_text(f"{line}\n{line.replace('42', '43')}\n")
     one = InFlight("p.transactions", 1, 7, 9, 42)
     assert in_flight(file) == (one, InFlight("p.transactions", 1, 7, 9, 43))
+
+
+@pytest.mark.parametrize("cut", ['{"topic":"p.tr', "[]", "7", '{"topic":"p.transactions"}', "[" * 100_000])
+def test_a_line_that_was_cut_is_handed_on_as_no_place(tmp_path: Path, cut: str) -> None:
+    file = tmp_path / "in-flight.jsonl"
+    line = '{"topic":"p.transactions","partition":1,"first":7,"end":9,"at_ms":42}'
+    file.write_text(f"{line}\n{cut}\n")
+    assert in_flight(file) == (InFlight("p.transactions", 1, 7, 9, 42), InFlight(cut, -1, 0, 0, 0))
+    assert not any(map(is_legible, in_flight(file)[1:]))
 
 
 @dataclass(frozen=True)

@@ -76,8 +76,16 @@ def job_of(progress: Mapping[str, Any], is_alive: bool, now_s: float) -> Job:
 
 def in_flight(file: Path) -> tuple[InFlight, ...]:
     """What a pattern's workers had in flight when they ended."""
-    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
-    return tuple(InFlight(**json.loads(line)) for line in lines if line)
+    lines = file.read_text(encoding="utf-8", errors="replace").splitlines() if file.exists() else []
+    return tuple(map(_in_flight_of, filter(None, lines)))
+
+
+def _in_flight_of(line: str) -> InFlight:
+    """What a line names; of one that was cut, a place that no topic has: the verdict is unknown then."""
+    try:
+        return InFlight(**json.loads(line))
+    except (ValueError, TypeError, RecursionError):
+        return InFlight(line, -1, 0, 0, 0)
 
 
 @dataclass(frozen=True)
