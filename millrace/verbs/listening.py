@@ -74,7 +74,7 @@ def listen(bootstrap: str, topics: Mapping[str, str], into: Path, ready: Event, 
                 message = consumer.poll(0.1)
                 if message is None or message.error():
                     continue
-                opened.write(json.dumps(_arrival(kinds[message.topic() or ""], message.value(), time.time())) + "\n")
+                opened.write(json.dumps(arrival(kinds[message.topic() or ""], message.value(), time.time())) + "\n")
     except (KeyboardInterrupt, KafkaException, TopicError):
         pass  # the sender was interrupted, or reports the same error
     finally:
@@ -97,16 +97,18 @@ def recorded(path: Path, uncounted_ms: Sequence[Span] = ()) -> tuple[dict[str, f
                     hops.append(received_ms - sent_ms)
                 elif kind != HOP and isinstance(entry["alert_id"], str):
                     alerts.setdefault(entry["alert_id"], received_ms)
-            except (ValueError, TypeError, KeyError, RecursionError):
+            except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
                 continue
     return alerts, hops
 
 
-def _arrival(kind: str, value: bytes | None, now_s: float) -> dict[str, Any]:
+def arrival(kind: str, value: bytes | None, now_s: float) -> dict[str, Any]:
+    """What is noted of a message; of one that cannot be read, its time alone."""
     try:
         content = json.loads(value or b"")
-    except ValueError:
+    except (ValueError, RecursionError):
         content = {}
+    content = content if isinstance(content, dict) else {}
     return {
         "kind": kind,
         "received_ms": round(now_s * 1000, 1),

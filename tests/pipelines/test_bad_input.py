@@ -18,7 +18,7 @@ from millrace.patterns import load
 from millrace.rules.layout import Forgotten
 from millrace.rules.rules import IDS_MOST
 from millrace.traffic import plan_for
-from millrace.verbs.listening import recorded
+from millrace.verbs.listening import arrival, recorded
 from millrace.verbs.parquet import rows_of
 from millrace.verbs.validation import stored_tables
 from millrace.verify import Evidence, judge
@@ -162,5 +162,12 @@ class TestStores:
 def test_a_listeners_record_that_is_cut_counts_as_not_received(tmp_path: Path) -> None:
     path = tmp_path / "heard.jsonl"
     line = json.dumps({"kind": "alerts", "received_ms": 5.0, "sent_ms": 1, "alert_id": "a"})
-    path.write_text("\n".join([line, "[]", "{}", '{"kind": "hop", "received_ms": "x"}', line[:-9]]), encoding="utf-8")
+    huge = json.dumps({"kind": "hop", "received_ms": 5.0, "sent_ms": 10**400})
+    others = ["[]", "{}", '{"kind": "hop", "received_ms": "x"}', huge, line[:-9]]
+    path.write_text("\n".join([line, *others]), encoding="utf-8")
     assert recorded(path) == ({"a": 5.0}, [])
+
+
+@pytest.mark.parametrize("value", [None, b"", b"[]", b"7", b"{", DEEP])
+def test_the_listener_notes_whatever_comes(value: bytes | None) -> None:
+    assert arrival("alerts", value, 1.5) == {"kind": "alerts", "received_ms": 1500.0, "sent_ms": None, "alert_id": None}
