@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 from millrace.oracle import Origin, Record, measured, window_findings
@@ -30,7 +31,17 @@ from millrace.verify.checks.acknowledged import hops_of_no_run
 from millrace.verify.checks.alert_ids import fact_of
 from millrace.verify.checks.numbers import LATE_MOST, last_of, numbers
 from millrace.verify.checks.order import Written, alerted
-from millrace.verify.evidence import ENRICHED, FILES, Event, Evidence, StoredRow, Versions, kinds_of, table_key
+from millrace.verify.evidence import (
+    ENRICHED,
+    FILES,
+    Event,
+    Evidence,
+    Messages,
+    StoredRow,
+    Versions,
+    kinds_of,
+    table_key,
+)
 from millrace.verify.judging import promises_of
 from millrace.verify.marks import Mark, digest_of
 from millrace.verify.verdict import Check
@@ -307,6 +318,7 @@ def _of_enriched(case: Case) -> Iterator[Spoiling]:
     )
     events = [(own[n][0], own[n][1].get(use.enriched.key), case.source(own[n][1])) for n in once]
     yield from _out_of_order(case, ENRICHED, events)
+    yield from _long_after(case, [own[n] for n in once])
     half = {n for n, (_, event) in enumerate(own) if case.source(event)[1] == case.source(own[at][1])[1]}
     half = set(sorted(half)[len(half) // 2 :])
     yield Spoiling(
@@ -336,6 +348,23 @@ def _of_enriched(case: Case) -> Iterator[Spoiling]:
         ("enrichment",),
         partial(_with_output, case, ENRICHED, _and(records, flagged)),
     )
+
+
+def _long_after(case: Case, once: Messages) -> Iterator[Spoiling]:
+    """The first event of a partition a day late, where those of later messages show that it was due."""
+    first: dict[tuple[str, int], tuple[Record, Origin]] = {}
+    for record, origin in sorted(((record, case.source(event)) for record, event in once), key=itemgetter(1)):
+        first.setdefault(origin[:2], (record, origin))
+    out_ms = case.came_out_ms
+    for place, (record, origin) in first.items():
+        later_ms = [ms for other, ms in out_ms.items() if other[:2] == place and other > origin]
+        if later_ms and max(later_ms) - min(later_ms) > case.question.bounds.idle_ms:
+            late = replace(record, ingest_ms=max(out_ms.values()) + DAY_MS)
+            records = [late if each is record else each for each, _ in case.enriched]
+            yield Spoiling(
+                f"{ENRICHED}: one is a day behind", ("order",), partial(_with_output, case, ENRICHED, records)
+            )
+            return
 
 
 def _of_alerts(case: Case, rule: Rule) -> Iterator[Spoiling]:

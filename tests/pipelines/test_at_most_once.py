@@ -26,7 +26,7 @@ from millrace.verify.spoiling import self_test
 from pipelines.fraud import FRAUD
 from pipelines.fraud.traffic import TRAFFIC
 from tests.patterns import own_patterns
-from tests.pipelines.pretend import PARTITIONS, QUESTION, START_MS, messages, ran, topics
+from tests.pipelines.pretend import HOURS_MS, PARTITIONS, QUESTION, START_MS, messages, ran, topics
 
 PLAN = plan_for(TRAFFIC, 1_000, 40, seed=3, name="p", customers=40, frauds=0.1, edges=0.1, races=0.02)
 RULES = tuple(rule for rule in FRAUD.rules if not isinstance(rule, WindowRule))
@@ -120,6 +120,26 @@ def test_a_run_without_a_restart_has_lost_nothing(raw: dict[str, list[Record]]) 
     verdict = judge(QUIET, left_by(raw))
     assert red(verdict) == set()
     assert verdict.check("absences").figures == dict.fromkeys(verdict.check("absences").figures, 0)
+
+
+@pytest.mark.parametrize("kind", ["enriched", "dead-letters"])
+def test_what_comes_long_after_later_messages_of_its_partition_is_unknown(
+    raw: dict[str, list[Record]], kind: str
+) -> None:
+    """The last event of a key, or a dead letter; an alert comes with its event."""
+    found = left_by(raw)
+    assert red(judge(QUIET, delayed(found, kind, HOURS_MS))) == {"order"}
+    assert judge(QUIET, delayed(found, kind, HOURS_MS)).status == "unknown"
+    assert red(judge(QUIET, delayed(found, kind, 600_000))) == set()
+
+
+def delayed(evidence: Evidence, kind: str, by_ms: int) -> Evidence:
+    """The evidence with one of the first messages of an output at its end, so much later."""
+    records = list(evidence.outputs[kind] or ())
+    last = {each.key: n for n, each in enumerate(records)}
+    late = records.pop(min(n for each, n in last.items() if kind == "enriched" or b"transactions" in (each or b"")))
+    records.append(replace(late, offset=len(records) + 1, ingest_ms=records[-1].ingest_ms + by_ms))
+    return replace(evidence, outputs={**evidence.outputs, kind: records})
 
 
 @pytest.mark.parametrize(("came_out", "remembered"), [(0, 0), (0, 20), (25, 1), (25, 60)])
@@ -317,4 +337,5 @@ def test_a_line_that_is_damaged_leaves_the_run_unknown(killed: Killed, good: Evi
 def test_each_spoiling_of_such_a_run_is_noticed_by_its_check(raw: dict[str, list[Record]]) -> None:
     found = self_test(QUIET, replace(left_by(raw), labels=None))
     assert found.missed == []
-    assert "restarts: one explains a lost event" in {each.name for each in found.outcomes}
+    ways = {"restarts: one explains a lost event", "enriched: one is a day behind"}
+    assert ways <= {each.name for each in found.outcomes}

@@ -138,7 +138,7 @@ def _long_after(
     """
     bounds = case.question.bounds
     by_partition: dict[int, list[tuple[int, int, Finding]]] = defaultdict(list)
-    for identity, own in copies.items() if case.is_whole and not case.question.is_at_most_once else ():
+    for identity, own in copies.items() if case.is_whole else ():
         if (finding := found.must.get(identity) or found.may.get(identity)) is not None:
             end_ms = rule.window.end_ms(finding.window_start_ms or 0, finding.at_ms)
             by_partition[finding.origins[-1][1]].append((end_ms, min(each.ingest_ms for each, _ in own), finding))

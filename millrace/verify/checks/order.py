@@ -69,8 +69,9 @@ def judged(
 def _long_after(case: Case) -> Iterator[str]:
     """The raw messages whose first output came long after those of later messages of their partition.
 
-    A task that reads a message again reads all that follow it again, and so repeats what it makes of them. A batch that
-    an outage interrupts continues behind it, but no batch takes so long that a partition would count as idle.
+    A task that reads a message again reads all that follow it again, and so repeats what it makes of them; at most once
+    it makes nothing of what was in flight. A batch that an outage interrupts continues behind it, but no batch takes so
+    long that a partition would count as idle.
     """
     places: dict[tuple[str, int], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
     letters = case.outputs[DEAD_LETTERS.name].events
@@ -79,7 +80,7 @@ def _long_after(case: Case) -> Iterator[str]:
         (record, case.letter_origin(each)) for record, each in letters if each["reason"] not in (LATE, REPLAYED)
     ]
     raw = {each.name for each in case.question.use.raw}
-    for record, (kind, partition, offset) in outputs if not case.question.is_at_most_once else ():
+    for record, (kind, partition, offset) in outputs:
         if kind in raw:
             places[kind, partition][offset].append(record.ingest_ms)
     bounds = case.question.bounds
