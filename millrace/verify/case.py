@@ -176,7 +176,7 @@ class Case:
         if like and self.has_same_events(like):
             self.expected, self.planned = like.expected, like.planned
             if evidence.outputs.get(DEAD_LETTERS.name) is like.evidence.outputs.get(DEAD_LETTERS.name):
-                self.raced_late = like.raced_late
+                self.raced_late, self.doubtfully_late = like.raced_late, like.doubtfully_late
         if question.in_flight and not self.unread:
             self.losses = self._lost()
             self.raw = without(self.raw, self.losses.lost)
@@ -488,8 +488,13 @@ class Case:
     @cached_property
     def surely_behind_ms(self) -> Mapping[Origin, int]:
         """The same by the order of arrival, or by that in which the events came out, if windows read that topic."""
-        found, out_ms = self._behind_ms(0), self._out_behind_ms if self.question.follows_enriched else {}
-        return {origin: max(ms, out_ms.get(origin, ms)) for origin, ms in found.items()}
+        out_ms = self._out_behind_ms if self.question.follows_enriched else {}
+        return {origin: max(ms, out_ms.get(origin, ms)) for origin, ms in self.arrived_behind_ms.items()}
+
+    @cached_property
+    def arrived_behind_ms(self) -> Mapping[Origin, int]:
+        """The same by the order of arrival alone."""
+        return self._behind_ms(0)
 
     @cached_property
     def raced_late(self) -> set[Origin]:
@@ -497,10 +502,16 @@ class Case:
         own, disorder_ms = self.surely_behind_ms, self.question.use.disorder_ms
         return {origin for origin, ms in own.items() if ms <= disorder_ms < self.behind_ms[origin]}
 
+    @cached_property
+    def doubtfully_late(self) -> set[Origin]:
+        """The same, and the events that are late only by the order in which they came out, as behind a stalled task."""
+        own, disorder_ms = self.arrived_behind_ms, self.question.use.disorder_ms
+        return {origin for origin, ms in own.items() if ms <= disorder_ms < self.behind_ms[origin]}
+
     def resting_on_races(self, rule: WindowRule) -> Iterator[Finding]:
-        """What a rule finds only if windows count the events that a race made late, and only if they do not."""
+        """What a rule finds only if windows count the events that may not be late, and only if they do not."""
         accepted, raced, in_time = self.expected.accepted, defaultdict[str, list[Event]](list), []
-        for origin in self.raced_late:
+        for origin in self.doubtfully_late:
             raced[accepted[origin][rule.key]].append(accepted[origin])
         if raced:
             own = (event for origin, event in accepted.items() if origin not in self.late)

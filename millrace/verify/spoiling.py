@@ -406,6 +406,7 @@ def _of_alerts(case: Case, rule: Rule) -> Iterator[Spoiling]:
         )
         yield from _a_day_late(case, rule)
         yield from _by_races(case, rule)
+        yield from _held_back(case, rule)
     again = json.dumps({**alert, "alert_id": "0" * 32}).encode()
     yield Spoiling(
         f"{check}: repeated under another id",
@@ -431,6 +432,42 @@ def _by_races(case: Case, rule: WindowRule) -> Iterator[Spoiling]:
             name = f"alerts: {rule.name}: one is lost, and its events are called late"
             yield Spoiling(name, (f"alerts: {rule.name}",), partial(_asked, question, lost))
             return
+
+
+def _held_back(case: Case, rule: WindowRule) -> Iterator[Spoiling]:
+    """An alert on a window lost, with its last events called late, which came out behind later ones."""
+    must, _ = case.windows_of(rule)
+    alerted = {alert["alert_id"] for _, alert in case.alerts} & must.keys()
+    for identity in sorted(alerted) if case.question.follows_enriched else ():
+        events = [(origin, case.accepted(origin)) for origin in must[identity].origins]
+        left = next(n for n in reversed(range(len(events))) if not window_findings(rule, [e for _, e in events[:n]]))
+        held = [origin for origin, _ in events[left:]]
+        if (enriched := _behind_later(case, held)) is not None:
+            question, evidence = _called_late(case, held)
+            alerts = [record for record, alert in case.alerts if alert["alert_id"] != identity]
+            lost = replace(evidence, outputs={**evidence.outputs, ENRICHED: enriched, ALERTS.name: alerts})
+            name = f"alerts: {rule.name}: one is lost, and its events came out late"
+            yield Spoiling(name, (f"alerts: {rule.name}",), partial(_asked, question, lost))
+            return
+
+
+def _behind_later(case: Case, held: Sequence[Origin]) -> list[Record] | None:
+    """The enriched events with some behind the first of their partition that makes them late; None if none does."""
+    use, records = case.question.use, [record for record, _ in case.enriched]
+    time, places = use.judged.time or "", {n for n, (_, each) in enumerate(case.enriched) if case.source(each) in held}
+    partitions = {records[n].partition for n in places}
+    own = sorted((n for n, each in enumerate(records) if each.partition in partitions), key=lambda n: records[n].offset)
+    late_ms = max(case.accepted(origin)[time] for origin in held) + use.disorder_ms
+    moments_ms = (min(case.enriched[n][1][time], case.enriched[n][1]["ingest_ms"]) for n in own)
+    end = next((n for n, moment_ms in enumerate(moments_ms) if moment_ms > late_ms), None)
+    if len(partitions) > 1 or len(places) > len(held) or end is None or own.index(max(places, key=own.index)) > end:
+        return None
+    passed = own[: end + 1]
+    last, came = records[passed[-1]], [records[n] for n in passed if n not in places]
+    came += [replace(records[n], ingest_ms=last.ingest_ms) for n in passed if n in places]
+    for n, record in zip(passed, came, strict=True):
+        records[n] = replace(record, offset=case.enriched[n][0].offset)
+    return records
 
 
 def _called_late(case: Case, origins: Iterable[Origin]) -> Spoilt:

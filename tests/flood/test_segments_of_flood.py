@@ -24,6 +24,7 @@ from tests.flood.test_verdict import (
     called_late,
     everyday,
     evidence_of,
+    held,
     lateness,
     raced,
     run_of,
@@ -33,7 +34,7 @@ from tests.pipelines.segmented import Ledger, figures, wrong
 
 LIMITS = Limits(outstanding_ms=20_000, grace_ms=4_000)
 CUTS_MS = range(START_MS, START_MS + 60_000, 3_500)
-OF_A_WHOLE = ("absent", "is deleted", "before a change", "a day behind")
+OF_A_WHOLE = ("absent", "is deleted", "before a change", "a day behind", "came out late")
 """Spoilings that only the verdict on a whole run must notice."""
 MANY = ("all rows are lost", "tail is cut", "a clock is", "falls silent", "a day back")
 
@@ -88,11 +89,13 @@ def test_few_events_are_late_because_another_partition_was_ahead(most: int, stat
     assert figures(segments)["lateness"]["races"] == lateness(evidence).figures["races"] == most
 
 
+@pytest.mark.parametrize("partitions", [1, 2])
 @pytest.mark.parametrize("what", RESTING)
-def test_whether_an_alert_is_due_does_not_rest_on_a_race(what: str) -> None:
+def test_whether_an_alert_is_due_does_not_rest_on_a_race_or_on_when_events_came_out(what: str, partitions: int) -> None:
     when, status = RESTING[what]
-    question, evidence = raced(run_of(SHORT, 2), when)
-    segments = Ledger(question, live(evidence), LIMITS).through(CUTS_MS)
+    question, evidence = raced(run_of(SHORT, partitions), when, partitions - 2)
+    evidence = held(live(evidence)) if partitions == 1 else live(evidence)
+    segments = Ledger(question, evidence, LIMITS).through(CUTS_MS)
     of_each = [check for segment in segments for check in segment.checks if check.name == "alerts: busy"]
     assert together(check.status for check in of_each) == status
     assert sum(check.status == "unknown" for check in of_each) == (status == "unknown")

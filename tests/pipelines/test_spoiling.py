@@ -74,6 +74,7 @@ def test_where_nothing_may_come_twice_each_repetition_is_noticed(short: Evidence
         assert "repetitions" in found[f"{kind}: one is there twice"].noticed
     for kind in ("alerts", "windows"):
         assert "repetitions" in found[f"{kind}: one is there twice, made anew"].noticed
+    assert "alerts: burst: one is lost, and its events came out late" in found
     assert all(each.is_noticed for each in found.values())
     assert (
         self_test(once, restarted(short)).why == "only a run whose verdict is ok can be spoilt: repetitions is failed"

@@ -16,7 +16,7 @@ from millrace.verify.checking import Checker, Found, Undecided
 from millrace.verify.checks.alert_ids import fact_of
 from millrace.verify.evidence import Event, is_text_of
 
-RESTING_ON_RACES = "alerts rest on whether events are late, and only the order between partitions may have made them so"
+RESTING_ON_RACES = "alerts rest on whether events are late, and by the order of their arrival they are not"
 
 
 def checker(rule: Rule) -> Checker:
@@ -119,7 +119,7 @@ def alerts(rule: Rule, case: Case) -> Found | Undecided:
 
 
 def _resting_on_races(rule: WindowRule, case: Case, copies: Collection[str]) -> Iterator[str]:
-    """The alerts that are there, or are not, only because events are called late that a race alone may have made late.
+    """The alerts that are there, or are not, only because events are called late that did not arrive so.
 
     One may be there that was raised before a restart, after which its event was late.
     """

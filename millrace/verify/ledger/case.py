@@ -105,6 +105,10 @@ class SegmentCase(Case):
         return {origin: max(each.surely_behind_ms, each.out_behind_ms * is_read) for origin, each in own}
 
     @cached_property
+    def arrived_behind_ms(self) -> Mapping[Origin, int]:
+        return {origin: each.surely_behind_ms for origin, each in self.of_late.items()}
+
+    @cached_property
     def came_out_ms(self) -> dict[Origin, int]:
         found = dict(self.out_ms)
         for record, event in self.enriched:

@@ -70,7 +70,7 @@ class Counted:
     left: list[str] = field(default_factory=list)
     """The rules that no longer count it, because it is late: their alerts from before a restart may count it."""
     raced: list[str] = field(default_factory=list)
-    """Those of them whose windows with it are not over, if a race alone may have made it late."""
+    """Those of them whose windows with it are not over, if no order of arrival shows that it is late."""
 
 
 @dataclass

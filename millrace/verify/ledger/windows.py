@@ -36,7 +36,7 @@ def judge(step: Step) -> None:
     state.passed_ms = max(_slowest_ms(step) - step.case.settled_after_ms, state.passed_ms)
     if _behind_ms(step) >= before_ms:  # else it catches up, as behind a backlog of one partition
         step.overdue_before_ms = step.case.overdue_before_ms
-    for origin in step.case.raced_late:
+    for origin in step.case.doubtfully_late:
         state.counted[origin].raced = list(state.counted[origin].left)
     for rule in step.window_rules:
         step.case.found[rule.name] = _windows_of(step, rule)
@@ -187,7 +187,7 @@ def _judge_again(step: Step, rule: WindowRule) -> None:
 
 
 def _judge_races(step: Step, rule: WindowRule) -> None:
-    """Leave undecided the alerts that rest on a race, once the windows of its late events are over."""
+    """Leave undecided the alerts that rest on whether events are late, once the windows of these are over."""
     raced: dict[str, list[Counted]] = defaultdict(list)
     for each in step.state.counted.values():
         if rule.name in each.raced:
