@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from array import array
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
 
 from millrace.oracle import Record
 from millrace.rules import UseCase
@@ -38,6 +41,29 @@ class Planned:
     """The reference data of these runs that must be there."""
 
 
+class _Order:
+    """Whether the messages of a run are in their partitions in the order of its plan; others may be between them."""
+
+    def __init__(self, marks: Mapping[tuple[str, int], array[int]], placed: Mapping[str, int]) -> None:
+        self._marks, self._placed = marks, placed
+        self._reached = dict.fromkeys(marks, 0)
+
+    def continues(self, message: Message, mark: int) -> bool:
+        """Whether one that is there is behind those before it; of each partition the first that is not is named."""
+        count = self._placed.get(message.topic)
+        if count is None or not message.key:
+            return True
+        place = message.topic, partition_of(message.key, count)
+        if place not in self._reached:
+            return True
+        try:
+            self._reached[place] = self._marks[place].index(mark, self._reached[place]) + 1
+        except ValueError:
+            del self._reached[place]
+            return False
+        return True
+
+
 class _UnmadeError(Exception):
     """The record of a run gives other messages now, none, or far more than there are."""
 
@@ -53,7 +79,8 @@ def planned(
     """Each run that can be made again to the last byte, beside the raw topics; the plan is never held whole.
 
     Where a topic has as many partitions as the judged one had in all these runs, each message must be in that of its
-    key: all of them were made with as many. Reference data from before `kept_since_ms` may have been compacted.
+    key, in the order of the plan: all of them were made with as many. Reference data from before `kept_since_ms` may
+    have been compacted.
     """
     if secrets is None or not (again := [run for run in runs if run.content]):
         return Planned()
@@ -64,9 +91,15 @@ def planned(
         count = placed.get(record.topic)
         return count is not None and bool(record.key) and record.partition != partition_of(record.key or b"", count)
 
-    there = Counter(
-        identified(each.topic, each.key, each.value) for own in raw.values() for each in own if not is_elsewhere(each)
-    )
+    there = Counter[int]()
+    marks: dict[tuple[str, int], array[int]] = defaultdict(partial(array, "q"))
+    for own in raw.values():
+        for each in sorted(own, key=attrgetter("offset")):
+            if not is_elsewhere(each):
+                mark = identified(each.topic, each.key, each.value)
+                there[mark] += 1
+                if each.topic in placed:
+                    marks[each.topic, each.partition].append(mark)
     newest_ms = {
         (each.name, record.key): record.ingest_ms
         for each in use.references
@@ -76,7 +109,8 @@ def planned(
     found = list[Planned]()
     for run in again:
         with suppress(_UnmadeError):
-            found.append(_compared(use, run, secrets, there, newest_ms, raw.keys(), made_most, kept_since_ms))
+            order = _Order(marks, placed)
+            found.append(_compared(use, run, secrets, there, order, newest_ms, raw.keys(), made_most, kept_since_ms))
     others = there if len(found) == len(runs) else None
     offenders = [each for own in found for each in own.offenders]
     return Planned(len(found), offenders, others, [each for own in found for each in own.references])
@@ -87,6 +121,7 @@ def _compared(
     run: Run,
     secrets: Secrets,
     there: Counter[int],
+    order: _Order,
     newest_ms: Mapping[Place, int],
     kinds: Iterable[str],
     made_most: int,
@@ -115,6 +150,8 @@ def _compared(
             mark = identified(message.topic, message.key, message.value)
             if there[mark] > 0:
                 there[mark] -= 1
+                if not order.continues(message, mark):
+                    found.append(_altered(run, message, "in the order in which"))
             else:
                 found.append(_altered(run, message))
     if content.hex != run.content:
@@ -155,6 +192,6 @@ def identified(topic: str, key: bytes | None, value: bytes | None) -> int:
     return hash((topic, key or b"", value or b""))
 
 
-def _altered(run: Run, message: Message) -> str:
+def _altered(run: Run, message: Message, how: str = "as") -> str:
     key = (message.key or b"").decode(errors="replace")
-    return f"{message.topic}: a message of {key} that the run '{run.name}' sent is not there as it was sent"
+    return f"{message.topic}: a message of {key} that the run '{run.name}' sent is not there {how} it was sent"

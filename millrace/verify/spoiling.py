@@ -265,6 +265,17 @@ def _of_inputs(case: Case) -> Iterator[Spoiling]:
                     there[keyed] = replace(there[keyed], partition=(there[keyed].partition + 1) % count)
                     moved = partial(with_raw, each.name, there)
                     yield Spoiling(f"{each.name}: one is in another partition", ("acknowledged",), moved)
+                    there = list(case.raw[each.name])
+                    beside = [n for n, record in enumerate(there) if record.key and _is_beside(there[keyed], record)]
+                    if beside:
+                        turned = _swapped(_swapped(there, keyed, beside[0], "value"), keyed, beside[0], "key")
+                        spoilt = partial(with_raw, each.name, turned)
+                        yield Spoiling(f"{each.name}: two are in another order", ("acknowledged",), spoilt)
+
+
+def _is_beside(one: Record, other: Record) -> bool:
+    """Whether two messages of a topic are others, and in one partition."""
+    return one.partition == other.partition and (one.key, one.value) != (other.key, other.value)
 
 
 def _of_references(case: Case) -> Iterator[Spoiling]:

@@ -351,6 +351,7 @@ def test_each_output_in_another_partition_is_noticed_by_the_self_test(run: Run, 
     outcomes = {each.name: each.is_noticed for each in self_test(asked(run), placed).outcomes}
     for kind in ("transactions", "enriched", "alerts", "dead-letters", "windows"):
         assert outcomes[f"{kind}: one is in another partition"]
+    assert outcomes["transactions: two are in another order"]
 
 
 def test_a_run_that_is_recorded_with_other_partitions_than_it_had_leaves_no_output_unjudged(
@@ -429,3 +430,31 @@ def _with(raw: Mapping[str, Sequence[Record]], kind: str, at: int, **changed: An
     own = list(raw[kind])
     own[at] = replace(own[at], **changed)
     return {**raw, kind: own}
+
+
+@pytest.mark.parametrize("kind", ["transactions", "device-locations"])
+def test_messages_in_another_order_than_their_plan_are_red_though_all_that_follows_is_right(
+    run: Run, raw: Raw, kind: str
+) -> None:
+    own, counts = list(raw[kind]), dict.fromkeys(("transactions", "device-locations"), 2)
+    keyed = [n for n, each in enumerate(own) if each.key and each.partition == 0]
+    first, second = keyed[len(keyed) // 2 :][:2]
+    for one, other in ((first, second), (second, first)):
+        own[one] = replace(raw[kind][one], key=raw[kind][other].key, value=raw[kind][other].value)
+    exchanged = replace(ran(PLAN, {**raw, kind: own}), partitions=counts)
+    found = check(asked(run), exchanged)
+    assert (found.status, len(found.offenders)) == ("failed", 1)
+    assert found.offenders[0].endswith("is not there in the order in which it was sent")
+    added = replace(exchanged, partitions=dict.fromkeys(counts, 3))
+    assert check(asked(run), added).status == "ok", "a key may have been in another partition before"
+
+
+def test_messages_of_others_and_copies_do_not_change_the_order_of_a_run(run: Run, raw: Raw) -> None:
+    """A copy comes behind its message, or before it if another sender made the same."""
+    own = [each for each in raw["transactions"] if each.partition == 0 and each.key]
+    again, others = [*own[:20], own[15], own[3], *own[20:]], [own[10], *own]
+    rest = [each for each in raw["transactions"] if each not in own]
+    for mixed in (again, others):
+        following = [replace(each, offset=1_000 + n) for n, each in enumerate(mixed)]
+        evidence = replace(ran(PLAN, {**raw, "transactions": [*rest, *following]}), partitions={"transactions": 2})
+        assert check(asked(run), evidence).status == "ok"
