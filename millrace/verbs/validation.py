@@ -189,7 +189,7 @@ class _Reading:
         self.refused: set[Place] = set()
         self.unread: dict[str, str] = {}
         self.tail = Tail(self.target.bootstrap, self.topics)
-        self.list_at = 0.0
+        self.list_at = self.since_ms = 0.0
         self.stores = self.variant.stores
 
     def close(self) -> None:
@@ -197,6 +197,7 @@ class _Reading:
 
     def read(self) -> None:
         """Take in what is new in topics and files."""
+        self.since_ms = time.time() * 1000
         for record in self.tail.new():
             self.records[record.topic].append(record)
             if record.topic == self.variant.use.enriched.name:
@@ -252,6 +253,8 @@ class _Reading:
         stored, unread = self._stored()
         hops = [(hop.ingest_ms, each["sent_ms"]) for hop, each in read(self.records[HOP], _HOPS).events]
         received_ms, hop_received_ms = recorded(arrivals(self.target.settings, name), runs.uncounted_ms)
+        # What was heard since may not have been read.
+        received_ms = {identity: ms for identity, ms in received_ms.items() if ms < self.since_ms}
         return Evidence(
             raw={each.name: self.records[each.name] for each in (*use.raw, *use.references)},
             outputs={ENRICHED: self.records[use.enriched.name]}

@@ -155,6 +155,7 @@ def spoilings(case: Case) -> Iterator[Spoiling]:
     for rule in case.question.rules:
         yield from _of_alerts(case, rule)
     yield from _of_all_alerts(case)
+    yield from _of_heard(case)
     yield from _of_repetitions(case)
     yield from _of_letters(case)
     for summary in case.question.summaries:
@@ -535,6 +536,16 @@ def _out_of_order(case: Case, kind: str, outputs: Iterable[Written]) -> Iterator
             name = f"{kind}: two of one key change places"
             yield Spoiling(name, ("order",), partial(_with_output, case, kind, turned))
             return
+
+
+def _of_heard(case: Case) -> Iterator[Spoiling]:
+    """What a listener received: an alert that its topic lacks, and one that it had later."""
+    known = dict(case.evidence.received_ms or {})
+    for identity, at_ms in [*known.items()][:1] if not case.question.is_finite else ():
+        for name, ms in {"is not there": {FOREIGN: at_ms}, "came a day later": {identity: at_ms - DAY_MS}}.items():
+            evidence = replace(case.evidence, received_ms={**known, **ms})
+            spoilt = partial(_asked, case.question, evidence)
+            yield Spoiling(f"alerts: one that was received {name}", ("heard",), spoilt)
 
 
 def _of_repetitions(case: Case) -> Iterator[Spoiling]:

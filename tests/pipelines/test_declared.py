@@ -355,6 +355,21 @@ class TestTimes:
             evidence, kind, [*records, replace(late, offset=len(records) + 1, ingest_ms=late.ingest_ms + by_ms)]
         )
 
+    def test_an_alert_that_a_listener_received_is_there(self, good: Evidence) -> None:
+        alerts = output(good, "alerts")
+        received = {content(each)["alert_id"]: each.ingest_ms + 1.5 for each in alerts}
+        assert red(STREAM, replace(good, received_ms=received)) == (set(), set())
+        identity, *_ = received
+        first_ms = next(each.ingest_ms for each in alerts if content(each)["alert_id"] == identity)
+        for other in ({"0" * 32: 1.0}, {identity: first_ms - 60_001.0}):
+            spoiled = replace(good, received_ms={**received, **other})
+            (found,) = (each for each in judge(STREAM, spoiled).checks if each.status != "ok")
+            assert (found.name, found.status, len(found.offenders)) == ("heard", "unknown", 1)
+        early = replace(good, received_ms={**received, identity: first_ms - 59_999.0})
+        assert judge(STREAM, early).status == "ok", "clocks differ"
+        left = [each for each in alerts if content(each)["alert_id"] != identity]
+        assert judge(STREAM, replace(with_output(good, "alerts", left), received_ms=received)).check("heard").offenders
+
     @pytest.mark.parametrize("kind", ["enriched", "alerts", "dead-letters"])
     def test_the_longest_delay_is_shown_with_its_output(self, good: Evidence, kind: str) -> None:
         late = self.delayed(good, kind, 0, DAY_MS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from millrace.patterns import load
 from millrace.settings import Settings
 from millrace.target import Target
 from millrace.verbs import validation
-from millrace.verbs.traffic import Counted
+from millrace.verbs.traffic import Counted, arrivals
 from millrace.verify import judge
 
 PATTERN = "storm"
@@ -87,3 +88,18 @@ def test_any_message_is_read_and_judged(tmp_path: Path, monkeypatch: pytest.Monk
     question = validation.question_about(variant, validation.bounds_of(variant), {})
     verdict = judge(question, reading.evidence(Counted()))
     assert verdict.check("readable").status == "failed"
+
+
+def test_an_alert_that_was_heard_since_the_topics_were_read_counts_for_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(validation, "Tail", lambda *_: Messages([]))
+    variant, settings = load(PATTERN), Settings.read({"MILLRACE_STATE": str(tmp_path)})
+    reading = validation._Reading(Target(settings, {"KAFKA_BOOTSTRAP": "nowhere"}), variant)
+    reading.read()
+    path, now_ms = arrivals(settings, PATTERN), time.time() * 1000
+    path.parent.mkdir(parents=True)
+    heard = {"before": now_ms - 60_000, "since": now_ms + 60_000}
+    lines = [{"kind": "alerts", "received_ms": ms, "sent_ms": 1, "alert_id": name} for name, ms in heard.items()]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert [*(reading.evidence(Counted()).received_ms or {})] == ["before"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -36,6 +37,9 @@ def fraud() -> tuple[Question, Evidence]:
     raw = topics(messages(PLAN))
     run = recorded(PLAN, raw)
     evidence = replace(ran(PLAN, raw), hop_sent_ms=range(*run.span_ms, 1_000), read_ms=START_MS + HOURS_MS)
+    alerts = evidence.outputs["alerts"] or ()
+    received_ms = {json.loads(each.value or b"")["alert_id"]: each.ingest_ms + 1.5 for each in alerts}
+    evidence = replace(evidence, received_ms=received_ms)
     run = replace(run, by_topic={**run.by_topic, HOP: len(evidence.hop_sent_ms)})
     return replace(QUESTION, runs=[run], secrets=SECRETS), restarted(evidence)
 

@@ -16,6 +16,7 @@ from millrace.verify.checks import (
     earlier_alerts,
     enrichment,
     files,
+    heard,
     labels,
     lateness,
     loss,
@@ -55,6 +56,8 @@ def checkers(case: Case) -> Iterator[Checker]:
     if case.question.in_force:
         yield earlier_alerts.CHECKER
     yield alert_ids.CHECKER
+    if case.is_whole and case.evidence.received_ms and not case.question.is_finite:
+        yield heard.CHECKER
     if labels.are_expected(case):
         yield labels.CHECKER
     yield from map(numbers.checker, case.question.summaries)
