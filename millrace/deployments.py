@@ -186,6 +186,14 @@ def deployed(target: Target, name: str) -> dict[str, EnginePlan]:
     return {engine: EnginePlan.from_json(json.dumps(plan)) for engine, plan in content.items()}
 
 
+def is_lost(target: Target, name: str) -> bool:
+    """Whether the deployed plans are missing, though deployments have left something else, and none is under way."""
+    has_left = any(file(target, name).exists() for file in (_wanted_file, *_OF_DEPLOYMENTS))
+    has_left = has_left or any(_copies(target, name).glob("*"))
+    # In this order: a first deployment holds the lock from before it leaves anything until it has a plan.
+    return has_left and not is_busy(target, name) and not deployed(target, name)
+
+
 def has_other_code(target: Target, plan: EnginePlan) -> bool:
     """Whether the kernel is another one now than when a deployed plan was last started."""
     now = kernel.code(target.settings, plan.engine)
@@ -343,11 +351,10 @@ def upgrade_gap_ms(target: Target, name: str) -> int | None:
 
 
 def forget(target: Target, name: str) -> None:
-    """Remove all that is kept of a pattern whose data was removed."""
-    files = (deployed_file, upgrade_file, verdict_file, _past_file, _replaced_file, _memories_file, _losses_file)
-    for file in files:
-        file(target, name).unlink(missing_ok=True)
+    """Remove all that is kept of a pattern whose data was removed: the plans last, which the rest stands for."""
     shutil.rmtree(_copies(target, name), ignore_errors=True)
+    for file in (*_OF_DEPLOYMENTS, _losses_file, verdict_file, deployed_file):
+        file(target, name).unlink(missing_ok=True)
 
 
 def verdict_record(target: Target, name: str) -> Path | None:
@@ -533,3 +540,7 @@ def _companion_file(target: Target, name: str, companion: Companion) -> Path:
 def _wanted_file(target: Target, name: str) -> Path:
     """Exists while the pattern is deployed; holds the run for which it was."""
     return deployed_file(target, name).with_suffix(".wanted")
+
+
+_OF_DEPLOYMENTS = (upgrade_file, _past_file, _replaced_file, _memories_file)
+"""The files that a pattern has only beside plans; `forget` removes them with the data."""

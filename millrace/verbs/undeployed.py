@@ -17,11 +17,19 @@ _ByEngine = Mapping[str, Mapping[str, str]]
 
 
 def undeployed(target: Target, variant: Variant, in_force: Mapping[str, Versions]) -> list[str]:
-    """Complaints about what is declared otherwise than deployed, and about earlier versions that were not deployed."""
+    """Complaints about what is declared otherwise than deployed, and about what no deployment has recorded so."""
     return [*_edited(deployments.deployed(target, variant.name), variant), *unrecorded(target, variant, in_force)]
 
 
 def unrecorded(target: Target, variant: Variant, in_force: Mapping[str, Versions]) -> Iterator[str]:
+    """What the record of deployments lacks: all deployed plans, or those that had the earlier versions."""
+    if deployments.is_lost(target, variant.name):
+        file = deployments.deployed_file(target, variant.name)
+        yield f"{file}, the record of what is deployed, is missing; restore it, or run `millrace deploy {variant.name}`"
+    yield from _unreplaced(target, variant, in_force)
+
+
+def _unreplaced(target: Target, variant: Variant, in_force: Mapping[str, Versions]) -> Iterator[str]:
     """The earlier versions that no plan had which was replaced then, or that are in force all the time since.
 
     Plans that are replaced are kept, with this moment, for as long as topics keep what they wrote.

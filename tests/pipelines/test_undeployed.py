@@ -18,7 +18,7 @@ from millrace.rules import UseCase
 from millrace.settings import Settings
 from millrace.target import Target
 from millrace.traffic import plan_for
-from millrace.verbs.undeployed import undeployed
+from millrace.verbs.undeployed import undeployed, unrecorded
 from millrace.verify import judge
 from pipelines.fraud import FRAUD
 from pipelines.fraud.traffic import TRAFFIC
@@ -144,6 +144,37 @@ class TestEdits:
         variant = load(NAME)
         deploy(target, variant)
         deployments.record(target, NAME, replace(plans(variant)[1], engine="streams"))
+        assert found(target, variant) == []
+
+
+class TestLostRecord:
+    LACKS = "the record of what is deployed, is missing; restore it, or run `millrace deploy flink`"
+
+    def test_a_pattern_whose_plans_were_removed_is_named(self, target: Target) -> None:
+        variant, file = load(NAME), deployments.deployed_file(target, NAME)
+        deploy(target, variant)
+        (file.with_suffix(".declared") / "copy").mkdir(parents=True)
+        assert found(target, variant) == []
+        for content in (None, "{}"):
+            file.unlink() if content is None else file.write_text(content)
+            without = with_stages(variant, persist=None)
+            assert [*found(target, without), *unrecorded(target, without, {})] == [f"{file}, {self.LACKS}"] * 2
+        deployments.forget(target, NAME)
+        assert found(target, variant) == []
+
+    @pytest.mark.parametrize("mark", [".wanted", ".declared", ".upgrade", ".past", ".replaced", ".memories"])
+    def test_each_trace_of_a_deployment_shows_it(self, target: Target, mark: str) -> None:
+        variant, file = load(NAME), deployments.deployed_file(target, NAME).with_suffix(mark)
+        (file / "copy").mkdir(parents=True) if mark == ".declared" else file.write_text("[]")
+        assert len(found(target, variant)) == 1
+
+    def test_a_first_deployment_that_is_under_way_is_none(self, target: Target) -> None:
+        variant = load(NAME)
+        with deployments.alone(target, NAME):
+            deployments.want(target, NAME, "")
+            assert found(target, variant) == []
+        assert len(found(target, variant)) == 1, "it was interrupted, and has no job"
+        deploy(target, variant)
         assert found(target, variant) == []
 
 
