@@ -98,6 +98,8 @@ class Earlier:
     until_ms: int
 
 
+_NOTED_WITHIN_MS = 60_000
+"""So soon after the moment of a deployment an earlier version of this library noted the moment of its memories."""
 _PLANS = TypeAdapter(dict[str, EnginePlan])
 _REPLACED = TypeAdapter(list[_Replaced])
 _PASTS = TypeAdapter(list[_Past])
@@ -282,7 +284,7 @@ def record(target: Target, name: str, plan: EnginePlan) -> None:
     if last is not None and (changed := _changed_versions(last, plan, others.values(), at_ms)):
         write_json(_past_file(target, name), [*read_json(_past_file(target, name), _PASTS, []), *changed])
     if last is not None:
-        _note_memories(target, name, last, plan)
+        _note_memories(target, name, last, plan, at_ms)
     content = {engine: json.loads(each.to_json()) for engine, each in deployed(target, name).items()}
     started = replace(plan, code=kernel.code(target.settings, plan.engine))
     content[plan.engine] = json.loads(started.to_json())
@@ -308,7 +310,11 @@ def in_force(target: Target, name: str, before_ms: float = math.inf) -> dict[str
 def away_ms(target: Target, name: str) -> dict[str, list[Span]]:
     """When the jobs of a pattern lacked a memory that they have had at some time, by its name."""
     found: dict[str, list[tuple[int, int | None]]] = read_json(_memories_file(target, name), _MEMORIES, {})
-    away = {each: [(since, until) for since, until in spans if until is not None] for each, spans in found.items()}
+    ends_ms = [each["until_ms"] for each in read_json(_replaced_file(target, name), _REPLACED, [])] if found else []
+    away = {
+        each: [(_moment(since, ends_ms), _moment(until, ends_ms)) for since, until in spans if until is not None]
+        for each, spans in found.items()
+    }
     return {each: spans for each, spans in away.items() if spans}
 
 
@@ -490,7 +496,12 @@ def _changed_versions(
     ]
 
 
-def _note_memories(target: Target, name: str, last: EnginePlan, plan: EnginePlan) -> None:
+def _moment(noted_ms: int, ends_ms: Iterable[int]) -> int:
+    """The moment of the deployment with which a memory began or ended, where another was noted."""
+    return max((each for each in ends_ms if each <= noted_ms <= each + _NOTED_WITHIN_MS), default=noted_ms)
+
+
+def _note_memories(target: Target, name: str, last: EnginePlan, plan: EnginePlan, at_ms: int) -> None:
     """Note which memories begin with a plan, and which end: a job writes none that its rules do not need."""
     if not (plan.judges_events and last.declared and Path(last.declared).is_dir()):
         return  # without a copy nothing shows what the last plan remembered
@@ -498,7 +509,7 @@ def _note_memories(target: Target, name: str, last: EnginePlan, plan: EnginePlan
         before = last.memories
     except Exception:  # its copy fits an earlier version of this library
         return
-    now, at_ms = plan.memories, int(time.time() * 1000)
+    now = plan.memories
     found: dict[str, list[list[int | None]]] = read_json(_memories_file(target, name), _MEMORIES, {})
     for each in before - now:
         found.setdefault(each, []).append([at_ms, None])

@@ -63,6 +63,16 @@ def make(at: Path, use: str, pattern: str) -> None:
     partial.rename(at)
 
 
+def is_whole(at: Path) -> bool:
+    """Whether a copy is there, and as it was made."""
+    try:
+        about = (at / USE).read_text(encoding="utf-8")
+        top = at / json.loads(about)["module"].partition(".")[0]
+        return _digest(top, about, pattern(at)) == at.name
+    except (OSError, ValueError, KeyError):
+        return False
+
+
 def use_of(declared: str, name: str) -> UseCase:
     """The use of that name in a copy; as the project has it now, where there is no copy."""
     at = Path(declared)

@@ -724,6 +724,7 @@ class Ledger:
         """The pattern as it was deployed at the cut."""
         name = self.variant.name
         in_force = self.recorded(self.in_force)
+        away_ms = self.recorded(lambda: deployments.away_ms(self.target, name))
         question = question_about(self.variant, bounds_of(self.variant), in_force)
         # By the time of the topics, so that a segment is the same whenever it is judged.
         kept_since_ms = cut_ms - self.variant.pattern.retention_hours * 3_600_000
@@ -734,8 +735,8 @@ class Ledger:
             question,
             stores=self.stores,
             kept_since_ms=kept_since_ms,
-            away_ms=self.recorded(lambda: deployments.away_ms(self.target, name)),
-            undeployed=[*unrecorded(self.target, self.variant, in_force)],
+            away_ms=away_ms,
+            undeployed=[*unrecorded(self.target, self.variant, in_force, away_ms)],
             lost=[each for own in lost.values() for each in own],
         )
 

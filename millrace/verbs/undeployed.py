@@ -1,58 +1,99 @@
-"""What a verdict would judge by though no deployment has brought it: an edit, or a version that is made up."""
+"""What a verdict would judge by though no deployment has brought it: an edit, or a record that is made up."""
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 
-from millrace import deployments
+from millrace import deployments, kept
 from millrace.errors import InfraError
 from millrace.patterns import EnginePlan, Stores, Variant, engine_plans
 from millrace.rules import ENRICHMENT, LIMITS
 from millrace.target import Target
-from millrace.verify import Versions
+from millrace.traffic.runs import Span
+from millrace.verify import Bounds, Versions
 from millrace.verify.evidence import table_key
 
 _ByEngine = Mapping[str, Mapping[str, str]]
+_Plans = Mapping[str, EnginePlan]
+_Past = tuple[str, str | None, int]
+_Away = tuple[str, int, int]
 
 
-def undeployed(target: Target, variant: Variant, in_force: Mapping[str, Versions]) -> list[str]:
+def undeployed(
+    target: Target, variant: Variant, in_force: Mapping[str, Versions], away_ms: Mapping[str, Sequence[Span]]
+) -> list[str]:
     """Complaints about what is declared otherwise than deployed, and about what no deployment has recorded so."""
-    return [*_edited(deployments.deployed(target, variant.name), variant), *unrecorded(target, variant, in_force)]
+    edited = _edited(deployments.deployed(target, variant.name), variant)
+    return [*edited, *unrecorded(target, variant, in_force, away_ms)]
 
 
-def unrecorded(target: Target, variant: Variant, in_force: Mapping[str, Versions]) -> Iterator[str]:
-    """What the record of deployments lacks: all deployed plans, or those that had the earlier versions."""
-    if deployments.is_lost(target, variant.name):
-        file = deployments.deployed_file(target, variant.name)
-        yield f"{file}, the record of what is deployed, is missing; restore it, or run `millrace deploy {variant.name}`"
-    yield from _unreplaced(target, variant, in_force)
-
-
-def _unreplaced(target: Target, variant: Variant, in_force: Mapping[str, Versions]) -> Iterator[str]:
-    """The earlier versions that no plan had which was replaced then, or that are in force all the time since.
+def unrecorded(
+    target: Target, variant: Variant, in_force: Mapping[str, Versions], away_ms: Mapping[str, Sequence[Span]]
+) -> Iterator[str]:
+    """What the record of deployments lacks: all deployed plans, or those of an earlier version, or without a memory.
 
     Plans that are replaced are kept, with this moment, for as long as topics keep what they wrote.
     """
-    since_ms = time.time() * 1000 - variant.pattern.retention_hours * 3_600_000
-    past = [(name, *each) for name, versions in in_force.items() for each in versions.past if each[1] > since_ms]
-    if not past:
-        return
+    name, since_ms = variant.name, time.time() * 1000 - variant.pattern.retention_hours * 3_600_000
+    past = [(each, *end) for each, versions in in_force.items() for end in versions.past if end[1] > since_ms]
+    away = [(each, *span) for each, spans in away_ms.items() for span in spans if span[1] > since_ms]
     try:
-        replaced = deployments.replaced(target, variant.name)
-        last = {engine: _versions(plan) for engine, plan in deployments.deployed(target, variant.name).items()}
+        if deployments.is_lost(target, name):
+            file = deployments.deployed_file(target, name)
+            yield f"{file}, the record of what is deployed, is missing; restore it, or run `millrace deploy {name}`"
+        if not past and not away:
+            return
+        replaced, last = deployments.replaced(target, name), deployments.deployed(target, name)
     except InfraError as error:
         yield str(error)
         return
-    ran = [{engine: _versions(plan) for engine, plan in plans.items()} for _, plans in replaced]
     # While a verb changes the pattern, the plans that follow the last of these may not be written yet.
-    unfinished_ms = replaced[-1][0] if replaced and deployments.is_busy(target, variant.name) else None
+    unfinished_ms = replaced[-1][0] if replaced and deployments.is_busy(target, name) else None
+    yield from _unreplaced([each for each in past if each[2] != unfinished_ms], replaced, last)
+    yield from _not_away(away, variant.pattern.stages.events.engine, since_ms, [*replaced, (math.inf, last)])
+
+
+def _unreplaced(past: Iterable[_Past], replaced: Sequence[tuple[int, _Plans]], last: _Plans) -> Iterator[str]:
+    """The earlier versions that no plan had which was replaced then, or that are in force all the time since."""
+    ran = [{engine: _versions(plan) for engine, plan in own.items()} for own in [*(each[1] for each in replaced), last]]
     for name, version, until_ms in past:
         then = [n for n, each in enumerate(replaced) if each[0] == until_ms]
-        has_ended = any(_has_ended(name, version, ran[n], [*ran[n + 1 :], last]) for n in then)
-        if not has_ended and until_ms != unfinished_ms:
+        if not any(_has_ended(name, version, ran[n], ran[n + 1 :]) for n in then):
             shown = f"version {version} of '{name}'" if version else f"the absence of '{name}'"
             yield f"{shown} is recorded until {until_ms}, and no deployment replaced it then"
+
+
+def _not_away(
+    away: Iterable[_Away], engine: str, since_ms: float, plans: Sequence[tuple[float, _Plans]]
+) -> Iterator[str]:
+    """The memories that are recorded as away while a plan of the per-event stage had them; each has its last moment."""
+    began_ms = [since_ms, *(ended_ms for ended_ms, _ in plans[:-1])]
+    for name, *span in away:
+        shown = f"'{name}' is recorded as a memory that no job had from {span[0]} until {span[1]}"
+        if span[1] > time.time() * 1000 + Bounds.clocks_ms:
+            yield f"{shown}, which is still to come"
+            continue
+        for at_ms, (ended_ms, own) in zip(began_ms, plans, strict=True):
+            is_met = max(at_ms, since_ms, span[0]) < min(ended_ms, span[1])
+            if is_met and engine in own and (why := _has_memory(own[engine], name)):
+                yield f"{shown}, and {why}"
+                break
+
+
+def _has_memory(plan: EnginePlan, name: str) -> str:
+    """Why a plan may have had a memory; empty if it had none, or if what its copy declares cannot be read any more."""
+    if not plan.declared:
+        return ""  # from before there were copies
+    shown = deployments.job_name(plan)
+    try:
+        plan.refuse_other_rules()
+        return f"{shown} had it meanwhile" if name in plan.memories else ""
+    except Exception as error:  # its copy may fit an earlier version of this library
+        is_whole = kept.is_whole(Path(plan.declared))
+        return "" if is_whole else f"nothing shows what {shown} remembered meanwhile: {error!r}"
 
 
 def _edited(last: Mapping[str, EnginePlan], variant: Variant) -> Iterator[str]:

@@ -73,7 +73,7 @@ def verdict(
     question = replace(
         question_about(variant, bounds or bounds_of(variant), in_force or {}),
         away_ms=away_ms or {},
-        undeployed=undeployed(target, variant, in_force or {}),
+        undeployed=undeployed(target, variant, in_force or {}, away_ms or {}),
         began_ms=runs.began_ms,
         lost=lost,
         uncounted_ms=runs.uncounted_ms,
@@ -126,7 +126,7 @@ def finished(
     question = replace(
         question_about(variant, bounds_of(variant), in_force),
         away_ms=away_ms,
-        undeployed=undeployed(target, variant, in_force),
+        undeployed=undeployed(target, variant, in_force, away_ms),
         began_ms=counted.began_ms,
         lost=lost,
         uncounted_ms=counted.uncounted_ms,

@@ -23,6 +23,7 @@ from millrace.target import Target
 from millrace.verbs import deploy as deploying
 from millrace.verbs.deploy import deploy
 from millrace.verbs.teardown import teardown
+from millrace.verbs.undeployed import unrecorded
 from millrace.verbs.upgrade import Before, _write
 from millrace.verify import Versions
 from tests.infra.test_lifecycle import Engine
@@ -199,7 +200,12 @@ def test_when_a_job_lacked_a_memory_is_noted(
     as_declared_now(rules, monkeypatch)
     deploy(target, PATTERN)
     ((ended_ms, back_ms),) = deployments.away_ms(target, PATTERN)["others(transactions.merchant,120000)"]
-    assert began_ms == ended_ms <= back_ms
+    assert began_ms == ended_ms < back_ms
+    assert [each["until_ms"] for each in json.loads(replaced(target).read_text())][1:] == [began_ms, back_ms]
+    assert [*unrecorded(target, load(PATTERN), {}, deployments.away_ms(target, PATTERN))] == []
+    assert all(kept.is_whole(copy) for copy in copies(target))
+    (copies(target)[0] / kept.PATTERN).write_text("{}", encoding="utf-8")
+    assert not kept.is_whole(copies(target)[0])
     deployments.forget(target, PATTERN)
     assert deployments.away_ms(target, PATTERN) == {}
 

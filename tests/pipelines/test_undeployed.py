@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from millrace import deployments, project
+from millrace import deployments, kept, project
 from millrace.patterns import EnginePlan, Stores, Variant, engine_plans, load
 from millrace.patterns.model import AT_LEAST_ONCE
 from millrace.rules import UseCase
@@ -47,7 +47,8 @@ def deploy(target: Target, variant: Variant, change: Edit = lambda plan: plan) -
 
 
 def found(target: Target, variant: Variant) -> list[str]:
-    return undeployed(target, variant, deployments.in_force(target, variant.name))
+    in_force, away_ms = deployments.in_force(target, variant.name), deployments.away_ms(target, variant.name)
+    return undeployed(target, variant, in_force, away_ms)
 
 
 def with_stages(variant: Variant, **changed: Any) -> Variant:
@@ -158,14 +159,16 @@ class TestLostRecord:
         for content in (None, "{}"):
             file.unlink() if content is None else file.write_text(content)
             without = with_stages(variant, persist=None)
-            assert [*found(target, without), *unrecorded(target, without, {})] == [f"{file}, {self.LACKS}"] * 2
+            assert [*found(target, without), *unrecorded(target, without, {}, {})] == [f"{file}, {self.LACKS}"] * 2
         deployments.forget(target, NAME)
         assert found(target, variant) == []
 
     @pytest.mark.parametrize("mark", [".wanted", ".declared", ".upgrade", ".past", ".replaced", ".memories"])
     def test_each_trace_of_a_deployment_shows_it(self, target: Target, mark: str) -> None:
         variant, file = load(NAME), deployments.deployed_file(target, NAME).with_suffix(mark)
-        (file / "copy").mkdir(parents=True) if mark == ".declared" else file.write_text("[]")
+        (file / "copy").mkdir(parents=True) if mark == ".declared" else file.write_text(
+            "{}" if mark == ".memories" else "[]"
+        )
         assert len(found(target, variant)) == 1
 
     def test_a_first_deployment_that_is_under_way_is_none(self, target: Target) -> None:
@@ -276,6 +279,79 @@ class TestEarlierVersions:
         file.write_text('[{"na')
         (text,) = found(target, variant)
         assert text.startswith(f"{file} is damaged (")
+
+
+NEWEST, PREVIOUS = "max(transactions.at_ms)", "max(transactions.amount_cents)"
+HOUR_MS = 3_600_000
+HOURS_AGO = [time.time_ns() // 1_000_000 - hours * HOUR_MS for hours in (3, 2, 1)]
+FIRST, SECOND, THIRD = HOURS_AGO
+
+
+class TestMemories:
+    def changed(self, target: Target, **plan: Any) -> Variant:
+        """The pattern after a rule came, went and came again."""
+        variant, file = load(NAME), deployments.deployed_file(target, NAME)
+        events = variant.pattern.stages.events
+        without = with_stages(variant, events=events.model_copy(update={"rules": events.rules[:-1]}))
+        for each in (without, variant, without, variant):
+            deploy(target, each, lambda own: replace(own, **{"declared": "gone", **plan}))
+        replaced = json.loads(file.with_suffix(".replaced").read_text())
+        moved = [{**each, "until_ms": at_ms} for each, at_ms in zip(replaced, HOURS_AGO, strict=True)]
+        deployments.write_json(file.with_suffix(".replaced"), moved)
+        file.with_suffix(".past").unlink()
+        return variant
+
+    def found(self, target: Target, variant: Variant, spans: list[tuple[int, int | None]], name: str) -> list[str]:
+        deployments.write_json(deployments.deployed_file(target, NAME).with_suffix(".memories"), {name: spans})
+        return found(target, variant)
+
+    @pytest.mark.parametrize(
+        "spans",
+        [
+            [(0, FIRST), (SECOND, THIRD)],
+            [(SECOND, THIRD)],
+            [(0, FIRST), (SECOND, None)],
+            [(0, FIRST + 50_000), (SECOND + 900, THIRD + 900)],
+            [(0, FIRST - 20 * HOUR_MS)],
+        ],
+        ids=["both", "the second", "away now", "noted a little later", "an older one"],
+    )
+    def test_a_memory_that_no_plan_had_was_away(self, target: Target, spans: list[tuple[int, int | None]]) -> None:
+        assert self.found(target, self.changed(target), spans, NEWEST) == []
+
+    @pytest.mark.parametrize(
+        "span",
+        [
+            (0, FIRST + 61_000),
+            (0, THIRD),
+            (FIRST, SECOND),
+            (SECOND - 1, THIRD),
+            (THIRD + 61_000, THIRD + 61_009),
+            (SECOND, 2**42),
+        ],
+    )
+    def test_a_memory_that_a_plan_had_was_not_away(self, target: Target, span: tuple[int, int]) -> None:
+        (text,) = self.found(target, self.changed(target), [span], NEWEST)
+        assert f"'{NEWEST}'" in text
+        assert text.endswith(("which is still to come", "had it meanwhile"))
+
+    @pytest.mark.parametrize("span", [(0, 2**42), (0, THIRD), (SECOND, THIRD), (FIRST - 9, FIRST - 8)])
+    def test_a_memory_that_every_plan_had_was_never_away(self, target: Target, span: tuple[int, int]) -> None:
+        variant = self.changed(target)
+        assert len(self.found(target, variant, [span], PREVIOUS)) == 1
+        away_ms = deployments.away_ms(target, NAME)
+        assert len([*unrecorded(target, variant, {}, away_ms)]) == 1, "a ledger reads the same"
+
+    def test_plans_from_before_copies_show_no_memory(self, target: Target) -> None:
+        assert self.found(target, self.changed(target, declared=""), [(0, THIRD)], PREVIOUS) == []
+
+    def test_a_copy_that_was_altered_shows_no_memory(self, target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+        variant = self.changed(target)
+        use(monkeypatch, canaries=None, rules=FRAUD.rules[1:])
+        (text,) = [each for each in self.found(target, variant, [(0, FIRST)], NEWEST) if "as a memory" in each]
+        assert "and nothing shows what" in text
+        monkeypatch.setattr(kept, "is_whole", lambda _: True)
+        assert [each for each in found(target, variant) if "as a memory" in each] == [], "only this library refuses it"
 
 
 def test_the_verdict_and_each_segment_are_unknown() -> None:
