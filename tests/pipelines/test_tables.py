@@ -521,3 +521,40 @@ class TestVerdict:
         offenders = self.red(judge(self.ASKED, emptied))["table of door-log"]
         assert len(offenders) == 2  # of four: two came later than that
         assert judge(self.ASKED, hours_later).check("table of door-log").figures["expired"] == 2
+
+    @pytest.mark.parametrize(
+        ("cells", "is_red"),
+        [
+            ({b"t:celsius": b"1.6"}, True),
+            ({b"t:celsius": None}, False),
+            ({b"t:other": b"1"}, True),
+            ({b"t:celsius": None, b"t:badge": b"z"}, True),
+        ],
+    )
+    def test_what_is_there_of_an_expired_row_is_compared(
+        self, evidence: Evidence, cells: dict[bytes, bytes | None], is_red: bool
+    ) -> None:
+        name, hours_later = "table of door-log", replace(evidence, read_ms=START_MS + 2 * 3_600_000 + 20_001)
+        rows = dict(evidence.stores[name])
+        (key,) = [key for key in rows if dict(rows[key])[b"t:visit"] == b"v0"]
+        rows[key] = {column: cell for column, cell in {**rows[key], **cells}.items() if cell is not None}
+        spoilt = replace(hours_later, stores={**evidence.stores, name: rows})
+        found = self.red(judge(self.ASKED, spoilt)).get(name, ())
+        assert [each.startswith(f"wrong: {key.decode()}: ") for each in found] == [True] * is_red
+        changed = replace(self.ASKED, in_force={name: Versions(((None, START_MS + 10_001),))})
+        assert name not in self.red(judge(changed, spoilt)), "another version wrote it"
+
+    def test_what_is_there_of_expired_alerts_is_compared(self, evidence: Evidence) -> None:
+        listed, name = Table("listed", key="badge", alerts=True, retention_hours=2), "table of listed"
+        asked = replace(self.ASKED, use=replace(GATES, tables=(listed,)))
+        hours_later = replace(evidence, read_ms=START_MS + 3 * 3_600_000)
+        ((column, cell),) = [each for each in evidence.stores["table of badges"][b"a"].items() if each[0][:2] == b"a:"]
+        for cells, is_red in (
+            ({column: cell}, False),
+            ({column: b"1"}, True),
+            ({b"a:heavy|x": cell}, True),
+            ({column: cell, b"t:x": b"1"}, True),
+        ):
+            found = self.red(judge(asked, replace(hours_later, stores={name: {b"a": cells}})))
+            assert (name in found) == is_red
+        assert name not in self.red(judge(asked, replace(hours_later, stores={name: {}})))
