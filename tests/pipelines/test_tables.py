@@ -515,6 +515,25 @@ class TestVerdict:
         figures = verdict.check("table of visits").figures
         assert figures["accepted"] == figures["from before the table's present version, not judged"] == 2
 
+    @pytest.mark.parametrize("name", ["table of visits", "table of badges", "table of per-door"])
+    @pytest.mark.parametrize(
+        ("past", "is_lost"),
+        [
+            ([("v0", 60_000)], True),
+            ([(None, 60_000)], False),
+            ([(None, 5_000), ("v0", 60_000)], True),
+            ([("v0", 50_000), (None, 60_000)], False),
+        ],
+    )
+    def test_all_rows_of_earlier_versions_lost_are_unknown(
+        self, evidence: Evidence, name: str, past: list[tuple[str | None, int]], is_lost: bool
+    ) -> None:
+        versions = Versions(tuple((version, START_MS + after_ms) for version, after_ms in past))
+        asked = replace(self.ASKED, in_force={name: versions})
+        assert judge(asked, evidence).check(name).status == "ok"
+        emptied = replace(evidence, stores={**evidence.stores, name: {}})
+        assert judge(asked, emptied).check(name).status == ("unknown" if is_lost else "ok")
+
     def test_an_expired_row_may_be_gone(self, evidence: Evidence) -> None:
         hours_later = replace(evidence, read_ms=START_MS + 2 * 3_600_000 + 20_001)
         emptied = replace(hours_later, stores={**evidence.stores, "table of door-log": {}})

@@ -23,13 +23,14 @@ from millrace.rules.layout import (
 )
 from millrace.rules.outputs import INGEST_MS
 from millrace.verify.case import Case
-from millrace.verify.checking import Checker, Found
+from millrace.verify.checking import Checker, Found, Undecided
 from millrace.verify.checks.stored import differing_cells, least_wrong, value_in
 from millrace.verify.evidence import FORGOTTEN, Event, is_same, table_key
 
 Rows = Mapping[bytes, Mapping[bytes, bytes]]
 Listed = defaultdict[bytes, dict[bytes, bytes]]
 EARLIER = "from before the table's present version, not judged"
+LOST = "nothing is judged, and no row of the table's earlier versions is there"
 AGAIN = "forgotten, but written again; run `millrace forget` again"
 
 
@@ -44,11 +45,11 @@ def checker(table: Table) -> Checker:
     )
 
 
-def events(table: Table, case: Case) -> Found:
+def events(table: Table, case: Case) -> Found | Undecided:
     """The table has one row for every accepted event, with its fields; of an expired one what is there is right."""
     rows: Rows = case.evidence.stores[table_key(table.name)]
     columns, forgotten = table.columns_of(case.question.use.enriched), _forgotten(case)
-    wanted, gone, expired, left, unjudged = {}, set(), set(), {}, set()
+    wanted, gone, expired, left, unjudged = {}, set(), set(), {}, {}
     since_ms = case.versions(table_key(table.name)).since_ms
     for origin, event in case.expected.accepted.items():
         key = row_key(table, event)
@@ -59,11 +60,11 @@ def events(table: Table, case: Case) -> Found:
             if key in rows and event["ingest_ms"] >= since_ms:
                 left[key] = origin
         elif event["ingest_ms"] < since_ms:
-            unjudged.add(key)
+            unjudged[key] = event["ingest_ms"]
         else:
             wanted[key] = origin
     offenders = [f"missing: {_text(key)}" for key in wanted if key not in rows]
-    offenders += [_unwanted(key, gone) for key in sorted(rows.keys() - wanted.keys() - expired - unjudged)]
+    offenders += [_unwanted(key, gone) for key in sorted(rows.keys() - wanted.keys() - expired - unjudged.keys())]
     for key, origin in {**wanted, **left}.items():
         cells = {_field(column): cell for column, cell in rows.get(key, {}).items()}
         # HBase drops each cell by the time at which it was written.
@@ -72,12 +73,13 @@ def events(table: Table, case: Case) -> Found:
             offenders.append(f"wrong: {_text(key)}: {', '.join(wrong)}")
     offenders += _to_come(case, forgotten)
     figures = {"accepted": len(wanted), "rows": len(rows)}
-    return Found(
-        figures | _counted({"forgotten": len(gone), "expired": len(expired), EARLIER: len(unjudged)}), offenders
-    )
+    figures |= _counted({"forgotten": len(gone), "expired": len(expired), EARLIER: len(unjudged)})
+    if not wanted and not offenders and _are_lost(table, case, unjudged):
+        return Undecided(LOST, figures)
+    return Found(figures, offenders)
 
 
-def keys(table: Table, case: Case) -> Found:
+def keys(table: Table, case: Case) -> Found | Undecided:
     """Each key's row has the state that its events left, and its alerts."""
     rows: Rows = case.evidence.stores[table_key(table.name)]
     forgotten = _forgotten(case)
@@ -119,7 +121,11 @@ def keys(table: Table, case: Case) -> Found:
         ]
     offenders += _to_come(case, forgotten)
     figures = {table.name: len(wanted), "rows": len(rows)}
-    return Found(figures | _counted({"forgotten": len(gone - wanted), EARLIER: len(unjudged)}), offenders)
+    figures |= _counted({"forgotten": len(gone - wanted), EARLIER: len(unjudged)})
+    newest_ms = {row: case.expected.accepted[own[row][-1]]["ingest_ms"] for row in unjudged & (held | alerted.keys())}
+    if not wanted and not offenders and _are_lost(table, case, newest_ms):
+        return Undecided(LOST, figures)
+    return Found(figures, offenders)
 
 
 def _field(column: bytes) -> str:
@@ -210,6 +216,14 @@ def _is_expired(table: Table, written_ms: int, case: Case) -> bool:
     hours, read_ms = table.retention_hours, case.evidence.read_ms
     # A backfill writes now what arrived long ago.
     return hours is not None and not case.question.is_finite and written_ms < read_ms - hours * 3_600_000
+
+
+def _are_lost(table: Table, case: Case, unjudged: Mapping[bytes, int]) -> bool:
+    """Whether an earlier version of the table wrote rows, and none of them is there; each has the time of its event."""
+    name = table_key(table.name)
+    added_ms = max((until_ms for version, until_ms in case.versions(name).past if version is None), default=0)
+    written = {row for row, at_ms in unjudged.items() if at_ms >= added_ms}
+    return bool(written) and written.isdisjoint(case.evidence.stores[name])
 
 
 def _unwanted(row: bytes, gone: set[bytes]) -> str:
