@@ -31,11 +31,14 @@ def live(paths: Collection[str], folder: str, lines: Callable[[str], Iterable[st
 
 
 def replacements(paths: Collection[str], lines: Callable[[str], Iterable[str]]) -> dict[str, list[str]]:
-    """The files that others replace, by the path of the new one; `lines` reads a list of replaced files."""
+    """The files that others replace, by the path of the new one; `lines` reads a list of replaced files.
+
+    Only what readers see replaces: beside a hidden file they read those that its list names.
+    """
     return {
-        _replacement(path): _listed(path, lines)
+        new: _listed(path, lines)
         for path in paths
-        if PurePosixPath(path).name.startswith(REPLACED) and _replacement(path) in paths
+        if PurePosixPath(path).name.startswith(REPLACED) and (new := _replacement(path)) in paths and _is_data(new)
     }
 
 
@@ -78,6 +81,10 @@ def _listed(path: str, lines: Callable[[str], Iterable[str]]) -> list[str]:
         return [str(PurePosixPath(path).with_name(name)) for name in lines(path)]
     except ValueError as error:
         raise ListError(f"{path} is no list of files ({error}); delete it once no compaction runs") from None
+
+
+def _is_data(path: str) -> bool:
+    return is_data_file(path, str(PurePosixPath(path).parent))
 
 
 def _replacement(path: str) -> str:

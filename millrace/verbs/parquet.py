@@ -65,6 +65,12 @@ class Files:
         for path in self.counted:
             yield from self.read[path].rows
 
+    @property
+    def replaced(self) -> Iterator[StoredRow]:
+        """The rows of the other files, which readers see until they are deleted."""
+        for path in self.read.keys() - set(self.counted):
+            yield from self.read[path].rows
+
 
 def files_of(hdfs: Hdfs, folder: str, of: EventType, known: Files) -> Files:
     """The files of a folder; one never changes, so each is read once.
@@ -82,14 +88,15 @@ def files_of(hdfs: Hdfs, folder: str, of: EventType, known: Files) -> Files:
         raise BrokenFileError(str(error)) from None
     gone = {old for replaced in listed.values() for old in replaced}
     counted = tuple(path for path in data if path not in gone)
-    wrong = [each for path in counted for each in read[path].wrong]
+    wrong = [each for path in data for each in read[path].wrong]
     wrong += [complaint(path) for path in sorted(paths) if is_visible(path, folder) and path not in read]
-    wrong += [f"{path} is not in the folder of an hour" for path in counted if not is_in_place(path, folder)]
+    wrong += [f"{path} is not in the folder of an hour" for path in data if not is_in_place(path, folder)]
     pairs = [(path, other) for path, replaced in listed.items() if path in read for other in replaced if other in read]
     holds = _holds(read, pairs, of, known.holds)
     wrong += [
         f"{other} is listed as replaced, but {path} lacks rows of it" for path, other in pairs if not holds[path, other]
     ]
+    wrong += [f"{other} is listed as replaced by {path}, which is listed, too" for path, other in pairs if path in gone]
     return Files(read, counted, tuple(wrong), holds)
 
 

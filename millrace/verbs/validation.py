@@ -269,6 +269,7 @@ class _Reading:
             labels=runs.labels,
             unlabelled=runs.unlabelled,
             wrong_files=self.files.wrong,
+            replaced=list(self.files.replaced),
             read_ms=int(time.time() * 1000),
             kinds={topic: kind for kind, topic in self.topics.items()},
             partitions={

@@ -140,6 +140,8 @@ class Evidence:
     """Why the labels of some generated runs cannot be used."""
     wrong_files: Sequence[str] = ()
     """What is wrong with whole files of the stores."""
+    replaced: Sequence[Event] = ()
+    """The rows of files that a compaction has replaced and not yet deleted."""
     read_ms: int = 0
     """When the last of it was read; 0 if that is not known."""
     kinds: Mapping[str, str] = field(default_factory=dict)

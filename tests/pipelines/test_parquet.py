@@ -93,9 +93,10 @@ def stored(good: Evidence) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-def reds(good: Evidence, found: Mapping[str, bytes]) -> set[str]:
-    read = files_of(Folder(found), "/d", FRAUD.enriched, Files())  # type: ignore[arg-type]
-    evidence = Evidence(**{**vars(spoilt(good, files=list(read.rows))), "wrong_files": read.wrong})
+def reds(good: Evidence, there: Mapping[str, bytes]) -> set[str]:
+    read = files_of(Folder(there), "/d", FRAUD.enriched, Files())  # type: ignore[arg-type]
+    found = {"wrong_files": read.wrong, "replaced": list(read.replaced)}
+    evidence = Evidence(**{**vars(spoilt(good, files=list(read.rows))), **found})
     return red(judge(QUESTION, evidence))
 
 
@@ -115,6 +116,37 @@ def test_what_readers_of_the_folder_would_read_otherwise_is_red(good: Evidence) 
     assert reds(good, {**files, f"/d/{hour}/a.parquet": parquet(own, amount_cents=pa.int32())}) == {"files"}
     listed = {f"/d/{hour}/_replaced-a.parquet": b"b.parquet\n"}
     assert reds(good, {**files, **listed, f"/d/{hour}/b.parquet": forged}) == {"files"}
+
+
+@pytest.mark.parametrize("name", ["_x", ".x.parquet", "_x.parquet", "x", "b.parquet"])
+def test_a_list_hides_no_file_unless_readers_see_what_replaces_it(good: Evidence, name: str) -> None:
+    files = {f"/d/{hour}/a.parquet": parquet(own) for hour, own in stored(good).items()}
+    hour, own = max(stored(good).items(), key=lambda each: len(each[1]))
+    for more in (
+        [{**row, "source_offset": 1 << 40} for row in own],
+        [{**row, "pan": "4000000000000002"} for row in own],
+    ):
+        bad = {f"/d/{hour}/b.parquet": parquet(more), f"/d/{hour}/{name}": parquet(more)}
+        assert reds(good, {**files, **bad, f"/d/{hour}/_replaced-{name}": b"b.parquet"}) == {"files"}
+
+
+def test_files_that_replace_each_other_are_named(good: Evidence) -> None:
+    files = {f"/d/{hour}/a.parquet": parquet(own) for hour, own in stored(good).items()}
+    hour, own = max(stored(good).items(), key=lambda each: len(each[1]))
+    bad = {f"/d/{hour}/{name}.parquet": parquet(own) for name in "bc"}
+    listed = {f"/d/{hour}/_replaced-b.parquet": b"c.parquet", f"/d/{hour}/_replaced-c.parquet": b"b.parquet"}
+    assert reds(good, {**files, **bad, **listed}) == {"files"}
+
+
+def test_a_column_of_a_replaced_file_that_no_event_has_is_red(good: Evidence) -> None:
+    rows = stored(good)
+    files = {f"/d/{hour}/compacted-1.parquet": parquet(own) for hour, own in rows.items()}
+    hour, own = max(rows.items(), key=lambda each: len(each[1]))
+    listed = {**files, f"/d/{hour}/_replaced-compacted-1.parquet": b"a.parquet"}
+    empty = {"removed": None}
+    assert reds(good, {**listed, f"/d/{hour}/a.parquet": parquet([{**row, **empty} for row in own])}) == set()
+    pan = {"pan": "4000000000000002"}
+    assert reds(good, {**listed, f"/d/{hour}/a.parquet": parquet([{**row, **pan} for row in own])}) == {"files"}
 
 
 @pytest.mark.parametrize("listed", [b"\xff", b"\n", b"../a.parquet", b"x/a.parquet"])
