@@ -64,6 +64,10 @@ class UnfinishedError(InfraError):
 class Folder(Protocol):
     """Where the states of a ledger are."""
 
+    @property
+    def may_be_elsewhere(self) -> bool:
+        """Whether they may be on another machine instead."""
+
     def read(self, name: str) -> bytes | None: ...
     def write(self, name: str, content: bytes) -> None: ...
     def remove(self, name: str) -> None: ...
@@ -75,6 +79,7 @@ class LocalFolder:
     """In the state folder of the stack."""
 
     path: Path
+    may_be_elsewhere: bool = False
 
     def read(self, name: str) -> bytes | None:
         file = self.path / name
@@ -99,6 +104,7 @@ class HdfsFolder:
 
     hdfs: Hdfs
     path: str
+    may_be_elsewhere: bool = False
 
     def read(self, name: str) -> bytes | None:
         try:
@@ -154,10 +160,11 @@ def _whole(read: Callable[[], Answer]) -> Answer:
 
 
 def folder_of(target: Target, variant: Variant) -> Folder:
-    """Where a pattern's states are: on HDFS, if the target has one."""
+    """Where a pattern's states are: on HDFS, if the target has one, or else where it was deployed from."""
     if "WEBHDFS_URL" in target.addresses:
         return HdfsFolder(target.hdfs, f"{ROOT}/ledger/{variant.name}")
-    return LocalFolder(target.settings.state / "ledger" / variant.name)
+    is_deployed = deployments.deployed_file(target, variant.name).exists()
+    return LocalFolder(target.settings.state / "ledger" / variant.name, may_be_elsewhere=not is_deployed)
 
 
 def require_endless(variant: Variant) -> None:
@@ -290,7 +297,9 @@ def _compared(folder: Folder, found: Chain) -> Chain:
     last = found.entries[-1] if found.entries else None
     try:
         if not any(name.startswith("state-") for name in folder.names()):
-            return replace(found, uncompared="no state is there")
+            if last is None or folder.may_be_elsewhere:
+                return replace(found, uncompared="no state is there")
+            return replace(found, breaks=(*found.breaks, "no state is there, and each entry is written after its own"))
         breaks = _missing(_ahead(folder, last))
         if last is not None:
             lines, why = _lines_of(folder, last)

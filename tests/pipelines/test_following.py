@@ -331,6 +331,33 @@ def test_a_chain_without_its_state_is_shown_as_one_that_was_read_alone(
     assert found.uncompared.startswith("HDFS" if is_away else "no state is there")
 
 
+@pytest.mark.parametrize("is_on_hdfs", [True, False])
+def test_a_chain_of_which_all_states_were_removed_is_broken(
+    kafka: Topics, target: Target, monkeypatch: pytest.MonkeyPatch, is_on_hdfs: bool
+) -> None:
+    judged(opened(target), 2)
+    if is_on_hdfs:
+        monkeypatch.setattr(Target, "hdfs", Hdfs([]))
+        target = replace(target, addresses={**target.addresses, "WEBHDFS_URL": "nowhere"})
+    else:
+        folder = ledger.folder_of(target, load(NAME))
+        for name in folder.names():
+            folder.remove(name)
+        deployments.write_json(deployments.deployed_file(target, NAME), {})
+    found = ledger.verdicts(target, NAME)
+    assert (found.status, [each.partition(",")[0] for each in found.breaks]) == ("unknown", ["no state is there"])
+
+
+class Hdfs:
+    """It has these files."""
+
+    def __init__(self, found: list[File]) -> None:
+        self.found = found
+
+    def files(self, path: str) -> list[File]:
+        return self.found
+
+
 def test_a_validator_that_goes_on_meanwhile_breaks_no_chain(
     kafka: Topics, target: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
