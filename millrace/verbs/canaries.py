@@ -32,6 +32,7 @@ from millrace.traffic import Message
 from millrace.verbs import companions, traffic
 from millrace.verbs.provision import require_provisioned
 from millrace.verbs.sending import closing_keys
+from millrace.verify import Bounds
 from millrace.whole_files import write_whole
 
 SILENT_AFTER_ROUNDS = 2
@@ -160,6 +161,9 @@ def status(settings: Settings, variant: Variant, now_ms: int | None = None) -> S
     now_ms = _now_ms() if now_ms is None else now_ms
     limit_s = SILENT_AFTER_ROUNDS * state.every_s
     rules = tuple(_status_of(rule, canaries, state, now_ms, limit_s) for rule in rules_of(variant))
+    if (newest_ms := _newest_ms(state)) > now_ms + Bounds.clocks_ms:
+        why = f"{_file(settings, variant.name)} names {newest_ms} as a moment, which is still to come"
+        return Status("unknown", why, rules, counting, limit_s)
     silent = [each for each in rules if each.status == "silent"]
     sent_s = (now_ms - max(state.sent_ms, state.since_ms)) / 1000
     if sent_s > limit_s:
@@ -277,6 +281,9 @@ class _Sender:
             rule, key, at_ms = alert["rule"], alert["subject"], alert["at_ms"]
             if key not in self.state.keys or rule not in self._rules:
                 return False
+            # A forged one would hide all later ones.
+            if at_ms > record.ingest_ms + SILENT_AFTER_ROUNDS * self._every_ms + Bounds.clocks_ms:
+                return False
             own = self._latest.setdefault(rule, {})
             if key in own and at_ms <= own[key].at_ms:
                 return False
@@ -296,7 +303,9 @@ class _Sender:
     def _continued(self, state: State) -> State:
         """The state of a sender that follows another one without a gap: a rule that is silent stays so."""
         before = read(self._settings, self._variant.name)
-        if before is None or state.since_ms - before.sent_ms > SILENT_AFTER_ROUNDS * state.every_s * 1000:
+        if before is None or _newest_ms(before) > state.since_ms + Bounds.clocks_ms:
+            return state
+        if state.since_ms - before.sent_ms > SILENT_AFTER_ROUNDS * state.every_s * 1000:
             return state
         began_ms = {key: before.began_ms.get(key, 0) if key in before.keys else state.since_ms for key in state.keys}
         return replace(before, every_s=state.every_s, keys=state.keys, began_ms=began_ms)
@@ -310,6 +319,12 @@ def _keys(variant: Variant) -> tuple[str, ...]:
     """A key of a canary for each partition."""
     mark = declared(variant).marks[variant.use.judged.key]
     return tuple(closing_keys(lambda number: f"{mark}{number}", variant.pattern.partitions))
+
+
+def _newest_ms(state: State) -> int:
+    """The newest moment that a state names."""
+    arrived_ms = (each.arrived_ms for own in state.answers.values() for each in own.values())
+    return max(state.since_ms, state.sent_ms, *arrived_ms)
 
 
 def _status_of(rule: str, canaries: Canaries, state: State, now_ms: int, limit_s: float) -> RuleStatus:

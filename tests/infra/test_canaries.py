@@ -112,6 +112,19 @@ def test_a_damaged_file_is_as_none(settings: Settings, flink: Variant) -> None:
     assert canaries.status(settings, flink, NOW_MS).status == "unknown"
 
 
+@pytest.mark.parametrize("name", ["sent_ms", "since_ms", "arrived_ms"])
+def test_a_state_of_moments_to_come_shows_no_rule_alive(settings: Settings, flink: Variant, name: str) -> None:
+    def ahead(by_ms: int) -> State:
+        if name != "arrived_ms":
+            return replace(state(), **{name: NOW_MS + by_ms})
+        late = Answer(NOW_MS + by_ms, NOW_MS, 40)
+        return replace(state(), answers={**state().answers, "burst": dict.fromkeys(KEYS, late)})
+
+    assert "still to come" not in status_of(settings, flink, ahead(59_000)).why, "another clock"
+    found = status_of(settings, flink, ahead(61_000))
+    assert (found.status, "still to come" in found.why) == ("unknown", True)
+
+
 def test_a_rule_that_no_canary_sets_off_is_named(
     settings: Settings, flink: Variant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -292,6 +305,29 @@ def test_a_copy_of_an_old_alert_is_no_sign_of_life(settings: Settings, pipeline:
 
     assert send(settings, pipeline, 3, crash) == "alive", "two rounds are not over yet"
     assert send(settings, pipeline, 2, lambda n: crash(2)) == "silent"
+
+
+def test_a_sender_takes_over_no_moments_to_come(settings: Settings, pipeline: Pipeline) -> None:
+    assert send(settings, pipeline, 3) == "alive"
+    name = pipeline.variant.name
+    known = canaries.read(settings, name)
+    assert known is not None
+    canaries._write(settings, name, replace(known, sent_ms=1 << 42))
+    assert canaries.status(settings, pipeline.variant).status == "unknown"
+    assert send(settings, pipeline, 3) == "alive"
+
+
+def test_a_forged_alert_of_a_moment_to_come_hides_no_later_one(settings: Settings, pipeline: Pipeline) -> None:
+    def forge(rounds: int) -> None:
+        if rounds == 2:
+            ahead = [json.loads(each.value or b"") | {"at_ms": 1 << 42} for each in pipeline.alerts]
+            newest = pipeline.alerts[-1]
+            pipeline.alerts += [
+                replace(newest, offset=newest.offset + 1 + n, value=json.dumps(each).encode())
+                for n, each in enumerate(ahead)
+            ]
+
+    assert send(settings, pipeline, 6, forge) == "alive"
 
 
 def test_a_sender_that_follows_without_a_gap_knows_since_when_a_rule_is_silent(
