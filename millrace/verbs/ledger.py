@@ -673,14 +673,14 @@ class Ledger:
         rows = [row for file in files if not file.is_rewritten for row in file.rows]
         rewritten = [row for file in files if file.is_rewritten for row in file.rows]
         wrong += [each for file in files for each in file.wrong]
-        again = self.files.again(self.state, cut_ms) if self.files else None
+        again, unread = self.files.again(self.state, cut_ms) if self.files else (None, [])
         own = self.tail.positions
         partitions = {kind: len(own[kind]) for kind in raw if kind in own}
         # How many there are now need not be what older messages were written to.
         if time.time() * 1000 < cut_ms + Bounds.held_ms:
             partitions |= {kind: len(own[use.enriched.name if kind == ENRICHED else kind]) for kind in outputs}
         labelled = self.labelled(cut_ms)
-        return Inputs(raw, outputs, kinds, rows, rewritten, wrong, again, labelled, self.tables(), partitions)
+        return Inputs(raw, outputs, kinds, rows, rewritten, wrong, again, unread, labelled, self.tables(), partitions)
 
     def tables(self) -> StoredTables | None:
         """The tables of the pattern, if it has any."""

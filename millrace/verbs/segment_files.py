@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
@@ -14,13 +14,15 @@ from millrace.patterns.parquet import REPLACED, hour_folder_of, is_data_file, is
 from millrace.rules import UseCase
 from millrace.stores.files import File, Hdfs, NoFileError
 from millrace.verbs.parquet import BrokenFileError, StoredFile, complaint, file_of, part_of
-from millrace.verify.evidence import StoredRow
+from millrace.verify.evidence import Bounds, StoredRow
 from millrace.verify.ledger.state import Audit, State
 from millrace.verify.ledger.step import Slice
 
 FILES_LATE_MS = 3_600_000
 """A file may get its name so long after it was written: its writer was killed in between."""
 DAY_S = 86_400
+LISTED_MOST_MS = DAY_S * 1000
+"""A compaction ends within an hour; one that was killed leaves its list for longer."""
 FOLDERS_TRIED = 3
 """So many folders are looked at in a segment for one that does not change."""
 FILES_READ_AGAIN = 50
@@ -46,6 +48,8 @@ class SegmentFiles:
         there: set[str] = set()
         for file in self.hdfs.files_since(self.folder, since_ms, self._from_name(cut_ms)):
             there.add(file.path)
+            if _is_to_come(file):
+                _audit_first(state, [file.path])
             if file.modified_ms > cut_ms or not is_visible(file.path, self.folder):
                 continue
             if file.path in known:
@@ -82,8 +86,8 @@ class SegmentFiles:
             raise InfraError(f"{len(content)} of {file.size} bytes of {file.path} were read")
         return content
 
-    def again(self, state: State, cut_ms: int) -> Slice | None:
-        """The next rows of files that are there; none of a folder that changes.
+    def again(self, state: State, cut_ms: int) -> tuple[Slice | None, list[str]]:
+        """The next rows of files that are there, and why folders cannot be read; none of a folder that changes.
 
         A round begins with what is there and was never listed, because of its name or its time.
         """
@@ -93,15 +97,17 @@ class SegmentFiles:
             audit.again = sorted(name for name in others if is_visible(f"{self.folder}/{name}", self.folder))
         after = [each for each in names if each > audit.folder] + [each for each in names if each <= audit.folder]
         begun = [audit.folder] if audit.listing else []
+        unread: list[str] = []
         for name in list(dict.fromkeys([*begun, *audit.again[:1], *after]))[:FOLDERS_TRIED]:
             found = list(self.hdfs.files(f"{self.folder}/{name}"))
             if _is_quiet(state, found, cut_ms, is_listed=name >= self._from_name(cut_ms)):
                 with suppress(NoFileError):  # a compaction has just begun
                     foreign = [] if name in state.folders else self._foreign(state, found)
-                    return replace(self._slice(state.audit, name, found), foreign=foreign)
+                    return replace(self._slice(state.audit, name, found), foreign=foreign), unread
+            unread += _obstacles(found, cut_ms)
             # What is new to the ledger may be about to be listed; else the next round finds it.
             state.audit = Audit(name, again=[*audit.again[1:], *(each for each in audit.again[:1] if each in names)])
-        return None
+        return None, unread
 
     def _foreign(self, state: State, found: Iterable[File]) -> list[str]:
         """The complaints about files that are no Parquet, and were not read as they came."""
@@ -145,10 +151,28 @@ def _is_quiet(state: State, found: Sequence[File], cut_ms: int, *, is_listed: bo
     known_since_ms = min(state.cut_ms, cut_ms) - FILES_LATE_MS
     return all(
         file.modified_ms <= cut_ms
-        and not PurePosixPath(file.path).name.startswith(REPLACED)
+        and not _is_list(file)
         and (file.modified_ms < known_since_ms or file.path in state.files or not _is_data(file) or not is_listed)
         for file in found
     )
+
+
+def _obstacles(found: Iterable[File], cut_ms: int) -> Iterator[str]:
+    """What keeps a folder from ever being quiet."""
+    for file in found:
+        if _is_to_come(file):
+            yield f"{file.path} is dated {file.modified_ms}, which is still to come: its folder is not read again"
+        elif _is_list(file) and file.modified_ms < cut_ms - LISTED_MOST_MS:
+            why = "its folder is not read again until `millrace compact` has ended"
+            yield f"{file.path} is of a compaction of more than a day ago: {why}"
+
+
+def _is_to_come(file: File) -> bool:
+    return file.modified_ms > time.time() * 1000 + Bounds.clocks_ms
+
+
+def _is_list(file: File) -> bool:
+    return PurePosixPath(file.path).name.startswith(REPLACED)
 
 
 def _is_data(file: File) -> bool:

@@ -1413,6 +1413,33 @@ def test_files_that_are_never_listed_are_found_once(target: Target, files: Files
     assert found[0].causes[0].startswith("files: ")
 
 
+@pytest.mark.parametrize(
+    ("name", "modified_ms", "cause"),
+    [
+        ("_replaced-foo", START_MS - 2 * 86_400_000, "is of a compaction of more than a day ago"),
+        ("_x", 1 << 42, "is dated 4398046511104, which is still to come"),
+        ("x.parquet", 1 << 42, "is dated 4398046511104, which is still to come"),
+    ],
+)
+def test_what_keeps_a_folder_from_being_read_again_is_named(
+    target: Target, files: Files, name: str, modified_ms: int, cause: str
+) -> None:
+    validator = following(target)
+    assert {entry.status for entry in judged(validator, SEGMENTS)} == {"ok"}
+    files.put(f"{HOUR}/{name}", modified_ms, [])
+    overwrite(files)
+    found = [entry for entry in judged(validator, SEGMENTS) if entry.status != "ok"]
+    assert {entry.status for entry in found} == {"unknown"}
+    assert f"{HOUR}/{name} {cause}" in found[0].causes[0]
+
+
+def test_a_compaction_that_is_under_way_keeps_no_segment_from_being_ok(target: Target, files: Files) -> None:
+    validator = following(target)
+    judged(validator, SEGMENTS)
+    files.put(f"{HOUR}/_replaced-compacted-1.parquet", START_MS + 95_000, [])
+    assert {entry.status for entry in judged(validator, SEGMENTS)} == {"ok"}
+
+
 def test_a_new_file_in_a_folder_that_is_never_listed_is_found(target: Target, files: Files) -> None:
     files.put("date=1999-01-01/hour=00/x.parquet", START_MS + 30_000, first_rows(files))
     (found,) = [entry for entry in judged(following(target), 2 * SEGMENTS) if entry.status != "ok"]

@@ -55,6 +55,8 @@ def note(step: Step, row: Event) -> None:
 def audit(step: Step) -> None:
     """Take in the next slice; at the end of a folder compare it with what it held."""
     state, part = step.state, step.inputs.slice
+    if step.inputs.unread:
+        step.unknown[FILES] = "; ".join(step.inputs.unread)
     if part is None:
         return
     if part.is_first:

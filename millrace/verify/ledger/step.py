@@ -125,6 +125,8 @@ class Inputs:
     """What is wrong with whole files."""
     slice: Slice | None = None
     """Of the files that were read before."""
+    unread: Sequence[str] = ()
+    """Why folders are not read again though nothing writes to them."""
     labelled: Sequence[Labelled] | str = ()
     """The runs that ended before the cut and are not judged, or why their record cannot be read."""
     tables: Tables | None = None
