@@ -420,6 +420,50 @@ def test_a_key_that_is_forgotten_until_a_moment_to_come_is_red_once(good: Eviden
     assert len(found) == len(FRAUD.tables)
 
 
+@pytest.mark.parametrize(
+    ("until_ms", "times", "complaint"),
+    [(None, 0, "now no more"), (CALM_MS - 100_000, 2, "now until"), (CALM_MS + 5_000, 0, "is forgotten 0 times")],
+)
+def test_a_mark_that_goes_or_is_set_back_is_red_once(
+    good: Evidence, until_ms: int | None, times: int, complaint: str
+) -> None:
+    customer = json.loads((good.outputs["enriched"] or ())[0].value or b"")["customer"]
+    mark = mark_row("customer", customer)
+    ledger = opened(good)
+    for cut_ms in CUTS_MS:
+        # Once more from another machine, and then spoilt.
+        marks = {mark: Mark(CALM_MS + 5_000, 1) if cut_ms < CALM_MS + 40_000 else Mark(CALM_MS + 4_000, 2)}
+        if cut_ms >= CALM_MS + 80_000:
+            marks = {} if until_ms is None else {mark: Mark(until_ms, times)}
+        written = Forgotten({mark: Mark(CALM_MS + 5_000, 1)} if cut_ms >= CALM_MS + 5_000 else {})
+        tables_of(ledger).marks = written
+        tables_of(ledger).at(cut_ms)
+        tables_of(ledger).marks = Forgotten(marks) if cut_ms >= CALM_MS + 5_000 else written
+        ledger.to(cut_ms)
+    found = [(cut_ms, text) for cut_ms, _, text in red(ledger.segments) if complaint in str(text)]
+    assert {cut_ms for cut_ms, _ in found} == {CALM_MS + 80_000}
+    assert min(cut_ms for cut_ms, _, _ in red(ledger.segments)) == CALM_MS + 80_000, "until then all is well"
+    assert len(found) == len(FRAUD.tables)
+
+
+@pytest.mark.parametrize("away", [True, False])
+def test_rows_are_not_taken_over_in_silence_because_of_a_mark_that_came_too_late(
+    good: Evidence, chosen: Chosen, away: bool
+) -> None:
+    customer = json.loads((good.outputs["enriched"] or ())[0].value or b"")["customer"]
+    marks = Forgotten({mark_row("customer", customer): Mark(CALM_MS + 5_000, 1)})
+    ledger = opened(good)
+    for cut_ms in CUTS_MS:
+        tables_of(ledger).marks = marks if cut_ms >= CALM_MS + 30_000 and away else NOTHING_FORGOTTEN
+        tables_of(ledger).away = {"forgotten"} if away and CALM_MS < cut_ms < CALM_MS + 30_000 else set()
+        tables_of(ledger).at(cut_ms)
+        tables_of(ledger).marks = marks if cut_ms >= CALM_MS + 30_000 else NOTHING_FORGOTTEN
+        ledger.to(cut_ms)
+    found = [(cut_ms, why[0]) for cut_ms, _, why in red(ledger.segments) if "could not be read" not in why[0]]
+    assert {cut_ms for cut_ms, _ in found} == (set() if away else {CALM_MS + 30_000})
+    assert all("is taken over" in why for _, why in found)
+
+
 def test_what_a_table_holds_from_before_its_present_version_is_taken_over(good: Evidence) -> None:
     changed = Versions((("0", START_MS + 10_000),))
     asked = replace(ASKED, in_force={f"table of {table.name}": changed for table in FRAUD.tables})

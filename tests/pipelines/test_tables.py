@@ -494,6 +494,14 @@ class TestVerdict:
         assert "which was still to come" in str(found["table of badges"])
         assert "which was still to come" in str(found["table of visits"])
 
+    def test_a_key_that_was_forgotten_no_time_is_red(self, hbase: Hbase, evidence: Evidence) -> None:
+        forget(hbase, "a", START_MS + 30_000)
+        stored = self.stored(hbase)
+        marks = Forgotten({row: replace(mark, times=0) for row, mark in stored["forgotten"].marks.items()})
+        found = self.red(judge(self.ASKED, replace(evidence, stores=stored | {"forgotten": marks})))
+        assert found.keys() >= {"table of visits", "table of badges"}
+        assert "is forgotten 0 times" in str(found)
+
     def test_an_event_behind_the_forgetting_is_missed(self, hbase: Hbase, evidence: Evidence) -> None:
         forget(hbase, "a", START_MS + 29_999)  # the second passage came a millisecond later
         found = self.red(judge(self.ASKED, replace(evidence, stores=self.stored(hbase))))

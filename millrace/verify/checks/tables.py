@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -71,7 +72,7 @@ def events(table: Table, case: Case) -> Found | Undecided:
         there = [name for name in columns if key in wanted or name in cells]
         if key in rows and (wrong := least_wrong(case, origin, partial(differing_cells, case, cells, there))):
             offenders.append(f"wrong: {_text(key)}: {', '.join(wrong)}")
-    offenders += _to_come(case, forgotten)
+    offenders += _misfits(case, forgotten)
     figures = {"accepted": len(wanted), "rows": len(rows)}
     figures |= _counted({"forgotten": len(gone), "expired": len(expired), EARLIER: len(unjudged)})
     if not wanted and not offenders and _are_lost(table, case, unjudged):
@@ -119,7 +120,7 @@ def keys(table: Table, case: Case) -> Found | Undecided:
             for column in rows[row]
             if column not in listed and column not in map(state_column, states)
         ]
-    offenders += _to_come(case, forgotten)
+    offenders += _misfits(case, forgotten)
     figures = {table.name: len(wanted), "rows": len(rows)}
     figures |= _counted({"forgotten": len(gone - wanted), EARLIER: len(unjudged)})
     newest_ms = {row: case.expected.accepted[own[row][-1]]["ingest_ms"] for row in unjudged & (held | alerted.keys())}
@@ -197,18 +198,22 @@ def _forgotten(case: Case) -> Forgotten:
     return case.evidence.stores.get(FORGOTTEN) or NOTHING_FORGOTTEN
 
 
-def _to_come(case: Case, forgotten: Forgotten) -> list[str]:
+def _misfits(case: Case, forgotten: Forgotten) -> list[str]:
     read_ms = case.evidence.read_ms
-    return to_come(forgotten.marks, read_ms + case.question.bounds.clocks_ms) if read_ms else []
+    return misfits(forgotten.marks, read_ms + case.question.bounds.clocks_ms if read_ms else math.inf)
 
 
-def to_come(marks: Mapping[bytes, Mark], now_ms: int) -> list[str]:
-    """The complaints about keys that were forgotten up to a later moment: their events until then would be, too."""
-    return [
+def misfits(marks: Mapping[bytes, Mark], now_ms: float) -> list[str]:
+    """The complaints about marks of forgotten keys that `millrace forget` does not write.
+
+    Up to a later moment: the events of the key until then would be forgotten, too. Or not even once.
+    """
+    ahead = [
         f"{_text(row)} is forgotten until {mark.until_ms}, which was still to come"
         for row, mark in marks.items()
         if mark.until_ms > now_ms
     ]
+    return ahead + [f"{_text(row)} is forgotten {mark.times} times" for row, mark in marks.items() if mark.times < 1]
 
 
 def _is_expired(table: Table, written_ms: int, case: Case) -> bool:

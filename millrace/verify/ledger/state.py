@@ -339,6 +339,8 @@ class State:
     """By table."""
     marks: dict[str, Mark] = field(default_factory=dict)
     """The keys that were forgotten, by the rows of their marks."""
+    marks_ms: int = 0
+    """The last cut after which the marks were read; 0 before the first."""
 
 
 def lines(state: State) -> Iterator[bytes]:
@@ -386,6 +388,7 @@ def lines(state: State) -> Iterator[bytes]:
         "assumed_since_ms": state.assumed_since_ms,
         "labelled": state.labelled,
         "arrived": state.arrived,
+        "marks_ms": state.marks_ms,
         "references": list(state.oracle.references),
         "ids": ids.digest if isinstance(ids := state.oracle.seen_ms, Ids) else None,
     }
@@ -497,6 +500,7 @@ def _read(written: Iterator[bytes], ids: Ids | None) -> State:
         assumed_since_ms=head["assumed_since_ms"],
         labelled=head.get("labelled", []),
         arrived=[(cut_ms, counts) for cut_ms, counts in head.get("arrived", [])],
+        marks_ms=head.get("marks_ms", 0),
     )
     for line in written:
         kind, *rest = json.loads(line)

@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import partial
 
-from millrace.rules.layout import Forgotten
+from millrace.rules.layout import Forgotten, Mark
 from millrace.verify.case import Case
 from millrace.verify.checking import Checker, Found, Undecided
-from millrace.verify.checks.tables import to_come
+from millrace.verify.checks.tables import misfits
 from millrace.verify.evidence import Read
 from millrace.verify.ledger.step import Step, UnreadError
 from millrace.verify.ledger.tables.cells import encoded, text
@@ -37,7 +37,8 @@ def judged(step: Step, parsed: Mapping[str, Read]) -> Iterator[Checker]:
     try:
         found = tables.forgotten()
         new = {row: mark for row, mark in found.marks.items() if before.get(row) != mark}
-        offenders = to_come(new, tables.now()[0] + step.bounds.clocks_ms) if new else []
+        offenders = misfits(new, tables.now()[0] + step.bounds.clocks_ms) if new else []
+        offenders += _receding(before, found.marks, step.bounds.clocks_ms)
         forgotten, changed = found, set(new)
     except UnreadError as error:
         unread = str(error)
@@ -62,6 +63,20 @@ def judged(step: Step, parsed: Mapping[str, Read]) -> Iterator[Checker]:
         yield Checker(watch.name, asks, partial(_found, watch.figures, why), needs_inputs=False)
     if not unread:
         step.state.marks = {text(row): mark for row, mark in forgotten.marks.items()}
+        step.state.marks_ms = step.cut_ms
+
+
+def _receding(before: Mapping[bytes, Mark], marks: Mapping[bytes, Mark], clocks_ms: int) -> Iterator[str]:
+    """The complaints about marks that are gone or of an earlier moment: no mark is ever removed.
+
+    A key that was forgotten again from another machine may have an earlier one.
+    """
+    for row, was in before.items():
+        mark = marks.get(row, Mark())
+        least_ms = was.until_ms - clocks_ms * (mark.times > was.times)
+        if mark.times < was.times or mark.until_ms < least_ms:
+            shown = f"until {mark.until_ms}, {mark.times} times" if row in marks else "no more"
+            yield f"{row.decode(errors='replace')} was forgotten until {was.until_ms}, {was.times} times, now {shown}"
 
 
 def _found(figures: Mapping[str, int], why: str, _: Case) -> Found | Undecided:

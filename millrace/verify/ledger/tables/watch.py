@@ -150,8 +150,12 @@ class Watch:
             for mark in marks:
                 met.add(mark)
                 # What came between the mark and the last cut is in no sum: what is there counts.
-                if self.forgotten.marks[mark].until_ms < self.step.state.cut_ms:
+                until_ms = self.forgotten.marks[mark].until_ms
+                if until_ms < self.step.state.cut_ms:
                     self.await_anything(name)
+                if until_ms < self.step.state.marks_ms:
+                    why = "is of before the marks were read last, and was not there: what its rows hold is taken over"
+                    self.step.unknown[self.name] = f"the mark {mark.decode(errors='replace')} {why}"
         if changed - met and reached_by(self.table, self.step.use) - {self.table.first}:
             self.step.unknown[self.name] = "keys within its rows were forgotten: the audit takes over what is there"
             own.is_known, own.cursor = False, ""
