@@ -37,7 +37,7 @@ from millrace.verbs.segment_files import SegmentFiles
 from millrace.verbs.undeployed import unrecorded
 from millrace.verbs.validation import CLOCKS_DIFFER_MS, bounds_of, question_about
 from millrace.verify import Bounds, Question, Versions
-from millrace.verify.evidence import ENRICHED
+from millrace.verify.evidence import ENRICHED, FILES, table_key
 from millrace.verify.ledger import chain, spoiling
 from millrace.verify.ledger import state as states
 from millrace.verify.ledger.chain import Chain, Entry, entry_of, unjudged
@@ -48,8 +48,11 @@ from millrace.verify.ledger.state import State, StateError, entry_in
 from millrace.verify.ledger.step import Cells, Inputs, Labelled, Limits, UnreadError
 from millrace.verify.recorded import contradictions, span_ms
 from millrace.verify.spoiling import Outcome
+from millrace.verify.verdict import Check, unchecked
 
 STATES_KEPT = 3
+REACHED_BY = {"hdfs": "WEBHDFS_URL", "hbase": "HBASE_THRIFT_HOST"}
+"""The address that a target must have for each store."""
 FIRST_READ = 1_000
 """So many messages of each raw topic show when it begins."""
 ENTRIES_READ = 100
@@ -442,12 +445,18 @@ class Ledger:
         topics = topics_of(self.variant)
         self.topics = {kind: topic for kind, topic in topics.items() if kind != HOP}
         self.folder = folder_of(self.target, self.variant)
-        persist = self.variant.pattern.stages.persist
-        is_stored = persist is not None and "hdfs" in persist.to and "WEBHDFS_URL" in self.target.addresses
-        has_tables = persist is not None and "hbase" in persist.to and "HBASE_THRIFT_HOST" in self.target.addresses
-        self.stores = ("hdfs",) * is_stored + ("hbase",) * has_tables
+        wanted = [store for store in REACHED_BY if store in self.variant.stores]
+        self.stores = tuple(store for store in wanted if REACHED_BY[store] in self.target.addresses)
+        self.unreached = [store for store in wanted if store not in self.stores]
         folder, use, most = self.target.folder(self.variant), self.variant.use, self.limits.audited_file_rows
-        self.files = SegmentFiles(self.target.hdfs, folder, use, most) if is_stored else None
+        self.files = SegmentFiles(self.target.hdfs, folder, use, most) if "hdfs" in self.stores else None
+
+    def unmade(self) -> Iterator[Check]:
+        """The checks of stores that the target has no address of."""
+        names = {"hdfs": [FILES], "hbase": [table_key(table.name) for table in self.variant.use.tables]}
+        for store in self.unreached:
+            why = f"the target has no {REACHED_BY[store]}"
+            yield from (unchecked(name, f"Does {store} hold what was accepted?", why) for name in names[store])
 
     def turn_to(self, cut_ms: int) -> None:
         """Judge by what was in force at a cut, as a validator has done that is not behind."""
@@ -492,6 +501,7 @@ class Ledger:
         inputs = self.inputs(cut_ms)
         with _uncollected():
             segment = advance(state, question, inputs, cut_ms, self.limits)
+            segment = replace(segment, checks=(*segment.checks, *self.unmade()))
             state.read = self.tail.positions
             entry = self.entry(segment, before, causes)
             state.entry = entry.own

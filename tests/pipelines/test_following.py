@@ -155,6 +155,8 @@ def kafka(written: dict[str, list[Record]], monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(
         ledger, "lengths", lambda bootstrap, of: {kind: len(kafka.records[topic]) for kind, topic in of.items()}
     )
+    # No test has both stores, and what most of them judge is in the topics.
+    monkeypatch.setattr(ledger.Ledger, "unmade", lambda self: ())
     monkeypatch.setattr(
         ledger, "topic_ids", lambda bootstrap, of: {kind: f"{topic} {kafka.made[topic]}" for kind, topic in of.items()}
     )
@@ -213,6 +215,24 @@ def test_openlineage_gets_the_verdict_on_each_segment(
     assert [each["millrace_verdict"]["status"] for each in facets] == ["ok"] * 4
     runs = [each["run"]["runId"] for each in sent]
     assert (runs[:2], len(set(runs))) == (runs[2:], 2), "a segment is one run, whoever sends it"
+
+
+UNMADE = ledger.Ledger.unmade
+
+
+def test_a_store_that_the_target_has_no_address_of_is_unknown(
+    kafka: Topics, target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledger.Ledger, "unmade", UNMADE)
+    (entry,) = judged(opened(target), 1)
+    assert entry.status == "unknown"
+    tables = [f"table of {table.name}" for table in load(NAME).use.tables]
+    assert entry.causes == (
+        "files: the target has no WEBHDFS_URL",
+        *(f"{name}: the target has no HBASE_THRIFT_HOST" for name in tables),
+    )
+    assert {name for name, own in entry.figures.items() if own.get("status")} == {"files", *tables}
+    assert followed(kafka).breaks == ()
 
 
 def test_a_run_is_an_unbroken_chain_that_is_ok(kafka: Topics, target: Target) -> None:
