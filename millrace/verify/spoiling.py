@@ -953,6 +953,7 @@ def _of_files(case: Case) -> Iterator[Spoiling]:
     yield Spoiling(f"{FILES}: two rows swap their keys", (FILES,), partial(stored, [*left, *swapped]))
     more = [*_without(rows, {at}), {**rows[at], FOREIGN: CARD_NUMBER}]
     yield Spoiling(f"{FILES}: a column that is not declared", (FILES,), partial(stored, more))
+    yield Spoiling(f"{FILES}: a column of a replaced file", (FILES,), partial(_with_replaced, case, more[-1:]))
     yield Spoiling(f"{FILES}: a row is lost", (FILES,), partial(stored, _without(rows, {at})))
     yield Spoiling(f"{FILES}: a row is there twice", (FILES,), partial(stored, [*rows, rows[at]]))
     yield Spoiling(f"{FILES}: a foreign row", (FILES,), partial(stored, [*rows, {"hello": "world"}]))
@@ -1111,6 +1112,12 @@ def _labelled(case: Case, labels: Labels | None) -> Evidence:
 
 def _with_output(case: Case, kind: str, records: Sequence[Record]) -> Spoilt:
     return case.question, replace(case.evidence, outputs={**case.evidence.outputs, kind: records})
+
+
+def _with_replaced(case: Case, rows: Sequence[Event]) -> Spoilt:
+    # A check of the same list is not run again.
+    question, evidence = _with_store(case, FILES, list(case.evidence.stores[FILES]))
+    return question, replace(evidence, replaced=rows)
 
 
 def _with_store(case: Case, name: str, content: Any) -> Spoilt:

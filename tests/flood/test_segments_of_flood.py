@@ -34,7 +34,7 @@ from tests.pipelines.segmented import Ledger, figures, wrong
 
 LIMITS = Limits(outstanding_ms=20_000, grace_ms=4_000)
 CUTS_MS = range(START_MS, START_MS + 60_000, 3_500)
-OF_A_WHOLE = ("absent", "is deleted", "before a change", "a day behind", "came out late")
+OF_A_WHOLE = ("absent", "is deleted", "before a change", "a day behind", "came out late", "of a replaced file")
 """Spoilings that only the verdict on a whole run must notice."""
 MANY = ("all rows are lost", "tail is cut", "a clock is", "falls silent", "a day back")
 

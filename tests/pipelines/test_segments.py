@@ -661,7 +661,7 @@ def test_a_mark_of_a_replay_needs_its_dead_letter(good: Evidence, mark: str) -> 
 
 
 SOON_MS = 15_000
-OF_A_WHOLE = ("absent", "is deleted", "before a change", "a day behind", "came out late")
+OF_A_WHOLE = ("absent", "is deleted", "before a change", "a day behind", "came out late", "of a replaced file")
 """Spoilings that only the verdict on a whole run must notice."""
 MANY = (
     "half of it",
