@@ -16,7 +16,7 @@ ROUNDED_MS = 10
 
 def span_ms(run: Run) -> Span:
     """When its messages were due, the bare hops too: until its recorded end; an earlier version recorded none."""
-    return run.start_ms, run.until_ms or run.start_ms + _sent_for_ms(run)
+    return run.start_ms, run.until_ms or run.start_ms + sent_for_ms(run)
 
 
 def contradictions(run: Run) -> Iterator[str]:
@@ -38,7 +38,7 @@ def contradictions(run: Run) -> Iterator[str]:
     if quantiles_ms != sorted(quantiles_ms):
         yield f"the quantiles of its punctuality do not rise: {quantiles_ms}"
     behind_ms = round(max(quantiles_ms, default=0))
-    if run.until_ms and _sent_for_ms(run) > run.until_ms - run.start_ms + behind_ms + ROUNDED_MS:
+    if run.until_ms and sent_for_ms(run) > run.until_ms - run.start_ms + behind_ms + ROUNDED_MS:
         yield f"it took {run.seconds} s, and its last message was due at {run.until_ms}"
     if (keys := run.about.get(KEYS)) is None:
         return
@@ -47,5 +47,6 @@ def contradictions(run: Run) -> Iterator[str]:
         yield f"the keys of its closing are not those of {len(keys)} partitions"
 
 
-def _sent_for_ms(run: Run) -> int:
+def sent_for_ms(run: Run) -> int:
+    """How long it took until its last event left."""
     return round(min(run.seconds, LONGEST_S) * 1000)

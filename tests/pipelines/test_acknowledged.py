@@ -358,11 +358,29 @@ def test_a_run_that_is_recorded_with_other_partitions_than_it_had_leaves_no_outp
     run: Run, placed: Evidence
 ) -> None:
     three = closing_keys(lambda number: f"closing-{number}", 3)
-    for keys, why in ((CLOSERS[:1], "messages of its time are in 2"), (three, "there are 2 now")):
-        other = replace(run, about={**run.about, KEYS: keys})
+    later_ms = run.until_ms + QUESTION.bounds.clocks_ms
+    for keys, until_ms, why in (
+        (CLOSERS[:1], later_ms, "messages of its time are in 2"),
+        (three, run.until_ms, "there are 2 now"),
+    ):
+        other = replace(run, about={**run.about, KEYS: keys}, until_ms=until_ms)
         verdict = judge(asked(other), placed)
         assert red(verdict) == {"partitions": "unknown"}
         assert verdict.check("partitions").why.endswith(why)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{}, {"is_complete": False, "seconds": 5.0, "until_ms": START_MS + 3_600_000}],
+    ids=["by another clock", "interrupted"],
+)
+def test_what_came_after_the_first_run_is_in_partitions_that_were_added(
+    run: Run, placed: Evidence, changed: Mapping[str, Any]
+) -> None:
+    """Messages of its time may be of later; an interrupted run is recorded with the end of its plan."""
+    first = replace(run, about={**run.about, KEYS: CLOSERS[:1]}, **changed)
+    found = judge(asked(first), placed).check("partitions")
+    assert (found.status, found.figures["outputs"]) == ("ok", 0)
 
 
 def test_where_partitions_may_have_been_added_no_output_is_misplaced(run: Run, placed: Evidence) -> None:

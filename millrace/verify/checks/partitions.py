@@ -11,7 +11,7 @@ from millrace.verify.case import Case
 from millrace.verify.checking import Checker, Found, Undecided
 from millrace.verify.checks.acknowledged import unrecorded
 from millrace.verify.evidence import place
-from millrace.verify.recorded import span_ms
+from millrace.verify.recorded import sent_for_ms, span_ms
 
 
 def partitions(case: Case) -> Found | Undecided:
@@ -75,11 +75,17 @@ def _first(case: Case) -> Run | None:
 
 
 def _misrecorded(case: Case) -> Iterator[str]:
-    """Why the first run had not as many partitions as it records: its messages are in more, or there are fewer now."""
+    """Why the first run had not as many partitions as it records: its messages are in more, or there are fewer now.
+
+    What came after it may be in partitions that were added: so its time ends early by what clocks may differ, and that
+    of an interrupted run with what it sent.
+    """
     first = _first(case)
     if first is None or not (then := len(first.about.get(KEYS, ()))):
         return
     since_ms, until_ms = span_ms(first)
+    until_ms = until_ms if first.is_complete else since_ms + sent_for_ms(first)
+    until_ms -= case.question.bounds.clocks_ms
     reached = {each.partition + 1 for each in case.judged if since_ms <= each.ingest_ms <= until_ms}
     least, most = max(reached, default=0), case.evidence.partitions.get(case.question.use.judged.name, then)
     if not least <= then <= most:
