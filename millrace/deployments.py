@@ -101,6 +101,7 @@ class Earlier:
 _NOTED_WITHIN_MS = 60_000
 """So soon after the moment of a deployment an earlier version of this library noted the moment of its memories."""
 _PLANS = TypeAdapter(dict[str, EnginePlan])
+_OVER = TypeAdapter(list[str])
 _REPLACED = TypeAdapter(list[_Replaced])
 _PASTS = TypeAdapter(list[_Past])
 _MEMORIES = TypeAdapter(dict[str, list[tuple[int, int | None]]])
@@ -138,7 +139,7 @@ def keep(plans: Sequence[EnginePlan], variant: Variant) -> None:
 
 def as_deployed(target: Target, name: str) -> Variant:
     """The pattern as its jobs run it: as the project declares it, if that is deployed, or else as it was deployed."""
-    last = deployed(target, name)
+    last = in_use(target, name)
     copies = _copies_of(last)
     try:
         declared = load(name)
@@ -194,6 +195,12 @@ def is_lost(target: Target, name: str) -> bool:
     has_left = has_left or any(_copies(target, name).glob("*"))
     # In this order: a first deployment holds the lock from before it leaves anything until it has a plan.
     return has_left and not is_busy(target, name) and not deployed(target, name)
+
+
+def in_use(target: Target, name: str) -> dict[str, EnginePlan]:
+    """The same of the engines that the pattern still has; of others the plans stay recorded, with what they left."""
+    over = read_json(_over_file(target, name), _OVER, [])
+    return {engine: plan for engine, plan in deployed(target, name).items() if engine not in over}
 
 
 def has_other_code(target: Target, plan: EnginePlan) -> bool:
@@ -277,11 +284,14 @@ def judged_since_ms(target: Target, name: str) -> int | None:
 def record(target: Target, name: str, plan: EnginePlan) -> None:
     """Record the plan as the last one of its engine, and until when changed rules had their previous versions."""
     plan.refuse_other_rules()
-    others, at_ms = deployed(target, name), int(time.time() * 1000)
-    if plan.engine in others and not plan.is_same_as(others[plan.engine]):
-        _note_replaced(target, name, others, at_ms, plan)
-    last = others.pop(plan.engine, None)
-    if last is not None and (changed := _changed_versions(last, plan, others.values(), at_ms)):
+    recorded, before, at_ms = deployed(target, name), in_use(target, name), int(time.time() * 1000)
+    last, left = recorded.get(plan.engine), _left(target, plan, before)
+    is_back = last is not None and plan.engine not in before
+    if left or is_back or (last is not None and not plan.is_same_as(last)):
+        _note_replaced(target, name, before, at_ms, plan)
+    others = [each for engine, each in before.items() if engine != plan.engine and engine not in left]
+    own = [replace(last, versions={}, tables={}) if is_back else last] if last is not None else []
+    if changed := _changed_versions([*own, *left.values()], plan, others, at_ms):
         write_json(_past_file(target, name), [*read_json(_past_file(target, name), _PASTS, []), *changed])
     if last is not None:
         _note_memories(target, name, last, plan, at_ms)
@@ -289,6 +299,8 @@ def record(target: Target, name: str, plan: EnginePlan) -> None:
     started = replace(plan, code=kernel.code(target.settings, plan.engine))
     content[plan.engine] = json.loads(started.to_json())
     write_json(deployed_file(target, name), content)
+    if left or is_back:
+        write_json(_over_file(target, name), sorted({*recorded.keys() - before.keys(), *left} - {plan.engine}))
     _forget_copies(target, name)
 
 
@@ -481,14 +493,37 @@ def _given_up(name: str, job: Job) -> Job:
     return replace(job, state="given-up", problem=f"{job.problem}; {remedy}" if job.problem else remedy)
 
 
+def _left(target: Target, plan: EnginePlan, last: Mapping[str, EnginePlan]) -> dict[str, EnginePlan]:
+    """The plans of engines that the pattern no longer has, once this plan completes its deployment as it is declared.
+
+    A job that still runs may write all that it was deployed with.
+    """
+    if not plan.declared or last.keys() <= {plan.engine}:
+        return {}
+    try:
+        variant = load(plan.pattern)
+        copy = kept.place(_copies(target, plan.pattern), *_declarations(variant))
+        now = {engine: each for engine, each in {**last, plan.engine: plan}.items() if engine in variant.engines}
+        if plan.declared != str(copy) or not _has_versions(variant, now):
+            return {}
+        gone = {engine: each for engine, each in last.items() if engine not in now}
+        return {engine: each for engine, each in gone.items() if not target.engine(engine).job(each).is_up}
+    except (InfraError, DeclarationError):
+        return {}
+
+
 def _changed_versions(
-    last: EnginePlan, plan: EnginePlan, others: Iterable[EnginePlan], until_ms: int
+    last: Sequence[EnginePlan], plan: EnginePlan, others: Iterable[EnginePlan], until_ms: int
 ) -> list[dict[str, Any]]:
+    """The versions that these plans had and the plan has not, or the other way around; without plans, none."""
+    if not last:
+        return []
     # What moves to another engine keeps its version.
     elsewhere = {name: version for each in others for name, version in _versions(each).items()}
     # A job that begins to write tables begins with the first event of the topic: nothing had another version.
-    before = elsewhere | _versions(last)
-    now = elsewhere | _versions(plan if last.tables else replace(plan, tables={}))
+    has_tables = any(each.tables for each in last)
+    before = elsewhere | {name: version for each in reversed(last) for name, version in _versions(each).items()}
+    now = elsewhere | _versions(plan if has_tables else replace(plan, tables={}))
     return [
         {"name": name, "version": before.get(name), "until_ms": until_ms}
         for name in sorted({*before, *now})
@@ -523,6 +558,11 @@ def _versions(plan: EnginePlan) -> dict[str, str]:
     return {**plan.versions, **{table_key(name): version for name, version in plan.tables.items()}}
 
 
+def _over_file(target: Target, name: str) -> Path:
+    """The file of the engines that the pattern no longer has, though their plans stay recorded."""
+    return deployed_file(target, name).with_suffix(".over")
+
+
 def _past_file(target: Target, name: str) -> Path:
     """The file of earlier rule versions, and until when each applied."""
     return deployed_file(target, name).with_suffix(".past")
@@ -553,5 +593,5 @@ def _wanted_file(target: Target, name: str) -> Path:
     return deployed_file(target, name).with_suffix(".wanted")
 
 
-_OF_DEPLOYMENTS = (upgrade_file, _past_file, _replaced_file, _memories_file)
+_OF_DEPLOYMENTS = (upgrade_file, _over_file, _past_file, _replaced_file, _memories_file)
 """The files that a pattern has only beside plans; `forget` removes them with the data."""

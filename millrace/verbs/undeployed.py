@@ -26,7 +26,7 @@ def undeployed(
     target: Target, variant: Variant, in_force: Mapping[str, Versions], away_ms: Mapping[str, Sequence[Span]]
 ) -> list[str]:
     """Complaints about what is declared otherwise than deployed, and about what no deployment has recorded so."""
-    edited = _edited(deployments.deployed(target, variant.name), variant)
+    edited = _edited(deployments.in_use(target, variant.name), variant)
     return [*edited, *unrecorded(target, variant, in_force, away_ms)]
 
 
@@ -46,7 +46,7 @@ def unrecorded(
             yield f"{file}, the record of what is deployed, is missing; restore it, or run `millrace deploy {name}`"
         if not past and not away:
             return
-        replaced, last = deployments.replaced(target, name), deployments.deployed(target, name)
+        replaced, last = deployments.replaced(target, name), deployments.in_use(target, name)
     except InfraError as error:
         yield str(error)
         return
@@ -123,8 +123,9 @@ def _edited(last: Mapping[str, EnginePlan], variant: Variant) -> Iterator[str]:
 def _has_ended(name: str, version: str | None, before: _ByEngine, later: Sequence[_ByEngine]) -> bool:
     """Whether these plans had a version, or none, and a later one of the same engine has another."""
     then = {found for own in before.values() if (found := own.get(name)) is not None}
-    is_of_then = version in then if version is not None else not then
-    return is_of_then and any(
+    if version is None:  # it may have come with an engine that no plan had then
+        return not then and any(name in own for after in later for own in after.values())
+    return version in then and any(
         own.get(name) != after.get(engine, {}).get(name) for after in later for engine, own in before.items()
     )
 

@@ -7,11 +7,13 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from millrace import deployments, kept, project
+from millrace.job import Job
 from millrace.patterns import EnginePlan, Stores, Variant, engine_plans, load
 from millrace.patterns.model import AT_LEAST_ONCE
 from millrace.rules import UseCase
@@ -179,6 +181,75 @@ class TestLostRecord:
         assert len(found(target, variant)) == 1, "it was interrupted, and has no job"
         deploy(target, variant)
         assert found(target, variant) == []
+
+
+class TestEngines:
+    """Which engines a pattern has changes with a deployment; the plans of others stay recorded, for what they left."""
+
+    @pytest.fixture
+    def up(self, monkeypatch: pytest.MonkeyPatch) -> set[str]:
+        """The engines whose jobs run."""
+        found = set[str]()
+
+        def engine(_: Target, name: str) -> Any:
+            return SimpleNamespace(job=lambda plan: Job("running" if name in found else "stopped"))
+
+        monkeypatch.setattr(Target, "engine", engine)
+        return found
+
+    def deploy(self, target: Target, monkeypatch: pytest.MonkeyPatch, variant: Variant, *engines: str) -> None:
+        monkeypatch.setattr(deployments, "load", lambda name: variant)
+        content = variant.pattern.use, variant.pattern.model_dump_json()
+        copy = kept.place(deployments.deployed_file(target, variant.name).with_suffix(".declared"), *content)
+        kept.make(copy, *content)
+        for plan in plans(variant):
+            if not engines or plan.engine in engines:
+                deployments.record(target, variant.name, replace(plan, declared=str(copy)))
+        time.sleep(0.002)
+
+    @pytest.fixture
+    def apart(self) -> Variant:
+        return load("flink-spark")
+
+    @pytest.fixture
+    def alone(self, apart: Variant) -> Variant:
+        """The same without Spark: no store, and no summary."""
+        own = load(NAME).pattern.stages
+        windows = own.windowing.model_copy(update={"engine": "flink", "summaries": ()})
+        return with_stages(apart, windows=windows, persist=None)
+
+    def test_one_that_the_pattern_no_longer_has_is_over_with_its_deployment(
+        self, target: Target, monkeypatch: pytest.MonkeyPatch, up: set[str], apart: Variant, alone: Variant
+    ) -> None:
+        self.deploy(target, monkeypatch, apart)
+        assert any("'rows in hdfs' is deployed" in each for each in found(target, alone)), "an edit"
+        self.deploy(target, monkeypatch, alone)
+        assert found(target, alone) == []
+        (name,) = apart.pattern.stages.windowing.summaries
+        in_force = deployments.in_force(target, apart.name)
+        assert [version for version, _ in in_force[name].past] == [FRAUD.summary(name).version]
+        assert in_force.keys() == {name, *(f"table of {table.name}" for table in FRAUD.tables)}, "rules have moved"
+        assert deployments.deployed(target, apart.name).keys() == {"flink", "spark"}
+        self.deploy(target, monkeypatch, apart)
+        assert found(target, apart) == []
+        versions = [version for version, _ in deployments.in_force(target, apart.name)[name].past]
+        assert versions == [FRAUD.summary(name).version, None]
+
+    def test_one_whose_job_runs_or_whose_restart_comes_from_the_record_is_not_over(
+        self, target: Target, monkeypatch: pytest.MonkeyPatch, up: set[str], apart: Variant, alone: Variant
+    ) -> None:
+        self.deploy(target, monkeypatch, apart)
+        monkeypatch.setattr(deployments, "load", lambda name: alone)
+        for plan in deployments.deployed(target, apart.name).values():
+            deployments.record(target, apart.name, plan)
+        assert found(target, apart) == []
+        up.add("spark")
+        self.deploy(target, monkeypatch, alone)
+        assert any("'rows in hdfs' is deployed" in each for each in found(target, alone))
+        assert deployments.in_force(target, apart.name) == {}
+        up.clear()
+        self.deploy(target, monkeypatch, alone)
+        assert found(target, alone) == []
 
 
 class TestEarlierVersions:
