@@ -113,7 +113,7 @@ def _edited(last: Mapping[str, EnginePlan], variant: Variant) -> Iterator[str]:
             if before.get(name) != now.get(name) and not _is_older(last[engine], name, before):
                 yield f"{_differs(name, before.get(name), now.get(name))}; {remedy}"
     # An engine that is declared no more stays recorded; others may have taken over what it did.
-    remedy = f"take the edit back, or run `millrace teardown {variant.name} --data`"
+    remedy = f"take the edit back, or run `millrace teardown {variant.name}`, then `millrace deploy {variant.name}`"
     for engine in last.keys() - made.keys() if made else ():
         for name, version in _judged_by(last[engine]).items():
             if name not in declared:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from millrace import registry
+from millrace import deployments, registry
 from millrace.errors import InfraError
 from millrace.oracle import Record
 from millrace.patterns import Variant
@@ -66,14 +66,14 @@ def verdict(
     """Judge the pattern as soon as all inputs have come out, or at the deadline.
 
     A verdict that is not ok is returned when nothing has arrived for `settled_after_s`, or at once if no output that
-    may still come changes it. `in_flight` gives what restarts until now had in flight.
+    may still come changes it. `in_flight` gives what restarts until now had in flight; what is deployed is looked up
+    anew each time, as a verb may be changing it.
     """
     deadline = time.monotonic() + within_s
     runs = counted or Counted()
     question = replace(
         question_about(variant, bounds or bounds_of(variant), in_force or {}),
         away_ms=away_ms or {},
-        undeployed=undeployed(target, variant, in_force or {}, away_ms or {}),
         began_ms=runs.began_ms,
         lost=lost,
         uncounted_ms=runs.uncounted_ms,
@@ -82,6 +82,12 @@ def verdict(
         runs=tapes,
         secrets=known_secrets(target.settings, variant.use),
     )
+
+    def judged(reading: _Reading) -> Verdict:
+        found = undeployed(target, variant, in_force or {}, away_ms or {})
+        now = replace(question, in_flight=in_flight(), undeployed=found)
+        return judge(now, reading.evidence(runs))
+
     quiet_s = QUIET_S
     with closing(_Reading(target, variant)) as reading:
         while True:
@@ -97,17 +103,17 @@ def verdict(
                     break
                 time.sleep(0.5)
             began = time.monotonic()
-            found = judge(replace(question, in_flight=in_flight()), reading.evidence(runs))
+            found = judged(reading)
             quiet_s = max(QUIET_S, QUIET_OF_JUDGING * (time.monotonic() - began))
             is_quiet = time.monotonic() > changed_at + settled_after_s
-            is_fixed = (found.is_final or found.is_settled) and reading.is_whole()
-            if found.status == "ok" or is_over or is_quiet or is_fixed:
+            is_fixed = found.is_final or (found.is_settled and not deployments.is_busy(target, variant.name))
+            if found.status == "ok" or is_over or is_quiet or (is_fixed and reading.is_whole()):
                 return found
             report(f"not yet ok: {', '.join(check.name for check in found.checks if check.status != 'ok')}")
             lags = any(check.status != "ok" and check.name in reading.tables for check in found.checks)
             if not reading.wait_for_more(min(settled_after_s, max(0.0, deadline - time.monotonic())), in_tables=lags):
                 # Tables that were ok are not polled, so judge once more.
-                return judge(replace(question, in_flight=in_flight()), reading.evidence(runs))
+                return judged(reading)
 
 
 def finished(

@@ -39,7 +39,7 @@ from millrace.traffic.runs import Run
 from millrace.traffic.tape import Digest
 from millrace.verbs import ledger, lineage, segment_files, traffic, validation
 from millrace.verbs.validate import validate
-from millrace.verify import Verdict, Versions
+from millrace.verify import Evidence, Question, Verdict, Versions, judge
 from millrace.verify.ledger import chain, spoiling
 from millrace.verify.ledger.chain import Chain, Entry, verdict_of
 from millrace.verify.ledger.step import Limits
@@ -1131,6 +1131,26 @@ def test_an_earlier_version_that_was_never_deployed_leaves_each_verdict_unknown(
     assert (check.status, check.why.startswith(f"version x of '{name}' is recorded until")) == ("unknown", True)
     for entry in judged(opened(target), 2):
         assert (entry.status, f"declarations: {check.why}" in entry.causes) == ("unknown", True)
+
+
+@pytest.mark.parametrize("is_busy", [True, False])
+def test_a_verdict_while_a_verb_changes_the_pattern_awaits_what_is_deployed(
+    target: Target, verdict: Callable[[], Verdict], monkeypatch: pytest.MonkeyPatch, is_busy: bool
+) -> None:
+    """Between the jobs of two engines one of them has not been deployed yet."""
+    past(target)
+    of = [["a job is declared, and none is deployed"], list[str]()]
+    monkeypatch.setattr(validation, "undeployed", lambda *_: of.pop(0))
+    monkeypatch.setattr(deployments, "is_busy", lambda *_: is_busy)
+
+    def judged(question: Question, evidence: Evidence) -> Verdict:
+        found = judge(question, evidence)
+        return replace(found, checks=tuple(each for each in found.checks if each.status == "ok" or each.is_settled))
+
+    monkeypatch.setattr(validation, "judge", judged)
+    found = validate(target, NAME, within_s=60, settled_after_s=2).verdict
+    assert ("declarations" in names_of(found)) == (not is_busy)
+    assert len(of) == (not is_busy)
 
 
 def test_an_edit_that_is_not_deployed_leaves_the_verdict_unknown(

@@ -83,7 +83,8 @@ class TestEdits:
             "'rows in hbase'",
             *(f"'table of {table.name}'" for table in FRAUD.tables),
         }
-        assert all(text.endswith("take the edit back, or run `millrace teardown flink --data`") for text in texts)
+        remedy = "take the edit back, or run `millrace teardown flink`, then `millrace deploy flink`"
+        assert all(text.endswith(remedy) for text in texts)
 
     def test_another_guarantee_is_named(self, target: Target) -> None:
         variant = load("storm-exactly-once")
