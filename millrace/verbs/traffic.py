@@ -208,7 +208,11 @@ def gaps(settings: Settings, pattern: str) -> list[str]:
         before, content = _chain_of(lines[: number - 1]), json.loads(line)
         chain = content.pop(CHAIN, None)
         if chain != _link(before, content):
-            found.append(f"{path}: line {number} is altered, or a line before it is missing; restore what was written")
+            why = (
+                "is altered, or a line before it is missing" if chain else "has no chain to show that it is as written"
+            )
+            remedy = "restore what was written, or delete this record: its runs have no labels then"
+            found.append(f"{path}: line {number} {why}; {remedy}")
     return found
 
 
@@ -303,13 +307,18 @@ def labels(use: UseCase, run: Run) -> Labels | str:
 
 def _run(path: Path, number: int, line: bytes) -> Run:
     try:
-        content = shapes.read(line, _RUN)
-        content.pop(CHAIN, None)
-        shapes.read(json.dumps(content["about"]).encode(), _ABOUT)
-        return Run(**content)
+        return Run(**_content(line))
     except (ValueError, TypeError) as error:
         why = str(error).replace("line 1 column", "column")
         raise TrafficError(f"{path}: line {number} is damaged ({why}); remove this line") from None
+
+
+def _content(line: bytes) -> dict[str, Any]:
+    """A line of the record without its chain."""
+    content: dict[str, Any] = shapes.read(line, _RUN)
+    content.pop(CHAIN, None)
+    shapes.read(json.dumps(content["about"]).encode(), _ABOUT)
+    return content
 
 
 def _lines(path: Path) -> list[bytes]:
@@ -317,11 +326,17 @@ def _lines(path: Path) -> list[bytes]:
 
 
 def _chain_of(lines: Sequence[bytes]) -> str:
-    """The chain up to the last of these lines; it may be of an earlier version, or damaged."""
-    try:
-        return str(json.loads(lines[-1])[CHAIN]) if lines else ""
-    except (ValueError, LookupError, TypeError):
-        return hashlib.sha256(lines[-1]).hexdigest()
+    """The chain up to the last legible one of these lines; one of an earlier version has none.
+
+    A damaged line is to be removed, and what follows it is as it was written then.
+    """
+    for line in reversed(lines):
+        try:
+            _content(line)
+        except (ValueError, TypeError):
+            continue
+        return str(json.loads(line).get(CHAIN) or hashlib.sha256(line).hexdigest())
+    return ""
 
 
 def _link(before: str, content: Mapping[str, Any]) -> str:

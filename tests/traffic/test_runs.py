@@ -222,6 +222,22 @@ def test_a_record_that_a_crash_cut_off_is_named_by_its_line_and_damages_no_other
     file.write_bytes(b"".join(lines if cut == 1 else lines[::2]))
     found = [each.behind_ms["p99_ms"] for each in traffic.runs(settings, "visits")]
     assert found == ([3.0, 4.0, 5.0] if cut == 1 else [3.0, 5.0])
+    assert traffic.gaps(settings, "visits") == [], "its line was removed, as the message has it"
+
+
+def test_the_remedy_names_both_ways_of_a_line_that_no_chain_shows(tmp_path: Path) -> None:
+    settings = Settings.read({"MILLRACE_STATE": str(tmp_path)})
+    file = tmp_path / "patterns" / "visits.traffic.jsonl"
+    traffic.keep(settings, "visits", run())
+    remedy = "; restore what was written, or delete this record: its runs have no labels then"
+    unnamed = json.dumps(asdict(run())).encode() + b"\n"
+    file.write_bytes(file.read_bytes().replace(b"3.0", b"3.5") + unnamed)
+    assert traffic.gaps(settings, "visits") == [
+        f"{file}: line 1 is altered, or a line before it is missing{remedy}",
+        f"{file}: line 2 has no chain to show that it is as written{remedy}",
+    ]
+    traffic.forget(settings, "visits")
+    assert traffic.gaps(settings, "visits") == []
 
 
 def test_a_line_that_is_removed_from_the_record_or_altered_is_named(tmp_path: Path) -> None:
@@ -238,7 +254,7 @@ def test_a_line_that_is_removed_from_the_record_or_altered_is_named(tmp_path: Pa
         file.write_bytes(b"".join(lines))
         found = traffic.gaps(settings, "visits")
         assert traffic.counted(VISITS, [], None, found).unrecorded == tuple(found)
-        return [each.split(": ")[1].split(" is")[0] for each in found]
+        return [" ".join(each.split(": ")[1].split()[:2]) for each in found]
 
     assert gaps(second, third) == ["line 1"]
     assert gaps(first, third) == ["line 2"]
