@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from millrace.oracle import Record
-from millrace.rules import ENRICHMENT
+from millrace.rules import ENRICHMENT, Last
 from millrace.traffic import plan_for
 from millrace.verify import Evidence, Question, Versions, judge
 from millrace.verify.case import Case
@@ -185,6 +185,15 @@ class TestEarlierSummaries:
         assert all(each.endswith("'place' may hold a card number") for each in check.offenders)
         with_token = self.and_row(good, self.UNTIL_MS, summary=name, card=CARD_NUMBER, merchant_category="x")
         assert judge(question, with_token).check("readable").status == "ok", "a token may have such digits by chance"
+
+    def test_a_measure_may_show_a_field_that_may_have_such_digits(self, good: Evidence) -> None:
+        (own,) = STREAM.summaries
+        measures = {**own.measures, "newest": Last("transaction_id"), "place": Last("merchant_category")}
+        asked = replace(self.asked(own.name, self.UNTIL_MS), summaries=(replace(own, measures=measures),))
+        row = {"summary": own.name, "merchant_category": "x"}
+        for name, status in (("newest", "ok"), ("place", "unknown")):
+            check = judge(asked, self.and_row(good, self.UNTIL_MS, **row, **{name: CARD_NUMBER})).check("readable")
+            assert (check.status, len(check.offenders)) == (status, int(status != "ok"))
 
 
 class TestKeys:

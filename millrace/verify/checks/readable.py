@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from millrace.oracle import Record
-from millrace.rules import ALERTS, DEAD_LETTERS, REPLAYED, Text, Whole, card_numbers
+from millrace.rules import ALERTS, DEAD_LETTERS, REPLAYED, Last, Max, Min, Text, Whole, card_numbers
+from millrace.rules.measures import Measure
 from millrace.rules.outputs import INGEST_MS, LETTER_IDENTITY, SOURCE, names
 from millrace.verify.case import Case
 from millrace.verify.checking import Checker, Found, Undecided
@@ -38,13 +39,22 @@ def readable(case: Case) -> Found | Undecided:
 def _with_card_numbers(case: Case) -> Iterator[str]:
     """The rows that no present summary declares and that hold one; what is by chance the same cannot be told apart."""
     since_ms = {each.name: case.versions(each.name).since_ms for each in case.question.summaries}
+    measures = {each.name: each.measures for each in case.question.summaries}
     fields = case.question.use.enriched.fields
     may_hold = {each.name for each in fields if isinstance(each, Text | Whole) and each.may_pass_luhn}
     for record, row in case.windows:
         of = since_ms.get(row["summary"])
         for name, value in row.items() if of is None or row["window_start_ms"] < of else ():
-            if name not in may_hold and card_numbers.are_in(str(value)):
+            fields_of = _fields_of(measures.get(row["summary"], {}).get(name))
+            if may_hold.isdisjoint((name, *fields_of)) and card_numbers.are_in(str(value)):
                 yield f"{place(record)}: '{name}' may hold a card number"
+
+
+def _fields_of(measure: Measure | None) -> tuple[str, ...]:
+    """The fields of which a column of this measure has a value as it is."""
+    if isinstance(measure, Max | Min):
+        return (measure.field,)
+    return measure.fields if isinstance(measure, Last) else ()
 
 
 def _longest_delay(messages: Messages) -> str:
