@@ -29,6 +29,7 @@ from millrace.verify.checking import Checker
 from millrace.verify.checks import checkers, partitions
 from millrace.verify.checks.acknowledged import hops_of_no_run
 from millrace.verify.checks.alert_ids import fact_of
+from millrace.verify.checks.alerts import alternatives, is_from_before
 from millrace.verify.checks.numbers import LATE_MOST, last_of, numbers
 from millrace.verify.checks.order import Written, alerted
 from millrace.verify.evidence import (
@@ -429,7 +430,7 @@ def _of_alerts(case: Case, rule: Rule) -> Iterator[Spoiling]:
 
 def _by_races(case: Case, rule: WindowRule) -> Iterator[Spoiling]:
     """An alert on a window lost, with so few of its events called late that a race may explain it."""
-    must, _ = case.windows_of(rule)
+    must = {i: each for i, each in alternatives(rule, case).must.items() if not is_from_before(rule, case, each)}
     alerted = {alert["alert_id"] for _, alert in case.alerts} & must.keys()
     among = sorted({origin for identity in alerted for origin in must[identity].origins} - case.late)
     may_be_late = Case(*_called_late(case, among), like=case).raced_late
@@ -497,7 +498,7 @@ def _called_late(case: Case, origins: Iterable[Origin]) -> Spoilt:
 
 def _a_day_late(case: Case, rule: WindowRule) -> Iterator[Spoiling]:
     """An alert on a window made and written a day late, where many on later windows show that it was due."""
-    must, _ = case.windows_of(rule)
+    must = alternatives(rule, case).must
     own = [n for n, (_, alert) in enumerate(case.alerts) if alert["rule"] == rule.name and alert["alert_id"] in must]
     by_partition: dict[int, list[int]] = defaultdict(list)
     for n in own:

@@ -331,6 +331,16 @@ def test_an_alert_that_is_lost_with_its_events_called_late_is_noticed_by_its_che
     assert {each.name: each.status for each in checks if each.status != "ok"} == {"alerts: busy": "unknown"}
 
 
+def test_an_alert_that_is_lost_so_is_on_a_window_that_began_after_its_rule_changed() -> None:
+    question, evidence = raced(run_of(SHORT, 2), lambda n: lambda w: w.n >= n - 1)
+    (rule,), evidence = question.rules, came_out(evidence, lambda event: 8)
+    way = "alerts: busy: one is lost, and its events are called late"
+    asked = replace(question, in_force={rule.name: Versions((("earlier", START_MS + 11_000),))})
+    for each in spoilings(Case(asked, evidence)):
+        if each.name == way:
+            assert judge(*each.spoilt()).check("alerts: busy").status != "ok"
+
+
 def with_clock_set_back() -> Evidence:
     """A run with two late events because another partition was ahead; their broker's clock is set back by more."""
     raw, _, _ = run_of(SHORT, 2)

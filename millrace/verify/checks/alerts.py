@@ -53,12 +53,12 @@ def alerts(rule: Rule, case: Case) -> Found | Undecided:
     offenders = [
         f"missing: {_text(finding)}"
         for identity, finding in found.must.items()
-        if identity not in copies and identity not in case.absent_alerts and not _is_from_before(rule, case, finding)
+        if identity not in copies and identity not in case.absent_alerts and not is_from_before(rule, case, finding)
     ]
     unjudged = {
         identity
         for identity, finding in {**found.must, **found.before}.items()
-        if identity not in copies and _is_from_before(rule, case, finding)
+        if identity not in copies and is_from_before(rule, case, finding)
     }
     raced = 0
     apart: list[str] = []
@@ -125,7 +125,7 @@ def _resting_on_races(rule: WindowRule, case: Case, copies: Collection[str]) -> 
     """
     for each in case.resting_on_races(rule):
         is_there = each.alert_id in copies
-        if not (is_there and case.late.intersection(each.origins)) and not _is_from_before(rule, case, each):
+        if not (is_there and case.late.intersection(each.origins)) and not is_from_before(rule, case, each):
             yield f"{'there' if is_there else 'not there'}: {_text(each)}"
 
 
@@ -170,7 +170,7 @@ def alternatives(rule: Rule, case: Case) -> Alternatives:
     return Alternatives({i: f for i, f in must.items() if i not in before}, may, before)
 
 
-def _is_from_before(rule: Rule, case: Case, finding: Finding) -> bool:
+def is_from_before(rule: Rule, case: Case, finding: Finding) -> bool:
     """Whether a window holds an event from before its rule changed: an engine may have begun it anew."""
     if not isinstance(rule, WindowRule):
         return False
