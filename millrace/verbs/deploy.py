@@ -82,7 +82,8 @@ def deploy(
         if accept_loss and not plan:
             for failed in last.values():
                 _accept(target, failed, target.engine(failed.engine).job(failed).lost, report)
-        wanted_plans = list(last.values()) if only_missing else deployments.plans(target, variant)
+        in_use = deployments.in_use(target, name)
+        wanted_plans = [*in_use.values()] if only_missing else deployments.plans(target, variant)
         wanted_plans = [each for each in wanted_plans if _is_of(each, engines)]
         steps = [_step(target, wanted, last.get(wanted.engine), only_missing, fresh) for wanted in wanted_plans]
         if fresh:
