@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from millrace.traffic.planned import KEYS, partition_of
-from millrace.traffic.runs import Run, Span
+from millrace.traffic.runs import LONGEST_S, Run, Span
 from millrace.verify.latency import QUANTILES
 
-LONGEST_S = 10**9
-"""Thirty years: more is no time that a sender took."""
 ROUNDED_MS = 10
 """What a record leaves out where it rounds."""
 
