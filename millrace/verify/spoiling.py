@@ -15,7 +15,7 @@ from functools import partial
 from operator import itemgetter
 from typing import Any
 
-from millrace.oracle import Origin, Record, measured, window_findings
+from millrace.oracle import Finding, Origin, Record, measured, window_findings
 from millrace.patterns.loss import InFlight
 from millrace.patterns.parquet import hour_of
 from millrace.rules import ALERTS, DEAD_LETTERS, Count, Rule, Sum, Table, WindowRule, WindowSummary, alert_id
@@ -428,9 +428,15 @@ def _of_alerts(case: Case, rule: Rule) -> Iterator[Spoiling]:
     )
 
 
+def _due_now(case: Case, rule: WindowRule) -> dict[str, Finding]:
+    """The alerts that must be there on windows which the present version of the rule judges."""
+    must = alternatives(rule, case).must
+    return {identity: each for identity, each in must.items() if not is_from_before(rule, case, each)}
+
+
 def _by_races(case: Case, rule: WindowRule) -> Iterator[Spoiling]:
     """An alert on a window lost, with so few of its events called late that a race may explain it."""
-    must = {i: each for i, each in alternatives(rule, case).must.items() if not is_from_before(rule, case, each)}
+    must = _due_now(case, rule)
     alerted = {alert["alert_id"] for _, alert in case.alerts} & must.keys()
     among = sorted({origin for identity in alerted for origin in must[identity].origins} - case.late)
     may_be_late = Case(*_called_late(case, among), like=case).raced_late
@@ -449,7 +455,7 @@ def _by_races(case: Case, rule: WindowRule) -> Iterator[Spoiling]:
 
 def _held_back(case: Case, rule: WindowRule) -> Iterator[Spoiling]:
     """An alert on a window lost, with its last events called late, which came out behind later ones."""
-    must, _ = case.windows_of(rule)
+    must = _due_now(case, rule)
     alerted = {alert["alert_id"] for _, alert in case.alerts} & must.keys()
     for identity in sorted(alerted) if case.question.follows_enriched else ():
         events = [(origin, case.accepted(origin)) for origin in must[identity].origins]
