@@ -14,6 +14,7 @@ import pytest
 
 from millrace import deployments, kept, project
 from millrace.job import Job
+from millrace.machine.processes import wait_until
 from millrace.patterns import EnginePlan, Stores, Variant, engine_plans, load
 from millrace.patterns.model import AT_LEAST_ONCE
 from millrace.rules import UseCase
@@ -65,6 +66,12 @@ def use(monkeypatch: pytest.MonkeyPatch, **changed: Any) -> UseCase:
     """Let the project declare the use so."""
     monkeypatch.setitem(project.uses(), "fraud", replace(FRAUD, **changed))
     return project.uses()["fraud"]
+
+
+def await_later() -> None:
+    """Two deployments have two moments."""
+    now_ms = time.time_ns() // 1_000_000
+    assert wait_until(lambda: time.time_ns() // 1_000_000 > now_ms, within_s=5)
 
 
 class TestEdits:
@@ -206,7 +213,7 @@ class TestEngines:
         for plan in plans(variant):
             if not engines or plan.engine in engines:
                 deployments.record(target, variant.name, replace(plan, declared=str(copy)))
-        time.sleep(0.002)
+        await_later()
 
     @pytest.fixture
     def apart(self) -> Variant:
@@ -268,7 +275,7 @@ class TestEarlierVersions:
         tables = tuple(replace(each, alerts=False) for each in FRAUD.tables)
         use(monkeypatch, canaries=None, tables=tables, disorder_ms=FRAUD.disorder_ms + 1)
         deploy(target, variant)
-        time.sleep(0.002)
+        await_later()
         deploy(target, variant, lambda plan: replace(plan, versions={**plan.versions}, partitions=9))
         return variant
 
@@ -283,7 +290,7 @@ class TestEarlierVersions:
         without = with_stages(variant, events=events.model_copy(update={"rules": events.rules[:-1]}))
         for each in (without, variant, without, variant):
             deploy(target, each)
-            time.sleep(0.002)
+            await_later()
         assert [each["version"] is None for each in self.past(target)] == [True, False, True]
         assert found(target, variant) == []
 
@@ -326,7 +333,7 @@ class TestEarlierVersions:
         assert [each for each in found(target, variant) if "until" in each] != []
         with deployments.alone(target, NAME):
             assert [each for each in found(target, variant) if "until" in each] == [], "it is being recorded"
-        time.sleep(0.002)
+        await_later()
         deploy(target, variant)
         assert found(target, variant) == []
 
