@@ -145,7 +145,7 @@ def main(argv: Sequence[str], starts: Starts | None = None, kind: str = "cost") 
         }
     finally:
         stack.down(settings, purge=True, report=_report)
-    kind = kind.replace("cost", "profile") if given.profile else f"{kind}-burst" if given.burst else kind
+    kind = (kind.replace("cost", "profile") if given.profile else kind) + ("-burst" if given.burst else "")
     path = records.append(own, kind, figures, given.seed)
     for engine, found in figures.items():
         _, against = sides_of(engine, starts)
@@ -628,9 +628,8 @@ def _arguments(argv: Sequence[str], starts: Starts) -> argparse.Namespace:
     parser.add_argument("--events", type=int, default=800_000)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--seed", type=int, default=1)
-    kinds = parser.add_mutually_exclusive_group()
-    kinds.add_argument("--profile", action="store_true", help="sample the stacks as well: a record of its own")
-    kinds.add_argument("--burst", action="store_true", help=f"with the rule {BURST} as well: a record of its own")
+    parser.add_argument("--profile", action="store_true", help="sample the stacks as well: a record of its own")
+    parser.add_argument("--burst", action="store_true", help=f"with the rule {BURST} as well: a record of its own")
     return parser.parse_args(argv)
 
 

@@ -249,7 +249,7 @@ MEASUREMENTS = {
         minutes=4,
     ),
     "profile-burst": Measurement(
-        "profile",
+        "profile-burst",
         (
             "lab/cost.py",
             "lab/profile.py",
