@@ -16,7 +16,8 @@ SETTINGS: Mapping[str, str] = {
     # A task waits for what is known to lie in Kafka, and for nothing else: the order of arrival (decision 0005).
     "max.task.idle.ms": "0",
     "group.protocol": "classic",
-    "statestore.cache.max.bytes": str(64 << 20),  # what changes between two commits fits into it
+    # What changes between two commits fits into it. No larger: each look at forgotten ids copies all its keys.
+    "statestore.cache.max.bytes": str(4 << 20),
     # An aborted transaction has no messages; nor has it a state, which may be that of a generation with other promises.
     "consumer.isolation.level": "read_committed",
     "main.consumer.auto.offset.reset": "none",  # a person accepts the loss of unread messages

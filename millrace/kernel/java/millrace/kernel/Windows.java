@@ -18,7 +18,7 @@ import java.util.function.BiConsumer;
 
 /**
  * The windows stage: keeps the events of each window until time has passed it, then measures and judges it, as
- * {@code window_findings} and {@code summary_rows} of millrace/oracle.py define it. For one thread.
+ * {@code window_findings} and {@code summary_rows} of millrace/oracle.py define it. For one thread and one state.
  *
  * <p>Events are dealt out by the keys of rules and summaries, each of which may be on another task, and come back to
  * {@link #add}. What comes again after a crash changes nothing: an event is kept under its place, time is put before a
@@ -37,6 +37,8 @@ public final class Windows {
     private final Map<String, Integer> columns = new HashMap<>();
     private final int time;
     private final DeadLetters deadLetters;
+    private Long closedMs; // as the state has it; null until it was read
+    private byte[] nextTimer = new Key(TIMER).bytes(); // none is before it; a store is slow to pass what was removed
 
     /** From the JSON text of {@code windows_data()}. */
     public Windows(String declaration) {
@@ -85,18 +87,22 @@ public final class Windows {
 
     /** The time up to which windows are closed. */
     public long timeMs(State state) {
-        byte[] kept = state.get(new Key(TIME).bytes());
-        return kept == null ? Long.MIN_VALUE : Key.whole(ByteBuffer.wrap(kept));
+        if (closedMs == null) {
+            byte[] kept = state.get(new Key(TIME).bytes());
+            closedMs = kept == null ? Long.MIN_VALUE : Key.whole(ByteBuffer.wrap(kept));
+        }
+        return closedMs;
     }
 
     /** Closes all windows that no event from this moment on belongs to. */
     public void advance(long toMs, State state, Outputs outputs) {
         if (toMs > timeMs(state)) {
             state.put(new Key(TIME).bytes(), Arrays.copyOfRange(new Key(TIME).whole(toMs).bytes(), 1, 1 + Long.BYTES));
+            closedMs = toMs;
         }
         List<byte[]> due = new ArrayList<>();
         byte[] end = toMs == Long.MAX_VALUE ? new Key(TIMER).end() : new Key(TIMER).whole(toMs + 1).bytes();
-        state.visit(new Key(TIMER).bytes(), end, (timer, none) -> due.add(timer));
+        state.visit(nextTimer, end, (timer, none) -> due.add(timer));
         for (byte[] timer : due) {
             ByteBuffer from = ByteBuffer.wrap(timer).position(1 + Long.BYTES);
             String name = Key.text(from);
@@ -111,12 +117,13 @@ public final class Windows {
                 own.close(key, Key.whole(from), toMs, () -> state.remove(timer), state, outputs);
             }
         }
+        nextTimer = Arrays.compareUnsigned(end, nextTimer) > 0 ? end : nextTimer;
     }
 
     /** When the last open window closes, or null if none is open. */
     public Long lastEndMs(State state) {
         Long[] last = new Long[1];
-        state.visit(new Key(TIMER).bytes(), new Key(TIMER).end(), (timer, none) -> {
+        state.visit(nextTimer, new Key(TIMER).end(), (timer, none) -> {
             last[0] = Key.whole(ByteBuffer.wrap(timer).position(1));
             return true;
         });

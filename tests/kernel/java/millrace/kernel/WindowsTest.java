@@ -88,14 +88,16 @@ final class WindowsTest {
 
     @Test
     void aWindowThatACrashLeftHalfClosedIsClosedAgain() {
-        Windows tumbling = new Windows(WINDOWS.formatted(RULE.formatted("r", "{\"size_ms\": 10, \"step_ms\": 10}")));
+        String declaration = WINDOWS.formatted(RULE.formatted("r", "{\"size_ms\": 10, \"step_ms\": 10}"));
+        Windows tumbling = new Windows(declaration);
         add(tumbling, "a", 0);
         add(tumbling, "b", 9);
         HeapState before = new HeapState();
         before.entries.putAll(state.entries);
         tumbling.advance(10, state, outputs);
         before.entries.put(new Key('w').bytes(), state.get(new Key('w').bytes())); // only the time was kept
-        tumbling.advance(tumbling.timeMs(before), before, outputs);
+        Windows again = new Windows(declaration);
+        again.advance(again.timeMs(before), before, outputs);
         assertEquals(List.of("0 [a, b]", "0 [a, b]"), found);
     }
 
