@@ -127,6 +127,7 @@ class KeyRows(Watch):
         wrong = [] if waiting is None else list(self._wrong(held, shown, waiting.passed))
         if waiting is None or not wrong:
             # Of a row that was right so far, only what is there now; of one that shows an earlier message, the later.
+            self.unexplained.pop(row, None)
             waiting = self.own.waiting[row] = replace(self.awaited(), passed=left)
             wrong = list(self._wrong(held, shown, left))
         waiting.reading = Reading(at_ms, ends, held.alerts, cells=shown, open=wrong)
