@@ -1054,7 +1054,8 @@ def _of_labels(case: Case) -> Iterator[Spoiling]:
     made = case.evidence.labels
     if made is None:
         return
-    rule = next((name for name, _ in made.meant), None)
+    own = {rule.name for rule in case.question.rules}  # traffic is labelled for the rules of other patterns, too
+    rule = next((name for name, _ in made.meant if name in own), None)
     if rule:
         more = Labels({**made.meant, (rule, (FOREIGN, "1")): FOREIGN}, made.ambiguous, made.spans_ms)
         yield Spoiling(

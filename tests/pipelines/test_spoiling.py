@@ -98,6 +98,15 @@ def test_a_check_that_no_longer_notices_is_named(short: Evidence, monkeypatch: p
     assert "enriched: merchant_place is altered" in missed
 
 
+def test_traffic_is_labelled_for_rules_that_the_pattern_lacks_too(short: Evidence) -> None:
+    assert short.labels is not None
+    labels = replace(short.labels, meant={("elsewhere", ("anna", "1")): "spree", **short.labels.meant})
+    found = self_test(QUESTION, replace(short, labels=labels))
+    assert found.why == ""
+    assert found.missed == []
+    assert "labels: one without its alert" in {each.name for each in found.outcomes}
+
+
 def test_only_a_run_that_is_ok_can_be_spoilt(short: Evidence) -> None:
     found = self_test(QUESTION, replace(short, stores={**short.stores, "files": []}))
     assert found.outcomes == ()
