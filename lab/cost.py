@@ -129,7 +129,7 @@ Starts = Mapping[tuple[str, str], Start]
 def main(argv: Sequence[str], starts: Starts | None = None, kind: str = "cost") -> int:
     """Measures the declaration, or other starts, which leave a record of their own kind."""
     starts = starts or STARTS
-    given = _arguments(argv, starts)
+    given = arguments(argv, starts)
     own = Settings.read(os.environ)
     settings = replace(own, state=own.state / "cost", port_base=own.port_base + PORTS_PER_STACK)
     stack.down(settings, purge=True)
@@ -145,8 +145,7 @@ def main(argv: Sequence[str], starts: Starts | None = None, kind: str = "cost") 
         }
     finally:
         stack.down(settings, purge=True, report=_report)
-    kind = (kind.replace("cost", "profile") if given.profile else kind) + ("-burst" if given.burst else "")
-    path = records.append(own, kind, figures, given.seed)
+    path = records.append(own, kind_of(given, kind), figures, given.seed)
     for engine, found in figures.items():
         _, against = sides_of(engine, starts)
         print(f"{engine}: {found['ratio']['median']} times {against} ({found['ratio']['of']}); record {path}")
@@ -621,7 +620,12 @@ def _report(*words: str) -> None:
     print(*words, file=sys.stderr, flush=True)
 
 
-def _arguments(argv: Sequence[str], starts: Starts) -> argparse.Namespace:
+def kind_of(given: argparse.Namespace, kind: str = "cost") -> str:
+    """What a record of this measurement is called."""
+    return (kind.replace("cost", "profile") if given.profile else kind) + ("-burst" if given.burst else "")
+
+
+def arguments(argv: Sequence[str], starts: Starts = STARTS) -> argparse.Namespace:
     measurable = sorted({engine for engine, _ in starts})
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("engines", nargs="*", default=measurable, metavar="ENGINE", help=f"of {', '.join(measurable)}")

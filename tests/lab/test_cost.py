@@ -20,8 +20,10 @@ from lab.cost import (
     Expected,
     Found,
     Starts,
+    arguments,
     expected_of,
     judged,
+    kind_of,
     only,
     run,
     send_backlog,
@@ -29,6 +31,7 @@ from lab.cost import (
     with_burst,
 )
 from lab.documents import costs
+from lab.measurements import MEASUREMENTS
 from millrace.oracle import Finding
 from millrace.patterns import load
 from millrace.settings import Settings
@@ -38,6 +41,14 @@ from millrace.target import Target
 EVENTS = 20_000
 ENGINES = sorted({engine for engine, _ in STARTS})
 CHOICES = (flink_on_stage.STARTS, spark_in_python.BY_KEY, spark_in_python.BY_BUCKET)
+
+
+@pytest.mark.parametrize("name", [name for name, each in MEASUREMENTS.items() if " -m lab.cost" in each.command])
+def test_a_measurement_of_the_cost_is_a_record_of_its_own_kind(name: str) -> None:
+    _, _, given = MEASUREMENTS[name].command.partition(" -m lab.cost")
+    assert kind_of(arguments(given.split())) == MEASUREMENTS[name].kind == name
+
+
 ALL: Starts = {**STARTS} | {each: start for starts in CHOICES for each, start in starts.items()}
 
 FINDING = Finding(RULES[0], "v1", "anna", "anna", ("t1",), {"amount_cents": 9, "before_highest_cents": 5}, 1_000)
