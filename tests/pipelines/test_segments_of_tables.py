@@ -283,6 +283,22 @@ def test_a_row_that_is_spoilt_under_traffic_turns_one_segment_red(good: Evidence
     assert (check, len(offenders)) == (f"table of {table}", 1)
 
 
+@pytest.mark.parametrize(("after_ms", "every_ms"), [(0, EVERY_MS), (-20_000, EVERY_MS), (-20_000, 17_000)])
+def test_a_row_that_stays_as_an_earlier_message_left_it_is_red_once(
+    good: Evidence, chosen: Chosen, after_ms: int, every_ms: int
+) -> None:
+    first: dict[bytes, bytes] = {}
+
+    def stay(content: Content, chosen: Chosen) -> None:
+        if (row := content["customers"].get(chosen.customer)) is not None:
+            first.update({} if first else row)
+            content["customers"][chosen.customer] = dict(first)
+
+    ledger = spoilt(opened(good, after_ms), chosen, START_MS, stay)
+    ((_, check, offenders),) = red(through(ledger, range(START_MS, START_MS + 250_000, every_ms)))
+    assert (check, len(offenders)) == ("table of customers", 1)
+
+
 @settings(max_examples=15, phases=(Phase.explicit, Phase.generate))
 @given(
     name=st.sampled_from(sorted(SPOILINGS)),
