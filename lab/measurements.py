@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,10 @@ class Measurement:
     """The command needs another machine or a person, who passes the record on by `--take`."""
 
 
+PROJECT = Path(__file__).parent.parent
+# Its files, not their folder: one that is moved to another part is none of this part any more.
+KERNEL = tuple(str(path.relative_to(PROJECT)) for path in sorted((PROJECT / "millrace/kernel/java").rglob("*.java")))
+STAGE = ("millrace/kernel/stage", "millrace/kernel/kafka")
 POMS = (
     "millrace/engines/flink/pom.xml",
     "millrace/engines/flink/flink-hadoop/pom.xml",
@@ -57,19 +62,19 @@ BENCH = (
     *SENT,
     "lab/bench.py",
     "pipelines/fraud",
-    "millrace/kernel/java",
+    *KERNEL,
     "millrace/patterns",
     "millrace/rules",
     "millrace/verify/latency.py",
     "uv.lock",
 )
-FLINK = ("millrace/engines/flink", "millrace/kernel/java")
-SPARK = ("millrace/engines/spark", "millrace/job_processes.py", "millrace/kernel/java")
-STREAMS = ("millrace/engines/streams", "millrace/kernel/java", "millrace/kernel/kafka")
-STORM = ("millrace/engines/storm", "millrace/kernel/java", "millrace/kernel/kafka")
+FLINK = ("millrace/engines/flink", *KERNEL)
+SPARK = ("millrace/engines/spark", "millrace/job_processes.py", *KERNEL)
+STREAMS = ("millrace/engines/streams", *KERNEL, *STAGE)
+STORM = ("millrace/engines/storm", *KERNEL, *STAGE)
 
 FLINK_ON_STAGE = (
-    *("lab/cost.py", "lab/choices/flink", "lab/choices/flink_on_stage.py", *FLINK, "millrace/kernel/kafka"),
+    *("lab/cost.py", "lab/choices/flink", "lab/choices/flink_on_stage.py", *FLINK, *STAGE),
     *("millrace/rules", "pipelines/fraud"),
 )
 SPARK_IN_PYTHON = ("lab/choices/spark", "lab/choices/spark_in_python.py")

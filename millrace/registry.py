@@ -85,7 +85,10 @@ class Manifest:
     components: tuple[str, ...] = ()
     """The jars that its servers and jobs run on."""
     kernel_parts: tuple[str, ...] = ()
-    """The parts of the kernel that its Java uses beside the one for all: `kafka`, for jobs on Kafka's own clients."""
+    """The parts of the kernel that its Java uses beside the one for all.
+
+    `stage` judges events and windows over a state of bytes; `kafka` is for jobs on Kafka's own clients.
+    """
     needs: tuple[str, ...] = ()
     """The services that its own service needs."""
     is_default: bool = False

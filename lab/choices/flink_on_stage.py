@@ -46,7 +46,8 @@ def ensure(settings: Settings) -> Path:
     one loader has loaded both.
     """
     package, own = settings.package, [*compiled_against(settings), *clients(settings)]
-    roots = [package / "kernel" / "java", package / "kernel" / "kafka" / "java", package / "engines/flink/java", JAVA]
+    parts = ["kernel/java", "kernel/stage/java", "kernel/kafka/java", "engines/flink/java"]
+    roots = [*(package / each for each in parts), JAVA]
     return handwritten.built(settings, "flink-on-stage", [(root, own) for root in roots])
 
 

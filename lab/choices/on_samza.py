@@ -56,10 +56,14 @@ def libraries(settings: Settings) -> list[Path]:
 
 def ensure(settings: Settings, own: Sequence[Path]) -> Path:
     """The jar of the task."""
-    kernel_java, kafka_java = settings.package / "kernel" / "java", settings.package / "kernel" / "kafka" / "java"
+    kernel = settings.package / "kernel"
     # The classes used here are those that run with Samza's older clients, too.
     streams = handwritten.libraries(settings, "streams")
-    return handwritten.built(settings, "on-samza", [(kernel_java, own), (kafka_java, streams), (SOURCES, own)])
+    return handwritten.built(
+        settings,
+        "on-samza",
+        [*((kernel / part, own) for part in ("java", "stage/java")), (kernel / "kafka/java", streams), (SOURCES, own)],
+    )
 
 
 STARTS = {("streams", DECLARED): declared_on_streams, ("streams", ON_SAMZA): on_samza}

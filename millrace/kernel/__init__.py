@@ -17,7 +17,11 @@ from millrace.settings import Settings
 JAR = "millrace-kernel.jar"
 SHARED = "kernel"
 """The part that all engines share."""
-LIBRARIES = {SHARED: ("jackson-core-",), "kafka": ("jackson-core-", "kafka-clients-", "slf4j-api-")}
+LIBRARIES = {
+    SHARED: ("jackson-core-",),
+    "stage": ("jackson-core-",),
+    "kafka": ("jackson-core-", "kafka-clients-", "slf4j-api-"),
+}
 """The shared parts, and of an engine's jars those that each is compiled against: it cannot come to need an engine.
 
 All engines share the first; the others are for those whose manifest names them.

@@ -98,7 +98,7 @@ class Partner:
 def partner() -> Iterator[Partner]:
     settings = Settings.read(os.environ)
     library = next(jars.folder(settings, "flink").glob("jackson-core-*.jar"))
-    class_path = os.pathsep.join((str(kernel.ensure(settings, "flink")), str(library)))
+    class_path = os.pathsep.join((str(kernel.ensure(settings, "streams")), str(library)))
     source = Path(__file__).with_name("Partner.java")
     with subprocess.Popen(
         ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx128m", "-cp", class_path, str(source)],

@@ -16,8 +16,8 @@ from millrace.settings import PROJECT, Settings
 pytestmark = pytest.mark.builds
 
 QUICK = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-SHARED = "flink"
-"""The engine whose jars the tests of the shared part run with."""
+SHARED = "streams"
+"""The engine whose jars the tests of the shared parts run with: its kernel has all of them."""
 FOLDERS: dict[str, list[Path]] = {}
 """By engine."""
 for path in sorted((PROJECT / "tests").glob("*/java")):

@@ -25,7 +25,7 @@ ENGINE = Manifest(
     },
     has_environment=False,
     components=("storm",),
-    kernel_parts=("kafka",),
+    kernel_parts=("stage", "kafka"),
     ports={
         "storm-zookeeper": 80,
         "storm": 81,  # Nimbus

@@ -27,7 +27,7 @@ ENGINE = Manifest(
     },
     has_environment=False,
     components=("streams",),
-    kernel_parts=("kafka",),
+    kernel_parts=("stage", "kafka"),
     process="job-{pattern}-streams",
     # Kafka Streams makes the names of changelogs, of stores that Layout.java names.
     state_topics=(
