@@ -66,6 +66,16 @@ class StateTopic:
     configs: Mapping[str, str]
 
 
+CHANGELOG: Mapping[str, str] = {
+    "cleanup.policy": "compact",
+    "segment.ms": "600000",
+    "min.cleanable.dirty.ratio": "0.1",
+    # All that is remembered of a key is one message: of about a million events, where a measure looks far back.
+    "max.message.bytes": str(16 << 20),
+}
+"""Of a topic that holds what a job remembers."""
+
+
 @dataclass(frozen=True)
 class Manifest:
     """What an engine declares of itself, as plain data."""

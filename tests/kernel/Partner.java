@@ -25,6 +25,7 @@ import millrace.kernel.Windows;
 public class Partner {
     private static final Map<String, EventReader> READERS = new HashMap<>();
     private static final Map<String, Measures> MEASURES = new HashMap<>();
+    private static final int FORGOTTEN_EVERY = 4; // messages, more than come again after a crash
 
     public static void main(String[] arguments) throws Exception {
         BufferedReader questions = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
@@ -97,6 +98,9 @@ public class Partner {
         List<Object> crashes = Json.list(question.get("crashes"));
         for (int i = 0; i < tape.size(); i++) {
             take(Json.object(tape.get(i)), stage, references, state, outputs);
+            if (i % FORGOTTEN_EVERY == 0) {
+                stage.forget(null, Integer.MAX_VALUE, state);
+            }
             int again = ((Long) crashes.get(i)).intValue();
             if (again > 0) {
                 stage = new Stage(declaration, topics, references);

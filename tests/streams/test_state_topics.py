@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from kafka import KafkaProducer
 
-from millrace import deployments
+from millrace import deployments, registry
 from millrace.job import EngineError
 from millrace.patterns import engine_plans, load
 from millrace.patterns.plan import Stores, state_topics
@@ -21,6 +22,7 @@ from millrace.verbs.declare import declared
 from millrace.verbs.deploy import refuse_moved
 from millrace.verbs.provision import provision, wanted_topics
 from tests.conftest import settings_for_tests
+from tests.player import ensure_topics, own_plan
 
 NOWHERE = Stores("", "", 0, "")
 
@@ -43,6 +45,22 @@ def test_a_pattern_provisions_the_state_topics_of_its_stages(pattern: str, names
 def test_only_the_job_reads_and_writes_its_state() -> None:
     found = declared(settings_for_tests("unused", 26000))["patterns"]["streams"]["topics"]["streams-dealt"]
     assert (found["readers"], found["writers"]) == (["streams-streams"], ["streams-streams"])
+
+
+@pytest.mark.stack
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("pattern", ["streams", "storm"])
+def test_what_is_remembered_of_a_key_may_be_larger_than_kafka_takes_by_default(stack: Settings, pattern: str) -> None:
+    plan = own_plan(Target.read(stack, {}), load(pattern), "large")
+    ensure_topics(plan, load(pattern))
+    (memory,) = (name for name in state_topics(plan) if "-memory" in name)
+    settings = registry.manifest(plan.engine).module("tuning").SETTINGS
+    with closing(
+        KafkaProducer(
+            bootstrap_servers=plan.bootstrap, max_request_size=int(settings["producer.max.request.size"]), retries=0
+        )
+    ) as producer:
+        assert producer.send(memory, key=b"key", value=bytes(8 << 20)).get(60).offset == 0
 
 
 def test_more_partitions_than_the_state_has_are_refused_with_the_remedy() -> None:

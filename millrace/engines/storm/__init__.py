@@ -1,10 +1,9 @@
 """Storm: a topology for each pattern, each event as it arrives, in a worker of a cluster."""
 
-from millrace.registry import WINDOWS, Manifest, StateTopic
+from millrace.registry import CHANGELOG, WINDOWS, Manifest, StateTopic
 
 SLOTS = 7
 """Of the supervisor: a job takes one."""
-CHANGELOG = {"cleanup.policy": "compact", "segment.ms": "600000", "min.cleanable.dirty.ratio": "0.1"}
 NO_WINDOWS = (
     "a window of Storm closes by a timer of one task, at a watermark that no checkpoint keeps, and failed tuples come "
     "again behind it: its events are not exact; choose another engine for stages.windows"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from millrace.registry import CHANGELOG
+
 IDLE_MS = 5_000  # a partition without traffic holds back no window for longer than this
 HEAP_MB = 384
 CHECKPOINT_EVERY_MS = {
@@ -27,13 +29,14 @@ SETTINGS: Mapping[str, str] = {
     "producer.linger.ms": "0",  # outputs leave at once; many at once still travel in batches
     "producer.acks": "all",
     "producer.enable.idempotence": "true",
+    "producer.max.request.size": CHANGELOG["max.message.bytes"],
 }
 
 UNACKNOWLEDGED: Mapping[str, str] = {
     # What waits for its turn to be judged is lost with the worker.
     "topology.executor.receive.buffer.size": "256",
     "keeper.linger.ms": "1000",  # until the flush: the state of a checkpoint is one batch
-    "keeper.batch.size": "900000",  # Kafka takes none above 1 MB
+    "keeper.batch.size": "900000",  # of a key whose memory is larger, it is a batch of its own
 }
 """At most once: Storm counts no pending tuples."""
 

@@ -1,10 +1,9 @@
 """Kafka Streams: a process for each pattern, each event as it arrives; no cluster besides Kafka."""
 
-from millrace.registry import Manifest, StateTopic
+from millrace.registry import CHANGELOG, Manifest, StateTopic
 
 # The time of a message within a job is none of a clock's: Layout.java puts the stream into it.
 OWN_TIME = {"message.timestamp.type": "LogAppendTime"}
-CHANGELOG = OWN_TIME | {"cleanup.policy": "compact", "segment.ms": "600000", "min.cleanable.dirty.ratio": "0.1"}
 DEALT = OWN_TIME | {"retention.ms": "604800000", "retention.bytes": "-1"}
 """Of the topic through which events come to their windows: a job that is down for a week has lost what is in it."""
 
@@ -31,8 +30,8 @@ ENGINE = Manifest(
     process="job-{pattern}-streams",
     # Kafka Streams makes the names of changelogs, of stores that Layout.java names.
     state_topics=(
-        StateTopic("{pattern}-memory-changelog", "events", CHANGELOG),
-        StateTopic("{pattern}-windows-changelog", "windows", CHANGELOG),
+        StateTopic("{pattern}-memory-changelog", "events", {**OWN_TIME, **CHANGELOG}),
+        StateTopic("{pattern}-windows-changelog", "windows", {**OWN_TIME, **CHANGELOG}),
         StateTopic("{pattern}-dealt", "windows", DEALT),
     ),
     skew_ms=200,  # a task takes the messages of its topics in the order of their arrival

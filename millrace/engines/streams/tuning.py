@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from millrace.registry import CHANGELOG
+
 IDLE_MS = 5_000  # a partition without traffic holds back no window for longer than this
 COMMIT_EVERY_MS = {
     # What a restart repeats at most. No alert of single events waits for it; windows close by what is committed.
@@ -28,6 +30,7 @@ SETTINGS: Mapping[str, str] = {
     "producer.linger.ms": "0",  # outputs leave at once; many at once still travel in batches
     "producer.acks": "all",
     "producer.enable.idempotence": "true",
+    "producer.max.request.size": CHANGELOG["max.message.bytes"],
 }
 
 

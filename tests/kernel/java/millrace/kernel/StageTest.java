@@ -80,18 +80,64 @@ final class StageTest {
         assertEquals("send enriched", state.log.get(0));
     }
 
+    /** The message that a crash kept as the memory's last, and not its id: a cache may write the two in any order. */
+    @Test
+    void anIdThatTheMemoryOutlivedIsKeptAgain() {
+        take(0, "a1", 5);
+        state.entries.remove(new Key('s').text("anna").text("a1").bytes());
+        state.log.clear();
+        take(0, "a1", 5);
+        assertEquals(List.of("put s"), state.log);
+        take(1, "a1", 5);
+        assertEquals("send dead-letters", state.log.get(1));
+    }
+
+    @Test
+    void anUnknownEventThatTheMemoryIsBeyondKeepsNoId() {
+        ReferenceTable shops = new ReferenceTable(SHOP, "id");
+        shops.take(0, 0, null, bytes("{\"id\": \"a2\", \"cents\": 3}"), 900);
+        Stage looking = new Stage(LOOKING, Map.of("pays", "t.pays"), Map.of("shops", shops));
+        for (int n = 0; n < 2; n++) { // the second time after a crash
+            looking.take("pays", 0, 0, 1_000, event("a1", 5), state, (kind, key, value) -> {});
+            looking.take("pays", 0, 1, 1_000, event("a2", 5), state, (kind, key, value) -> {});
+        }
+        assertEquals(1, state.of('s').size());
+    }
+
     @Test
     void idsAreForgottenAfterTheirTimeAFewAtOnce() {
         for (int n = 0; n < 5; n++) {
             take(n, "a" + n, 5);
         }
-        byte[] next = stage.forget(null, 2, 1_201, state);
-        assertEquals(3, state.of('s').size());
-        assertNull(stage.forget(next, 9, 1_201, state));
-        assertEquals(0, state.of('s').size());
-        take(9, "b1", 5);
-        assertNull(stage.forget(null, 9, 1_200, state));
-        assertEquals(1, state.of('s').size());
+        arrived(5, "b1", 1_200);
+        stage.forget(null, 9, state);
+        assertNull(stage.forget(null, 9, state));
+        assertEquals(6, state.of('s').size());
+        arrived(6, "b2", 1_201);
+        stage.forget(null, 0, state);
+        byte[] next = stage.forget(null, 2, state);
+        assertEquals(5, state.of('s').size());
+        assertNull(stage.forget(next, 9, state));
+        assertEquals(2, state.of('s').size());
+    }
+
+    //   1000      1100       1201            arrivals of partition 0
+    //   a1        a1 again   another
+    //         ^ a look at what may be forgotten
+    @Test
+    void anIdIsForgottenByWhatArrivedInItsPartitionBeforeTheLookBefore() {
+        take(0, "a1", 5);
+        stage.take("pays", 1, 0, 1_900, event("b1", 5), state, (kind, key, value) -> {});
+        stage.forget(null, 9, state);
+        stage.forget(null, 9, state);
+        state.log.clear();
+        arrived(1, "a1", 1_100);
+        assertEquals(List.of("send dead-letters"), state.log);
+        arrived(2, "a2", 1_201);
+        stage.forget(null, 9, state);
+        assertEquals(3, state.of('s').size()); // what was judged since may come again
+        stage.forget(null, 9, state);
+        assertEquals(2, state.of('s').size());
     }
 
     @Test

@@ -111,7 +111,9 @@ final class PaceTest {
 
     @Test
     void whatAReaderNoLongerReadsIsForgotten() {
+        assertEquals(2, pace.read());
         pace.retain(THREAD, java.util.Set.of(FIRST));
+        assertEquals(1, pace.read());
         assertNull(commit(Map.of(FIRST, 10L)).get(SECOND));
     }
 

@@ -1,14 +1,20 @@
 package millrace.streams;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Instant;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import millrace.kafka.Job;
 import org.apache.kafka.streams.StreamsConfig;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 
 /** The configuration of Kafka Streams that follows from a job. */
 final class MainTest {
@@ -24,6 +30,16 @@ final class MainTest {
     void theGroupIsThePatternsAndTheGuaranteeIsAsItPromises() {
         assertEquals("p", of(1, Map.of()).get(StreamsConfig.APPLICATION_ID_CONFIG));
         assertEquals("exactly_once_v2", of(1, Map.of()).get(StreamsConfig.PROCESSING_GUARANTEE_CONFIG));
+    }
+
+    @Test
+    void stateOfLongAgoOrOfOtherTopicsIsNotTakenUp(@TempDir Path folder) throws IOException {
+        Path mark = Files.writeString(folder.resolve("clean"), "{a=1}");
+        Instant written = Files.getLastModifiedTime(mark).toInstant();
+        assertTrue(Main.isClean(mark, "{a=1}", written.plusSeconds(3_599)));
+        assertFalse(Main.isClean(mark, "{a=1}", written.plusSeconds(3_600)));
+        assertFalse(Main.isClean(mark, "{a=2}", written));
+        assertFalse(Main.isClean(folder.resolve("none"), "{a=1}", written));
     }
 
     private static Properties of(int instances, Map<String, String> settings) {

@@ -169,7 +169,7 @@ public final class Judge extends BaseRichBolt {
         }
         if (nowMs - lookedMs >= LOOK_EVERY_MS) {
             lookedMs = nowMs;
-            look(nowMs);
+            look();
         }
     }
 
@@ -349,7 +349,7 @@ public final class Judge extends BaseRichBolt {
         }
     }
 
-    private void look(long nowMs) {
+    private void look() {
         if (!lost.isEmpty()) {
             report("failed");
             return;
@@ -358,7 +358,7 @@ public final class Judge extends BaseRichBolt {
             throw references.problem();
         }
         states.forEach((partition, state) ->
-                forgetFrom.put(partition, stage.forget(forgetFrom.get(partition), FORGOTTEN_MOST, nowMs, state)));
+                forgetFrom.put(partition, stage.forget(forgetFrom.get(partition), FORGOTTEN_MOST, state)));
         String state = pace.areAllThere() ? "running" : "starting";
         report(job.isFinite() && pace.isDone() ? "finished" : state);
     }

@@ -8,6 +8,7 @@ import java.util.Map;
 import java.util.OptionalLong;
 import java.util.Set;
 import java.util.concurrent.Future;
+import java.util.function.LongSupplier;
 import java.util.function.Predicate;
 import java.util.function.Supplier;
 import millrace.kafka.Answers;
@@ -45,16 +46,19 @@ final class Clients implements KafkaClientSupplier {
     private final Predicate<ProducerRecord<byte[], byte[]>> waits;
     private final Supplier<Map<TopicPartition, Map<String, Object>>> more;
     private final boolean isShared;
+    private final LongSupplier steadyMs;
 
     /**
      * {@code waits} gives whether a message must not be written before all messages that were sent earlier; {@code more}
      * is noted beside what the pace notes. Where other processes follow the notes ({@code isShared}), they are fresh.
+     * {@code steadyMs} is the clock of {@link Clock}.
      */
     Clients(Pace pace, List<String> raw, Predicate<ProducerRecord<byte[], byte[]>> waits,
-            Supplier<Map<TopicPartition, Map<String, Object>>> more, boolean isShared) {
+            Supplier<Map<TopicPartition, Map<String, Object>>> more, boolean isShared, LongSupplier steadyMs) {
         this.pace = pace;
         this.more = more;
         this.isShared = isShared;
+        this.steadyMs = steadyMs;
         this.raw = Set.copyOf(raw);
         this.waits = waits;
     }
@@ -124,7 +128,7 @@ final class Clients implements KafkaClientSupplier {
 
         @Override
         public ConsumerRecords<byte[], byte[]> poll(Duration timeout) {
-            long beforeMs = System.currentTimeMillis();
+            long beforeMs = steadyMs.getAsLong();
             double before = answers.getAsDouble(); // those that had come by that time, at least
             ConsumerRecords<byte[], byte[]> polled = unasked.poll(() -> super.poll(timeout));
             pace.retain(thread, assignment());

@@ -30,9 +30,11 @@ final class Close extends ContextualProcessor<byte[], byte[], byte[], byte[]> {
         this.clock = clock;
     }
 
+    /** Begins, or begins anew: Kafka Streams revives a task whose transaction failed with the same instance. */
     @Override
     public void init(ProcessorContext<byte[], byte[]> context) {
         super.init(context);
+        times.clear();
         KeyValueStore<Bytes, byte[]> store = context.getStateStore(Layout.WINDOWS);
         state = new StoreState(store);
         windows = new Windows(job.windows());

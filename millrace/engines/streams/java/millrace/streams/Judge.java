@@ -47,7 +47,7 @@ final class Judge extends ContextualProcessor<byte[], byte[], byte[], byte[]> {
     private int source;
     private long keptAtCommit;
     private long keptAtMs;
-    private long sentMs = Long.MIN_VALUE;
+    private long sentMs;
     private long sentAtMs;
 
     /** The newest moment of the task's events, the judged message that came last, and the time of the job. */
@@ -81,9 +81,14 @@ final class Judge extends ContextualProcessor<byte[], byte[], byte[], byte[]> {
         this.clock = clock;
     }
 
+    /** Begins, or begins anew: Kafka Streams revives a task whose transaction failed with the same instance. */
     @Override
     public void init(ProcessorContext<byte[], byte[]> context) {
         super.init(context);
+        forgetFrom = null;
+        sentMs = Long.MIN_VALUE;
+        sentAtMs = 0;
+        keptAtMs = 0;
         KeyValueStore<Bytes, byte[]> store = context.getStateStore(Layout.MEMORY);
         state = new StoreState(store);
         stage = new Stage(job.stage(), job.topics(), references);
@@ -123,13 +128,15 @@ final class Judge extends ContextualProcessor<byte[], byte[], byte[], byte[]> {
         if (isJudged && windows != null) {
             long newestMs = momentMs == null ? reached.newestMs : clock.move(place.partition(), momentMs);
             reached = new Reached(newestMs, source, place.offset(), reached.timeMs);
-            reached.keep(state); // the last put of a message: where it is kept, all others are
+        }
+        if (windows != null) {
+            reached.keep(state); // the last put of each message: where it is kept, all others are
         }
     }
 
     private void forget(long nowMs) {
         if (nowMs >= forgetAtMs) {
-            forgetFrom = stage.forget(forgetFrom, FORGOTTEN_MOST, nowMs, state);
+            forgetFrom = stage.forget(forgetFrom, FORGOTTEN_MOST, state);
             forgetAtMs = forgetFrom == null ? nowMs + REST_MS : nowMs;
         }
     }

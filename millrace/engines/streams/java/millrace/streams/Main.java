@@ -5,6 +5,7 @@ import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.time.Instant;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
@@ -12,6 +13,7 @@ import java.util.Properties;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.LongSupplier;
 import java.util.function.Predicate;
 import java.util.stream.Stream;
 import millrace.kafka.Job;
@@ -40,6 +42,8 @@ public final class Main {
     private static final int LOSSES_EVERY = 20; // looks
     private static final Duration CLOSE_WITHIN = Duration.ofSeconds(60);
     private static final String CLEAN = "clean";
+    // Changelogs keep removals for longer. What other processes have removed meanwhile would stay here otherwise.
+    private static final Duration CLEAN_FOR = Duration.ofHours(1);
 
     private final Job job;
     private final ProgressFile progress;
@@ -100,9 +104,10 @@ public final class Main {
     /** Runs until it is stopped; gives what was lost meanwhile. */
     private List<Loss> run(Losses losses, ReferenceData references) throws IOException, InterruptedException {
         List<Loss> lost = List.of();
-        clock = new Clock(losses.partitions(), job.disorderMs(), job.idleMs(), pace, System::currentTimeMillis);
+        LongSupplier steadyMs = steady();
+        clock = new Clock(losses.partitions(), job.disorderMs(), job.idleMs(), pace, steadyMs);
         Clients clients = new Clients(
-                pace, job.rawTopics(), waits(), () -> Instances.notes(job, clock), job.isShared());
+                pace, job.rawTopics(), waits(), () -> Instances.notes(job, clock), job.isShared(), steadyMs);
         try (Instances others = new Instances(job, pace, clock);
                 KafkaStreams streams = new KafkaStreams(
                         Layout.of(job, references.tables(), pace, clock), settings(job), clients)) {
@@ -142,7 +147,7 @@ public final class Main {
 
     /** Whether all of a finite stream is judged, and all its windows are closed. */
     private boolean isOver() {
-        if (!pace.isDone()) {
+        if (pace.read() < clock.tasks() || !pace.isDone()) {
             return false;
         }
         clock.end();
@@ -164,13 +169,26 @@ public final class Main {
         // What a crash leaves on disk may be ahead of the changelogs, which have all that counts. Those of a pattern
         // whose data was removed are empty: its topics have other ids.
         Path clean = job.folder().resolve(CLEAN);
-        if (!Files.exists(clean) || !Files.readString(clean).equals(ids.toString())) {
+        if (!isClean(clean, ids.toString(), Instant.now())) {
             remove(job.folder());
         }
         Files.deleteIfExists(clean);
         Files.createDirectories(job.folder());
         losses.settle();
         pace.identify(ids);
+    }
+
+    /** Whether local state is that of a job with these topics that ended in order, and not long ago. */
+    static boolean isClean(Path mark, String ids, Instant now) throws IOException {
+        return Files.exists(mark) && Files.readString(mark).equals(ids)
+                && Files.getLastModifiedTime(mark).toInstant().isAfter(now.minus(CLEAN_FOR));
+    }
+
+    /** The wall clock, from now on without the steps in which it is set: those are no silence. */
+    private static LongSupplier steady() {
+        long startMs = System.currentTimeMillis();
+        long startNs = System.nanoTime();
+        return () -> startMs + TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - startNs);
     }
 
     /**

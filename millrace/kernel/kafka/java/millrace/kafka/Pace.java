@@ -206,6 +206,11 @@ public final class Pace {
         return commits;
     }
 
+    /** How many partitions of the judged topic have a reader here: fewer than there are while one changes it. */
+    public synchronized int read() {
+        return (int) partitions.keySet().stream().filter(each -> each.topic().equals(judged)).count();
+    }
+
     /** Whether all that is known to lie in Kafka is judged and committed. */
     public synchronized boolean isDone() {
         return areAllThere() && !partitions.isEmpty() && partitions.values().stream()

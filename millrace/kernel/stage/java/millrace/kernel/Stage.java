@@ -46,6 +46,8 @@ public final class Stage {
     private final int firstRemembered;
     private final Object[] row;
     private final Memory memory = new Memory();
+    private final Map<Integer, Long> arrivedMs = new HashMap<>(); // the newest judged message of each partition
+    private final Map<Integer, Long> settledMs = new HashMap<>(); // the same, when ids were last forgotten
 
     /** From the JSON text of {@code stage_data()}, the topic of each kind and the reference data by kind. */
     public Stage(String declaration, Map<String, String> topics, Map<String, ReferenceTable> references) {
@@ -90,12 +92,15 @@ public final class Stage {
     public Long take(
             String stream, int partition, long offset, long ingestMs, byte[] value, State state, Outputs outputs) {
         Stream from = streams.get(stream);
+        boolean isJudged = stream.equals(judged);
+        if (isJudged) {
+            arrivedMs.merge(partition, ingestMs, Math::max);
+        }
         Object[] event = from.reader.read(value, ingestMs);
         if (event[0] != null) {
             refuse(from, (String) event[0], partition, offset, ingestMs, value, outputs);
             return null;
         }
-        boolean isJudged = stream.equals(judged);
         if (!isJudged && from.inputs.length == 0) {
             return null;
         }
@@ -107,7 +112,8 @@ public final class Stage {
         }
         byte[] seenKey = isJudged && hasIds ? new Key(SEEN).text(own).text(String.valueOf(event[id + 1])).bytes() : null;
         Long momentMs = isJudged ? Math.min((Long) event[time + 1], ingestMs) : null;
-        if (remembers && memory.has(stream, from.source, partition, offset)) {
+        boolean isKept = remembers && memory.has(stream, from.source, partition, offset);
+        if (isKept && seenKey == null) {
             return momentMs;
         }
         if (!isJudged) {
@@ -117,6 +123,12 @@ public final class Stage {
         }
         System.arraycopy(event, 1, row, 0, event.length - 1);
         String unknown = lookUp(ingestMs);
+        if (isKept) {
+            if (unknown == null && state.get(seenKey) == null) { // a cache may let the memory outlive it
+                state.put(seenKey, seen(from.source, partition, offset, ingestMs));
+            }
+            return momentMs;
+        }
         if (unknown != null) {
             refuse(from, "unknown:" + unknown, partition, offset, ingestMs, value, outputs);
             return null;
@@ -140,8 +152,13 @@ public final class Stage {
         return momentMs;
     }
 
-    /** Removes ids that are no longer remembered, of at most so many entries; gives where to continue, or null. */
-    public byte[] forget(byte[] from, int most, long nowMs, State state) {
+    /**
+     * Removes ids that are no longer remembered, of at most so many entries; gives where to continue, or null.
+     *
+     * <p>The arrivals in its partition count, and not the clock: in a backlog, a repetition is judged long after it came.
+     * Those since the call before do not count: after a crash, what was judged since then may come again.
+     */
+    public byte[] forget(byte[] from, int most, State state) {
         byte[] begin = from == null ? new Key(SEEN).bytes() : from;
         List<byte[]> old = new ArrayList<>();
         byte[][] next = new byte[1][];
@@ -151,12 +168,13 @@ public final class Stage {
                 next[0] = each;
                 return false;
             }
-            if (untilMs(value) < nowMs) {
+            if (untilMs(value) < settledMs.getOrDefault(partitionOf(value), Long.MIN_VALUE)) {
                 old.add(each);
             }
             return true;
         });
         old.forEach(state::remove);
+        settledMs.putAll(arrivedMs);
         return next[0];
     }
 
@@ -206,6 +224,10 @@ public final class Stage {
 
     private static long untilMs(byte[] seen) {
         return ByteBuffer.wrap(seen).getLong();
+    }
+
+    private static int partitionOf(byte[] seen) {
+        return ByteBuffer.wrap(seen).getInt(Long.BYTES + Integer.BYTES);
     }
 
     /** Whether another message had this id; the same one may come again after a crash. */
